@@ -93,9 +93,10 @@
 //!   keys in `update.rs`, area in `view.rs`, and drawing in `view/<pane>.rs`. If it sends requests, four
 //!   more: effect and response in `tui/event.rs`, the call in `tui/effects/services.rs`, schedule and
 //!   state change in the screen's `update/`. Add a snapshot to the screen's tests or `tui/view/tests`.
-//! - **A loss function**, three files: a variant of `LossMethod` with its name, arithmetic and a line of
+//! - **A loss function**, four files: a variant of `LossMethod` with its name, arithmetic and a line of
 //!   the test table in `inference/math/loss.rs`, its name in the error of
-//!   `inference/network/topic/settings.rs`, and the doc of the setting in `wire/inference/network.rs`.
+//!   `inference/network/topic/settings.rs`, the doc of the setting in `wire/inference/network.rs`, and
+//!   its arithmetic for backtests in `assets/python/triptych/_inference.py`.
 //! - **A flag**: a field in the subcommand's `cli/<name>.rs`, whose doc is its help, and an example in
 //!   `assets/help.txt`. Man pages, completions and examples are tested against it.
 //! - **A key**: an [`Action`](tui::action::Action) and a line in the table of `tui/keymap/`, from which

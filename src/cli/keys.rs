@@ -8,7 +8,7 @@ mod table;
 
 use std::path::PathBuf;
 
-use ::tui::state::profiles::NO_PROFILE;
+use ::tui::profiles::NO_PROFILE;
 use accounts::{
     AccountName, Accounts, Scope, SignUp,
     server::{self, ServerOptions},

@@ -163,7 +163,6 @@ fn connectivity(role: Role, flags: &NetworkFlags, state: &State) -> anyhow::Resu
     if flags.no_rendezvous {
         connectivity.wanted_peers = 0;
     }
-    connectivity.is_local_discovery_on = flags.local_discovery;
     connectivity.peer_db = Some(state.peers.clone());
     connectivity.is_dialing_back = !flags.no_dialback_peers;
     connectivity.must_reach_boot_nodes = flags.must_reach_boot_nodes;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ::tui::profiles::{KeyPlace, Opened, Profile as Named, ProfileError, Profiles};
+use ::tui::profiles::{KeyPlace, Opened, Profile as Named, ProfileError, ProfileStore};
 use anyhow::Context as _;
 use async_trait::async_trait;
 use model::key::ApiKey;
@@ -53,7 +53,7 @@ pub(crate) fn listed(profiles: &BTreeMap<String, Profile>) -> Vec<Named> {
 }
 
 #[async_trait]
-impl Profiles for Keeper {
+impl ProfileStore for Keeper {
     async fn open(&self, name: &str) -> Result<Opened, ProfileError> {
         self.try_open(name).await.map_err(|error| refused(&format!("open profile {name}"), error))
     }

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use ::tui::{profiles::KeyPlace, state::profiles::NO_PROFILE};
+use ::tui::profiles::{KeyPlace, NO_PROFILE};
 use anyhow::{Context as _, bail};
 use model::key::ApiKey;
 use stack::data_dir::project_dirs;

@@ -11,11 +11,8 @@ use ::tui::{
     RunError, TuiOptions,
     app::Start,
     keymap::Keymap,
-    profiles::KeyPlace,
-    state::{
-        profiles::{NO_PROFILE, Profiles},
-        session,
-    },
+    profiles::{KeyPlace, NO_PROFILE, Profiles},
+    state::session,
     theme::{
         self,
         custom::CustomTheme,

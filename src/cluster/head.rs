@@ -206,7 +206,7 @@ impl Head {
         let events = Events::new(context.clock.clone());
         let n_peers_max = context.peers.n_max();
         let head = Self(Arc::new(Inner {
-            lines: Lines::new(context.network.clone(), context.group.clone(), n_peers_max),
+            lines: Lines::new(context.network.clone(), context.group.clone()),
             context,
             subgroups: subgroups.to_vec(),
             signatures,

@@ -10,9 +10,6 @@ use libp2p::identity::{DecodingError, Keypair, PublicKey};
 use model::node::PeerId;
 use task::file::{FileMode, read_at_most, write_atomic, write_new};
 
-/// Name of the private key file in a directory that keyforge writes.
-const PRIVATE_FILE: &str = "priv.bin";
-
 /// Private key of a node, and its peer id.
 ///
 /// Its `Debug` output contains only the peer id.
@@ -121,7 +118,8 @@ impl Identity {
         let write_error =
             |path: &Path, source| IdentityError::Write { path: path.to_owned(), source };
         fs::create_dir_all(dir).map_err(|source| write_error(dir, source))?;
-        let private = dir.join(PRIVATE_FILE);
+        // Name of the private key file in a directory that keyforge writes.
+        let private = dir.join("priv.bin");
         let held = Self::load_or(&private, || self.clone())?;
         if held.peer_id != self.peer_id {
             return Err(IdentityError::Other { path: private, peer: held.peer_id });

@@ -4,12 +4,10 @@
 
 use web::metrics::Metrics;
 
-/// Prefix of every name, as in b7s.
-const PREFIX: &str = "b7s_";
-
 /// Returns the metrics of a node, all zero.
 pub fn new() -> Metrics {
-    Metrics::new(PREFIX, &[METRICS])
+    // Prefix of every name, as in b7s.
+    Metrics::new("b7s_", &[METRICS])
 }
 
 /// Counts a message of type `kind` to one peer.

@@ -242,9 +242,6 @@ impl Network {
             swarm::build(&options.identity, gate, &connectivity, &names, relays, &budget)?;
         let wanted = swarm::listened_on(options.address, options.port, connectivity.websocket)?;
         let listening = swarm::listen(&mut swarm, &wanted).await?;
-        if connectivity.is_local_discovery_on {
-            swarm::discover_locally(&mut swarm, options.address, &listening);
-        }
         let advertised = connectivity.advertised.into_iter().map(|Advertised(address)| address);
         let advertised: Vec<Multiaddr> = advertised.collect();
         let announces_listening = advertised.is_empty();
@@ -351,7 +348,7 @@ impl Network {
     }
 
     fn offended(&self, peer: &PeerId, offense: Offense) {
-        if let Ok(peer) = peer.as_str().parse() {
+        if let Some(peer) = id(peer) {
             self.guard.offended(peer, offense);
         }
     }
@@ -359,19 +356,19 @@ impl Network {
     /// Records that connected `peer` sent a valid message. Under pressure, connections to peers
     /// without one are closed first.
     pub fn vouch(&self, peer: &PeerId) {
-        if let Ok(peer) = peer.as_str().parse() {
+        if let Some(peer) = id(peer) {
             self.guard.vouch(peer);
         }
     }
 
     /// Returns true if `peer` was named to this node, as a boot node or as an allowed peer.
     pub fn is_named(&self, peer: &PeerId) -> bool {
-        peer.as_str().parse().is_ok_and(|peer| self.guard.is_named(peer))
+        id(peer).is_some_and(|peer| self.guard.is_named(peer))
     }
 
     /// Returns true if `peer` is allowed by name.
     pub fn allows_by_name(&self, peer: &PeerId) -> bool {
-        peer.as_str().parse().is_ok_and(|peer| self.guard.allows_by_name(peer))
+        id(peer).is_some_and(|peer| self.guard.allows_by_name(peer))
     }
 
     /// Returns true if any peer was named to this node.
@@ -381,7 +378,7 @@ impl Network {
 
     /// Returns true if messages of `peer` are accepted.
     pub fn allows(&self, peer: &PeerId) -> bool {
-        peer.as_str().parse().is_ok_and(|peer| self.guard.allows(peer))
+        id(peer).is_some_and(|peer| self.guard.allows(peer))
     }
 
     /// Returns true if every peer is allowed.
@@ -410,7 +407,7 @@ impl Network {
     /// Records that connected `peer` has the same role as this node, which keeps only some of
     /// these.
     pub fn neighbor(&self, peer: &PeerId) {
-        if let Ok(peer) = peer.as_str().parse() {
+        if let Some(peer) = id(peer) {
             // If the queue is full, this is recorded with the next offer.
             drop(self.commands.try_send(Command::Neighbor { peer }));
         }
@@ -500,7 +497,7 @@ impl Network {
     ) -> Result<libp2p::Stream, SendError> {
         let failed = |source| SendError::Open { peer: peer.clone(), source };
         let gone = || failed(io::ErrorKind::NotConnected.into());
-        let id = peer.as_str().parse().map_err(|_| gone())?;
+        let id = id(peer).ok_or_else(gone)?;
         let (opened, outcome) = oneshot::channel();
         let command = Command::Open { peer: id, protocol: StreamProtocol::new(protocol), opened };
         self.commands.send(command).await.map_err(|_| SendError::Stopped)?;
@@ -511,6 +508,11 @@ impl Network {
     async fn command(&self, command: Command) -> Result<(), PublishError> {
         self.commands.send(command).await.map_err(|_| PublishError::Stopped)
     }
+}
+
+/// Returns the id as libp2p knows it, unless it is truncated.
+fn id(peer: &PeerId) -> Option<libp2p::PeerId> {
+    peer.as_str().parse().ok()
 }
 
 fn failed_with(peer: &PeerId) -> impl FnOnce(ExchangeError) -> SendError {

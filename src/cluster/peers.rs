@@ -230,7 +230,7 @@ impl Peers {
 
     /// Returns true if `peer` is connected.
     pub fn is_connected(&self, peer: &PeerId) -> bool {
-        self.table.lock().get(peer).is_some_and(|peer| peer.is_connected)
+        self.is(peer, |peer| peer.is_connected)
     }
 
     /// Returns the number of connected peers.
@@ -240,8 +240,7 @@ impl Peers {
 
     /// Returns true if `peer` is connected and speaks `protocol`.
     pub fn speaks(&self, peer: &PeerId, protocol: &str) -> bool {
-        let table = self.table.lock();
-        table.get(peer).is_some_and(|peer| peer.is_connected && peer.speaks(protocol))
+        self.is(peer, |peer| peer.is_connected && peer.speaks(protocol))
     }
 
     /// Returns the connected peers that speak `protocol`, ordered by id.
@@ -251,8 +250,7 @@ impl Peers {
 
     /// Returns true if `peer` is connected and has not identified itself yet.
     pub fn is_silent(&self, peer: &PeerId) -> bool {
-        let table = self.table.lock();
-        table.get(peer).is_some_and(|peer| peer.is_connected && peer.protocols.is_empty())
+        self.is(peer, |peer| peer.is_connected && peer.protocols.is_empty())
     }
 
     /// Waits up to `within` until `peer` has identified itself or is disconnected. Cancel-safe.
@@ -273,7 +271,7 @@ impl Peers {
 
     /// Returns true if `peer` offers to be a worker.
     pub fn is_worker(&self, peer: &PeerId) -> bool {
-        self.table.lock().get(peer).is_some_and(|peer| peer.role == Some(Role::Worker))
+        self.is(peer, |peer| peer.role == Some(Role::Worker))
     }
 
     /// Returns the attributes that `peer` declares. Empty for an unknown peer.
@@ -301,6 +299,10 @@ impl Peers {
     /// Returns how often peers have joined topics. While it is unchanged, there is no new listener.
     pub fn n_joins(&self) -> u64 {
         self.n_joins.load(Ordering::Relaxed)
+    }
+
+    fn is(&self, peer: &PeerId, condition: impl FnOnce(&Peer) -> bool) -> bool {
+        self.table.lock().get(peer).is_some_and(condition)
     }
 
     fn connected(&self, is_wanted: impl Fn(&Peer) -> bool) -> Vec<PeerId> {

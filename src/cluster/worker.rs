@@ -5,10 +5,9 @@
 //! (`runtime`), and its result is signed. Heads of ours send orders on a line (`line.rs`), which
 //! also lets them cancel orders. Others send a message for each.
 
-mod compile;
 mod executor;
 mod external;
-mod install;
+mod functions;
 mod line;
 mod refusal;
 mod rollcall;
@@ -25,11 +24,12 @@ use std::{
     time::Duration,
 };
 
+use content::Function;
 use lru::LruCache;
 use model::{function::FunctionId, node::PeerId};
 use parking_lot::Mutex;
 use runtime::run::Limits;
-use task::{causes::chain, tally::Tally, traces};
+use task::{tally::Tally, traces};
 use tokio::{
     select,
     sync::{Notify, Semaphore, watch},
@@ -38,16 +38,16 @@ use tokio::{
 use tracing::{Instrument as _, debug, field, info, info_span, warn};
 use web::rate_limit::LogLimit;
 
-use self::{
-    compile::Compilations,
-    executor::{Executor, ExecutorError},
-    line::OpenLine,
-    refusal::{WorkRefusal, list_modules},
-    shares::{HeldPlace, Shares, Standing, part_of},
-};
 pub use self::{
     executor::{ExecutionOptions, StartError},
     external::ExternalRuntime,
+};
+use self::{
+    executor::{Executor, ExecutorError},
+    functions::Compilations,
+    line::OpenLine,
+    refusal::{WorkRefusal, list_modules},
+    shares::{HeldPlace, Shares, Standing, part_of},
 };
 use crate::{
     NodeContext,
@@ -59,9 +59,8 @@ use crate::{
     },
     metrics,
     network::line::Line,
-    peers::{FunctionPeers, WorkProtocol},
+    peers::WorkProtocol,
 };
-use content::{FUNCTION_PROTOCOL, Function, Requester};
 
 /// Default number of functions that a node runs simultaneously, by document 1. The maximum is
 /// 65535.
@@ -115,9 +114,6 @@ const ESCAPED_BYTES: usize = 6;
 pub const fn answer_bytes_max(output_bytes: usize) -> usize {
     output_bytes.saturating_mul(ESCAPED_BYTES).saturating_add(ANSWER_RESERVE_BYTES)
 }
-
-/// Maximum length of a client tag, in characters: the digits of 64 bits.
-const CLIENT_TAG_MAX: usize = 16;
 
 /// Handle to a worker. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -346,74 +342,6 @@ impl Worker {
         response
     }
 
-    /// Fetches function `id` unless this worker holds it.
-    async fn ensure_fetched(&self, author: &PeerId, id: FunctionId) -> Result<(), WorkRefusal> {
-        if self.0.context.functions.get(id).is_some() {
-            return Ok(());
-        }
-        let sources = self.sources(author, id);
-        let began = Instant::now();
-        let peers = FunctionPeers { network: &self.0.context.network, peers: &sources };
-        let requester = self.requester(author);
-        let span = info_span!(target: traces::TARGET, "FunctionInstall", function.cid = %id);
-        let obtaining = self.0.context.functions.obtain(id, &requester, &peers);
-        let obtained = obtaining.instrument(span).await;
-        self.0.context.metrics.observe(metrics::INSTALL_TIME, &[], began.elapsed());
-        self.count_installed(obtained.as_ref().ok());
-        self.compile_soon(author, obtained?.id);
-        Ok(())
-    }
-
-    /// Returns the party on whose behalf a function is stored for `peer`.
-    fn requester(&self, peer: &PeerId) -> Requester {
-        match self.standing(peer) {
-            Standing::Named => Requester::Named(peer.clone()),
-            Standing::Stranger | Standing::Unknown => Requester::Peer(peer.clone()),
-        }
-    }
-
-    /// Records that function `id` ran for `head`, so that it is evicted later than unused ones.
-    fn note_run(&self, head: &PeerId, id: FunctionId) {
-        let functions = &self.0.context.functions;
-        let Some(noted) = functions.note_use(id, &self.requester(head), true) else { return };
-        let functions = functions.clone();
-        self.0.context.group.spawn("save the use of a function", async move {
-            if let Err(error) = functions.save(noted).await {
-                warn!(function = %id, reason = chain(&error), "cannot save the use of a function");
-            }
-        });
-    }
-
-    /// Counts an attempt to install a function.
-    fn count_installed(&self, obtained: Option<&Function>) {
-        let metrics = &self.0.context.metrics;
-        metrics.add(metrics::INSTALLED, &[]);
-        match obtained {
-            Some(function) => {
-                metrics.add(metrics::INSTALLED_OK, &[]);
-                metrics.add_n(metrics::INSTALLED_BYTES, &[], function.size_bytes);
-            }
-            None => metrics.add(metrics::INSTALLED_ERR, &[]),
-        }
-    }
-
-    /// Returns the peers to request function `id` from: `author` first, then those that offer it,
-    /// then the rest.
-    fn sources(&self, author: &PeerId, id: FunctionId) -> Vec<PeerId> {
-        let peers = &self.0.context.peers;
-        let speaking = peers.speaking(FUNCTION_PROTOCOL);
-        // A peer that has just connected may not have identified itself yet.
-        let is_source = speaking.contains(author) || peers.is_silent(author);
-        let mut sources: Vec<PeerId> = is_source.then(|| author.clone()).into_iter().collect();
-        let holding = peers.holding(id).into_iter().filter(|peer| speaking.contains(peer));
-        for peer in holding.chain(speaking.iter().cloned()) {
-            if !sources.contains(&peer) {
-                sources.push(peer);
-            }
-        }
-        sources
-    }
-
     /// Runs a work order, and returns the response with its result.
     async fn outcome(
         &self,
@@ -527,7 +455,8 @@ impl Worker {
     /// named to this node, and otherwise the head, which could invent any number of clients.
     fn client_of(&self, head: &PeerId, order: &WorkOrder) -> Arc<str> {
         let tag = if self.standing(head) == Standing::Named { order.client.as_str() } else { "" };
-        let tag: String = tag.chars().take(CLIENT_TAG_MAX).collect();
+        // Maximum length of a client tag, in characters: the digits of 64 bits.
+        let tag: String = tag.chars().take(16).collect();
         format!("{head} {tag}").into()
     }
 

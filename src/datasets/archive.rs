@@ -47,8 +47,7 @@ pub(crate) fn open(
     let Some(storage) = storage else {
         return if store.has_archive()? { Err(StoreError::NoArchive) } else { Ok((store, None)) };
     };
-    let objects =
-        Objects::open(&storage.url).map_err(|error| StoreError::Statement(error.into()))?;
+    let objects = Objects::open(&storage.url).map_err(|error| StoreError::Failed(error.into()))?;
     let options = ArchiveOptions { after: storage.after, grace: GRACE };
     let store = Arc::new(ArchivedStore::new(store, objects, options));
     Ok((Arc::clone(&store) as _, Some(store)))

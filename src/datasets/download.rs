@@ -6,16 +6,7 @@
 
 pub(crate) mod spool;
 
-use std::{
-    error::Error,
-    io, mem,
-    ops::ControlFlow,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{error::Error, io, mem, ops::ControlFlow, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use formats::{
@@ -85,9 +76,8 @@ pub(crate) struct Truncated;
 /// Body of a download.
 #[derive(Debug)]
 pub(crate) struct Body {
+    /// Pieces of the body. An empty one marks the end of the data.
     queue: mpsc::Receiver<Bytes>,
-    /// True if the last piece was sent. Otherwise the end of the queue is not the end of the data.
-    is_whole: Arc<AtomicBool>,
     is_ended: bool,
 }
 
@@ -97,11 +87,16 @@ impl Body {
     /// # Errors
     /// [`Truncated`], once, if the body ends too early.
     pub(crate) async fn next(&mut self) -> Option<Result<Bytes, Truncated>> {
-        if let Some(piece) = self.queue.recv().await {
-            return Some(Ok(piece));
+        if self.is_ended {
+            return None;
         }
-        let is_first = !mem::replace(&mut self.is_ended, true);
-        (is_first && !self.is_whole.load(Ordering::Acquire)).then_some(Err(Truncated))
+        match self.queue.recv().await {
+            Some(piece) if !piece.is_empty() => Some(Ok(piece)),
+            end => {
+                self.is_ended = true;
+                end.is_none().then_some(Err(Truncated))
+            }
+        }
     }
 }
 
@@ -180,7 +175,6 @@ impl Datasets {
         }
         let (pieces, queue) = mpsc::channel(PIECES_MAX);
         let (started, start) = oneshot::channel();
-        let is_whole = Arc::new(AtomicBool::new(false));
         let file_name = file_name(&dataset.name, &query);
         let (runtime, group) = (Handle::current(), self.group.clone());
         let writer = DownloadWriter {
@@ -201,9 +195,9 @@ impl Datasets {
                 end: Instant::now() + DOWNLOAD_MAX,
             },
         };
-        let (store, is_done) = (Arc::clone(&self.store), Arc::clone(&is_whole));
+        let store = Arc::clone(&self.store);
         let work = move || {
-            writer.run(&*store, &is_done);
+            writer.run(&*store);
             drop(place);
         };
         self.group.spawn_to_end("download", async move {
@@ -212,7 +206,7 @@ impl Datasets {
             }
         });
         let is_current = start.await.map_err(|_| StoreError::Closed)??;
-        let body = Body { queue, is_whole, is_ended: false };
+        let body = Body { queue, is_ended: false };
         let (facts, revision) = (is_current.then_some(facts), facts.revision);
         Ok(DownloadResponse::Range(Download { file_name, facts, revision, body }))
     }
@@ -310,11 +304,11 @@ struct DownloadWriter {
 }
 
 impl DownloadWriter {
-    /// Writes the download unless the reader or the store fails, and sets `is_whole` before the
-    /// queue closes.
-    fn run(mut self, store: &dyn Store, is_whole: &AtomicBool) {
+    /// Writes the download unless the reader or the store fails, followed by the end marker.
+    fn run(mut self, store: &dyn Store) {
         match self.write(store) {
-            Ok(is_all) => is_whole.store(is_all, Ordering::Release),
+            Ok(true) => drop(self.out.flush()),
+            Ok(false) => {}
             Err(error) => {
                 if let Some(started) = self.started.take() {
                     drop(started.send(Err(error)));
@@ -346,7 +340,7 @@ impl DownloadWriter {
             return Ok(false);
         }
         self.encoder.end(&mut self.out.bytes);
-        Ok(self.out.flush())
+        Ok(self.out.bytes.is_empty() || self.out.flush())
     }
 
     /// Signals, once, that the range is being read.

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use axum::http::StatusCode;
 use model::timestamp::Timestamp;
 use tsdb::{catalog::Refusal, store::StoreError};
 use wire::datasets::RowRefusals;
@@ -20,18 +21,6 @@ impl<T: Into<String>> From<T> for Invalid {
     }
 }
 
-/// Kind of a denied operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Denial {
-    NotFound,
-    Forbidden,
-    Conflict,
-    /// A retry may succeed later.
-    Busy,
-    /// The idempotency key was used for another request.
-    OtherBatch,
-}
-
 /// Rejection or failure of an operation. Nothing was changed, except possibly when the store was
 /// lost before it could respond: [`StoreError::Unreachable`].
 #[derive(Debug, thiserror::Error)]
@@ -40,9 +29,9 @@ pub(crate) enum OperationError {
     /// The dataset does not exist, or is not visible to the key.
     #[error("dataset not found")]
     NotFound,
-    /// The operation is denied for the given reason.
+    /// The operation is denied, with a status and a reason.
     #[error("{1}")]
-    Denied(Denial, &'static str),
+    Denied(StatusCode, &'static str),
     /// The request is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
@@ -104,34 +93,36 @@ pub(crate) enum OperationError {
 impl OperationError {
     /// The key can only read the dataset.
     pub(crate) const NOT_OWNER: Self =
-        Self::Denied(Denial::Forbidden, "only the owner of the dataset can do this");
+        Self::Denied(StatusCode::FORBIDDEN, "only the owner of the dataset can do this");
 
     /// The key already holds the tag.
-    pub(crate) const TAG_HELD: Self = Self::Denied(Denial::Conflict, "tag already acquired");
+    pub(crate) const TAG_HELD: Self = Self::Denied(StatusCode::CONFLICT, "tag already acquired");
 
     /// The tag is private, and only its owner can grant it.
     pub(crate) const TAG_PRIVATE: Self =
-        Self::Denied(Denial::Forbidden, "tag cannot be acquired; only public tags can");
+        Self::Denied(StatusCode::FORBIDDEN, "tag cannot be acquired; only public tags can");
 
     /// The tag does not exist.
-    pub(crate) const TAG_UNKNOWN: Self = Self::Denied(Denial::NotFound, "tag not found");
+    pub(crate) const TAG_UNKNOWN: Self = Self::Denied(StatusCode::NOT_FOUND, "tag not found");
 
     /// The tag is public, and no key can grant it.
     pub(crate) const TAG_PUBLIC: Self =
-        Self::Denied(Denial::Forbidden, "tag is public: any key can acquire it");
+        Self::Denied(StatusCode::FORBIDDEN, "tag is public: any key can acquire it");
 
     /// The key does not exist.
-    pub(crate) const KEY_UNKNOWN: Self = Self::Denied(Denial::NotFound, "key not found");
+    pub(crate) const KEY_UNKNOWN: Self = Self::Denied(StatusCode::NOT_FOUND, "key not found");
 
     /// The limit of concurrent downloads is reached.
-    pub(crate) const BUSY: Self = Self::Denied(Denial::Busy, "too many downloads are in progress");
+    pub(crate) const BUSY: Self =
+        Self::Denied(StatusCode::SERVICE_UNAVAILABLE, "too many downloads are in progress");
 
     /// The limit of open streams is reached.
-    pub(crate) const FULL: Self = Self::Denied(Denial::Busy, "too many streams are open");
+    pub(crate) const FULL: Self =
+        Self::Denied(StatusCode::SERVICE_UNAVAILABLE, "too many streams are open");
 
     /// The idempotency key was used for another request.
     pub(crate) const OTHER_BATCH: Self = Self::Denied(
-        Denial::OtherBatch,
+        StatusCode::UNPROCESSABLE_ENTITY,
         "Idempotency-Key was sent before with another request; use a new key for each batch",
     );
 }

@@ -187,16 +187,15 @@ impl Datasets {
 }
 
 fn parse(store: &dyn Store, key: KeyId, batch: &InsertBatch) -> Result<ParsedBatch> {
-    let plain = decompress(batch.coding, &batch.body, batch.bytes_max)?;
-    if plain.is_truncated {
+    let body = decompress(batch.coding, &batch.body, batch.bytes_max)?;
+    if body.len() > batch.bytes_max {
         // A header that no dataset can have is rejected before more memory is reserved for the
         // body.
         if batch.format == Format::Csv {
-            csv::check_header_length(&plain.bytes)?;
+            csv::check_header_length(&body)?;
         }
         return Err(OperationError::TooLarge);
     }
-    let body = plain.bytes;
     let is_parquet = batch.format == Format::Parquet || body.starts_with(PARQUET_MAGIC);
     let format = if is_parquet { Format::Parquet } else { batch.format };
     let text = if is_parquet { "" } else { parse_utf8(&body)? };
@@ -279,18 +278,10 @@ fn read_parquet(builder: &mut ColumnBuilder, body: Bytes, bytes_max: usize) -> R
     Ok(())
 }
 
-/// A decompressed body, or its beginning.
-#[derive(Debug)]
-struct Plain {
-    bytes: Bytes,
-    /// True if the body exceeds the maximum, so that only its beginning is here.
-    is_truncated: bool,
-}
-
 /// Decompresses a body up to `bytes_max`, plus one byte if it is longer.
-fn decompress(coding: Coding, body: &Bytes, bytes_max: usize) -> Result<Plain> {
+fn decompress(coding: Coding, body: &Bytes, bytes_max: usize) -> Result<Bytes> {
     let read = match coding {
-        Coding::Identity => return Ok(Plain { bytes: body.clone(), is_truncated: false }),
+        Coding::Identity => return Ok(body.clone()),
         Coding::Gzip => read_all(MultiGzDecoder::new(&**body), bytes_max),
         Coding::Zstd => zstd::stream::read::Decoder::with_buffer(&**body)
             .and_then(|decoder| read_all(decoder, bytes_max)),
@@ -298,7 +289,7 @@ fn decompress(coding: Coding, body: &Bytes, bytes_max: usize) -> Result<Plain> {
     let plain = read.map_err(|error| OperationError::Malformed {
         reason: format!("decompression failed: {error}"),
     })?;
-    Ok(Plain { is_truncated: plain.len() > bytes_max, bytes: plain.into() })
+    Ok(plain.into())
 }
 
 /// Reads to the end, or to one byte after `bytes_max`. A few bytes can decompress to terabytes.

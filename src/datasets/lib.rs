@@ -45,7 +45,6 @@ use crate::{
     hub::{Hub, Writers},
     key_limit::KeyLimit,
     page_cache::PageCache,
-    query::Caps,
     recent_commits::RecentCommits,
 };
 pub use crate::{
@@ -74,7 +73,8 @@ pub(crate) struct Datasets {
     spool: Spool,
     page_cache: Arc<PageCache>,
     recent_commits: RecentCommits,
-    caps: Caps,
+    /// Maximum distance between both bounds of a page of raw rows; `None` is unlimited.
+    raw_span_max: Option<Duration>,
     /// Era of the store, which is part of stream cursors.
     era: u32,
     /// Limits the readers that catch up concurrently.
@@ -115,7 +115,7 @@ impl Datasets {
             spool: Spool::default(),
             page_cache: Arc::default(),
             recent_commits: RecentCommits::default(),
-            caps: Caps::USUAL,
+            raw_span_max: ReadOptions::USUAL.raw_span_max,
             era: u32::from_le_bytes([a, b, c, d]),
             catching_up: Arc::new(Semaphore::new(CATCHING_UP_MAX)),
             group: group.clone(),

@@ -56,22 +56,12 @@ pub(crate) struct RowsQuery {
     pub(crate) position: Position,
 }
 
-/// Maximum distance between the bounds of a query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Caps {
-    /// Cap of raw rows; `None` is unlimited. The other resolutions have the caps of document 2.
-    pub(crate) raw: Option<Duration>,
-}
-
-impl Caps {
-    /// Caps of document 2.
-    pub(crate) const USUAL: Self = Self { raw: Resolution::Raw.span_max() };
-
-    const fn span_max(self, resolution: Resolution) -> Option<Duration> {
-        match resolution {
-            Resolution::Raw => self.raw,
-            _ => resolution.span_max(),
-        }
+/// Returns the maximum distance between both bounds: `raw_span_max` for raw rows, or else that of
+/// document 2. `None` is unlimited.
+const fn span_max(resolution: Resolution, raw_span_max: Option<Duration>) -> Option<Duration> {
+    match resolution {
+        Resolution::Raw => raw_span_max,
+        _ => resolution.span_max(),
     }
 }
 
@@ -98,9 +88,13 @@ impl Bounds {
     ///
     /// # Errors
     /// [`Invalid`] past the resolution's cap and [`SPAN_SLACK`].
-    pub(crate) fn check_cap(self, resolution: Resolution, caps: Caps) -> Result<(), Invalid> {
+    fn check_cap(
+        self,
+        resolution: Resolution,
+        raw_span_max: Option<Duration>,
+    ) -> Result<(), Invalid> {
         let (Some(start), Some(end)) = (self.start, self.end) else { return Ok(()) };
-        match caps.span_max(resolution) {
+        match span_max(resolution, raw_span_max) {
             Some(span_max) if end.since(start) > span_max + SPAN_SLACK => {
                 let span_max = go_duration(span_max);
                 Err(Invalid::from(format!(
@@ -139,12 +133,12 @@ impl RowsQuery {
         &self,
         window_end: Option<Timestamp>,
         now: Timestamp,
-        caps: Caps,
+        raw_span_max: Option<Duration>,
     ) -> Result<Span, Invalid> {
-        self.bounds.check_cap(self.resolution, caps)?;
+        self.bounds.check_cap(self.resolution, raw_span_max)?;
         let mut span = self.bounds.span(self.resolution)?;
         if self.is_open()
-            && let Some(span_max) = caps.span_max(self.resolution)
+            && let Some(span_max) = span_max(self.resolution, raw_span_max)
         {
             span.last = window_end.unwrap_or(now);
             span.first = span.last - span_max + STEP;

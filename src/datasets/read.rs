@@ -273,7 +273,7 @@ impl Datasets {
         let PageRequest { query, params, .. } = request;
         let now = self.clock.now();
         let window_end = if query.is_open() { self.window_end(sight, now)? } else { None };
-        let span = query.span(window_end, now, self.caps)?;
+        let span = query.span(window_end, now, self.raw_span_max)?;
         let names = sight.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>();
         let (dataset, revision) = (sight.dataset.id, sight.revision);
         let tag =

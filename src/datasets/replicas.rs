@@ -53,8 +53,8 @@ pub(crate) async fn run(datasets: Datasets, poll_every: Duration) {
     loop {
         let is_poll = select! {
             () = sleep_until(next_poll) => true,
-            () = hinted(&*follower.datasets.store) => true,
-            () = hub.woken() => false,
+            () = wait_for_hint(&*follower.datasets.store) => true,
+            () = hub.wait_for_work() => false,
         };
         if is_poll {
             next_poll = Instant::now() + poll_every;
@@ -76,7 +76,7 @@ pub(crate) async fn run(datasets: Datasets, poll_every: Duration) {
             sleep(poll_every).await;
         }
         if hub.followed().is_empty() {
-            hub.woken().await;
+            hub.wait_for_work().await;
         }
         sleep(PAUSE).await;
     }
@@ -84,7 +84,7 @@ pub(crate) async fn run(datasets: Datasets, poll_every: Duration) {
 
 /// Waits for a signal that another service has committed something; forever if there are no
 /// signals.
-async fn hinted(store: &dyn Store) {
+async fn wait_for_hint(store: &dyn Store) {
     match store.shared() {
         Some(shared) => shared.hinted().await,
         None => pending().await,

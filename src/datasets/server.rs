@@ -5,10 +5,9 @@
 mod bulk_download;
 mod bulk_insert;
 mod columns;
-mod compressed;
-mod conditional;
 mod datasets;
 mod error;
+mod headers;
 mod log;
 mod openapi;
 mod rows;
@@ -58,7 +57,7 @@ use crate::{
     archive::{self, ArchiveStorage},
     download_cache::DownloadCache,
     key_limit::KeyLimit,
-    query::{Caps, params::Params},
+    query::params::Params,
     replicas, retention, run_blocking,
     source::{
         load::{self, LoadOptions},
@@ -170,7 +169,7 @@ impl DatasetsService {
         let file = options.database.is_none().then(|| options.store_path.into());
         let datasets = Datasets {
             download_cache: cache.into(),
-            caps: Caps { raw: options.reads.raw_span_max },
+            raw_span_max: options.reads.raw_span_max,
             file,
             ..Datasets::new(store, clock.clone(), group)
         };
@@ -284,7 +283,7 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
     };
     let open = check_names(open_api().split_for_parts())
         .method_not_allowed_fallback(async || error::NO_METHOD);
-    let open = wrap(open, compressed::compress)
+    let open = wrap(open, headers::compress)
         .layer(Extension(status::HasPortal(portal.is_some())))
         .with_state(Arc::clone(&app));
     let open = gate.options().hosts.wrap(open, error::refusal);
@@ -293,7 +292,7 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
         .method_not_allowed_fallback(async || error::NO_METHOD)
         .layer(DefaultBodyLimit::max(SMALL_BODY_BYTES_MAX))
         .with_state(app);
-    let keyed = wrap(wrap(keyed, compressed::compress), conditional::check_match);
+    let keyed = wrap(wrap(keyed, headers::compress), headers::check_match);
     let options = RequestOptions {
         body_bytes_max: BODY_BYTES_MAX,
         answer_within: ANSWER_WITHIN,
@@ -349,7 +348,7 @@ impl FromRequestParts<App> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let admitted = parts.extensions.get::<Admitted>().ok_or(ApiError::KeyUnknown)?;
+        let admitted = parts.extensions.get::<Admitted>().ok_or(error::KEY_INVALID)?;
         Ok(Self { app: Arc::clone(app), key: admitted.0.id })
     }
 }

@@ -10,11 +10,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use model::{
     block::{Block, Series},
-    dataset::{Column, Dataset, DatasetId, Dtype, PUBLIC_TAG},
+    dataset::{Column, DatasetId, Dtype, PUBLIC_TAG},
     timestamp::Timestamp,
 };
 use tsdb::{
-    catalog::{Change, DatasetChange, DatasetRef, MetadataChange, NewDataset, Refusal},
+    catalog::{DatasetRef, NewDataset, Refusal},
     store::{AppendMode, Sight},
 };
 
@@ -54,19 +54,7 @@ impl Feed {
         let which = DatasetRef::Name(description.name.to_owned());
         let found = datasets.read_store(move |store| store.sight(None, &which)).await?;
         let id = match found.filter(|found| found.is_owner) {
-            Some(found) => {
-                let Dataset { id, metadata, .. } = found.dataset;
-                if !metadata.contains_key(KEEP_DAYS) {
-                    // It was created by an earlier version.
-                    let keep_days = Some(description.keep_days.to_owned());
-                    let metadata = [(KEEP_DAYS.to_owned(), keep_days)].into();
-                    let metadata = MetadataChange::Merge(metadata);
-                    let change = Change { name: None, description: None, metadata };
-                    let change = DatasetChange::Description(change);
-                    datasets.store.change(id, change, datasets.clock.now()).await?;
-                }
-                id
-            }
+            Some(found) => found.dataset.id,
             None => datasets.create(new_dataset(description)).await?.id,
         };
         let feed = Self { datasets: datasets.clone(), id, columns: Vec::new() };

@@ -1,4 +1,4 @@
-//! Opening a file: its folder, mode, pragmas, and schema, which is upgraded from older formats.
+//! Opens files, and creates or upgrades their tables.
 
 use std::{io, path::Path, time::Duration};
 
@@ -12,75 +12,75 @@ use crate::{
     format::{self, Step},
 };
 
-/// How long a statement waits for another process to finish its write, which takes milliseconds.
+/// Time limit of waiting for another process to finish its write, which takes milliseconds.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
 /// [`Schema::open_wait`] of a file that is opened by [`retry_while_busy`].
 pub const RETRIED_OPEN_WAIT: Duration = Duration::from_millis(10);
 
-/// How often opening is tried while another process sets up the same file: for some seconds in all,
-/// far longer than setting up takes.
+/// Attempts to open a file while another process sets it up: some seconds, far longer than that
+/// takes.
 const OPEN_TRIES: u32 = 50;
 
-/// The pause between two tries to open.
+/// Pause between attempts to open a file.
 const OPEN_PAUSE: Duration = Duration::from_millis(40);
 
-/// Prepared statements that a connection caches: all that any store has.
+/// Capacity of the cache of prepared statements: more than any store has.
 const STATEMENTS_MAX: usize = 128;
 
-/// The tables of a file, and how it is opened.
+/// Tables of a file, and how it is opened.
 #[derive(Debug, Clone, Copy)]
 pub struct Schema {
-    /// What the file is called in errors, such as `accounts file`.
+    /// Name of the file in errors, such as `accounts file`.
     pub name: &'static str,
-    /// The number of this schema, its format, kept in SQLite's `user_version`.
+    /// Number of the format of the tables, stored in SQLite's `user_version`.
     pub version: i64,
-    /// Upgrades of older formats, of which the last one leads to [`Self::version`].
+    /// Upgrades of older formats, the last of which leads to [`Self::version`].
     pub steps: &'static [Step],
-    /// Creates the tables in an empty file.
+    /// Statements that create the tables in an empty file.
     pub tables: &'static str,
-    /// Pragmas beside those that every file has, for connections that write.
+    /// Pragmas of connections that write, in addition to those of every file.
     pub pragmas: &'static str,
-    /// How long opening waits for another process that sets up or recovers the file.
+    /// Time limit of waiting for another process that sets up or recovers the file.
     pub open_wait: Duration,
 }
 
-/// Why a file was not opened.
+/// Failure to open a file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The file or its folder could not be created.
-    #[error("create the {name}")]
+    /// The file or its directory could not be created.
+    #[error("{name} cannot be created")]
     Create {
-        /// The file's name, by [`Schema::name`].
+        /// Name of the file, by [`Schema::name`].
         name: &'static str,
-        /// The system's error.
+        /// Cause of the failure.
         #[source]
         source: io::Error,
     },
-    /// SQLite failed to open or set up the file.
-    #[error("open the {name}")]
+    /// SQLite could not open or set up the file.
+    #[error("{name} cannot be opened")]
     Database {
-        /// The file's name, by [`Schema::name`].
+        /// Name of the file, by [`Schema::name`].
         name: &'static str,
-        /// SQLite's error as a sentence.
+        /// Error of SQLite.
         #[source]
         source: DatabaseFault,
     },
     /// Another version of the program wrote the file.
     #[error("{name} has format {found}, expected {known}; {}", format::advice(*found, *known))]
     Version {
-        /// The file's name, by [`Schema::name`].
+        /// Name of the file, by [`Schema::name`].
         name: &'static str,
-        /// The file's version.
+        /// Format of the file.
         found: i64,
-        /// The program's version, by [`Schema::version`].
+        /// Format of this program, by [`Schema::version`].
         known: i64,
     },
 }
 
 impl OpenError {
-    /// Whether another process held the file, so that a retry may help.
+    /// Returns true if another process held the file. A retry may succeed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Database { source, .. } if source.is_busy())
@@ -88,12 +88,13 @@ impl OpenError {
 }
 
 impl Schema {
-    /// Opens the file at `path` to write to it: creates it, its folder and its tables if they are
-    /// missing, readable by their owner alone. What is committed is on the disk. Blocks.
+    /// Opens the file at `path` to write to it. Creates the file, its directory and its tables if
+    /// they are missing, accessible to their owner only. Commits are durable. Blocks.
     ///
     /// # Errors
-    /// [`OpenError`] if the file cannot be opened, or has another version. One that
-    /// [is busy](OpenError::is_busy) may be being set up: see [`retry_while_busy`].
+    /// [`OpenError`] if the file cannot be opened, or has another version. If it [is
+    /// busy](OpenError::is_busy), it may be in the middle of being set up: see
+    /// [`retry_while_busy`].
     pub fn open(&self, path: &Path) -> Result<Connection, OpenError> {
         let create = |source| OpenError::Create { name: self.name, source };
         if let Some(folder) = path.parent() {
@@ -111,10 +112,10 @@ impl Schema {
         Ok(connection)
     }
 
-    /// Opens the file at `path`, which exists, to read it.
+    /// Opens an existing file at `path` to read it.
     ///
     /// # Errors
-    /// [`OpenError::Database`] if that fails.
+    /// [`OpenError::Database`] if it cannot be opened.
     pub fn open_read_only(&self, path: &Path) -> Result<Connection, OpenError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || {
@@ -125,11 +126,11 @@ impl Schema {
         open().map_err(|error| self.failed(&error))
     }
 
-    /// Creates the tables in an empty file, and upgrades those of an older format. Writes nothing to a
-    /// file that has them.
+    /// Creates the tables in an empty file, and upgrades those of an older format. Does not write
+    /// to a file whose tables are current.
     ///
     /// # Errors
-    /// [`OpenError`] if that fails, or the file has a format that cannot be upgraded.
+    /// [`OpenError`] if that fails, or the format of the file cannot be upgraded.
     pub fn create_tables(&self, connection: &mut Connection) -> Result<(), OpenError> {
         let failed = |error| self.failed(&error);
         if read_version(connection).map_err(failed)? != 0 {
@@ -147,10 +148,10 @@ impl Schema {
         write.commit().map_err(failed)
     }
 
-    /// Upgrades tables of an older format in one transaction, and logs it.
+    /// Upgrades tables of an older format in one transaction, and logs the upgrade.
     ///
     /// # Errors
-    /// As [`Self::create_tables`]. Then nothing was changed.
+    /// The same as for [`Self::create_tables`]. Nothing was changed then.
     pub fn upgrade(&self, connection: &mut Connection) -> Result<(), OpenError> {
         let failed = |error| self.failed(&error);
         let Self { name, version: known, steps, .. } = *self;
@@ -174,11 +175,11 @@ impl Schema {
         Ok(())
     }
 
-    /// Checks that the file has this version. In a transaction that writes, this tells if another
-    /// process has upgraded the file.
+    /// Checks that the file has this version. In a transaction that writes, this detects that
+    /// another process has upgraded the file.
     ///
     /// # Errors
-    /// [`OpenError::Version`] if it has another.
+    /// [`OpenError::Version`] if it has another version.
     pub fn check_version(&self, connection: &Connection) -> Result<(), OpenError> {
         let found = read_version(connection).map_err(|error| self.failed(&error))?;
         let Self { name, version: known, .. } = *self;
@@ -190,11 +191,11 @@ impl Schema {
     }
 }
 
-/// Calls `open` until its error is not that another process holds the file, at most for some seconds.
+/// Repeats `open` for some seconds while it fails because another process holds the file.
 /// Cancel-safe if `open` is.
 ///
 /// # Errors
-/// The last one of `open`.
+/// The last error of `open`.
 pub async fn retry_while_busy<T, E, F>(
     mut open: impl FnMut() -> F,
     is_busy: impl Fn(&E) -> bool,
@@ -211,11 +212,10 @@ where
     open().await
 }
 
-/// Sets what holds for every connection that is in use.
+/// Applies the settings of every connection in use.
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_WAIT)?;
-    // Otherwise a plan may depend on the bound values, and a cached statement is prepared again for
-    // others.
+    // Otherwise a plan may depend on the bound values, and cached statements are prepared again.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(())
@@ -225,8 +225,8 @@ fn read_version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))
 }
 
-/// Leaves the log as it is when `connection` is closed: the file was replaced, so the log at its path
-/// belongs to another one, and the last connection to close would delete it.
+/// Keeps the log when `connection` is closed. The file was replaced, so the log at its path belongs
+/// to another file, and the last connection that closes would delete it.
 pub fn keep_log_on_close(connection: &Connection) {
     if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
         error!(%error, "failed to close a replaced database without a checkpoint");
@@ -251,7 +251,7 @@ mod tests {
     };
 
     #[test]
-    fn a_new_file_gets_its_tables_once() {
+    fn new_file_gets_its_tables_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("inner/rows.sqlite");
         for n_rows in [0, 1] {
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn several_open_a_new_file_at_once() {
+    async fn concurrent_opens_of_a_new_file_succeed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.sqlite");
         let open = || {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_another_version_is_refused() {
+    fn file_of_another_version_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.sqlite");
         for version in [2, 4] {
@@ -298,7 +298,7 @@ mod tests {
         }
         fs::write(&path, "no database, but long enough to be told from an empty one".repeat(9))
             .unwrap();
-        assert_eq!(SCHEMA.open(&path).unwrap_err().to_string(), "open the test file");
+        assert_eq!(SCHEMA.open(&path).unwrap_err().to_string(), "test file cannot be opened");
     }
 
     /// The schema after two changes: a column, and a value for it.
@@ -315,7 +315,7 @@ mod tests {
     };
 
     #[test]
-    fn older_file_is_upgraded_once_and_its_rows_stay() {
+    fn older_file_is_upgraded_once_and_keeps_its_rows() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.sqlite");
         let older = SCHEMA.open(&path).unwrap();

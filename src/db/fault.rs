@@ -1,15 +1,15 @@
-//! What an error of SQLite means, as one sentence for people.
+//! Classification of SQLite's errors, with a sentence for people.
 
 use rusqlite::{
     Error, ErrorCode,
     ffi::{self, SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_WRITE},
 };
 
-/// An error of SQLite as people read it: one sentence without a source.
+/// An error of SQLite as one sentence, without a source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct DatabaseFault {
-    /// None where the error is not SQLite's own, such as a value of another type.
+    /// `None` if the error is not one of SQLite itself, such as a value of another type.
     code: Option<ffi::Error>,
     text: String,
 }
@@ -18,15 +18,15 @@ impl From<&Error> for DatabaseFault {
     fn from(error: &Error) -> Self {
         let mut fault = Self { code: error.sqlite_error().copied(), text: error.to_string() };
         let plain = match fault.kind() {
-            _ if fault.is_full() => "there is no space left on the disk",
+            _ if fault.is_full() => "no space left on the disk",
             Some(ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
-                "this user may not write to the file, or not to its folder"
+                "file or directory is not writable by this user"
             }
-            Some(ErrorCode::CannotOpen) => "this user cannot open it as a file",
+            Some(ErrorCode::CannotOpen) => "file cannot be opened by this user",
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                "another process is using the file"
+                "file is in use by another process"
             }
-            Some(ErrorCode::NotADatabase) => "the file is not a database",
+            Some(ErrorCode::NotADatabase) => "file is not a database",
             _ => return fault,
         };
         plain.clone_into(&mut fault.text);
@@ -41,10 +41,10 @@ impl From<Error> for DatabaseFault {
 }
 
 impl DatabaseFault {
-    /// Whether there was no space for what was to be written.
+    /// Returns true if there was no space for a write.
     ///
-    /// SQLite reports `ENOSPC` as `SQLITE_FULL`, but a quota (`EDQUOT`) and a limit of the file's size
-    /// (`EFBIG`) as a failed write. The errors of a broken disk show when it syncs.
+    /// SQLite reports `ENOSPC` as `SQLITE_FULL`, but a quota (`EDQUOT`) and a limit of the file
+    /// size (`EFBIG`) as a failed write. Broken disks fail at a sync.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.kind() == Some(ErrorCode::DiskFull)
@@ -53,19 +53,19 @@ impl DatabaseFault {
             })
     }
 
-    /// Whether another process held the file, so that a retry may help.
+    /// Returns true if another process held the file. A retry may succeed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.kind() == Some(ErrorCode::DatabaseBusy)
     }
 
-    /// Whether the file, or its folder, cannot be written to.
+    /// Returns true if the file or its directory cannot be written.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.kind() == Some(ErrorCode::ReadOnly)
     }
 
-    /// Whether the file is not what SQLite wrote.
+    /// Returns true if the content of the file is not what SQLite wrote.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
         matches!(self.kind(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
@@ -81,18 +81,19 @@ mod tests {
     use super::*;
 
     fn fault(extended_code: i32) -> DatabaseFault {
-        let text = Some("what SQLite says".to_owned());
+        let text = Some("text of SQLite".to_owned());
         Error::SqliteFailure(ffi::Error::new(extended_code), text).into()
     }
 
     #[test]
-    fn an_error_is_one_sentence_without_its_number() {
-        assert!(fault(ffi::SQLITE_READONLY_DIRECTORY).to_string().starts_with("this user may not"));
-        assert_eq!(fault(ffi::SQLITE_IOERR).to_string(), "what SQLite says");
+    fn text_is_a_sentence_without_an_error_code() {
+        let text = fault(ffi::SQLITE_READONLY_DIRECTORY).to_string();
+        assert_eq!(text, "file or directory is not writable by this user");
+        assert_eq!(fault(ffi::SQLITE_IOERR).to_string(), "text of SQLite");
     }
 
     #[test]
-    fn an_error_is_classified_by_its_extended_code() {
+    fn errors_are_classified_by_their_extended_codes() {
         assert!(fault(ffi::SQLITE_READONLY_DIRECTORY).is_read_only());
         assert!(fault(ffi::SQLITE_NOTADB).is_damaged());
         assert!(fault(ffi::SQLITE_BUSY_RECOVERY).is_busy());

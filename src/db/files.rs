@@ -1,7 +1,7 @@
-//! Whether the files of an open database are still the ones at its path.
+//! Detects that the files of an open database were deleted or replaced.
 //!
-//! A file that is deleted or replaced stays open, and takes writes that nobody will ever read. SQLite
-//! does not notice. Check before acknowledging a write.
+//! Such a file stays open, and takes writes that no one will ever read. SQLite does not notice.
+//! Check before acknowledging a write.
 
 use std::{
     ffi::OsString,
@@ -12,21 +12,21 @@ use std::{
 
 use tracing::error;
 
-/// The ending of SQLite's write-ahead log.
+/// Suffix of SQLite's write-ahead log.
 const LOG: &str = "-wal";
 
-/// The ending of the log's index, which SQLite can make again.
+/// Suffix of the index of the log, which SQLite can rebuild.
 const LOG_INDEX: &str = "-shm";
 
-/// The ending of a log that was set aside. What follows the database's file is recovered into
-/// whichever file has that name, and ruins one that it does not belong to.
+/// Suffix of a log that was moved away. SQLite recovers a log into whichever file has the matching
+/// name, which ruins a file that it does not belong to.
 const LOG_ASIDE: &str = "-wal.replaced";
 
-/// The files of an open database: the main one and its log.
+/// Files of an open database: the main file and its log.
 #[derive(Debug)]
 pub struct DatabaseFiles {
     main: OpenFile,
-    /// None if the database keeps none.
+    /// `None` if the database has no log.
     log: Option<OpenFile>,
     is_replaced: AtomicBool,
 }
@@ -38,10 +38,11 @@ struct OpenFile {
 }
 
 impl DatabaseFiles {
-    /// The files at `path` of a database that was just opened and read, so that its log is there.
+    /// Returns the files at `path` of a database that was just opened and read, so that its log
+    /// exists.
     ///
     /// # Errors
-    /// If the main file cannot be found.
+    /// An I/O error if the main file cannot be found.
     pub fn open(path: &Path) -> io::Result<Self> {
         let main = OpenFile::open(path.to_owned())?;
         let log = match OpenFile::open(beside(path, LOG)) {
@@ -51,16 +52,18 @@ impl DatabaseFiles {
         Ok(Self { main, log, is_replaced: AtomicBool::new(false) })
     }
 
-    /// Whether nothing was found replaced so far. Costs a look at memory.
+    /// Returns true unless an earlier [`Self::check`] found the files replaced. Costs one atomic
+    /// load.
     #[must_use]
     pub fn is_intact(&self) -> bool {
         !self.is_replaced.load(Ordering::Acquire)
     }
 
-    /// Looks at the files; whether they are still in place. Blocks for two calls of the system.
+    /// Checks if the files are still in place. Blocks for two system calls.
     ///
-    /// Once they are not, that is logged, and stays so: the service must be restarted. The log that
-    /// is left beside the main file is renamed, so that another file put there is not mixed with it.
+    /// Once they are not, this is logged and the result stays false: the service must be restarted.
+    /// A log that is left next to another main file is renamed, so that SQLite does not recover it
+    /// into that.
     pub fn check(&self) -> bool {
         if !self.is_intact() {
             return false;
@@ -103,7 +106,7 @@ impl OpenFile {
     fn is_in_place(&self) -> bool {
         match fs::metadata(&self.path) {
             Ok(metadata) => identity(&metadata) == self.identity,
-            // Any other error says nothing about the file, such as that of a network that is down.
+            // Other errors, such as those of a network file system, do not tell.
             Err(error) => {
                 !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
             }
@@ -111,20 +114,20 @@ impl OpenFile {
     }
 }
 
-/// What tells a file from another one under its name: device and inode.
+/// Identity of a file: device and inode.
 #[cfg(unix)]
 fn identity(metadata: &fs::Metadata) -> (u64, u64) {
     use std::os::unix::fs::MetadataExt as _;
     (metadata.dev(), metadata.ino())
 }
 
-/// Where files have no inodes, one that is open cannot be replaced.
+/// Without inodes, an open file cannot be replaced.
 #[cfg(not(unix))]
 const fn identity(_: &fs::Metadata) -> (u64, u64) {
     (0, 0)
 }
 
-/// The path of what is kept beside the file at `path`, called like it but for its `ending`.
+/// Returns the path of a file next to the one at `path`, with `ending` appended to its name.
 #[must_use]
 pub fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(path);
@@ -148,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_gone_is_noticed_for_good() {
+    fn deleted_directory_is_detected_for_good() {
         let (base, path, files) = database();
         fs::remove_dir_all(base.path()).unwrap();
         assert!(files.is_intact() && !files.check() && !files.is_intact());
@@ -158,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_kept_from_the_file_that_replaced_its_own() {
+    fn log_is_moved_away_from_a_replaced_file() {
         let (base, path, files) = database();
         let backup = base.path().join("backup");
         fs::write(&backup, "older").unwrap();
@@ -170,9 +173,9 @@ mod tests {
     }
 
     #[test]
-    fn another_ones_log_is_left_alone() {
+    fn log_of_a_new_file_is_not_moved() {
         let (base, path, files) = database();
-        // A store has its files open, so that no new file gets their inodes.
+        // The files stay open, so that new files do not get their inodes.
         let open = ["", LOG].map(|ending| fs::File::open(beside(&path, ending)).unwrap());
         fs::remove_file(beside(&path, LOG)).unwrap();
         fs::remove_file(&path).unwrap();

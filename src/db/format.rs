@@ -1,17 +1,18 @@
-//! Formats of stores: numbers that grow with each change of the tables, and the steps between them.
+//! Formats of stores: numbers that increase with each change of the tables, and the upgrades
+//! between them.
 //!
-//! A store of an older format is upgraded when it is opened for writes, in one transaction. The service
-//! that was there before reads the format in each of its own writes, and fails them from then on. A
-//! store that is newer than the program, or older than the first step, is rejected.
+//! A store of an older format is upgraded in one transaction when it is opened to write. A service
+//! that has it open reads the format in each of its writes, and fails them from then on. A store
+//! that is newer than the program, or older than the first upgrade, is rejected.
 
 use rusqlite::Connection;
 
-/// Change of the tables of a file from one format to the next.
+/// Upgrade of the tables of a file from one format to the next.
 #[derive(Debug, Clone, Copy)]
 pub enum Step {
-    /// Statements.
+    /// SQL statements.
     Sql(&'static str),
-    /// A change that statements cannot express, such as one of the bytes of chunks.
+    /// Code, for a change that statements cannot express, such as one of the bytes of chunks.
     Code(fn(&Connection) -> rusqlite::Result<()>),
 }
 
@@ -24,14 +25,14 @@ impl Step {
     }
 }
 
-/// Returns those of `steps` that lead from format `found` to `known`, at which the last one ends; `None`
-/// if there is no way.
+/// Returns those of `steps` that lead from format `found` to `known`, where the last one ends;
+/// `None` if there are none.
 pub(crate) fn steps_from<S>(steps: &[S], found: i64, known: i64) -> Option<&[S]> {
     let n_missing = usize::try_from(known.checked_sub(found)?).ok()?;
     steps.get(steps.len().checked_sub(n_missing)?..)
 }
 
-/// Returns what to do about a store of format `found`, which a program of format `known` rejects.
+/// Returns advice about a store of format `found` that a program of format `known` rejects.
 #[must_use]
 pub const fn advice(found: i64, known: i64) -> &'static str {
     if found > known {
@@ -46,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_formats_within_the_steps_are_upgraded() {
+    fn only_formats_within_the_steps_can_be_upgraded() {
         let steps = ["7 to 8", "8 to 9"];
         let check = |found, want: Option<&[&str]>| {
             assert_eq!(steps_from(&steps, found, 9), want, "from {found}");

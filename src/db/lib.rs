@@ -1,14 +1,13 @@
-//! SQLite and PostgreSQL, as every store of this program uses them.
+//! SQLite and PostgreSQL, as all stores of this program use them.
 //!
-//! Of SQLite, [`connection`] opens a file with its pragmas and its one schema,
-//! [`Writer`](writer::Writer) shares a commit among the writers that wait for one,
-//! [`DatabaseFiles`](files::DatabaseFiles) notices that the files of an open database were
-//! replaced, [`space`] tracks whether the disk has room, [`Statements`](statement::Statements) runs
-//! statements that are prepared once, and [`DatabaseFault`](fault::DatabaseFault) says what an
-//! error means. [`postgres`] is its counterpart for a server. [`sql`] has the values and rows of
-//! statements that run on either, and [`copy`](mod@copy) moves the rows of a room from one to the
-//! other. [`format`](mod@format) upgrades their tables. Deliberately absent: tables and queries, which
-//! belong to the stores.
+//! For SQLite, [`connection`] opens a file with its pragmas and schema, [`Writer`](writer::Writer)
+//! lets concurrent writers share a commit, [`DatabaseFiles`](files::DatabaseFiles) detects that the
+//! files of an open database were replaced, [`space`] tracks if the disk has room,
+//! [`Statements`](statement::Statements) runs cached statements, and
+//! [`DatabaseFault`](fault::DatabaseFault) classifies errors. [`postgres`] does the same for a
+//! server. [`sql`] has the values and rows of statements that run on either, [`copy`](mod@copy)
+//! copies tables from one to the other, and [`format`](mod@format) upgrades them. Tables and
+//! queries belong to the stores.
 
 pub mod connection;
 pub mod copy;

@@ -1,8 +1,8 @@
-//! PostgreSQL, as every store of this program uses it: one database for all rooms, a schema for each.
+//! PostgreSQL, as all stores of this program use it: one database, with a schema for each store.
 //!
-//! [`Connections`](connections::Connections) are few and bounded in time, [`Schema`](schema::Schema)
-//! creates tables once whichever service comes first, and [`Fault`](fault::Fault) says what an error
-//! means.
+//! [`Connections`](connections::Connections) are few and bounded in time,
+//! [`Schema`](schema::Schema) creates tables once even if several services start, and
+//! [`Fault`](fault::Fault) classifies errors.
 
 pub mod connections;
 pub mod fault;
@@ -18,10 +18,10 @@ use tokio::time::timeout;
 
 use self::fault::timed_out;
 
-/// The address of a database, such as `postgres://user@host:5432/name`.
+/// Address of a database, such as `postgres://user@host:5432/name`.
 ///
-/// What it leaves out comes from the variables and the password file that `psql` reads. It may hold a
-/// password, which neither `Debug` nor `Display` shows.
+/// Missing parts come from the environment variables and the password file that `psql` reads.
+/// `Debug` and `Display` do not show the password.
 #[derive(Clone, derive_more::Debug, derive_more::Display)]
 #[debug("{self}")]
 #[display(
@@ -36,7 +36,7 @@ pub struct DatabaseUrl {
 }
 
 impl DatabaseUrl {
-    /// Returns true if `text`, an address, has a password in it.
+    /// Returns true if the address `text` contains a password.
     #[must_use]
     pub fn has_password(text: &str) -> bool {
         let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
@@ -46,17 +46,17 @@ impl DatabaseUrl {
         user.contains(':') || query.contains("password=")
     }
 
-    /// Options of a new connection, with the password that the password file has now. Without digits of
-    /// floats, whose default is exact, since a pooler rejects the option.
+    /// Returns the options of a new connection, with the current password of the password file.
+    /// Float digits are not set, since poolers reject the option and the default is exact.
     fn connect_options(&self) -> PgConnectOptions {
         let options = self.text.parse().unwrap_or_else(|_| self.options.as_ref().clone());
         options.application_name("triptych").extra_float_digits(None)
     }
 }
 
-/// A text is no address of a database. It does not say which text, which may hold a password.
+/// Rejection of an address. It does not contain the text, which may hold a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("read the address of a database, such as postgres://user@host:5432/name")]
+#[error("not the address of a database, such as postgres://user@host:5432/name")]
 pub struct DatabaseUrlError;
 
 impl FromStr for DatabaseUrl {
@@ -72,7 +72,8 @@ impl FromStr for DatabaseUrl {
     }
 }
 
-/// Opens one connection to the server at `url`, to learn why a pool has none. Times out after 5 seconds.
+/// Opens one connection to the server at `url`, to find out why a pool has none. Times out after 5
+/// s.
 ///
 /// # Errors
 /// The error of the server or of the connection.
@@ -82,7 +83,7 @@ pub async fn connect(url: &DatabaseUrl) -> Result<PgConnection, sqlx::Error> {
         .unwrap_or_else(|_| Err(timed_out()))
 }
 
-/// A connection that receives the notifications of one channel.
+/// A connection that receives the notifications of a channel.
 #[derive(Debug)]
 pub struct Listener {
     listener: PgListener,
@@ -92,7 +93,7 @@ impl Listener {
     /// Connects to the database at `url` and listens on `channel`.
     ///
     /// # Errors
-    /// The error of the database. A standby refuses to listen.
+    /// The error of the database. A standby rejects listening.
     pub async fn connect(url: &DatabaseUrl, channel: &str) -> Result<Self, sqlx::Error> {
         let options = url.connect_options();
         let pool = PgPoolOptions::new()
@@ -106,8 +107,8 @@ impl Listener {
         Ok(Self { listener })
     }
 
-    /// Waits for the next notification and returns its payload. Returns `None` if the connection was lost
-    /// and reopened, so that notifications may be missing. Cancel-safe.
+    /// Waits for the next notification and returns its payload. Returns `None` if the connection
+    /// was lost and reopened. Notifications may have been missed then. Cancel-safe.
     ///
     /// # Errors
     /// The error of the database.
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_shows_no_password() {
+    fn address_hides_the_password() {
         let url: DatabaseUrl = "postgres://user:secret@host/rows".parse().unwrap();
         assert_eq!(format!("{url} {url:?}"), "postgres://host:5432/rows postgres://host:5432/rows");
         for (text, want) in [

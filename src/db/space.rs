@@ -1,7 +1,8 @@
-//! Whether the disk has space for writes.
+//! Tracks if the disk has space for writes.
 //!
-//! A store that refused a write stays full until a write of that size succeeds: a smaller one often
-//! fits into the space that is left. Where nobody writes, the store tries one that it then removes.
+//! A store that rejected a write counts as full until a write of that size succeeds, since smaller
+//! ones often fit into the remaining space. Without writers, the store makes a trial write and
+//! removes it.
 
 use std::{
     io,
@@ -12,26 +13,25 @@ use std::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// The size that is assumed of a write whose own is unknown or tiny: some pages of the file and of
-/// its indexes. With less than this free a store takes next to nothing.
+/// Assumed size of a write of unknown or tiny size: some pages of the file and its indexes.
 pub const CHANGE_BYTES: u64 = 64 << 10;
 
-/// The largest write that is tried. More free space than this means that the disk is not full.
+/// Size of the largest trial write. With more free space than this a disk is not full.
 const TRIAL_BYTES_MAX: u64 = 64 << 20;
 
-/// Between two trial writes, so that polling a full store's health does not keep it busy.
+/// Pause between trial writes, so that health checks do not keep a full store busy.
 const TRIAL_PAUSE: Duration = Duration::from_secs(1);
 
-/// Removes what [`write_trial_sql`] wrote, if it is there.
+/// Statement that removes the table of [`write_trial_sql`].
 pub const DROP_TRIAL_SQL: &str = "DROP TABLE IF EXISTS space_trial";
 
-/// Writes `n_bytes` to a SQLite file that mean nothing.
+/// Returns statements that write `n_bytes` of no meaning to a SQLite file.
 #[must_use]
 pub fn write_trial_sql(n_bytes: u64) -> String {
     format!("{DROP_TRIAL_SQL}; CREATE TABLE space_trial AS SELECT randomblob({n_bytes}) AS body")
 }
 
-/// Whether a store has space, by the writes that it refused and took.
+/// Space of a store, by the writes that it rejected and accepted.
 #[derive(Debug)]
 pub struct SpaceWatch {
     path: PathBuf,
@@ -40,25 +40,26 @@ pub struct SpaceWatch {
 
 #[derive(Debug, Clone, Copy)]
 struct Refused {
-    /// The size of the largest write that was refused.
+    /// Size of the largest rejected write.
     n_bytes: u64,
     next_trial: Instant,
 }
 
 impl SpaceWatch {
-    /// The watch of the file at `path`, which had space so far.
+    /// Creates the watch of the file at `path`, which has space so far.
     #[must_use]
     pub fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), refused: Mutex::default() }
     }
 
-    /// Whether a write of the size that was refused last has not succeeded since.
+    /// Returns true if no write of the size that was rejected has succeeded since.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.refused.lock().is_some()
     }
 
-    /// Notes that a write of about `n_bytes` found no space; whether the store was not full before.
+    /// Records that a write of about `n_bytes` found no space. Returns true if the store was not
+    /// full.
     pub fn refuse(&self, n_bytes: u64) -> bool {
         let mut refused = self.refused.lock();
         let was_full = refused.is_some();
@@ -69,13 +70,13 @@ impl SpaceWatch {
         !was_full
     }
 
-    /// Notes that about `n_bytes` were written; whether the store was full and no longer is.
+    /// Records a write of about `n_bytes`. Returns true if the store was full and no longer is.
     pub fn accept(&self, n_bytes: u64) -> bool {
         self.refused.lock().take_if(|refused| refused.n_bytes <= n_bytes).is_some()
     }
 
-    /// How many bytes to try to write to a full store; none if it is too early for that, or the file
-    /// system has less than that free. Blocks for a call of the system.
+    /// Returns the size of a trial write to a full store; `None` if it is too early, or the file
+    /// system has less space than that. Blocks for a system call.
     pub fn next_trial(&self) -> Option<u64> {
         let mut refused = self.refused.lock();
         let refused = refused.as_mut()?;
@@ -83,7 +84,7 @@ impl SpaceWatch {
         if now < refused.next_trial {
             return None;
         }
-        // What goes to the log goes to the file later. A file system that says nothing is tried.
+        // The log is copied to the file later. If the free space is unknown, try.
         let needed = refused.n_bytes.saturating_mul(2);
         if free_bytes(&self.path).is_ok_and(|free| free < needed) {
             return None;
@@ -93,7 +94,7 @@ impl SpaceWatch {
     }
 }
 
-/// Bytes that the file system of `path` has free for who is not root.
+/// Returns the free bytes of the file system of `path` for users other than root.
 #[cfg(unix)]
 fn free_bytes(path: &Path) -> io::Result<u64> {
     let found = rustix::fs::statvfs(path)?;
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_store_is_full_until_a_write_of_the_refused_size_succeeds() {
+    async fn store_is_full_until_a_write_of_the_rejected_size_succeeds() {
         let watch = SpaceWatch::new(Path::new("/"));
         assert!(!watch.is_full() && !watch.accept(1));
         assert!(watch.refuse(5_000) && !watch.refuse(300));

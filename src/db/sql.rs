@@ -1,7 +1,7 @@
-//! Statements in the SQL that both engines understand: their values and their rows.
+//! Values and rows of statements in the SQL that both engines understand.
 //!
-//! A parameter is `?1`, and `$1` by the time PostgreSQL sees it. All integers have 64 bits. Deliberately
-//! absent: running statements, which a room does on the threads that it has for it.
+//! A parameter is `?1`, which becomes `$1` for PostgreSQL. All integers have 64 bits. Stores run
+//! the statements themselves, on their own threads.
 
 use std::marker::PhantomData;
 
@@ -14,19 +14,19 @@ use sqlx::{
 
 use crate::postgres::fault::unsigned;
 
-/// A value that a statement takes.
+/// A parameter of a statement.
 pub trait Value: ToSql {
-    /// Adds it to the arguments of a statement of PostgreSQL.
+    /// Adds the value to the arguments of a PostgreSQL statement.
     ///
     /// # Errors
-    /// It cannot be encoded.
+    /// [`sqlx::Error::Encode`] if it cannot be encoded.
     fn add_to(&self, arguments: &mut PgArguments) -> Result<(), sqlx::Error>;
 }
 
-/// A value of a row.
+/// A value of a column.
 pub trait Column: FromSql + for<'r> Decode<'r, Postgres> + Type<Postgres> {}
 
-/// A row that a statement gives to a room whose error is `E`.
+/// A row of either engine, for a store whose error is `E`.
 #[derive(Debug)]
 pub struct Row<'r, E> {
     row: RowOf<'r>,
@@ -60,10 +60,10 @@ impl<'r, E> From<&'r PgRow> for Row<'r, E> {
 }
 
 impl<E: From<rusqlite::Error> + From<sqlx::Error>> Row<'_, E> {
-    /// The value of column `idx`, counted from 0.
+    /// Returns the value of column `idx`, counted from 0.
     ///
     /// # Errors
-    /// There is no such column, or none of this type.
+    /// The column does not exist, or has another type.
     pub fn get<T: Column>(&self, idx: usize) -> Result<T, E> {
         match self.row {
             RowOf::Sqlite(row) => Ok(row.get(idx)?),
@@ -71,20 +71,19 @@ impl<E: From<rusqlite::Error> + From<sqlx::Error>> Row<'_, E> {
         }
     }
 
-    /// The number of column `idx`, which is not negative; `None` for null.
+    /// Returns the number in column `idx`; `None` for null.
     ///
     /// # Errors
-    /// As [`Self::get`], or the number is negative or too large.
+    /// The same as for [`Self::get`], or the number is negative or too large.
     pub fn get_unsigned<T: TryFrom<i64>>(&self, idx: usize) -> Result<Option<T>, E> {
         Ok(self.get::<Option<i64>>(idx)?.map(unsigned).transpose()?)
     }
 }
 
-/// The statement `sql` with `values`, as PostgreSQL takes it. Its text is the caller's own, whatever the
-/// values are.
+/// Returns the statement `sql` with `values` for PostgreSQL. `sql` must not contain untrusted text.
 ///
 /// # Errors
-/// A value cannot be encoded.
+/// [`sqlx::Error::Encode`] if a value cannot be encoded.
 pub fn query<'v>(
     sql: &str,
     values: impl IntoIterator<Item = &'v dyn Value>,
@@ -94,7 +93,7 @@ pub fn query<'v>(
     Ok(sqlx::query_with(AssertSqlSafe(sql.replace('?', "$")), arguments))
 }
 
-/// The values of a statement as SQLite takes them.
+/// Returns the parameters of a statement for SQLite.
 pub fn params<'v>(values: impl IntoIterator<Item = &'v dyn Value>) -> impl Params {
     params_from_iter(values.into_iter().map(|value| value as &dyn ToSql))
 }

@@ -1,14 +1,14 @@
-//! Statements that a connection prepares once and keeps.
+//! Statements that a connection prepares once and caches.
 
 use rusqlite::{Connection, OptionalExtension as _, Params, Result, Row, types::FromSql};
 
-/// Runs statements out of the cache of a connection.
+/// Runs statements from the cache of a connection.
 #[expect(clippy::missing_errors_doc, reason = "each fails with SQLite's error alone")]
 pub trait Statements {
-    /// Runs a statement without results; how many rows it changed.
+    /// Runs a statement without results, and returns the number of changed rows.
     fn run(&self, sql: &str, params: impl Params) -> Result<usize>;
 
-    /// The first row, as `read` reads it; `None` if there is none.
+    /// Returns the first row as `read` converts it; `None` if there is none.
     fn find<T>(
         &self,
         sql: &str,
@@ -16,7 +16,7 @@ pub trait Statements {
         read: impl FnOnce(&Row<'_>) -> Result<T>,
     ) -> Result<Option<T>>;
 
-    /// All rows, as `read` reads them.
+    /// Returns all rows as `read` converts them.
     fn all<T>(
         &self,
         sql: &str,
@@ -24,7 +24,7 @@ pub trait Statements {
         read: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<Vec<T>>;
 
-    /// The first column of a row that is always there, such as that of a count.
+    /// Returns the first column of a row that always exists, such as that of a count.
     fn value<T: FromSql>(&self, sql: &str, params: impl Params) -> Result<T>;
 }
 

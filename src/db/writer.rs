@@ -1,9 +1,10 @@
-//! The one thread that writes, and how many writers share one commit.
+//! The thread that writes to a file, and commits that several writers share.
 //!
-//! Jobs run one after another in the current transaction; when no more of them wait, or enough have
-//! run, all of them are committed at once and answered. So a commit's wait for the disk is paid once
-//! for all who wait for it. A job that fails is undone: the first one with the whole transaction, a
-//! later one with its savepoint, which makes SQLite copy each page it changes.
+//! Jobs run one after another in the current transaction. When no more are queued, or enough have
+//! run, the transaction is committed and all of them get their results. So jobs that wait together
+//! share one sync of the disk. The changes of a failed job are undone: those of the first job with
+//! the whole transaction, those of a later one with its savepoint, for which SQLite copies each
+//! changed page.
 
 use std::{
     io,
@@ -27,22 +28,22 @@ use crate::{
     space::{CHANGE_BYTES, DROP_TRIAL_SQL, SpaceWatch, write_trial_sql},
 };
 
-/// Jobs that wait for the writer. One more waits for a place: the writer is a step away from the
-/// disk, and pushing back is all that helps.
+/// Capacity of the queue of jobs. Further writers wait until there is room, since the disk is the
+/// limit.
 const QUEUE_CAPACITY: usize = 256;
 
-/// Jobs in one commit at most, so that the first of them is not answered too late.
+/// Maximum number of jobs of one commit, so that the first of them does not wait too long.
 const JOBS_PER_COMMIT: usize = 256;
 
-/// Why a commit that several jobs share failed.
+/// Failure of a commit, which several jobs may share.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
     /// The disk is full.
-    #[error("find space on the disk")]
+    #[error("disk is full")]
     Full,
     /// The file was removed or replaced while it was open.
-    #[error("write to a file that was replaced")]
+    #[error("file was removed or replaced while it was open")]
     Replaced,
     /// A newer version of the program upgraded the file.
     #[error(
@@ -52,11 +53,11 @@ pub enum CommitError {
         /// Format of the file.
         found: i64,
     },
-    /// The writer has ended.
-    #[error("write to a file that is closed")]
+    /// The writer has stopped.
+    #[error("file is closed")]
     Closed,
-    /// SQLite failed otherwise.
-    #[error("commit")]
+    /// Another error of SQLite.
+    #[error("transaction failed to commit")]
     Database(#[source] DatabaseFault),
 }
 
@@ -73,44 +74,44 @@ impl From<rusqlite::Error> for CommitError {
     }
 }
 
-/// The error of a store that writes by a [`Writer`].
+/// Error of a store that uses a [`Writer`].
 pub trait WriteError: From<CommitError> + From<rusqlite::Error> + Send + 'static {
-    /// Whether there was no space on the disk.
+    /// Returns true if the disk had no space.
     fn is_full(&self) -> bool;
 }
 
-/// Works inside the open transaction. Without one it does nothing but report the error.
+/// Runs in the open transaction. Without one, it only reports the error.
 type Job = Box<dyn FnOnce(Result<Turn<'_>, CommitError>) -> Done + Send>;
 
-/// A job's place in the open transaction.
+/// Position of a job in the open transaction.
 #[derive(Debug, Clone, Copy)]
 enum Turn<'a> {
     /// Nothing was written yet.
     First(&'a Connection),
-    /// Other jobs wrote before it, whose work must stay.
+    /// Other jobs wrote before, and their changes must be kept.
     Later(&'a Connection),
 }
 
-/// A job that was run.
+/// A job that has run.
 struct Done {
     answer: Answer,
     has_failed: bool,
     is_full: bool,
-    /// About how many bytes it writes.
+    /// Approximate number of bytes written.
     n_bytes: u64,
 }
 
-/// Sends the job's result to its caller, once it is known whether the commit succeeded.
+/// Sends the result of a job to its caller, given the outcome of the commit.
 type Answer = Box<dyn FnOnce(Result<(), CommitError>)>;
 
 /// The jobs of one commit.
 #[derive(Default)]
 struct Commit {
     answers: Vec<Answer>,
-    /// Whether a part of it found no space.
+    /// True if a job found no space.
     is_full: bool,
     n_bytes: u64,
-    /// The largest part.
+    /// Size of the largest job.
     n_bytes_largest: u64,
 }
 
@@ -123,7 +124,7 @@ impl Commit {
     }
 }
 
-/// Handle to the writing thread, which ends when this is gone. `E` is the error of the store.
+/// Handle to the writing thread, which ends when this is dropped. `E` is the error of the store.
 #[derive(Debug)]
 pub struct Writer<E> {
     jobs: mpsc::Sender<Job>,
@@ -134,7 +135,7 @@ pub struct Writer<E> {
     error: PhantomData<fn() -> E>,
 }
 
-/// What the thread works on.
+/// State of the thread.
 struct Worker {
     schema: &'static Schema,
     connection: Connection,
@@ -145,10 +146,10 @@ struct Worker {
 }
 
 impl<E: WriteError> Writer<E> {
-    /// Starts the thread, which owns `connection` to `files` of `schema`.
+    /// Starts the thread, which owns `connection` to the file of `schema`.
     ///
     /// # Errors
-    /// If the system starts no thread.
+    /// An I/O error if the thread cannot be started.
     pub fn start(
         schema: &'static Schema,
         connection: Connection,
@@ -171,14 +172,14 @@ impl<E: WriteError> Writer<E> {
         Ok(Self { jobs, n_jobs: AtomicU64::default(), files, space, upgraded, error: PhantomData })
     }
 
-    /// Runs `work` in a transaction, and returns its result once that is durable. If it returns an
-    /// error, its changes are undone.
+    /// Runs `work` in a transaction, and returns its result once that is durable. If `work` fails,
+    /// its changes are undone.
     ///
     /// `on_commit` is called before this returns, in the order of commits. Dropping the future does
-    /// not stop work that has been queued.
+    /// not stop queued work.
     ///
     /// # Errors
-    /// Those of `work`, and [`CommitError`] if the commit fails.
+    /// Those of `work`, or a [`CommitError`].
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
@@ -187,10 +188,10 @@ impl<E: WriteError> Writer<E> {
         self.run_sized(CHANGE_BYTES, work, on_commit).await
     }
 
-    /// As [`Self::run`], for work that writes about `n_bytes`.
+    /// Does the same as [`Self::run`], for work that writes about `n_bytes`.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    /// The same as for [`Self::run`].
     pub async fn run_sized<T: Send + 'static>(
         &self,
         n_bytes: u64,
@@ -203,30 +204,30 @@ impl<E: WriteError> Writer<E> {
         receiver.await.map_err(|_| CommitError::Closed)?
     }
 
-    /// As [`Self::run_sized`], for a thread that may block.
+    /// Does the same as [`Self::run_sized`] on a thread that may block.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    /// The same as for [`Self::run`].
     pub fn run_blocking<T: Send + 'static>(
         &self,
         n_bytes: u64,
         work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E> {
-        // Not the runtime's own way to block, which panics in a test's async function.
+        // The runtime's own way to block panics in the async function of a test.
         futures::executor::block_on(self.run_sized(n_bytes, work, |_| {}))
     }
 
-    /// How many jobs there have been.
+    /// Returns the number of jobs so far.
     #[must_use]
     pub fn n_jobs(&self) -> u64 {
         self.n_jobs.load(Ordering::Relaxed)
     }
 
-    /// Whether the file takes writes: it is in its place and of this format, and there is space. Where a commit found
-    /// none, this tries another one of its size from time to time.
+    /// Checks that the file takes writes: it is in place and of this format, and there is space. If
+    /// a commit found no space, this makes a trial write of the same size from time to time.
     ///
     /// # Errors
-    /// Why it does not.
+    /// The reason why it does not.
     pub async fn check(&self) -> Result<(), E> {
         if !self.files.check() {
             return Err(CommitError::Replaced.into());
@@ -245,7 +246,7 @@ impl<E: WriteError> Writer<E> {
     }
 }
 
-/// Returns a job, and where its result arrives.
+/// Returns a job and the receiver of its result.
 fn create_job<T: Send + 'static, E: WriteError>(
     n_bytes: u64,
     work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
@@ -268,7 +269,7 @@ fn create_job<T: Send + 'static, E: WriteError>(
                 (_, Err(error)) => Err(error),
                 (Err(error), Ok(_)) => Err(error.into()),
             };
-            // The caller may be gone; the work is done all the same.
+            // The caller may be gone. The work is done anyway.
             drop(sender.send(result));
         });
         Done { answer, has_failed, is_full, n_bytes }
@@ -282,7 +283,8 @@ fn run_in_savepoint<T, E: WriteError>(
 ) -> Result<T, E> {
     connection.prepare_cached("SAVEPOINT job")?.execute([])?;
     let result = work(connection);
-    // When there is no space left, say, SQLite undoes the whole transaction and this with it.
+    // On some errors, such as a full disk, SQLite has undone the whole transaction and the
+    // savepoint.
     if connection.is_autocommit() {
         return result;
     }
@@ -307,8 +309,8 @@ impl Worker {
         }
     }
 
-    /// Runs `first` and the jobs that wait behind it in one transaction. On success it is durable in
-    /// the file that readers of the path will find.
+    /// Runs `first` and the jobs queued behind it in one transaction. On success the changes are
+    /// durable in the file at the path.
     fn commit(
         &mut self,
         first: Job,
@@ -336,7 +338,7 @@ impl Worker {
             info!("the disk of the {name} has space again");
         }
         match failure {
-            // One job without space may undo the work of all.
+            // One job without space may undo the changes of all.
             Some(_) if commit.is_full => Err(CommitError::Full),
             Some(failure) => Err(failure),
             None if self.files.check() => Ok(()),
@@ -355,7 +357,7 @@ fn transact(
     let transaction = match begin(schema, connection) {
         Ok(transaction) => transaction,
         Err(error) => {
-            // Outside a transaction each statement would commit by itself: the job must not run.
+            // Without a transaction each statement would commit separately.
             commit.add(first(Err(error.clone())));
             return Err(error);
         }
@@ -363,11 +365,11 @@ fn transact(
     let done = first(Ok(Turn::First(&transaction)));
     let has_failed = done.has_failed;
     commit.add(done);
-    // When there is no space left, say, SQLite has undone the whole transaction by itself.
+    // On some errors, such as a full disk, SQLite has undone the whole transaction.
     if has_failed && !transaction.is_autocommit() {
         return Ok(transaction.rollback()?);
     }
-    // Without a transaction a further job would commit by itself, and then be reported as failed.
+    // Without a transaction another job would commit separately, and then be reported as failed.
     while !transaction.is_autocommit()
         && commit.answers.len() < JOBS_PER_COMMIT
         && let Ok(job) = queue.try_recv()
@@ -377,7 +379,7 @@ fn transact(
     Ok(transaction.commit()?)
 }
 
-/// Starts a transaction, unless the file is of another format by now.
+/// Starts a transaction, unless the file has another format by now.
 fn begin<'c>(
     schema: &Schema,
     connection: &'c mut Connection,

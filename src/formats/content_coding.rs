@@ -186,7 +186,7 @@ impl Encoder {
 pub fn pack(coding: Coding, plain: &[u8]) -> io::Result<Packed> {
     let bytes = match coding {
         Coding::Identity => plain.to_vec(),
-        Coding::Gzip => deflated(plain)?,
+        Coding::Gzip => deflate_piece(plain)?,
         Coding::Zstd => zstd::bulk::compress(plain, ZSTD_LEVEL)?,
     };
     let plain_bytes = u64::try_from(plain.len()).unwrap_or(u64::MAX);
@@ -207,7 +207,7 @@ pub fn compress(coding: Coding, plain: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 /// Compresses to raw deflate that ends on a byte boundary and is not the end of its member.
-fn deflated(plain: &[u8]) -> io::Result<Vec<u8>> {
+fn deflate_piece(plain: &[u8]) -> io::Result<Vec<u8>> {
     let mut deflate = Compress::new(Compression::new(GZIP_LEVEL), false);
     let mut bytes = Vec::with_capacity(plain.len() / 2 + 64);
     loop {

@@ -1,7 +1,7 @@
-//! Looking after a store's file: verification, backup and restore.
+//! Administration of stores: verification, backup, restore and copies. All functions block.
 //!
-//! [`verify`] and [`backup`] work while a service writes to the store. [`restore`] refuses to. All of them
-//! block their thread.
+//! [`verify`] and [`backup`] work while a service writes to the store. [`restore`] rejects a store
+//! in use.
 
 pub mod copy;
 
@@ -10,20 +10,20 @@ use std::path::Path;
 use model::{block::Block, dataset::Dtype};
 
 use crate::{
-    archive::{ALL, objects::Objects},
+    archive::objects::Objects,
     report::{AdminError, Progress, Report},
+    span::Span,
     store::{StoreError, archived::ArchiveRecords, sqlite},
 };
 
-/// Reads the whole store at `path`, recomputes every bucket, and reports what is not as it should be.
-/// Buckets of rows that were let go are compared with one another. Reads archived rows, too, if `archive`
-/// is given.
+/// Reads the whole store at `path`, folds every bucket again, and reports the faults. Buckets of
+/// pruned rows are compared with one another. Also reads archived rows if `archive` is given.
 ///
-/// `progress` is called now and then.
+/// Calls `progress` from time to time.
 ///
 /// # Errors
-/// [`AdminError::Missing`], or [`AdminError::Store`] if it could not be opened or was written by
-/// another version of the program. What is damaged inside it is in the report.
+/// [`AdminError::Missing`], or [`AdminError::Store`] if the store cannot be opened or has another
+/// format. Damage inside it is in the report.
 pub fn verify(
     path: &Path,
     archive: Option<&Objects>,
@@ -34,10 +34,10 @@ pub fn verify(
         .map_err(|source| AdminError::store(path, source))
 }
 
-/// Reads all archived rows of a store, and reports those that are not as they should be.
+/// Reads all archived rows of a store, and reports the faults.
 ///
 /// # Errors
-/// [`StoreError`] of the store. What is wrong with the archive is in the report.
+/// [`StoreError`] of the store. Faults of the archive are in the report.
 pub fn verify_archive(store: &dyn ArchiveRecords, archive: &Objects) -> Result<Report, StoreError> {
     let (mut after, mut report) = (None, Report::default());
     while let Some(entry) = store.next_entry(after)? {
@@ -45,18 +45,18 @@ pub fn verify_archive(store: &dyn ArchiveRecords, archive: &Objects) -> Result<R
         after = Some(dataset);
         report.n_datasets += 1;
         let dtypes: Vec<Dtype> = entry.columns.iter().map(|column| column.dtype).collect();
-        let months = store.archived(dataset, ALL)?;
+        let months = store.archived(dataset, Span::ALL)?;
         report.check_archived(dataset, &months, archive, &Block::new(&dtypes));
     }
     Ok(report)
 }
 
-/// Copies the store at `path`, in one snapshot, into a new file `to`; its length in bytes. The
-/// copy is on the disk on return, and has no free space in it.
+/// Copies the store at `path`, in one snapshot, to a new file `to`. Returns the length of the
+/// backup, which is durable and has no free space.
 ///
 /// # Errors
 /// [`AdminError::Exists`] if there is a file at `to`, [`AdminError::Missing`],
-/// [`AdminError::Store`] or [`AdminError::File`]; then `to` is not there.
+/// [`AdminError::Store`] or [`AdminError::File`]. Then `to` was not created.
 pub fn backup(path: &Path, to: &Path) -> Result<u64, AdminError> {
     present(path)?;
     if to.exists() {
@@ -65,13 +65,12 @@ pub fn backup(path: &Path, to: &Path) -> Result<u64, AdminError> {
     sqlite::backup::backup(path, to)
 }
 
-/// Puts the copy `from` in the place of the store at `to`, after verifying it. What was at `to` is
-/// lost, unless this fails.
+/// Verifies the backup `from`, and replaces the store at `to` by it.
 ///
 /// # Errors
-/// [`AdminError::InUse`] if a service has the store open, [`AdminError::Unsound`] if the copy has
-/// faults, [`AdminError::Missing`], [`AdminError::Store`] or [`AdminError::File`]; then `to` is as
-/// it was.
+/// [`AdminError::InUse`] if a service has the store open, [`AdminError::Unsound`] if the backup has
+/// faults, [`AdminError::Missing`], [`AdminError::Store`] or [`AdminError::File`]. Then `to` is
+/// unchanged.
 pub fn restore(from: &Path, to: &Path) -> Result<Report, AdminError> {
     present(from)?;
     sqlite::backup::restore(from, to)

@@ -1,4 +1,4 @@
-//! The catalog's values: datasets to be created and changed, tags, and what a key may do.
+//! Values of the catalog: datasets, tags, changes of them, and their rules.
 
 use std::collections::BTreeMap;
 
@@ -8,91 +8,105 @@ use model::{
     timestamp::Timestamp,
 };
 
-/// Columns of a dataset at most, with the deleted ones: tables of a year of days or of some hundred
-/// meters have fewer, and a row is still read in one go.
+/// Maximum number of columns of a dataset, including deleted ones. Tables of all days of a year or
+/// of some hundred meters have fewer.
 pub const COLUMNS_MAX: usize = 1_024;
 
-/// The metadata field that names the column to be folded where there is no `open` to `close`.
+/// Metadata field that names the column to fold if there are no columns `open` to `close`.
 pub const VALUE_COLUMN: &str = "value_column";
 
-/// How a request names a dataset.
+/// Reference to a dataset in a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DatasetRef {
-    /// By its number.
+    /// By id.
     Id(DatasetId),
-    /// By its name.
+    /// By name.
     Name(String),
 }
 
-/// A dataset to be created.
+/// A dataset to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewDataset {
-    /// Its name, unique among its owner's.
+    /// Name, unique among those of its owner.
     pub name: String,
-    /// What it is.
+    /// Description.
     pub description: String,
     /// Free-form fields, such as `ticker` or `source`.
     pub metadata: BTreeMap<String, String>,
-    /// Its columns' names and types.
+    /// Names and types of the columns.
     pub columns: Vec<(String, Dtype)>,
-    /// Tags whose holders may read it.
+    /// Tags whose holders may read the dataset.
     pub tags: Vec<String>,
-    /// The key that may write it; none for the service itself.
+    /// Key that may write to it; `None` for the service itself.
     pub owner: Option<KeyId>,
+}
+
+impl NewDataset {
+    /// Returns the dataset as it is created at `now`.
+    pub(crate) fn dataset(&self, id: DatasetId, now: Timestamp) -> Dataset {
+        Dataset {
+            id,
+            name: self.name.clone(),
+            description: self.description.clone(),
+            metadata: self.metadata.clone(),
+            created_at: now,
+            updated_at: now,
+        }
+    }
 }
 
 /// A tag, which grants its holders access to datasets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
-    /// Unique among its owner's.
+    /// Name, unique among those of its owner.
     pub name: String,
-    /// Whether any key may acquire it.
+    /// True if any key may acquire it.
     pub is_public: bool,
-    /// The key that first put it on a dataset, which may give it to others; none for the service's.
+    /// Key that created it, which may give it to others; `None` for the service.
     pub owner: Option<KeyId>,
-    /// Whether the key that [`TagFilter::KnownTo`] names holds it.
+    /// True if the key of [`TagFilter::KnownTo`] holds it.
     pub is_held: bool,
 }
 
-/// Which datasets of a listing are asked for.
+/// Filter of a listing of datasets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filter {
     /// All datasets that the key sees.
     All,
-    /// Those whose name or description holds this text, in any case; the best match first.
+    /// Those whose name or description contains this text, ignoring case, best match first.
     Text(String),
-    /// Those with all of these metadata fields at these values.
+    /// Those with all of these metadata fields and values.
     Metadata(Vec<(String, String)>),
 }
 
 /// A page of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// How many match in all; none if they are too many to be counted in time.
+    /// Number of matches; `None` if there are too many to count in time.
     pub count: Option<u64>,
-    /// Whether none comes after this page.
+    /// True if this is the last page.
     pub is_last: bool,
-    /// The datasets of this page, in the order of the listing.
+    /// Datasets of the page, in the order of the listing.
     pub datasets: Vec<Dataset>,
 }
 
-/// A change of a dataset; `None` leaves a field unchanged.
+/// A change of the description of a dataset; `None` leaves a field unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Change {
-    /// Its new name.
+    /// New name.
     pub name: Option<String>,
-    /// Its new description.
+    /// New description.
     pub description: Option<String>,
-    /// How its metadata change.
+    /// Change of the metadata.
     pub metadata: MetadataChange,
 }
 
 /// A change of a dataset's metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MetadataChange {
-    /// These fields get these values, or go where there is none; the others stay.
+    /// Sets fields, or removes those without a value. Others remain.
     Merge(BTreeMap<String, Option<String>>),
-    /// These are all there are.
+    /// Replaces all fields.
     Replace(BTreeMap<String, String>),
 }
 
@@ -128,52 +142,52 @@ impl Change {
 /// A change of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DatasetChange {
-    /// Changes what it is called and described by.
+    /// Changes the name, the description or the metadata.
     Description(Change),
     /// Changes a column.
     Column(ColumnChange),
-    /// Adds columns, by their names and types, where it has none of these names yet.
+    /// Adds columns by name and type, unless they exist.
     NewColumns(Vec<(String, Dtype)>),
 }
 
-/// A change of one column of a dataset. Rows keep their values in a deleted column until their chunks
-/// are packed.
+/// A change of one column. Chunks keep the values of a deleted column until they are packed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ColumnChange {
-    /// Adds a column after the others, by its name and type.
+    /// Adds a column after the others, by name and type.
     Add(String, Dtype),
-    /// Gives a column another name.
+    /// Renames a column.
     Rename {
-        /// The name it has.
+        /// Current name.
         name: String,
-        /// The name it gets.
+        /// New name.
         new_name: String,
     },
-    /// Deletes the column of this name.
+    /// Deletes a column by name.
     Delete(String),
 }
 
 impl ColumnChange {
-    /// The columns as they are after the change at `now`.
+    /// Returns the columns after the change at `created_at`.
     ///
     /// # Errors
-    /// [`Refusal`] unless the names allow it.
+    /// [`Refusal`] if a column is missing, taken or one too many.
     pub(crate) fn apply(
         &self,
         dataset_id: DatasetId,
         columns: &[Column],
         created_at: Timestamp,
     ) -> Result<Vec<Column>, Refusal> {
-        let place =
-            |name: &str| columns.iter().position(|one| !one.is_deleted() && one.name == name);
-        let free = |name: &str| match place(name) {
+        let position = |name: &str| {
+            columns.iter().position(|column| !column.is_deleted() && column.name == name)
+        };
+        let unused = |name: &str| match position(name) {
             Some(_) => Err(Refusal::ColumnTaken),
             None => Ok(name.to_owned()),
         };
         let mut changed = columns.to_vec();
         let (old, new) = match self {
             Self::Add(name, dtype) => {
-                let name = free(name)?;
+                let name = unused(name)?;
                 if columns.len() >= COLUMNS_MAX {
                     return Err(Refusal::ColumnsFull);
                 }
@@ -183,34 +197,34 @@ impl ColumnChange {
             Self::Rename { name, new_name } => (name, new_name.as_str()),
             Self::Delete(name) => (name, ""),
         };
-        let column = place(old).and_then(|idx| changed.get_mut(idx));
-        column.ok_or(Refusal::ColumnUnknown)?.name = free(new)?;
+        let column = position(old).and_then(|idx| changed.get_mut(idx));
+        column.ok_or(Refusal::ColumnUnknown)?.name = unused(new)?;
         Ok(changed)
     }
 }
 
-/// Why a change of the catalog is refused; then nothing is changed.
+/// Rejection of a change of the catalog. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The owner has another dataset of this name, or is to get two.
+    /// The owner has, or would get, another dataset of this name.
     #[error("dataset name is already taken: {name}")]
     NameTaken {
-        /// The name in use.
+        /// The name.
         name: String,
     },
-    /// The store has a dataset of this number, or still removes the rows of a deleted one.
+    /// Another dataset has this id, or the rows of a deleted one are still being removed.
     #[error("dataset number is already taken: {dataset}")]
     NumberTaken {
-        /// The number in use.
+        /// The id.
         dataset: DatasetId,
     },
-    /// The dataset has rows, whose buckets would be made of other columns.
+    /// The dataset has rows, and the change would fold them into other buckets.
     #[error("the dataset has rows, and its buckets would be made of other columns")]
     Refolds,
-    /// The dataset has no column of this name.
+    /// The column does not exist.
     #[error("column not found")]
     ColumnUnknown,
-    /// The dataset has a column of the new name.
+    /// Another column has the new name.
     #[error("column name is already taken")]
     ColumnTaken,
     /// The dataset has the maximum number of columns.
@@ -218,51 +232,51 @@ pub enum Refusal {
         "a dataset has at most {COLUMNS_MAX} columns, with the deleted ones, which keep their places"
     )]
     ColumnsFull,
-    /// A row has a text or a timestamp that the database of the store cannot hold.
+    /// A row has a text or a timestamp that the database cannot store.
     #[error("the store keeps no text with a zero character, and no time before 4713 BC")]
     Unstorable,
 }
 
-/// A change of a tag. A name means a public tag, else the private one of the owner.
+/// A change of a tag. A name refers to a public tag, or else to a private one of the owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TagChange {
-    /// Lets the holders of a tag read a dataset. The tag is created if its owner, who is the
-    /// dataset's, has none.
+    /// Attaches a tag to a dataset, so that its holders can read it. The tag is created if the
+    /// owner of the dataset has none of this name.
     Attach(DatasetId, String),
-    /// Takes a tag from a dataset.
+    /// Detaches a tag from a dataset.
     Detach(DatasetId, String),
     /// Gives a public tag to a key.
     Acquire {
-        /// The tag's name.
+        /// Name of the tag.
         tag: String,
-        /// The key that is to hold it.
+        /// Receiving key.
         key: KeyId,
     },
-    /// Gives an owner's tag to a key.
+    /// Gives a tag of an owner to a key.
     Give {
-        /// The key that uses the tag for its datasets.
+        /// Key that owns the tag.
         owner: KeyId,
-        /// The owner's name for it.
+        /// Name of the tag.
         tag: String,
-        /// The key that is to hold it.
+        /// Receiving key.
         key: KeyId,
     },
-    /// Takes an owner's tag from a key.
+    /// Takes a tag of an owner from a key.
     Take {
-        /// The key that uses the tag for its datasets.
+        /// Key that owns the tag.
         owner: KeyId,
-        /// The owner's name for it.
+        /// Name of the tag.
         tag: String,
-        /// The key that holds it.
+        /// Key that holds it.
         key: KeyId,
     },
 }
 
-/// Which tags are listed.
+/// Filter of a listing of tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TagFilter {
-    /// Those that a key knows: public ones, its own, and those it holds.
+    /// Tags that a key knows: public ones, its own, and those it holds.
     KnownTo(KeyId),
-    /// Those of a dataset.
+    /// Tags of a dataset.
     OfDataset(DatasetId),
 }

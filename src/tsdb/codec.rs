@@ -1,7 +1,7 @@
-//! Rows and buckets as bytes, independent of the engine that keeps them.
+//! Encoding of rows and buckets, independent of the engine.
 //!
-//! A chunk is two byte strings: its timestamps, so that a reader can find rows without touching the
-//! rest, and its body. A single row is a body only. All integers are little-endian.
+//! A chunk consists of two byte strings: its timestamps, so that a reader can find rows without
+//! reading the rest, and its body. A single row is a body only. All integers are little-endian.
 //!
 //! ```text
 //! times    version u8 · sum u32 · numbers
@@ -18,9 +18,9 @@
 //! texts    u32 × (number of texts + 1) offsets, then UTF-8
 //! ```
 //!
-//! `numbers` and `floats` are described in `codec/numbers.rs`. The checksum detects damage. Bytes with
-//! a right checksum that are invalid for another reason are rejected, too, and their lengths allocate
-//! no more than [`ROWS_MAX`] values for each column.
+//! `codec/numbers.rs` describes `numbers` and `floats`. The checksum detects damage. Bytes with a
+//! correct checksum that are invalid for another reason are rejected, too, and their lengths
+//! allocate at most [`ROWS_MAX`] values for each column.
 
 mod decode;
 mod encode;
@@ -40,20 +40,20 @@ pub(crate) use self::{
 /// First byte of `times` and of `body`.
 const VERSION: u8 = 3;
 
-/// Maximum number of rows of a chunk, far more than stores write: a damaged number of rows must not
-/// allocate memory for each of them.
+/// Maximum number of rows of a chunk, far more than stores write, so that a damaged number of rows
+/// does not allocate memory for each of them.
 const ROWS_MAX: usize = 1 << 16;
 
-/// How much work goes into making a chunk small.
+/// Effort to make a chunk small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Packing {
-    /// Floats as they are: for rows that just came.
+    /// Floats are not compressed: for new rows.
     Quick,
-    /// Every column in as few bytes as possible: for rows that stay.
+    /// Every column takes as few bytes as possible: for rows that stay.
     Small,
 }
 
-/// Bytes that are no chunk.
+/// Rejection of bytes that are not a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct DecodeError {
@@ -61,7 +61,7 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
-    /// A list names a chunk that is missing.
+    /// A chunk of the index is missing.
     pub(crate) const MISSING: Self = damaged("chunk is missing");
 }
 
@@ -97,7 +97,7 @@ fn check_sum(bytes: &[u8]) -> Result<Reader<'_>, DecodeError> {
     Ok(reader)
 }
 
-/// Writes something after its length. Returns the result of `write`.
+/// Writes the output of `write` after its length, and returns the result of `write`.
 fn put_long<T>(to: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     let length_at = to.len();
     to.extend_from_slice(&[0; 4]);
@@ -121,7 +121,7 @@ fn put_u32(to: &mut Vec<u8>, number: usize) {
     to.extend_from_slice(&u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes());
 }
 
-/// Takes bytes from the front.
+/// Reads bytes from the front.
 struct Reader<'a> {
     bytes: &'a [u8],
 }
@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
         taken.try_into().map_err(|_| damaged("chunk ends too early"))
     }
 
-    /// Takes a length and as many bytes.
+    /// Reads a length and as many bytes.
     fn prefixed(&mut self) -> Result<&'a [u8], DecodeError> {
         let length = self.length()?;
         self.take(length)

@@ -1,9 +1,9 @@
-//! Rows, kept: a store of time series, the buckets made of them, and the catalog that names them.
+//! Store of time series: rows, the buckets folded from them, and the catalog that names them.
 //!
-//! [`Store`](store::Store) is what the dataset service needs of an engine: `store/sqlite/` keeps it in
-//! a file, `store/postgres/` in a database that several services share. Rows are sealed in chunks, whose bytes are the matter of `codec`; `rollup` folds
-//! rows into buckets. [`admin`] verifies, copies and restores a store's file. Absent on purpose:
-//! HTTP, how rows look in files and bodies, and what a key is: its number is enough here.
+//! [`Store`](store::Store) is the interface of an engine. `store/sqlite/` stores a file,
+//! `store/postgres/` a database that several services share, and [`archive`] moves old rows of
+//! either to Parquet files. SQLite stores rows in chunks, which `codec` encodes; `rollup` folds
+//! rows into buckets. [`admin`] verifies, copies, backs up and restores stores.
 
 pub mod admin;
 pub mod archive;

@@ -1,4 +1,4 @@
-//! Reports of verifications, and errors of looking after a store.
+//! Reports and errors of the administration of a store.
 
 use std::{
     io,
@@ -15,141 +15,141 @@ use crate::{
     store::{StoreError, archived::ArchivedMonth},
 };
 
-/// Faults that a report lists at most. It counts the others.
+/// Maximum number of listed faults in a report. Further ones are counted.
 pub const FAULTS_MAX: usize = 100;
 
-/// How far a verification is.
+/// Progress of a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Rows looked at, each of them twice.
+    /// Number of rows read so far. Each is read twice.
     pub n_done: u64,
-    /// Twice the rows there are.
+    /// Twice the number of all rows.
     pub n_all: u64,
 }
 
-/// What a verification found.
+/// Result of a verification.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
-    /// Datasets looked at.
+    /// Number of datasets.
     pub n_datasets: u64,
-    /// Rows in them.
+    /// Number of rows.
     pub n_rows: u64,
-    /// Buckets compared with those that the rows give.
+    /// Number of buckets that were compared with the rows.
     pub n_buckets: u64,
-    /// Archived months whose files were read.
+    /// Number of archived months whose files were read.
     pub n_archived: u64,
-    /// What is wrong: the first [`FAULTS_MAX`].
+    /// First [`FAULTS_MAX`] faults.
     pub faults: Vec<Fault>,
-    /// How many things are wrong.
+    /// Number of all faults.
     pub n_faults: u64,
 }
 
-/// Something that is not as it was written.
+/// A difference to what was written.
 #[derive(Debug, Clone, PartialEq, derive_more::Display)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The file itself is damaged.
+    /// The file is damaged.
     #[display("the file is damaged: {what}")]
     File {
-        /// What the engine says.
+        /// Complaint of the engine.
         what: String,
     },
-    /// A run of rows or buckets cannot be read, or is not what its entry says.
+    /// A chunk of rows or buckets cannot be read, or differs from its entry.
     #[display("dataset {dataset}: the {resolution} chunk from {first} to {last}: {what}")]
     Chunk {
-        /// Of which dataset.
+        /// Dataset of the chunk.
         dataset: DatasetId,
-        /// Rows, or buckets of which length.
+        /// Raw rows, or buckets of this length.
         resolution: Resolution,
-        /// The timestamp of its first row.
+        /// Timestamp of the first row.
         first: Timestamp,
-        /// The timestamp of its last row.
+        /// Timestamp of the last row.
         last: Timestamp,
-        /// What is wrong.
+        /// Description of the fault.
         what: String,
     },
-    /// A bucket is not what the rows or the shorter buckets in it give.
+    /// A bucket differs from the rows or the shorter buckets in it.
     #[display(
         "dataset {dataset}: the {resolution} bucket at {start} {}",
         compare(want.as_ref(), found.as_ref())
     )]
     Bucket {
-        /// Of which dataset.
+        /// Dataset of the bucket.
         dataset: DatasetId,
-        /// How long it is.
+        /// Length of the bucket.
         resolution: Resolution,
-        /// When it starts.
+        /// Start of the bucket.
         start: Timestamp,
-        /// What it should be; none if it should not be.
+        /// Expected bucket; `None` if there should be none.
         want: Option<Bucket>,
-        /// What it is; none if it is missing.
+        /// Stored bucket; `None` if it is missing.
         found: Option<Bucket>,
     },
-    /// The file of an archived month cannot be read, or does not hold the rows that were written.
+    /// The file of an archived month cannot be read, or has other rows than were written.
     #[display("dataset {dataset}: the archived month {month}: {what}")]
     Archive {
         /// Dataset of the rows.
         dataset: DatasetId,
         /// Month of the rows.
         month: Month,
-        /// What is wrong.
+        /// Description of the fault.
         what: String,
     },
-    /// What the store knows of a dataset is not so.
+    /// The recorded state of a dataset is wrong.
     #[display("dataset {dataset}: {what}")]
     Dataset {
-        /// The dataset concerned.
+        /// The dataset.
         dataset: DatasetId,
-        /// What is wrong.
+        /// Description of the fault.
         what: String,
     },
 }
 
-/// Why a store could not be looked after.
+/// Failure of the administration of a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdminError {
-    /// There is no file.
-    #[error("find a dataset store in {}", path.display())]
+    /// The file does not exist.
+    #[error("no dataset store in {}", path.display())]
     Missing {
-        /// The path at which it was looked for.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A file is there already, and is not written over.
-    #[error("write to {}, where there is a file already", path.display())]
+    /// The file exists, and is not overwritten.
+    #[error("file {} already exists", path.display())]
     Exists {
-        /// The file in the way.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A service has the store open. It must be stopped first.
-    #[error("replace {}, which a service has open; stop it first", path.display())]
+    /// A service has the store open.
+    #[error("{} is in use by a service; stop it first", path.display())]
     InUse {
-        /// The store's file.
+        /// Path of the store.
         path: PathBuf,
     },
-    /// The copy to be restored is not sound. The store is left as it is.
-    #[error("restore a copy with {n_faults} faults; the first: {first}")]
+    /// The backup has faults. The store was not changed.
+    #[error("backup has {n_faults} faults, such as: {first}")]
     Unsound {
-        /// The number of all faults.
+        /// Number of all faults.
         n_faults: u64,
-        /// One of them.
+        /// First fault.
         first: Box<Fault>,
     },
-    /// The store could not be read or written.
-    #[error("read or write the store in {}", path.display())]
+    /// The store cannot be read or written.
+    #[error("dataset store {} failed", path.display())]
     Store {
-        /// The store's file.
+        /// Path of the store.
         path: PathBuf,
-        /// The store's error.
+        /// Error of the store.
         #[source]
         source: StoreError,
     },
-    /// A file could not be made, copied or moved.
-    #[error("write {}", path.display())]
+    /// A file cannot be created, copied or moved.
+    #[error("file {} cannot be written", path.display())]
     File {
-        /// The file that was to be written.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
@@ -168,7 +168,7 @@ impl AdminError {
 }
 
 impl Report {
-    /// Whether nothing is wrong.
+    /// Returns true if there are no faults.
     #[must_use]
     pub const fn is_sound(&self) -> bool {
         self.n_faults == 0
@@ -194,7 +194,7 @@ impl Report {
         }
     }
 
-    /// Adds something that is wrong.
+    /// Adds a fault.
     pub(crate) fn fault(&mut self, fault: Fault) {
         self.n_faults += 1;
         if self.faults.len() < FAULTS_MAX {
@@ -203,7 +203,7 @@ impl Report {
     }
 }
 
-/// What a stored bucket is beside the one that its rows give.
+/// Describes the difference of a stored bucket to the one of its rows.
 fn compare(want: Option<&Bucket>, found: Option<&Bucket>) -> String {
     match (want, found) {
         (Some(_), None) => "is missing".to_owned(),

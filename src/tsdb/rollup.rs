@@ -1,11 +1,11 @@
-//! Folding rows into buckets, and buckets into longer ones.
+//! Folds rows into buckets, and buckets into longer ones.
 //!
-//! A fold takes rows in the order of their timestamps, never of their arrival, so that a sum of
-//! floats does not depend on late rows. Nothing here knows a store.
+//! Rows are folded in the order of their timestamps, never of their arrival, so that a sum of
+//! floats does not depend on late rows.
 
 use std::{collections::BTreeMap, iter, ops::Range};
 
-use crate::catalog::VALUE_COLUMN;
+use crate::catalog::{Refusal, VALUE_COLUMN};
 use model::{
     block::{Block, Series},
     dataset::{BAR_COLUMNS, Column, Dtype},
@@ -14,20 +14,19 @@ use model::{
     timestamp::Timestamp,
 };
 
-/// Which columns of a dataset, by their place, go into its buckets.
+/// Columns of a dataset that are folded, by their places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fold {
-    /// The place of `open`, `high`, `low` and `close`, which are one where rows hold one value that
-    /// matters: a bar that never moved.
+    /// Columns of `open`, `high`, `low` and `close`. They are the same if rows have one value.
     pub(crate) prices: [usize; 4],
-    /// The place of `volume`.
+    /// Column of `volume`.
     pub(crate) volume: Option<usize>,
 }
 
 impl Fold {
-    /// How a dataset with these columns and metadata folds: as bars if it has `open`, `high`, `low`
-    /// and `close`; else by the column that [`VALUE_COLUMN`] names, else by its first float column.
-    /// None if nothing in its rows is a number: then there are no buckets.
+    /// Returns how a dataset with these columns and metadata is folded: as bars if it has `open`,
+    /// `high`, `low` and `close`, else by the column that [`VALUE_COLUMN`] names, else by its first
+    /// float column. Returns `None` if no column has numbers. Then there are no buckets.
     pub(crate) fn for_dataset(
         columns: &[Column],
         metadata: &BTreeMap<String, String>,
@@ -51,24 +50,24 @@ impl Fold {
             .map(|value| Self::of_value(value, volume.filter(|volume| *volume != value)))
     }
 
-    /// By the column at `value` alone, and that of the volume.
+    /// Folds the column `value`, and a volume.
     pub(crate) const fn of_value(value: usize, volume: Option<usize>) -> Self {
         Self { prices: [value; 4], volume }
     }
 
-    /// Whether rows that lack what it takes beyond `old` fold into the same buckets by both.
+    /// Returns true if rows without values in the columns that `old` lacks are folded into the same
+    /// buckets.
     pub(crate) fn continues(self, old: Self) -> bool {
         self.prices == old.prices && (old.volume.is_none() || self.volume == old.volume)
     }
 
-    /// The places of the columns that it needs.
+    /// Returns the columns that it needs.
     pub(crate) fn columns(self) -> Vec<usize> {
         self.prices.into_iter().chain(self.volume).collect()
     }
 
-    /// Folds the rows of `block` into buckets of `resolution`, in order, going on from `last`.
-    ///
-    /// `last` is the bucket so far that the first rows may still belong to.
+    /// Folds the rows of `block` into buckets of `resolution`, and continues `last`, to which the
+    /// first rows may belong.
     pub(crate) fn buckets(
         self,
         block: &Block,
@@ -81,12 +80,25 @@ impl Fold {
     }
 }
 
-/// Buckets in the making, to which rows are added in the order of their timestamps.
+/// Checks that a change of columns or metadata keeps the buckets of a dataset valid. Rows have no
+/// values in new columns.
+pub(crate) fn check_refold(
+    old: (&[Column], &BTreeMap<String, String>),
+    new: (&[Column], &BTreeMap<String, String>),
+    is_empty: bool,
+) -> Result<(), Refusal> {
+    let (before, after) = (Fold::for_dataset(old.0, old.1), Fold::for_dataset(new.0, new.1));
+    let is_continued = new.0.len() > old.0.len()
+        && before.is_none_or(|before| after.is_some_and(|after| after.continues(before)));
+    if is_empty || before == after || is_continued { Ok(()) } else { Err(Refusal::Refolds) }
+}
+
+/// Unfinished buckets, to which rows are added in the order of their timestamps.
 pub(crate) struct Folding {
     fold: Fold,
     resolution: Resolution,
     buckets: Vec<Bucket>,
-    /// What the bucket of the last row starts with, and the timestamps that it holds.
+    /// Start and timestamps of the bucket of the last row.
     here: (Timestamp, Range<i64>),
 }
 
@@ -96,12 +108,12 @@ impl Folding {
         Self { fold, resolution, buckets: last.into_iter().collect(), here }
     }
 
-    /// Returns the buckets, oldest first.
+    /// Returns the buckets in ascending order.
     pub(crate) fn finish(self) -> Vec<Bucket> {
         self.buckets
     }
 
-    /// Adds the rows of `under` and those rows of a block of `over`, which win.
+    /// Adds the rows of `under` and some rows of a block `over` them, which win.
     pub(crate) fn add(&mut self, under: &Block, over: Option<(&Block, Range<usize>)>) {
         let samples = Samples::find(self.fold, under);
         let mut left = under.times.as_slice();
@@ -121,8 +133,8 @@ impl Folding {
         self.add_rows(&samples, row_idx, left);
     }
 
-    /// Adds the rows from `row_idx` on, which are at `timestamps`. Most follow another one of their
-    /// bucket, and are joined to it together.
+    /// Adds rows from `row_idx` on, which are at `timestamps`. Most belong to the bucket of the row
+    /// before, and are joined to it together.
     fn add_rows(&mut self, samples: &Samples<'_>, mut row_idx: usize, timestamps: &[Timestamp]) {
         let mut left = timestamps;
         while let Some((timestamp, later)) = left.split_first() {
@@ -157,7 +169,7 @@ impl Folding {
         }
     }
 
-    /// Goes on to the bucket of `timestamp`, if it is in another one.
+    /// Moves on to the bucket of `timestamp`, unless it is the current one.
     #[inline]
     fn enter_bucket(&mut self, timestamp: Timestamp) {
         if !self.here.1.contains(&timestamp.micros()) {
@@ -170,13 +182,13 @@ impl Folding {
     }
 }
 
-/// What a fold needs of a block, found once for all of its rows.
+/// Columns of a block that a fold needs.
 struct Samples<'a> {
     prices: [Numbers<'a>; 4],
     volume: Numbers<'a>,
 }
 
-/// The numbers of a column, if there is one.
+/// Numbers of a column, if it exists.
 enum Numbers<'a> {
     None,
     Floats(&'a [Option<f64>]),
@@ -194,9 +206,8 @@ impl<'a> Samples<'a> {
         Self { prices: fold.prices.map(numbers), volume }
     }
 
-    /// Row `row_idx` as a bucket of its own, at `start`; none if it has no number.
-    ///
-    /// A bar that lacks one of its prices takes the nearest other one.
+    /// Returns row `row_idx` as a bucket at `start`; `None` if it has no number. A missing price is
+    /// replaced by the nearest one.
     #[inline]
     fn bucket(&self, row_idx: usize, start: Timestamp) -> Option<Bucket> {
         let [open, high, low, close] = &self.prices;
@@ -215,8 +226,9 @@ impl<'a> Samples<'a> {
         })
     }
 
-    /// Adds rows to a bucket, column by column: the same as to [`join`] one after the other. `None`, and
-    /// the bucket stays as it is, if there are no rows, or one lacks a price that counts.
+    /// Joins rows to a bucket column by column, with the same result as one [`join`] after another.
+    /// Returns `None` and leaves the bucket unchanged if there are no rows, or one lacks a
+    /// necessary price.
     fn join_rows(&self, bucket: &mut Bucket, rows: &Range<usize>) -> Option<()> {
         let [_, high, low, close] = &self.prices;
         let (high, low) = (high.floats(rows)?, low.floats(rows)?);
@@ -233,7 +245,7 @@ impl<'a> Samples<'a> {
             return None;
         }
         match &self.volume {
-            // As each row without a volume does: a sum of -0 becomes 0.
+            // Like a row without a volume: a sum of -0 becomes 0.
             Numbers::None => joined.volume += 0.0,
             volume => {
                 for value in volume.floats(rows)? {
@@ -249,7 +261,7 @@ impl<'a> Samples<'a> {
 }
 
 impl<'a> Numbers<'a> {
-    /// Those of some rows, if all are floats or missing.
+    /// Returns the values of rows, if all are floats or missing.
     fn floats(&self, rows: &Range<usize>) -> Option<&'a [Option<f64>]> {
         match self {
             Self::Floats(values) => values.get(rows.clone()),
@@ -267,7 +279,7 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// Folds buckets, in order, into one that starts at `start`; none if there are none.
+/// Folds buckets, which are in order, into one that starts at `start`; `None` if there are none.
 pub(crate) fn coarser(start: Timestamp, finer: impl IntoIterator<Item = Bucket>) -> Option<Bucket> {
     let mut finer = finer.into_iter();
     let mut whole = Bucket { timestamp: start, ..finer.next()? };
@@ -277,7 +289,7 @@ pub(crate) fn coarser(start: Timestamp, finer: impl IntoIterator<Item = Bucket>)
     Some(whole)
 }
 
-/// The buckets of `resolution` that finer ones make, in order.
+/// Folds finer buckets, which are in order, into buckets of `resolution`.
 pub(crate) fn coarsen(finer: &[Bucket], resolution: Resolution) -> Vec<Bucket> {
     let start = |bucket: &Bucket| resolution.bucket_start(bucket.timestamp);
     finer
@@ -286,11 +298,11 @@ pub(crate) fn coarsen(finer: &[Bucket], resolution: Resolution) -> Vec<Bucket> {
         .collect()
 }
 
-/// Buckets that changed, in order; `None` for one without rows that have a number.
+/// Changed buckets in order; `None` for one without rows that have a number.
 pub(crate) type Refolded = Vec<(Timestamp, Option<Bucket>)>;
 
-/// Folds the buckets of `resolution` that hold `changed` ones of its source or any of `times`, from these
-/// and the `stored` ones of the source. All are in order.
+/// Folds the buckets of `resolution` that contain `changed` ones of its source or any of `times`,
+/// from these and the `stored` ones of the source. All are in order.
 pub(crate) fn coarsen_changed(
     stored: &[Bucket],
     changed: &Refolded,
@@ -316,8 +328,7 @@ pub(crate) fn coarsen_changed(
     starts.into_iter().map(fold).collect()
 }
 
-/// Buckets with those that changed in their places, or without them where there are none any more;
-/// both oldest first.
+/// Replaces or removes the buckets that changed. Both are in ascending order.
 pub(crate) fn renewed(
     stored: impl Iterator<Item = Bucket>,
     changed: impl Iterator<Item = (Timestamp, Option<Bucket>)>,
@@ -339,13 +350,13 @@ pub(crate) fn renewed(
     })
 }
 
-/// A sum may overflow to infinity, and then to no number at all, which SQLite takes for null.
+/// Replaces a NaN, to which a sum may overflow, and which SQLite stores as null.
 pub(crate) fn as_stored(bucket: Bucket) -> Bucket {
     let volume = if bucket.volume.is_nan() { 0.0 } else { bucket.volume };
     Bucket { volume, ..bucket }
 }
 
-/// Adds what comes `later` to a bucket.
+/// Adds a later bucket or row to a bucket.
 #[inline]
 fn join(bucket: &mut Bucket, later: &Bucket) {
     bucket.high = bucket.high.max(later.high);

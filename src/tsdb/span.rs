@@ -1,21 +1,46 @@
-//! What of a dataset is read: from when to when, and in which order.
+//! Spans of time and orders of rows.
 
 use model::timestamp::Timestamp;
 
-/// Which rows come first.
+/// Order of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// The oldest row first.
+    /// Ascending timestamps.
     Ascending,
-    /// The newest row first.
+    /// Descending timestamps.
     Descending,
 }
 
-/// Timestamps from `first` to `last`, both of them included.
+/// Timestamps from `first` to `last`, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Span {
-    /// The earliest timestamp; later than `last` in an empty span.
+    /// Earliest timestamp; later than `last` in an empty span.
     pub first: Timestamp,
-    /// The latest timestamp.
+    /// Latest timestamp.
     pub last: Timestamp,
+}
+
+impl Span {
+    /// All of time.
+    pub const ALL: Self = Self { first: Timestamp::MIN, last: Timestamp::MAX };
+
+    /// Returns true if the span has no timestamps.
+    pub(crate) fn is_empty(self) -> bool {
+        self.first > self.last
+    }
+
+    /// Returns the timestamps that both spans have.
+    pub(crate) fn overlap(self, other: Self) -> Self {
+        Self { first: self.first.max(other.first), last: self.last.min(other.last) }
+    }
+}
+
+/// Returns the next timestamp.
+pub(crate) const fn just_after(timestamp: Timestamp) -> Timestamp {
+    Timestamp::from_micros(timestamp.micros().saturating_add(1))
+}
+
+/// Returns the previous timestamp.
+pub(crate) const fn just_before(timestamp: Timestamp) -> Timestamp {
+    Timestamp::from_micros(timestamp.micros().saturating_sub(1))
 }

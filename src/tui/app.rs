@@ -1,4 +1,4 @@
-//! Routes events: (state, event) → effects. Does no I/O and reads no clock; effects request those.
+//! The reducer: applies an event to the state and returns effects. It does no I/O and reads no clock.
 //!
 //! Screens and overlays handle their own events in their `update` modules.
 
@@ -30,14 +30,17 @@ use crate::{
     state::{
         Dirty, State,
         field::Field,
-        loadable::Failure,
         overlay::Overlay,
+        resource::Failure,
         services::{HeadId, Service},
         session, stack,
     },
     theme::Theme,
-    view::{Frame, SIZE_MIN, Tier, centered, draw_empty, footer, header, hits::Hits, split_rows},
-    widget::{note, paint, pane::Pane},
+    view::{
+        Frame, SIZE_MIN, Tier, centered, draw_centered, draw_empty, footer, header, hits::Hits,
+        split_rows,
+    },
+    widget::{paint, pane::Pane},
 };
 
 /// Time within which a second `^C` ends the program.
@@ -50,9 +53,9 @@ pub enum Start {
     Connect(Addresses),
     /// The addresses and the key of this profile.
     Profile(String),
-    /// On this machine, once they are started.
+    /// Those of the local stack, which is started.
     Local,
-    /// At no known address.
+    /// None.
     Nowhere,
 }
 
@@ -82,7 +85,7 @@ pub(crate) fn start(state: &mut State, start: Start) -> Vec<Effect> {
     settle(state)
 }
 
-/// The reducer: changes the state for `event` and returns the effects to perform.
+/// Applies `event` to the state and returns the effects to perform.
 pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
     if head_of(&event).is_some_and(|head| !state.services.is_current(head)) {
         return settle(state);
@@ -108,8 +111,8 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
             state.notify_failure_unless_on(screens, &failure);
         }
         Event::Nodes(head, result, latency) => on_nodes(state, head, result, latency),
-        Event::Probed { service, answer, latency } => {
-            update::on_probe(state, service, answer.as_ref(), latency);
+        Event::Probed { service, response, latency } => {
+            update::on_probe(state, service, response.as_ref(), latency);
         }
         Event::Functions(head, result) => execute::update::on_functions(state, head, result),
         Event::RunAccepted(id, request_id) => state.runs.set_request_id(id, request_id),
@@ -135,7 +138,7 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
     settle(state)
 }
 
-/// The head that `event` is of.
+/// Returns the head that `event` comes from.
 const fn head_of(event: &Event) -> Option<HeadId> {
     match event {
         Event::Nodes(head, ..)
@@ -156,7 +159,7 @@ fn urgency(state: &State, event: &Event) -> Dirty {
     match event {
         // A probe requests a frame itself, if the health changed.
         Event::TimerDue(Timer::Probe) | Event::Probed { .. } => Dirty::Clean,
-        // What is not in view is not worth a frame.
+        // Changes out of view need no frame.
         Event::Local(LocalEvent::Log(_)) if !has_logs => Dirty::Clean,
         Event::Data(_) if !matches!(state.screen, Screen::Data | Screen::Overview) => Dirty::Clean,
         Event::Inference(_) if !matches!(state.screen, Screen::Inference | Screen::Overview) => {
@@ -186,8 +189,8 @@ fn urgency(state: &State, event: &Event) -> Dirty {
     }
 }
 
-/// Returns what was asked for, with what follows every event: the actions that an overlay chose,
-/// the saved selection, closed streams, expiring notices.
+/// Finishes an update: performs the actions chosen in an overlay, restores the saved selection, records
+/// closed streams, hides expired notices. Returns the requested effects.
 fn settle(state: &mut State) -> Vec<Effect> {
     let is_action = |effect: &Effect| matches!(effect, Effect::Perform(_));
     while let Some(idx) = state.effects.iter().position(is_action) {
@@ -221,7 +224,7 @@ fn press(state: &mut State, chord: Chord) {
             state.pending = pending;
             state.pending.push(chord);
         }
-        // What does not go on with a sequence may start something by itself.
+        // A key that does not continue the sequence can have its own binding.
         Resolved::Nothing if !pending.is_empty() => press(state, chord),
         Resolved::Nothing if matches!(state.overlays.last(), Some(Overlay::Jump(_))) => {
             overlay::update::spell(state, chord);
@@ -267,7 +270,7 @@ fn edited(state: &mut State) {
         return;
     }
     match state.screen {
-        Screen::Data => state.data.edited(state.now),
+        Screen::Data => state.data.edited(),
         Screen::Logs => state.logs.edited(),
         Screen::Cluster | Screen::Execute if state.output_search.is_edited() => {
             execute::update::search_output(state);
@@ -302,7 +305,7 @@ fn point(state: &mut State, target: Target) {
         }
         Screen::Execute => execute.click(target),
         Screen::Data => state.data.click(target, state.now),
-        Screen::Inference => state.inference.click(target, state.now),
+        Screen::Inference => state.inference.click(target),
         Screen::Logs => {}
         Screen::Overview => match target {
             Target::Row { row, .. } => state.overview.row = row,
@@ -336,7 +339,7 @@ fn on_timer(state: &mut State, timer: Timer) {
         Timer::Nodes(head) => load_nodes_of(state, head),
         Timer::Probe => update::probe(state),
         Timer::Interrupt => state.is_interrupted = false,
-        // Ages are drawn, and notices looked at, after each event, these too.
+        // Every event, including these, is followed by a check of the notices and a frame.
         Timer::Age | Timer::Notice => {}
         Timer::Datasets | Timer::Rows => state.data.on_timer(timer, now),
         Timer::Overview => overview::state::load_topics(state),
@@ -344,7 +347,7 @@ fn on_timer(state: &mut State, timer: Timer) {
     }
 }
 
-/// Draws the whole screen; returns what can be clicked.
+/// Draws the whole screen. Returns the places that can be clicked.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -> Hits {
     let mut hits = Hits::default();
     theme.clear(area, buf);
@@ -363,7 +366,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -
         Screen::Overview => overview::view::draw(middle, buf, frame, &mut hits),
     }
     draw_overlay(middle, buf, frame, &mut hits);
-    // After the overlay, which leaves nothing of the screen to be selected.
+    // After the overlay, which removes all places beneath it.
     header::draw(top, buf, frame, &mut hits);
     footer::draw(bottom, buf, frame, &mut hits);
     if let Some(Overlay::Jump(typed)) = state.overlays.last() {
@@ -374,7 +377,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -
     hits
 }
 
-/// Draws what can be said where a screen broke while it was drawn: the way to the others, and why.
+/// Draws a replacement for a screen that panicked while it was drawn, with the panic message.
 pub(crate) fn draw_broken(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme, why: &str) {
     theme.clear(area, buf);
     let frame = Frame { state, theme, tier: Tier::for_area(area).unwrap_or(Tier::Small) };
@@ -388,24 +391,24 @@ pub(crate) fn draw_broken(area: Rect, buf: &mut Buffer, state: &State, theme: &T
     draw_empty(inside, buf, theme, &[title, why.to_owned(), next.to_owned()]);
 }
 
-/// The first row, all between, and the last `n_last` rows.
+/// Splits `area` into the first row, the middle, and the last `n_last` rows.
 fn rows(area: Rect, n_last: u16) -> [Rect; 3] {
     let [top, rest] = split_rows(area, 1);
     let [middle, bottom] = split_rows(rest, rest.height.saturating_sub(n_last));
     [top, middle, bottom]
 }
 
-/// Draws the topmost overlay over `area`, if there is one. The screen beneath cannot be clicked; a
-/// click beside the overlay closes it.
+/// Draws the topmost overlay over `area`, if there is one. The screen beneath cannot be clicked. A
+/// click outside the overlay closes it.
 fn draw_overlay(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Some(overlay) = frame.state.overlays.last() else { return };
     if matches!(overlay, Overlay::Jump(_)) {
-        // Labels are for what is beneath; the view lays them over the whole frame.
+        // Labels are drawn last, over the whole frame.
         return;
     }
     hits.clear();
     hits.add(area, Target::Action(Action::Back));
-    // A theme is chosen by what it does to the rest of the screen.
+    // The rest of the screen is the preview of a theme.
     if !matches!(overlay, Overlay::Themes(_)) {
         frame.theme.fade(area, buf);
     }
@@ -436,7 +439,7 @@ fn draw_too_small(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) {
     let [top, _, bottom] = rows(area, 1);
     header::draw_health(top, buf, state, theme);
     let bold = theme.text.add_modifier(Modifier::BOLD);
-    note::centered(buf, centered(area, area.width, 1), &[(&text, bold)]);
+    draw_centered(buf, centered(area, area.width, 1), &[(&text, bold)]);
     if area.height > 2 {
         let quit = format!("{} quit", state.keys.key_text(Layer::Global, Action::Quit));
         paint::text(buf, bottom, (0, 0), &quit, theme.muted);

@@ -27,9 +27,9 @@ use crate::{
     effects::services::ask,
     event::{Effect, Event, RunOrder, Timer},
     local::{Addresses, LocalEvent, LocalStack},
-    profiles::Profiles,
+    profiles::ProfileStore,
     state::{
-        loadable::Failure,
+        resource::Failure,
         runs::{Input, RunId, Window},
         services::HeadId,
     },
@@ -81,7 +81,7 @@ pub(crate) struct Runner {
     events: mpsc::Sender<Event>,
     local: Option<Arc<dyn LocalStack>>,
     local_events: mpsc::Sender<LocalEvent>,
-    profiles: Option<Arc<dyn Profiles>>,
+    profiles: Option<Arc<dyn ProfileStore>>,
     /// The file of presets; `None` if there is no folder for it.
     presets: Option<PathBuf>,
     /// Calls to the services in use.
@@ -100,7 +100,7 @@ impl Runner {
         events: mpsc::Sender<Event>,
         local_events: mpsc::Sender<LocalEvent>,
         local: Option<Arc<dyn LocalStack>>,
-        profiles: Option<Arc<dyn Profiles>>,
+        profiles: Option<Arc<dyn ProfileStore>>,
         presets: Option<PathBuf>,
     ) -> Self {
         Self {

@@ -1,18 +1,18 @@
-//! What happens to the screen, and what it asks for: the two enums around `update`.
+//! Events and effects: the input and the output of an update.
 //!
-//! An [`Event`] is all that can change the state. An [`Effect`] is all that the state can ask for;
-//! it is data, performed in `effects.rs`, which answers with events. The fence between state and
-//! client stands here: `state/` names rows and bundles by the words of this file.
+//! Only an [`Event`] changes the state. An [`Effect`] is a request of the state: plain data, performed
+//! in `effects.rs`, whose results are events. The state uses the client's types only through this
+//! module.
 //!
-//! How a screen's state takes part (see `state/data.rs` and `state/inference.rs`):
-//! - `show(now)` and `hide()` when it comes into view and leaves it, `connected(now)` when the
-//!   services' addresses are known, also again later;
-//! - `act(action, now)` for every [`Action`](crate::action::Action) of its layers in `keymap.rs`;
-//! - its own events: [`DataEvent`] and [`InferenceEvent`] carry the answers to its effects, and
-//!   [`Event::TimerDue`] says that a [`Timer`] it had set by [`Effect::SetTimer`] is due;
-//! - each pushes the effects it asks for onto `effects` of its state. Setting a timer again
-//!   replaces it; each effect that loads is answered exactly once, unless a newer one of the same
-//!   kind has replaced it.
+//! The state of a screen has these methods:
+//! - `show` and `hide` when it comes into view and leaves it, `connected` whenever the addresses of the
+//!   services become known;
+//! - `act` for every [`Action`](crate::action::Action) of its layers in `keymap.rs`;
+//! - `on` for its events: [`DataEvent`] and [`InferenceEvent`] are the results of its effects.
+//!   [`Event::TimerDue`] reports a [`Timer`] that it set by [`Effect::SetTimer`].
+//!
+//! Requested effects are pushed onto `effects` of its state. Setting a timer again replaces it. An
+//! effect that loads has exactly one result, unless a later effect of the same kind replaces it.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -42,8 +42,8 @@ use crate::{
     screens::execute::state::presets::Preset,
     state::{
         layout::Divider,
-        loadable::Failure,
         nodes::{GroupChange, NodeChange},
+        resource::Failure,
         runs::{Input, RunId},
         services::{HeadId, Service},
     },
@@ -52,78 +52,75 @@ use crate::{
 /// Everything that can change the state.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// A key was pressed.
     Key(Chord),
-    /// A text was pasted.
     Paste(String),
-    /// The mouse was clicked on something that the last frame showed.
+    /// A click on a target of the last frame.
     Click(Target),
-    /// The wheel was turned over something: up is negative, in rows.
+    /// The wheel over a target, in rows; up is negative.
     Wheel(Target, i32),
-    /// The mouse was pressed on a divider.
+    /// A mouse press on a divider.
     Grab,
-    /// The mouse moved a divider that it had grabbed, so many cells right or down since then.
+    /// A drag of a divider, in cells right or down since the press.
     Drag(Divider, i16),
-    /// The terminal has this size.
-    Resized { width: u16, height: u16 },
-    /// The terminal told its background: red, green and blue.
+    /// New size of the terminal.
+    Resized {
+        width: u16,
+        height: u16,
+    },
+    /// Background color of the terminal: red, green and blue.
     Background([u8; 3]),
-    /// The terminal came to the front, or left it.
+    /// The terminal gained or lost focus.
     Focused(bool),
-    /// Handles a due timer.
     TimerDue(Timer),
-    /// The program is asked to end.
+    /// Request to exit, by a signal.
     Terminate,
-    /// A local process did something.
+    /// An event of the local stack.
     Local(LocalEvent),
-    /// The local stack could not be started.
+    /// The local stack failed to start.
     LocalFailed(Failure),
-    /// The answer to [`Effect::LoadNodes`], and how long it took.
+    /// Result of [`Effect::LoadNodes`], and its latency.
     Nodes(HeadId, Result<Vec<NodeBody>, Failure>, Duration),
-    /// The answer to [`Effect::ChangeNode`].
+    /// Result of [`Effect::ChangeNode`] for a single node.
     NodeChanged(HeadId, Result<NodeDetail, Failure>),
-    /// The same where the nodes of a group were to be changed.
+    /// Result of [`Effect::ChangeNode`] for the nodes of a group.
     GroupChanged(HeadId, GroupChange),
-    /// The answer to [`Effect::Probe`], one for each service whose address is known.
+    /// Result of [`Effect::Probe`], one for each service with an address.
     Probed {
         service: Service,
-        /// Whether it serves; none if no answer came within
-        /// [`PROBE_WITHIN`](crate::state::services::PROBE_WITHIN).
-        answer: Option<Result<(), Failure>>,
-        /// Time that the response took.
+        /// `None` after a timeout of [`PROBE_WITHIN`](crate::state::services::PROBE_WITHIN).
+        response: Option<Result<(), Failure>>,
         latency: Duration,
     },
-    /// The answer to [`Effect::LoadFunctions`].
+    /// Result of [`Effect::LoadFunctions`].
     Functions(HeadId, Result<Vec<FunctionBody>, Failure>),
-    /// The head accepted a run under this request id.
+    /// The head accepted a run and assigned this request id.
     RunAccepted(RunId, String),
-    /// The head became unreachable during a run, or is reachable again (none).
+    /// The head became unreachable during a run, or is reachable again (`None`).
     RunUnreachable(RunId, Option<Failure>),
-    /// The head's report of a run that ended. Comes before [`Event::Executed`].
+    /// Report of the head on a finished run, before [`Event::Executed`].
     RunReport(RunId, Box<ExecutionBody>),
-    /// The answer to [`Effect::Execute`].
+    /// Result of [`Effect::Execute`].
     Executed(RunId, Result<Box<ExecuteResponse>, Failure>),
-    /// Handles an event of a profile.
     Profile(ProfileEvent),
-    /// Something happened in the head's cluster.
+    /// An event on the stream of the head's cluster.
     Cluster(HeadId, HeadEvent),
-    /// The answer to [`Effect::AddFunction`].
+    /// Result of [`Effect::AddFunction`].
     FunctionAdded(HeadId, Result<FunctionBody, Failure>),
-    /// The answer to [`Effect::LoadPresets`].
+    /// Result of [`Effect::LoadPresets`].
     Presets(BTreeMap<String, Preset>),
-    /// The answer to [`Effect::LoadUsage`]: what each local process uses.
+    /// Result of [`Effect::LoadUsage`]: resource usage of each local process.
     Usage(Vec<(String, Usage)>),
-    /// An operation on this machine failed, such as on a process or a file.
+    /// A local operation on a process or a file failed.
     Failed(Failure),
-    /// The answer to [`Effect::Save`]: where to, and how many rows or lines.
+    /// Result of [`Effect::Save`]: the path, and the number of rows or lines.
     Saved(PathBuf, String),
-    /// The answer to [`Effect::Copy`].
+    /// Result of [`Effect::Copy`].
     Copied {
         text: String,
-        /// The name of the program that copied it; `None` if none did.
+        /// Name of the program that copied the text; `None` if none did.
         by: Option<&'static str>,
     },
-    /// The answer to [`Effect::Page`]: the pager has ended, and the terminal is free.
+    /// Result of [`Effect::Page`]: the pager has exited, and the terminal is free.
     Paged(Result<(), Failure>),
     /// For the Data screen.
     Data(DataEvent),
@@ -146,23 +143,23 @@ impl From<InferenceEvent> for Event {
 /// Events of profiles and their keys.
 #[derive(Debug)]
 pub(crate) enum ProfileEvent {
-    /// The answer to [`Effect::OpenProfile`].
+    /// Result of [`Effect::OpenProfile`].
     Opened { name: String, result: Result<Opened, Failure> },
-    /// The answer to [`Effect::KeepKey`].
+    /// Result of [`Effect::KeepKey`].
     Kept {
         profile: String,
-        /// The place of the stored key, and the key.
+        /// Place of the stored key, and the key.
         result: Result<(KeyPlace, ApiKey), Failure>,
     },
-    /// The answer to [`Effect::ForgetKey`].
+    /// Result of [`Effect::ForgetKey`].
     Forgotten {
         profile: String,
-        /// True if there was one.
+        /// True if there was a key.
         result: Result<bool, Failure>,
     },
 }
 
-/// An event of a stream that reconnects by itself.
+/// An event of a stream that reconnects automatically.
 pub(crate) type StreamEvent<T> = client::stream::StreamEvent<T, Failure>;
 
 /// An event of the stream of a head's cluster.
@@ -174,44 +171,44 @@ pub(crate) type RowsEvent = StreamEvent<Vec<NamedRow>>;
 /// An event of a topic's stream of bundles.
 pub(crate) type BundleEvent = StreamEvent<Box<LatestBundle>>;
 
-/// A run, as it is to be sent.
+/// A run to be sent.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RunOrder {
-    /// The head that runs it. No other is asked, whatever happens to this one.
+    /// Head that executes it. It is not sent to another head if this one fails.
     pub(crate) head: HeadId,
-    /// The request; standard input from a file or a dataset is filled in later.
+    /// Request. Standard input from a file or a dataset is filled in later.
     pub(crate) request: ExecuteRequest,
-    /// The source of standard input.
+    /// Source of standard input.
     pub(crate) input: Input,
-    /// True if the head reports progress.
+    /// True if the head reports progress by events.
     pub(crate) is_followed: bool,
 }
 
 /// Events of the Data screen.
 #[derive(Debug)]
 pub(crate) enum DataEvent {
-    /// The answer to [`Effect::LoadDatasets`].
+    /// Result of [`Effect::LoadDatasets`].
     Datasets { search: DatasetSearch, result: Result<DatasetsPage, Failure> },
-    /// The answer to [`Effect::LoadColumns`].
+    /// Result of [`Effect::LoadColumns`].
     Columns { dataset: DatasetId, result: Result<Vec<Column>, Failure> },
-    /// The answer to [`Effect::LoadRows`].
+    /// Result of [`Effect::LoadRows`].
     Rows { query: RowsQuery, result: Result<RowsPage, Failure> },
-    /// The answer to [`Effect::LoadTags`].
+    /// Result of [`Effect::LoadTags`].
     Tags { dataset: DatasetId, result: Result<Vec<String>, Failure> },
-    /// The answer to [`Effect::LoadPinned`].
+    /// Result of [`Effect::LoadPinned`].
     Pinned { dataset: DatasetId, result: Result<Box<Dataset>, Failure> },
-    /// The answer to [`Effect::LoadTable`].
+    /// Result of [`Effect::LoadTable`].
     Table { query: RowsQuery, result: Result<RowsPage, Failure> },
-    /// Progress of the export begun by [`Effect::Export`].
+    /// Progress of [`Effect::Export`].
     Export(ExportNews),
-    /// Something happened on the stream opened by [`Effect::OpenStream`].
+    /// An event on the stream opened by [`Effect::OpenStream`].
     Stream { dataset: DatasetId, news: RowsEvent },
-    /// The answer to [`Effect::AcquireTag`].
+    /// Result of [`Effect::AcquireTag`].
     Acquired { tag: String, result: Result<Acquired, Failure> },
 }
 
 impl DataEvent {
-    /// The outcome of an answer that shows how the service does; none for other events.
+    /// Returns the outcome of a response that indicates the health of the service.
     pub(crate) fn outcome(&self) -> Option<Result<(), &Failure>> {
         Some(match self {
             Self::Datasets { result, .. } => result.as_ref().map(|_| ()),
@@ -225,18 +222,18 @@ impl DataEvent {
 /// Criterion for the datasets in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DatasetSearch {
-    /// Those whose name or description holds this; all, if it is empty.
+    /// Name or description contains this text, which is empty for all datasets.
     Text(String),
-    /// Those whose metadata has this value in this field.
+    /// Metadata has this value in this field.
     Metadata(String, String),
 }
 
 impl DatasetSearch {
-    /// The search for text that every dataset holds.
+    /// The search that finds all datasets.
     pub(crate) const ALL: Self = Self::Text(String::new());
 }
 
-/// The written part of an export.
+/// Size of the written part of an export.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) rows: u64,
@@ -248,188 +245,188 @@ pub(crate) struct Progress {
 /// The progress of an export.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ExportNews {
-    /// So much is written.
+    /// A part is written.
     Written(Progress),
-    /// All of it is.
+    /// The file is complete.
     Done { progress: Progress, path: PathBuf },
-    /// It was given up, and nothing is left of it.
+    /// The export failed and left no file.
     Failed(Failure),
 }
 
 /// Events of the Inference screen.
 #[derive(Debug)]
 pub(crate) enum InferenceEvent {
-    /// The answer to [`Effect::LoadTopics`].
+    /// Result of [`Effect::LoadTopics`].
     Topics(Result<TopicList, Failure>),
-    /// The answer to [`Effect::LoadLatest`].
+    /// Result of [`Effect::LoadLatest`].
     Latest { topic: TopicId, is_resistant: bool, result: Result<LatestBundle, Failure> },
-    /// The answer to [`Effect::LoadConfidence`].
+    /// Result of [`Effect::LoadConfidence`].
     Confidence { topic: TopicId, result: Result<Box<LatestBody>, Failure> },
-    /// The answer to [`Effect::LoadPastBundles`].
+    /// Result of [`Effect::LoadPastBundles`].
     PastBundles { topic: TopicId, result: Result<Vec<Bundle>, Failure> },
-    /// Something happened on the stream opened by [`Effect::OpenBundles`].
+    /// An event on the stream opened by [`Effect::OpenBundles`].
     Bundle { topic: TopicId, news: BundleEvent },
-    /// The answer to [`Effect::LoadHistory`].
+    /// Result of [`Effect::LoadHistory`].
     History { topic: TopicId, result: Result<TopicHistory, Failure> },
-    /// The answer to [`Effect::LoadLeaderboard`].
+    /// Result of [`Effect::LoadLeaderboard`].
     Leaderboard { topic: TopicId, result: Result<Leaderboard, Failure> },
 }
 
-/// Everything that the state can request.
+/// Requests of the state.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Effect {
     /// Starts the local stack.
     StartLocal,
-    /// From now on the services are there. Closes streams and drops calls to those before.
+    /// Uses the services at these addresses. Closes streams and drops calls to earlier ones.
     Connect(Addresses),
     /// Reads a profile and its key.
     OpenProfile(String),
-    /// Tries a key on a service of a profile, and keeps it if it is good.
+    /// Checks a key with a service of a profile, and stores it if it is valid.
     KeepKey { profile: String, addresses: Addresses, key: ApiKey },
-    /// Forgets the key of a profile.
+    /// Removes the key of a profile.
     ForgetKey(String),
-    /// Asks these heads and each other service whether they serve.
+    /// Probes these heads and each other service.
     Probe(Vec<HeadId>),
     /// Lists the head's nodes.
     LoadNodes(HeadId),
-    /// Changes what the head's operator decided of a node.
+    /// Changes the operator's decision on nodes of the head.
     ChangeNode(HeadId, NodeChange),
     /// Lists the head's functions.
     LoadFunctions(HeadId),
-    /// Follows what happens in the head's cluster.
+    /// Opens the event stream of the head's cluster.
     FollowCluster(HeadId),
     /// Runs a function.
     Execute(RunId, Box<RunOrder>),
-    /// Cancels a run, at its head too if its request id is known.
+    /// Cancels a run, also at its head if the request id is known.
     Cancel(RunId, Option<(HeadId, String)>),
-    /// Gives the head a module of this machine.
+    /// Uploads a local module to the head.
     AddFunction { head: HeadId, path: String },
     /// Reads the presets.
     LoadPresets,
     /// Writes the presets.
     SavePresets(BTreeMap<String, Preset>),
-    /// Looks at what the local processes use.
+    /// Measures the resource usage of local processes.
     LoadUsage,
-    /// Looks for nodes that were left running.
+    /// Finds nodes that were left running.
     FindDetachedNodes,
-    /// Has nodes that were started by hand go on when the screen is closed.
+    /// Leaves nodes that the user added running when the screen closes.
     DetachNodes,
-    /// Starts a node on this machine.
+    /// Starts a local node.
     AddNode(NodeWish),
     /// Stops a local process.
     StopProcess(String),
-    /// Starts a local process again.
+    /// Restarts a local process.
     RestartProcess(String),
-    /// Lists the datasets that are searched for.
+    /// Lists the datasets of a search.
     LoadDatasets(DatasetSearch),
     /// Lists a dataset's columns.
     LoadColumns { dataset: DatasetId },
     /// Reads rows or buckets.
     LoadRows(RowsQuery),
-    /// Reads what a dataset is called, to watch it.
+    /// Reads the details of a pinned dataset.
     LoadPinned { dataset: DatasetId },
     /// Lists a dataset's tags.
     LoadTags { dataset: DatasetId },
     /// Reads a page of the table of rows.
     LoadTable(RowsQuery),
-    /// Waits for no such page.
+    /// Drops the request for such a page.
     DropTable,
     /// Writes a range of a dataset to a file.
     Export { query: DownloadQuery, path: PathBuf },
-    /// Writes a text to a file: all of it, or nothing.
+    /// Writes a text to a file atomically.
     Save {
         path: PathBuf,
         text: String,
-        /// Amount of text, for people: `12 rows`.
+        /// Human-readable amount: `12 rows`.
         what: String,
     },
-    /// Gives up the export that is under way.
+    /// Cancels the export in progress.
     DropExport,
-    /// Follows a dataset, beside others.
+    /// Opens the stream of a dataset, in addition to others.
     OpenStream { dataset: DatasetId },
-    /// Follows a dataset no longer.
+    /// Closes the stream of a dataset.
     CloseStream { dataset: DatasetId },
     /// Acquires a tag, such as `public`, for the key.
     AcquireTag { tag: String },
-    /// Lists topics, with their clock and actors.
+    /// Lists the topics.
     LoadTopics,
-    /// Reads a topic's newest bundle; the resistant one is without outliers.
+    /// Reads the latest bundle of a topic, without outliers if `is_resistant` is true.
     LoadLatest { topic: TopicId, is_resistant: bool },
-    /// Reads what stands beside a topic's newest bundle: weights and intervals.
+    /// Reads weights and confidence intervals of a topic's latest bundle.
     LoadConfidence { topic: TopicId },
-    /// Reads a topic's newest bundles.
+    /// Reads the latest bundles of a topic.
     LoadPastBundles { topic: TopicId, limit: usize },
-    /// Follows a topic's bundles, and none other's.
+    /// Opens the stream of a topic's bundles, in place of another topic's.
     OpenBundles { topic: TopicId },
-    /// Follows no topic's bundles.
+    /// Closes the stream of bundles.
     CloseBundles,
-    /// Reads who did how well in a topic.
+    /// Reads the leaderboard of a topic.
     LoadLeaderboard { topic: TopicId },
-    /// Reads a topic's past epochs.
+    /// Reads past epochs of a topic.
     LoadHistory {
         topic: TopicId,
-        /// At most so many, the newest.
+        /// Maximum number of epochs, latest first.
         limit: usize,
     },
-    /// Does what a key for the action would do, once the update under way is over.
+    /// Performs an action after the current update.
     Perform(crate::action::Action),
-    /// Sends [`Event::TimerDue`] after a while.
+    /// Sends [`Event::TimerDue`] after this time.
     SetTimer(Timer, Duration),
-    /// Takes a timer back.
+    /// Clears a timer.
     ClearTimer(Timer),
     /// Copies a text to the clipboard.
     Copy(String),
-    /// Sends a text to the clipboard of the terminal (OSC 52).
+    /// Copies a text to the clipboard of the terminal (OSC 52).
     CopyToTerminal(String),
-    /// Takes the mouse from the terminal, or gives it back.
+    /// Captures or releases the mouse.
     CaptureMouse(bool),
-    /// Shows a text in the program that `PAGER` names, which has the terminal until it ends.
+    /// Shows a text in the pager, which has the terminal until it exits.
     Page(String),
     /// Redraws the whole screen.
     Redraw,
-    /// Stops the program until the shell brings it back.
+    /// Stops the program until the shell continues it.
     Suspend,
-    /// Ends the program.
+    /// Exits.
     Quit,
 }
 
-/// The purpose of a timer. There is one timer of each.
+/// Purpose of a timer. There is one timer for each purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Timer {
-    /// The next frame for the sake of ages, which nothing else asks for.
+    /// The next frame to refresh ages.
     Age,
     /// The next probe of the services.
     Probe,
-    /// The next look at the head's nodes.
+    /// The next list of the head's nodes.
     Nodes(HeadId),
-    /// The next look at the list of datasets.
+    /// The next list of datasets.
     Datasets,
-    /// The next look at the chart's rows, where no stream brings them.
+    /// The next read of rows without a stream.
     Rows,
-    /// The next look at topics.
+    /// The next list of topics.
     Topics,
-    /// The next look at the topics of the Overview screen.
+    /// The next read of the topics on the Overview screen.
     Overview,
-    /// The second `^C` came too late.
+    /// End of the time for a second `^C`.
     Interrupt,
-    /// The oldest notice has been shown long enough.
+    /// Expiry of the oldest notice.
     Notice,
 }
 
-/// Something in a frame that can be clicked.
+/// A clickable part of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     /// A screen's name in the header.
     Screen(crate::screens::Screen),
-    /// The action of a key.
+    /// The hint of a key.
     Action(crate::action::Action),
-    /// A pane of the screen in view, by its number there.
+    /// A pane of the current screen, by number.
     Pane(usize),
-    /// A row of a pane: of its whole list, not of what is shown of it.
+    /// A row of the list in a pane, counted from the start of the list.
     Row { pane: usize, row: usize },
-    /// The head of a column of a table, by its index.
+    /// The title of a column, by index.
     Column { pane: usize, column: usize },
-    /// A label of the topic in view, by its index.
+    /// A label of the current topic, by index.
     Label(usize),
     /// An output of a result group.
     Output(crate::state::results::Output),

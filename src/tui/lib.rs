@@ -1,11 +1,11 @@
-//! The screen: what the user sees of the three services, and what they can do there.
+//! The terminal user interface of the three services.
 //!
-//! One loop owns the `State`. Keys, answers and timers are `Event`s; `app` turns each into a changed
-//! state and `Effect`s, which `effects` performs through the client room and answers with further
-//! events. A screen or an overlay is a folder with its `state`, `update` and `view`; `pacer` decides
-//! when to draw. [`keymap`] is the table of keys, [`theme`] defines what colors mean, [`widget`]
-//! draws charts and tables from plain values. Local processes are started through
-//! [`LocalStack`](stack::local::LocalStack). Absent on purpose: any knowledge of a service.
+//! One loop owns the `State`. Keys, responses and timers are `Event`s. `app` applies each event to the
+//! state and returns `Effect`s, which `effects` performs through the client crate and whose results
+//! are further events. A screen is a directory with its `state`, `update` and `view`. `pacer`
+//! schedules frames. [`keymap`] is the table of keys, [`theme`] maps meanings to colors, [`widget`]
+//! draws charts and panes from plain values. Local processes are started through
+//! [`LocalStack`](stack::local::LocalStack).
 
 pub mod action;
 pub mod app;

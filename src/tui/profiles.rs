@@ -1,7 +1,6 @@
 //! Profiles: named sets of addresses, each with its API key, and the trait that stores them.
 //!
-//! The command line room implements [`Profiles`] over its configuration file, the system's keyring
-//! and files. Nothing here reads one.
+//! The command line implements [`ProfileStore`] over its configuration file and the system's keyring.
 
 use async_trait::async_trait;
 use model::key::ApiKey;
@@ -11,64 +10,137 @@ use crate::local::Addresses;
 /// A set of addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
-    /// The display name.
+    /// Name of the profile.
     pub name: String,
-    /// Where its services are, without the key.
+    /// Addresses of its services, without the key.
     pub addresses: Addresses,
 }
 
-/// Where an API key is kept.
+/// Place in which an API key is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub enum KeyPlace {
-    /// In the environment, for this program alone.
+    /// In the environment of this process.
     #[strum(to_string = "from the environment")]
     Environment,
     /// In the system's keyring.
     #[strum(to_string = "in the system's keyring")]
     Keyring,
-    /// In a file that its owner alone can read.
+    /// In a file that only its owner can read.
     #[strum(to_string = "in a file only you can read")]
     File,
 }
 
-/// A profile's services, to be used.
+/// The services of an opened profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opened {
-    /// Where they are, with the key.
+    /// Addresses, with the key.
     pub addresses: Addresses,
-    /// Where the key came from; none if there is none.
+    /// Place of the key; `None` without a key.
     pub key_place: Option<KeyPlace>,
 }
 
-/// The profiles there are, and their keys.
+/// Reads profiles and stores their keys.
 #[async_trait]
-pub trait Profiles: Send + Sync {
+pub trait ProfileStore: Send + Sync {
     /// Reads the profile `name` and its key.
     ///
     /// # Errors
-    /// [`ProfileError`] if there is none of that name, or it cannot be read.
+    /// [`ProfileError`] if it does not exist or cannot be read.
     async fn open(&self, name: &str) -> Result<Opened, ProfileError>;
 
-    /// Keeps `key` for the profile `name`: in the keyring, or in a file where there is no keyring.
+    /// Stores `key` for the profile `name` in the keyring, or in a file if there is no keyring.
     ///
     /// # Errors
-    /// [`ProfileError`] if neither takes it.
+    /// [`ProfileError`] if both fail.
     async fn keep_key(&self, name: &str, key: &ApiKey) -> Result<KeyPlace, ProfileError>;
 
-    /// Forgets the key of the profile `name`, wherever it is kept; returns whether there was one.
+    /// Removes the key of the profile `name` from all places. Returns true if there was one.
     ///
     /// # Errors
-    /// [`ProfileError`] if it is there and stays.
+    /// [`ProfileError`] if it cannot be removed.
     async fn forget_key(&self, name: &str) -> Result<bool, ProfileError>;
 }
 
-/// A profile or its key could not be used.
+/// Failure to read a profile, or to read or store its key.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct ProfileError {
-    /// What was tried, such as `read the key of profile home`.
+    /// Failed operation, such as `read the key of profile home`.
     pub what: String,
-    /// Why it did not work.
+    /// Cause.
     #[source]
     pub source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+/// Name under which a key is stored if no profile is in use.
+pub const NO_PROFILE: &str = "default";
+
+/// The known profiles, and the one in use.
+#[derive(Debug, Clone, Default)]
+pub struct Profiles {
+    /// All profiles, by name.
+    pub list: Vec<Profile>,
+    /// Name of the profile in use; `None` for other addresses, or for the local stack.
+    pub current: Option<String>,
+    /// Addresses from flags or the environment.
+    pub given: Option<Addresses>,
+    /// True if a local stack can be started.
+    pub has_local: bool,
+    /// Place of the key in use.
+    pub key_place: Option<KeyPlace>,
+    /// Name of the profile that is being opened.
+    pub opening: Option<String>,
+}
+
+/// An entry of the list of profiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Choice<'a> {
+    /// The local stack.
+    Local,
+    /// The addresses from flags or the environment.
+    Given(&'a Addresses),
+    /// A profile of the configuration file.
+    Profile(&'a Profile),
+}
+
+impl Choice<'_> {
+    /// Returns the name under which its key is stored; `None` for the local stack, which creates its
+    /// own.
+    pub(crate) const fn name(&self) -> Option<&str> {
+        match self {
+            Self::Local => None,
+            Self::Given(_) => Some(NO_PROFILE),
+            Self::Profile(profile) => Some(profile.name.as_str()),
+        }
+    }
+}
+
+impl Profiles {
+    /// Returns all entries, in the order of the list.
+    pub(crate) fn choices(&self) -> Vec<Choice<'_>> {
+        let local = self.has_local.then_some(Choice::Local);
+        let given = self.given.as_ref().map(Choice::Given);
+        let listed = self.list.iter().map(Choice::Profile);
+        local.into_iter().chain(given).chain(listed).collect()
+    }
+
+    /// Returns the name under which the key in use is stored.
+    pub(crate) fn key_name(&self) -> &str {
+        self.current.as_deref().unwrap_or(NO_PROFILE)
+    }
+
+    /// Returns true if `choice` is in use, given the addresses in use.
+    pub(crate) fn is_in_use(&self, choice: Choice<'_>, in_use: &Addresses) -> bool {
+        let is_given = self.current.is_none()
+            && self.given.as_ref().is_some_and(|given| {
+                let of =
+                    |it: &Addresses| (it.heads.clone(), it.datasets.clone(), it.inference.clone());
+                of(given) == of(in_use) || self.opening.as_deref() == Some(NO_PROFILE)
+            });
+        match choice {
+            Choice::Local => self.current.is_none() && !is_given,
+            Choice::Given(_) => is_given,
+            Choice::Profile(profile) => self.current.as_ref() == Some(&profile.name),
+        }
+    }
 }

@@ -29,10 +29,10 @@ use crate::{
     local::{LocalEvent, LocalStack},
     mouse::Mouse,
     pacer::Pacer,
-    profiles::Profiles,
+    profiles::{ProfileStore, Profiles},
     replies::Replies,
     screens::Screen,
-    state::{Dirty, State, overlay::Overlay, profiles, session},
+    state::{Dirty, State, overlay::Overlay, session},
     terminal::{self, Signal, Signals, Tui},
     theme::{self, Theme, depth::Depth},
     time_zone::TimeZone,
@@ -64,9 +64,9 @@ pub struct TuiOptions {
     /// True to query the terminal's background, which selects the theme.
     pub asks_background: bool,
     /// Stores the profiles; `None` to show none.
-    pub keeper: Option<Box<dyn Profiles>>,
+    pub keeper: Option<Box<dyn ProfileStore>>,
     /// The known profiles, and the one in use.
-    pub profiles: profiles::Profiles,
+    pub profiles: Profiles,
     /// The file that restores the session; `None` to forget it.
     pub session: Option<PathBuf>,
     /// Color depth of the terminal.
@@ -135,7 +135,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     guard::watch(options.reports.as_deref());
     options.time_zone.use_for_times();
     let local: Option<Arc<dyn LocalStack>> = local.map(Arc::from);
-    let keeper: Option<Arc<dyn Profiles>> = options.keeper.map(Arc::from);
+    let keeper: Option<Arc<dyn ProfileStore>> = options.keeper.map(Arc::from);
     let terminal = Tui::enter(has_mouse).map_err(RunError::Terminal)?;
     let signals = Signals::listen().map_err(RunError::Terminal)?;
     // Events of services that wait for the loop. When it is full their senders wait.

@@ -6,14 +6,13 @@
 pub(crate) mod field;
 pub(crate) mod latency;
 pub(crate) mod layout;
-pub(crate) mod loadable;
 pub(crate) mod navigation;
 pub(crate) mod nodes;
 pub(crate) mod notices;
 pub(crate) mod overlay;
 pub(crate) mod palette;
 pub(crate) mod pattern;
-pub mod profiles;
+pub(crate) mod resource;
 pub(crate) mod results;
 pub(crate) mod runs;
 pub(crate) mod services;
@@ -28,10 +27,8 @@ use wire::inference::TopicSummary;
 use self::{
     field::Field,
     layout::Layout,
-    loadable::Failure,
     nodes::Nodes,
     notices::Notices,
-    profiles::Profiles,
     runs::Runs,
     services::{Service, Services},
     session::SavedSelection,
@@ -41,10 +38,12 @@ use crate::{
     event::Effect,
     keymap::{Chord, Keymap, Layer},
     local::Level,
+    profiles::Profiles,
     screens::{self, Screen, cluster::state::ClusterContext, execute::state::Pane},
     state::{
         layout::HiddenColumns,
         overlay::{KeyStep, Overlay},
+        resource::Failure,
     },
     theme::{self, custom::LowContrast},
     widget::symbols::Symbols,

@@ -15,27 +15,29 @@ pub(crate) mod hits;
 pub(crate) mod notices;
 pub(crate) mod output;
 pub(crate) mod results;
-pub(crate) mod spinner;
 pub(crate) mod table;
 pub(crate) mod wrap;
 
+use model::timestamp::Timestamp;
 use ratatui::{
     buffer::Buffer,
-    layout::{Position, Rect},
+    layout::{Constraint, Position, Rect},
     style::Style,
-    text::{Line, Span},
+    text::{Line, Span, Text},
+    widgets::{Paragraph, Widget as _},
 };
 
 use crate::{
     action::Action,
     keymap::Layer,
+    pacer::ANIMATION_EVERY,
     state::{
         State,
-        loadable::Loadable,
+        resource::{Failure, Resource},
         services::{Health, Service},
     },
     theme::Theme,
-    widget::{format, note, paint, pane::Focus},
+    widget::{format, paint, pane::Focus},
 };
 
 /// Rows that a turn of the wheel moves.
@@ -111,30 +113,26 @@ impl Frame<'_> {
         line
     }
 
-    /// Says in the middle of `area` why `list` has nothing to show: not asked for, awaited, refused,
-    /// or empty.
+    /// Draws the reason why `list` has nothing to show in the middle of `area`: not requested, pending,
+    /// failed, or empty.
     pub(crate) fn draw_absent<T>(
         &self,
         area: Rect,
         buf: &mut Buffer,
-        list: &Loadable<T>,
-        [unasked, empty]: [&str; 2],
+        list: &Resource<T>,
+        [idle, empty]: [&str; 2],
     ) {
-        match list {
-            Loadable::Failed { why, .. } | Loadable::Stale { why, .. } => {
-                note::failed(buf, area, why, self.theme);
-            }
-            Loadable::Idle => draw_empty(area, buf, self.theme, &[unasked]),
-            Loadable::Loading { .. } => self.draw_loading(area, buf),
-            Loadable::Ready { .. } => {
-                draw_empty(area, buf, self.theme, &empty.lines().collect::<Vec<_>>());
-            }
+        match list.failure() {
+            Some(why) => draw_failure(buf, area, why, self.theme),
+            None if list.is_idle() => draw_empty(area, buf, self.theme, &[idle]),
+            None if list.is_loading() => self.draw_loading(area, buf),
+            None => draw_empty(area, buf, self.theme, &empty.lines().collect::<Vec<_>>()),
         }
     }
 
     /// Says in the middle of `area` that something is awaited.
     pub(crate) fn draw_loading(&self, area: Rect, buf: &mut Buffer) {
-        let text = format!("{} loading", spinner::picture(self.state.now));
+        let text = format!("{} loading", spinner(self.state.now));
         draw_empty(area, buf, self.theme, &[text]);
     }
 }
@@ -224,7 +222,33 @@ pub(crate) fn draw_empty(area: Rect, buf: &mut Buffer, theme: &Theme, lines: &[i
     let lines: Vec<String> =
         lines.iter().flat_map(|line| wrap::wrapped(line.as_ref(), area.width)).collect();
     let lines: Vec<_> = lines.iter().map(|line| (line.as_str(), theme.muted)).collect();
-    note::centered(buf, area, &lines);
+    draw_centered(buf, area, &lines);
+}
+
+/// Draws what failed, the reason, and advice in the middle of `area`.
+pub(crate) fn draw_failure(buf: &mut Buffer, area: Rect, why: &Failure, theme: &Theme) {
+    let first = format!("failed to {}", why.what);
+    let lines = [(&*first, theme.down), (&*why.why, theme.text), (&*why.next, theme.muted)];
+    draw_centered(buf, area, &lines);
+}
+
+/// Draws `lines` in the middle of `area`, each cut to its width.
+pub(crate) fn draw_centered(buf: &mut Buffer, area: Rect, lines: &[(&str, Style)]) {
+    let lines = lines
+        .iter()
+        .map(|(text, style)| Line::styled(format::fit(text, area.width.into()), *style));
+    let text: Text<'_> = lines.collect();
+    let n_lines = u16::try_from(text.height()).unwrap_or(u16::MAX);
+    let area = area.centered_vertically(Constraint::Length(n_lines));
+    Paragraph::new(text).centered().render(area.intersection(buf.area), buf);
+}
+
+/// Returns the symbol of the spinner at `now`.
+pub(crate) fn spinner(now: Timestamp) -> char {
+    const SYMBOLS: [char; 8] = ['⣷', '⣯', '⣟', '⡿', '⢿', '⣻', '⣽', '⣾'];
+    let step = i64::try_from(ANIMATION_EVERY.as_micros()).unwrap_or(1);
+    let number = usize::try_from(now.micros().div_euclid(step).rem_euclid(8)).unwrap_or(0);
+    SYMBOLS.get(number).copied().unwrap_or('·')
 }
 
 #[cfg(test)]

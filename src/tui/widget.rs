@@ -10,7 +10,6 @@ pub(crate) mod braille;
 pub(crate) mod candles;
 pub(crate) mod format;
 pub(crate) mod line;
-pub(crate) mod note;
 pub(crate) mod paint;
 pub(crate) mod pane;
 pub(crate) mod plot;

@@ -44,7 +44,7 @@ pub fn render(document: &Value, document_url: &str) -> String {
         serde_json::to_string_pretty(&value).unwrap_or_default()
     });
     pages.set_formatter(|out, state, value| match value.as_str() {
-        Some(text) if !value.is_safe() => Ok(out.write_str(&escaped(text))?),
+        Some(text) if !value.is_safe() => Ok(out.write_str(&escape_html(text))?),
         _ => escape_formatter(out, state, value),
     });
     let about = context! { style => STYLE, url => document_url };
@@ -61,7 +61,7 @@ pub fn render(document: &Value, document_url: &str) -> String {
 /// Escapes HTML, including inside quoted attributes.
 ///
 /// Minijinja would escape slashes as well, which are frequent in paths and media types.
-fn escaped(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     text.replace('"', "&quot;").replace('\'', "&#39;")
 }

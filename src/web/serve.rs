@@ -3,7 +3,6 @@
 mod connection;
 mod connection_limit;
 mod control_frames;
-mod per_network_limit;
 
 use std::{
     io::{self, ErrorKind},
@@ -17,7 +16,8 @@ use tokio_rustls::TlsAcceptor;
 use tracing::warn;
 
 use self::{
-    connection::ConnectionApp, connection_limit::LimitedListener, per_network_limit::NetworkLimit,
+    connection::ConnectionApp,
+    connection_limit::{LimitedListener, NetworkLimit},
 };
 use crate::{address::AddressSource, open_files::connections_max, tls::Tls};
 

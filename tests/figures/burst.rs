@@ -1,68 +1,69 @@
-//! A thousand rows a second into a chart that is followed.
+//! A chart that receives a thousand rows per second.
 
 use std::time::Duration;
 
+use test_bench::{Row, quantile};
 use tokio::{runtime::Runtime, time::Instant};
 
 use crate::{
-    follow::{SHOWN_WITHIN, follow, pass, rows, with_datasets},
-    rows::{Row, millis, quantile},
+    follow::{SHOWN_WITHIN, follow, insert_rows, sleep, with_datasets},
+    rows::millis,
     usage::resident_mib,
 };
 
-/// Rows a second.
+/// Rows per second.
 const RATE: u32 = 1_000;
 
-/// How long it goes on, once without keys and once with.
+/// Duration of the measurement without keys, and of the one with keys.
 const BURST: Duration = Duration::from_secs(10);
 
-/// How long the rows flow before anything is looked at: what is kept is full by then.
+/// Time after which the stored rows have reached their limit.
 const FULL_AFTER: Duration = Duration::from_secs(15);
 
-/// The time between two keys.
+/// Time between two keys.
 const KEYS_EVERY: Duration = Duration::from_millis(90);
 
-/// How a frame starts.
+/// Beginning of a frame.
 const FRAME: &[u8] = b"\x1b[?2026h";
 
-/// What the help shows that nothing else does.
+/// Text that only the help shows.
 const HELP: &str = "Keys — ";
 
-/// Counts frames, times keys and weighs memory while the rows come.
+/// Measures frames, key latency and memory while rows arrive.
 pub(crate) fn burst(runtime: &Runtime) -> Vec<Row> {
     let (service, datasets) = with_datasets(runtime, 3, 300);
     let session = follow(&service);
-    let _coming = rows(runtime, service.http(), datasets[0].clone(), RATE);
-    pass(runtime, FULL_AFTER);
+    let _inserting = insert_rows(runtime, service.http(), datasets[0].clone(), RATE);
+    sleep(runtime, FULL_AFTER);
     let (n_written, mib_before) = (session.n_written(), resident_mib(session.pid));
-    pass(runtime, BURST);
+    sleep(runtime, BURST);
     let n_frames = session.count_written(FRAME, n_written);
     let n_bytes = session.n_written() - n_written;
 
-    let mut takes = Vec::new();
-    let begun = Instant::now();
-    while begun.elapsed() < BURST {
+    let mut latencies = Vec::new();
+    let start = Instant::now();
+    while start.elapsed() < BURST {
         for (key, is_shown) in [("?", true), ("esc", false)] {
-            pass(runtime, KEYS_EVERY);
+            sleep(runtime, KEYS_EVERY);
             let pressed = Instant::now();
             session.press(key);
-            session.wait_for("the help comes and goes", SHOWN_WITHIN, |screen| {
+            session.wait_for("the help opens and closes", SHOWN_WITHIN, |screen| {
                 (screen.contents().contains(HELP) == is_shown).then_some(())
             });
-            takes.push(pressed.elapsed());
+            latencies.push(pressed.elapsed());
         }
     }
     let mib_after = resident_mib(session.pid);
-    let slowest = quantile(&takes, 100);
+    let slowest = quantile(&latencies, 100);
     let frames_s = n_frames / usize::try_from(BURST.as_secs()).unwrap();
     vec![
         Row::new(
-            "1 000 rows/s: the slowest key, until it is seen",
+            "1 000 rows/s: the slowest key",
             format!(
                 "{} ms, p50 {} ({} keys)",
                 millis(slowest),
-                millis(quantile(&takes, 50)),
-                takes.len()
+                millis(quantile(&latencies, 50)),
+                latencies.len()
             ),
             "20 ms at most",
             slowest <= Duration::from_millis(20),

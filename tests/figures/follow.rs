@@ -1,4 +1,4 @@
-//! A dataset service with datasets, rows that keep coming, and a screen that follows them.
+//! A dataset service, inserts at a constant rate, and a screen that follows a dataset.
 
 use std::{
     sync::{
@@ -13,7 +13,7 @@ use task::clock::Clock;
 use tokio::{
     runtime::Runtime,
     task::JoinHandle,
-    time::{Instant, interval, sleep},
+    time::{Instant, interval},
 };
 
 use crate::{
@@ -21,16 +21,16 @@ use crate::{
     support::{TRIPTYCH, datasets::Service, http::Http, pty::Session},
 };
 
-/// How long anything may take to be shown.
+/// Longest wait for a change of the screen.
 pub(crate) const SHOWN_WITHIN: Duration = Duration::from_secs(30);
 
-/// What the service of a figure is started with: a bench is one caller, and no flood.
+/// Option of the service, since a benchmark is one fast client.
 const UNLIMITED: &str = "--unlimited-loopback";
 
-/// Inserts a second, however many rows each brings.
+/// Maximum number of inserts per second.
 const INSERTS_HZ: u32 = 20;
 
-/// A service with `n` datasets of one column, each with `n_rows` rows up to now, a second apart.
+/// Starts a service with `n` datasets of one column, each with `n_rows` rows up to now, a second apart.
 pub(crate) fn with_datasets(runtime: &Runtime, n: usize, n_rows: u32) -> (Service, Vec<Value>) {
     let mut service = Service::start();
     service.stop();
@@ -72,39 +72,39 @@ async fn insert(http: &Http, dataset: &Value, times: &[String]) {
     assert!(status.is_success(), "{status}: {body}");
 }
 
-/// Rows that keep coming, until it is dropped.
-pub(crate) struct Rows {
-    is_over: Arc<AtomicBool>,
-    _inserting: JoinHandle<()>,
+/// A task that inserts rows until this is dropped.
+pub(crate) struct Inserting {
+    is_stopped: Arc<AtomicBool>,
+    _task: JoinHandle<()>,
 }
 
-impl Drop for Rows {
+impl Drop for Inserting {
     fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Relaxed);
+        self.is_stopped.store(true, Ordering::Relaxed);
     }
 }
 
-/// Has a dataset get rows, `rate` in each second: one at a time, or 20 inserts of many.
-pub(crate) fn rows(runtime: &Runtime, http: Http, dataset: Value, rate: u32) -> Rows {
-    let is_over = Arc::new(AtomicBool::new(false));
-    let is_told = Arc::clone(&is_over);
+/// Inserts `rate` rows per second, in at most 20 inserts.
+pub(crate) fn insert_rows(runtime: &Runtime, http: Http, dataset: Value, rate: u32) -> Inserting {
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    let stop = Arc::clone(&is_stopped);
     let n_inserts = rate.min(INSERTS_HZ);
     let n_rows = rate / n_inserts;
-    let inserting = runtime.spawn(async move {
-        let mut turns = interval(Duration::from_secs(1) / n_inserts);
-        while !is_told.load(Ordering::Relaxed) {
-            turns.tick().await;
+    let task = runtime.spawn(async move {
+        let mut interval = interval(Duration::from_secs(1) / n_inserts);
+        while !stop.load(Ordering::Relaxed) {
+            interval.tick().await;
             let now = Clock::system().now();
-            let apart = Duration::from_secs(1) / rate;
+            let step = Duration::from_secs(1) / rate;
             let times: Vec<_> =
-                (0..n_rows).rev().map(|age| (now - apart * age).to_string()).collect();
+                (0..n_rows).rev().map(|age| (now - step * age).to_string()).collect();
             insert(&http, &dataset, &times).await;
         }
     });
-    Rows { is_over, _inserting: inserting }
+    Inserting { is_stopped, _task: task }
 }
 
-/// The screen on `service` alone, with its Data screen open and a dataset followed.
+/// Starts the screen with `service` only, and follows a dataset on the Data screen.
 pub(crate) fn follow(service: &Service) -> Session {
     let session = open(service);
     session.wait_text("1 Cluster", SHOWN_WITHIN);
@@ -113,19 +113,19 @@ pub(crate) fn follow(service: &Service) -> Session {
     session
 }
 
-/// The screen on `service` alone.
+/// Starts the screen with `service` only.
 pub(crate) fn open(service: &Service) -> Session {
     let arguments = ["--datasets", &service.address()];
     Session::start_with(TRIPTYCH, &arguments, SIZE, &[("TRIPTYCH_API_KEY", service.key())])
 }
 
-/// Waits until nothing was written for `quiet`, but not past `within`.
+/// Waits until nothing is written for `quiet`, at most for `within`.
 pub(crate) fn settle(session: &Session, quiet: Duration, within: Duration) {
     let deadline = Instant::now() + within;
     while Instant::now() < deadline && session.wrote_past(session.n_written(), quiet).is_some() {}
 }
 
-/// Lets time pass.
-pub(crate) fn pass(runtime: &Runtime, time: Duration) {
-    runtime.block_on(async { sleep(time).await });
+/// Sleeps while the tasks of `runtime` run.
+pub(crate) fn sleep(runtime: &Runtime, time: Duration) {
+    runtime.block_on(async { tokio::time::sleep(time).await });
 }

@@ -1,29 +1,29 @@
-//! What the screen uses while nobody touches it.
+//! Usage of the screen without input.
 
 use std::{fs, time::Duration};
 
 use tempfile::TempDir;
+use test_bench::Row;
 use tokio::runtime::Runtime;
 
 use super::paint::others;
 use crate::{
     SIZE,
-    follow::{SHOWN_WITHIN, follow, pass, rows, settle, with_datasets},
-    rows::Row,
+    follow::{SHOWN_WITHIN, follow, insert_rows, settle, sleep, with_datasets},
     support::{TRIPTYCH, pty::Session},
     usage::usage,
 };
 
-/// How long is looked.
-const LOOK: Duration = Duration::from_secs(15);
+/// Duration of a measurement.
+const PERIOD: Duration = Duration::from_secs(15);
 
-/// How long a server is away.
+/// Duration of the measurement without a server.
 const AWAY: Duration = Duration::from_mins(1);
 
-/// The silence after which a screen has settled, and the longest wait for it.
+/// Silence after which a screen counts as settled, and the longest wait for it.
 const SETTLED: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(8));
 
-/// What was used while nobody looked.
+/// Usage per second.
 struct Idle {
     bytes_s: f64,
     cpu_percent: f64,
@@ -31,9 +31,9 @@ struct Idle {
 }
 
 impl Idle {
-    fn look(runtime: &Runtime, session: &Session, time: Duration) -> Self {
+    fn measure(runtime: &Runtime, session: &Session, time: Duration) -> Self {
         let (before, n_before) = (usage(session.pid), session.n_written());
-        pass(runtime, time);
+        sleep(runtime, time);
         let (after, n_after) = (usage(session.pid), session.n_written());
         let seconds = time.as_secs_f64();
         let count = |n: u64| f64::from(u32::try_from(n).unwrap());
@@ -45,32 +45,32 @@ impl Idle {
         }
     }
 
-    fn told(&self) -> String {
+    fn text(&self) -> String {
         let Self { bytes_s, cpu_percent, wakes_s } = self;
         format!("{bytes_s:.0} B/s, {cpu_percent:.2} % CPU, {wakes_s:.1} wake-ups/s")
     }
 }
 
-/// Connected to a service to which no row comes.
+/// Measures a screen whose service receives no rows.
 pub(crate) fn quiet(runtime: &Runtime) -> Vec<Row> {
     let (service, _) = with_datasets(runtime, 3, 300);
     let session = follow(&service);
     session.press("1");
     settle(&session, SETTLED.0, SETTLED.1);
-    let ours = Idle::look(runtime, &session, LOOK);
+    let ours = Idle::measure(runtime, &session, PERIOD);
     let is_met = ours.bytes_s == 0.0 && ours.cpu_percent <= 0.05 && ours.wakes_s <= 2.0;
     let bar = "0 B, 0.05 % CPU, 2 wake-ups/s";
-    let mut table = vec![Row::new("idle, everything quiet", ours.told(), bar, is_met)];
+    let mut table = vec![Row::new("idle, everything quiet", ours.text(), bar, is_met)];
     for name in others() {
         let session = Session::start(name, &[], SIZE);
         settle(&session, SETTLED.0, SETTLED.1);
-        let theirs = Idle::look(runtime, &session, LOOK);
-        table.push(Row::told(&format!("  {name}, idle"), theirs.told()));
+        let theirs = Idle::measure(runtime, &session, PERIOD);
+        table.push(Row::without_bar(&format!("  {name}, idle"), theirs.text()));
     }
     table
 }
 
-/// A chart to which a row comes each second, beside a topic that is asked for again and again.
+/// Measures a chart that receives a row per second, while a topic is polled.
 pub(crate) fn with_a_stream(runtime: &Runtime) -> Vec<Row> {
     let session = Session::start(TRIPTYCH, &[], SIZE);
     session.wait_text("3 workers · datasets", SHOWN_WITHIN);
@@ -79,12 +79,12 @@ pub(crate) fn with_a_stream(runtime: &Runtime) -> Vec<Row> {
     session.press("3");
     session.wait_text("live · ", SHOWN_WITHIN);
     settle(&session, SETTLED.0, SETTLED.1);
-    let ours = Idle::look(runtime, &session, LOOK);
+    let ours = Idle::measure(runtime, &session, PERIOD);
     let is_met = ours.bytes_s <= 6_000.0 && ours.cpu_percent <= 0.6;
-    vec![Row::new("a row a second and a topic", ours.told(), "6 kB/s, 0.6 % CPU", is_met)]
+    vec![Row::new("a row a second and a topic", ours.text(), "6 kB/s, 0.6 % CPU", is_met)]
 }
 
-/// The service goes away and stays away.
+/// Measures a screen whose service has stopped.
 pub(crate) fn storm(runtime: &Runtime) -> Vec<Row> {
     let (mut service, datasets) = with_datasets(runtime, 3, 300);
     let state = TempDir::new().unwrap();
@@ -95,16 +95,16 @@ pub(crate) fn storm(runtime: &Runtime) -> Vec<Row> {
     session.wait_text("1 Cluster", SHOWN_WITHIN);
     session.press("3");
     session.wait_text("live · ", SHOWN_WITHIN);
-    let coming = rows(runtime, service.http(), datasets[0].clone(), 1);
-    pass(runtime, SETTLED.0);
-    drop(coming);
-    pass(runtime, SETTLED.0);
+    let inserting = insert_rows(runtime, service.http(), datasets[0].clone(), 1);
+    sleep(runtime, SETTLED.0);
+    drop(inserting);
+    sleep(runtime, SETTLED.0);
     service.stop();
-    let ours = Idle::look(runtime, &session, AWAY);
+    let ours = Idle::measure(runtime, &session, AWAY);
     let logs = fs::read_dir(state.path().join("triptych").join("log")).unwrap();
     let logs = logs.map(|file| fs::read_to_string(file.unwrap().path()).unwrap());
     let n_lines: usize = logs.map(|log| log.lines().count()).sum();
-    let value = format!("{}, {n_lines} log lines", ours.told());
+    let value = format!("{}, {n_lines} log lines", ours.text());
     let is_met = ours.cpu_percent <= 0.2 && n_lines <= 2;
     vec![Row::new("the server is away for a minute", value, "0.2 % CPU, a line a change", is_met)]
 }

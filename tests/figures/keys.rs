@@ -1,60 +1,63 @@
-//! Latency of a key press, bytes of its answer, and the cost of a frame.
+//! Latency and output of key presses, and the cost of a frame.
 
 use std::time::Duration;
 
+use test_bench::{Row, quantile};
 use tokio::{runtime::Runtime, time::Instant};
 
 use super::paint::others;
 use crate::{
     SIZE,
-    follow::{SHOWN_WITHIN, follow, rows, settle, with_datasets},
-    rows::{Row, quantile, told},
+    follow::{SHOWN_WITHIN, follow, insert_rows, settle, with_datasets},
+    rows::summary,
     support::{TRIPTYCH, pty::Session},
-    usage::drawn_for,
+    usage::drawing_time,
 };
 
-/// Keys of a figure: up and down in turn.
+/// Number of keys.
 const N_KEYS: usize = 80;
 
-/// A key's output is complete after this much silence.
+/// Silence after which the output of a key is complete.
 const SILENCE: Duration = Duration::from_millis(30);
 
-/// The silence before a key; the stream breaks it once a second.
+/// Silence before a key. The stream interrupts it once per second.
 const PAUSE: Duration = Duration::from_millis(120);
 
-/// The longest wait for silence, and for an answer.
+/// Longest wait for silence and for output.
 const WITHIN: Duration = Duration::from_secs(1);
 
 /// Measurements of key presses.
 #[derive(Default)]
 struct Keys {
-    /// From a key to the first byte.
-    answered: Vec<Duration>,
-    /// Bytes of each answer.
+    /// Time from a key to the first byte.
+    latencies: Vec<Duration>,
+    /// Bytes of output for each key.
     n_bytes: Vec<usize>,
-    /// Time on a processor of the thread that draws, for each key.
-    drawn: Vec<Duration>,
+    /// Processor time of the drawing thread for each key.
+    drawing: Vec<Duration>,
 }
 
 impl Keys {
-    /// Presses up and down in turn.
+    /// Presses up and down alternately.
     fn press(session: &Session, is_ours: bool) -> Self {
         let mut keys = Self::default();
         for number in 0..N_KEYS {
             settle(session, PAUSE, WITHIN);
             let n_before = session.n_written();
-            let drawn = is_ours.then(|| drawn_for(session.pid));
+            let before = is_ours.then(|| drawing_time(session.pid));
             let pressed = Instant::now();
             session.press(if number % 2 == 0 { "down" } else { "up" });
-            let Some(answered) = session.wrote_past(n_before, WITHIN) else { continue };
+            let Some(written) = session.wrote_past(n_before, WITHIN) else { continue };
             settle(session, SILENCE, WITHIN);
-            keys.answered.push(answered - pressed);
+            keys.latencies.push(written - pressed);
             keys.n_bytes.push(session.n_written() - n_before);
-            keys.drawn.extend(drawn.map(|before| drawn_for(session.pid).saturating_sub(before)));
+            keys.drawing
+                .extend(before.map(|before| drawing_time(session.pid).saturating_sub(before)));
         }
         keys
     }
 
+    /// Returns the median of the output.
     fn bytes(&self) -> usize {
         let mut sorted = self.n_bytes.clone();
         sorted.sort_unstable();
@@ -62,36 +65,36 @@ impl Keys {
     }
 }
 
-/// Moves the selection in the list of datasets while one of them is followed.
+/// Measures moves of the selection in the list of datasets while one of them is followed.
 pub(crate) fn latency(runtime: &Runtime) -> Vec<Row> {
     let (service, datasets) = with_datasets(runtime, 30, 300);
-    let _coming = rows(runtime, service.http(), datasets[0].clone(), 1);
+    let _inserting = insert_rows(runtime, service.http(), datasets[0].clone(), 1);
     let session = follow(&service);
     let keys = Keys::press(&session, true);
-    let (middle, high) = (quantile(&keys.answered, 50), quantile(&keys.answered, 95));
+    let (middle, high) = (quantile(&keys.latencies, 50), quantile(&keys.latencies, 95));
     let is_met = middle <= Duration::from_millis(5) && high <= Duration::from_millis(12);
-    let value = told(&keys.answered, 95);
+    let value = summary(&keys.latencies, 95);
     let bar = "p50 5, p95 12 ms at most";
     let mut table = vec![
         Row::new("key to first byte, one live stream", value, bar, is_met),
-        // Another dataset is another chart.
-        Row::told("bytes for another dataset", format!("p50 {} B", keys.bytes())),
+        // The other dataset has a new chart.
+        Row::without_bar("bytes for another dataset", format!("p50 {} B", keys.bytes())),
     ];
     for name in others() {
         let session = Session::start(name, &[], SIZE);
         settle(&session, PAUSE, 2 * WITHIN);
         let keys = Keys::press(&session, false);
-        if !keys.answered.is_empty() {
-            let value = told(&keys.answered, 95);
-            table.push(Row::told(&format!("  {name}, key to first byte"), value));
+        if !keys.latencies.is_empty() {
+            let value = summary(&keys.latencies, 95);
+            table.push(Row::without_bar(&format!("  {name}, key to first byte"), value));
             let value = format!("p50 {} B", keys.bytes());
-            table.push(Row::told(&format!("  {name}, bytes for a key"), value));
+            table.push(Row::without_bar(&format!("  {name}, bytes for a key"), value));
         }
     }
     table
 }
 
-/// What a key costs on each screen of a whole stack, from its decoding to the last byte of its frame.
+/// Measures the processor time of a key on each screen with the local stack.
 pub(crate) fn frames(_: &Runtime) -> Vec<Row> {
     let session = Session::start(TRIPTYCH, &[], SIZE);
     session.wait_text("3 workers · datasets", SHOWN_WITHIN);
@@ -102,9 +105,9 @@ pub(crate) fn frames(_: &Runtime) -> Vec<Row> {
         session.press(key);
         settle(&session, PAUSE, 2 * WITHIN);
         let keys = Keys::press(&session, true);
-        let (middle, high) = (quantile(&keys.drawn, 50), quantile(&keys.drawn, 99));
+        let (middle, high) = (quantile(&keys.drawing, 50), quantile(&keys.drawing, 99));
         let is_met = middle <= Duration::from_millis(2) && high <= Duration::from_millis(8);
-        let (value, bar) = (told(&keys.drawn, 99), "p50 2, p99 8 ms at most");
+        let (value, bar) = (summary(&keys.drawing, 99), "p50 2, p99 8 ms at most");
         table.push(Row::new(&format!("a key's frame, {name}"), value, bar, is_met));
         if name == "Cluster" {
             let (what, bytes) = ("bytes for a move of the selection", keys.bytes());

@@ -1,14 +1,14 @@
-//! Prints the figures of the screen, each beside its bar and beside btop and htop where those are
-//! installed: `cargo bench --bench screen [-- NAME…]`.
+//! Measures the screen, and compares it with bars and with btop and htop if they are installed:
+//! `cargo bench --bench screen [-- NAME…]`.
 //!
-//! The program runs in a terminal of 200 columns and 60 rows, against real services of ours, and is
-//! looked at from outside: the bytes it writes and when, the screen they make, what `/proc` says of
-//! it. Each frame of ours starts with the mark of synchronized output, by which frames are counted.
+//! The program runs in a terminal of 200 columns and 60 rows with real services, and is observed from
+//! outside: its output and the time of each write, the resulting screen, and `/proc`. Frames are counted
+//! by the mark of synchronized output with which each begins.
 
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a figure that cannot be taken ends the bench, also in what tests share"
+    reason = "a failed measurement ends the benchmark, also in the harness"
 )]
 
 mod burst;
@@ -18,7 +18,7 @@ mod keys;
 mod memory;
 mod paint;
 mod rows;
-#[expect(dead_code, reason = "the figures need a part of what the tests share")]
+#[expect(dead_code, reason = "the benchmark uses a part of the tests' harness")]
 mod support;
 mod usage;
 
@@ -28,17 +28,16 @@ use std::{
     process::ExitCode,
 };
 
+use test_bench::{Row, exit_code, print_table};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::rows::Row;
-
-/// The size at which all is measured.
+/// Size of the terminal.
 const SIZE: (u16, u16) = (200, 60);
 
-/// A group of figures: its name, and what takes them.
+/// Name and function of a group of measurements.
 type Group = (&'static str, fn(&Runtime) -> Vec<Row>);
 
-/// The groups, in the order in which they are taken.
+/// The groups in order.
 const GROUPS: [Group; 9] = [
     ("paint", paint::first),
     ("keys", keys::latency),
@@ -47,28 +46,25 @@ const GROUPS: [Group; 9] = [
     ("stream", idle::with_a_stream),
     ("storm", idle::storm),
     ("burst", burst::burst),
-    ("memory", memory::held),
+    ("memory", memory::resident),
     ("quit", paint::quit),
 ];
 
 fn main() -> io::Result<ExitCode> {
-    // Cargo says `--bench` to every bench.
-    let asked: Vec<_> = env::args().skip(1).filter(|argument| argument != "--bench").collect();
-    if let Some(unknown) = asked.iter().find(|one| GROUPS.iter().all(|(name, _)| name != one)) {
-        let names = GROUPS.map(|(name, _)| name).join(", ");
-        writeln!(io::stderr(), "{unknown} is none of {names}")?;
+    // Cargo passes `--bench` to every benchmark.
+    let names: Vec<_> = env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    if let Some(unknown) = names.iter().find(|one| GROUPS.iter().all(|(name, _)| name != one)) {
+        let known = GROUPS.map(|(name, _)| name).join(", ");
+        writeln!(io::stderr(), "unknown name {unknown}, expected {known}")?;
         return Ok(ExitCode::FAILURE);
     }
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let mut is_met = true;
     for (name, measure) in GROUPS {
-        if asked.is_empty() || asked.iter().any(|one| one == name) {
-            for row in measure(&runtime) {
-                writeln!(io::stdout(), "{row}")?;
-                is_met &= row.is_met;
-            }
+        if names.is_empty() || names.iter().any(|one| one == name) {
+            is_met &= print_table(&measure(&runtime))?;
         }
     }
     runtime.shutdown_background();
-    Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(exit_code(is_met))
 }

@@ -1,58 +1,58 @@
-//! What the screen holds at its start, and when it is full.
+//! Memory of the screen at its start and with full buffers.
 
 use std::time::Duration;
 
 use futures::future::join_all;
+use test_bench::Row;
 use tokio::runtime::Runtime;
 
 use super::paint::others;
 use crate::{
     SIZE,
     follow::{SHOWN_WITHIN, open, settle, with_datasets},
-    rows::Row,
     support::{TRIPTYCH, http::Http, pty::Session},
     usage::resident_mib,
 };
 
-/// Lines of logs that the screen keeps.
+/// Maximum number of log lines of the screen.
 const N_LINES: usize = 20_000;
 
-/// Requests under way at once: each is a line in a log.
-const AT_ONCE: usize = 8;
+/// Concurrent requests, each of which causes a log line.
+const CONCURRENCY: usize = 8;
 
-/// Series that are watched, and the rows of each.
+/// Number of datasets, and of the rows of each.
 const SERIES: (usize, u32) = (4, 10_000);
 
-/// Steps to older rows before the next part of them is waited for.
+/// Steps to older rows before more rows are loaded.
 const N_STEPS: usize = 4_000;
 
-/// Parts in which all rows of a series come.
+/// Number of parts in which the rows of a dataset are loaded.
 const N_PARTS: usize = 3;
 
-/// The silence after which a screen has settled, and the longest wait for it.
+/// Silence after which a screen counts as settled, and the longest wait for it.
 const SETTLED: (Duration, Duration) = (Duration::from_millis(400), Duration::from_secs(4));
 
-/// Weighs the program.
-pub(crate) fn held(runtime: &Runtime) -> Vec<Row> {
+/// Measures the memory of the program.
+pub(crate) fn resident(runtime: &Runtime) -> Vec<Row> {
     let (at_start, charted) = charted(runtime);
     let logged = logged(runtime);
     let full = logged + charted - at_start;
     let mib = |mib: f64| format!("{mib:.1} MiB");
     let mut table = vec![
         Row::new("memory at start", mib(at_start), "20 MiB at most", at_start <= 20.0),
-        Row::told("memory, 4 series of 10 000 rows", mib(charted)),
-        Row::told("memory, a stack and 20 000 log lines", mib(logged)),
+        Row::without_bar("memory, 4 series of 10 000 rows", mib(charted)),
+        Row::without_bar("memory, a stack and 20 000 log lines", mib(logged)),
         Row::new("memory, both", mib(full), "60 MiB at most", full <= 60.0),
     ];
     for name in others() {
         let session = Session::start(name, &[], SIZE);
         settle(&session, SETTLED.0, SETTLED.1);
-        table.push(Row::told(&format!("  {name}, memory"), mib(resident_mib(session.pid))));
+        table.push(Row::without_bar(&format!("  {name}, memory"), mib(resident_mib(session.pid))));
     }
     table
 }
 
-/// At the start, and with all series pinned and each charted back to its oldest row.
+/// Returns the memory at the start, and with all datasets pinned and charted back to their oldest rows.
 fn charted(runtime: &Runtime) -> (f64, f64) {
     let (service, datasets) = with_datasets(runtime, SERIES.0, SERIES.1);
     let session = open(&service);
@@ -75,7 +75,7 @@ fn charted(runtime: &Runtime) -> (f64, f64) {
     (at_start, resident_mib(session.pid))
 }
 
-/// A whole stack, with as many lines of logs as are kept.
+/// Returns the memory with the local stack and the maximum number of log lines.
 fn logged(runtime: &Runtime) -> f64 {
     let session = Session::start(TRIPTYCH, &[], SIZE);
     let shown = session.wait_text("3 workers · datasets", SHOWN_WITHIN);
@@ -83,12 +83,12 @@ fn logged(runtime: &Runtime) -> f64 {
     let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
     runtime.block_on(async {
         let http = Http::new(&format!("http://127.0.0.1:{port}"), None);
-        let asking = (0..AT_ONCE).map(|_| async {
-            for _ in 0..N_LINES / AT_ONCE {
+        let clients = (0..CONCURRENCY).map(|_| async {
+            for _ in 0..N_LINES / CONCURRENCY {
                 http.get("/api/v1/health").await;
             }
         });
-        join_all(asking).await;
+        join_all(clients).await;
     });
     session.press("5");
     session.wait_text(" lines", SHOWN_WITHIN);

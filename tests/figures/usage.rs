@@ -1,22 +1,22 @@
-//! What a process uses, as Linux shows it in `/proc`.
+//! Usage of a process and its threads, read from Linux's `/proc`.
 
 use std::{fs, time::Duration};
 
-/// What a process has used so far.
+/// Usage of the threads of a process so far.
 #[derive(Clone, Copy)]
 pub(crate) struct Usage {
-    /// Time on a processor, of all its threads.
+    /// Processor time.
     pub(crate) cpu: Duration,
-    /// How often one of its threads went to sleep, and so was woken.
+    /// Voluntary context switches, each of which ends with a wake-up.
     pub(crate) n_wakes: u64,
 }
 
-/// What the process has used so far. Threads that have ended are left out.
+/// Reads the usage of a process without its exited threads.
 pub(crate) fn usage(pid: u32) -> Usage {
     let mut usage = Usage { cpu: Duration::ZERO, n_wakes: 0 };
     for task in fs::read_dir(format!("/proc/{pid}/task")).unwrap().map_while(Result::ok) {
         let folder = task.path();
-        // A thread may end between the two looks.
+        // The thread may have exited.
         let Ok(times) = fs::read_to_string(folder.join("schedstat")) else { continue };
         let Ok(status) = fs::read_to_string(folder.join("status")) else { continue };
         let nanos = times.split(' ').next().unwrap().parse().unwrap();
@@ -26,20 +26,18 @@ pub(crate) fn usage(pid: u32) -> Usage {
     usage
 }
 
-/// Time on a processor of the thread that draws.
-pub(crate) fn drawn_for(pid: u32) -> Duration {
+/// Reads the processor time of the main thread, which draws.
+pub(crate) fn drawing_time(pid: u32) -> Duration {
     let times = fs::read_to_string(format!("/proc/{pid}/task/{pid}/schedstat")).unwrap();
     Duration::from_nanos(times.split(' ').next().unwrap().parse().unwrap())
 }
 
-/// Mebibytes of memory that the process holds.
+/// Reads the resident memory in MiB.
 pub(crate) fn resident_mib(pid: u32) -> f64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let kib = u32::try_from(number(&status, "VmRSS:")).unwrap();
-    f64::from(kib) / 1024.0
+    test_bench::mib(test_bench::process::resident_bytes(pid).unwrap())
 }
 
-/// The number behind `name` in a file of such lines.
+/// Returns the number after `name` in a file of such lines.
 fn number(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     line.split_whitespace().next().unwrap().parse().unwrap()

@@ -1,7 +1,7 @@
-# Sourced by scripts that need programs of others.
+# Sourced by scripts that need third-party programs.
 
-# Installs Debian's packages of the programs that are missing: `debian_packages PROGRAM[:PACKAGE]...`,
-# where a package that is not named has its program's name.
+# Installs Debian's packages of missing programs: `debian_packages PROGRAM[:PACKAGE]...`. By default a package
+# has the name of its program.
 debian_packages() {
     local pair missing=() as_root=()
     for pair; do
@@ -9,9 +9,9 @@ debian_packages() {
     done
     ((${#missing[@]})) || return 0
     [[ $EUID = 0 ]] || as_root=(sudo)
-    # Scripts that run side by side install one after the other.
+    # Scripts that run in parallel install one after the other.
     local apt=("${as_root[@]}" apt-get -o DPkg::Lock::Timeout=300)
     local install=("${apt[@]}" install --yes --no-install-recommends "${missing[@]}")
-    # The lists of a new machine may be missing, or name versions that are gone.
+    # The package lists may be missing or outdated.
     "${install[@]}" >&2 || { "${apt[@]}" update >&2 && "${install[@]}" >&2; }
 }

@@ -1,4 +1,4 @@
-// What js-libp2p 3 expects of Node 22 and Node 20 lacks. Imported before everything else.
+// A feature of Node 22 that js-libp2p 3 needs and Node 20 lacks. Must be imported first.
 
 Promise.withResolvers ??= function () {
   let resolve, reject

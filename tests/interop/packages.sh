@@ -1,4 +1,4 @@
-# Fetch the pinned packages of the folder one is in, the first time; for `run.sh` to source.
+# Sourced by `run.sh` scripts: fetches the pinned packages of the current directory the first time.
 
 npm_packages() {
     if [[ ! node_modules/.package-lock.json -nt package-lock.json ]]; then
@@ -7,7 +7,7 @@ npm_packages() {
     fi
 }
 
-# Leaves the path of the virtual environment, beside the program's build, in `venv`.
+# Sets `venv` to the virtual environment, which is next to the program's build.
 python_packages() {
     venv=${CARGO_TARGET_DIR:-$(realpath ../../..)/target}/interop/$(basename "$PWD")
     if [[ ! $venv/installed -nt requirements.txt ]]; then

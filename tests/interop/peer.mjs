@@ -1,14 +1,13 @@
-// A peer of a b7s network made of js-libp2p: a second, independent implementation of the protocols
-// that nodes of ours speak. It shares no code with them; what it sends is written from
-// reference/functions.md §2.4 and §2.5.
+// A b7s peer based on js-libp2p, an independent implementation of the protocols of our nodes. It shares no
+// code with them, and follows the documentation of b7s.
 //
 //   node peer.mjs head   --dial ADDRESS --function CID --method FILE [--generation U|S]
 //   node peer.mjs worker --dial ADDRESS --stdout TEXT [--generation U|S]
 //   node peer.mjs find   --dial ADDRESS --topic NAME --want PEER
 //
-// head: calls the roll on the general topic, gives the order to the first who reports, and prints
-// the result. worker: answers roll calls and orders until its input ends. find: asks the Kademlia
-// table for the peers of a topic. Each prints one JSON object a line; 1 is a failure.
+// head: issues a roll call on the general topic, sends the work order to the first worker that responds, and
+// prints the result. worker: responds to roll calls and work orders until its input is closed. find: looks up
+// the peers of a topic in the Kademlia table. Each prints one JSON object per line, and exits with 1 on failure.
 
 import './node20.mjs'
 import { randomUUID } from 'node:crypto'
@@ -52,7 +51,7 @@ const node = await createLibp2p({
   services: {
     identify: identify(),
     ping: ping(),
-    // As go-libp2p sets it up: signed by its author, who with a sequence number names it.
+    // As in go-libp2p: messages are signed by their author, and identified by author and sequence number.
     pubsub: gossipsub({ globalSignaturePolicy: 'StrictSign', allowPublishToZeroTopicPeers: false }),
     dht: kadDHT({ protocol: '/ipfs/kad/1.0.0', clientMode: true, peerInfoMapper: passthroughMapper })
   }
@@ -63,7 +62,7 @@ function print (line) {
   process.stdout.write(`${JSON.stringify(line)}\n`)
 }
 
-/** Waits for `look` to return something, and gives it back. */
+/** Waits until `look` returns a value, and returns it. */
 async function until (what, look) {
   const deadline = Date.now() + WITHIN_MS
   for (;;) {
@@ -74,7 +73,7 @@ async function until (what, look) {
   }
 }
 
-/** One message is one new stream: an object without a line feed, then the end. */
+/** Sends a message on a new stream: an object without a line feed, then the end. */
 async function tell (peer, message) {
   const connection = node.getConnections(peer)[0] ?? await node.dial(peer)
   const stream = await connection.newStream(WORK)
@@ -92,7 +91,7 @@ await node.handle(WORK, async (stream, connection) => {
   await stream.close()
 })
 
-/** Takes the first message of `type` out of the inbox. */
+/** Waits for a message of `type`, and removes it from the inbox. */
 function received (type) {
   return until(type, () => {
     const at = inbox.findIndex(({ message }) => message.type === type)
@@ -157,7 +156,7 @@ async function worker () {
   node.services.pubsub.addEventListener('message', ({ detail: { topic, data, from } }) => {
     const message = JSON.parse(new TextDecoder().decode(data))
     if (topic !== GENERAL || message.type !== 'MsgRollCall') return
-    // The older generation answers whom the message names, the newer its signed author.
+    // The older generation responds to the named peer, the newer one to the author of the message.
     if (isOld && message.origin == null) return
     tell(from, {
       type: 'MsgRollCallResponse',
@@ -194,7 +193,7 @@ async function worker () {
 
 async function find () {
   await join()
-  // The namespace's CID, as go-libp2p's routing discovery makes it.
+  // The CID of the namespace as in go-libp2p's routing discovery.
   const key = CID.createV1(raw.code, await sha256.digest(new TextEncoder().encode(options.topic)))
   const found = await until(`${options.want} among the providers`, async () => {
     try {
@@ -218,7 +217,7 @@ process.on('unhandledRejection', fail)
 const roles = { head, worker, find }
 try {
   await roles[role]()
-  // What was sent is read by now; closing every connection first would take its time.
+  // Everything sent has been read. Closing all connections first would take time.
   process.exit(0)
 } catch (error) {
   fail(error)

@@ -2,7 +2,7 @@
 //
 //   node run.mjs path/to/triptych [name of a case]
 //
-// Needs nothing but a loopback interface; every port is a free one, every folder a temporary one.
+// Needs only a loopback interface. All ports are free ones, all directories are temporary.
 
 import { execFile, spawn } from 'node:child_process'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
@@ -18,7 +18,7 @@ import { sha256 } from 'multiformats/hashes/sha2'
 const here = dirname(fileURLToPath(import.meta.url))
 const [program, only] = process.argv.slice(2)
 if (program == null) {
-  process.stderr.write('give the path of the triptych program\n')
+  process.stderr.write('usage: run.mjs path/to/triptych\n')
   process.exit(2)
 }
 const GENERAL = 'blockless/b7s/general'
@@ -30,7 +30,7 @@ const dir = await mkdtemp(join(tmpdir(), 'triptych-interop-'))
 const greeting = join(here, '../../assets/functions', METHOD)
 const cid = CID.createV1(raw.code, await sha256.digest(await readFile(greeting))).toString()
 
-/** A function store that holds the greeting. The id it is kept under is the one computed here. */
+/** Creates a function store with the greeting, and checks its content id. */
 async function functions (name) {
   const folder = join(dir, name)
   const { stdout } = await run(program, ['function', 'add', '--function-db', folder, greeting])
@@ -38,7 +38,7 @@ async function functions (name) {
   return folder
 }
 
-/** The children of one case. */
+/** Child processes of one case. */
 class Children {
   #all = []
 
@@ -59,7 +59,7 @@ class Children {
   }
 
   peer (...args) {
-    // Node 20 has websockets behind a flag.
+    // Node 20 has websockets only with a flag.
     const flags = globalThis.WebSocket == null ? ['--experimental-websocket'] : []
     return this.start(process.execPath, [...flags, join(here, 'peer.mjs'), ...args])
   }
@@ -90,7 +90,7 @@ async function until (what, look) {
 function line (started, what, pick) {
   return until(what, () => {
     const found = started.lines.find(pick)
-    if (found == null && started.code !== null) throw new Error(`it ended with ${started.code} before ${what}`)
+    if (found == null && started.code !== null) throw new Error(`exited with ${started.code} before ${what}`)
     return found
   })
 }
@@ -119,13 +119,13 @@ function same (what, got, want) {
   if (a !== b) throw new Error(`${what} is ${a}, not ${b}`)
 }
 
-/** A js-libp2p head has our worker run a function, and returns what it printed. */
+/** A js-libp2p head executes a function on our worker. Returns its result. */
 async function jsHead (children, generation, dial) {
   const head = children.peer(
     'head', '--dial', dial, '--function', cid, '--method', METHOD, '--generation', generation)
   const result = await line(head, 'the result', ({ stdout }) => stdout != null)
   same('the exit code', result.exit_code, 0)
-  // The greeting shows the environment it was given.
+  // The greeting prints its environment.
   if (!result.stdout.includes('GREETED=js')) throw new Error(`it printed ${result.stdout}`)
   return result
 }
@@ -145,7 +145,7 @@ async function jsWorker (children, generation, dial, stdout) {
   return (await line(peer, 'its id', ({ peer }) => peer != null)).peer
 }
 
-/** Our head has a js-libp2p worker run a function. */
+/** Our head executes a function on a js-libp2p worker. */
 async function headWithJsWorker (children, generation) {
   const { api, dial } = await ourHead(children)
   const worker = await jsWorker(children, generation, dial, `from js ${generation}\n`)

@@ -111,7 +111,7 @@ fn failed_start_is_reported_in_one_sentence() {
     let home = Home::new();
     home.write("junk/accounts.db", &b"this is not a database. ".repeat(50));
     let error = home.run_err(&["keys", "list", "--data-dir", &home.path("junk")]);
-    assert!(error.ends_with("open the accounts file: the file is not a database\n"), "{error}");
+    assert!(error.ends_with("accounts file cannot be opened: file is not a database\n"), "{error}");
 
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = other.local_addr().unwrap().to_string();

@@ -8,7 +8,7 @@ variables, a profile of the configuration file, or the local stack that runs. `C
 """
 
 from ._client import Client, NoStackError
-from ._datasets import follow, insert, newest, rows
+from ._datasets import follow, insert, latest, rows
 from ._errors import ServiceError, TriptychError, UnreachableError
 from ._functions import ResultGroup, run
 from ._inference import backtest, history, leaderboard
@@ -30,7 +30,7 @@ __all__ = [
     "history",
     "insert",
     "leaderboard",
-    "newest",
+    "latest",
     "rows",
     "run",
     "worker",

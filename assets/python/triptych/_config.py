@@ -6,7 +6,6 @@ of them names a service or a key, the local stack of this user that runs is used
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import pathlib
@@ -108,6 +107,10 @@ def _stack_folders() -> list[pathlib.Path]:
 
 
 def _is_locked(path: pathlib.Path) -> bool:
+    try:
+        import fcntl
+    except ImportError:  # Windows, which has no local stacks
+        return False
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -49,7 +49,7 @@ def rows(
     Args:
         name: Name or number of the dataset.
         start: First time, inclusive; by default the first row. Times without a zone are in UTC.
-        end: Last time, inclusive for rows and exclusive for buckets; by default the newest row.
+        end: Last time, inclusive for rows and exclusive for buckets; by default the latest row.
         resolution: "raw" for rows as they were inserted, or "5m", "15m", "1h", "4h" or "1d" for
             buckets with open, high, low, close, volume and count.
         columns: Columns to return, in addition to `timestamp`; by default all.
@@ -74,10 +74,10 @@ def rows(
         raise TriptychError(f"dataset {name} has not all of the columns {columns}: {error}") from None
 
 
-def newest(
+def latest(
     name: Name, n: int = 120, *, frame: str | None = None, client: Client | None = None
 ) -> Frame:
-    """Returns the newest `n` rows of a dataset as a DataFrame, oldest first; at most 10 000."""
+    """Returns the latest `n` rows of a dataset as a DataFrame, oldest first; at most 10 000."""
     client = client or Client()
     library = _frames.kind(frame or client.frame)
     query = {**_dataset(name), "limit": n, "output": "parquet"}
@@ -99,7 +99,7 @@ def follow(
 
     Args:
         name: Name or number of the dataset.
-        last: Number of the newest rows to begin with.
+        last: Number of the latest rows to begin with.
         since: Time from which stored rows are yielded first, in place of `last`.
         client: Services to use; by default those that the commands use.
 
@@ -112,9 +112,9 @@ def follow(
         return _Follower(client, name, _time.parse(since) - MICROSECOND).rows()
     query = {**_dataset(name), "limit": min(max(last, 1), ROWS_MAX), "output": "ndjson"}
     found = [_row(line) for line in client.datasets.call("GET", "/rows/live/", query).splitlines()]
-    newest_at = found[0]["timestamp"] if found else EARLIEST
+    latest_at = found[0]["timestamp"] if found else EARLIEST
     first = list(reversed(found[:last]))
-    return _chain(first, _Follower(client, name, newest_at).rows())
+    return _chain(first, _Follower(client, name, latest_at).rows())
 
 
 def _chain(first: list[Row], others: Iterator[Row]) -> Iterator[Row]:
@@ -125,8 +125,8 @@ def _chain(first: list[Row], others: Iterator[Row]) -> Iterator[Row]:
 class _Follower:
     """A reader of a stream, and what it has seen."""
 
-    def __init__(self, client: Client, name: Name, newest_at: dt.datetime) -> None:
-        self.client, self.name, self.newest_at = client, name, newest_at
+    def __init__(self, client: Client, name: Name, latest_at: dt.datetime) -> None:
+        self.client, self.name, self.latest_at = client, name, latest_at
         self.last_event_id = ""
         self.recent: dict[dt.datetime, Row] = {}
 
@@ -160,31 +160,31 @@ class _Follower:
                     continue
                 row = _row(data)
                 at = row["timestamp"]
-                if n_rows == 0 and not is_resumed and at > self.newest_at:
+                if n_rows == 0 and not is_resumed and at > self.latest_at:
                     yield from self._missed(at)
-                # Without a resumed line the newest rows come first, in the order of their times.
+                # Without a resumed line the latest rows come first, in the order of their times.
                 n_rows += 1
                 if previous is not None and previous >= at:
                     n_rows = REPLAY_ROWS + 1
                 previous = at
                 is_replay = not is_resumed and n_rows <= REPLAY_ROWS
                 self.last_event_id = event_id or self.last_event_id
-                if self._remember(row) and not (is_replay and at <= self.newest_at):
-                    self.newest_at = max(self.newest_at, at)
+                if self._remember(row) and not (is_replay and at <= self.latest_at):
+                    self.latest_at = max(self.latest_at, at)
                     yield row
 
     def _missed(self, until: dt.datetime) -> Iterator[Row]:
-        """Yields the rows between the newest one and the first of the replay."""
-        if self.newest_at + MICROSECOND >= until:
+        """Yields the rows between the latest one and the first of the replay."""
+        if self.latest_at + MICROSECOND >= until:
             return
-        start = None if self.newest_at == EARLIEST else self.newest_at + MICROSECOND
+        start = None if self.latest_at == EARLIEST else self.latest_at + MICROSECOND
         query = {**_dataset(self.name), "output": "ndjson", **_bounds(start, until - MICROSECOND)}
         path = "/rows/bulk_download/"
         with self.client.datasets.open("GET", path, query, within=DOWNLOAD_WITHIN_S) as lines:
             for line in lines:
                 row = _row(line)
                 if self._remember(row):
-                    self.newest_at = max(self.newest_at, row["timestamp"])
+                    self.latest_at = max(self.latest_at, row["timestamp"])
                     yield row
 
     def _remember(self, row: Row) -> bool:

@@ -35,7 +35,7 @@ def history(
     frame: str | None = None,
     client: Client | None = None,
 ) -> Frame:
-    """Returns the newest past epochs of a topic, oldest first: a row for each epoch and actor.
+    """Returns the latest past epochs of a topic, oldest first: a row for each epoch and actor.
 
     A topic with several labels has a row for each of them. Losses are base-10 logarithms, unless the
     topic allows negative losses. Truth, losses and scores are missing until the truth is known.
@@ -69,7 +69,7 @@ def history(
 def leaderboard(
     topic: int, epochs: int = 100, *, frame: str | None = None, client: Client | None = None
 ) -> Frame:
-    """Returns the actors of a topic by their mean loss over its newest epochs.
+    """Returns the actors of a topic by their mean loss over its latest epochs.
 
     `rank` is missing for an actor with too few epochs.
 
@@ -99,7 +99,7 @@ def backtest(
     """Runs models over the past of a topic's dataset, and returns what they predicted and lost.
 
     In each epoch a model sees the rows up to then and none after. Its truth is the value of the
-    topic's column one horizon after the newest of these rows.
+    topic's column one horizon after the latest of these rows.
 
     Args:
         model: A function as for `worker`, or several by name. An object with `fit(frame)` and
@@ -111,12 +111,12 @@ def backtest(
         n_rows: Number of rows that a model sees.
         train: Seconds of rows that `fit` sees; by default as many rows as a prediction.
         refit: Seconds between two calls of `fit`; by default it is called once.
-        baseline: Adds the model `last`: the newest value, or equal probabilities of the labels.
+        baseline: Adds the model `last`: the latest value, or equal probabilities of the labels.
         frame: "pandas", "polars" or "arrow"; by default the first of them that is installed.
         client: Services to use; by default those that the commands use.
 
     Returns:
-        Columns `timestamp` (of the newest row that the model saw), `model`, `label`, `value`, `truth`
+        Columns `timestamp` (of the latest row that the model saw), `model`, `label`, `value`, `truth`
         and `loss`, which is of the same kind as in `history`. An epoch without a prediction has no row.
 
     Example:

@@ -15,7 +15,7 @@ from typing import Any
 from . import _frames
 from ._answers import Answer, Submission, read_answer
 from ._client import Client
-from ._datasets import newest
+from ._datasets import latest
 from ._errors import ServiceError, TriptychError, UnreachableError
 from ._http import Pauses
 
@@ -25,7 +25,7 @@ LONGEST_PAUSE_S = 60.0
 # A topic may be paused, resumed or changed.
 LOOK_EVERY_S = 5.0
 LOOK_EVERY_MIN_S = 0.05
-# What is left of a window for submitting: a later answer would be late.
+# Reserved for submitting at the end of a window.
 SUBMIT_WITHIN_S = 0.3
 
 
@@ -43,9 +43,9 @@ class Epoch:
     labels: list[str]
     """Labels of the values; `["y"]` on a topic with a single output."""
     actors: list[dict[str, Any]]
-    """Actors of the newest bundle: address, role, name, weight, regret, loss and score."""
+    """Actors of the latest bundle: address, role, name, weight, regret, loss and score."""
     closes_at: float
-    """Time at which the window closes, by `time.monotonic()`."""
+    """Time at which the window closes, as `time.monotonic()` has it."""
     opens_next_at: float
     """Time at which the next window opens, by `time.monotonic()`."""
     dataset: str | int
@@ -67,7 +67,7 @@ def worker(
 ) -> Callable[[Callable[..., Answer]], Worker]:
     """Makes a function a worker of a topic. `run()` of the result works until it is interrupted.
 
-    In each epoch the function gets the dataset's newest rows as a DataFrame, oldest first; with a second
+    In each epoch the function gets the dataset's latest rows as a DataFrame, oldest first; with a second
     parameter also the `Epoch`. It returns
 
     - a number on a topic with one output,
@@ -117,7 +117,7 @@ class Worker:
         if not callable(function):
             raise TriptychError(f"{function!r:.80} is not a function")
         if not 1 <= rows <= 10_000:
-            raise TriptychError(f"rows is {rows}, expected a number from 1 to 10000")
+            raise TriptychError(f"rows is {rows}, expected 1 to 10000")
         self.function, self.topic, self.model, self.n_rows = function, topic, model, rows
         self.time_limit, self.client = time_limit, client or Client()
         self.library = _frames.kind(frame or self.client.frame)
@@ -256,7 +256,7 @@ class Worker:
         if self._call and not self._call.is_done():
             self._note(f"nonce {epoch.nonce}: the function has not returned yet")
             return None
-        seen = newest(epoch.dataset, self.n_rows, frame=self.library, client=self.client)
+        seen = latest(epoch.dataset, self.n_rows, frame=self.library, client=self.client)
         if len(seen) == 0:
             raise TriptychError(f"dataset {epoch.dataset} has no rows yet")
         began = time.monotonic()

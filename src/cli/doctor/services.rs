@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ::tui::state::profiles::NO_PROFILE;
+use ::tui::profiles::NO_PROFILE;
 use client::{
     datasets::{Datasets, DatasetsQuery},
     error::ClientError,

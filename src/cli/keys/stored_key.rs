@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-use ::tui::state::profiles::NO_PROFILE;
+use ::tui::profiles::NO_PROFILE;
 use anyhow::Context as _;
 use clap::Args;
 use model::key::ApiKey;

@@ -151,9 +151,6 @@ pub(crate) struct NetworkFlags {
     /// Fail to start unless every boot node is reached
     #[arg(long)]
     pub(crate) must_reach_boot_nodes: bool,
-    /// Find nodes in the local network, and be found there (mDNS)
-    #[arg(long)]
-    pub(crate) local_discovery: bool,
     /// Do not discover peers (Kademlia): connect to configured ones alone
     #[arg(long)]
     pub(crate) no_rendezvous: bool,

@@ -108,16 +108,14 @@ type LineSlot = Arc<tokio::sync::Mutex<Option<(u64, Line)>>>;
 pub(super) struct Lines {
     network: Network,
     group: Group,
+    /// Only connected peers are given work, and disconnected ones are forgotten.
     by_worker: Arc<Mutex<HashMap<PeerId, LineSlot>>>,
-    /// Number of workers above which entries without a line are dropped.
-    n_workers_max: usize,
     n_opened: Arc<AtomicU64>,
 }
 
 impl Lines {
-    pub(super) fn new(network: Network, group: Group, n_workers_max: usize) -> Self {
-        let (by_worker, n_opened) = (Arc::default(), Arc::default());
-        Self { network, group, by_worker, n_workers_max, n_opened }
+    pub(super) fn new(network: Network, group: Group) -> Self {
+        Self { network, group, by_worker: Arc::default(), n_opened: Arc::default() }
     }
 
     /// Sends a frame to `peer`. Opens a line if there is none, which `read` then reads until it
@@ -131,7 +129,7 @@ impl Lines {
         frame: Frame,
         read: impl FnOnce(PeerId, u64, Frames) -> R + Send,
     ) -> Result<u64, SendError> {
-        let slot = self.slot(peer);
+        let slot = Arc::clone(self.by_worker.lock().entry(peer.clone()).or_default());
         let mut line = slot.lock().await;
         if let Some((number, line)) = line.as_ref()
             && line.send(frame.clone()).await.is_ok()
@@ -167,13 +165,5 @@ impl Lines {
     /// Forgets the line to a disconnected worker, which ends it.
     pub(super) fn forget(&self, peer: &PeerId) {
         self.by_worker.lock().remove(peer);
-    }
-
-    fn slot(&self, peer: &PeerId) -> LineSlot {
-        let mut by_worker = self.by_worker.lock();
-        if by_worker.len() >= self.n_workers_max {
-            by_worker.retain(|_, slot| Arc::strong_count(slot) > 1);
-        }
-        Arc::clone(by_worker.entry(peer.clone()).or_default())
     }
 }

@@ -13,17 +13,8 @@ use wire::functions::{EnvVar, ExecuteConfig, ExecuteRequest, Parameter, RuntimeC
 use super::slots::SlotRequest;
 use crate::{attributes::Requirements, message::WorkOrder};
 
-/// Default time for workers to report, as in b7s.
-pub const ROLL_CALL_WITHIN: Duration = Duration::from_secs(5);
-
-/// Default time for which a request waits for busy workers. Longer than workers let functions run.
-pub const WAIT_WITHIN: Duration = Duration::from_secs(30);
-
 /// Maximum time for which a request can wait for workers to report or to have a free slot.
 pub const ROLL_CALL_WITHIN_MAX: Duration = Duration::from_mins(1);
-
-/// Default share of nodes that must return a result, as in b7s.
-pub const THRESHOLD_DEFAULT: f64 = 0.6;
 
 /// Maximum number of permissions, and of attributes, in one request. They are sent to every node.
 const NAMES_MAX: usize = 256;
@@ -103,9 +94,13 @@ impl Order {
                 work: work_order(function, &method, nodes, request),
                 nodes,
                 subgroup,
-                roll_call_within: timeout.unwrap_or(ROLL_CALL_WITHIN),
-                wait_within: timeout.unwrap_or(WAIT_WITHIN),
-                threshold: threshold.unwrap_or(THRESHOLD_DEFAULT),
+                // Default time for workers to report, as in b7s.
+                roll_call_within: timeout.unwrap_or(Duration::from_secs(5)),
+                // Default time for which a request waits for busy workers. Longer than workers let
+                // functions run.
+                wait_within: timeout.unwrap_or(Duration::from_secs(30)),
+                // Default share of nodes that must return a result, as in b7s.
+                threshold: threshold.unwrap_or(0.6),
                 quorum,
                 requirements: Requirements { attributes: config.attributes.clone(), selector },
                 client_tag: String::new(),

@@ -15,10 +15,6 @@ const NEAR_FACTOR: u32 = 2;
 /// Lower bound for completion times. Smaller differences are network jitter.
 const COMPLETION_MIN: Duration = Duration::from_millis(1);
 
-/// Expected time of a function that has not been run yet. Above that of most functions, so that the
-/// first measurement does not make a worker look slow.
-const UNKNOWN_RUN: Duration = Duration::from_millis(50);
-
 /// A worker is a newcomer if its weight, multiplied by this, is below the largest weight. Workers
 /// that have served equally long have weights closer than that.
 const NEWCOMER_SHARE: u64 = 4;
@@ -28,10 +24,6 @@ const NEWCOMER_FACTOR: u32 = 8;
 
 /// A newcomer is used if trusted workers are expected to take this much longer.
 pub(super) const NEWCOMER_WAIT_MAX: Duration = Duration::from_secs(1);
-
-/// Half-life of the deviation of a measurement from the usual time. A slow worker is tried again
-/// after some of these.
-const MEASURED_HALF_LIFE: Duration = Duration::from_secs(10);
 
 /// A spare runs the order too after this multiple of the mean time, plus [`HEDGE_DEVIATIONS`] times
 /// the deviation. Lower values run more functions twice.
@@ -117,9 +109,13 @@ impl RunTime {
 /// Returns the expected completion time of a worker under `load`, if `usual` is the time of all
 /// workers.
 pub(super) fn expect_completion(load: Load, usual: Option<RunTime>) -> Duration {
-    let usual_mean = usual.map_or(UNKNOWN_RUN, |usual| usual.mean);
+    // Expected time of a function that has not been run yet. Above that of most functions, so that
+    // the first measurement does not make a worker look slow.
+    let usual_mean = usual.map_or(Duration::from_millis(50), |usual| usual.mean);
     let own = load.own.map_or(usual_mean + load.round_trip, |(own, age)| {
-        let n_halved = age.as_secs_f64() / MEASURED_HALF_LIFE.as_secs_f64();
+        // The deviation from the usual time has a half-life of 10 s, so that a slow worker is tried
+        // again.
+        let n_halved = age.as_secs_f64() / 10.0;
         usual_mean + own.mean.saturating_sub(usual_mean).mul_f64(0.5_f64.powf(n_halved))
     });
     let is_overdue = usual.is_some_and(|usual| load.oldest > usual.overdue_after());

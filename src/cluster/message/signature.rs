@@ -7,13 +7,6 @@ use sha2::{Digest as _, Sha256};
 use super::{NodeResult, WorkOrder};
 use crate::identity::{Identity, is_signed_by};
 
-/// Beginning of the signed bytes, so that a signature of something else is never valid for a
-/// result.
-const CONTEXT: &str = "triptych result 2";
-
-/// Beginning of the bytes for the digest of a call.
-const DIGEST_CONTEXT: &str = "triptych call 1";
-
 /// SHA-256 of a call and its head: method, arguments, environment and standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallDigest([u8; 32]);
@@ -26,7 +19,8 @@ impl CallDigest {
             hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
             hash.update(part.as_bytes());
         };
-        for part in [DIGEST_CONTEXT, head.as_str(), &call.method] {
+        // Beginning of the bytes for the digest of a call.
+        for part in ["triptych call 1", head.as_str(), &call.method] {
             add(part);
         }
         let arguments = call.arguments();
@@ -70,7 +64,9 @@ pub enum Signed {
 pub fn signed_bytes(of: SignedCall<'_>, result: &NodeResult) -> Vec<u8> {
     let outcome = &result.result;
     let (digest, exit_code) = (HEXLOWER.encode(&of.call.0), outcome.exit_code.to_string());
-    let call = [CONTEXT, of.request_id, of.function_id, &digest];
+    // Beginning of the signed bytes, so that a signature of something else is never valid for a
+    // result.
+    let call = ["triptych result 2", of.request_id, of.function_id, &digest];
     let result = [result.code.as_str(), &exit_code, &outcome.stdout, &outcome.stderr];
     let parts = || call.iter().chain(&result);
     let n_bytes = parts().map(|part| part.len() + size_of::<u64>()).sum();

@@ -16,7 +16,7 @@ use libp2p::{
     Multiaddr, PeerId, StreamProtocol, Swarm,
     core::{ConnectedPoint, transport::ListenerId},
     gossipsub::{self, IdentTopic, MessageAcceptance},
-    identify, mdns, ping,
+    identify, ping,
     swarm::SwarmEvent,
 };
 use parking_lot::RwLock;
@@ -311,12 +311,6 @@ impl Actor {
             BehaviourEvent::Gossip(event) => self.on_gossip(event),
             BehaviourEvent::Table(event) => {
                 self.on_table_event(event);
-                None
-            }
-            BehaviourEvent::Local(mdns::Event::Discovered(found)) => {
-                for (peer, address) in found {
-                    self.dial_found_peer(peer, address);
-                }
                 None
             }
             BehaviourEvent::Identify(identify::Event::Received { peer_id, info, .. }) => {

@@ -42,10 +42,6 @@ const PEERS_MAX: usize = 256;
 /// restarts cannot be reached between two connections that short.
 const BRIEF: Duration = Duration::from_secs(10);
 
-/// Number of brief connections in a row after which a peer is not dialed any more. Otherwise, two
-/// hundred nodes that start together dial those without room hundreds of times per second.
-const N_BRIEF_MAX: u32 = 2;
-
 /// Maximum number of addresses per peer.
 pub(super) const ADDRESSES_MAX: usize = 8;
 
@@ -180,7 +176,10 @@ impl Dialer {
         }
         entry.lost = now;
         entry.state = DialState::Due(now + entry.backoff.next_wait());
-        entry.reason != DialReason::Boot && entry.n_brief >= N_BRIEF_MAX
+        // Number of brief connections in a row after which a peer is not dialed any more.
+        // Otherwise, two hundred nodes that start together dial those without room hundreds of
+        // times per second.
+        entry.reason != DialReason::Boot && entry.n_brief >= 2
     }
 
     /// Records that `peer` was not reached. Forgets it if there is no reason to try again.

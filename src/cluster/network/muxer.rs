@@ -38,10 +38,6 @@ const PROTOCOL: &str = "/yamux/1.0.0";
 /// Maximum number of streams per connection that negotiate their protocol.
 pub(super) const NEGOTIATING_MAX: usize = 128;
 
-/// Maximum number of streams per connection: those that negotiate, as many in use, and as many
-/// opened by this node.
-const STREAMS_MAX: usize = 3 * NEGOTIATING_MAX;
-
 /// Uncounted buffer size of a connection. Fits a usual message, so that most do not need the lock
 /// that all connections share. 2 500 connections have 10 MiB of it.
 const UNCOUNTED_BYTES: usize = 4 * 1024;
@@ -71,7 +67,9 @@ pub(super) struct Multiplex {
 impl Multiplex {
     fn connect<C: AsyncRead + AsyncWrite + Unpin>(self, socket: C, mode: Mode) -> Muxer<C> {
         let mut config = yamux::Config::default();
-        config.set_max_num_streams(STREAMS_MAX);
+        // Maximum number of streams per connection: those that negotiate, as many in use, and as
+        // many opened by this node.
+        config.set_max_num_streams(3 * NEGOTIATING_MAX);
         let share = self.budget.share(self.peer);
         let buffered = Buffered { by_stream: HashMap::new(), n_bytes: 0, share };
         let buffered = Arc::new(Mutex::new(buffered));

@@ -18,8 +18,6 @@ pub struct Connectivity {
     pub connections: Option<ConnectionBounds>,
     /// Number of connected peers up to which it looks for peers on its topics; 0 for no rendezvous.
     pub wanted_peers: usize,
-    /// True if nodes in the local network find each other (mDNS).
-    pub is_local_discovery_on: bool,
     /// Directory of the peer store; `None` for no store.
     pub peer_db: Option<PathBuf>,
     /// True if the peers in the peer store are dialed at start.
@@ -50,7 +48,6 @@ impl Connectivity {
             advertised: Vec::new(),
             connections: Some(CONNECTIONS),
             wanted_peers,
-            is_local_discovery_on: false,
             peer_db: None,
             is_dialing_back: true,
             must_reach_boot_nodes: false,

@@ -37,10 +37,6 @@ use super::{
 };
 use crate::identity::model_peer_id;
 
-/// Duration of a reservation: longer than any connection, with which it ends. libp2p's relay panics
-/// if a reservation expires while its renewal is being answered, which the peer could cause.
-const RESERVED_FOR: Duration = Duration::from_hours(365 * 24);
-
 /// Interval at which the limits of one peer for reservations and circuits refill.
 const REQUEST_EVERY: Duration = Duration::from_secs(5);
 
@@ -123,13 +119,16 @@ pub(super) fn serve(own: PeerId, limits: RelayLimits, guard: &Guard) -> relay::B
     let places_of_host = NonZeroU32::MIN.saturating_add(limits.reservations);
     let circuits_of_host = NonZeroU32::MIN.saturating_add(limits.circuits);
     let config = relay::Config {
-        max_reservations: count(limits.reservations),
+        max_reservations: limits.reservations as usize,
         // libp2p accepts one more.
-        max_reservations_per_peer: count(RESERVATIONS_PER_PEER.get() - 1),
-        reservation_duration: RESERVED_FOR,
+        max_reservations_per_peer: RESERVATIONS_PER_PEER.get() as usize - 1,
+        // Duration of a reservation: longer than any connection, with which it ends. libp2p's relay
+        // panics if a reservation expires while its renewal is being answered, which the peer could
+        // cause.
+        reservation_duration: Duration::from_hours(365 * 24),
         reservation_rate_limiters: vec![only_served(guard)],
-        max_circuits: count(limits.circuits),
-        max_circuits_per_peer: count(circuits_of_peer.get() - 1),
+        max_circuits: limits.circuits as usize,
+        max_circuits_per_peer: circuits_of_peer.get() as usize - 1,
         max_circuit_duration: limits.circuit_for,
         max_circuit_bytes: limits.circuit_bytes,
         circuit_src_rate_limiters: vec![only_served(guard)],
@@ -140,10 +139,6 @@ pub(super) fn serve(own: PeerId, limits: RelayLimits, guard: &Guard) -> relay::B
         .circuit_src_per_peer(circuits_of_peer, REQUEST_EVERY)
         .circuit_src_per_ip(circuits_of_host, REQUEST_EVERY);
     relay::Behaviour::new(own, config)
-}
-
-fn count(n: u32) -> usize {
-    usize::try_from(n).unwrap_or(usize::MAX)
 }
 
 /// Limits requests to peers that the relay serves.

@@ -8,24 +8,24 @@ use libp2p::{
     connection_limits::{self, ConnectionLimits},
     core::{
         muxing::StreamMuxerBox,
-        transport::{Boxed, ListenerId, OptionalTransport},
+        transport::{Boxed, OptionalTransport},
         upgrade::Version,
     },
     gossipsub::{
         self, IdentityTransform, MaxCountSubscriptionFilter, MessageAuthenticity, MessageId,
         TopicHash, TopicSubscriptionFilter, ValidationMode,
     },
-    identify, identity, mdns,
+    identify, identity,
     multiaddr::Protocol,
     noise, ping, relay,
-    swarm::{FromSwarm, NetworkBehaviour, NewListenAddr, SwarmEvent, behaviour::toggle::Toggle},
+    swarm::{NetworkBehaviour, SwarmEvent, behaviour::toggle::Toggle},
     tcp::tokio::TcpStream,
 };
 use libp2p_websocket as websocket;
 use model::node::SUBGROUP_BYTES_MAX;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::time::timeout;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::{
     Connectivity, GOSSIP_BYTES_MAX, NetworkError,
@@ -41,12 +41,6 @@ use super::{
 };
 use crate::identity::Identity;
 
-/// Agent that identify sends to peers.
-const AGENT: &str = concat!("triptych/", env!("CARGO_PKG_VERSION"));
-
-/// Protocol family that identify sends, as go-libp2p does.
-const PROTOCOL_FAMILY: &str = "ipfs/0.1.0";
-
 /// Maximum number of topics per peer, and of changes in one message.
 const TOPICS_PER_PEER_MAX: usize = 1024;
 
@@ -57,17 +51,15 @@ const ADDRESSES_WITHIN: Duration = Duration::from_millis(50);
 /// Time for listening to succeed.
 const LISTEN_WITHIN: Duration = Duration::from_secs(5);
 
-/// Maximum length of a topic, in bytes: twice that of a subgroup. Longer ones are ignored, since a
-/// peer could name a gibibyte of them.
-const TOPIC_BYTES_MAX: usize = 2 * SUBGROUP_BYTES_MAX;
-
 /// Accepts topics of valid length.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ShortTopics;
 
 impl TopicSubscriptionFilter for ShortTopics {
     fn can_subscribe(&mut self, topic: &TopicHash) -> bool {
-        topic.as_str().len() <= TOPIC_BYTES_MAX
+        // Maximum length of a topic, in bytes: twice that of a subgroup. Longer ones are ignored,
+        // since a peer could name a gibibyte of them.
+        topic.as_str().len() <= 2 * SUBGROUP_BYTES_MAX
     }
 }
 
@@ -88,7 +80,6 @@ pub(super) struct Behaviour {
     identify: identify::Behaviour,
     pub(super) gossip: Gossip,
     pub(super) table: Toggle<ProviderTable>,
-    pub(super) local: Toggle<mdns::tokio::Behaviour>,
     /// Relays for others.
     relay: Toggle<relay::Behaviour>,
     /// Uses relays.
@@ -155,8 +146,10 @@ fn behaviour(
         .with_max_pending_incoming(n_established_max)
         // Both peers may have dialed at the same time, and a connection may be closing.
         .with_max_established_per_peer(Some(4));
-    let identify = identify::Config::new(PROTOCOL_FAMILY.to_owned(), keypair.public())
-        .with_agent_version(AGENT.to_owned())
+    // Protocol family that identify sends, as go-libp2p does.
+    let identify = identify::Config::new("ipfs/0.1.0".to_owned(), keypair.public())
+        // Agent that identify sends to peers.
+        .with_agent_version(concat!("triptych/", env!("CARGO_PKG_VERSION")).to_owned())
         .with_hide_listen_addrs(!connectivity.advertised.is_empty())
         .with_push_listen_addr_updates(true)
         // Addresses that peers name are dialed only by the dialer and the table, which limit that.
@@ -208,7 +201,6 @@ fn behaviour(
                 relays.clone(),
             )
         })),
-        local: Toggle::from(None),
     })
 }
 
@@ -218,32 +210,6 @@ fn message_id(message: &gossipsub::Message) -> MessageId {
     let mut id = message.source.map(PeerId::to_bytes).unwrap_or_default();
     id.extend(message.sequence_number.unwrap_or_default().to_be_bytes());
     MessageId::from(id)
-}
-
-/// Finds nodes in the local network by multicast DNS, on every interface but loopback, and lets
-/// them find this one, which listens on `address`, and so on `listening`. Each interface announces
-/// its own addresses. libp2p's tasks, one per interface, end with the process.
-pub(super) fn discover_locally(
-    swarm: &mut Swarm<Behaviour>,
-    address: IpAddr,
-    listening: &[Multiaddr],
-) {
-    if address.is_loopback() {
-        return warn!(%address, "local discovery is off: no node of the local network reaches {address}");
-    }
-    let config = mdns::Config { enable_ipv6: address.is_ipv6(), ..mdns::Config::default() };
-    let mut local = match mdns::tokio::Behaviour::new(config, *swarm.local_peer_id()) {
-        Ok(local) => local,
-        // Nodes may be found in other ways.
-        Err(error) => {
-            return warn!(%error, "local discovery is off: cannot watch the network interfaces");
-        }
-    };
-    for addr in listening {
-        let listener_id = ListenerId::next();
-        local.on_swarm_event(FromSwarm::NewListenAddr(NewListenAddr { listener_id, addr }));
-    }
-    swarm.behaviour_mut().local = Toggle::from(Some(local));
 }
 
 /// Announces `addresses` to peers, and exempts the named peers of `guard` from the connection

@@ -34,10 +34,6 @@ use super::{
 /// Maximum number of addresses dialed per peer. An honest node has one or two.
 const PER_PEER_MAX: usize = 4;
 
-/// Rate of dialed addresses. A joining worker looks for sixteen peers, and most of the hundreds
-/// that a head looks for connect by themselves.
-const DIALS: Rate = Rate::per_second(16, 64);
-
 /// Time after the first connection in which a node queries only connected peers. Otherwise all
 /// nodes that start together would dial the same twenty peers, the nearest to the topic.
 const YOUNG_FOR: Duration = Duration::from_secs(15);
@@ -74,7 +70,9 @@ impl ProviderTable {
         Self {
             kad,
             relays,
-            dials: Bucket::full(DIALS),
+            // Rate of dialed addresses. A joining worker looks for sixteen peers, and most of the
+            // hundreds that a head looks for connect by themselves.
+            dials: Bucket::full(Rate::per_second(16, 64)),
             n_enough,
             has_head: false,
             young_until: None,

@@ -42,10 +42,6 @@ const AGAIN_AFTER: Duration = Duration::from_secs(30);
 /// and send each other offers.
 const AGAIN_AFTER_TO_WORKERS: Duration = Duration::from_mins(1);
 
-/// Minimum of that interval per receiver: a head of ten thousand workers repeats its offer fifty
-/// times a second, and every few minutes to each.
-const AGAIN_AFTER_OF_EACH: Duration = Duration::from_millis(20);
-
 /// Maximum number of simultaneous sends, apart from slow ones.
 const PROMPT_MAX: usize = 256;
 
@@ -252,7 +248,9 @@ fn wait_before(n_receivers: usize, is_worker: bool, is_same: bool) -> Duration {
     match (is_worker, is_same) {
         (true, true) => {
             let n_receivers = u32::try_from(n_receivers).unwrap_or(u32::MAX);
-            AGAIN_AFTER_TO_WORKERS.max(AGAIN_AFTER_OF_EACH.saturating_mul(n_receivers))
+            // At least 20 ms per receiver: a head of ten thousand workers repeats its offer fifty
+            // times a second, and every few minutes to each.
+            AGAIN_AFTER_TO_WORKERS.max(Duration::from_millis(20).saturating_mul(n_receivers))
         }
         // Two hundred workers that run a function for the first time would otherwise all send
         // offers to their neighbors during the first call.

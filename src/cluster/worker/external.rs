@@ -59,10 +59,6 @@ pub(super) use self::environment::VariableError;
 use super::scratch_dir::ScratchDir;
 use crate::function_call::FunctionCall;
 
-/// Maximum number of module files in the workspace. The files of modules that ran longest ago are
-/// removed.
-const MODULE_FILES_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
-
 /// Configuration of an external runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExternalRuntime {
@@ -78,15 +74,9 @@ pub struct ExternalRuntime {
 /// and for a killed process to exit.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
-/// Mode bits with which a file can be executed.
-const EXECUTABLE: u32 = 0o111;
-
 /// File in the directory of an execution from which this program reads the request's variables. The
 /// function has access only to the directory next to it.
 const VARIABLES_FILE: &str = "variables";
-
-/// Longer than any node runs.
-const FOREVER: Duration = Duration::from_hours(24 * 365);
 
 /// An external runtime.
 #[derive(Debug)]
@@ -166,13 +156,16 @@ impl External {
         if !about.is_file() {
             return Err(io::Error::new(io::ErrorKind::NotFound, "it is not a file"));
         }
-        if about.permissions().mode() & EXECUTABLE == 0 {
+        // Mode bits with which a file can be executed.
+        if about.permissions().mode() & 0o111 == 0 {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not executable"));
         }
         fs::create_dir_all(workspace)?;
         let workspace = workspace.canonicalize()?;
         let is_own = is_this_program(&about);
-        let module_files = Mutex::new(LruCache::new(MODULE_FILES_MAX));
+        // Maximum number of module files in the workspace. The files of modules that ran longest
+        // ago are removed.
+        let module_files = Mutex::new(LruCache::new(const { NonZeroUsize::new(1024).unwrap() }));
         Ok(Self(Arc::new(Inner {
             program,
             is_own,
@@ -339,7 +332,9 @@ async fn watch(
     let written = Mutex::new(Written { bytes_left: limits.output_bytes, ..Written::default() });
     let talk = talk(stdin, stdout, stderr, input, &written);
     tokio::pin!(talk);
-    let mut deadline = started.checked_add(limits.wall).unwrap_or(started + FOREVER);
+    // Longer than any node runs.
+    let mut deadline =
+        started.checked_add(limits.wall).unwrap_or(started + Duration::from_hours(24 * 365));
     let (mut ended, mut used, mut is_silent) = (RunEnd::Exited, None, false);
     while used.is_none() || !is_silent {
         tokio::select! {

@@ -198,7 +198,7 @@ impl Datasets {
             let mode = AppendMode::Replace;
             let batches = appends.iter().filter_map(PendingAppend::batch).collect();
             let joined = self.append_block(dataset, mode, &columns, block, batches).await;
-            let answers = appends.iter().map(|append| share(&joined, append.n_rows()));
+            let answers = appends.iter().map(|append| outcome_for(&joined, append.n_rows()));
             if let Some(answers) = answers.collect::<Option<Vec<_>>>() {
                 for (append, answer) in appends.into_iter().zip(answers) {
                     // The caller may be gone. Its rows are stored anyway.
@@ -218,7 +218,7 @@ impl Datasets {
 /// Returns the outcome for one of the callers of a joint append, which had `n_rows` rows. `None` if
 /// the rows of another caller may have caused the failure, in which case nothing is stored. If the
 /// store became unusable, it may have stored the rows already, and a retry would store them twice.
-fn share(joined: &Result<Appended>, n_rows: u64) -> Option<Result<Appended>> {
+fn outcome_for(joined: &Result<Appended>, n_rows: u64) -> Option<Result<Appended>> {
     let error = match joined {
         Ok(appended) => return Some(Ok(Appended { n_rows, ..*appended })),
         Err(OperationError::Store(StoreError::Closed)) => StoreError::Closed,

@@ -131,7 +131,7 @@ impl Hub {
     }
 
     /// Waits until there is something to read, or a reader subscribes. Cancel-safe.
-    pub(crate) async fn woken(&self) {
+    pub(crate) async fn wait_for_work(&self) {
         self.wake.notified().await;
     }
 }

@@ -53,12 +53,13 @@ impl Params {
     /// # Errors
     /// [`Invalid`] if the limit does not parse, or is 0. A limit that is too high is lowered.
     pub(crate) fn limit(&self, default: usize) -> Result<Limit, Invalid> {
-        let asked = self.number("limit")?;
-        if asked == Some(0) {
+        let requested = self.number("limit")?;
+        if requested == Some(0) {
             return Err("limit must be an integer of at least 1".into());
         }
-        let asked = asked.map_or(default, |asked| usize::try_from(asked).unwrap_or(usize::MAX));
-        Ok(Limit::clamp(asked))
+        let requested =
+            requested.map_or(default, |requested| usize::try_from(requested).unwrap_or(usize::MAX));
+        Ok(Limit::clamp(requested))
     }
 
     /// # Errors

@@ -21,7 +21,7 @@ fn check(query: &str, want: Result<(&str, &str), &str>) {
     let at = |text: &str| text.parse::<Timestamp>().unwrap();
     let span = params(&format!("dataset=3&{query}"))
         .rows()
-        .and_then(|query| query.span(Some(at(NEWEST)), at(NOW), Caps::USUAL));
+        .and_then(|query| query.span(Some(at(NEWEST)), at(NOW), Resolution::Raw.span_max()));
     let want = want.map(|(first, last)| Span { first: at(first), last: at(last) });
     assert_eq!(span.map_err(|error| error.to_string()), want.map_err(str::to_owned), "{query}");
 }

@@ -28,9 +28,8 @@ use wire::{datasets::FlatRow, paths};
 
 use super::{
     Caller,
-    compressed::{Accepted, set_coding},
-    conditional::{IfNoneMatch, Seen, not_modified, set_revision, set_tag},
     error::Result,
+    headers::{Accepted, IfNoneMatch, Seen, not_modified, set_coding, set_revision, set_tag},
     openapi::{AtResolution, InBounds, KeyInQuery, SeenCommit, WhichDataset, one_of},
     read_params,
 };

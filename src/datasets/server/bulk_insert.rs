@@ -31,8 +31,8 @@ use wire::{
 
 use super::{
     BODY_BYTES_MAX, Caller,
-    conditional::set_revision,
     error::{CROWDED, Result, STALLED},
+    headers::set_revision,
     openapi::{WhichDataset, one_of},
     read_params,
 };

@@ -41,9 +41,9 @@ pub(super) async fn post(
     request: Request,
 ) -> Result<Created<ColumnBody>> {
     let AddColumn { dataset, dataset_name, name, dtype } = web::extract::json(request).await?;
-    let which = named(dataset, dataset_name)?;
+    let which = dataset_ref(dataset, dataset_name)?;
     let dtype = dtype_of(&name, &dtype)?;
-    Ok(Created(changed(&app, key, which, ColumnChange::Add(name, dtype)).await?))
+    Ok(Created(apply_change(&app, key, which, ColumnChange::Add(name, dtype)).await?))
 }
 
 /// Renames a column of a dataset that the key owns. Its values are kept.
@@ -56,8 +56,8 @@ pub(super) async fn patch(
 ) -> Result<Json<ColumnBody>> {
     let RenameColumn { dataset, dataset_name, name, new_name } =
         web::extract::json(request).await?;
-    let which = named(dataset, dataset_name)?;
-    Ok(Json(changed(&app, key, which, ColumnChange::Rename { name, new_name }).await?))
+    let which = dataset_ref(dataset, dataset_name)?;
+    Ok(Json(apply_change(&app, key, which, ColumnChange::Rename { name, new_name }).await?))
 }
 
 /// Deletes a column of a dataset that the key owns, with its values.
@@ -76,7 +76,7 @@ pub(super) async fn delete(Caller { app, key }: Caller, uri: Uri) -> Result<Json
 }
 
 /// Applies a change and returns the resulting column.
-async fn changed(
+async fn apply_change(
     app: &App,
     key: KeyId,
     which: DatasetRef,
@@ -87,7 +87,7 @@ async fn changed(
 }
 
 /// Returns the dataset that a body names, by number or else by name.
-fn named(number: Option<i64>, name: Option<String>) -> Result<DatasetRef> {
+fn dataset_ref(number: Option<i64>, name: Option<String>) -> Result<DatasetRef> {
     match (number, name) {
         (Some(number), _) => {
             Ok(DatasetRef::Id(DatasetId::new(number).ok_or(OperationError::NotFound)?))

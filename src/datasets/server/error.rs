@@ -21,7 +21,7 @@ use wire::{
     error::{DatasetsError, KeyError},
 };
 
-use crate::error::{Denial, Invalid, OperationError};
+use crate::error::{Invalid, OperationError};
 
 /// Seconds after which a caller can retry at a limit.
 const RETRY_AFTER_SECONDS: u32 = 5;
@@ -55,16 +55,10 @@ pub(super) type Result<T, E = ApiError> = std::result::Result<T, E>;
 /// Rejection or failure of a request.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ApiError {
-    #[error(transparent)]
-    NoKey(#[from] NoKey),
-    #[error("unknown API key")]
-    KeyUnknown,
     #[error("API key could not be verified")]
     Accounts(#[from] AccountsError),
     #[error(transparent)]
     Limited(Exceeded),
-    #[error("{1}")]
-    Fixed(StatusCode, &'static str),
     #[error(transparent)]
     Body(#[from] BodyError),
     #[error(transparent)]
@@ -77,33 +71,47 @@ impl From<Invalid> for ApiError {
     }
 }
 
+impl From<NoKey> for ApiError {
+    fn from(no_key: NoKey) -> Self {
+        match no_key {
+            NoKey::Missing => denied(StatusCode::UNAUTHORIZED, "Missing API key"),
+            _ => KEY_INVALID,
+        }
+    }
+}
+
+const fn denied(status: StatusCode, text: &'static str) -> ApiError {
+    ApiError::Operation(OperationError::Denied(status, text))
+}
+
+/// The key is malformed or unknown.
+pub(super) const KEY_INVALID: ApiError = denied(StatusCode::UNAUTHORIZED, "Invalid API key");
 /// The path does not exist.
-pub(super) const NO_PATH: ApiError = ApiError::Fixed(StatusCode::NOT_FOUND, "path not found");
+pub(super) const NO_PATH: ApiError = denied(StatusCode::NOT_FOUND, "path not found");
 /// The path cannot be decoded.
 pub(super) const PATH_NO_TEXT: ApiError =
-    ApiError::Fixed(StatusCode::BAD_REQUEST, "path is not valid UTF-8");
+    denied(StatusCode::BAD_REQUEST, "path is not valid UTF-8");
 /// The path does not support the method.
-pub(super) const NO_METHOD: ApiError =
-    ApiError::Fixed(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
+pub(super) const NO_METHOD: ApiError = denied(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
 /// The tags of `If-Match` do not include the one of the response.
 pub(super) const NOT_MATCHED: ApiError =
-    ApiError::Fixed(StatusCode::PRECONDITION_FAILED, "If-Match lists other tags");
+    denied(StatusCode::PRECONDITION_FAILED, "If-Match lists other tags");
 /// The account has reached its limit of streams and waiting requests.
-pub(super) const STREAMS_FULL: ApiError = ApiError::Fixed(
+pub(super) const STREAMS_FULL: ApiError = denied(
     StatusCode::SERVICE_UNAVAILABLE,
     "too many streams and waiting requests of this account are open",
 );
 /// The caller accepts none of the codings.
-pub(super) const NO_CODING: ApiError = ApiError::Fixed(
+pub(super) const NO_CODING: ApiError = denied(
     StatusCode::NOT_ACCEPTABLE,
     "responses are available with Accept-Encoding gzip, zstd or identity",
 );
 /// The next part of the body did not arrive.
 pub(super) const STALLED: ApiError =
-    ApiError::Fixed(StatusCode::REQUEST_TIMEOUT, "the body stopped arriving");
+    denied(StatusCode::REQUEST_TIMEOUT, "the body stopped arriving");
 /// Other bodies hold all memory that is reserved for bodies.
 pub(super) const CROWDED: ApiError =
-    ApiError::Fixed(StatusCode::SERVICE_UNAVAILABLE, "too many rows are being inserted");
+    denied(StatusCode::SERVICE_UNAVAILABLE, "too many rows are being inserted");
 
 /// Status and text for the caller.
 struct Public {
@@ -155,11 +163,6 @@ impl ApiError {
             _ => {}
         }
         let public = match self {
-            Self::NoKey(NoKey::Missing) => Public::new(StatusCode::UNAUTHORIZED, "Missing API key"),
-            Self::NoKey(_) | Self::KeyUnknown => {
-                Public::new(StatusCode::UNAUTHORIZED, "Invalid API key")
-            }
-            Self::Fixed(status, text) => Public::new(*status, *text),
             Self::Body(error) => Public::new(error.status(), error),
             Self::Operation(error @ OperationError::Rows(refusals)) => {
                 let mut public = Public::new(StatusCode::BAD_REQUEST, error);
@@ -226,9 +229,7 @@ fn operation_status(error: &OperationError) -> Option<StatusCode> {
         OperationError::NotFound | OperationError::Refused(NotAllowed::ColumnUnknown) => {
             StatusCode::NOT_FOUND
         }
-        OperationError::Denied(Denial::NotFound, _) => StatusCode::NOT_FOUND,
-        OperationError::Denied(Denial::Forbidden, _) => StatusCode::FORBIDDEN,
-        OperationError::Denied(Denial::OtherBatch, _) => StatusCode::UNPROCESSABLE_ENTITY,
+        OperationError::Denied(status, _) => *status,
         OperationError::Invalid(_)
         | OperationError::Refused(NotAllowed::ColumnsFull | NotAllowed::Unstorable)
         | OperationError::Rows(_)
@@ -236,11 +237,8 @@ fn operation_status(error: &OperationError) -> Option<StatusCode> {
         | OperationError::Malformed { .. } => StatusCode::BAD_REQUEST,
         OperationError::Refused(_)
         | OperationError::ColumnUsed { .. }
-        | OperationError::Denied(Denial::Conflict, _)
         | OperationError::InProgress => StatusCode::CONFLICT,
-        OperationError::Denied(Denial::Busy, _) | OperationError::Behind { .. } => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        OperationError::Behind { .. } => StatusCode::SERVICE_UNAVAILABLE,
         OperationError::TooMany { .. } | OperationError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         OperationError::LogGone { .. } => StatusCode::GONE,
         OperationError::Store(_) | OperationError::Spool(_) => return None,
@@ -273,8 +271,8 @@ impl IntoResponse for ApiError {
 /// Converts a rejection by the gate.
 pub(super) fn refused(refusal: Refused) -> Response {
     let error = match refusal {
-        Refused::NoKey(no_key) => ApiError::NoKey(no_key),
-        Refused::KeyUnknown => ApiError::KeyUnknown,
+        Refused::NoKey(no_key) => no_key.into(),
+        Refused::KeyUnknown => KEY_INVALID,
         Refused::Limited(exceeded) => ApiError::Limited(exceeded),
         Refused::Failed(error) => ApiError::Accounts(error),
     };

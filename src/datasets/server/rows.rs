@@ -15,8 +15,8 @@ use wire::{datasets::RowsDeleted, paths};
 
 use super::{
     Caller,
-    conditional::{IfNoneMatch, Seen, not_modified, set_revision, set_tag},
     error::Result,
+    headers::{IfNoneMatch, Seen, not_modified, set_revision, set_tag},
     openapi::{AtResolution, InBounds, PageBody, PageOf, SeenCommit, WhichDataset, one_of},
     read_params,
 };

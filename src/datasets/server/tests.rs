@@ -184,7 +184,7 @@ async fn json_of(response: Response) -> (u16, Value) {
     (status, serde_json::from_slice(&body).unwrap_or_else(|error| panic!("{error}: {text}")))
 }
 
-fn moment(minute: usize) -> String {
+fn timestamp_of(minute: usize) -> String {
     let first: Timestamp = FIRST.parse().unwrap();
     (first + Duration::from_mins(minute.try_into().unwrap())).to_string()
 }
@@ -192,7 +192,7 @@ fn moment(minute: usize) -> String {
 /// Returns the bar of a minute: it opens at the minute's number and closes half above.
 fn bar(minute: usize) -> Value {
     let open = f64::from(u32::try_from(minute).unwrap());
-    json!({"timestamp": moment(minute), "values": {
+    json!({"timestamp": timestamp_of(minute), "values": {
         "open": open, "high": open + 1.0, "low": open - 1.0, "close": open + 0.5, "volume": 2.0,
     }})
 }

@@ -203,7 +203,7 @@ impl Meter {
         let Some(system) = &mut self.system else { return vec![None; 3] };
         system.refresh_memory();
         let (total, used) = (number(system.total_memory()), number(system.used_memory()));
-        let used_percent = (total > 0.0).then(|| rounded(100.0 * used / total));
+        let used_percent = (total > 0.0).then(|| round_hundredths(100.0 * used / total));
         vec![used_percent, Some(used), Some(number(system.used_swap()))]
     }
 
@@ -233,17 +233,17 @@ impl Meter {
             total += number(disk.total_space());
             free += number(disk.available_space());
         }
-        let used_percent = (total > 0.0).then(|| rounded(100.0 * (total - free) / total));
+        let used_percent = (total > 0.0).then(|| round_hundredths(100.0 * (total - free) / total));
         vec![Some((written / seconds).round()), Some((read / seconds).round()), used_percent]
     }
 }
 
 /// Converts the load of a processor, rounded to the precision of the measurement.
 fn percent(share: f32) -> f64 {
-    rounded(f64::from(share).clamp(0.0, 100.0))
+    round_hundredths(f64::from(share).clamp(0.0, 100.0))
 }
 
-fn rounded(number: f64) -> f64 {
+fn round_hundredths(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
 }
 

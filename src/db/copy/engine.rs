@@ -1,8 +1,5 @@
-//! The two ends of a copy, each in either engine.
+//! One end of a copy, in either engine.
 
-use std::path::PathBuf;
-
-use futures::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension as _, params_from_iter, types::Value};
 use sqlx::{
     AssertSqlSafe, PgConnection, Postgres, Row as _,
@@ -19,20 +16,12 @@ use crate::{
     connection::OpenError,
     fault::DatabaseFault,
     postgres::{
-        DatabaseUrl,
         connections::{Connections, ConnectionsOptions, Transaction},
-        fault::WorkError,
         schema::SchemaError,
     },
 };
 
-/// Connections of one end: one reads while another one writes.
-const CONNECTIONS_MAX: u32 = 2;
-
-/// Those that may write: all, since an end of a copy serves no reads.
-const WRITERS_MAX: usize = 2;
-
-/// Why an end of a copy failed.
+/// Failure of an end of a copy.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EngineError {
     #[error(transparent)]
@@ -41,20 +30,8 @@ pub(super) enum EngineError {
     File(#[from] DatabaseFault),
     #[error(transparent)]
     OpenDatabase(#[from] SchemaError),
-    #[error("use the database")]
+    #[error("database failed")]
     Database(#[from] sqlx::Error),
-}
-
-/// Tables in one snapshot.
-pub(super) enum Source {
-    File(Connection),
-    Database(Transaction),
-}
-
-/// Tables that are written.
-pub(super) enum Destination {
-    File { writes: Box<Connection>, path: PathBuf, tables: CopiedTables },
-    Database(Connections),
 }
 
 impl From<rusqlite::Error> for EngineError {
@@ -63,44 +40,56 @@ impl From<rusqlite::Error> for EngineError {
     }
 }
 
-impl WorkError for EngineError {
-    fn unreachable_cause(&self) -> Option<&sqlx::Error> {
-        match self {
-            Self::Database(error) => error.unreachable_cause(),
-            Self::OpenDatabase(error) => error.unreachable_cause(),
-            Self::Open(_) | Self::File(_) => None,
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        match self {
-            Self::Database(error) => error.is_full(),
-            Self::OpenDatabase(error) => error.is_full(),
-            Self::Open(_) | Self::File(_) => false,
-        }
-    }
+/// Purpose of an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    Write,
 }
 
-impl Source {
+/// A store in one transaction, which is undone unless [`End::finish`] ends it.
+pub(super) enum End {
+    File(Connection),
+    Database(Transaction),
+}
+
+impl End {
+    /// Opens a store. One that is written, or in a database, is created if it is missing.
     pub(super) async fn open(
         tables: &CopiedTables,
         place: &CopyPlace,
+        access: Access,
     ) -> Result<Self, EngineError> {
-        match place {
-            CopyPlace::File(path) => {
+        match (place, access) {
+            (CopyPlace::File(path), Access::Read) => {
                 let file = tables.file.open_read_only(path)?;
                 tables.file.check_version(&file)?;
                 file.execute_batch("BEGIN")?;
                 Ok(Self::File(file))
             }
-            CopyPlace::Database(url) => {
-                let connections = connect(tables, url).await?;
-                Ok(Self::Database(snapshot(&connections).await?))
+            (CopyPlace::File(path), Access::Write) => {
+                let file = tables.file.open(path)?;
+                file.execute_batch("BEGIN IMMEDIATE")?;
+                Ok(Self::File(file))
+            }
+            (CopyPlace::Database(url), _) => {
+                let schema = tables.database;
+                let options = ConnectionsOptions { schema: schema.name, n_max: 1, n_writers: 1 };
+                let connections = Connections::new(url, options, Handle::current());
+                connections.open_tables(schema).await?;
+                let mut transaction = match access {
+                    Access::Read => connections.begin_read().await?,
+                    Access::Write => connections.begin_write().await?,
+                };
+                // The other end may be slow.
+                let sql = "SET LOCAL idle_in_transaction_session_timeout = 0";
+                sqlx::raw_sql(sql).execute(&mut *transaction).await?;
+                Ok(Self::Database(transaction))
             }
         }
     }
 
-    /// The next `n_rows` of a table, by key, after the row `after`.
+    /// Returns the next `n_rows` of a table, by key, after the row `after`.
     pub(super) async fn page(
         &mut self,
         table: &Table,
@@ -131,164 +120,88 @@ impl Source {
         }
     }
 
-    /// The highest key that the table ever gave by itself; none where it gives none.
+    pub(super) async fn insert(&mut self, table: &Table, rows: &[Row]) -> Result<(), EngineError> {
+        match self {
+            Self::File(file) => {
+                let mut insert = file.prepare_cached(&table.insert_one())?;
+                for row in rows {
+                    insert.execute(params_from_iter(row))?;
+                }
+            }
+            Self::Database(c) => {
+                let query = sqlx::query(AssertSqlSafe(table.insert_lists()));
+                let kinds = table.columns.iter().map(|(_, kind)| *kind).enumerate();
+                let query =
+                    kinds.fold(query, |query, (idx, kind)| bind_list(query, rows, idx, kind));
+                query.execute(&mut **c).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the highest key that the table ever generated; `None` if it generates none.
     pub(super) async fn counter(&mut self, table: &Table) -> Result<Option<i64>, EngineError> {
         match self {
             Self::File(file) => {
-                if !has_counters(file)? {
+                let sql = "SELECT count(*) FROM sqlite_schema WHERE name = 'sqlite_sequence'";
+                let has_counters: bool = file.query_row(sql, [], |row| row.get(0))?;
+                if !has_counters {
                     return Ok(None);
                 }
                 let sql = "SELECT seq FROM sqlite_sequence WHERE name = ?1";
                 Ok(file.query_row(sql, [&table.name], |row| row.get(0)).optional()?)
             }
             Self::Database(c) => {
-                let Some(sequence) = sequence(c, table.counted_key()).await? else {
-                    return Ok(None);
-                };
+                let Some(sequence) = sequence(c, table).await? else { return Ok(None) };
                 let sql = format!("SELECT last_value FROM {sequence} WHERE is_called");
                 Ok(sqlx::query_scalar(AssertSqlSafe(sql)).fetch_optional(&mut **c).await?)
             }
         }
     }
 
-    pub(super) async fn end(self) -> Result<(), EngineError> {
+    /// Lets the table generate keys above `n`.
+    pub(super) async fn set_counter(&mut self, table: &Table, n: i64) -> Result<(), EngineError> {
         match self {
-            Self::File(_) => Ok(()),
-            Self::Database(c) => c.finish(Ok(())).await,
-        }
-    }
-}
-
-impl Destination {
-    pub(super) async fn open(
-        tables: &CopiedTables,
-        place: &CopyPlace,
-    ) -> Result<Self, EngineError> {
-        match place {
-            CopyPlace::File(path) => {
-                let writes = Box::new(tables.file.open(path)?);
-                Ok(Self::File { writes, path: path.clone(), tables: *tables })
-            }
-            CopyPlace::Database(url) => {
-                let connections = connect(tables, url).await?;
-                Ok(Self::Database(connections))
-            }
-        }
-    }
-
-    /// What is there now.
-    pub(super) async fn snapshot(&mut self) -> Result<Source, EngineError> {
-        match self {
-            Self::File { path, tables, .. } => {
-                Source::open(tables, &CopyPlace::File(path.clone())).await
-            }
-            Self::Database(connections) => Ok(Source::Database(snapshot(connections).await?)),
-        }
-    }
-
-    /// Inserts rows in one transaction, which is durable on return.
-    pub(super) async fn insert(
-        &mut self,
-        table: &Table,
-        rows: Vec<Row>,
-    ) -> Result<(), EngineError> {
-        match self {
-            Self::File { writes, .. } => {
-                let write = writes.transaction()?;
-                {
-                    let mut insert = write.prepare_cached(&table.insert_one())?;
-                    for row in rows {
-                        insert.execute(params_from_iter(row))?;
-                    }
-                }
-                Ok(write.commit()?)
-            }
-            Self::Database(connections) => {
-                let query = sqlx::query(AssertSqlSafe(table.insert_lists()));
-                let kinds = table.columns.iter().map(|(_, kind)| *kind).enumerate();
-                let query =
-                    kinds.fold(query, |query, (idx, kind)| bind_list(query, &rows, idx, kind));
-                connections
-                    .write(|c| async move { Ok(query.execute(c).await.map(drop)?) }.boxed())
-                    .await
-            }
-        }
-    }
-
-    /// Has the table give keys above `n` by itself.
-    pub(super) async fn count_from(&mut self, table: &Table, n: i64) -> Result<(), EngineError> {
-        match self {
-            Self::File { writes, .. } => {
-                let write = writes.transaction()?;
+            Self::File(file) => {
                 let sql = "UPDATE sqlite_sequence SET seq = max(seq, ?2) WHERE name = ?1";
-                if write.execute(sql, (&table.name, n))? == 0 {
+                if file.execute(sql, (&table.name, n))? == 0 {
                     let sql = "INSERT INTO sqlite_sequence (name, seq) VALUES (?1, ?2)";
-                    write.execute(sql, (&table.name, n))?;
+                    file.execute(sql, (&table.name, n))?;
                 }
-                Ok(write.commit()?)
             }
-            Self::Database(connections) => {
-                let key = table.counted_key();
-                let set = connections.write(|c| {
-                    async move {
-                        let Some(sequence) = sequence(c, key).await? else { return Ok(()) };
-                        let sql = format!(
-                            "SELECT setval('{sequence}', greatest($1, last_value)) FROM {sequence}"
-                        );
-                        Ok(sqlx::query(AssertSqlSafe(sql)).bind(n).execute(c).await.map(drop)?)
-                    }
-                    .boxed()
-                });
-                set.await
+            Self::Database(c) => {
+                let Some(sequence) = sequence(c, table).await? else { return Ok(()) };
+                let sql = format!(
+                    "SELECT setval('{sequence}', greatest($1, last_value)) FROM {sequence}"
+                );
+                sqlx::query(AssertSqlSafe(sql)).bind(n).execute(&mut **c).await?;
             }
         }
+        Ok(())
     }
 
-    /// Runs `statements` in a database.
-    pub(super) async fn finish(&mut self, statements: &'static str) -> Result<(), EngineError> {
-        let Self::Database(connections) = self else { return Ok(()) };
-        let run = connections.write(|c| {
-            async move {
-                    Ok::<_, EngineError>(sqlx::raw_sql(statements).execute(c).await.map(drop)?)
-                }
-                .boxed()
-        });
-        run.await
+    /// Runs `statements` if this is a database.
+    pub(super) async fn run(&mut self, statements: &'static str) -> Result<(), EngineError> {
+        if let Self::Database(c) = self {
+            sqlx::raw_sql(statements).execute(&mut **c).await?;
+        }
+        Ok(())
+    }
+
+    /// Commits the transaction.
+    pub(super) async fn finish(self) -> Result<(), EngineError> {
+        match self {
+            Self::File(file) => Ok(file.execute_batch("COMMIT")?),
+            Self::Database(c) => Ok(c.finish(Ok::<(), sqlx::Error>(())).await?),
+        }
     }
 }
 
-/// Connects to a database, and creates the tables if they are missing.
-async fn connect(tables: &CopiedTables, url: &DatabaseUrl) -> Result<Connections, EngineError> {
-    let schema = tables.database;
-    let options =
-        ConnectionsOptions { schema: schema.name, n_max: CONNECTIONS_MAX, n_writers: WRITERS_MAX };
-    let connections = Connections::new(url, options, Handle::current());
-    connections.open_tables(schema).await?;
-    Ok(connections)
-}
-
-/// Whether tables of a file count what they gave.
-fn has_counters(file: &Connection) -> Result<bool, EngineError> {
-    let sql = "SELECT count(*) FROM sqlite_schema WHERE name = 'sqlite_sequence'";
-    Ok(file.query_row(sql, [], |row| row.get::<_, i64>(0))? > 0)
-}
-
-/// Starts a transaction that sees one snapshot, and waits for its reader as long as that takes.
-async fn snapshot(connections: &Connections) -> Result<Transaction, sqlx::Error> {
-    let mut transaction = connections.begin_read().await?;
-    let sql = "SET LOCAL idle_in_transaction_session_timeout = 0";
-    sqlx::raw_sql(sql).execute(&mut *transaction).await?;
-    Ok(transaction)
-}
-
-/// The name of the sequence that gives the values of a column of a table, if there is one.
-async fn sequence(
-    c: &mut PgConnection,
-    key: Option<(String, String)>,
-) -> Result<Option<String>, EngineError> {
-    let Some((table, column)) = key else { return Ok(None) };
+/// Returns the name of the sequence that generates the keys of a table, if there is one.
+async fn sequence(c: &mut PgConnection, table: &Table) -> Result<Option<String>, sqlx::Error> {
+    let Some(key) = table.generated_key() else { return Ok(None) };
     let sql = "SELECT pg_get_serial_sequence($1, $2)";
-    Ok(sqlx::query_scalar(sql).bind(table).bind(column).fetch_one(c).await?)
+    sqlx::query_scalar(sql).bind(&table.name).bind(key).fetch_one(c).await
 }
 
 fn bind<'q>(
@@ -304,7 +217,7 @@ fn bind<'q>(
     }
 }
 
-/// Binds column `idx` of rows.
+/// Binds column `idx` of rows as a list.
 fn bind_list<'q>(
     query: Query<'q, Postgres, PgArguments>,
     rows: &[Row],
@@ -335,11 +248,11 @@ fn bind_list<'q>(
 }
 
 fn value(row: &PgRow, idx: usize, kind: Kind) -> Result<Value, sqlx::Error> {
-    Ok(match kind {
+    let value = match kind {
         Kind::Integer => row.try_get::<Option<i64>, _>(idx)?.map(Value::Integer),
         Kind::Real => row.try_get::<Option<f64>, _>(idx)?.map(Value::Real),
         Kind::Text => row.try_get::<Option<String>, _>(idx)?.map(Value::Text),
         Kind::Blob => row.try_get::<Option<Vec<u8>>, _>(idx)?.map(Value::Blob),
-    }
-    .unwrap_or(Value::Null))
+    };
+    Ok(value.unwrap_or(Value::Null))
 }

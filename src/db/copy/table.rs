@@ -1,12 +1,11 @@
-//! The tables of a file, as the file itself describes them, and the statements that read and write
-//! them in either engine.
+//! Descriptions of tables, and the statements that read and write them in either engine.
 
 use rusqlite::{Connection, Result, types::Value};
 
-/// A row: its key, and then its other columns.
+/// Values of a row: those of its key, then those of its other columns.
 pub(super) type Row = Vec<Value>;
 
-/// The type of a column.
+/// Type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Integer,
@@ -18,38 +17,14 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) name: String,
-    /// The columns with their types: those of the key, in its order, and then the others.
+    /// Columns of the key in its order, then the other columns.
     pub(super) columns: Vec<(String, Kind)>,
-    /// Columns of the key.
+    /// Number of columns in the key.
     pub(super) n_key: usize,
 }
 
-impl From<&str> for Kind {
-    /// The type that a column was declared with.
-    fn from(declared: &str) -> Self {
-        match declared {
-            "INTEGER" => Self::Integer,
-            "REAL" => Self::Real,
-            "TEXT" => Self::Text,
-            _ => Self::Blob,
-        }
-    }
-}
-
-impl Kind {
-    /// The type of a list of such values in a database.
-    const fn list(self) -> &'static str {
-        match self {
-            Self::Integer => "bigint[]",
-            Self::Real => "float8[]",
-            Self::Text => "text[]",
-            Self::Blob => "bytea[]",
-        }
-    }
-}
-
 impl Table {
-    /// The tables that `sql` creates, in its order: one that refers to another comes after it.
+    /// Returns the tables that `sql` creates, in an order in which references point backwards.
     pub(super) fn all(sql: &str) -> Result<Vec<Self>> {
         let file = Connection::open_in_memory()?;
         file.execute_batch(sql)?;
@@ -66,7 +41,13 @@ impl Table {
             let mut table = Self { name, columns: Vec::new(), n_key: 0 };
             let mut rows = columns.query([&table.name])?;
             while let Some(row) = rows.next()? {
-                table.columns.push((row.get(0)?, Kind::from(row.get::<_, String>(1)?.as_str())));
+                let kind = match row.get::<_, String>(1)?.as_str() {
+                    "INTEGER" => Kind::Integer,
+                    "REAL" => Kind::Real,
+                    "TEXT" => Kind::Text,
+                    _ => Kind::Blob,
+                };
+                table.columns.push((row.get(0)?, kind));
                 table.n_key += usize::from(row.get::<_, bool>(2)?);
             }
             tables.push(table);
@@ -74,14 +55,14 @@ impl Table {
         Ok(tables)
     }
 
-    /// The table and its key, where that is a number that it may give by itself.
-    pub(super) fn counted_key(&self) -> Option<(String, String)> {
+    /// Returns the name of the key if the table may generate it.
+    pub(super) fn generated_key(&self) -> Option<&str> {
         let (key, kind) = self.columns.first()?;
-        (self.n_key == 1 && *kind == Kind::Integer).then(|| (self.name.clone(), key.clone()))
+        (self.n_key == 1 && *kind == Kind::Integer).then_some(key)
     }
 
-    /// Selects the next `n_rows` by key: all, or those after a key that is its parameters. Texts are in
-    /// the order of their bytes, which a database has to be asked for.
+    /// Selects the next `n_rows` by key: from the start, or after a key that is passed as
+    /// parameters. Texts are ordered by their bytes, which is not the default of a database.
     pub(super) fn select(&self, is_after: bool, n_rows: usize, is_database: bool) -> String {
         let ordered = |(name, kind): &(String, Kind)| match kind {
             Kind::Text if is_database => format!("{name} COLLATE \"C\""),
@@ -103,9 +84,14 @@ impl Table {
         format!("INSERT INTO {} ({}) VALUES ({values})", self.name, self.names())
     }
 
-    /// Inserts rows in a database, out of a list for each column.
+    /// Inserts rows in a database from one list for each column.
     pub(super) fn insert_lists(&self) -> String {
-        let lists = (1..).zip(&self.columns).map(|(n, (_, kind))| format!("${n}::{}", kind.list()));
+        let lists = (1..).zip(&self.columns).map(|(n, (_, kind))| match kind {
+            Kind::Integer => format!("${n}::bigint[]"),
+            Kind::Real => format!("${n}::float8[]"),
+            Kind::Text => format!("${n}::text[]"),
+            Kind::Blob => format!("${n}::bytea[]"),
+        });
         format!(
             "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE SELECT * FROM unnest({})",
             self.name,
@@ -119,7 +105,6 @@ impl Table {
     }
 }
 
-/// So many parameters.
 fn parameters(n: usize, is_database: bool) -> String {
     let mark = if is_database { '$' } else { '?' };
     (1..=n).map(|n| format!("{mark}{n}")).collect::<Vec<_>>().join(", ")

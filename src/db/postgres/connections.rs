@@ -1,11 +1,11 @@
-//! Connections to the database: sqlx's pool, with transactions that are bounded in time.
+//! Connections to the database: a pool whose transactions are bounded in time.
 //!
-//! A connection that was lost while it was idle is replaced without the caller's notice, since nothing
-//! was sent on it. One that is lost later fails its transaction and is not used again.
+//! A connection that was lost while it was idle is replaced silently, since nothing was sent on it.
+//! One that is lost later fails its transaction and is not used again.
 //!
-//! A pooler such as `PgBouncer` may lead each transaction to another connection of the server. Startup
-//! options tell it apart, since it rejects or drops them. Behind one, all statements are in transactions,
-//! which set what they need and rely on no prepared statement of an earlier one.
+//! A pooler such as `PgBouncer` may send each transaction to another connection of the server. It
+//! is detected by startup options, which it rejects or drops. Behind a pooler all statements are in
+//! transactions, which apply their own settings and use no prepared statements of earlier ones.
 
 use std::{
     fmt::Write as _,
@@ -39,28 +39,28 @@ use super::{
     schema::{Schema, SchemaError},
 };
 
-/// Longest wait for a connection: longer than a busy service needs to get to it, shorter than its client
+/// Time limit of waiting for a connection: longer than a busy service needs, shorter than a client
 /// waits.
 const ACQUIRE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Longest duration of a transaction from end to end: less than a client waits, so that it learns why.
-/// The server ends a statement sooner; this is for a server that does not respond at all. Then a commit
-/// may have been made, which its writer learns by sending it again.
+/// Time limit of a whole transaction: less than a client waits, so that it learns the reason. The
+/// server ends a statement sooner, so this is for a server that does not respond at all. A commit
+/// may have been made then, which its writer learns by sending it again.
 const DONE_WITHIN: Duration = Duration::from_secs(25);
 
-/// Longest duration of a check for writes. Its caller has other servers to turn to.
+/// Time limit of a check for writes. Its caller has other servers to try.
 const CHECKED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Longest duration of a connection attempt that only tells why the pool has none.
+/// Time limit of a connection attempt that only explains why the pool has none.
 const LOOK_WITHIN: Duration = Duration::from_secs(1);
 
-/// Idle connections are closed after this, so that a quiet service leaves its places to others.
+/// Idle connections are closed after this, so that a quiet service leaves room for others.
 const IDLE_FOR: Duration = Duration::from_mins(10);
 
-/// Settings of a connection, times in milliseconds: limits of a statement, of the wait for a lock, and of
-/// a transaction whose service was paused or is gone, and with it of its locks. Every statement finds its
-/// rows by an index, whatever its parameters are: to plan it again, or to compile it, takes longer than
-/// to run it.
+/// Settings of a connection, times in milliseconds: limits of a statement, of waiting for a lock,
+/// and of an idle transaction, whose service was paused or is gone and which still holds locks.
+/// Every statement finds its rows by an index, whatever its parameters are, and planning again or
+/// compiling takes longer than running.
 const SETTINGS: [(&str, &str); 5] = [
     ("statement_timeout", "20000"),
     ("lock_timeout", "10000"),
@@ -69,21 +69,21 @@ const SETTINGS: [(&str, &str); 5] = [
     ("jit", "off"),
 ];
 
-/// A setting that means nothing to the server, and is set on a direct connection only.
+/// A setting without meaning to the server, which is only set on direct connections.
 const DIRECT: (&str, &str) = ("triptych.direct", "on");
 
-/// Tells if [`DIRECT`] has reached the server.
+/// Tells if [`DIRECT`] reached the server.
 const IS_DIRECT: &str = "SELECT current_setting('triptych.direct', true) IS NOT DISTINCT FROM 'on'";
 
-/// Starts a transaction that writes. The locks of rows put writers in order, and what is read after
-/// them is what the one before committed. A database that was made read only, as one whose disk is full
-/// may be, stays so.
+/// Starts a transaction that writes. Row locks order the writers, and what is read after locking is
+/// what the writer before committed. The access mode is not set, so that a database that was made
+/// read only, such as one whose disk is full, stays so.
 const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
-/// Starts a transaction that sees one snapshot.
+/// Starts a transaction that reads one snapshot.
 const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/// Takes a megabyte of the disk until the transaction ends, for which no standby is waited for.
+/// Uses a megabyte of the disk until the transaction ends, without waiting for standbys.
 const TRY_SPACE: &str = "SET LOCAL synchronous_commit = local;
     CREATE TEMP TABLE space_trial ON COMMIT DROP AS
     SELECT repeat('x', 1000) FROM generate_series(1, 1000)";
@@ -95,18 +95,20 @@ pub struct Connections {
     shared: Arc<Shared>,
 }
 
+/// State of the connections that all handles share.
 #[derive(Debug)]
 struct Shared {
     url: DatabaseUrl,
     options: ConnectionsOptions,
     runtime: Handle,
-    /// A permit for each connection that can write.
+    /// One permit for each connection that may write.
     writers: Arc<Semaphore>,
     /// True once a pooler was found between this service and the server.
     is_pooled: Arc<AtomicBool>,
-    /// Follows the start of a transaction behind a pooler: settings, and no prepared statements.
+    /// Appended to the start of a transaction behind a pooler: settings, and no prepared
+    /// statements.
     local_settings: String,
-    /// Format of the tables once they were opened, which each transaction that writes compares.
+    /// Format of the opened tables, which each transaction that writes compares.
     known: OnceLock<Known>,
     /// True if a write found the server's disk full, and no check has found space since.
     is_full: AtomicBool,
@@ -120,8 +122,8 @@ struct Shared {
 #[derive(Debug)]
 struct Known {
     version: i32,
-    /// Follows the start of a transaction that writes. Its lock on the table keeps the format until the
-    /// transaction ends.
+    /// Appended to the start of a transaction that writes. The lock on the table keeps the format
+    /// until the transaction ends.
     look: String,
 }
 
@@ -130,11 +132,11 @@ struct Known {
 pub struct ConnectionsOptions {
     /// Schema in which statements find tables that they do not qualify.
     pub schema: &'static str,
-    /// Maximum number of connections. The server takes a hundred by default, of which several services
-    /// have to live.
+    /// Maximum number of connections. By default a server takes a hundred, which several services
+    /// share.
     pub n_max: u32,
-    /// Maximum number of connections that write. While no standby confirms commits, each keeps its
-    /// connection: the others are left to reads.
+    /// Maximum number of connections that write. They are stuck while no standby confirms commits,
+    /// and the others are left to reads.
     pub n_writers: usize,
 }
 
@@ -145,9 +147,9 @@ pub struct Figures {
     pub n_open: u64,
     /// Open connections that are idle.
     pub n_idle: u64,
-    /// Callers that wait for a connection, or for the right to write.
+    /// Callers that wait for a connection, or for the permit to write.
     pub n_waiting: u64,
-    /// Callers that waited in vain since the start.
+    /// Callers that timed out since the start.
     pub n_timed_out: u64,
     /// True if the last attempt to reach the server failed.
     pub is_lost: bool,
@@ -156,14 +158,14 @@ pub struct Figures {
 /// Scope of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Snapshot {
-    /// Each statement has its own: for work of one statement, which saves two round trips on a direct
-    /// connection. Its tables are qualified.
+    /// Each statement has its own. For a single statement, this saves two round trips on a direct
+    /// connection. Its tables must be qualified.
     Statement,
-    /// All statements of the work have the same.
+    /// All statements share one.
     Transaction,
 }
 
-/// A transaction in progress. Its connection is closed unless [`Self::finish`] ends it.
+/// An open transaction. Its connection is closed unless [`Self::finish`] ends it.
 #[derive(Debug)]
 pub struct Transaction {
     /// `None` once it is dropped.
@@ -174,11 +176,11 @@ pub struct Transaction {
     /// True if there is nothing to commit.
     is_read: bool,
     is_clean: bool,
-    /// The permit of one that writes.
+    /// Permit of a transaction that writes.
     writer: Option<OwnedSemaphorePermit>,
 }
 
-/// Counts a caller among those that wait, until it is dropped.
+/// Counts a caller as waiting until it is dropped.
 struct Waiting<'s>(&'s AtomicUsize);
 
 impl<'s> Waiting<'s> {
@@ -205,7 +207,7 @@ impl Known {
 }
 
 impl Connections {
-    /// Connects to the database at `url` as connections are needed, on `runtime`.
+    /// Creates connections to the database at `url` on `runtime`, lazily.
     #[must_use]
     pub fn new(url: &DatabaseUrl, options: ConnectionsOptions, runtime: Handle) -> Self {
         let mut local_settings = String::from("; DEALLOCATE ALL");
@@ -231,10 +233,10 @@ impl Connections {
         let pool = PgPoolOptions::new()
             .max_connections(options.n_max)
             .acquire_timeout(ACQUIRE_WITHIN)
-            // Not logged by the pool: who waits, and who waits in vain, is counted.
+            // Not logged by the pool: waits and timeouts are counted.
             .acquire_slow_threshold(ACQUIRE_WITHIN)
             .idle_timeout(IDLE_FOR)
-            // The first statement tells as well, without a round trip more.
+            // The first statement detects a lost connection without another round trip.
             .test_before_acquire(false)
             .after_connect(move |connection, _| {
                 let is_pooled = Arc::clone(&is_pooled);
@@ -252,14 +254,14 @@ impl Connections {
         Self { pool, shared: Arc::new(shared) }
     }
 
-    /// Returns true once a pooler was found that leads each transaction to another connection of the server.
-    /// There one that listens would have others receive its notifications.
+    /// Returns true once a pooler was found, which sends each transaction to another connection of
+    /// the server. A connection that listens would leak its notifications to other callers.
     #[must_use]
     pub fn is_pooled(&self) -> bool {
         self.shared.is_pooled()
     }
 
-    /// Runs `work`, which only reads; again on another connection if one was lost.
+    /// Runs `work`, which only reads. Retries on another connection if one was lost.
     ///
     /// # Errors
     /// That of `work`, or of the database.
@@ -268,7 +270,7 @@ impl Connections {
         snapshot: Snapshot,
         work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Sync,
     ) -> Result<T, E> {
-        // Each of the idle connections may have been lost with the server.
+        // All idle connections may have been lost with the server.
         for _ in 0..self.shared.options.n_max {
             match self.within(DONE_WITHIN, self.read_once(snapshot, &work)).await {
                 Err(error) if error.unreachable_cause().is_some_and(is_lost) => {}
@@ -289,8 +291,8 @@ impl Connections {
         transaction.finish(result).await
     }
 
-    /// Runs `work` in a transaction, whose writes are durable on return. If the connection is lost while
-    /// it commits, the writes may have been made.
+    /// Runs `work` in a transaction, whose writes are durable on return. If the connection is lost
+    /// during the commit, the writes may have been made.
     ///
     /// # Errors
     /// That of `work`, or of the database.
@@ -306,11 +308,11 @@ impl Connections {
         self.within(DONE_WITHIN, done).await
     }
 
-    /// Creates or upgrades the tables of `schema`, and returns their random number. From then on writes
-    /// fail once a newer version of the program has upgraded the tables.
+    /// Creates or upgrades the tables of `schema`, and returns their random number. From then on,
+    /// writes fail once a newer version of the program has upgraded the tables.
     ///
     /// # Errors
-    /// As for [`Schema::open`].
+    /// The same as for [`Schema::open`].
     pub async fn open_tables(&self, schema: Schema) -> Result<i64, SchemaError> {
         let era = self.write(|c| async move { schema.open(c).await }.boxed()).await?;
         let Schema { name, version, .. } = schema;
@@ -319,7 +321,7 @@ impl Connections {
         Ok(era)
     }
 
-    /// Starts a transaction that sees one snapshot.
+    /// Starts a transaction that reads one snapshot.
     ///
     /// # Errors
     /// That of the database.
@@ -336,8 +338,8 @@ impl Connections {
         self.begin(Some(BEGIN_WRITE), Some(writer)).await
     }
 
-    /// Tests if the database takes writes by `sql`, which changes nothing; after a write that found its
-    /// disk full also by one of a megabyte, which is undone.
+    /// Tests if the database takes writes with `sql`, which changes nothing. After a write that
+    /// found the disk full, also writes a megabyte and undoes it.
     ///
     /// # Errors
     /// That of the database.
@@ -361,10 +363,10 @@ impl Connections {
         Ok(())
     }
 
-    /// Returns the outcome of `done`, if it is there before `limit`.
+    /// Returns the outcome of `done` if it is ready before `limit`.
     ///
     /// # Errors
-    /// That of `done`; [`Fault::Unreachable`] if it is not there by then.
+    /// That of `done`, or [`Fault::Unreachable`] after `limit`.
     pub async fn within<T, E: From<sqlx::Error>>(
         &self,
         limit: Duration,
@@ -379,18 +381,18 @@ impl Connections {
     /// Returns the current numbers of connections.
     #[must_use]
     pub fn figures(&self) -> Figures {
-        let wide = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         Figures {
             n_open: self.pool.size().into(),
-            n_idle: wide(self.pool.num_idle()),
-            n_waiting: wide(self.shared.n_waiting.load(Ordering::Relaxed)),
+            n_idle: count(self.pool.num_idle()),
+            n_waiting: count(self.shared.n_waiting.load(Ordering::Relaxed)),
             n_timed_out: self.shared.n_timed_out.load(Ordering::Relaxed),
             is_lost: self.shared.is_lost.load(Ordering::Relaxed),
         }
     }
 
-    /// Starts a transaction by `sql`, or a single statement if it is `None`. A connection that was lost
-    /// before is replaced.
+    /// Starts a transaction with `sql`, or a single statement if it is `None`. Replaces connections
+    /// that were lost while idle.
     fn begin(
         &self,
         sql: Option<&'static str>,
@@ -437,8 +439,8 @@ impl Connections {
         .boxed()
     }
 
-    /// Waits for a connection of the pool. Connects anew if a pooler was found, and with a password that
-    /// was read again if the server refused the one before.
+    /// Returns a connection of the pool. Reconnects with other options if a pooler was found, and
+    /// with the current password if the server rejected the login.
     async fn acquire(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
         let _waiting = Waiting::new(&self.shared);
         let was_pooled = self.shared.is_pooled();
@@ -474,8 +476,8 @@ impl Connections {
         self.pool.acquire().await
     }
 
-    /// Returns why the pool has no connection: it tries again until its time is up, and does not say what
-    /// failed.
+    /// Returns the reason why the pool has no connection. The pool retries until its time limit and
+    /// does not report the failures.
     async fn explain_timeout(&self) -> sqlx::Error {
         if self.pool.size() >= self.shared.options.n_max {
             return sqlx::Error::PoolTimedOut;
@@ -489,7 +491,6 @@ impl Connections {
         error
     }
 
-    /// Waits for the right to write.
     async fn permit_write(&self) -> Result<OwnedSemaphorePermit, sqlx::Error> {
         let _waiting = Waiting::new(&self.shared);
         let writers = Arc::clone(&self.shared.writers);
@@ -506,7 +507,8 @@ impl Shared {
         self.is_pooled.load(Ordering::Relaxed)
     }
 
-    /// Options of a new connection. A pooler takes no startup options, and keeps no prepared statement.
+    /// Returns the options of a new connection. A pooler takes no startup options and no prepared
+    /// statements.
     fn connect_options(&self) -> PgConnectOptions {
         let options = self.url.connect_options();
         if self.is_pooled() {
@@ -536,7 +538,8 @@ impl Shared {
 }
 
 impl Transaction {
-    /// Commits if `result` is `Ok`, else undoes all. Returns `result`, unless the commit fails.
+    /// Commits if `result` is `Ok`, and rolls back otherwise. Returns `result`, unless the commit
+    /// fails.
     ///
     /// # Errors
     /// That of `result`, or of the commit.
@@ -544,7 +547,7 @@ impl Transaction {
         let end = match &result {
             Ok(_) if self.is_read => "ROLLBACK",
             Ok(_) => "COMMIT",
-            // Also of a server that takes no writes any more: the next connection may find another.
+            // Also if the server takes no more writes: the next connection may reach another one.
             Err(error) if error.unreachable_cause().is_some() => return result,
             Err(error) => {
                 if error.is_full() {
@@ -586,7 +589,7 @@ impl DerefMut for Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        // A task returns or closes the connection.
+        // The pool spawns a task that returns or closes the connection.
         let _context = self.shared.runtime.enter();
         if let Some(mut connection) = self.connection.take()
             && !self.is_clean

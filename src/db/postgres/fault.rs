@@ -1,4 +1,4 @@
-//! What the database's errors are to a store.
+//! Classification of the database's errors.
 
 use std::{error::Error as StdError, io};
 
@@ -8,8 +8,8 @@ use sqlx::{
 };
 use task::causes::chain;
 
-/// The codes with which a server says that it stops, starts, is full of connections or takes no writes
-/// since another one leads: the same request will do a little later.
+/// Codes of temporary errors: the server stops, starts, has too many connections, or takes no
+/// writes since another one is the leader. The same request may succeed later.
 const PASSING: [&str; 13] = [
     "25006", // read only: it was the leader
     "25P03", // the transaction was idle for too long
@@ -18,7 +18,7 @@ const PASSING: [&str; 13] = [
     "53000", // out of some resource
     "53200", // out of memory
     "53300", // too many connections
-    "55P03", // a lock was not to be had in time
+    "55P03", // a lock was not available in time
     "57014", // a statement took too long
     "57P01", // the administrator stops it
     "57P02", // it crashed
@@ -26,28 +26,28 @@ const PASSING: [&str; 13] = [
     "57P05", // the connection was idle for too long
 ];
 
-/// What an error of the database means.
+/// Class of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The server cannot be reached, refuses this program's user or password, or takes no work now: the
-    /// same request will do a little later.
+    /// The server cannot be reached, rejects the user or password, or takes no work now. The same
+    /// request may succeed later.
     Unreachable,
-    /// Its disk is full.
+    /// The disk of the server is full.
     Full,
-    /// Its files are damaged.
+    /// The files of the server are damaged.
     Corrupt,
     /// The connections were closed.
     Closed,
-    /// A statement failed, as it would again.
+    /// A statement failed, and would fail again.
     Statement,
 }
 
-/// The error of work on a connection.
+/// Error of work on a connection.
 pub trait WorkError: From<sqlx::Error> + Send {
-    /// The database's error if that is [`Fault::Unreachable`].
+    /// Returns the error of the database if it is [`Fault::Unreachable`].
     fn unreachable_cause(&self) -> Option<&sqlx::Error>;
 
-    /// Whether it is [`Fault::Full`].
+    /// Returns true if it is [`Fault::Full`].
     fn is_full(&self) -> bool;
 }
 
@@ -61,7 +61,7 @@ impl WorkError for sqlx::Error {
     }
 }
 
-/// Whether the connection is of no use any more. If it was idle, nothing was done on it.
+/// Returns true if the connection is unusable. If it was idle, nothing was done on it.
 #[must_use]
 pub fn is_lost(error: &sqlx::Error) -> bool {
     match error {
@@ -71,14 +71,14 @@ pub fn is_lost(error: &sqlx::Error) -> bool {
                     .code()
                     .is_some_and(|code| code.starts_with("57P") || code.starts_with("08"))
         }
-        // A server that is silent is given no more time.
+        // A server that does not respond gets no more time.
         sqlx::Error::Io(cause) => cause.kind() != io::ErrorKind::TimedOut && !is_unconnected(error),
         sqlx::Error::Protocol(_) => true,
         _ => false,
     }
 }
 
-/// Returns true if the server refused the user or the password.
+/// Returns true if the server rejected the user or the password.
 pub(super) fn is_refused_login(error: &sqlx::Error) -> bool {
     has_code_of(error, "28")
 }
@@ -88,19 +88,19 @@ pub(super) fn is_refused_option(error: &sqlx::Error) -> bool {
     has_code_of(error, "08P01")
 }
 
-/// Returns true if the database has no such table or schema.
+/// Returns true if a table or schema does not exist.
 #[must_use]
 pub fn is_missing_table(error: &sqlx::Error) -> bool {
     has_code_of(error, "42P01") || has_code_of(error, "3F000")
 }
 
-/// Returns true if `error` is of a class, or has a code, that begins so.
+/// Returns true if the code of an error begins with `start`.
 fn has_code_of(error: &sqlx::Error, start: &str) -> bool {
     let code = error.as_database_error().and_then(DatabaseError::code);
     code.is_some_and(|code| code.starts_with(start))
 }
 
-/// Whether a server was never asked, since there was no connection to it: nothing was done.
+/// Returns true if there was no connection to the server, so that nothing was done.
 #[must_use]
 pub fn is_unconnected(error: &sqlx::Error) -> bool {
     match error {
@@ -112,13 +112,13 @@ pub fn is_unconnected(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Whether the server has no database of the name in the address.
+/// Returns true if the database of the address does not exist.
 #[must_use]
 pub fn is_no_database(error: &sqlx::Error) -> bool {
     has_code_of(error, "3D000")
 }
 
-/// An error of the database as one text: the server's own words, without the line of its sources.
+/// Describes an error in the server's own words, without the location in its source.
 fn describe(error: &sqlx::Error) -> String {
     match error {
         sqlx::Error::Database(fault) => fault.message().to_owned(),
@@ -127,17 +127,17 @@ fn describe(error: &sqlx::Error) -> String {
     }
 }
 
-/// Why a look by itself got no connection.
+/// Reason why a pool has no connection.
 #[derive(Debug, thiserror::Error)]
-#[error("connect to it: {}; `triptych doctor --store` says more", describe(.0))]
+#[error("cannot connect: {}; `triptych doctor --store` says more", describe(.0))]
 struct NoConnection(sqlx::Error);
 
-/// The error of a pool that got no connection because of `cause`. No connection was lost.
+/// Returns the error of a pool that got no connection because of `cause`. No connection was lost.
 pub(super) fn no_connection(cause: sqlx::Error) -> sqlx::Error {
     io::Error::other(NoConnection(cause)).into()
 }
 
-/// A statement that a server refused, or another error that the same request would meet again.
+/// A permanent error, such as that of a rejected statement.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", describe(.0))]
 pub struct Refused(sqlx::Error);
@@ -148,8 +148,7 @@ impl From<sqlx::Error> for Refused {
     }
 }
 
-/// What an operator can do about `error`, where a server refused to serve a user or has no such
-/// database.
+/// Returns advice about `error` if the server rejected the user or the database does not exist.
 #[must_use]
 pub fn next_step(error: &(dyn StdError + 'static)) -> Option<&'static str> {
     let mut cause = Some(error);
@@ -162,19 +161,19 @@ pub fn next_step(error: &(dyn StdError + 'static)) -> Option<&'static str> {
     None
 }
 
-/// What keeps a server from being used, and what an operator can do about it.
+/// Problem of a server, with advice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnosis {
-    /// The problem, in the words of the server or the system.
+    /// Problem in the words of the server or the system.
     pub text: String,
-    /// The advice.
+    /// Advice.
     pub next: &'static str,
 }
 
-/// Advice for a server that no connection reaches.
+/// Advice for a server that cannot be reached.
 const CHECK_PLACE: &str = "check that it runs, and its host and port";
 
-/// Advice for a connection that fails as TLS begins.
+/// Advice for a failed TLS handshake.
 const CHECK_TLS: &str =
     "check PGSSLMODE, the authority in PGSSLROOTCERT, and the server's certificate and its name";
 
@@ -212,7 +211,7 @@ fn diagnose_database(error: &sqlx::Error) -> Diagnosis {
     }
 }
 
-/// What to do about an error of the code `code`.
+/// Returns advice about an error code.
 fn next_step_after(code: &str) -> Option<&'static str> {
     Some(match code {
         "3D000" => "create it with `createdb NAME`, or correct the name at the end of the address",
@@ -226,14 +225,14 @@ fn next_step_after(code: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether the server ended, as one does that has no space for its log of commits. What it was asked may
-/// be done.
+/// Returns true if the server crashed, as it does without space for its write-ahead log. The
+/// request may have been executed.
 fn is_panic(fault: &dyn DatabaseError) -> bool {
     let fault = fault.try_downcast_ref::<PgDatabaseError>();
     fault.is_some_and(|fault| fault.severity() == PgSeverity::Panic)
 }
 
-/// The server did not respond.
+/// Returns the error of a server that does not respond.
 #[must_use]
 pub fn timed_out() -> sqlx::Error {
     io::Error::from(io::ErrorKind::TimedOut).into()
@@ -247,7 +246,7 @@ impl From<&sqlx::Error> for Fault {
             Error::Database(fault) => match fault.code().as_deref() {
                 Some("53100") => Self::Full,
                 Some("XX001" | "XX002") => Self::Corrupt,
-                // Class 28 refuses who asks: the service's operator, not its caller, can mend it.
+                // Class 28 rejects the login, which the operator of the service can fix.
                 Some(code)
                     if PASSING.contains(&code)
                         || code.starts_with("08")
@@ -268,10 +267,10 @@ impl From<&sqlx::Error> for Fault {
     }
 }
 
-/// A number of the database as one of ours, where it is not negative.
+/// Converts a number of the database to an unsigned type.
 ///
 /// # Errors
-/// [`sqlx::Error::Decode`] if it does not fit.
+/// [`sqlx::Error::Decode`] if it is out of range.
 pub fn unsigned<T: TryFrom<i64>>(number: i64) -> Result<T, sqlx::Error> {
     let error = || sqlx::Error::Decode(format!("{number} is out of range").into());
     T::try_from(number).map_err(|_| error())
@@ -282,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_user_or_a_database_lacks_has_a_next_step() {
+    fn missing_database_and_password_have_advice() {
         assert!(next_step_after("3D000").is_some_and(|it| it.contains("createdb")));
         assert!(next_step_after("28P01").is_some_and(|it| it.contains("PGPASSWORD")));
         assert_eq!(next_step_after("22012"), None);

@@ -1,4 +1,4 @@
-//! The tables of a room, in a schema of their own, and the number of their format, which is upgraded.
+//! Tables of a store in their own schema, and the number of their format.
 
 use sqlx::{AssertSqlSafe, PgConnection};
 use tracing::info;
@@ -6,60 +6,60 @@ use tracing::info;
 use super::fault::{Fault, WorkError};
 use crate::format;
 
-/// The key of the lock under which one service of several creates or upgrades the tables: any number
-/// will do, and this one is the letters `tript`.
+/// Key of the lock under which one of several services creates or upgrades the tables: the letters
+/// `tript`, since any number will do.
 const CREATE_LOCK: i64 = 0x74_72_69_70_74;
 
-/// Encoding of a database that holds every text.
+/// Encoding that can hold every text.
 const ENCODING: &str = "UTF8";
 
-/// The tables of a room.
+/// Tables of a store.
 #[derive(Debug, Clone, Copy)]
 pub struct Schema {
-    /// The schema that holds them, such as `datasets`.
+    /// Name of the schema, such as `datasets`.
     pub name: &'static str,
-    /// The number of their format, kept in a table `format` beside them.
+    /// Number of the format, stored in a table `format` of the schema.
     pub version: i32,
-    /// Statements that upgrade older formats, of which the last ones lead to [`Self::version`]. They
-    /// qualify their tables.
+    /// Statements that upgrade older formats, the last of which leads to [`Self::version`]. Their
+    /// tables are qualified.
     pub steps: &'static [&'static str],
-    /// The statements that create them in an empty schema.
+    /// Statements that create the tables in an empty schema.
     pub tables: &'static str,
 }
 
-/// What a look at the tables of a room found.
+/// State of the tables of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SchemaSeen {
-    /// Tables of this format.
+    /// The tables have this format.
     Format(i32),
-    /// No tables in the schema, or no schema.
+    /// The schema or its tables do not exist.
     Missing {
-        /// Whether the user of the connection may create them.
+        /// True if the user of the connection may create them.
         can_create: bool,
     },
 }
 
-/// Why tables were not opened.
+/// Failure to open tables.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaError {
     /// The database failed.
-    #[error("open the tables of the database")]
+    #[error("database failed")]
     Database(#[from] sqlx::Error),
     /// Another version of the program made them.
     #[error("tables have format {found}, expected {known}; {}", format::advice(*found, *known))]
     Version {
-        /// The format of the tables.
+        /// Format of the tables.
         found: i64,
-        /// The program's format, by [`Schema::version`].
+        /// Format of this program, by [`Schema::version`].
         known: i64,
     },
-    /// The database cannot hold every text.
+    /// The encoding of the database cannot hold every text.
     #[error(
         "database has encoding {found}, expected UTF8; make another one: createdb --encoding UTF8 --template template0 NAME"
     )]
     Encoding {
-        /// The encoding of the database.
+        /// Encoding of the database.
         found: String,
     },
 }
@@ -78,8 +78,8 @@ impl WorkError for SchemaError {
 }
 
 impl SchemaError {
-    /// Returns the formats found and known, if `error` is that of a write after a newer version of the
-    /// program upgraded the tables.
+    /// Returns the found and the known format if `error` is that of a write after a newer version
+    /// of the program upgraded the tables.
     #[must_use]
     pub fn raised_format(error: &sqlx::Error) -> Option<(i64, i64)> {
         match error {
@@ -93,11 +93,11 @@ impl SchemaError {
 }
 
 impl Schema {
-    /// Creates the tables if there are none, and upgrades those of an older format, in the transaction
-    /// of `connection`. Returns a random number that is that of these tables.
+    /// Creates the tables if there are none, and upgrades those of an older format, in the
+    /// transaction of `connection`. Returns the random number of these tables.
     ///
     /// # Errors
-    /// [`SchemaError`]: the database failed or is not one for texts, or the tables have a format that
+    /// [`SchemaError`] if the database fails or has another encoding, or the format of the tables
     /// cannot be upgraded.
     pub async fn open(&self, connection: &mut PgConnection) -> Result<i64, SchemaError> {
         let sql = "SELECT current_setting('server_encoding')";
@@ -105,22 +105,22 @@ impl Schema {
         if encoding != ENCODING {
             return Err(SchemaError::Encoding { found: encoding });
         }
-        // They come with their format, in one transaction. Where they are, no service waits for another
-        // one that opens them, too, and may have been paused.
+        // Tables are created together with their format. If they exist, no service waits for
+        // another one that opens them and may have been paused.
         if !self.are_there(connection).await? {
             self.create(connection).await?;
         }
         sqlx::raw_sql("SAVEPOINT look").execute(&mut *connection).await?;
         if self.read_format(connection).await? != self.version {
-            // Gives up the lock of the look, for which another service that upgrades would wait.
+            // Releases the lock of the read, for which another service that upgrades would wait.
             sqlx::raw_sql("ROLLBACK TO look").execute(&mut *connection).await?;
             self.upgrade(connection).await?;
         }
         self.check(connection).await
     }
 
-    /// Upgrades tables of an older format. Waits until no transaction that has read the format is open,
-    /// which every one that writes does: those that follow see the new one.
+    /// Upgrades tables of an older format. Waits for open transactions that have read the format,
+    /// as each one that writes does. Later ones see the new format.
     async fn upgrade(&self, connection: &mut PgConnection) -> Result<(), SchemaError> {
         let Self { name, version, steps, .. } = *self;
         self.take_turn(connection).await?;
@@ -146,11 +146,11 @@ impl Schema {
         sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(connection).await
     }
 
-    /// Checks the format of the tables and changes nothing, as on a server that takes no writes. Returns
-    /// their random number.
+    /// Checks the format of the tables without changing anything, as on a server that takes no
+    /// writes. Returns their random number.
     ///
     /// # Errors
-    /// [`SchemaError`]: the database failed, or another version of the program made the tables.
+    /// [`SchemaError`] if the database fails, or the tables have another format.
     pub async fn check(&self, connection: &mut PgConnection) -> Result<i64, SchemaError> {
         let sql = AssertSqlSafe(format!("SELECT version, era FROM {}.format", self.name));
         let (found, era): (i32, i64) = sqlx::query_as(sql).fetch_one(connection).await?;
@@ -160,10 +160,10 @@ impl Schema {
         Ok(era)
     }
 
-    /// Looks for the tables, and changes nothing.
+    /// Looks for the tables without changing anything.
     ///
     /// # Errors
-    /// That of the database.
+    /// The error of the database.
     pub async fn look(&self, connection: &mut PgConnection) -> Result<SchemaSeen, sqlx::Error> {
         let name = self.name;
         if self.are_there(connection).await? {
@@ -177,8 +177,8 @@ impl Schema {
         Ok(SchemaSeen::Missing { can_create })
     }
 
-    /// Whether there are tables. Read from the catalog: `to_regclass` goes on to say no, in a transaction
-    /// that waited for the one which made them.
+    /// Returns true if there are tables. Reads the catalog, since `to_regclass` may still miss them
+    /// in a transaction that waited for the one that created them.
     async fn are_there(&self, connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
         let look =
             "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = $1 AND tablename = 'format')";
@@ -217,11 +217,11 @@ impl Schema {
     }
 }
 
-/// Returns the tables of the schema `name` whose next number is one that a row has, as after a copy of rows
-/// by logical replication, which leaves sequences as they are.
+/// Returns the tables of the schema `name` that would generate an existing key next, as after
+/// logical replication, which copies rows but not sequences.
 ///
 /// # Errors
-/// That of the database.
+/// The error of the database.
 pub async fn late_sequences(
     connection: &mut PgConnection,
     name: &str,

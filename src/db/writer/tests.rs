@@ -1,4 +1,4 @@
-//! Jobs that share a commit, on a real file.
+//! Tests of jobs that share a commit, on a real file.
 
 use std::{
     fs,
@@ -77,10 +77,10 @@ fn check_names(path: &Path, want: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_job_that_fails_is_undone_alone() {
+async fn failed_job_is_undone_alone() {
     let (_folder, path, writer) = start();
     let (go, wait) = blocking::channel::<()>();
-    // The first job lasts until the others wait, so that all three share its commit.
+    // The first job runs until the others are queued, so that all three share its commit.
     let first = writer.run(
         move |connection| {
             wait.recv().unwrap();
@@ -107,7 +107,7 @@ async fn a_job_that_fails_is_undone_alone() {
 }
 
 #[tokio::test]
-async fn a_transaction_that_is_undone_as_a_whole_takes_no_more_jobs() {
+async fn rolled_back_transaction_takes_no_more_jobs() {
     let (_folder, path, writer) = start();
     let (go, wait) = blocking::channel::<()>();
     let first = writer.run(
@@ -137,7 +137,7 @@ async fn a_transaction_that_is_undone_as_a_whole_takes_no_more_jobs() {
 }
 
 #[tokio::test]
-async fn nothing_is_acknowledged_in_a_file_that_was_replaced() {
+async fn writes_to_a_replaced_file_fail() {
     let (folder, path, writer) = start();
     writer.run_blocking(CHANGE_BYTES, insert("kept")).unwrap();
     fs::rename(&path, folder.path().join("moved")).unwrap();
@@ -148,7 +148,7 @@ async fn nothing_is_acknowledged_in_a_file_that_was_replaced() {
 }
 
 #[tokio::test]
-async fn writer_stops_once_a_newer_program_upgraded_the_file() {
+async fn writer_stops_after_a_newer_program_upgraded_the_file() {
     let (_folder, path, writer) = start();
     writer.run(insert("before"), |()| {}).await.unwrap();
     let newer = Schema {

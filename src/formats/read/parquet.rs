@@ -215,7 +215,7 @@ impl Field {
 }
 
 /// Describes bytes that contradict their own metadata.
-fn damaged() -> String {
+fn damage() -> String {
     "file is damaged".to_owned()
 }
 
@@ -230,7 +230,7 @@ fn fields(
         return Err(FileError::no_header());
     }
     if metadata.row_groups().iter().any(|group| group.num_columns() != schema.num_columns()) {
-        return Err(FileError::form(damaged()));
+        return Err(FileError::form(damage()));
     }
     let mut names = HashSet::new();
     let mut fields = Vec::new();
@@ -246,7 +246,7 @@ fn fields(
             (0..schema.num_columns()).find(|leaf| schema.get_column_root_idx(*leaf) == place);
         let content = match (Kind::classify(column), leaf) {
             (Ok(kind), Some(leaf)) => Content::Values { leaf, kind, batch: None },
-            (Ok(_), None) => return Err(FileError::form(damaged())),
+            (Ok(_), None) => return Err(FileError::form(damage())),
             (Err(reason), _) => Content::Unfit(reason),
         };
         fields.push(Field { place, name: name.to_owned(), content });

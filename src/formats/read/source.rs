@@ -89,16 +89,16 @@ impl Input {
     pub(super) fn text(self, offset_bytes: u64) -> io::Result<Box<dyn Read + Send>> {
         let Self { file, compression, counter, .. } = self;
         let Some(mut file) = file else {
-            return decoded(Box::new(Counted { file: io::stdin(), counter }), 0);
+            return decode(Box::new(Counted { file: io::stdin(), counter }), 0);
         };
         let Some(compression) = compression else {
-            let is_wide = begins_wide(&mut file)?;
-            let begin = if is_wide { 0 } else { offset_bytes };
+            let is_utf16 = begins_with_utf16_mark(&mut file)?;
+            let begin = if is_utf16 { 0 } else { offset_bytes };
             file.seek(SeekFrom::Start(begin))?;
             counter.store(begin, Ordering::Relaxed);
             let text = BufReader::with_capacity(BUFFER_BYTES, Counted { file, counter });
-            return if is_wide {
-                decoded(Box::new(text), offset_bytes)
+            return if is_utf16 {
+                decode(Box::new(text), offset_bytes)
             } else {
                 Ok(Box::new(text))
             };
@@ -106,12 +106,12 @@ impl Input {
         file.rewind()?;
         let counted = Counted { file: file.try_clone()?, counter };
         let compressed = BufReader::with_capacity(BUFFER_BYTES, counted);
-        decoded(compression.text(&mut file, compressed)?, offset_bytes)
+        decode(compression.text(&mut file, compressed)?, offset_bytes)
     }
 }
 
 /// Returns true if a file begins with a mark of UTF-16. Changes the position of the file.
-fn begins_wide(file: &mut File) -> io::Result<bool> {
+fn begins_with_utf16_mark(file: &mut File) -> io::Result<bool> {
     let mut begin = Vec::new();
     file.rewind()?;
     file.take(UTF16_MARKS[0].len() as u64).read_to_end(&mut begin)?;
@@ -119,13 +119,13 @@ fn begins_wide(file: &mut File) -> io::Result<bool> {
 }
 
 /// Converts a text that begins with a mark of UTF-16, and skips its first `offset_bytes`.
-fn decoded(mut text: Box<dyn Read + Send>, offset_bytes: u64) -> io::Result<Box<dyn Read + Send>> {
+fn decode(mut text: Box<dyn Read + Send>, offset_bytes: u64) -> io::Result<Box<dyn Read + Send>> {
     let mut begin = Vec::new();
     text.by_ref().take(UTF16_MARKS[0].len() as u64).read_to_end(&mut begin)?;
-    let is_wide = UTF16_MARKS.iter().any(|mark| begin == mark);
+    let is_utf16 = UTF16_MARKS.iter().any(|mark| begin == mark);
     let text = Cursor::new(begin).chain(text);
     let mut text: Box<dyn Read + Send> =
-        if is_wide { Box::new(DecodeReaderBytes::new(text)) } else { Box::new(text) };
+        if is_utf16 { Box::new(DecodeReaderBytes::new(text)) } else { Box::new(text) };
     io::copy(&mut text.by_ref().take(offset_bytes), &mut io::sink())?;
     Ok(text)
 }

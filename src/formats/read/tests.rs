@@ -18,7 +18,7 @@ fn file(name: &str, text: &[u8]) -> (tempfile::TempDir, PathBuf, ReadOptions) {
 }
 
 /// Maps every field except the timestamp to a column, by sniffing the file.
-fn mapped(path: &Path, options: ReadOptions) -> ColumnMapping {
+fn sniffed_mapping(path: &Path, options: ReadOptions) -> ColumnMapping {
     let texts = TimeTexts::default();
     let survey = sniff(path, options, &texts).unwrap();
     let time = survey.time(None, None).unwrap();
@@ -57,7 +57,7 @@ fn all(path: &Path, options: ReadOptions, mapping: ColumnMapping, from: Place) -
 #[track_caller]
 fn check(name: &str, text: &str, want: &[&str]) {
     let (_folder, path, options) = file(name, text.as_bytes());
-    let mapping = mapped(&path, options);
+    let mapping = sniffed_mapping(&path, options);
     assert_eq!(all(&path, options, mapping, Place::default()), want);
 }
 
@@ -122,7 +122,7 @@ fn unmapped_field_is_invalid_only_with_a_value() {
 /// Reads a whole file, then resumes after each of its rows and expects the following ones.
 #[track_caller]
 fn check_resumes(path: &Path, options: ReadOptions) {
-    let mapping = mapped(path, options);
+    let mapping = sniffed_mapping(path, options);
     let whole = all(path, options, mapping.clone(), Place::default());
     assert!(whole.len() > 3);
     let mut rows = Rows::open(path, options, mapping.clone(), Place::default()).unwrap();
@@ -161,7 +161,7 @@ fn parquet(name: &str) -> PathBuf {
 }
 
 /// Returns the rows that `make.py` writes, with these columns.
-fn made(columns: &[&str]) -> Vec<String> {
+fn pyarrow_rows(columns: &[&str]) -> Vec<String> {
     let begin: Timestamp = "2026-03-01T00:00:00Z".parse().unwrap();
     let row = |i: u32| {
         let timestamp = begin + std::time::Duration::from_secs(60 * u64::from(i));
@@ -184,9 +184,9 @@ fn made(columns: &[&str]) -> Vec<String> {
 #[track_caller]
 fn check_parquet(name: &str, columns: &[&str]) {
     let path = parquet(name);
-    let mapping = mapped(&path, PARQUET);
+    let mapping = sniffed_mapping(&path, PARQUET);
     assert_eq!(mapping.names(), columns, "{name}");
-    assert_eq!(all(&path, PARQUET, mapping, Place::default()), made(columns), "{name}");
+    assert_eq!(all(&path, PARQUET, mapping, Place::default()), pyarrow_rows(columns), "{name}");
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn unsupported_parquet_is_rejected_with_a_reason() {
 #[test]
 fn parquet_is_checked_as_a_whole_without_ignored_columns() {
     let path = parquet("default");
-    let mapping = mapped(&path, PARQUET);
+    let mapping = sniffed_mapping(&path, PARQUET);
     assert_eq!(judge(&path, PARQUET, &mapping, Place::default()).unwrap(), None);
     let mut mapping = ColumnMapping::new("open_time", None);
     mapping.column("name", MappedColumn::exact("name", Dtype::Integer));
@@ -441,7 +441,11 @@ fn files_of_all_compressions_are_read_and_resumed() {
         let path = data.join(name);
         let format = Format::of_file(&path).unwrap();
         let options = ReadOptions::new(format);
-        assert_eq!(all(&path, options, mapped(&path, options), Place::default()), want, "{name}");
+        assert_eq!(
+            all(&path, options, sniffed_mapping(&path, options), Place::default()),
+            want,
+            "{name}"
+        );
         check_resumes(&path, options);
     }
     let error = |name: &str| {

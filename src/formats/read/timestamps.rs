@@ -81,10 +81,10 @@ impl TimeUnit {
     /// Returns the timestamp `number` units after 1970, or the date written as `number`.
     fn timestamp(self, number: i64, texts: &TimeTexts) -> Option<ReadTime> {
         let at = match self {
-            Self::Seconds => checked(number.checked_mul(1_000_000)?),
-            Self::Millis => checked(number.checked_mul(1_000)?),
-            Self::Micros => checked(number),
-            Self::Nanos => checked(number.div_euclid(1_000)),
+            Self::Seconds => timestamp_from_micros(number.checked_mul(1_000_000)?),
+            Self::Millis => timestamp_from_micros(number.checked_mul(1_000)?),
+            Self::Micros => timestamp_from_micros(number),
+            Self::Nanos => timestamp_from_micros(number.div_euclid(1_000)),
             Self::Date => return texts.read_digits(number),
             Self::Month => return texts.read_month(number.div_euclid(100), number % 100),
             Self::Year => return texts.read_month(number, 1),
@@ -106,19 +106,19 @@ impl TimeUnit {
             }
             Self::Excel => return spreadsheet_day(number, texts),
         };
-        checked(rounded(micros)?).map(ReadTime::exact)
+        timestamp_from_micros(round_to_integer(micros)?).map(ReadTime::exact)
     }
 }
 
 /// Returns the timestamp of a number of days as counted by spreadsheets, to the millisecond.
 fn spreadsheet_day(days: f64, texts: &TimeTexts) -> Option<ReadTime> {
-    let millis = rounded((days - SPREADSHEET_DAYS) * DAY_MILLIS)?;
-    let at = checked(millis.checked_mul(1_000)?)?;
+    let millis = round_to_integer((days - SPREADSHEET_DAYS) * DAY_MILLIS)?;
+    let at = timestamp_from_micros(millis.checked_mul(1_000)?)?;
     texts.resolve(TypedTime { at, is_cut: false, zone: WrittenZone::None }).ok()
 }
 
 /// Rounds a finite number. A number beyond the range saturates.
-fn rounded(number: f64) -> Option<i64> {
+fn round_to_integer(number: f64) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "what is too large is held, and refused")]
     let whole = number.is_finite().then_some(number.round() as i64);
     whole
@@ -182,7 +182,7 @@ fn unclear_number(number: f64, shown: &str) -> String {
     format!("{shown} is not a time of the years 1971 to 2100 in any unit: {hint}")
 }
 
-fn checked(micros: i64) -> Option<Timestamp> {
+fn timestamp_from_micros(micros: i64) -> Option<Timestamp> {
     let timestamp = Timestamp::from_micros(micros);
     (timestamp.micros() == micros).then_some(timestamp)
 }

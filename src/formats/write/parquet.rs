@@ -49,14 +49,14 @@ impl File {
     }
 
     pub(super) fn begin(&mut self, to: &mut Vec<u8>) {
-        self.writer = Some(Box::new(written(open(&self.fields))));
+        self.writer = Some(Box::new(expect_written(open(&self.fields))));
         self.hand_on(to);
     }
 
     /// Writes a group of rows.
     pub(super) fn group(&mut self, to: &mut Vec<u8>, block: &Block) {
         if let Some(writer) = &mut self.writer {
-            written(write_group(writer, &self.fields, block));
+            expect_written(write_group(writer, &self.fields, block));
         }
         self.hand_on(to);
     }
@@ -64,7 +64,7 @@ impl File {
     /// Writes the footer, without which the file is incomplete.
     pub(super) fn end(&mut self, to: &mut Vec<u8>) {
         if let Some(writer) = &mut self.writer {
-            written(writer.finish());
+            expect_written(writer.finish());
         }
         self.hand_on(to);
         self.writer = None;
@@ -73,14 +73,14 @@ impl File {
     /// Moves the written bytes to `to`.
     fn hand_on(&mut self, to: &mut Vec<u8>) {
         if let Some(writer) = &mut self.writer {
-            written(writer.flush().map_err(Into::into));
+            expect_written(writer.flush().map_err(Into::into));
             to.append(writer.inner_mut());
         }
     }
 }
 
 #[expect(clippy::expect_used, reason = "memory takes every write, and the rows fit their schema")]
-fn written<T>(result: ParquetResult<T>) -> T {
+fn expect_written<T>(result: ParquetResult<T>) -> T {
     result.expect("rows are written as Parquet")
 }
 

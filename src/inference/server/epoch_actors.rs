@@ -21,6 +21,8 @@ use model::{
     topic::{BlockHeight, TopicId},
 };
 use strum::VariantNames as _;
+use task::causes::chain;
+use tracing::warn;
 use wire::{inference::network::EpochActorBody, paths};
 
 use super::{
@@ -81,22 +83,21 @@ enum State {
     End,
 }
 
-/// Exports past epochs of a topic, oldest first, with a row for each epoch, actor and label.
+/// Exports a topic's latest past epochs, oldest first: a row for each epoch, actor and label.
 ///
-/// `timestamp` is the time at which the epoch opened. `truth`, losses and scores are missing until
-/// the truth is known. A response has 10 000 epochs at most. Set `to` to the nonce before the first
-/// one to get earlier epochs.
-/// those before them are the ones up to the nonce before the first, as `to`.
+/// `timestamp` is the time at which the epoch opened. Losses are base-10 logarithms, unless the topic
+/// allows negative losses. Truth, losses and scores are absent until the truth is known. A response has
+/// at most 10 000 epochs. For earlier ones, set `to` to the number before the first nonce.
 #[utoipa::path(get, path = paths::TOPIC_EPOCHS, operation_id = "epochs", tag = "network",
     params(TopicPart,
         ("from" = Option<u64>, Query, minimum = 0, format = "uint64",
             description = "First nonce, inclusive; 0 by default."),
         ("to" = Option<u64>, Query, minimum = 0, format = "uint64",
-            description = "Last nonce, inclusive; the newest by default."),
+            description = "Last nonce, inclusive; the latest by default."),
         ("actor" = Option<String>, Query,
             description = "Address or name of the only actor to export; all by default."),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 10_000,
-            description = "Maximum number of epochs, of which the newest are exported; 1000 by default."),
+            description = "Maximum number of epochs, of which the latest are exported; 1000 by default."),
         ("output" = Option<String>, Query,
             description = "`json` (the default), `ndjson`, `csv`, `parquet` or `arrow`.")),
     responses((status = 200, description = "Rows, oldest epoch first", content(
@@ -207,7 +208,10 @@ impl Export {
             export.document.rows(&mut piece, &Rows::Raw(export.block(&actors)));
             Ok((export, piece))
         });
-        written.await.map_err(io::Error::other)
+        written.await.map_err(|error| {
+            warn!(cause = chain(&error), topic = %topic, "export of epochs is cut off");
+            io::Error::other(error)
+        })
     }
 
     /// Returns the rows of the actors to export, column by column.

@@ -39,7 +39,7 @@ pub struct EpochActor {
     pub truth: Option<f64>,
     /// Combined value of all actors.
     pub combined_value: Option<f64>,
-    /// Combined value of the inferers alone.
+    /// Combined value of the inferers without forecasters.
     pub naive_value: Option<f64>,
     /// Loss of the combined value.
     pub combined_loss: Option<f64>,
@@ -65,7 +65,7 @@ struct ActorValues {
 type Names = BTreeMap<BlockHeight, BTreeMap<String, String>>;
 
 impl Store {
-    /// Returns the nonces of the newest `limit` epochs of `topic` in `nonces` that have a bundle, oldest
+    /// Returns the nonces of the latest `limit` epochs of `topic` in `nonces` that have a bundle, oldest
     /// first, each with its approximate size in bytes.
     ///
     /// # Errors

@@ -1,15 +1,16 @@
-//! Copying datasets from one store to another, whatever engines keep them.
+//! Copies datasets from one store to another, of any engines.
 //!
-//! Numbers, names, owners, tags, columns, rows with their creation times, and buckets whose rows were
-//! pruned are copied; the other buckets follow from the rows. Deleted columns, revisions and row numbers
-//! are not. A dataset's rows are copied in the order of their timestamps, so that the newest row of an
-//! unfinished copy says where to go on; its tags come last, so that nobody but its owner reads it before
-//! it is whole. Each dataset is compared with its source at the end, day by day.
+//! Ids, names, owners, tags, columns, rows with their creation times, and buckets whose rows were
+//! pruned are copied. Other buckets follow from the rows. Deleted columns, revisions and row
+//! numbers are not copied. The rows of a dataset are copied in the order of their timestamps, so
+//! that an unfinished copy continues after its latest row. Tags are copied last, so that only the
+//! owner can read an unfinished copy. At the end each dataset is compared with its source, day by
+//! day.
 //!
-//! A copy follows the changes of its source: its columns are renamed and deleted, its pruned rows
-//! removed, and the days that differ copied again. Where that is not enough, as where columns changed
-//! places, the dataset is deleted and copied again as a whole. A dataset that is not such a copy, or was
-//! itself changed or pruned after its source, is left alone.
+//! A copy follows changes of its source: columns are renamed and deleted, pruned rows removed, and
+//! days that differ are copied again. If that is not enough, as when columns changed places, the
+//! copy is deleted and made again. A dataset that is not such a copy, or was itself changed or
+//! pruned after its source, is not touched.
 
 use std::{collections::BTreeSet, ops::ControlFlow};
 
@@ -25,159 +26,154 @@ use model::{
 use self::digest::Digest;
 use crate::{
     catalog::{Change, DatasetChange, MetadataChange, Refusal, TagChange},
-    span::{Order, Span},
+    span::{Order, Span, just_after, just_before},
     store::{
         self, Count, PageRead, StoreError,
         copying::{CatalogEntry, CopyStore},
+        series::bucket_end,
     },
 };
 
 mod columns;
 mod digest;
 
-/// Rows of one commit of a copy: eight chunks, or less where they are long.
+/// Number of rows of one commit of a copy: eight chunks, or less if the rows are long.
 const COMMIT_ROWS: usize = 8192;
 
-/// Bytes of rows of one commit, about.
+/// Approximate number of bytes of rows of one commit.
 const COMMIT_BYTES: usize = 8 * 1024 * 1024;
 
-/// Buckets of one commit: three weeks of five minutes.
+/// Number of buckets of one commit: three weeks of five minutes.
 const COMMIT_BUCKETS: usize = 6048;
 
-/// The smallest step of a timestamp.
-const STEP_MICROS: i64 = 1;
-
-/// All there is.
-const ALL: Span = Span { first: Timestamp::MIN, last: Timestamp::MAX };
-
-/// Reads the newest bucket of five minutes.
+/// Read of the latest bucket of five minutes.
 const NEWEST: PageRead = PageRead {
     resolution: Resolution::FiveMinutes,
-    span: ALL,
+    span: Span::ALL,
     order: Order::Descending,
     skip: 0,
     limit: 1,
     count: Count::Nothing,
 };
 
-/// What is reported while datasets are copied.
+/// Progress of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CopyProgress<'a> {
-    /// A dataset is begun, of which so many rows are copied already.
+    /// The copy of a dataset begins.
     Began {
-        /// The dataset at the source.
+        /// Dataset of the source.
         dataset: &'a Dataset,
-        /// Rows of an earlier copy.
+        /// Number of rows of an earlier copy.
         n_rows: u64,
     },
     /// Rows were copied.
     Rows {
-        /// Rows copied, those of an earlier copy included.
+        /// Number of copied rows, including those of an earlier copy.
         n_rows: u64,
-        /// Rows of the source.
+        /// Number of rows of the source.
         n_all: u64,
     },
-    /// Rows were compared, of the source and then of the copy.
+    /// Rows of the source, and then of the copy, were compared.
     Compared {
-        /// Rows compared in both of them together.
+        /// Number of compared rows of both.
         n_rows: u64,
-        /// Rows in both of them.
+        /// Number of rows of both.
         n_all: u64,
     },
-    /// A dataset is copied, and equal to its source.
+    /// A dataset is copied and equal to its source.
     Copied(&'a CopiedDataset),
 }
 
 /// A dataset that was copied and compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopiedDataset {
-    /// Its number in both stores.
+    /// Id in both stores.
     pub id: DatasetId,
-    /// Its name in both stores.
+    /// Name in both stores.
     pub name: String,
-    /// Rows in each of them.
+    /// Number of rows in each store.
     pub n_rows: u64,
-    /// Stored buckets in each of them.
+    /// Number of stored buckets in each store.
     pub n_buckets: u64,
-    /// A checksum of both, and of the name, the description, the metadata, the columns and the tags.
+    /// Checksum of both, and of the name, the description, the metadata, the columns and the tags.
     pub checksum: u64,
 }
 
-/// The outcome of a copy of datasets.
+/// Result of a copy of datasets.
 #[derive(Debug, Default)]
 pub struct CopyOutcome {
-    /// Datasets that were copied and are equal to their sources.
+    /// Number of datasets that were copied and are equal to their sources.
     pub n_copied: u64,
-    /// Datasets that were not, or not as a whole.
+    /// Datasets that were not copied completely.
     pub failed: Vec<FailedCopy>,
 }
 
-/// A dataset that was not copied, or not all of it.
+/// A dataset that was not copied completely.
 #[derive(Debug)]
 pub struct FailedCopy {
-    /// The number at the source.
+    /// Id in the source.
     pub id: DatasetId,
-    /// The name at the source.
+    /// Name in the source.
     pub name: String,
-    /// Never one that ends the whole copy, such as [`CopyError::Stopped`].
+    /// Cause. Never an error that ends the whole copy, such as [`CopyError::Stopped`].
     pub error: CopyError,
 }
 
-/// Why datasets were not copied. What is copied stays, and the next copy goes on from there.
+/// Failure of a copy. The next copy continues with what was copied.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CopyError {
     /// The source failed.
-    #[error("read the store to copy from")]
+    #[error("source of the copy failed")]
     Read(#[source] StoreError),
-    /// The destination failed, or refused something.
-    #[error("write the store to copy to")]
+    /// The destination failed or rejected a change.
+    #[error("destination of the copy failed")]
     Write(#[source] StoreError),
-    /// Another dataset has the number at the destination.
+    /// Another dataset of the destination has the id.
     #[error(
-        "use its number, which is that of another dataset there ({other}); copy into an empty store, or delete that one"
+        "its id belongs to another dataset of the destination ({other}); copy to an empty store, or delete that one"
     )]
     NumberTaken {
-        /// The name at the destination.
+        /// Name in the destination.
         other: String,
     },
-    /// The copy was changed after its source was. Nothing was written to it.
+    /// The copy was changed after its source. It was not touched.
     #[error(
-        "update its copy, which was changed at {copy}, after its source at {source_time}; copy into an empty store if those changes may be lost"
+        "its copy was changed at {copy}, after its source at {source_time}; copy to an empty store if those changes may be lost"
     )]
     CopyIsNewer {
-        /// When the copy was last changed.
+        /// Time of the last change of the copy.
         copy: Timestamp,
-        /// When the source was last changed.
+        /// Time of the last change of the source.
         source_time: Timestamp,
     },
-    /// Rows of the copy were pruned that its source has. Nothing was written to it.
+    /// Rows of the copy were pruned that its source has. It was not touched.
     #[error(
-        "update its copy, of which rows before {kept_from} were pruned that its source may have; copy into an empty store"
+        "rows of its copy before {kept_from} were pruned, which its source may have; copy to an empty store"
     )]
     CopyIsPruned {
-        /// The timestamp before which rows of the copy were pruned.
+        /// Timestamp before which rows of the copy were pruned.
         kept_from: Timestamp,
     },
-    /// The source was written meanwhile, or the copy was given something else.
+    /// The source was written during the copy, or the copy by someone else.
     #[error(
-        "verify the copy, whose {what} differ from those of its source; run the same command again if the source is in use, else delete the copy first"
+        "{what} of the copy differ from the source; run the same command again if the source is in use, else delete the copy first"
     )]
     Differs {
-        /// What differs, such as `rows`.
+        /// Differing part, such as `rows`.
         what: &'static str,
     },
-    /// The caller wanted to stop.
-    #[error("copy the rest: stopped; the same command goes on")]
+    /// The caller stopped the copy.
+    #[error("copy was stopped; the same command continues it")]
     Stopped,
 }
 
-/// Receives progress, and returns whether to go on.
+/// Receives progress, and returns whether to continue.
 pub type OnProgress<'a> = &'a mut dyn FnMut(CopyProgress<'_>) -> ControlFlow<()>;
 
-/// Copies all datasets of `from`, or those of `chosen`, to `to`, which may have some of them already. One
-/// that fails keeps no others back. Blocks.
+/// Copies all datasets of `from` that are `chosen` to `to`, which may have some of them already.
+/// Continues with the other datasets if one fails. Blocks.
 ///
 /// # Errors
 /// [`CopyError`] if the copy of any dataset would fail.
@@ -187,7 +183,7 @@ pub fn copy(
     chosen: &dyn Fn(&Dataset) -> bool,
     on_progress: OnProgress<'_>,
 ) -> Result<CopyOutcome, CopyError> {
-    // What is left of deleted datasets would be removed from copies of their numbers.
+    // Otherwise remains of deleted datasets would be removed from copies of their ids.
     block_on(to.settle()).map_err(CopyError::Write)?;
     let (mut after, mut outcome) = (None, CopyOutcome::default());
     while let Some(entry) = from.next_entry(after).map_err(CopyError::Read)? {
@@ -209,7 +205,7 @@ pub fn copy(
 }
 
 impl CopyError {
-    /// Whether any dataset would fail so.
+    /// Returns true if the copy of any dataset would fail with this error.
     fn is_of_stores(&self) -> bool {
         use StoreError::{Closed, Full, ReadOnly, Replaced, Unreachable};
         matches!(
@@ -225,13 +221,13 @@ impl CopyError {
 struct Copy<'a> {
     from: &'a dyn CopyStore,
     to: &'a dyn CopyStore,
-    /// At the source.
+    /// Entry of the source.
     entry: CatalogEntry,
 }
 
 impl Copy<'_> {
     fn run(&self, on_progress: OnProgress<'_>) -> Result<(), CopyError> {
-        // Nothing is written for one whose old rows cannot be read.
+        // Nothing is written if old rows of the source cannot be read.
         self.read_oldest()?;
         let followed = match self.find()? {
             Some(found) => self.follow(&found)?,
@@ -244,7 +240,7 @@ impl Copy<'_> {
         self.copy_rest(&found, on_progress)?;
         let (mut source, mut copied) = self.compare(on_progress)?;
         let days = source.days_that_differ(&copied);
-        // Where rows were pruned meanwhile, days cannot be compared.
+        // If rows were pruned in the meantime, days cannot be compared.
         if let Some(first) = days.first().filter(|_| source.kept_from == copied.kept_from) {
             if copied.kept_from.is_some_and(|kept_from| *first < kept_from) {
                 found = self.create()?;
@@ -267,21 +263,21 @@ impl Copy<'_> {
         report(on_progress, CopyProgress::Copied(&copied))
     }
 
-    /// The timestamp of the oldest row at the source.
+    /// Returns the timestamp of the oldest row of the source.
     fn read_oldest(&self) -> Result<Option<Timestamp>, CopyError> {
         let read = PageRead { resolution: Resolution::Raw, order: Order::Ascending, ..NEWEST };
         let page = self.from.page(self.entry.dataset.id, &read).map_err(CopyError::Read)?;
         Ok(page.rows.timestamp(0))
     }
 
-    /// The copy that is there.
+    /// Returns the existing copy.
     fn find(&self) -> Result<Option<CatalogEntry>, CopyError> {
         let Dataset { id, created_at, updated_at, .. } = self.entry.dataset;
         let Some(found) = entry(self.to, id).map_err(CopyError::Write)? else { return Ok(None) };
         if found.dataset.created_at != created_at || found.owner != self.entry.owner {
             return Err(CopyError::NumberTaken { other: found.dataset.name });
         }
-        // It has the times of its source, unless it is written itself.
+        // It has the times of its source, unless it was written itself.
         let copy = found.dataset.updated_at;
         if copy > updated_at {
             return Err(CopyError::CopyIsNewer { copy, source_time: updated_at });
@@ -294,8 +290,8 @@ impl Copy<'_> {
         }
     }
 
-    /// Creates the copy, in the place of the one that is there, which must be one that [`Self::find`]
-    /// returns, with no tags but those of its source: the time of its last change does not tell of tags.
+    /// Creates the copy. Replaces an existing one if [`Self::find`] returns it and it has no other
+    /// tags than its source, since changes of tags do not change its time of the last change.
     fn create(&self) -> Result<CatalogEntry, CopyError> {
         let dataset = self.entry.dataset.id;
         let found = self.find()?;
@@ -314,8 +310,8 @@ impl Copy<'_> {
         self.find()?.ok_or(CopyError::Write(StoreError::NoDataset { dataset }))
     }
 
-    /// Gives an earlier copy the name, the description, the metadata, the columns and the pruned rows that
-    /// the source has got since; `None` if that is not possible.
+    /// Gives an earlier copy the name, the description, the metadata, the columns and the pruned
+    /// rows of the source; `None` if that is not possible.
     fn follow(&self, found: &CatalogEntry) -> Result<Option<CatalogEntry>, CopyError> {
         let Dataset { id, name, description, metadata, updated_at, .. } = &self.entry.dataset;
         let mut changes = columns::changes(&self.entry.columns, &found.columns);
@@ -350,7 +346,7 @@ impl Copy<'_> {
         Ok(found.filter(|found| columns::are_equal(&self.entry.columns, &found.columns)))
     }
 
-    /// Copies what comes after the rows of the copy, and the tags.
+    /// Copies the rows after those of the copy, and the tags.
     fn copy_rest(
         &self,
         found: &CatalogEntry,
@@ -360,11 +356,9 @@ impl Copy<'_> {
         if found.newest.is_none() && self.entry.kept_from > found.kept_from {
             self.copy_buckets()?;
         }
-        let first = found.newest.map_or(Timestamp::MIN, |newest| {
-            Timestamp::from_micros(newest.micros().saturating_add(STEP_MICROS))
-        });
+        let first = found.newest.map_or(Timestamp::MIN, just_after);
         let mut counts = self.begin(on_progress)?;
-        self.copy_rows(found, Span { first, ..ALL }, &mut counts, on_progress)?;
+        self.copy_rows(found, Span { first, ..Span::ALL }, &mut counts, on_progress)?;
         for tag in &self.entry.tags {
             let change = TagChange::Attach(id, tag.name.clone());
             block_on(self.to.change_tag(change)).map_err(CopyError::Write)?;
@@ -372,7 +366,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Copies the rows of days again, none of which begins before rows that were pruned.
+    /// Copies the rows of days again. None of the days begins before pruned rows.
     fn copy_days(
         &self,
         found: &CatalogEntry,
@@ -380,11 +374,9 @@ impl Copy<'_> {
         on_progress: OnProgress<'_>,
     ) -> Result<(), CopyError> {
         let Dataset { id, updated_at, .. } = self.entry.dataset;
-        let length = Resolution::Day.bucket().unwrap_or_default();
         let mut counts = self.begin(on_progress)?;
         for first in days {
-            let end = Resolution::Day.bucket_start(*first) + length;
-            let last = Timestamp::from_micros(end.micros() - STEP_MICROS);
+            let last = just_before(bucket_end(Resolution::Day, *first));
             let span = Span { first: *first, last };
             let removed = self.to.delete_rows(id, span, updated_at, Box::new(|_| {}));
             let n_removed = block_on(removed).map_err(CopyError::Write)?;
@@ -394,7 +386,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Reports how many rows are there.
+    /// Reports the number of rows.
     fn begin(&self, on_progress: OnProgress<'_>) -> Result<Counts, CopyError> {
         let dataset = &self.entry.dataset;
         let n_all = count(self.from, dataset.id).map_err(CopyError::Read)?;
@@ -403,16 +395,14 @@ impl Copy<'_> {
         Ok(Counts { n_rows, n_all })
     }
 
-    /// Copies the buckets of pruned rows, from the last one on that is there.
+    /// Copies the buckets of pruned rows, from the last copied one on.
     fn copy_buckets(&self) -> Result<(), CopyError> {
         let (id, Some(kept_from)) = (self.entry.dataset.id, self.entry.kept_from) else {
             return Ok(());
         };
-        let length = Resolution::FiveMinutes.bucket().unwrap_or_default();
-        let last = Timestamp::from_micros(kept_from.micros() - STEP_MICROS);
-        let mut span = Span { last, ..ALL };
+        let mut span = Span { last: just_before(kept_from), ..Span::ALL };
         if let Some(last) = self.last_bucket()? {
-            span.first = Timestamp::from_micros(last.timestamp.micros() + STEP_MICROS);
+            span.first = just_after(last.timestamp);
         }
         let put = |buckets: Vec<Bucket>, until: Timestamp| {
             block_on(self.to.copy_buckets(id, buckets, until)).map_err(CopyError::Write)
@@ -425,7 +415,7 @@ impl Copy<'_> {
                     pending.extend(buckets);
                 }
                 if let (COMMIT_BUCKETS.., Some(last)) = (pending.len(), pending.last()) {
-                    let until = last.timestamp + length;
+                    let until = bucket_end(Resolution::FiveMinutes, last.timestamp);
                     written = put(std::mem::take(&mut pending), until);
                 }
                 Ok(go_on(&written))
@@ -435,7 +425,7 @@ impl Copy<'_> {
         put(pending, kept_from)
     }
 
-    /// The newest bucket of five minutes at the destination.
+    /// Returns the latest bucket of five minutes of the destination.
     fn last_bucket(&self) -> Result<Option<Bucket>, CopyError> {
         let page = self.to.page(self.entry.dataset.id, &NEWEST).map_err(CopyError::Write)?;
         Ok(match page.rows {
@@ -444,7 +434,7 @@ impl Copy<'_> {
         })
     }
 
-    /// Copies the rows of a span, in which the copy has none.
+    /// Copies the rows of a span in which the copy has none.
     fn copy_rows(
         &self,
         found: &CatalogEntry,
@@ -453,11 +443,11 @@ impl Copy<'_> {
         on_progress: OnProgress<'_>,
     ) -> Result<(), CopyError> {
         let Dataset { id, updated_at, .. } = self.entry.dataset;
+        // The copy keeps the places of columns that were deleted.
         let source = |wanted: &Column| {
             let mut all = columns::list_visible(&self.entry.columns);
             all.find(|(_, column)| column.name == wanted.name).map(|(idx, _)| idx)
         };
-        // The copy keeps places of columns that were deleted.
         let places: Vec<Option<usize>> = found.columns.iter().map(source).collect();
         let dtypes: Vec<Dtype> = found.columns.iter().map(|column| column.dtype).collect();
         let mut pending = Block::new(&dtypes);
@@ -484,14 +474,15 @@ impl Copy<'_> {
         if pending.is_empty() { Ok(()) } else { put(pending) }
     }
 
-    /// Reads all of the source and then of the copy.
+    /// Reads all of the source, and then all of the copy.
     fn compare(&self, on_progress: OnProgress<'_>) -> Result<(Digest, Digest), CopyError> {
         let source = self.digest(self.from, 0, on_progress)?.map_err(CopyError::Read)?;
         let copied = self.digest(self.to, source.n_rows, on_progress)?.map_err(CopyError::Write)?;
         Ok((source, copied))
     }
 
-    /// What the dataset is in one of the stores, after `n_before` rows of the other one were read.
+    /// Returns the digest of the dataset in a store, after `n_before` rows of the other store were
+    /// read.
     fn digest(
         &self,
         store: &dyn CopyStore,
@@ -514,25 +505,25 @@ impl Copy<'_> {
     }
 }
 
-/// The dataset of this number.
+/// Returns the dataset of this id.
 fn entry(store: &dyn CopyStore, id: DatasetId) -> store::Result<Option<CatalogEntry>> {
     let found = store.next_entry(DatasetId::new(id.get() - 1))?;
     Ok(found.filter(|found| found.dataset.id == id))
 }
 
-/// How many rows a dataset has.
+/// Returns the number of rows of a dataset.
 fn count(store: &dyn CopyStore, dataset: DatasetId) -> store::Result<u64> {
     let read = PageRead { resolution: Resolution::Raw, count: Count::All, ..NEWEST };
     Ok(store.page(dataset, &read)?.count.unwrap_or(0))
 }
 
-/// Rows of a dataset, as they are reported.
+/// Numbers of rows for reports.
 struct Counts {
     n_rows: u64,
     n_all: u64,
 }
 
-/// The columns at these places; `None` for one without values.
+/// Returns rows with the columns at these places; `None` stands for a column without values.
 fn select(rows: Block, places: &[Option<usize>], dtypes: &[Dtype]) -> Block {
     let n_rows = rows.len();
     let series = |(place, dtype): (&Option<usize>, &Dtype)| {
@@ -547,7 +538,7 @@ fn select(rows: Block, places: &[Option<usize>], dtypes: &[Dtype]) -> Block {
     Block { columns, ..rows }
 }
 
-/// Whether a scan goes on.
+/// Returns whether a scan continues.
 const fn go_on(done: &Result<(), CopyError>) -> ControlFlow<()> {
     if done.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }

@@ -1,20 +1,21 @@
-//! Writes months that are old enough to files, and deletes files that have no effect any more.
+//! Writes months that are old enough to files, and deletes files without effect.
 
-use std::{ops::ControlFlow, time::Duration};
+use std::{error::Error, ops::ControlFlow, time::Duration};
 
 use futures::executor::block_on;
 use model::{
     block::{Block, Rows, Series},
     dataset::{Column, DatasetId, Dtype},
-    resolution::Resolution,
     timestamp::Timestamp,
 };
 use sha2::{Digest as _, Sha256};
+use tracing::warn;
 
 use super::{
-    ALL, Archive, ArchivedStore,
+    Archive, ArchivedStore,
     file::{FileFooter, FileReader, read_owner},
     month::Month,
+    months::is_damaged,
     objects::ObjectError,
     random,
     write::{FileWriter, WrittenFile},
@@ -24,44 +25,46 @@ use crate::{
     span::{Order, Span},
     store::{
         Cause, Count, PageRead, Result, Sight, StoreError,
-        archived::{ArchiveCommit, ArchivedFile},
+        archived::{ArchiveCommit, ArchivedFile, ArchivedMonth},
     },
 };
 
-/// Stored rows of an archived month from which on its file is rewritten at the next look. So many make
-/// pages of the month slower, which merge them, and a file of a month of minutes takes a second.
+/// Number of stored rows of an archived month at which its file is rewritten by the next run. So
+/// many make pages of the month slower, since they are merged. Rewriting a month of minutes takes a
+/// second.
 const CORRECTIONS_MAX: u64 = 1_024;
 
-/// Age of a file at which it is rewritten for a single correction, so that other readers of the archive
-/// get it within a day.
+/// Age of a file at which it is rewritten for a single correction, so that other readers of the
+/// archive see it within a day.
 const REWRITE_AFTER: Duration = Duration::from_hours(24);
 
-/// Length of the lease. It is extended for each file, and a process that was killed keeps others waiting
-/// for the rest of it.
+/// Length of the lease. It is extended for each file. Other processes wait for the rest of it if
+/// its holder was killed.
 const LEASE: Duration = Duration::from_mins(30);
 
-/// Work of one look.
+/// Result of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ArchiveReport {
-    /// Files that were written, and had their rows removed from the store.
+    /// Number of written files, whose rows were removed from the store.
     pub n_files: u64,
-    /// Rows in these files.
+    /// Number of rows in these files.
     pub n_rows: u64,
-    /// Months that are archived afterwards.
+    /// Number of archived months after the run.
     pub n_months: u64,
-    /// Rows in their files.
+    /// Number of rows in their files.
     pub n_archived_rows: u64,
-    /// Files that were deleted.
+    /// Number of deleted files.
     pub n_deleted: u64,
 }
 
 impl ArchivedStore {
-    /// Archives the months that are old enough at `now`, rewrites those with corrections or deletions, and
-    /// deletes files that have no effect any more. Returns `None` while another process does it. Blocks.
+    /// Archives the months that are old enough at `now`, rewrites those with corrections or
+    /// deletions, and deletes files without effect. Returns `None` while another process does it.
+    /// Blocks.
     ///
     /// # Errors
-    /// [`StoreError`] of the first dataset that failed. The others were archived, and it is tried again next
-    /// time.
+    /// [`StoreError`] of the first month that failed. The others were archived, and the next run
+    /// tries again.
     pub fn archive(&self, now: Timestamp) -> Result<Option<ArchiveReport>> {
         let archive = &*self.archive;
         let mut report = ArchiveReport::default();
@@ -88,7 +91,7 @@ impl ArchivedStore {
     }
 }
 
-/// Says which month of which dataset could not be archived.
+/// Returns the error of a month that could not be archived.
 fn fails(dataset: DatasetId, month: Month) -> impl Fn(Cause) -> StoreError {
     move |source| StoreError::Archive { dataset, month, source }
 }
@@ -106,13 +109,14 @@ impl Archive {
     ) -> Result<()> {
         let Some(sight) = self.store.sight(None, &DatasetRef::Id(dataset))? else { return Ok(()) };
         let columns = digest_of(&sight.columns);
-        let archived = self.store.archived(dataset, ALL)?;
-        for month in &archived {
-            let is_outdated = month.file.columns != columns || !month.cuts.is_empty();
-            let n_stored = self.count_stored(dataset, month.file.month.span())?;
-            let is_old = now.since(month.file.written) >= REWRITE_AFTER;
+        let archived = self.store.archived(dataset, Span::ALL)?;
+        let mut months = Vec::new();
+        for ArchivedMonth { file, cuts, .. } in &archived {
+            let is_outdated = file.columns != columns || !cuts.is_empty();
+            let n_stored = self.count_stored(dataset, file.month.span())?;
+            let is_old = now.since(file.written) >= REWRITE_AFTER;
             if is_outdated || n_stored >= CORRECTIONS_MAX || (n_stored > 0 && is_old) {
-                self.write_month(dataset, month.file.month, now, report)?;
+                months.push(file.month);
             }
         }
         let mut from = Timestamp::MIN;
@@ -123,41 +127,40 @@ impl Archive {
                 break;
             }
             if archived.iter().all(|known| known.file.month != month) {
-                self.write_month(dataset, month, now, report)?;
+                months.push(month);
             }
         }
-        for month in self.store.archived(dataset, ALL)? {
+        let mut failure = None;
+        for month in months {
+            match self.write_month(dataset, month, now, report) {
+                // The other months are readable.
+                Err(error) if is_damaged(&error) => {
+                    let cause = &error as &dyn Error;
+                    warn!(dataset.id = %dataset, %month, error = cause, "a month was not archived");
+                    failure.get_or_insert(error);
+                }
+                written => written?,
+            }
+        }
+        for month in self.store.archived(dataset, Span::ALL)? {
             report.n_months += 1;
             report.n_archived_rows += month.file.n_rows;
         }
-        Ok(())
+        failure.map_or(Ok(()), Err)
     }
 
     fn count_stored(&self, dataset: DatasetId, span: Span) -> Result<u64> {
-        let read = PageRead {
-            resolution: Resolution::Raw,
-            span,
-            order: Order::Ascending,
-            skip: 0,
-            limit: 0,
-            count: Count::All,
-        };
+        let read = PageRead { count: Count::All, ..PageRead::raw(span, Order::Ascending, 0) };
         Ok(self.store.page(dataset, &read)?.count.unwrap_or_default())
     }
 
     fn oldest_stored(&self, dataset: DatasetId, from: Timestamp) -> Result<Option<Timestamp>> {
-        let read = PageRead {
-            resolution: Resolution::Raw,
-            span: Span { first: from, ..ALL },
-            order: Order::Ascending,
-            skip: 0,
-            limit: 1,
-            count: Count::Nothing,
-        };
+        let span = Span { first: from, ..Span::ALL };
+        let read = PageRead::raw(span, Order::Ascending, 1);
         Ok(self.store.page(dataset, &read)?.rows.timestamp(0))
     }
 
-    /// Writes a month to a file, reads it back, and has it replace the stored rows.
+    /// Writes a month to a file, reads it back, and replaces the stored rows by it.
     fn write_month(
         &self,
         dataset: DatasetId,
@@ -166,8 +169,8 @@ impl Archive {
         report: &mut ArchiveReport,
     ) -> Result<()> {
         let fail = fails(dataset, month);
-        // Later rows stay in the store. As the columns are read after this number, they include those of all
-        // earlier rows.
+        // Later rows remain in the store. The columns are read after this number, so that they
+        // include those of all earlier rows.
         let last_row = self.store.last_row(dataset)?;
         let Some(sight) = self.store.sight(None, &DatasetRef::Id(dataset))? else { return Ok(()) };
         let mut commit =
@@ -200,7 +203,8 @@ impl Archive {
         Ok(())
     }
 
-    /// Writes the stored and archived rows of a month to a temporary file; `None` if there are none.
+    /// Writes the stored and archived rows of a month to a temporary file; `None` if there are
+    /// none.
     pub(super) fn write_draft(
         &self,
         sight: &Sight,
@@ -245,16 +249,16 @@ impl Archive {
         Ok(Some(Draft { written, file, rows }))
     }
 
-    /// Checks that a file which was never recorded here is not one of another store.
+    /// Checks that an unrecorded file is not one of another store.
     fn check_owner(&self, key: &str, n_bytes: u64, sight: &Sight) -> Result<(), ObjectError> {
         if read_owner(&self.objects, key, n_bytes)? == Some(identity(sight)) {
             return Ok(());
         }
-        let what = "it is there already, and of another store".to_owned();
+        let what = "it belongs to another store".to_owned();
         Err(ObjectError::Damaged { key: key.to_owned(), what })
     }
 
-    /// Reads a file that was written, and compares it with what was to be written.
+    /// Reads a written file, and compares it with its rows.
     fn verify(&self, file: &ArchivedFile, want: RowsDigest) -> Result<(), ObjectError> {
         let footer = FileFooter::read(&self.objects, file)?;
         let reader =
@@ -265,19 +269,19 @@ impl Archive {
         if found.n_rows == want.n_rows && found.sha256.finalize() == want.sha256.finalize() {
             return Ok(());
         }
-        let what = "it does not hold the rows that were written".to_owned();
+        let what = "it does not have the rows that were written".to_owned();
         Err(ObjectError::Damaged { key: file.key.clone(), what })
     }
 }
 
-/// A file that is not written to its place yet.
+/// A file that is not in its place yet.
 pub(super) struct Draft {
     pub(super) written: WrittenFile,
     pub(super) file: ArchivedFile,
     rows: RowsDigest,
 }
 
-/// Digest of rows, however they are divided into blocks.
+/// Digest of rows, regardless of how they are divided into blocks.
 #[derive(Clone)]
 struct RowsDigest {
     /// Types of all columns.
@@ -329,12 +333,13 @@ fn add_value(sha256: &mut Sha256, series: &Series, row_idx: usize) {
     sha256.update(bits.unwrap_or_default().to_le_bytes());
 }
 
-/// The name of a dataset in its files, which tells it from one of the same number in another store.
+/// Returns the identity of a dataset in its files, which differs from that of the same id in
+/// another store.
 fn identity(sight: &Sight) -> String {
     format!("{} created at {}", sight.dataset.id, sight.dataset.created_at)
 }
 
-/// Digest of the names and types of the columns that files of a dataset have.
+/// Returns a digest of the names and types of the columns that files of a dataset have.
 fn digest_of(columns: &[Column]) -> i64 {
     let mut digest = Sha256::new();
     for (place, column) in columns.iter().enumerate().filter(|(_, column)| !column.is_deleted()) {

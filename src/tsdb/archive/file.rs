@@ -1,8 +1,8 @@
-//! Reads rows of a Parquet file of the archive: only the pages that hold them.
+//! Reads rows of a Parquet file of the archive: only the pages that contain them.
 //!
-//! Every byte is covered by a checksum: the end of the file by one in the store's record, and the rest, in
-//! blocks, by those at the end of the file. A file that was replaced or damaged is never taken for the
-//! recorded one.
+//! Every byte is covered by a checksum: the end of the file by one in the record of the store, and
+//! the rest, in blocks, by those at the end of the file. A file that was replaced or damaged is
+//! never mistaken for the recorded one.
 
 use std::{collections::HashMap, iter::once, ops::Range, sync::Arc};
 
@@ -38,16 +38,16 @@ use crate::{
     store::archived::{ArchivedFile, ArchivedMonth},
 };
 
-/// Bytes of a footer of an unknown file that is read.
+/// Maximum number of bytes of a footer of an unknown file that are read.
 const FOOTER_BYTES_MAX: u64 = 64 << 20;
 
-/// Description of a file: the end of it.
+/// Footer of a file.
 #[derive(Debug)]
 pub(super) struct FileFooter {
     metadata: ParquetMetaData,
-    /// CRC-32 of each block before the end.
+    /// Number of bytes before the footer.
     checksums: Vec<u32>,
-    /// Bytes before the end.
+    /// CRC-32 of each block before the footer.
     data_bytes: u64,
     /// Columns of the file by their field numbers.
     leaves: HashMap<i32, usize>,
@@ -63,7 +63,7 @@ pub(super) struct FileReader<'a> {
     pub(super) footer: Arc<FileFooter>,
 }
 
-/// Parts of a file, by their offsets.
+/// Parts of a file by their offsets.
 #[derive(Debug)]
 struct Parts {
     parts: Vec<(u64, Bytes)>,
@@ -85,14 +85,14 @@ impl ChunkReader for Parts {
             let at = usize::try_from(start - from).ok().filter(|at| *at <= bytes.len())?;
             Some(bytes.slice(at..))
         });
-        let missing = || ParquetError::EOF(format!("nothing was read at byte {start}"));
+        let missing = || ParquetError::EOF(format!("no data was read at byte {start}"));
         Ok(bytes::Buf::reader(at.ok_or_else(missing)?))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
         let bytes = bytes::buf::Reader::into_inner(self.get_read(start)?);
         if bytes.len() < length {
-            return Err(ParquetError::EOF(format!("too little was read at byte {start}")));
+            return Err(ParquetError::EOF(format!("too little data was read at byte {start}")));
         }
         Ok(bytes.slice(..length))
     }
@@ -103,13 +103,13 @@ fn damaged(key: &str, what: impl Into<String>) -> ObjectError {
 }
 
 impl FileFooter {
-    /// Reads the end of the file.
+    /// Reads the footer of the file.
     pub(super) fn read(objects: &Objects, file: &ArchivedFile) -> Result<Self> {
         let key = &file.key;
         let data_bytes = file.n_bytes.saturating_sub(file.tail_bytes);
         let tail = objects.read_range(key, data_bytes..file.n_bytes)?;
         if hash(&tail) != file.tail_crc {
-            return Err(damaged(key, "its end has another checksum"));
+            return Err(damaged(key, "its footer has another checksum"));
         }
         Self::parse(file, &tail).map_err(|error| damaged(key, error.to_string()))
     }
@@ -146,7 +146,7 @@ impl FileFooter {
         })
     }
 
-    /// Bytes of memory, about.
+    /// Returns the approximate size in memory.
     pub(super) fn n_bytes(&self) -> usize {
         self.metadata.memory_size() + self.checksums.len() * size_of::<u32>()
     }
@@ -156,7 +156,7 @@ impl FileFooter {
     }
 }
 
-/// Returns the dataset that a file of unknown content names; `None` if it is no file of an archive.
+/// Returns the dataset of an unknown file; `None` if it is not a file of an archive.
 pub(super) fn read_owner(objects: &Objects, key: &str, n_bytes: u64) -> Result<Option<String>> {
     let end = objects.read_range(key, n_bytes.saturating_sub(FOOTER_SIZE as u64)..n_bytes)?;
     let Ok(end) = FooterTail::try_from(end.as_ref()) else { return Ok(None) };
@@ -174,7 +174,8 @@ fn find_value<'a>(metadata: &'a ParquetMetaData, key: &str) -> Option<&'a str> {
     values.iter().find(|value| value.key == key)?.value.as_deref()
 }
 
-/// Reads the whole file of a month, and compares it with its record. Returns the number of its rows.
+/// Reads the whole file of a month, and compares it with its record. Returns the number of its
+/// rows.
 pub(crate) fn check_month(objects: &Objects, month: &ArchivedMonth, empty: &Block) -> Result<u64> {
     let reader = FileReader::open(objects, month)?;
     let (mut n_rows, mut ends, mut last_row) = (0, None::<Span>, i64::MIN);
@@ -189,16 +190,16 @@ pub(crate) fn check_month(objects: &Objects, month: &ArchivedMonth, empty: &Bloc
     })?;
     let ArchivedFile { key, rows, .. } = &reader.file;
     if !is_sorted {
-        return Err(damaged(key, "its rows are not in order"));
+        return Err(damaged(key, "its rows are out of order"));
     }
     if (n_rows, ends, last_row) != (reader.file.n_rows, Some(*rows), reader.file.last_row) {
-        return Err(damaged(key, "it holds other rows than its record says"));
+        return Err(damaged(key, "it has other rows than its record says"));
     }
     Ok(n_rows)
 }
 
 impl<'a> FileReader<'a> {
-    /// Opens whichever of its recorded files a month has now.
+    /// Opens the one of its recorded files that a month has now.
     pub(super) fn open(objects: &'a Objects, month: &ArchivedMonth) -> Result<Self> {
         let mut failure = None;
         for file in once(&month.file).chain(&month.next) {
@@ -215,7 +216,7 @@ impl<'a> FileReader<'a> {
         Err(failure.unwrap_or_else(|| ObjectError::Missing { key: month.file.key.clone() }))
     }
 
-    /// Reads all rows, some at a time.
+    /// Reads all rows in parts.
     pub(super) fn read_all(&self, empty: &Block, mut visit: impl FnMut(&Block)) -> Result<()> {
         let mut from = 0;
         while from < self.n_rows() {
@@ -290,7 +291,7 @@ impl<'a> FileReader<'a> {
         })
     }
 
-    /// The row groups that hold `rows`, and the rows within each.
+    /// Returns the row groups that contain `rows`, and the rows within each.
     fn groups(&self, rows: Range<u64>) -> impl Iterator<Item = (usize, Range<u64>)> + '_ {
         let starts = self.footer.group_starts.windows(2).enumerate();
         starts.filter_map(move |(group, ends)| {
@@ -360,12 +361,12 @@ impl<'a> FileReader<'a> {
     ) -> ParquetResult<()> {
         let leaf = |field: i32| self.footer.leaves.get(&field).copied();
         let missing = || ParquetError::General("a column is missing".to_owned());
-        let own = |field| self.required(parts, group, leaf(field).ok_or_else(missing)?, rows);
-        let times = own(TIMESTAMP_FIELD)?;
+        let read = |field| self.required(parts, group, leaf(field).ok_or_else(missing)?, rows);
+        let times = read(TIMESTAMP_FIELD)?;
         let n_rows = times.len();
         block.times.extend(times.into_iter().map(Timestamp::from_micros));
-        block.ids.extend(own(ID_FIELD)?);
-        block.created.extend(own(CREATED_FIELD)?.into_iter().map(Timestamp::from_micros));
+        block.ids.extend(read(ID_FIELD)?);
+        block.created.extend(read(CREATED_FIELD)?.into_iter().map(Timestamp::from_micros));
         for (series, field) in block.columns.iter_mut().zip(FIRST_FIELD..) {
             let Some(leaf) = leaf(field) else {
                 series.push_missing(n_rows);
@@ -393,7 +394,7 @@ impl<'a> FileReader<'a> {
         Ok(())
     }
 
-    /// The values of a column in which every row has one.
+    /// Reads the values of a column without missing ones.
     fn required(
         &self,
         parts: &Arc<Parts>,
@@ -405,7 +406,7 @@ impl<'a> FileReader<'a> {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// The values of a column.
+    /// Reads the values of a column.
     fn optional<T: DataType>(
         &self,
         parts: &Arc<Parts>,

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn month_of_a_timestamp_is_that_of_the_calendar() {
+    fn timestamp_belongs_to_its_calendar_month() {
         check("2024-02-29T23:59:59.999999Z", "2024-02", "2024-02-01T00:00:00Z");
         check("2024-03-01T00:00:00Z", "2024-03", "2024-03-01T00:00:00Z");
         check("1969-12-31T23:59:59Z", "1969-12", "1969-12-01T00:00:00Z");

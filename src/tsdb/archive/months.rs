@@ -12,44 +12,42 @@ use model::{
 use super::{Archive, file::FileReader, objects::ObjectError, write::PAGE_ROWS};
 use crate::{
     catalog::DatasetRef,
-    span::{Order, Span},
+    span::{Order, Span, just_after, just_before},
     store::{
         Count, PAGE_TEXT_BYTES_MAX, PageOfRows, PageRead, Result, StoreError,
-        archived::ArchivedMonth,
+        archived::ArchivedMonth, series,
     },
 };
 
-/// Attempts of a read whose files change meanwhile. A change takes a moment and comes once a day.
+/// Attempts of a read whose files are replaced in the meantime. A replacement takes a moment, once
+/// a day.
 pub(super) const TRIES: usize = 6;
 
-/// Buckets of a month that are read one by one. More are read with all that is between them.
+/// Maximum number of buckets of a month that are read one by one. More are read with all rows
+/// between them.
 const SINGLE_BUCKETS_MAX: usize = 16;
 
 /// A month that is being read.
 pub(super) struct OpenMonth<'a> {
     pub(super) reader: FileReader<'a>,
-    /// Rows of a span that were not deleted since, by their indices in the file.
+    /// Indices of the rows of a span that were not deleted since the file was written.
     pub(super) kept: Vec<Range<u64>>,
 }
 
-/// Part of a span: a month of the archive, or time without one.
+/// A part of a span: a month of the archive, or time without one.
 struct Segment<'a> {
     span: Span,
     month: Option<&'a ArchivedMonth>,
 }
 
-/// Timestamps that both spans have.
-pub(super) fn overlap(one: Span, other: Span) -> Span {
-    Span { first: one.first.max(other.first), last: one.last.min(other.last) }
-}
-
-/// Stamps of the files in effect.
+/// Returns the stamps of the files in effect.
 pub(super) fn stamps(months: &[ArchivedMonth]) -> Vec<i64> {
     months.iter().map(|month| month.file.stamp).collect()
 }
 
 impl Archive {
-    /// Runs `read` on the archived months that touch a span, again if they change meanwhile.
+    /// Runs `read` on the archived months that touch a span. Repeats it if they change in the
+    /// meantime.
     pub(super) fn retry<T>(
         &self,
         dataset: DatasetId,
@@ -61,7 +59,7 @@ impl Archive {
             let months = self.store.archived(dataset, span)?;
             let done = read(&months);
             match done {
-                Err(error) if is_outdated(&error) => {
+                Err(error) if is_damaged(&error) => {
                     self.forget_footers(&months);
                     failure = error;
                 }
@@ -76,7 +74,7 @@ impl Archive {
         Err(failure)
     }
 
-    /// Forgets what was read of files that may have been replaced.
+    /// Removes the cached footers of files that may have been replaced.
     pub(super) fn forget_footers(&self, months: &[ArchivedMonth]) {
         for file in months.iter().flat_map(|month| once(&month.file).chain(&month.next)) {
             self.footers.remove(&file.sha256);
@@ -91,7 +89,7 @@ impl Archive {
         Ok(Block::new(&dtypes))
     }
 
-    /// Opens a month, to read its rows of a span.
+    /// Opens a month to read its rows of a span.
     pub(super) fn open_month(
         &self,
         dataset: DatasetId,
@@ -113,7 +111,7 @@ impl Archive {
     }
 
     fn open_file(&self, month: &ArchivedMonth) -> Result<FileReader<'_>, ObjectError> {
-        // While a file is being replaced, only its end tells which one it is.
+        // While a file is being replaced, only its footer shows which one it is.
         let known = self.footers.get(&month.file.sha256).filter(|_| month.next.is_empty());
         if let Some(footer) = known {
             return Ok(FileReader { objects: &self.objects, file: month.file.clone(), footer });
@@ -167,7 +165,7 @@ impl Archive {
         Ok(PageOfRows { count: is_counted.then_some(count), rows: Rows::Raw(page), revision })
     }
 
-    /// Returns the last commit of a dataset.
+    /// Returns the revision of a dataset.
     pub(super) fn revision(&self, dataset: DatasetId) -> Result<u64> {
         let sight = self.store.sight(None, &DatasetRef::Id(dataset))?;
         Ok(sight.ok_or(StoreError::NoDataset { dataset })?.revision)
@@ -189,7 +187,7 @@ impl Archive {
             let n = open.n_rows() + stored.len() as u64 - n_both;
             count = Some(n);
             if read.skip >= n {
-                span.last = Timestamp::from_micros(span.first.micros() - 1);
+                span.last = just_before(span.first);
                 open.kept.clear();
             } else if stored.is_empty() {
                 open.skip(read.order, read.skip);
@@ -220,8 +218,8 @@ impl Archive {
         Ok(PageOfRows { count, ..page })
     }
 
-    /// Reads rows of a month in the order of `read`. Long texts end them early: then the span of the others
-    /// is returned, too.
+    /// Reads rows of a month in the order of `read`. If long texts end them early, also returns the
+    /// span of the remaining rows.
     fn merge_month(
         &self,
         dataset: DatasetId,
@@ -239,21 +237,19 @@ impl Archive {
         let under = open.read(order, limit, &over.empty_like());
         let (under, is_all_under) = under.map_err(fails(dataset, month))?;
         let merged = under.merge(&over);
-        // Beyond the end of a part that ended early, the other one is not complete.
+        // Beyond the end of an incomplete part, the other one cannot be used.
         let cut = [(&over, is_all_over), (&under, is_all_under)];
         let cut = cut.into_iter().filter(|(_, is_all)| !is_all);
         let (rows, rest) = match order {
             Order::Ascending => {
                 let end = cut.filter_map(|(rows, _)| rows.times.last().copied()).min();
                 let until = end.map_or(merged.len(), |end| merged.first_after(end));
-                let after = |end: Timestamp| Timestamp::from_micros(end.micros() + 1);
-                (0..until.min(limit), end.map(|end| Span { first: after(end), ..span }))
+                (0..until.min(limit), end.map(|end| Span { first: just_after(end), ..span }))
             }
             Order::Descending => {
                 let start = cut.filter_map(|(rows, _)| rows.times.first().copied()).max();
                 let from = start.map_or(0, |start| merged.first_not_before(start));
-                let before = |start: Timestamp| Timestamp::from_micros(start.micros() - 1);
-                let rest = start.map(|start| Span { last: before(start), ..span });
+                let rest = start.map(|start| Span { last: just_before(start), ..span });
                 (from.max(merged.len().saturating_sub(limit))..merged.len(), rest)
             }
         };
@@ -279,7 +275,8 @@ impl Archive {
         Ok(times)
     }
 
-    /// Reads the archived rows of the buckets of five minutes that start at `starts`, which are in order.
+    /// Reads the archived rows of the buckets of five minutes that start at `starts`, which are in
+    /// order.
     pub(super) fn rows_of_buckets(
         &self,
         dataset: DatasetId,
@@ -287,11 +284,7 @@ impl Archive {
         starts: &[Timestamp],
     ) -> Result<Block> {
         let mut found = self.empty(dataset)?;
-        let length = Resolution::FiveMinutes.bucket().unwrap_or_default();
-        let bucket = |start: Timestamp| {
-            let last = Timestamp::from_micros((start + length).micros() - 1);
-            Span { first: start, last }
-        };
+        let bucket = |start: Timestamp| series::span(Resolution::FiveMinutes, start);
         for month in months {
             let whole = month.file.month.span();
             let here: Vec<Timestamp> = starts
@@ -316,7 +309,7 @@ impl Archive {
         Ok(found)
     }
 
-    /// Returns the timestamp of the newest archived row that is left, with `cut` deleted.
+    /// Returns the timestamp of the latest remaining archived row, with `cut` deleted.
     pub(super) fn newest_archived(
         &self,
         dataset: DatasetId,
@@ -345,7 +338,7 @@ impl OpenMonth<'_> {
         self.kept.iter().map(|rows| rows.end - rows.start).sum()
     }
 
-    /// Counts those of `times`, which are in order, at which there is a row.
+    /// Returns the number of `times`, which are in order, at which there is a row.
     pub(super) fn count_contained(&self, times: &[Timestamp]) -> Result<u64, ObjectError> {
         let (mut left, mut n) = (times, 0);
         for (rows, span) in self.reader.pages() {
@@ -365,7 +358,7 @@ impl OpenMonth<'_> {
         Ok(n)
     }
 
-    /// Leaves out the first `n_rows` in an order.
+    /// Removes the first `n_rows` in an order.
     fn skip(&mut self, order: Order, mut n_rows: u64) {
         if order == Order::Descending {
             self.kept.reverse();
@@ -405,8 +398,8 @@ impl OpenMonth<'_> {
         Ok(found.copied().unwrap_or_default())
     }
 
-    /// Reads the first `limit` rows in an order, the oldest of them first; and whether their text did not
-    /// end it early.
+    /// Reads the first `limit` rows in an order, and returns them in ascending order. The second
+    /// value is false if their text ended them early.
     fn read(
         &self,
         order: Order,
@@ -419,11 +412,11 @@ impl OpenMonth<'_> {
         }
         let (mut parts, mut n_left, mut n_bytes) = (Vec::new(), limit as u64, 0);
         let mut is_all = true;
-        'months: for mut rows in kept {
+        'ranges: for mut rows in kept {
             while !rows.is_empty() && n_left > 0 {
                 if n_bytes > PAGE_TEXT_BYTES_MAX {
                     is_all = false;
-                    break 'months;
+                    break 'ranges;
                 }
                 let n = n_left.min(rows.end - rows.start).min(PAGE_ROWS as u64);
                 let here = match order {
@@ -451,14 +444,14 @@ impl OpenMonth<'_> {
     }
 }
 
-/// Indices of the rows of a span.
+/// Returns the indices of the rows of a span.
 fn positions(reader: &FileReader<'_>, span: Span) -> Result<Range<u64>, ObjectError> {
     let rows = reader.file.rows;
     let start = if span.first <= rows.first { 0 } else { reader.position(span.first)? };
     let end = if span.last >= rows.last {
         reader.n_rows()
     } else {
-        reader.position(Timestamp::from_micros(span.last.micros() + 1))?
+        reader.position(just_after(span.last))?
     };
     Ok(start..end.max(start))
 }
@@ -467,13 +460,12 @@ fn positions(reader: &FileReader<'_>, span: Span) -> Result<Range<u64>, ObjectEr
 fn segments(span: Span, months: &[ArchivedMonth]) -> Vec<Segment<'_>> {
     let (mut segments, mut from) = (Vec::new(), span.first.micros());
     for month in months {
-        let here = overlap(month.file.month.span(), span);
-        if here.first > here.last {
+        let here = month.file.month.span().overlap(span);
+        if here.is_empty() {
             continue;
         }
         if from < here.first.micros() {
-            let last = Timestamp::from_micros(here.first.micros() - 1);
-            let gap = Span { first: Timestamp::from_micros(from), last };
+            let gap = Span { first: Timestamp::from_micros(from), last: just_before(here.first) };
             segments.push(Segment { span: gap, month: None });
         }
         segments.push(Segment { span: here, month: Some(month) });
@@ -486,7 +478,7 @@ fn segments(span: Span, months: &[ArchivedMonth]) -> Vec<Segment<'_>> {
     segments
 }
 
-/// Says which month of which dataset could not be read.
+/// Returns the error of a month that could not be read.
 pub(super) fn fails(
     dataset: DatasetId,
     month: &ArchivedMonth,
@@ -495,8 +487,8 @@ pub(super) fn fails(
     move |error| StoreError::Archive { dataset, month, source: error.into() }
 }
 
-/// True if an error can be that of a file which was replaced while it was read.
-pub(super) fn is_outdated(error: &StoreError) -> bool {
+/// Returns true if a file is damaged or missing, as after it was replaced while it was read.
+pub(super) fn is_damaged(error: &StoreError) -> bool {
     let StoreError::Archive { source, .. } = error else { return false };
     matches!(source.downcast_ref(), Some(ObjectError::Damaged { .. } | ObjectError::Missing { .. }))
 }

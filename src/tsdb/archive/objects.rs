@@ -1,7 +1,6 @@
 //! Objects of the archive, on S3 or in a directory, by `object_store`.
 //!
-//! Requests run on a small runtime of their own, so that readers can block their thread wherever they
-//! are called.
+//! Requests run on a separate small runtime, so that readers can block any thread.
 
 mod error;
 #[cfg(test)]
@@ -36,19 +35,19 @@ pub use self::{
     url::{ArchiveUrl, ArchiveUrlError},
 };
 
-/// Time limit of opening a connection. A server that is up responds within a round trip.
+/// Time limit of connecting. A server that is up responds within a round trip.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
-/// Time limit of a read with its retries: less than the time limit of a request for a page.
+/// Time limit of a read with its retries, which is less than that of a request for a page.
 const READ_WITHIN: Duration = Duration::from_secs(20);
 
-/// Time limit of one request, which sends 8 MiB at most.
+/// Time limit of one request, which sends up to 8 MiB.
 const REQUEST_WITHIN: Duration = Duration::from_secs(64);
 
-/// Retries after an error that may pass, such as `SlowDown`, within [`RETRY_WITHIN`].
+/// Number of retries after a temporary error, such as `SlowDown`, within [`RETRY_WITHIN`].
 const RETRIES: usize = 4;
 
-/// Time after the first attempt in which there are retries. A restart of the server within it goes
+/// Time after the first attempt in which requests are retried, so that a restart of the server goes
 /// unnoticed.
 const RETRY_WITHIN: Duration = Duration::from_secs(10);
 
@@ -58,13 +57,13 @@ const PAUSE_FIRST: Duration = Duration::from_millis(100);
 /// Longest pause before a retry.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Ranges that are no further apart are read by one request.
+/// Maximum distance of ranges that are read by one request.
 const GAP_BYTES: u64 = 64 * 1024;
 
 /// Bytes of a part of an upload. S3 takes 10 000 parts of at least 5 MiB.
 const PART_BYTES: usize = 8 * 1024 * 1024;
 
-/// Parts that are sent at the same time.
+/// Number of parts that are sent in parallel.
 const PARTS_AT_ONCE: usize = 4;
 
 /// Name of the file that a writer locks in a directory. Other programs skip hidden files.
@@ -73,21 +72,21 @@ const LOCK: &str = ".lock";
 /// Threads of the runtime: they only wait for requests.
 const THREADS: usize = 2;
 
-/// The result of an operation on objects.
+/// Result of an operation on objects.
 pub(crate) type Result<T, E = ObjectError> = std::result::Result<T, E>;
 
-/// The objects of an archive.
+/// Objects of an archive.
 #[derive(derive_more::Debug)]
 #[debug("Objects({place})")]
 pub struct Objects {
     #[debug(skip)]
     store: Arc<dyn ObjectStore>,
-    /// File in the directory of the archive that a writer locks; `None` on S3.
+    /// Lock file of a writer in a directory; `None` on S3.
     #[debug(skip)]
     lock: Option<PathBuf>,
     /// Address, for messages.
     place: String,
-    /// `None` only while this is dropped.
+    /// `None` while this is dropped.
     #[debug(skip)]
     runtime: Option<Runtime>,
 }
@@ -101,7 +100,7 @@ impl Drop for Objects {
 }
 
 impl Objects {
-    /// Returns the objects at `url`. A directory is created if it is missing; S3 is not contacted yet.
+    /// Returns the objects at `url`. Creates a missing directory, and does not contact S3 yet.
     ///
     /// # Errors
     /// [`ObjectError::Prepare`] if the directory cannot be created, or the settings are incomplete.
@@ -166,12 +165,12 @@ impl Objects {
     /// Checks that objects can be looked up. Blocks.
     ///
     /// # Errors
-    /// [`ObjectError`] that a read would have, too.
+    /// The [`ObjectError`] that a read would have, too.
     pub fn check(&self) -> Result<()> {
         self.find("dataset=0/check").map(drop)
     }
 
-    /// Reads ranges of an object, in their order. Blocks.
+    /// Reads ranges of an object. Blocks.
     pub(crate) fn read_ranges(&self, key: &str, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let (store, path, ranges) = (Arc::clone(&self.store), path(key)?, ranges.to_vec());
         let wanted: Vec<u64> = ranges.iter().map(|range| range.end - range.start).collect();
@@ -202,8 +201,8 @@ impl Objects {
         }
     }
 
-    /// Writes an object of `n_bytes` from a file, in the place of the version `replaced`, or of none. It takes
-    /// effect as a whole, and not at all if there is another version meanwhile. Blocks.
+    /// Writes an object of `n_bytes` from a file, in place of the version `replaced`, or of none.
+    /// Takes effect as a whole, and not at all if there is another version in the meantime. Blocks.
     pub(crate) fn replace(
         &self,
         key: &str,
@@ -243,15 +242,16 @@ impl Objects {
                 upload.wait_for_capacity(PARTS_AT_ONCE).await?;
                 upload.write(&part);
             }
-            // The end of an upload in parts takes no condition. In a directory the lock makes up for it. On
-            // S3 the version is compared when only the last part and the end are missing.
+            // The end of a multipart upload cannot be conditional. In a directory the lock makes up
+            // for it. On S3 the version is compared when only the last part and the end are
+            // missing.
             upload.wait_for_capacity(0).await?;
             let found = match store.head(&path).await {
                 Err(object_store::Error::NotFound { .. }) => None,
                 found => found?.e_tag,
             };
             if found != replaced.and_then(|replaced| replaced.e_tag) {
-                // A failure leaves parts that nobody sees.
+                // If this fails, invisible parts remain.
                 upload.abort().await.ok();
                 let (path, source) = (path.to_string(), "another version".into());
                 return Err(object_store::Error::Precondition { path, source });
@@ -272,7 +272,7 @@ impl Objects {
         }
     }
 
-    /// Runs `work` on a thread of the runtime that may block; `None` if the program is stopping.
+    /// Runs `work` on a thread that may block; `None` if the program is stopping.
     pub(super) async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -280,7 +280,7 @@ impl Objects {
         self.runtime.as_ref()?.spawn_blocking(work).await.ok()
     }
 
-    /// Runs a request on the runtime, and blocks until its end.
+    /// Runs a request on the runtime, and blocks until it ends.
     fn wait<T: Send + 'static>(
         &self,
         key: &str,

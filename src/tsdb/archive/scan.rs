@@ -12,10 +12,10 @@ use model::{
 use super::{
     Archive,
     file::FileReader,
-    months::{TRIES, fails, is_outdated, overlap, stamps},
+    months::{TRIES, fails, is_damaged, stamps},
 };
 use crate::{
-    span::Span,
+    span::{Span, just_after, just_before},
     store::{
         Result, StoreError,
         archived::ArchivedMonth,
@@ -24,8 +24,9 @@ use crate::{
 };
 
 impl Archive {
-    /// Scans raw rows. Continues after the last visited row whenever months were archived, rewritten or
-    /// pruned meanwhile, so that rows on their way from the store to a file are neither missed nor repeated.
+    /// Scans raw rows. Continues after the last visited row when months were archived, rewritten or
+    /// pruned in the meantime, so that rows on their way from the store to a file are neither
+    /// missed nor repeated.
     pub(super) fn scan(&self, dataset: DatasetId, span: Span, visit: VisitBatch<'_>) -> Result<()> {
         let (mut rest, mut n_tries) = (span, 0);
         while rest.first <= rest.last {
@@ -43,7 +44,7 @@ impl Archive {
             let failure = match merge.run(visit) {
                 Ok(Outcome::Done) => return Ok(()),
                 Ok(Outcome::Changed) => StoreError::ArchiveChanged { dataset },
-                Err(error) if is_outdated(&error) => {
+                Err(error) if is_damaged(&error) => {
                     self.forget_footers(&merge.months);
                     error
                 }
@@ -61,19 +62,19 @@ impl Archive {
 
 /// Outcome of a scan.
 enum Outcome {
-    /// All rows were visited, or the visitor has enough.
+    /// All rows were visited, or the visitor stopped.
     Done,
     /// Rows were moved between the store and the archive.
     Changed,
 }
 
-/// A scan of stored rows over the archived ones of certain files.
+/// A scan of stored rows over the archived ones of some files.
 struct ScanMerge<'a> {
     archive: &'a Archive,
     dataset: DatasetId,
     span: Span,
     empty: Block,
-    /// Months that touch the span, as of before the scan.
+    /// Months that touched the span before the scan.
     months: Vec<ArchivedMonth>,
     unopened: VecDeque<ArchivedMonth>,
     current: Option<Current<'a>>,
@@ -87,7 +88,7 @@ struct Current<'a> {
     pieces: VecDeque<Piece>,
 }
 
-/// Rows of one page of timestamps.
+/// Rows of a page of timestamps.
 struct Piece {
     rows: Range<u64>,
     span: Span,
@@ -100,7 +101,7 @@ impl ScanMerge<'_> {
         let (store, dataset, span) = (&self.archive.store, self.dataset, self.span);
         let mut outcome = None;
         store.scan(dataset, Resolution::Raw, span, &mut |batch| {
-            // The batch lacks the rows of months that were archived before it was read.
+            // The batch lacks rows of months that were archived before it was read.
             if self.is_changed(batch.span.last)? {
                 outcome = Some(Outcome::Changed);
             } else if self.visit(batch, visit)?.is_break() {
@@ -117,19 +118,15 @@ impl ScanMerge<'_> {
         self.visit_until(span.last, visit).map(|_| Outcome::Done)
     }
 
-    /// Span of the rows that were not visited.
+    /// Returns the span of the rows that were not visited.
     fn unvisited(&self) -> Span {
-        let after = |reached: Timestamp| Timestamp::from_micros(reached.micros().saturating_add(1));
-        Span { first: self.reached.map_or(self.span.first, after), ..self.span }
+        Span { first: self.reached.map_or(self.span.first, just_after), ..self.span }
     }
 
-    /// Returns true if the archived months up to `last` are others than before the scan.
+    /// Returns true if the archived months up to `last` have changed since the scan began.
     fn is_changed(&self, last: Timestamp) -> Result<bool> {
         let span = Span { last, ..self.unvisited() };
-        let is_within = |month: &&ArchivedMonth| {
-            let here = overlap(month.file.month.span(), span);
-            here.first <= here.last
-        };
+        let is_within = |month: &&ArchivedMonth| !month.file.month.span().overlap(span).is_empty();
         let known = self.months.iter().filter(is_within).map(|month| month.file.stamp);
         Ok(!stamps(&self.archive.store.archived(self.dataset, span)?).into_iter().eq(known))
     }
@@ -141,8 +138,8 @@ impl ScanMerge<'_> {
         Ok(flow)
     }
 
-    /// Visits a batch of stored rows, after the archived ones before it. Where there are archived rows
-    /// within, it is divided by their pages.
+    /// Visits a batch of stored rows, after the archived rows before it. If there are archived rows
+    /// within, the batch is divided by their pages.
     fn visit(&mut self, batch: RowBatch<'_>, visit: VisitBatch<'_>) -> Result<ControlFlow<()>> {
         let Span { first, last } = batch.span;
         if self.visit_until(just_before(first), visit)?.is_break() {
@@ -168,7 +165,7 @@ impl ScanMerge<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Visits the pieces of archived rows that end at or before `last`.
+    /// Visits the pieces of archived rows that end by `last`.
     fn visit_until(&mut self, last: Timestamp, visit: VisitBatch<'_>) -> Result<ControlFlow<()>> {
         while self.has_rows_until(last)?
             && let Some(Current { month, reader, pieces }) = &mut self.current
@@ -191,7 +188,7 @@ impl ScanMerge<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Takes the next archived rows up to `last`, at most a page; `None` if there are none.
+    /// Removes the next archived rows up to `last`, at most a page; `None` if there are none.
     fn take_until(&mut self, last: Timestamp) -> Result<Option<Block>> {
         if !self.has_rows_until(last)? {
             return Ok(None);
@@ -223,7 +220,7 @@ impl ScanMerge<'_> {
             self.current = None;
             let begins = |month: &mut ArchivedMonth| month.file.month.start() <= last;
             let Some(month) = self.unopened.pop_front_if(begins) else { return Ok(false) };
-            let span = overlap(month.file.month.span(), self.span);
+            let span = month.file.month.span().overlap(self.span);
             let open = self.archive.open_month(self.dataset, &month, span)?;
             let fail = fails(self.dataset, &month);
             let mut pieces = VecDeque::new();
@@ -249,11 +246,7 @@ impl ScanMerge<'_> {
     }
 }
 
-fn just_before(timestamp: Timestamp) -> Timestamp {
-    Timestamp::from_micros(timestamp.micros().saturating_sub(1))
-}
-
-/// Identifies the rows of a page by the content of the file.
+/// Returns the identity of the rows of a page, by the content of the file.
 fn page_id(sha256: &[u8; 32], page: usize) -> ChunkId {
     let part = |at: usize| {
         let bytes = sha256.get(at..).and_then(|bytes| bytes.first_chunk());

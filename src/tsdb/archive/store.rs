@@ -1,4 +1,4 @@
-//! The store's trait, over a store and its archive.
+//! The traits of a store, for a store with an archive.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use model::{
 use parking_lot::Mutex;
 
 use super::{
-    ALL, Archive, ArchivedStore,
-    months::{TRIES, overlap, stamps},
+    Archive, ArchivedStore,
+    months::{TRIES, stamps},
     random,
 };
 use crate::{
     catalog::{DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter},
-    span::{Order, Span},
+    span::{Order, Span, just_before},
     store::{
         Append, Appended, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result, SharedStore,
         Sight, Since, Store, StoreError,
@@ -30,14 +30,15 @@ use crate::{
         batch::StoredBatch,
         copying::{CatalogEntry, CopyStore},
         row_batch::VisitBatch,
+        series::bucket_end,
     },
 };
 
-/// Archived rows that are looked through for those after a certain one. A reader that has missed more does
-/// better to download them.
+/// Maximum number of archived rows that are searched for those after a certain one. A reader that
+/// has missed more should download them.
 const SINCE_ROWS_MAX: u64 = 512 * 1024;
 
-/// The starts of the buckets of five minutes that hold `times`, which are in order.
+/// Returns the starts of the buckets of five minutes that contain `times`, which are in order.
 fn starts_of(times: &[Timestamp]) -> Vec<Timestamp> {
     let finest = Resolution::FiveMinutes;
     let mut starts: Vec<Timestamp> = times.iter().map(|time| finest.bucket_start(*time)).collect();
@@ -45,11 +46,10 @@ fn starts_of(times: &[Timestamp]) -> Vec<Timestamp> {
     starts
 }
 
-/// The buckets of five minutes that a span touches.
+/// Returns the span of the buckets of five minutes that a span touches.
 fn widened(span: Span) -> Span {
     let finest = Resolution::FiveMinutes;
-    let end = finest.bucket_start(span.last) + finest.bucket().unwrap_or_default();
-    let last = Timestamp::from_micros(end.micros() - 1);
+    let last = just_before(bucket_end(finest, span.last));
     Span { first: finest.bucket_start(span.first), last }
 }
 
@@ -72,21 +72,19 @@ impl Archive {
         span: Span,
         now: Timestamp,
     ) -> Result<Option<RowDeletion>> {
-        self.retry(dataset, ALL, |all| {
+        self.retry(dataset, Span::ALL, |all| {
             if all.is_empty() || span.first > span.last {
                 return Ok(None);
             }
             let revision = self.revision(dataset)?;
             let edges = widened(span);
-            let touches = |month: &&ArchivedMonth| {
-                let here = overlap(month.file.month.span(), edges);
-                here.first <= here.last
-            };
+            let touches =
+                |month: &&ArchivedMonth| !month.file.month.span().overlap(edges).is_empty();
             let months: Vec<ArchivedMonth> = all.iter().filter(touches).cloned().collect();
             let mut n_rows = 0;
             for month in &months {
-                let here = overlap(month.file.month.span(), span);
-                if here.first > here.last {
+                let here = month.file.month.span().overlap(span);
+                if here.is_empty() {
                     continue;
                 }
                 let open = self.open_month(dataset, month, here)?;
@@ -100,7 +98,7 @@ impl Archive {
             let mut rows = found.part(0..found.first_not_before(span.first));
             rows.extend_from(&found, found.first_after(span.last)..found.len());
             let newest_archived = self.newest_archived(dataset, all, span)?;
-            let beneath = Beneath { span: ALL, stamps: stamps(all), rows };
+            let beneath = Beneath { span: Span::ALL, stamps: stamps(all), rows };
             let stamp = random();
             Ok(Some(RowDeletion { span, now, newest_archived, beneath, revision, n_rows, stamp }))
         })
@@ -110,7 +108,7 @@ impl Archive {
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
         let page = self.store.page(dataset, read)?;
         let mut touched = read.span;
-        // A page that the store fills reaches no further than its last row.
+        // A full page of stored rows reaches no further than its last row.
         if read.count == Count::Nothing
             && read.skip == 0
             && page.rows.len() == read.limit
@@ -129,7 +127,7 @@ impl Archive {
 
     /// Reads the rows with numbers above `after`.
     fn since(&self, dataset: DatasetId, after: i64, limit: usize) -> Result<Option<Since>> {
-        self.retry(dataset, ALL, |months| {
+        self.retry(dataset, Span::ALL, |months| {
             let Some(mut since) = self.store.since(dataset, after, limit)? else { return Ok(None) };
             let months: Vec<&ArchivedMonth> =
                 months.iter().filter(|month| month.file.last_row > after).collect();
@@ -181,7 +179,7 @@ impl ArchivedStore {
     }
 }
 
-/// Repeats a write until no archived rows change while it is prepared.
+/// Repeats a write until no archived rows change during its preparation.
 async fn repeat<T, F: Future<Output = Result<T>>>(mut write: impl FnMut() -> F) -> Result<T> {
     for _ in 1..TRIES {
         match write().await {
@@ -192,7 +190,7 @@ async fn repeat<T, F: Future<Output = Result<T>>>(mut write: impl FnMut() -> F) 
     write().await
 }
 
-/// Archived rows are copied like stored ones. Copies to the store are not archived before its next look.
+/// Archived rows are copied like stored ones. Copies are archived by the next run.
 impl CopyStore for ArchivedStore {
     fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>> {
         self.archive.store.next_entry(after)
@@ -362,7 +360,7 @@ impl Store for ArchivedStore {
         self.archive.store.retained()
     }
 
-    /// Counts the bytes of stored rows: archived ones are older than all that are counted.
+    /// Counts the bytes of stored rows. Archived rows are older than these.
     fn newest_within(&self, dataset: DatasetId, n_bytes: u64) -> Result<Option<Timestamp>> {
         self.archive.store.newest_within(dataset, n_bytes)
     }

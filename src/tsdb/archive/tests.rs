@@ -27,7 +27,7 @@ use tempfile::{TempDir, tempdir};
 
 pub(crate) use self::races::check_meanwhile;
 use super::{
-    ALL, ArchiveOptions, ArchivedStore,
+    ArchiveOptions, ArchivedStore,
     archiver::Draft,
     month::Month,
     objects::{ObjectError, Objects, test_server::TestServer},
@@ -143,13 +143,13 @@ fn compare(
     dataset: DatasetId,
     reads: &[(u64, usize, i64, i64)],
 ) {
-    assert_eq!(scanned(one, dataset, ALL), scanned(other, dataset, ALL));
+    assert_eq!(scanned(one, dataset, Span::ALL), scanned(other, dataset, Span::ALL));
     for (skip, limit, start, length) in reads {
         let span = Span { first: at(*start), last: at(start + length) };
         assert_eq!(scanned(one, dataset, span), scanned(other, dataset, span));
         for order in [Order::Ascending, Order::Descending] {
             for count in [Count::All, Count::Nothing] {
-                for span in [span, ALL] {
+                for span in [span, Span::ALL] {
                     let read = PageRead { count, ..read(span, order, *skip, *limit) };
                     let (one, other) = (one.page(dataset, &read), other.page(dataset, &read));
                     let (one, other) = (one.unwrap(), other.unwrap());
@@ -159,7 +159,7 @@ fn compare(
         }
     }
     for resolution in Resolution::ALL.into_iter().skip(1) {
-        let read = PageRead { resolution, ..read(ALL, Order::Ascending, 0, usize::MAX) };
+        let read = PageRead { resolution, ..read(Span::ALL, Order::Ascending, 0, usize::MAX) };
         let (one, other) = (one.page(dataset, &read).unwrap(), other.page(dataset, &read).unwrap());
         assert_eq!(one.rows, other.rows, "{resolution}");
     }
@@ -255,13 +255,13 @@ fn archived() -> (TempDir, ArchivedStore, DatasetId, std::path::PathBuf) {
 /// Checks that only the second month cannot be read, and is named.
 fn check_lost(folder: &Path, id: DatasetId) {
     let store = open(folder);
-    let error = store.page(id, &read(ALL, Order::Ascending, 0, 2_000)).unwrap_err();
+    let error = store.page(id, &read(Span::ALL, Order::Ascending, 0, 2_000)).unwrap_err();
     assert!(matches!(error, StoreError::Archive { .. }), "{error:?}");
     assert_eq!(error.to_string(), format!("archive of dataset {id} is unavailable for 1970-02"));
     let january = Span { first: at(0), last: at(743) };
     let page = PageRead { count: Count::Nothing, ..read(january, Order::Ascending, 0, 2_000) };
     assert_eq!(store.page(id, &page).unwrap().rows.len(), 744);
-    let day = PageRead { resolution: Resolution::Day, ..read(ALL, Order::Ascending, 0, 99) };
+    let day = PageRead { resolution: Resolution::Day, ..read(Span::ALL, Order::Ascending, 0, 99) };
     assert_eq!(store.page(id, &day).unwrap().rows.len(), 84, "buckets need no archive");
     let rows = Append {
         mode: AppendMode::Replace,
@@ -282,7 +282,7 @@ fn lost_file_fails_reads_of_its_month_only() {
     fs::remove_file(&file).unwrap();
     check_lost(folder.path(), id);
     fs::write(&file, kept).unwrap();
-    assert_eq!(scanned(&open(folder.path()), id, ALL).len(), 2_001);
+    assert_eq!(scanned(&open(folder.path()), id, Span::ALL).len(), 2_001);
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn truncated_and_flipped_files_are_never_taken_for_rows() {
         let mut flipped = sound.clone();
         flipped[at] ^= 4;
         fs::write(&file, flipped).unwrap();
-        let error = open(folder.path()).page(id, &read(ALL, Order::Ascending, 0, 2_000));
+        let error = open(folder.path()).page(id, &read(Span::ALL, Order::Ascending, 0, 2_000));
         let error = error.unwrap_err();
         assert!(matches!(error, StoreError::Archive { .. }), "byte {at}: {error:?}");
     }
@@ -306,7 +306,7 @@ fn truncated_and_flipped_files_are_never_taken_for_rows() {
 fn file_that_was_written_and_not_recorded_is_no_loss() {
     let (folder, store, id, file) = archived();
     append(&store, id, AppendMode::Replace, &[(800, 77)]);
-    let want = scanned(&store, id, ALL);
+    let want = scanned(&store, id, Span::ALL);
     let old = fs::read(&file).unwrap();
     // As far as a process gets that is killed before the commit.
     let archive = &store.archive;
@@ -318,22 +318,22 @@ fn file_that_was_written_and_not_recorded_is_no_loss() {
     assert!(archive.extend_lease().unwrap());
     let announced = archive.store.announce_file(id, draft.file.clone(), archive.holder);
     assert!(block_on(announced).unwrap());
-    assert_eq!(scanned(&store, id, ALL), want, "announced, and not written");
+    assert_eq!(scanned(&store, id, Span::ALL), want, "announced, and not written");
     let Draft { written, file: new, .. } = draft;
     archive.objects.replace(&new.key, replaced, written.file, new.n_bytes).unwrap();
     assert_ne!(fs::read(&file).unwrap(), old);
-    assert_eq!(scanned(&store, id, ALL), want, "written, and not recorded");
+    assert_eq!(scanned(&store, id, Span::ALL), want, "written, and not recorded");
     end_lease(&store);
     drop(store);
     let store = open(folder.path());
-    assert_eq!(scanned(&store, id, ALL), want);
+    assert_eq!(scanned(&store, id, Span::ALL), want);
     let later = LATE + Duration::from_hours(48);
     assert_eq!(
         store.archive(later).unwrap().unwrap().n_files,
         1,
         "a single correction after a day"
     );
-    assert_eq!(scanned(&store, id, ALL), want);
+    assert_eq!(scanned(&store, id, Span::ALL), want);
 }
 
 #[test]
@@ -343,8 +343,8 @@ fn pruned_months_and_deleted_datasets_lose_their_files() {
     let prune = |before| block_on(store.prune(id, before, 99_999, Box::new(|_| ()))).unwrap();
     assert_eq!(prune(february + Duration::from_hours(24)), 744 + 672);
     assert_eq!(prune(february + Duration::from_hours(24)), 0, "march stays as a whole");
-    assert_eq!(scanned(&store, id, ALL).len(), 2_000 - 744 - 672);
-    let days = PageRead { resolution: Resolution::Day, ..read(ALL, Order::Ascending, 0, 99) };
+    assert_eq!(scanned(&store, id, Span::ALL).len(), 2_000 - 744 - 672);
+    let days = PageRead { resolution: Resolution::Day, ..read(Span::ALL, Order::Ascending, 0, 99) };
     assert_eq!(store.page(id, &days).unwrap().rows.len(), 84, "buckets stay");
     assert!(block_on(store.delete(id)).unwrap());
     assert_eq!(store.archive(LATE).unwrap().unwrap().n_deleted, 3);
@@ -360,7 +360,7 @@ fn archived_months_are_copied_and_verified() {
     let to = open_file(target.path());
     let outcome = copy(&store, &*to, &|_| true, &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!((outcome.n_copied, outcome.failed.len()), (1, 0));
-    let (want, found) = (scanned(&store, id, ALL), scanned(&*to, id, ALL));
+    let (want, found) = (scanned(&store, id, Span::ALL), scanned(&*to, id, Span::ALL));
     assert_eq!((found.times, found.columns), (want.times, want.columns));
     drop(store);
     let url = format!("file://{}", folder.path().join("archive").display());
@@ -418,7 +418,7 @@ fn dataset_that_cannot_be_archived_stops_no_other() {
     fs::write(taken.join("part-0.parquet"), "of somebody else").unwrap();
     let error = store.archive(LATE).unwrap_err();
     assert!(matches!(error, StoreError::Archive { dataset, .. } if dataset == ids[0]), "{error:?}");
-    let archived = |id| store.archive.store.archived(id, ALL).unwrap().len();
+    let archived = |id| store.archive.store.archived(id, Span::ALL).unwrap().len();
     assert_eq!((archived(ids[0]), archived(ids[1])), (0, 1));
 }
 
@@ -467,7 +467,7 @@ fn corrections_of_long_texts_leave_no_gap_in_a_page() {
     texts(4_900..5_000, "short");
     for order in [Order::Ascending, Order::Descending] {
         for count in [Count::All, Count::Nothing] {
-            let read = PageRead { count, ..read(ALL, order, 0, 6_000) };
+            let read = PageRead { count, ..read(Span::ALL, order, 0, 6_000) };
             let page = store.page(id, &read).unwrap();
             let Rows::Raw(rows) = page.rows else { panic!("not rows") };
             assert_eq!(rows.len(), 5_010, "{order:?}");
@@ -483,16 +483,16 @@ fn overloaded_s3_fails_reads_by_name_and_recovers() {
     let store = ArchivedStore::new(Arc::new(store), server.open(), OPTIONS);
     let id = new_pair(&store);
     append(&store, id, AppendMode::Replace, &hours(0, 900));
-    let want = scanned(&store, id, ALL);
+    let want = scanned(&store, id, Span::ALL);
     assert_eq!(store.archive(LATE).unwrap().unwrap().n_files, 2);
     let key = format!("dataset={id}/month=1970-01/part-0.parquet");
     assert!(server.keys().contains(&key), "{:?}", server.keys());
-    assert_eq!(scanned(&store, id, ALL), want);
+    assert_eq!(scanned(&store, id, Span::ALL), want);
     server.lose(true);
-    let error = store.page(id, &read(ALL, Order::Ascending, 0, 900)).unwrap_err();
+    let error = store.page(id, &read(Span::ALL, Order::Ascending, 0, 900)).unwrap_err();
     assert!(matches!(error, StoreError::Archive { .. }), "{error:?}");
     server.lose(false);
-    assert_eq!(scanned(&store, id, ALL), want);
+    assert_eq!(scanned(&store, id, Span::ALL), want);
 }
 
 #[test]

@@ -32,13 +32,13 @@ use sha2::{Digest as _, Sha256};
 /// Rows of a row group: those of a month of minutes.
 pub(super) const GROUP_ROWS: usize = 65_536;
 
-/// Bytes of rows from which on a row group ends early, since it is built in memory.
+/// Maximum size of the rows of a row group, which is built in memory.
 const GROUP_BYTES: usize = 64 * 1024 * 1024;
 
-/// Rows of a page, which is decompressed for a single row.
+/// Number of rows of a page, which is decompressed for a single row.
 pub(super) const PAGE_ROWS: usize = 4_096;
 
-/// Bytes that a checksum covers, and so the least that is read.
+/// Number of bytes that a checksum covers, and so the least that is read.
 pub(super) const BLOCK_BYTES: u64 = 16 * 1024;
 
 /// Key of the checksums in the metadata of a file.
@@ -57,10 +57,10 @@ pub(super) const ID_FIELD: i32 = 2;
 pub(super) const CREATED_FIELD: i32 = 3;
 
 /// Field number of the first column of the dataset. The others follow by their places, which never
-/// change, whatever the names of the columns are.
+/// change, unlike the names of the columns.
 pub(super) const FIRST_FIELD: i32 = 16;
 
-/// A file that was written to a temporary one.
+/// A complete temporary file.
 #[derive(Debug)]
 pub(super) struct WrittenFile {
     pub(super) file: File,
@@ -78,7 +78,7 @@ pub(super) struct FileWriter {
     pending: Block,
 }
 
-/// Destination of a file, which computes checksums.
+/// Destination of a file that computes checksums.
 struct Summed {
     file: BufWriter<File>,
     n_bytes: u64,
@@ -114,7 +114,7 @@ impl Write for Summed {
 }
 
 impl FileWriter {
-    /// Begins a file of a dataset with these columns, which `dataset` identifies.
+    /// Begins a file of the dataset with the identity `dataset` and these columns.
     pub(super) fn begin(file: File, columns: &[Column], dataset: String) -> Result<Self> {
         let shown = columns.iter().enumerate().filter(|(_, column)| !column.is_deleted());
         let places: Vec<usize> = shown.map(|(place, _)| place).collect();
@@ -146,7 +146,7 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Ends the file.
+    /// Completes the file.
     pub(super) fn finish(mut self) -> Result<WrittenFile> {
         if !self.pending.is_empty() {
             self.write_group()?;
@@ -209,7 +209,7 @@ fn write_series(column: &mut ColumnWriter<'_>, series: &Series) -> Result<()> {
         (ColumnWriter::ByteArrayColumnWriter(column), Series::String(values)) => {
             write_values(column, values, |text| (&**text).into())
         }
-        // The schema was made of the same columns.
+        // The schema has the same columns.
         _ => Ok(()),
     }
 }
@@ -224,8 +224,8 @@ fn write_values<T: DataType, V>(
     column.write_batch(&values, Some(&levels), None).map(drop)
 }
 
-/// Returns the name of a column of the archive, with underscores in front if the dataset has a column of
-/// this name.
+/// Returns the name of a column of the archive, prefixed with underscores until no column of the
+/// dataset has the same name.
 fn own_name(name: &str, columns: &[Column]) -> String {
     let mut name = name.to_owned();
     while columns.iter().any(|column| column.name == name) {
@@ -234,7 +234,7 @@ fn own_name(name: &str, columns: &[Column]) -> String {
     name
 }
 
-/// Names of the columns that every file has: timestamps, row numbers and creation times.
+/// Returns the names of the columns of every file: timestamps, row numbers and creation times.
 fn own_names(columns: &[Column]) -> [String; 3] {
     [TIMESTAMP, "id", "created_at"].map(|name| own_name(name, columns))
 }

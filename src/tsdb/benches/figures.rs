@@ -20,29 +20,22 @@ mod postgres;
 mod rivals;
 #[path = "figures/store.rs"]
 mod store;
-#[path = "figures/table.rs"]
-mod table;
 
 use std::{
-    env,
-    error::Error,
-    fs,
+    env, fs,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
 };
 
 use model::dataset::DatasetId;
+use test_bench::{Outcome, Table, exit_code, print_table, to_f64};
 use tokio::time::Instant;
 
 use self::{
     bars::{Bars, START, random},
     store::{Bar, Figures, Page},
-    table::Table,
 };
-
-/// What a figure comes to, or what kept it from being taken.
-type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Rows of a batch.
 const BATCH: usize = 1000;
@@ -80,7 +73,7 @@ fn main() -> Outcome<ExitCode> {
     fs::create_dir_all(&path)?;
     let mut table = Table::default();
     runtime.block_on(measure(&asked, &path, &mut table))?;
-    table.print()
+    Ok(exit_code(print_table(table.rows())?))
 }
 
 fn asked(mut arguments: impl Iterator<Item = String>) -> Outcome<Asked> {
@@ -125,25 +118,25 @@ async fn measure(asked: &Asked, folder: &Path, table: &mut Table) -> Outcome<()>
     table.at_least("ingest, batches of 1000", rate / 1e6, 0.7, "M rows/s");
     if let Some(seconds) = disk::writer_seconds() {
         let batches = to_f64(n) / to_f64(BATCH);
-        table.say("processor time of the writer", seconds / batches * 1e6, "us a batch");
+        table.add("processor time of the writer", seconds / batches * 1e6, "us a batch");
     }
     if asked.wants("ingest") {
         let sync = disk::sync(folder)?;
-        table.say("the disk, to keep what a batch writes", sync * 1e6, "us");
+        table.add("the disk, to keep what a batch writes", sync * 1e6, "us");
         let peer = peer::ingest(&folder.join("peer.sqlite"), asked.n_peer_rows)?;
-        table.say("ingest in SQLite rows with buckets", peer / 1e6, "M rows/s");
+        table.add("ingest in SQLite rows with buckets", peer / 1e6, "M rows/s");
         table.at_least("ingest over SQLite rows", rate / peer, 2.0, "x");
     }
     if let Some(python) = asked.peers.as_deref().filter(|_| asked.wants("ingest")) {
         for rival in rivals::ingest(python, folder, asked.n_peer_rows)? {
             let rivals::Rival { peer, what, rate: theirs } = rival;
-            table.say(&format!("{what}, {peer}"), theirs / 1e6, "M rows/s");
+            table.add(&format!("{what}, {peer}"), theirs / 1e6, "M rows/s");
             let name = format!("ingest over {peer}, {what}");
             match (peer.as_str(), what.as_str()) {
                 ("duckdb", "ingest with buckets") => {
                     table.at_least(&name, rate / theirs, 5.0, "x");
                 }
-                _ => table.say(&name, rate / theirs, "x"),
+                _ => table.add(&name, rate / theirs, "x"),
             }
         }
     }
@@ -173,7 +166,7 @@ async fn packed(
 ) -> Outcome<Figures> {
     let start = Instant::now();
     store.settle().await?;
-    table.say("packing all rows", start.elapsed().as_secs_f64(), "s");
+    table.add("packing all rows", start.elapsed().as_secs_f64(), "s");
     drop(store);
     close(path)?;
     let n_bytes = usize::try_from(fs::metadata(path)?.len())?;
@@ -206,11 +199,6 @@ async fn writers(path: &Path, n: usize) -> Outcome<f64> {
     }))
     .await?;
     Ok(to_f64(batches.len() * BATCH * WRITERS) / start.elapsed().as_secs_f64())
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a figure to be read")]
-fn to_f64(number: usize) -> f64 {
-    number as f64
 }
 
 /// Waits until the file of a closed store holds everything.

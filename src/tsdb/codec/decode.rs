@@ -12,10 +12,10 @@ use super::{
     numbers::{read_floats, read_numbers},
 };
 
-/// Appends `rows` of the chunk in `body`, at `timestamps`, to `block`; see [`decode_body`].
+/// Appends `rows` of the chunk in `body`, at `timestamps`, to `block`. See [`decode_body`].
 ///
 /// # Errors
-/// As [`decode_body`].
+/// The same as for [`decode_body`].
 pub(crate) fn decode_rows(
     block: &mut Block,
     timestamps: &Timestamps,
@@ -29,12 +29,12 @@ pub(crate) fn decode_rows(
 
 /// Appends `rows` of the `n_rows` in `body` to `block`, except their timestamps.
 ///
-/// Columns that the dataset got after the chunk was written have no values. With some columns
-/// `wanted`, the others have none either, and rows get no ids and creation times.
+/// Columns that were added to the dataset later have no values. If only some columns are `wanted`,
+/// the others have no values either, and rows get no ids and creation times.
 ///
 /// # Errors
-/// [`DecodeError`] if the bytes are no chunk, or one of other columns. Then `block` is left
-/// inconsistent and must not be used.
+/// [`DecodeError`] if the bytes are not a chunk, or one of other columns. `block` is inconsistent
+/// then, and must not be used.
 pub(crate) fn decode_body(
     block: &mut Block,
     n_rows: usize,
@@ -148,7 +148,7 @@ fn text_at<'a>(offsets: &[u8], texts: &'a [u8], text_idx: usize) -> Result<&'a s
     std::str::from_utf8(text).map_err(|_| damaged("a text that is not UTF-8"))
 }
 
-/// Removes the values of the rows that have none. The values of `rows` are the last of `values`.
+/// Removes the values of rows without one. The values of `rows` are the last of `values`.
 fn remove_missing<T>(values: &mut [Option<T>], present: Option<&[u8]>, rows: &Range<usize>) {
     let Some(bits) = present else { return };
     for (row_idx, value) in rows.clone().rev().zip(values.iter_mut().rev()) {

@@ -13,10 +13,11 @@ use super::{
     put_long, put_sum, put_u32,
 };
 
-/// A column with more distinct texts than one in this many rows is written without a dictionary.
+/// A column with more distinct texts than one per this number of rows is written without a
+/// dictionary.
 const ROWS_PER_TEXT: usize = 2;
 
-/// The bytes of a chunk.
+/// Bytes of a chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Encoded {
     pub(crate) times: Vec<u8>,
@@ -50,7 +51,7 @@ pub(crate) fn encode_body(block: &Block, rows: Range<usize>, packing: Packing) -
     body
 }
 
-/// Writes numbers, and nothing at all if there are none.
+/// Writes numbers, or nothing if there are none.
 fn put_some_numbers(to: &mut Vec<u8>, numbers: &[i64], packing: Packing) {
     if !numbers.is_empty() {
         put_numbers(to, numbers, packing);
@@ -108,7 +109,7 @@ fn put_strings(to: &mut Vec<u8>, texts: &[Option<Box<str>>], packing: Packing) {
     put_numbers(to, &of_rows, packing);
 }
 
-/// Returns the values, and that of the row before for a missing one.
+/// Returns the values, with that of the row before for a missing one.
 fn filled<T: Copy>(values: &[Option<T>], start: T) -> Vec<T> {
     let mut last = values.iter().flatten().next().copied().unwrap_or(start);
     values
@@ -147,7 +148,7 @@ fn put_column<T>(
     });
 }
 
-/// Writes texts one after another, after the offsets at which they begin and end.
+/// Writes texts after the offsets of their ends.
 fn put_texts<'a>(to: &mut Vec<u8>, texts: impl Iterator<Item = &'a str> + Clone) {
     let mut offset = 0;
     put_u32(to, offset);

@@ -1,4 +1,4 @@
-//! Lists of numbers and of floats.
+//! Encoding of lists of integers and floats.
 //!
 //! ```text
 //! numbers  form u8 · 0: first i64, step i64 · 1: i64 × n · 2: pco of n i64
@@ -7,9 +7,9 @@
 //! pco      head · page × pages, each after its length u32
 //! ```
 //!
-//! The head is a header and the metadata of a chunk as the wrapped format of the crate `pco` defines
-//! them. A page has [`PAGE_ROWS`] rows, the last one the rest: a reader decodes only the pages that
-//! have rows for it.
+//! The head is the header and the metadata of a chunk in the wrapped format of the crate `pco`. A
+//! page has [`PAGE_ROWS`] rows, and the last one the rest. A reader only decodes the pages that
+//! contain its rows.
 
 use std::ops::Range;
 
@@ -22,7 +22,8 @@ use pco::{
 
 use super::{DecodeError, Packing, Reader, damaged, put_long};
 
-/// Numbers at equal distances: row ids, creation times of a batch, most timestamps, single rows.
+/// Numbers at equal distances: row ids, creation times of a batch, most timestamps, and single
+/// rows.
 const LINE: u8 = 0;
 
 /// Words of 8 bytes.
@@ -31,25 +32,25 @@ const WORDS: u8 = 1;
 /// Pages of the crate `pco`.
 const PCO: u8 = 2;
 
-/// Floats as numbers without their decimals, which takes 5 % less space than `pco`'s own way to do
-/// that, and half the time to read.
+/// Floats as integers without their decimal point, which takes 5 % less space than the same in
+/// `pco`, and half the time to read.
 const DECIMAL: u8 = 3;
 
-/// Level of `pco` for packed rows. On bars of two decimals in chunks of 1024 rows, level 4 takes 1 %
-/// less space, 20 % more time to write and 6 % more to read.
+/// Level of `pco` for packed rows. For bars of two decimals in chunks of 1024 rows, level 4 takes 1
+/// % less space, 20 % more time to write and 6 % more to read.
 const SMALL_LEVEL: usize = 2;
 
-/// Rows of a page, a multiple of the batches that `pco` decodes. Half a chunk: a page of 250 rows
-/// mostly decodes one.
+/// Number of rows of a page, a multiple of the batches that `pco` decodes. It is half a chunk, so
+/// that a page of 250 rows mostly decodes one.
 const PAGE_ROWS: usize = 2 * FULL_BATCH_N;
 
-/// Level of `pco` for rows that just came: a list of 1000 takes about 10 µs.
+/// Level of `pco` for new rows. A list of 1000 takes about 10 µs.
 const QUICK_LEVEL: usize = 2;
 
 /// Maximum number of decimals. Prices and volumes have eight.
 const DECIMALS_MAX: u8 = 10;
 
-/// Whole numbers below this are exact as floats.
+/// Whole numbers below this are exact floats.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// Appends `numbers` to `to`.
@@ -83,7 +84,7 @@ pub(super) fn put_floats(to: &mut Vec<u8>, floats: &[f64], packing: Packing) {
     }
 }
 
-/// Appends numbers `rows` of the `n` in `bytes` to `to`, as `make` makes them.
+/// Appends numbers `rows` of the `n` in `bytes` to `to`, converted by `make`.
 pub(super) fn read_numbers<T>(
     to: &mut Vec<T>,
     bytes: &[u8],
@@ -111,7 +112,7 @@ pub(super) fn read_numbers<T>(
     }
 }
 
-/// Appends floats `rows` of the `n` in `bytes` to `to`, as `make` makes them.
+/// Appends floats `rows` of the `n` in `bytes` to `to`, converted by `make`.
 pub(super) fn read_floats<T>(
     to: &mut Vec<T>,
     bytes: &[u8],
@@ -140,7 +141,7 @@ fn line(numbers: &[i64]) -> Option<(i64, i64)> {
     is_even.then_some((*first, step))
 }
 
-/// Appends `values` in the form of `pco`, or as words if those are shorter.
+/// Appends `values` in the format of `pco`, or as words if those are shorter.
 fn put_packed<T: Number>(
     to: &mut Vec<u8>,
     values: &[T],
@@ -172,7 +173,7 @@ fn pack<T: Number>(to: &mut Vec<u8>, values: &[T], config: &ChunkConfig) -> PcoR
     Ok(())
 }
 
-/// Appends values `rows` of the `n` in `reader` to `to`, as `make` makes them.
+/// Appends values `rows` of the `n` in `reader` to `to`, converted by `make`.
 fn read_packed<T: Number, U>(
     to: &mut Vec<U>,
     mut reader: Reader<'_>,
@@ -212,7 +213,7 @@ fn put_words<T: Copy>(to: &mut Vec<u8>, values: &[T], word: impl Fn(T) -> [u8; 8
     }
 }
 
-/// Appends the words of `rows` to `to`, as `make` makes them.
+/// Appends the words of `rows` to `to`, converted by `make`.
 fn read_words<T>(
     to: &mut Vec<T>,
     bytes: &[u8],
@@ -224,11 +225,11 @@ fn read_words<T>(
     Ok(())
 }
 
-/// Returns the smallest number of decimals with which all floats are exact, and the numbers without
-/// the point.
+/// Returns the smallest number of decimals with which all floats are exact, and the floats without
+/// the decimal point.
 fn decimals(floats: &[f64]) -> Option<(u8, Vec<i64>)> {
     let mut exponent = 0;
-    // A few of them are enough to reject most columns of full mantissas.
+    // Testing a few of them rejects most columns of full mantissas.
     for float in floats.iter().step_by(floats.len().div_ceil(16).max(1)) {
         while scaled(*float, scale(exponent)).is_none() {
             exponent += 1;
@@ -248,7 +249,7 @@ fn scale(exponent: u8) -> f64 {
     10_f64.powi(i32::from(exponent))
 }
 
-/// Returns `float` times `scale`, if dividing that by `scale` restores each bit of it.
+/// Returns `float` times `scale`, if dividing that by `scale` restores every bit.
 fn scaled(float: f64, scale: f64) -> Option<i64> {
     let number = (float * scale).round();
     if number.abs() >= EXACT_MAX {
@@ -256,7 +257,7 @@ fn scaled(float: f64, scale: f64) -> Option<i64> {
     }
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and below 2^53")]
     let number = number as i64;
-    // The bits are compared, since -0 is no whole number.
+    // Bits are compared, since -0 is not an integer.
     (unscaled(number, scale).to_bits() == float.to_bits()).then_some(number)
 }
 

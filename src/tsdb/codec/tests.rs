@@ -1,4 +1,4 @@
-//! Blocks merge and survive being bytes.
+//! Tests of the encoding of blocks.
 
 use model::{
     block::{Block, Series},
@@ -20,7 +20,7 @@ fn row() -> impl Strategy<Value = (i64, [Option<Value>; 4])> {
     (0..200_i64, (float, integer, string, boolean).prop_map(|(f, i, s, b)| [f, i, s, b]))
 }
 
-/// A block of rows in order, with unique timestamps.
+/// A block of ordered rows with unique timestamps.
 fn block() -> impl Strategy<Value = Block> {
     prop::collection::btree_map(0..200_i64, row(), 0..40).prop_map(|rows| {
         let mut block = Block::new(&DTYPES);
@@ -39,7 +39,7 @@ fn block() -> impl Strategy<Value = Block> {
     })
 }
 
-/// A block of a column of floats, another one near it and one of integers.
+/// A block with a column of floats, a similar one, and one of integers.
 fn number_columns() -> impl Strategy<Value = Block> {
     (0..6_u8, prop::collection::vec(any::<i64>(), 1..700)).prop_map(|(kind, values)| {
         let n = values.len();
@@ -80,12 +80,12 @@ fn number_columns() -> impl Strategy<Value = Block> {
     })
 }
 
-/// All ways in which a block is written.
+/// Returns the block in every packing.
 fn forms(block: &Block) -> [Encoded; 2] {
     [Packing::Quick, Packing::Small].map(|packing| encode(block, 0..block.len(), packing))
 }
 
-/// All floats by their bits, so that the two zeros differ.
+/// Returns the bits of all numbers, so that the two zeros differ.
 fn exact(block: &Block) -> Vec<Vec<Option<u64>>> {
     let bits = |series: &Series| match series {
         Series::Float(values) => values.iter().map(|value| value.map(f64::to_bits)).collect(),
@@ -112,7 +112,7 @@ fn rows_of(block: &Block) -> Vec<(i64, Row)> {
 
 proptest! {
     #[test]
-    fn any_part_of_a_block_survives_being_bytes(block in block(), a in 0..40_usize, b in 0..40_usize) {
+    fn any_part_of_a_block_survives_encoding(block in block(), a in 0..40_usize, b in 0..40_usize) {
         let (a, b) = (a.min(block.len()), b.min(block.len()));
         let rows = a.min(b)..a.max(b);
         for encoded in forms(&block) {
@@ -124,7 +124,7 @@ proptest! {
     }
 
     #[test]
-    fn any_numbers_survive_being_packed(
+    fn any_numbers_survive_encoding(
         block in number_columns(),
         a in any::<prop::sample::Index>(),
         b in any::<prop::sample::Index>(),
@@ -151,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn timestamps_are_read_one_by_one(
+    fn timestamps_are_read_individually(
         mut micros in prop::collection::vec(-377_000_000_000_000_000..253_000_000_000_000_000_i64, 1..700),
         even in any::<bool>(),
         sought in any::<prop::sample::Index>(),
@@ -182,7 +182,7 @@ proptest! {
     }
 
     #[test]
-    fn broken_bytes_are_refused_and_never_panic(block in block(), cut in any::<prop::sample::Index>(), flip in any::<u8>()) {
+    fn damaged_bytes_are_rejected_without_panic(block in block(), cut in any::<prop::sample::Index>(), flip in any::<u8>()) {
         for mut encoded in forms(&block) {
             let at = cut.index(encoded.body.len());
             let mut decoded = Block::new(&DTYPES);
@@ -202,7 +202,7 @@ proptest! {
     }
 
     #[test]
-    fn invalid_bytes_with_a_right_checksum_never_panic(
+    fn invalid_bytes_with_a_correct_checksum_never_panic(
         block in prop_oneof![block(), number_columns()],
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         cut in prop::option::of(any::<prop::sample::Index>()),
@@ -232,7 +232,7 @@ proptest! {
     }
 
     #[test]
-    fn merging_lets_the_upper_row_win(under in block(), over in block()) {
+    fn merge_keeps_the_upper_row(under in block(), over in block()) {
         let merged = under.merge(&over);
         let mut want: std::collections::BTreeMap<_, _> = rows_of(&under)
             .into_iter().map(|row| (row.1.timestamp, row)).collect();
@@ -241,7 +241,7 @@ proptest! {
     }
 }
 
-/// A number of rows that the bytes do not have must not allocate memory for each of them.
+/// A wrong number of rows must not allocate memory for each of them.
 #[test]
 fn number_of_rows_is_bounded() {
     let mut block = Block::new(&[Dtype::Integer]);
@@ -258,7 +258,7 @@ fn number_of_rows_is_bounded() {
 }
 
 #[test]
-fn bars_take_less_space_packed() {
+fn packed_bars_take_less_space() {
     let mut block = Block::new(&[Dtype::Float; 2]);
     let cents = |n: i32| f64::from(6_500_000 + n * 7919 % 401 - n % 37) / 100.0;
     block.times = (0..1024).map(|minute| Timestamp::from_seconds(minute * 60)).collect();
@@ -270,7 +270,7 @@ fn bars_take_less_space_packed() {
 }
 
 #[test]
-fn a_column_added_later_has_no_values_in_an_older_block() {
+fn column_that_was_added_later_has_no_values_in_an_older_block() {
     let mut older = Block::new(&[Dtype::Float]);
     older.times.push(Timestamp::from_seconds(1));
     older.ids.push(1);

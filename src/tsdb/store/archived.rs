@@ -1,11 +1,11 @@
-//! Records of the archive in a store: which months of a dataset are Parquet files, and what a write to
-//! such a month needs.
+//! Records of the archive in a store: the months of a dataset that are Parquet files, and the data
+//! that writes to such months need.
 //!
-//! The files themselves are written and read by [`crate::archive`], the same way for every engine. An
-//! engine keeps a record of each file, and moves rows out of its tables in the transaction that
-//! records their file. While a file is replaced, its month has two records: the one in effect and the
-//! announced one. Both files give the same rows together with the stored ones, so that it does not
-//! matter which of them a reader finds.
+//! [`crate::archive`] writes and reads the files, in the same way for every engine. An engine
+//! records each file, and removes rows from its tables in the transaction that puts their file into
+//! effect. While a file is being replaced, its month has two records: the one in effect and the
+//! announced one. Together with the stored rows both files have the same rows, so that readers may
+//! use either.
 
 use std::time::Duration;
 
@@ -32,7 +32,8 @@ pub(super) const DOOMED: FileState = 2;
 pub struct ArchivedFile {
     /// Month of all its rows.
     pub month: Month,
-    /// Random number that identifies this record, and changes whenever rows of the file are deleted.
+    /// Random number that identifies this record, and changes whenever rows of the file are
+    /// deleted.
     pub stamp: i64,
     /// Key of the object, below the address of the archive.
     pub key: String,
@@ -68,8 +69,8 @@ pub struct ArchivedMonth {
 }
 
 impl ArchivedMonth {
-    /// Groups records of files by their months, in whose order they are, with the one in effect first; and
-    /// spans that were deleted.
+    /// Groups records of files by their months, in whose order they are, with the one in effect
+    /// first; and spans that were deleted.
     pub(super) fn group(
         files: impl IntoIterator<Item = (ArchivedFile, FileState)>,
         cuts: impl IntoIterator<Item = (Month, Span)>,
@@ -97,14 +98,15 @@ impl ArchivedMonth {
 /// Archived rows that a write needs, and what they were read from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Beneath {
-    /// Span of the archived rows on which the write depends: at least the buckets of five minutes in which
-    /// it changes rows.
+    /// Span of the archived rows on which the write depends: at least the buckets of five minutes
+    /// in which it changes rows.
     pub span: Span,
-    /// Stamps of the files whose months touch the span, in the order of their months. The write fails with
-    /// [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if these are others meanwhile.
+    /// Stamps of the files whose months touch the span, in the order of their months. The write
+    /// fails with [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if these are
+    /// others meanwhile.
     pub stamps: Vec<i64>,
-    /// Archived rows of the buckets that are computed again. They lie beneath the stored rows, and are
-    /// not stored.
+    /// Archived rows of the buckets that are computed again. They lie beneath the stored rows, and
+    /// are not stored.
     pub rows: Block,
 }
 
@@ -117,8 +119,8 @@ pub struct RowDeletion {
     pub now: Timestamp,
     /// Timestamp of the newest archived row that is left.
     pub newest_archived: Option<Timestamp>,
-    /// Archived rows that stay, in the buckets at both ends of the span. Since `newest_archived` depends on
-    /// all archived rows, its span is all of time.
+    /// Archived rows that stay, in the buckets at both ends of the span. Since `newest_archived`
+    /// depends on all archived rows, its span is all of time.
     pub beneath: Beneath,
     /// Revision of the dataset at which `n_rows` holds. The deletion fails with
     /// [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) at a later one.
@@ -138,23 +140,26 @@ pub struct ArchiveCommit {
     pub month: Month,
     /// Stamp of the announced file; `None` if the month has no rows left, and so no file.
     pub stamp: Option<i64>,
-    /// Revision of the dataset before its rows were read. The commit is refused if rows were deleted since.
+    /// Revision of the dataset before its rows were read. The commit is refused if rows were
+    /// deleted since.
     pub revision: u64,
-    /// Highest row number of the stored rows before the file was written. Rows with higher ones stay.
+    /// Highest row number of the stored rows before the file was written. Rows with higher ones
+    /// stay.
     pub last_row: i64,
 }
 
 /// A store that keeps records of archived months.
 ///
 /// Its [`append`](super::Store::append) fails with
-/// [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if rows are as old as archived ones,
-/// and its [`delete_rows`](super::Store::delete_rows) if the dataset has archived ones. Its
+/// [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if rows are as old as archived
+/// ones, and its [`delete_rows`](super::Store::delete_rows) if the dataset has archived ones. Its
 /// [`prune`](super::Store::prune) prunes archived months as a whole, and no rows over others.
 ///
 /// Every operation fails with [`StoreError`](super::StoreError) if the engine does.
 #[expect(clippy::missing_errors_doc, reason = "the docs of the trait say it once")]
 pub trait ArchiveRecords: CopyStore {
-    /// Does the same as [`append`](super::Store::append) with archived rows beneath the stored ones.
+    /// Does the same as [`append`](super::Store::append) with archived rows beneath the stored
+    /// ones.
     fn append_over(
         &self,
         dataset: DatasetId,
@@ -163,8 +168,8 @@ pub trait ArchiveRecords: CopyStore {
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>>;
 
-    /// Does the same as [`delete_rows`](super::Store::delete_rows) in the store and in the records, and
-    /// counts the archived rows among the deleted ones.
+    /// Does the same as [`delete_rows`](super::Store::delete_rows) in the store and in the records,
+    /// and counts the archived rows among the deleted ones.
     fn delete_over(
         &self,
         dataset: DatasetId,
@@ -178,16 +183,17 @@ pub trait ArchiveRecords: CopyStore {
     /// Returns true if any dataset has archived months, or a file is still to be deleted.
     fn has_archive(&self) -> Result<bool>;
 
-    /// Returns the highest number of the rows of a dataset, or one that is higher but not given yet. All
-    /// rows up to it are committed.
+    /// Returns the highest number of the rows of a dataset, or one that is higher but not given
+    /// yet. All rows up to it are committed.
     fn last_row(&self, dataset: DatasetId) -> Result<i64>;
 
-    /// Claims the lease for the process `holder`, or extends it, until `length` from now by the clock of
-    /// the engine. Returns false if another process has it. Only its holder may write to the archive.
+    /// Claims the lease for the process `holder`, or extends it, until `length` from now by the
+    /// clock of the engine. Returns false if another process has it. Only its holder may write to
+    /// the archive.
     fn lease_archive(&self, holder: i64, length: Duration) -> BoxFuture<'_, Result<bool>>;
 
-    /// Records that `file` is about to be written. Earlier announcements for its month stay until one is
-    /// committed. Returns false if the lease of `holder` was taken by another process.
+    /// Records that `file` is about to be written. Earlier announcements for its month stay until
+    /// one is committed. Returns false if the lease of `holder` was taken by another process.
     fn announce_file(
         &self,
         dataset: DatasetId,
@@ -195,10 +201,10 @@ pub trait ArchiveRecords: CopyStore {
         holder: i64,
     ) -> BoxFuture<'_, Result<bool>>;
 
-    /// Puts the announced file into effect: removes the stored rows that are in it and the cuts that it
-    /// follows, in one transaction. Neither buckets nor the revision of the dataset change. Returns
-    /// false, and changes nothing, if the lease is lost, rows were deleted meanwhile, or another file
-    /// was announced.
+    /// Puts the announced file into effect: removes the stored rows that are in it and the cuts
+    /// that it follows, in one transaction. Neither buckets nor the revision of the dataset change.
+    /// Returns false, and changes nothing, if the lease is lost, rows were deleted meanwhile, or
+    /// another file was announced.
     fn commit_file(&self, commit: ArchiveCommit, holder: i64) -> BoxFuture<'_, Result<bool>>;
 
     /// Returns a file that has had no effect for `grace`, by the clock of the engine.

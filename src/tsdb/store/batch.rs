@@ -1,45 +1,45 @@
-//! Appends that their writers named, so that one that is sent again is stored once.
+//! Named batches of rows, so that one that is sent twice is stored once.
 
 use model::{idempotency::IdempotencyKey, key::KeyId};
 
 use super::Appended;
 
-/// How long the store knows a batch, in microseconds by its engine's clock: a day, in which a writer
-/// whose answer was lost has long been back.
+/// Time for which the store remembers a batch, in microseconds of the engine's clock: a day, within
+/// which a writer that missed the response has long retried.
 pub(super) const KEPT_MICROS: i64 = 24 * 3_600 * 1_000_000;
 
-/// The batches of one writer that are known: of more the oldest are forgotten early. A writer that
-/// retries within minutes may thus send some hundreds a second.
+/// Maximum number of remembered batches of a writer. Of more, the oldest are forgotten early. A
+/// writer that retries within minutes can send some hundreds per second.
 pub(super) const PER_WRITER_MAX: i64 = 100_000;
 
-/// Tells the contents of requests apart.
+/// Digest of a request.
 pub type Digest = [u8; 32];
 
-/// The name of a batch, and what came under it.
+/// Identity of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchId {
-    /// Whose it is: other writers may use the same key.
+    /// Key of the writer. Other writers may use the same name.
     pub writer: KeyId,
-    /// The writer's name for it.
+    /// Name of the batch.
     pub key: IdempotencyKey,
-    /// What was to be stored, so that another request of the same name is not taken for it.
+    /// Digest of the request, to reject another request of the same name.
     pub digest: Digest,
 }
 
-/// A batch to be stored.
+/// A batch to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// By which its writer is answered once it is stored.
+    /// Identity, by which its writer finds it.
     pub id: BatchId,
-    /// Its rows, of those of the append.
+    /// Number of its rows among those of the append.
     pub n_rows: u64,
 }
 
-/// A batch that is stored.
+/// A stored batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredBatch {
-    /// That of the request which stored it.
+    /// Digest of the request that stored it.
     pub digest: Digest,
-    /// What its writer was answered.
+    /// Result of the append.
     pub appended: Appended,
 }

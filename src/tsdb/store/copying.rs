@@ -1,5 +1,5 @@
-//! Copying datasets from one store to another, whatever engines keep them: what is read of the one
-//! beside rows and buckets, and what is written to the other.
+//! Interface for copying datasets between stores of any engine: the catalog entries that are read
+//! from the source, and the writes to the destination.
 
 use futures::future::BoxFuture;
 use model::{
@@ -13,42 +13,43 @@ use model::{
 use super::{Result, Store};
 use crate::catalog::{NewDataset, Tag, TagChange};
 
-/// A dataset in the catalog, with all that its copy needs but rows and buckets.
+/// A catalog entry: all of a dataset except rows and buckets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogEntry {
-    /// Its number, name, description, metadata and times.
+    /// Id, name, description, metadata and times.
     pub dataset: Dataset,
-    /// The key that may write it; `None` for the service itself.
+    /// Key that may write to it; `None` for the service itself.
     pub owner: Option<KeyId>,
-    /// Its columns, in their order, with the deleted ones.
+    /// Columns in their order, including deleted ones.
     pub columns: Vec<Column>,
-    /// Its tags, in alphabetical order.
+    /// Tags in alphabetical order.
     pub tags: Vec<Tag>,
-    /// The timestamp of its newest row.
+    /// Timestamp of the latest row.
     pub newest: Option<Timestamp>,
-    /// The timestamp before which rows were pruned, and their buckets kept.
+    /// Timestamp before which rows were pruned, while their buckets remain.
     pub kept_from: Option<Timestamp>,
 }
 
-/// A store that datasets can be copied from and to. Rows and buckets of a copy come in the order of
-/// their timestamps, each commit after the one before, so that a copy that was stopped goes on after
-/// its newest row. What was changed at the source since is copied again after that.
+/// A store that datasets can be copied from and to. Rows and buckets of a copy are written in the
+/// order of their timestamps, one commit after another, so that a stopped copy continues after its
+/// latest row. What changed at the source in the meantime is copied again afterwards.
 ///
 /// Every operation fails with [`StoreError`](super::StoreError) if the engine does.
 #[expect(clippy::missing_errors_doc, reason = "the docs of the trait say it once")]
 pub trait CopyStore: Store {
-    /// The dataset with the lowest number above that of `after`; without one the first of all.
+    /// Returns the dataset with the lowest id above `after`; without it, the first one.
     fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>>;
 
-    /// What gives the keys of the store the tags that they hold.
+    /// Returns the changes that give the keys of the store the tags that they hold.
     fn grants(&self) -> Result<Vec<TagChange>>;
 
-    /// Creates a dataset with the number, times, owner and columns of `entry` that are not deleted;
-    /// without tags, rows and buckets.
+    /// Creates a dataset with the id, times, owner and visible columns of `entry`, without tags,
+    /// rows and buckets.
     fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>>;
 
-    /// Stores buckets of five minutes whose rows were pruned, and the longer ones that follow from them,
-    /// in a dataset without rows. They come after those that are there, and `kept_from` after them.
+    /// Stores buckets of five minutes whose rows were pruned, and the longer ones that follow from
+    /// them, in a dataset without rows. They come after the stored ones, and `kept_from` after
+    /// them.
     fn copy_buckets(
         &self,
         dataset: DatasetId,
@@ -56,8 +57,8 @@ pub trait CopyStore: Store {
         kept_from: Timestamp,
     ) -> BoxFuture<'_, Result<()>>;
 
-    /// Removes the rows before `before`, as they were pruned at the source; their buckets stay, those of
-    /// rows before `kept_from` for good.
+    /// Removes rows before `before`, as they were pruned at the source. Buckets remain, those
+    /// before `kept_from` for good.
     fn prune_copy(
         &self,
         dataset: DatasetId,
@@ -65,9 +66,9 @@ pub trait CopyStore: Store {
         kept_from: Timestamp,
     ) -> BoxFuture<'_, Result<()>>;
 
-    /// Stores rows and their buckets. Of rows which come after all that are there, those before `kept_from`
-    /// have buckets already; others are none of before that. The rows keep their creation times; the
-    /// dataset last changed at `updated_at`.
+    /// Stores rows and their buckets. The rows keep their creation times, and the dataset last
+    /// changed at `updated_at`. If the rows come after all stored ones, those before `kept_from`
+    /// have buckets already. Otherwise no row is before `kept_from`.
     fn copy_rows(
         &self,
         dataset: DatasetId,
@@ -77,7 +78,7 @@ pub trait CopyStore: Store {
 }
 
 impl TagChange {
-    /// What gives `key` a public tag, or one that `owner` uses.
+    /// Returns the change that gives `key` a public tag, or one of `owner`.
     pub(crate) const fn granting(key: KeyId, tag: String, owner: Option<KeyId>) -> Self {
         match owner {
             None => Self::Acquire { tag, key },
@@ -87,15 +88,15 @@ impl TagChange {
 }
 
 impl From<&CatalogEntry> for NewDataset {
-    /// Without the tags, which let others read it.
+    /// Leaves out the tags, which let others read the dataset.
     fn from(entry: &CatalogEntry) -> Self {
         let CatalogEntry { dataset, owner, columns, .. } = entry;
-        let shown = columns.iter().filter(|column| !column.is_deleted());
+        let visible = columns.iter().filter(|column| !column.is_deleted());
         Self {
             name: dataset.name.clone(),
             description: dataset.description.clone(),
             metadata: dataset.metadata.clone(),
-            columns: shown.map(|column| (column.name.clone(), column.dtype)).collect(),
+            columns: visible.map(|column| (column.name.clone(), column.dtype)).collect(),
             tags: Vec::new(),
             owner: *owner,
         }

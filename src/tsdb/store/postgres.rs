@@ -1,12 +1,13 @@
-//! The shared store: a PostgreSQL database, which several services may serve at once.
+//! The shared store: a PostgreSQL database, which several services may use at the same time.
 //!
-//! Rows, buckets and the catalog are in plain tables (see `tables.rs`), which any tool for PostgreSQL
-//! reads. A write locks the dataset's row of the table `datasets` until it commits, so that revisions are
-//! in the order of commits whichever service made them. The buckets that it changes are folded here, from
-//! the rows at hand and the few stored buckets or rows that they continue, and committed with the rows.
+//! Rows, buckets and the catalog are in plain tables (see `tables.rs`), which any tool for
+//! PostgreSQL can read. A write locks the dataset's row of the table `datasets` until it commits,
+//! so that revisions are in the order of commits, whichever service made them. Changed buckets are
+//! folded here, from the new rows and the few stored buckets or rows that they continue, and
+//! committed with the rows.
 //!
-//! The connections live on a small runtime of their own. So reads can block any thread, as the contract
-//! has it, and a write goes on when its caller is gone.
+//! The connections use their own small runtime. Therefore reads can block any thread, and a write
+//! continues when its caller is gone.
 
 mod append;
 mod archived;
@@ -15,7 +16,6 @@ mod batches;
 mod binary;
 mod buckets;
 mod catalog;
-mod commits;
 mod copying;
 mod head;
 mod hints;
@@ -66,28 +66,28 @@ use super::{
 };
 use crate::{
     catalog::{DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter},
-    span::{Order, Span},
+    span::{Order, Span, just_after},
 };
 
-/// Connections that a service opens at most, but for the one that receives hints.
+/// Maximum number of connections of a service, without the one that receives hints.
 pub const CONNECTIONS_MAX: u32 = 24;
 
-/// The connections: those that write, and others for pages and downloads.
+/// Settings of the connections. Those that do not write are for pages and downloads.
 const CONNECTIONS: ConnectionsOptions =
     ConnectionsOptions { schema: SCHEMA.name, n_max: CONNECTIONS_MAX, n_writers: 12 };
 
-/// Threads of the runtime: folding and encoding rows is most of the work of a writer here, and the
+/// Threads of the runtime. Folding and encoding rows is most of the work of a writer here, and the
 /// database does the rest.
 const THREADS: usize = 2;
 
-/// A write that changes nothing, and a look at every table.
+/// A write that changes nothing, and a read of every table.
 const CHECK: &str = "UPDATE datasets.withdrawals SET n = n WHERE false;
      SELECT FROM datasets.datasets, datasets.columns, datasets.tags, datasets.dataset_tags,
          datasets.key_tags, datasets.rows, datasets.buckets, datasets.commits, datasets.batches,
          datasets.archived, datasets.archived_cuts, datasets.archive_lease, datasets.doomed LIMIT 0";
 
-/// The queues of the datasets that have writers now. Those of one dataset wait for each other here, and
-/// not in the database, each with a connection.
+/// Queues of the datasets with active writers. Writers of one dataset wait for each other here, and
+/// not in the database, where each would keep a connection.
 type Turns = Mutex<HashMap<DatasetId, Arc<Queue<()>>>>;
 
 /// The shared store.
@@ -99,16 +99,15 @@ pub struct PostgresStore {
     turns: Arc<Turns>,
     hints: Arc<Hints>,
     group: Group,
-    /// `None` once it is dropped.
+    /// `None` while this is dropped.
     runtime: Option<Runtime>,
 }
 
 impl PostgresStore {
-    /// Opens the store in the database at `url`, and creates its tables if they are missing. Blocks.
+    /// Opens the store in the database at `url`, and creates missing tables. Blocks.
     ///
     /// # Errors
-    /// [`StoreError`]: the database cannot be reached, or another version of the program made its
-    /// tables.
+    /// [`StoreError`] if the database cannot be reached, or its tables have another format.
     pub fn open(url: &DatabaseUrl) -> Result<Self> {
         let store = Self::connect(url, false)?;
         let (connections, hints) = (store.connections.clone(), Arc::clone(&store.hints));
@@ -117,7 +116,7 @@ impl PostgresStore {
         store.within(|| {
             store.group.spawn("dataset store", maintenance::run(connections.clone()));
             store.group.spawn("send hints", async move { hints.send(&connections).await });
-            // Behind a pooler a connection that listens would be that of other callers, too.
+            // Behind a pooler, a connection that listens would be shared with other callers.
             if !is_pooled {
                 let receive = async move { receive.0.receive(&receive.1).await };
                 store.group.spawn("receive hints", receive);
@@ -130,7 +129,7 @@ impl PostgresStore {
     /// [`StoreError::ReadOnly`].
     ///
     /// # Errors
-    /// As for [`Self::open`], or the database has no tables.
+    /// The same as for [`Self::open`], or the database has no tables.
     pub fn open_read_only(url: &DatabaseUrl) -> Result<Self> {
         Self::connect(url, true)
     }
@@ -141,7 +140,7 @@ impl PostgresStore {
             .thread_name("datasets-postgres")
             .enable_all()
             .build()
-            .map_err(StoreError::Prepare)?;
+            .map_err(StoreError::failed)?;
         let connections = Connections::new(url, CONNECTIONS, runtime.handle().clone());
         let mut store = Self {
             connections,
@@ -160,19 +159,19 @@ impl PostgresStore {
         Ok(store)
     }
 
-    /// Runs `work` in the context of the runtime.
+    /// Calls `work` in the context of the runtime.
     fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         let _context = self.runtime.as_ref().map(Runtime::enter);
         work()
     }
 
-    /// Blocks until `work` is done, on any thread: also on one of a runtime, whose budget for a task is
-    /// not to end the wait.
+    /// Blocks until `work` is done, on any thread. On a thread of a runtime, the budget of its task
+    /// must not interrupt the wait.
     fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         self.within(|| futures::executor::block_on(unconstrained(work)))
     }
 
-    /// Runs `work`, which is one statement. Blocks.
+    /// Runs `work`, which is a single statement. Blocks.
     fn read<T: Send>(
         &self,
         work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Sync,
@@ -180,7 +179,7 @@ impl PostgresStore {
         self.wait(self.connections.read(Snapshot::Statement, work))
     }
 
-    /// Runs `work`, whose statements see one snapshot. Blocks.
+    /// Runs `work`, whose statements share a snapshot. Blocks.
     fn read_snapshot<T: Send>(
         &self,
         work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Sync,
@@ -188,8 +187,17 @@ impl PostgresStore {
         self.wait(self.connections.read(Snapshot::Transaction, work))
     }
 
-    /// Runs `work` in a transaction, behind others of its dataset, and calls `on_commit` with its result.
+    /// Runs `work` in a transaction, after other writers of its dataset.
     fn write<T: Send + 'static>(
+        &self,
+        dataset: Option<DatasetId>,
+        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+    ) -> BoxFuture<'_, Result<T>> {
+        self.write_and_report(dataset, work, |_| {})
+    }
+
+    /// Does the same as [`Self::write`], and calls `on_commit` with the result.
+    fn write_and_report<T: Send + 'static>(
         &self,
         dataset: Option<DatasetId>,
         work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
@@ -213,7 +221,7 @@ impl PostgresStore {
                 hints.note_commit();
             }
             drop(turn);
-            // The map has one of the queue, and this writer. Another that waits has one, too.
+            // The map and this writer have the queue. So does another writer that waits.
             let mut turns = turns.lock();
             if queue.is_some_and(|queue| Arc::strong_count(&queue) <= 2)
                 && let Some(dataset) = dataset
@@ -228,6 +236,17 @@ impl PostgresStore {
         async move { result.await.unwrap_or(Err(StoreError::Closed)) }.boxed()
     }
 
+    /// Runs `work` on the runtime.
+    fn run<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> BoxFuture<'_, Result<T>> {
+        let (reply, result) = oneshot::channel();
+        self.within(|| self.group.spawn(name, async move { drop(reply.send(work.await)) }));
+        async move { result.await.unwrap_or(Err(StoreError::Closed)) }.boxed()
+    }
+
     /// Appends rows, with archived ones beneath the stored ones.
     fn append_rows(
         &self,
@@ -236,7 +255,7 @@ impl PostgresStore {
         beneath: Option<Beneath>,
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>> {
-        let write = self.write(
+        let write = self.write_and_report(
             Some(dataset),
             move |c| {
                 async move {
@@ -255,7 +274,7 @@ impl PostgresStore {
 impl Drop for PostgresStore {
     fn drop(&mut self) {
         self.group.stop();
-        // What is in progress is undone by the database.
+        // The database rolls back what is in progress.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -268,11 +287,7 @@ impl Store for PostgresStore {
         datasets: Vec<NewDataset>,
         now: Timestamp,
     ) -> BoxFuture<'_, Result<Vec<Dataset>>> {
-        self.write(
-            None,
-            move |c| async move { catalog::create(c, &datasets, now).await }.boxed(),
-            |_| {},
-        )
+        self.write(None, move |c| async move { catalog::create(c, &datasets, now).await }.boxed())
     }
 
     fn change(
@@ -281,15 +296,13 @@ impl Store for PostgresStore {
         change: DatasetChange,
         now: Timestamp,
     ) -> BoxFuture<'_, Result<Sight>> {
-        self.write(
-            Some(dataset),
-            move |c| async move { catalog::change(c, dataset, &change, now).await }.boxed(),
-            |_| {},
-        )
+        self.write(Some(dataset), move |c| {
+            async move { catalog::change(c, dataset, &change, now).await }.boxed()
+        })
     }
 
     fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool>> {
-        self.write(None, move |c| async move { tags::change(c, &change).await }.boxed(), |_| {})
+        self.write(None, move |c| async move { tags::change(c, &change).await }.boxed())
     }
 
     fn append(
@@ -316,7 +329,7 @@ impl Store for PostgresStore {
         limit_rows: usize,
         on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<u64>> {
-        let write = self.write(
+        let write = self.write_and_report(
             Some(dataset),
             move |c| append::prune(c, dataset, before, limit_rows).boxed(),
             on_commit,
@@ -331,7 +344,7 @@ impl Store for PostgresStore {
         now: Timestamp,
         on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<u64>> {
-        let write = self.write(
+        let write = self.write_and_report(
             Some(dataset),
             move |c| append::delete_rows(c, dataset, span, now).boxed(),
             on_commit,
@@ -340,15 +353,12 @@ impl Store for PostgresStore {
     }
 
     fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool>> {
-        self.write(Some(dataset), move |c| maintenance::doom(c, dataset).boxed(), |_| {})
+        self.write(Some(dataset), move |c| maintenance::doom(c, dataset).boxed())
     }
 
     fn settle(&self) -> BoxFuture<'_, Result<()>> {
-        let (reply, result) = oneshot::channel();
         let connections = self.connections.clone();
-        let settle = async move { drop(reply.send(maintenance::settle(&connections).await)) };
-        self.within(|| self.group.spawn("settle", settle));
-        async move { result.await.unwrap_or(Err(StoreError::Closed)) }.boxed()
+        self.run("settle", async move { maintenance::settle(&connections).await })
     }
 
     fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>> {
@@ -360,7 +370,7 @@ impl Store for PostgresStore {
     }
 
     fn version(&self) -> Option<i64> {
-        // To learn of the commits of other services takes a round trip.
+        // Finding out about commits of other services takes a round trip.
         None
     }
 
@@ -410,17 +420,13 @@ impl Store for PostgresStore {
     fn check(&self) -> BoxFuture<'_, Result<()>> {
         let connections = self.connections.clone();
         let is_read_only = self.is_read_only;
-        let (reply, result) = oneshot::channel();
-        let check = async move {
-            let checked = if is_read_only {
+        self.run("check", async move {
+            if is_read_only {
                 connections.read(Snapshot::Statement, |c| read_era(c).boxed()).await.map(drop)
             } else {
                 connections.check(CHECK).await
-            };
-            drop(reply.send(checked));
-        };
-        self.within(|| self.group.spawn("check", check));
-        async move { result.await.unwrap_or(Err(StoreError::Closed)) }.boxed()
+            }
+        })
     }
 
     fn database(&self) -> Option<Figures> {
@@ -429,7 +435,7 @@ impl Store for PostgresStore {
 
     #[cfg(any(test, feature = "faults"))]
     fn limit_pages(&self, _: u32) -> BoxFuture<'_, Result<()>> {
-        // The disk is the server's.
+        // The disk is that of the server.
         ready(Ok(())).boxed()
     }
 
@@ -452,7 +458,7 @@ impl Store for PostgresStore {
         mut span: Span,
         visit: VisitBatch<'_>,
     ) -> Result<()> {
-        // Rows that come while it runs would keep it from its end.
+        // Rows that are added during the scan could keep it from ending.
         if resolution == Resolution::Raw {
             let latest = self.read(move |c| reads::latest(c, dataset).boxed())?;
             span.last = span.last.min(latest.unwrap_or(Timestamp::MIN));
@@ -469,7 +475,7 @@ impl Store for PostgresStore {
             if visit(RowBatch::of_rows(rows))?.is_break() || n_rows < limit {
                 break;
             }
-            span.first = Timestamp::from_micros(last.micros() + 1);
+            span.first = just_after(last);
         }
         Ok(())
     }
@@ -480,12 +486,12 @@ impl SharedStore for PostgresStore {
         let ids: Arc<[i64]> = datasets.iter().map(|dataset| dataset.get()).collect();
         self.read(move |c| {
             let ids = Arc::clone(&ids);
-            async move { commits::heads(c, &ids).await }.boxed()
+            async move { head::list_heads(c, &ids).await }.boxed()
         })
     }
 
     fn commits(&self, dataset: DatasetId, after: u64, limit: usize) -> Result<Vec<Commit>> {
-        self.read(move |c| commits::list(c, dataset, after, limit).boxed())
+        self.read(move |c| head::list_commits(c, dataset, after, limit).boxed())
     }
 
     fn hinted(&self) -> BoxFuture<'_, ()> {
@@ -519,7 +525,7 @@ impl From<sqlx::Error> for StoreError {
             Fault::Full => Self::Full,
             Fault::Corrupt => Self::Corrupt(Box::new(Refused::from(error))),
             Fault::Closed => Self::Closed,
-            Fault::Statement => Self::Statement(Box::new(Refused::from(error))),
+            Fault::Statement => Self::failed(Refused::from(error)),
         }
     }
 }
@@ -529,7 +535,7 @@ impl From<SchemaError> for StoreError {
         match error {
             SchemaError::Version { found, known } => Self::Format { found, known },
             SchemaError::Database(error) => error.into(),
-            error => Self::Statement(Box::new(error)),
+            error => Self::failed(error),
         }
     }
 }

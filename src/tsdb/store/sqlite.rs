@@ -1,6 +1,8 @@
-//! The embedded store: one SQLite file, written by one thread, read by a few connections.
+//! The embedded store: one SQLite file, with one thread that writes and a few connections that
+//! read.
 //!
-//! SQLite keeps transactions and the catalogue; rows are in chunks and a tail (see `append.rs`).
+//! SQLite stores the catalog and provides the transactions. Rows are in chunks and a tail (see
+//! `append.rs`).
 
 mod append;
 mod archived;
@@ -64,7 +66,7 @@ use crate::{
     span::Span,
 };
 
-/// The thread that writes.
+/// Thread that writes.
 type Writer = db::writer::Writer<StoreError>;
 
 /// The embedded store.
@@ -74,33 +76,33 @@ pub struct SqliteStore {
     readers: Readers,
     maintenance: Maintenance,
     chunk_indexes: ChunkIndexCache,
-    /// The life of the store; see [`ChunkId`](super::row_batch::ChunkId).
+    /// See [`ChunkId`](super::row_batch::ChunkId).
     era: i64,
-    /// Keeps other processes from serving or replacing the file.
+    /// Prevents other processes from serving or replacing the file.
     _in_use: Lock,
 }
 
 impl SqliteStore {
-    /// Opens the store at `path`, and creates it and its folder if they are missing. Blocks.
+    /// Opens the store at `path`, and creates it and its directory if they are missing. Blocks.
     ///
     /// # Errors
-    /// [`StoreError`]: the folder or file cannot be made, another process serves the store, or
-    /// another version of the program wrote it.
+    /// [`StoreError`] if the file cannot be created, another process serves the store, or it has
+    /// another format.
     pub fn open(path: &Path) -> Result<Self> {
         if let Some(folder) = path.parent() {
-            private::create_folder(folder).map_err(StoreError::Prepare)?;
+            private::create_folder(folder).map_err(StoreError::failed)?;
         }
-        // A backup beside the store may have been killed.
+        // A process may have been killed during a backup.
         remove_stale(path);
         let in_use = backup::use_store(path)?;
         let connection = tables::SCHEMA.open(path)?;
         let era = tables::era(&connection)?;
-        let files = DatabaseFiles::open(path).map_err(StoreError::Prepare)?;
+        let files = DatabaseFiles::open(path).map_err(StoreError::failed)?;
         let files = Arc::new(files);
         let readers = Readers::open(path.to_owned(), Arc::clone(&files))?;
         let space = SpaceWatch::new(path);
         let writer = Writer::start(&tables::SCHEMA, connection, Arc::clone(&files), space)
-            .map_err(StoreError::Prepare)?;
+            .map_err(StoreError::failed)?;
         let writer = Arc::new(writer);
         let maintenance = Maintenance::start(Arc::clone(&writer), files)?;
         let chunk_indexes = ChunkIndexCache::default();
@@ -158,7 +160,7 @@ impl From<DatabaseFault> for StoreError {
         } else if fault.is_damaged() {
             Self::Corrupt(Box::new(fault))
         } else {
-            Self::Statement(Box::new(fault))
+            Self::failed(fault)
         }
     }
 }
@@ -168,12 +170,12 @@ impl From<OpenError> for StoreError {
         match error {
             OpenError::Version { found, known, .. } => Self::Format { found, known },
             OpenError::Database { name, source } => match Self::from(source.clone()) {
-                Self::Statement(_) | Self::Locked => {
-                    Self::Open(OpenError::Database { name, source })
+                Self::Failed(_) | Self::Locked => {
+                    Self::failed(OpenError::Database { name, source })
                 }
                 known => known,
             },
-            error => Self::Open(error),
+            error => Self::failed(error),
         }
     }
 }
@@ -188,7 +190,7 @@ impl From<CommitError> for StoreError {
             }
             CommitError::Database(fault) if fault.is_busy() => Self::Locked,
             CommitError::Database(fault) if fault.is_read_only() => Self::ReadOnly,
-            CommitError::Database(fault) => Self::Commit { reason: fault.to_string() },
+            CommitError::Database(fault) => Self::failed(fault),
             _ => Self::Closed,
         }
     }

@@ -27,8 +27,6 @@ pub(crate) type Open<'a> = &'a (dyn Fn() -> Box<dyn Store> + Sync);
 /// A page to be read: rows to skip, rows at most, first second, seconds covered.
 pub(crate) type Read = (u64, usize, i64, i64);
 
-const ALL: Span = Span { first: Timestamp::MIN, last: Timestamp::MAX };
-
 fn now() -> Timestamp {
     Timestamp::from_seconds(1_800_000_000)
 }
@@ -118,7 +116,7 @@ fn values(rows: &Block) -> Vec<(i64, f64)> {
 }
 
 fn read(resolution: Resolution, order: Order, skip: u64, limit: usize) -> PageRead {
-    PageRead { resolution, span: ALL, order, skip, limit, count: Count::All }
+    PageRead { resolution, span: Span::ALL, order, skip, limit, count: Count::All }
 }
 
 fn raw_page(store: &dyn Store, dataset: DatasetId, read: &PageRead) -> (u64, Vec<(i64, f64)>) {
@@ -309,7 +307,7 @@ async fn writes_during_a_scan(open: Open<'_>) {
     let mut found = BTreeMap::new();
     let mut n_batches = 0;
     store
-        .scan(id, Resolution::Raw, ALL, &mut |batch| {
+        .scan(id, Resolution::Raw, Span::ALL, &mut |batch| {
             let Rows::Raw(rows) = batch.rows()? else { panic!("not rows") };
             for (second, value) in values(&rows) {
                 assert_eq!(found.insert(second, value), None, "each row once");
@@ -355,7 +353,7 @@ async fn long_appends(open: Open<'_>) {
         n_pieces += 1;
         ControlFlow::Break(())
     };
-    scan(&*store, id, Resolution::Raw, ALL, visit).unwrap();
+    scan(&*store, id, Resolution::Raw, Span::ALL, visit).unwrap();
     assert_eq!(n_pieces, 1, "a scan ends where it is told to");
     let mut n_buckets = 0;
     let visit = &mut |batch| {
@@ -363,7 +361,7 @@ async fn long_appends(open: Open<'_>) {
         n_buckets += batch.len();
         ControlFlow::Continue(())
     };
-    scan(&*store, id, Resolution::FiveMinutes, ALL, visit).unwrap();
+    scan(&*store, id, Resolution::FiveMinutes, Span::ALL, visit).unwrap();
     assert_eq!(n_buckets, 2400);
 }
 
@@ -389,17 +387,17 @@ pub(crate) async fn check_chunk_ids(open: Open<'_>) {
         store.scan(id, Resolution::Raw, span, visit).unwrap();
         (names, n_rows)
     };
-    let (all, n_rows) = names(&*store, ALL);
+    let (all, n_rows) = names(&*store, Span::ALL);
     assert!(all.len() >= 4 && n_rows == 5010, "{all:?} {n_rows}");
     let (part, n_rows) = names(&*store, Span { first: at_second(60), last: at_second(60 * 4900) });
     assert_eq!((part.iter().all(|name| all.contains(name)), n_rows), (true, 4900));
     assert!(part.len() < all.len(), "batches at the ends are not whole");
     // A late row takes the name of one batch away, and no other.
     append(&*store, id, block([(61, 2.0), (5011 * 60, 1.0)])).await;
-    let (left, n_rows) = names(&*store, ALL);
+    let (left, n_rows) = names(&*store, Span::ALL);
     assert_eq!((&left[..], n_rows), (&all[1..], 5012));
     drop(store);
-    assert_eq!(names(&*open(), ALL).0, left, "names outlive a run of the program");
+    assert_eq!(names(&*open(), Span::ALL).0, left, "names outlive a run of the program");
 }
 
 async fn letting_go(open: Open<'_>) {
@@ -454,7 +452,7 @@ async fn deleting_rows(open: Open<'_>) {
     want.extend([(10, 3.0), (130_000, 4.0)]);
     compare(&*store, id, &want, &[]);
     assert_eq!(
-        store.delete_rows(id, ALL, now(), Box::new(|_| {})).await.unwrap(),
+        store.delete_rows(id, Span::ALL, now(), Box::new(|_| {})).await.unwrap(),
         want.len() as u64
     );
     compare(&*store, id, &BTreeMap::new(), &[]);

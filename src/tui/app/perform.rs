@@ -1,4 +1,4 @@
-//! Performs actions: those of every screen here, the rest in the screen or overlay in view.
+//! Performs actions: common ones here, others in the current screen or overlay.
 
 use crate::{
     action::Action,
@@ -50,7 +50,7 @@ pub(crate) fn perform(state: &mut State, action: Action) {
         Action::Jump => state.open(Overlay::Jump(String::new())),
         Action::Back => {
             back(state);
-            state.data.reload_after_search(state.now);
+            state.data.reload_after_search();
         }
         Action::Quit => quit(state),
         Action::QuitKeeping => state.effects.extend([Effect::DetachNodes, Effect::Quit]),
@@ -103,7 +103,7 @@ fn in_view(state: &mut State, action: Action) {
     }
     let (now, page) = (state.now, state.page());
     if action == Action::Open && state.screen == Screen::Data && state.data.is_edited() {
-        return state.data.confirm_input(now);
+        return state.data.confirm_input();
     }
     if action == Action::Open
         && let Some(field) = state.field().filter(|field| field.is_edited())
@@ -116,7 +116,7 @@ fn in_view(state: &mut State, action: Action) {
         && !state.execute.is_adding
         && execute::update::upload_file(state)
     {
-        // The focus moves on during the upload.
+        // The focus moves on while the upload is in progress.
         return state.execute.form.move_focus(1);
     }
     if execute::update::act_on_output(state, action) || cluster::start::act(state, action) {
@@ -158,7 +158,7 @@ fn back(state: &mut State) {
     if state.close() {
         return;
     }
-    // A text field is left first; the key is not meant for a notice in the corner then.
+    // In a text field, the key ends the edit and does not close a notice.
     let is_typed = !state.layers_beneath().contains(&Layer::Global);
     if !is_typed && (state.notices.clear() || std::mem::take(&mut state.is_zoomed)) {
         return;
@@ -176,7 +176,7 @@ fn back(state: &mut State) {
     };
 }
 
-/// Repeats the selected run, or restarts the selected process, by focus.
+/// Repeats the selected run or restarts the selected process, depending on the focus.
 fn again(state: &mut State) {
     let is_process = state.screen == Screen::Cluster
         && matches!(
@@ -187,16 +187,15 @@ fn again(state: &mut State) {
 }
 
 fn quit(state: &mut State) {
-    let is_asked = matches!(state.overlays.last(), Some(Overlay::ConfirmQuit));
-    // A notice or a filter is no reason to stay; an overlay is closed by keys of its own.
-    if !is_asked && (state.runs.n_waiting() > 0 || state.stack.n_leaving() > 0) {
+    let is_confirmed = matches!(state.overlays.last(), Some(Overlay::ConfirmQuit));
+    if !is_confirmed && (state.runs.n_waiting() > 0 || state.stack.n_leaving() > 0) {
         state.open(Overlay::ConfirmQuit);
     } else {
         state.effects.push(Effect::Quit);
     }
 }
 
-/// Cancels the waiting runs; the second time in a row, ends the program.
+/// Cancels the pending runs. Exits the second time in a row.
 fn interrupt(state: &mut State) {
     if state.is_interrupted {
         return state.effects.push(Effect::Quit);
@@ -230,13 +229,13 @@ fn refresh(state: &mut State) {
             load_nodes(state);
             overview::state::load_topics(state);
             if state.data.list().is_empty() {
-                state.data.reload_list(now);
+                state.data.reload_list();
             }
         }
     }
 }
 
-/// Opens the form to edit it, filled in from the selected run where one is selected by hand.
+/// Opens the form, filled in from the selected run if runs or groups have focus.
 fn open_form(state: &mut State) {
     let is_chosen = state.screen == Screen::Cluster
         && matches!(state.cluster.focus, cluster::state::Pane::Runs | cluster::state::Pane::Groups);
@@ -260,7 +259,7 @@ fn copy(state: &mut State) {
     send_copy(state, text);
 }
 
-/// Opens the choice of a format to copy the selection in.
+/// Opens the list of formats to copy the selection in.
 fn copy_as(state: &mut State) {
     let menu = CopyMenu::for_selection(state);
     if menu.forms.is_empty() { send_copy(state, None) } else { state.open(Overlay::CopyAs(menu)) }

@@ -6,7 +6,7 @@ use crate::{
         cluster::update::{NODES_EVERY, NODES_HIDDEN_EVERY},
         execute::state::FormField,
     },
-    state::{layout::Divider, loadable::Failure, results::Output, services::Health, stack},
+    state::{layout::Divider, resource::Failure, results::Output, services::Health, stack},
 };
 
 fn failure() -> Failure {

@@ -20,9 +20,9 @@ use crate::{
     effects::{Runner, absent, failure, unwritten},
     event::{Effect, Event, ProfileEvent},
     local::{Addresses, LocalError, LocalStack, Packed},
-    profiles::{ProfileError, Profiles},
+    profiles::{ProfileError, ProfileStore},
     screens::execute::state::presets::{self, Preset},
-    state::loadable::Failure,
+    state::resource::Failure,
 };
 
 impl Runner {
@@ -176,7 +176,7 @@ async fn write_presets(
 }
 
 /// The store of profiles, if there is one.
-type Keeper = Option<Arc<dyn Profiles>>;
+type Keeper = Option<Arc<dyn ProfileStore>>;
 
 async fn open(keeper: Keeper, name: String) -> Event {
     let result = match keeper {

@@ -29,9 +29,9 @@ use crate::{
     effects::{self, Clients, Runner, absent, failure, machine, unwritten},
     event::{DataEvent, DatasetSearch, Effect, Event, ExportNews, InferenceEvent, Progress},
     state::{
-        loadable::Failure,
         nodes::{GroupChange, NodeChange},
         pattern::Pattern,
+        resource::Failure,
         services::{HeadId, PROBE_WITHIN, Service},
     },
 };
@@ -191,7 +191,7 @@ impl Runner {
                 self.call(format!("leaderboard {topic}"), async move {
                     let what = format!("read the leaderboard of topic {topic}");
                     let call =
-                        // Twenty minutes of the shortest epochs, and more than a chart has columns.
+                        // More epochs than a chart has columns.
                         async |it: Inference| it.leaderboard(topic, 100).await;
                     let result = ask(service, &what, call).await;
                     InferenceEvent::Leaderboard { topic, result }
@@ -271,7 +271,7 @@ impl Runner {
     }
 }
 
-/// Calls `service`, if its address is known. `what` completes "failed to".
+/// Calls `service`, if its address is known. `what` completes "failed to" in the failure.
 pub(super) async fn ask<S, T>(
     service: Option<S>,
     what: &str,
@@ -294,9 +294,9 @@ async fn probe(
         Service::Inference => "reach the inference service",
     };
     let started = Instant::now();
-    let answer = timeout_at(started + PROBE_WITHIN, call).await.ok();
-    let answer = answer.map(|result| result.map_err(|error| failure(what, &error)));
-    Event::Probed { service, answer, latency: started.elapsed() }
+    let response = timeout_at(started + PROBE_WITHIN, call).await.ok();
+    let response = response.map(|result| result.map_err(|error| failure(what, &error)));
+    Event::Probed { service, response, latency: started.elapsed() }
 }
 
 /// Changes one node after another, until the head is unreachable.

@@ -8,12 +8,12 @@ use crate::{
     keymap::Layer,
     local::Addresses,
     overlay::view::{List, Surface, raise},
+    profiles::{Choice, NO_PROFILE},
     screens::update::{connect, enter},
     state::{
         State,
-        loadable::Failure,
         overlay::{KeyForm, KeyStep, Overlay},
-        profiles::{Choice, NO_PROFILE},
+        resource::Failure,
         services::{Health, Service},
         stack,
     },
@@ -271,7 +271,7 @@ pub(crate) fn draw_key(on: Surface<'_>, form: &KeyForm) {
             (wrapped(words, inside.width), theme.muted)
         }
         KeyStep::Tried => {
-            let words = format!("{} checking with the service", spinner::picture(frame.state.now));
+            let words = format!("{} checking with the service", spinner(frame.state.now));
             (vec![words], theme.info)
         }
         KeyStep::Refused(failure) => {

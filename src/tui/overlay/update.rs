@@ -223,7 +223,7 @@ pub(crate) fn reach(state: &mut State, goal: Goal) {
             let row = topics.iter().position(|listed| listed.topic_id == topic.get());
             if let Some(row) = row {
                 let pane = inference::state::Pane::Topics.number();
-                state.inference.click(Target::Row { pane, row }, state.now);
+                state.inference.click(Target::Row { pane, row });
             }
         }
         Goal::Node(peer_id) => {

@@ -1,5 +1,4 @@
-//! What the updates of several screens share: showing a screen, connecting, asking for the nodes,
-//! copying.
+//! Updates shared by several screens: showing a screen, connecting, loading nodes, copying, health.
 
 use std::time::Duration;
 
@@ -14,19 +13,19 @@ use crate::{
     screens::{Screen, overview::state::load_bundles},
     state::{
         Dirty, State,
-        loadable::Failure,
+        resource::Failure,
         services::{HeadId, Health, PROBE_EVERY, Service, Services},
     },
     widget::format::{self, bytes, counted},
 };
 
-/// The screens whose panes say what a run came to.
+/// Screens with a pane that shows the outcome of a run.
 pub(crate) const RUN_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Execute];
 
-/// The screens whose panes list the local processes.
+/// Screens with a pane that lists the local processes.
 pub(crate) const PROCESS_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Overview];
 
-/// The longest text that is sent to a terminal: they cut off what exceeds 74 994 bytes in base 64.
+/// Maximum length of a text that is copied by the terminal. Terminals cut off 74 994 bytes in base 64.
 const COPY_BYTES_MAX: usize = 56_000;
 
 /// Shows a screen and closes all overlays.
@@ -54,7 +53,7 @@ pub(crate) fn enter(state: &mut State, screen: Screen) {
         state.is_zoomed = false;
     }
     match screen {
-        Screen::Data if !state.data.is_shown => state.data.show(now),
+        Screen::Data if !state.data.is_shown => state.data.show(),
         Screen::Inference if !state.inference.is_shown => state.inference.show(now),
         Screen::Cluster | Screen::Execute if is_other => load_nodes(state),
         Screen::Overview if !state.overview.is_shown => {
@@ -76,7 +75,7 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) {
     }
     state.services.connect(addresses, now);
     state.effects.push(Effect::Connect(addresses.clone()));
-    // The calls of before are dropped, and never answered.
+    // Calls to earlier services are dropped without a result.
     let run = state.keys.key_text(Layer::Form, Action::Run);
     state.runs.disconnect(now, &format!("{run} runs it again"));
     (state.execute.is_adding, state.execute.is_run_next) = (false, false);
@@ -86,29 +85,29 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) {
     state.effects.extend(state.nodes.run_head.map(Effect::LoadFunctions));
     state.effects.extend(state.services.heads().map(Effect::FollowCluster));
     if addresses.datasets.is_some() {
-        state.data.connected(now);
+        state.data.connected();
     }
     if addresses.inference.is_some() {
         state.overview.topics.clear();
         state.inference.connected(now);
     }
-    // What was asked for here is the first probe.
+    // The requests above serve as the first probe.
     state.effects.push(Effect::SetTimer(Timer::Probe, PROBE_EVERY));
 }
 
-/// Asks every head for its nodes, as [`load_nodes_of`].
+/// Requests the nodes of every head, see [`load_nodes_of`].
 pub(crate) fn load_nodes(state: &mut State) {
     for head in state.services.heads() {
         load_nodes_of(state, head);
     }
 }
 
-/// Asks `head` for its nodes, unless that is under way. What local processes use is asked for with those of
-/// the first head that answers, where it is shown.
+/// Requests the nodes of `head`, unless a request is pending. With the head for new runs, also requests
+/// the resource usage of local processes if it is in view.
 pub(crate) fn load_nodes_of(state: &mut State, head: HeadId) {
-    let Some(nodes) = state.nodes.head_mut(head).filter(|nodes| !nodes.is_asked) else { return };
-    nodes.is_asked = true;
-    nodes.listed.begin(state.now);
+    if !state.nodes.head_mut(head).is_some_and(|nodes| nodes.listed.begin()) {
+        return;
+    }
     state.effects.push(Effect::LoadNodes(head));
     if state.services.head_of_runs() != Some(head) {
         return;
@@ -126,8 +125,8 @@ pub(crate) fn send_copy(state: &mut State, text: Option<String>) {
     }
 }
 
-/// Handles the outcome of a copy: reports the program that copied `text`, else sends it to the
-/// terminal, which gives no confirmation.
+/// Handles the outcome of a copy. If no program copied `text`, it is sent to the terminal, which gives
+/// no confirmation.
 pub(crate) fn on_copied(state: &mut State, text: String, by: Option<&'static str>) {
     let amount = counted(text.chars().count(), "letter");
     if let Some(by) = by {
@@ -142,7 +141,7 @@ pub(crate) fn on_copied(state: &mut State, text: String, by: Option<&'static str
     state.effects.push(Effect::CopyToTerminal(text));
 }
 
-/// Probes every service whose address is known, and again after [`PROBE_EVERY`].
+/// Probes every service with an address, and again after [`PROBE_EVERY`].
 pub(crate) fn probe(state: &mut State) {
     if state.services.is_any_known() {
         let heads = state.services.heads().collect();
@@ -150,21 +149,21 @@ pub(crate) fn probe(state: &mut State) {
     }
 }
 
-/// Handles the outcome of a probe; `answer` is none after a timeout.
+/// Handles the outcome of a probe. `response` is `None` after a timeout.
 pub(crate) fn on_probe(
     state: &mut State,
     service: Service,
-    answer: Option<&Result<(), Failure>>,
+    response: Option<&Result<(), Failure>>,
     latency: Duration,
 ) {
     let before = state.services.health(service).clone();
-    let health = state.services.health_by_probe(service, answer, latency, state.now);
+    let health = state.services.health_by_probe(service, response, latency, state.now);
     note_health(state, service, health);
     if *state.services.health(service) == before {
         return;
     }
     state.mark_dirty(Dirty::Data);
-    if before.is_away() && matches!(answer, Some(Ok(()))) {
+    if before.is_away() && matches!(response, Some(Ok(()))) {
         load_again(state, service);
     }
 }
@@ -178,12 +177,12 @@ fn load_again(state: &mut State, service: Service) {
                 state.effects.push(Effect::LoadFunctions(head));
             }
         }
-        Service::Data => state.data.reload_list(state.now),
+        Service::Data => state.data.reload_list(),
         Service::Inference => state.inference.reload_list(state.now),
     }
 }
 
-/// Records a service's answer, and notifies once when it goes down or recovers.
+/// Records a response of a service, and notifies once when it goes down or recovers.
 pub(crate) fn note<T>(
     state: &mut State,
     service: Service,
@@ -194,8 +193,8 @@ pub(crate) fn note<T>(
     note_health(state, service, health);
 }
 
-/// Records the state of a stream of `service`: open, or lost with an error. A stream that was closed
-/// for its silence says less than the probes, which are more frequent.
+/// Records the state of a stream of `service`: open, or lost with a failure. A timeout of a stream is
+/// ignored, since probes are more frequent.
 pub(crate) fn note_stream(state: &mut State, service: Service, lost: Option<&Failure>) {
     match lost {
         None => note_health(state, service, Health::Live),
@@ -208,7 +207,7 @@ pub(crate) fn note_stream(state: &mut State, service: Service, lost: Option<&Fai
     }
 }
 
-/// The screens with a pane that says why `service` fails: those whose list of it is empty.
+/// Returns the screens with a pane that shows the failure of `service`, because its list is empty.
 fn screens_that_say(state: &State, service: Service) -> &'static [Screen] {
     match service {
         Service::Head(_) if state.services.has_several_heads() => &[Screen::Cluster],
@@ -329,7 +328,7 @@ pub(crate) fn on_inference(state: &mut State, event: InferenceEvent) {
             StreamEvent::Lost { why, .. } => note_stream(state, service, Some(why)),
             _ => {}
         },
-        // Not every service has these, so that only a rate limit says something about its health.
+        // These are optional parts of the API, so only a rate limit indicates the health.
         InferenceEvent::Confidence { result: Err(why), .. }
         | InferenceEvent::PastBundles { result: Err(why), .. }
         | InferenceEvent::Leaderboard { result: Err(why), .. }

@@ -1,4 +1,4 @@
-//! One line of text that is edited.
+//! A text field of one line.
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,10 @@ use tui_input::{Input, InputRequest};
 
 use crate::keymap::Chord;
 
-/// The longest text taken, in characters. A row of a dataset pasted as standard input is far less.
+/// Maximum length, far more than a row of a dataset pasted as standard input.
 const CHARS_MAX: usize = 64 * 1024;
 
-/// Edits that can be undone. With the longest text they take 2 MiB.
+/// Maximum number of edits that can be undone. With the longest text they take 2 MiB.
 const UNDO_MAX: usize = 32;
 
 /// A line of text with a caret.
@@ -18,9 +18,9 @@ const UNDO_MAX: usize = 32;
 pub(crate) struct Field {
     input: Input,
     is_edited: bool,
-    /// The text and caret before each edit, oldest first.
+    /// Text and caret before each edit, oldest first.
     undo: VecDeque<Input>,
-    /// The last edit; edits of the same kind in a row are undone together.
+    /// Kind of the last edit. Consecutive edits of one kind are undone together.
     last_edit: Option<Edit>,
 }
 
@@ -36,7 +36,7 @@ enum Edit {
 }
 
 impl Field {
-    /// A field that holds `text` and has focus.
+    /// Returns a focused field that contains `text`.
     pub(crate) fn edited(text: &str) -> Self {
         Self { input: Input::new(text.to_owned()), is_edited: true, ..Self::default() }
     }
@@ -45,7 +45,7 @@ impl Field {
         self.input.value()
     }
 
-    /// Puts another text in, with the caret at its end.
+    /// Replaces the text and moves the caret to its end.
     pub(crate) fn set(&mut self, text: &str) {
         if self.value() != text {
             self.remember(Edit::Other);
@@ -61,7 +61,7 @@ impl Field {
         true
     }
 
-    /// Keeps the text and caret for [`Self::undo`], unless `edit` continues the edit before it.
+    /// Records text and caret for [`Self::undo`], unless `edit` continues the previous edit.
     fn remember(&mut self, edit: Edit) {
         let is_continued = edit != Edit::Other && self.last_edit == Some(edit);
         self.last_edit = Some(edit);
@@ -74,32 +74,32 @@ impl Field {
         self.undo.push_back(self.input.clone());
     }
 
-    /// The first column to be shown in `width` columns so that the caret is among them.
+    /// Returns the first visible column of `width` columns that include the caret.
     pub(crate) fn scroll(&self, width: usize) -> usize {
         self.input.visual_scroll(width)
     }
 
-    /// The caret, in columns from the start.
+    /// Returns the column of the caret.
     pub(crate) fn cursor_column(&self) -> usize {
         self.input.visual_cursor()
     }
 
-    /// Whether the field has focus.
+    /// Returns true if the field has focus.
     pub(crate) const fn is_edited(&self) -> bool {
         self.is_edited
     }
 
-    /// Gives the field focus.
+    /// Focuses the field.
     pub(crate) const fn edit(&mut self) {
         self.is_edited = true;
     }
 
-    /// Takes focus from the field and keeps its text.
+    /// Ends the edit and keeps the text.
     pub(crate) const fn confirm(&mut self) {
         self.is_edited = false;
     }
 
-    /// Takes focus from the field and clears its text; returns whether that changed anything.
+    /// Ends the edit and clears the text. Returns true if the field was focused or not empty.
     pub(crate) fn clear(&mut self) -> bool {
         let was = self.is_edited || !self.value().is_empty();
         self.set("");
@@ -107,10 +107,10 @@ impl Field {
         was
     }
 
-    /// Takes a key; returns whether that changed the text or moved the caret.
+    /// Handles a key. Returns true if that changed the text or moved the caret.
     pub(crate) fn press(&mut self, chord: Chord) -> bool {
         let request = match (chord.code, chord.is_ctrl) {
-            // Terminals send the same byte for these three.
+            // Terminals send the same byte for these three keys.
             (KeyCode::Char('_' | '/' | '7'), true) => return self.undo(),
             (KeyCode::Left, true) => InputRequest::GoToPrevWord,
             (KeyCode::Right, true) => InputRequest::GoToNextWord,
@@ -157,7 +157,7 @@ impl Field {
         change.is_some()
     }
 
-    /// Takes a pasted text: line breaks and tabs become spaces, other control characters nothing.
+    /// Inserts a pasted text. Line breaks and tabs become spaces, other control characters are dropped.
     pub(crate) fn paste(&mut self, text: &str) -> bool {
         let room = CHARS_MAX.saturating_sub(self.value().len());
         let text: String = text
@@ -180,7 +180,7 @@ impl Field {
     }
 
     fn insert(&mut self, letter: char) -> bool {
-        // Bytes are never fewer than characters, so this errs on the safe side.
+        // There are at least as many bytes as characters.
         self.value().len() < CHARS_MAX && self.apply(InputRequest::InsertChar(letter))
     }
 }

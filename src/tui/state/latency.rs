@@ -1,4 +1,4 @@
-//! Round-trip times as they are shown: the median of recent samples, steady within noise.
+//! Smoothed round-trip times: the median of recent samples, held steady within noise.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -18,7 +18,7 @@ const HELD_FOR: Duration = Duration::from_mins(1);
 /// Smallest relative difference that is shown at all.
 const CHANGE_MIN: f64 = 0.25;
 
-/// A round-trip time in milliseconds, measured again and again.
+/// A round-trip time in milliseconds, measured periodically.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Latency {
     /// The most recent samples, oldest first.

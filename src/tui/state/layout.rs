@@ -1,4 +1,4 @@
-//! Pane layout: how far the user moved the dividers, and which panes are adjacent.
+//! Pane layout: offsets of the dividers, adjacent panes, hidden columns of tables.
 
 use std::collections::BTreeSet;
 
@@ -10,29 +10,29 @@ use crate::{
     state::{State, navigation::Steps},
 };
 
-/// Columns that a divider moves at once.
+/// Columns by which a key moves a divider.
 const COLUMNS_STEP: i16 = 2;
 
-/// Rows that a divider moves at once.
+/// Rows by which a key moves a divider.
 const ROWS_STEP: i16 = 1;
 
-/// The furthest a divider is moved: no terminal is wider.
+/// Maximum offset of a divider, wider than any terminal.
 const NUDGE_MAX: i16 = 400;
 
-/// The least columns of a pane beside a divider that was moved.
+/// Minimum width of a pane next to a moved divider.
 const COLUMNS_MIN: u16 = 16;
 
-/// The least rows of one.
+/// Minimum height of a pane next to a moved divider.
 const ROWS_MIN: u16 = 4;
 
-/// How far the dividers of a screen stand from where they would by themselves.
+/// Offsets of a screen's dividers from their default places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Nudge {
-    /// The divider between left and right, to the right.
+    /// Offset of the divider between left and right, to the right.
     pub(crate) columns: i16,
-    /// The divider between the upper and the lower pane on the left, down.
+    /// Offset of the divider between the left panes, down.
     pub(crate) left_rows: i16,
-    /// The same on the right.
+    /// Offset of the divider between the right panes, down.
     pub(crate) right_rows: i16,
 }
 
@@ -51,31 +51,31 @@ pub(crate) enum Divider {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Layout {
     nudges: [Nudge; Screen::ALL.len()],
-    /// Where the dividers stood when the mouse grabbed one.
+    /// Offsets at the time the mouse grabbed a divider.
     grabbed: Nudge,
 }
 
-/// A place in the grid of a screen: its column and row, from the upper left.
+/// Column and row of a pane in the grid of its screen.
 type Cell = (u8, u8);
 
 impl Nudge {
-    /// The column of a divider that would stand at `at` of `width`.
+    /// Returns the column of a divider whose default is column `at` of `width`.
     pub(crate) fn column(self, at: u16, width: u16) -> u16 {
         moved(at, self.columns, width, COLUMNS_MIN)
     }
 
-    /// The row of the left divider that would stand at `at` of `height`.
+    /// Returns the row of the left divider whose default is row `at` of `height`.
     pub(crate) fn left_row(self, at: u16, height: u16) -> u16 {
         moved(at, self.left_rows, height, ROWS_MIN)
     }
 
-    /// The row of the right divider that would stand at `at` of `height`.
+    /// Returns the row of the right divider whose default is row `at` of `height`.
     pub(crate) fn right_row(self, at: u16, height: u16) -> u16 {
         moved(at, self.right_rows, height, ROWS_MIN)
     }
 }
 
-/// Where a divider stands that was moved `by` from `at`, with room for a pane on both sides.
+/// Returns the place of a divider moved `by` cells from `at`, with space for a pane on both sides.
 fn moved(at: u16, by: i16, length: u16, least: u16) -> u16 {
     if by == 0 {
         return at;
@@ -85,12 +85,12 @@ fn moved(at: u16, by: i16, length: u16, least: u16) -> u16 {
 }
 
 impl Layout {
-    /// How far the dividers of `screen` were moved.
+    /// Returns the offsets of the dividers of `screen`.
     pub(crate) fn nudge(&self, screen: Screen) -> Nudge {
         self.nudges.get(screen.number()).copied().unwrap_or_default()
     }
 
-    /// Moves the dividers of `screen`.
+    /// Sets the offsets of the dividers of `screen`.
     pub(crate) fn set(&mut self, screen: Screen, nudge: Nudge) {
         let within = |by: i16| by.clamp(-NUDGE_MAX, NUDGE_MAX);
         if let Some(place) = self.nudges.get_mut(screen.number()) {
@@ -104,12 +104,12 @@ impl Layout {
 }
 
 impl State {
-    /// How far the dividers of the screen in view were moved.
+    /// Returns the offsets of the dividers of the current screen.
     pub(crate) fn nudge(&self) -> Nudge {
         self.layout.nudge(self.screen)
     }
 
-    /// Makes the focused pane narrower, wider, shorter or taller, or puts all dividers back.
+    /// Makes the focused pane narrower, wider, shorter or taller, or resets all dividers.
     pub(crate) fn resize_pane(&mut self, action: Action) {
         let mut nudge = self.nudge();
         let (column, row) = self.focused_cell();
@@ -126,12 +126,12 @@ impl State {
         self.layout.set(self.screen, nudge);
     }
 
-    /// The mouse grabbed a divider.
+    /// Records the offsets at the time the mouse grabs a divider.
     pub(crate) fn grab_divider(&mut self) {
         self.layout.grabbed = self.nudge();
     }
 
-    /// Moves a grabbed divider `by` cells from where it was grabbed.
+    /// Moves a divider `by` cells from the place where it was grabbed.
     pub(crate) fn drag_divider(&mut self, divider: Divider, by: i16) {
         let mut nudge = self.layout.grabbed;
         let place = match divider {
@@ -143,7 +143,7 @@ impl State {
         self.layout.set(self.screen, nudge);
     }
 
-    /// The number of the pane beside the focused one in the direction of `action`.
+    /// Returns the number of the pane next to the focused one, in the direction of `action`.
     pub(crate) fn pane_beside(&self, action: Action) -> Option<usize> {
         let (column, row) = self.focused_cell();
         let is_there = |(other_column, other_row): Cell| match action {
@@ -167,7 +167,7 @@ impl State {
         self.grid().iter().find(|(pane, _)| *pane == focused).map_or((0, 0), |(_, cell)| *cell)
     }
 
-    /// The number of the focused pane.
+    /// Returns the number of the focused pane.
     fn focused_pane(&self) -> usize {
         match self.screen {
             Screen::Cluster => self.cluster.focus.number(),
@@ -179,7 +179,7 @@ impl State {
         }
     }
 
-    /// Number and place of each pane of the screen in view.
+    /// Returns number and place of each pane of the current screen.
     fn grid(&self) -> Vec<(usize, Cell)> {
         match self.screen {
             Screen::Cluster => places(cluster::state::Pane::cell),
@@ -192,12 +192,11 @@ impl State {
     }
 }
 
-/// Number and place of each pane of a screen.
 fn places<P: Steps>(cell: fn(P) -> Cell) -> Vec<(usize, Cell)> {
     P::VARIANTS.iter().map(|pane| (pane.number(), cell(*pane))).collect()
 }
 
-/// A table whose columns can be chosen; the names stand in the session.
+/// A table whose columns can be hidden. The names are part of the session file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "lowercase")]
 pub(crate) enum TableName {
@@ -209,7 +208,7 @@ pub(crate) enum TableName {
     Actors,
 }
 
-/// The columns that are hidden, by their tables and titles.
+/// The hidden columns, by table and title.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct HiddenColumns(BTreeSet<(TableName, String)>);
 
@@ -227,12 +226,12 @@ impl HiddenColumns {
         }
     }
 
-    /// The hidden columns as texts: `nodes PING`.
+    /// Returns the hidden columns as texts such as `nodes PING`.
     pub(crate) fn texts(&self) -> Vec<String> {
         self.0.iter().map(|(table, title)| format!("{} {title}", <&str>::from(*table))).collect()
     }
 
-    /// Reads texts as [`Self::texts`] writes them, as far as they are valid.
+    /// Parses the texts of [`Self::texts`], and ignores invalid ones.
     pub(crate) fn parse<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
         let column = |text: &str| {
             let (table, title) = text.split_once(' ')?;
@@ -275,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_divider_leaves_room_on_both_sides() {
+    fn divider_leaves_space_on_both_sides() {
         assert_eq!((moved(40, 10, 100, 16), moved(40, 90, 100, 16)), (50, 84));
         assert_eq!((moved(40, -90, 100, 16), moved(5, -1, 9, 16)), (16, 4));
         assert_eq!(moved(0, 0, 0, 16), 0);

@@ -1,4 +1,4 @@
-//! What keys step through: small enums such as panes, orders and kinds of charts, and rows of lists.
+//! Steps through small enums, such as panes and sort orders, and through rows of lists.
 
 use std::cmp::Ordering;
 
@@ -6,24 +6,24 @@ use strum::VariantArray;
 
 use crate::action::Action;
 
-/// An enum whose variants keys step through, in the order in which they are written.
+/// An enum whose variants keys step through, in declaration order.
 pub(crate) trait Steps: VariantArray + Copy + PartialEq {
-    /// The index in [`Self::VARIANTS`]; click targets name panes by it.
+    /// Returns the index in [`Self::VARIANTS`], by which click targets refer to panes.
     fn number(self) -> usize {
         Self::VARIANTS.iter().position(|it| *it == self).unwrap_or(0)
     }
 
-    /// The variant at this index in [`Self::VARIANTS`].
+    /// Returns the variant at this index in [`Self::VARIANTS`].
     fn numbered(number: usize) -> Option<Self> {
         Self::VARIANTS.get(number).copied()
     }
 
-    /// The variant `n` further, or back, wrapping around.
+    /// Returns the variant `n` steps ahead, wrapping around.
     fn cycled(self, n: isize) -> Self {
         Self::numbered(cycled(Some(self.number()), n, Self::VARIANTS.len())).unwrap_or(self)
     }
 
-    /// The variant `n` further, or back, stopping at both ends.
+    /// Returns the variant `n` steps ahead, stopping at both ends.
     fn shifted(self, n: isize) -> Self {
         let last = Self::VARIANTS.len().saturating_sub(1);
         Self::numbered(self.number().saturating_add_signed(n).min(last)).unwrap_or(self)
@@ -32,13 +32,13 @@ pub(crate) trait Steps: VariantArray + Copy + PartialEq {
 
 impl<T: VariantArray + Copy + PartialEq> Steps for T {}
 
-/// The index `by` further than `idx` among `n`, or back, wrapping around; the first from none.
+/// Returns the index `by` steps after `idx` in a list of length `n`, wrapping around. Starts at 0.
 pub(crate) fn cycled(idx: Option<usize>, by: isize, n: usize) -> usize {
     let len = n.max(1).cast_signed();
     idx.map_or(0, |idx| (idx.cast_signed() + by).rem_euclid(len).cast_unsigned())
 }
 
-/// How many rows down an action of lists moves, a page being `page` rows; none if it is no movement.
+/// Returns the number of rows that `action` moves down; `None` if it is no movement.
 pub(crate) fn rows_down(action: Action, page: usize) -> Option<isize> {
     let (page, half) = (page.max(1).cast_signed(), (page / 2).max(1).cast_signed());
     Some(match action {
@@ -54,13 +54,13 @@ pub(crate) fn rows_down(action: Action, page: usize) -> Option<isize> {
     })
 }
 
-/// The row that `action` moves to from row `idx` of a list of `n_rows`; none if it is no movement.
+/// Returns the row that `action` moves to from row `idx`; `None` if it is no movement.
 pub(crate) fn moved(action: Action, idx: usize, n_rows: usize, page: usize) -> Option<usize> {
     let last = n_rows.checked_sub(1)?;
     Some(idx.saturating_add_signed(rows_down(action, page)?).min(last))
 }
 
-/// Sorts by `order` from now on; turns the order around if that was so before.
+/// Sorts by `order`, or reverses the order if it is already in use.
 pub(crate) fn sort_by<T: PartialEq>(order: T, current: &mut T, is_reversed: &mut bool) {
     *is_reversed = *current == order && !*is_reversed;
     *current = order;
@@ -69,19 +69,19 @@ pub(crate) fn sort_by<T: PartialEq>(order: T, current: &mut T, is_reversed: &mut
 /// The order of a table by one of its columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ColumnOrder {
-    /// The title of the column; `None` for the order in which the rows are listed.
+    /// Title of the column; `None` for the order in which the rows are listed.
     pub(crate) column: Option<&'static str>,
     pub(crate) is_reversed: bool,
 }
 
 impl ColumnOrder {
-    /// Sorts by `column`, in the other direction if that was so before.
+    /// Sorts by `column`, or reverses the order if it is already in use.
     pub(crate) fn choose(&mut self, column: &'static str) {
         self.is_reversed = self.column == Some(column) && !self.is_reversed;
         self.column = Some(column);
     }
 
-    /// Sorts by the next of `columns`; after the last, as listed.
+    /// Sorts by the next of `columns`. After the last one, rows are in the listed order again.
     pub(crate) fn cycle(&mut self, columns: &[&'static str]) {
         let next = match self.column {
             None => 0,
@@ -90,7 +90,7 @@ impl ColumnOrder {
         *self = Self { column: columns.get(next).copied(), is_reversed: false };
     }
 
-    /// Sorts `rows`, which are as listed; `compare` orders two of them by a column.
+    /// Sorts `rows`, which are in the listed order. `compare` compares two rows by a column.
     pub(crate) fn sort<T>(self, rows: &mut [T], compare: impl Fn(&str, &T, &T) -> Ordering) {
         if let Some(column) = self.column {
             rows.sort_by(|a, b| compare(column, a, b));
@@ -100,7 +100,7 @@ impl ColumnOrder {
         }
     }
 
-    /// `METHOD ▾`; empty as listed.
+    /// Returns a label such as `METHOD ▾`; empty for the listed order.
     pub(crate) fn note(self) -> String {
         let arrow = if self.is_reversed { '▴' } else { '▾' };
         self.column.map_or_else(String::new, |column| format!("{} {arrow}", column.trim()))

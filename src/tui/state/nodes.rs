@@ -1,4 +1,4 @@
-//! The nodes: those that the heads list, one for each peer, and further peers named by results.
+//! The nodes of the cluster: one for each peer that a head lists or a result names.
 
 mod activity;
 mod union;
@@ -16,23 +16,23 @@ use self::activity::Activity;
 pub(crate) use self::activity::PERIOD;
 use super::{
     latency::Latency,
-    loadable::{Failure, Loadable},
     services::HeadId,
     stack::{Exit, Stack},
 };
+use crate::state::resource::{Failure, Resource};
 
-/// The maximum of unlisted peers; the least recently seen is evicted.
+/// Maximum number of unlisted peers; the least recently seen is evicted.
 const SEEN_MAX: usize = 1_000;
 
-/// The origin of a node.
+/// Source from which a node is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, IntoStaticStr)]
 #[strum(const_into_str, serialize_all = "lowercase")]
 pub(crate) enum Origin {
     /// The screen started it.
     Local,
-    /// The head at an address that somebody typed.
+    /// It is the head at an address given by the user.
     Typed,
-    /// The head lists it.
+    /// A head lists it.
     Listed,
     /// A result named it.
     #[default]
@@ -41,118 +41,109 @@ pub(crate) enum Origin {
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Node {
-    /// Its peer id.
     pub(crate) peer_id: String,
-    /// `head` or `worker`, where that is known.
+    /// `head` or `worker`, if known.
     pub(crate) role: Option<String>,
     pub(crate) origin: Origin,
-    /// Its groups beside the general one; none where that is not known.
+    /// Groups other than the general one, if known.
     pub(crate) subgroups: Option<Vec<String>>,
     pub(crate) addresses: Vec<String>,
-    /// Whether a head has a connection to it, where that is known.
+    /// True if a head is connected to it; `None` if unknown.
     pub(crate) is_connected: Option<bool>,
-    /// The last ping's round trip, in milliseconds.
+    /// Round trip of the last ping, in milliseconds.
     pub(crate) latency_ms: Option<f64>,
-    /// When it was last heard; none for the head itself.
+    /// Time of its last message; `None` for the head itself.
     pub(crate) last_seen: Option<Timestamp>,
-    /// Executions it answered: each head counts its own.
+    /// Number of executions with a result of this node, over all heads.
     pub(crate) n_runs: u64,
-    /// Of those, in the largest result group.
+    /// Number of those in the largest result group.
     pub(crate) n_agreed: u64,
-    /// How many concurrent executions, and how many more it could run now.
+    /// Number of slots, and number of free slots if known.
     pub(crate) slots: Option<(usize, Option<usize>)>,
-    /// What it declares of itself, by name.
+    /// Attributes that it declares, by name.
     pub(crate) attributes: BTreeMap<String, String>,
-    /// Whether it is cordoned at every head that sees it.
+    /// True if every head that sees it has cordoned it.
     pub(crate) is_cordoned: bool,
-    /// Why a head gives it no work, in a word, the strictest where heads differ; none where all do.
+    /// Strictest reason of any head to give it no work, in one word; `None` if all give it work.
     pub(crate) withheld_by: Option<&'static str>,
-    /// What each head that lists it says of it, in the order of the heads.
+    /// Report of each head that lists it, in the order of the heads.
     pub(crate) reports: Vec<Report>,
-    /// Work orders of the heads that it runs.
+    /// Number of running work orders, over all heads.
     pub(crate) n_running: usize,
-    /// How many functions it says are installed.
+    /// Number of installed functions.
     pub(crate) n_functions: usize,
-    /// How many of these it says are compiled.
+    /// Number of compiled functions.
     pub(crate) n_ready: usize,
-    /// Name and process number, if it is a local one.
+    /// Name and pid, if it is a local process.
     pub(crate) process: Option<(String, u32)>,
-    /// Its exit code, if its process ended.
+    /// Exit of its local process, if it has exited.
     pub(crate) exited: Option<Exit>,
 }
 
-/// What one head says of a node.
+/// View of one head of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Report {
     pub(crate) head: HeadId,
-    /// Whether the head has not listed its nodes at the last try.
+    /// True if the last request to the head failed.
     pub(crate) is_stale: bool,
-    /// Why the head gives it no work, in a word; none where it does.
+    /// Reason of the head to give it no work, in one word; `None` if it gives it work.
     pub(crate) withheld_by: Option<&'static str>,
 }
 
-/// A change of one node, or of those of a group, that the operator asks for.
+/// An operator's change of one node or of the nodes of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct NodeChange {
-    /// The ids of the nodes.
     pub(crate) peer_ids: Vec<String>,
-    /// What is changed of each.
     pub(crate) patch: NodePatch,
-    /// The group that was selected, and how many workers it has; none for a node alone.
+    /// Selected group and its number of workers; `None` for a single node.
     pub(crate) group: Option<(String, usize)>,
 }
 
 /// Outcome of changing the nodes of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GroupChange {
-    /// What was asked.
     pub(crate) change: NodeChange,
     pub(crate) n_changed: usize,
-    /// Why the first one of the others was not changed.
+    /// First failure, if not all were changed.
     pub(crate) failure: Option<Failure>,
 }
 
-/// The nodes that one head lists, and the state of asking for them. Each head is asked by itself, so that
-/// one that stalls delays no other.
+/// The nodes that one head lists. Each head has its own requests, so that a stalled head delays no
+/// other.
 #[derive(Debug, Default)]
 pub(crate) struct HeadNodes {
     id: HeadId,
     address: String,
-    /// The nodes that it lists.
-    pub(crate) listed: Loadable<Vec<NodeBody>>,
-    /// What each listed node answered lately, of this head's executions.
+    pub(crate) listed: Resource<Vec<NodeBody>>,
+    /// Recent activity of each listed node in executions of this head.
     activity: BTreeMap<String, Activity>,
-    /// The round trips of each listed node.
+    /// Round trips of each listed node.
     latencies: BTreeMap<String, Latency>,
-    /// True if it does not respond, so that its last list is out of date.
+    /// True if it does not respond, which makes its last list stale.
     is_away: bool,
-    /// Whether a list is under way.
-    pub(crate) is_asked: bool,
-    /// Times in a row that it did not list them.
-    pub(crate) n_failures: u32,
-    /// Whether it tells what happens as it happens.
+    /// True if its event stream is open.
     pub(crate) is_live: bool,
 }
 
-/// All nodes known.
+/// All known nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
     heads: Vec<HeadNodes>,
-    /// The head that runs go to: the form lists its functions, and counts its workers.
+    /// Head for new runs. The form lists its functions and counts its workers.
     pub(crate) run_head: Option<HeadId>,
-    /// The workers that results named, by peer id.
+    /// Workers named by results, by peer id.
     seen: BTreeMap<String, Node>,
 }
 
 impl Node {
-    /// The share of its answers that stood in the largest group, in percent.
+    /// Returns the share of its results in the largest result group, in percent.
     pub(crate) fn agree_percent(&self) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "a percentage needs no more")]
         let percent = 100.0 * self.n_agreed as f64 / self.n_runs as f64;
         (self.n_runs > 0).then_some(percent)
     }
 
-    /// Its groups in a word: `gpu`, `*` for the general one alone, `?` where they are not known.
+    /// Returns its groups as `gpu+eu`, `*` for only the general one, `?` if unknown.
     pub(crate) fn group_text(&self) -> String {
         match self.subgroups.as_deref() {
             None => "?".to_owned(),
@@ -160,20 +151,18 @@ impl Node {
             Some(groups) => groups.join("+"),
         }
     }
-}
 
-impl Node {
-    /// Whether it is a head.
+    /// Returns true if it is a head.
     pub(crate) fn is_head(&self) -> bool {
         self.role.as_deref() == Some("head")
     }
 
-    /// How many heads see it now.
+    /// Returns the number of heads that see it now.
     pub(crate) fn n_seen_by(&self) -> usize {
         self.reports.iter().filter(|report| !report.is_stale).count()
     }
 
-    /// Why it gets no work, and at how many of the heads that see it where these differ:
+    /// Returns the reason why it gets no work, with the number of heads if they differ:
     /// `cordoned 1/2`.
     pub(crate) fn withheld_text(&self) -> Option<String> {
         let word = self.withheld_by?;
@@ -185,13 +174,13 @@ impl Node {
         Some(if n_same < n_heads { format!("{word} {n_same}/{n_heads}") } else { word.to_owned() })
     }
 
-    /// Whether every head that lists it gives it no work for the reason `word`.
+    /// Returns true if every head that lists it gives it no work for the reason `word`.
     pub(crate) fn is_withheld_everywhere(&self, word: &str) -> bool {
         !self.reports.is_empty()
             && self.reports.iter().all(|report| report.withheld_by == Some(word))
     }
 
-    /// What it declares: `gpu=none,zone=a`.
+    /// Returns its attributes as `gpu=none,zone=a`.
     pub(crate) fn attribute_text(&self) -> String {
         let texts = self.attributes.iter().map(|(name, value)| format!("{name}={value}"));
         texts.collect::<Vec<_>>().join(",")
@@ -200,10 +189,9 @@ impl Node {
 
 impl HeadNodes {
     fn settle(&mut self, mut result: Result<Vec<NodeBody>, Failure>, now: Timestamp) {
-        self.is_asked = false;
         if let Ok(bodies) = &mut result {
             self.keep_latencies(bodies, now);
-            // Nodes that are gone leave; the list itself is bounded by its reply's size.
+            // Unlisted nodes are dropped. The response size bounds the list itself.
             let mut before = std::mem::take(&mut self.activity);
             for body in bodies.iter() {
                 let mut activity = before.remove(&body.peer_id).unwrap_or_default();
@@ -211,11 +199,10 @@ impl HeadNodes {
                 self.activity.insert(body.peer_id.clone(), activity);
             }
         }
-        self.n_failures = if result.is_ok() { 0 } else { self.n_failures.saturating_add(1) };
         self.listed.settle(result, now);
     }
 
-    /// Replaces each node's last round trip by its steady one.
+    /// Replaces the last round trip of each node by its smoothed one.
     fn keep_latencies(&mut self, bodies: &mut [NodeBody], now: Timestamp) {
         let mut before = std::mem::take(&mut self.latencies);
         for body in bodies {
@@ -226,14 +213,14 @@ impl HeadNodes {
         }
     }
 
-    /// True if the last list is not true of now: a later one failed, or the head went away.
+    /// Returns true if the last list is outdated: a later request failed, or the head is away.
     fn is_stale(&self) -> bool {
         self.is_away || self.listed.failure().is_some()
     }
 }
 
 impl Nodes {
-    /// Uses the heads at `addresses`, whose ids are `ids`. The nodes of those that were used before stay.
+    /// Uses the heads at `addresses`, whose ids are `ids`. Keeps the nodes of heads used before.
     pub(crate) fn connect(&mut self, ids: impl Iterator<Item = HeadId>, addresses: &[String]) {
         let mut before = std::mem::take(&mut self.heads);
         self.heads = ids
@@ -242,53 +229,53 @@ impl Nodes {
                 let same = before.iter().position(|head| head.address == *address);
                 let mut head = same.map(|idx| before.swap_remove(idx)).unwrap_or_default();
                 head.listed.clear_error();
-                HeadNodes { id, address: address.clone(), is_asked: false, is_away: false, ..head }
+                head.listed.cancel();
+                HeadNodes { id, address: address.clone(), is_away: false, ..head }
             })
             .collect();
     }
 
-    /// The nodes of `head`; none if it is not in use.
+    /// Returns the nodes of `head`; `None` if it is not in use.
     pub(crate) fn head(&self, head: HeadId) -> Option<&HeadNodes> {
         self.heads.get(head.idx).filter(|it| it.id == head)
     }
 
-    /// As [`Self::head`], to be changed.
+    /// As [`Self::head`], mutable.
     pub(crate) fn head_mut(&mut self, head: HeadId) -> Option<&mut HeadNodes> {
         self.heads.get_mut(head.idx).filter(|it| it.id == head)
     }
 
-    /// Records whether `head` went away.
     pub(crate) fn set_away(&mut self, head: HeadId, is_away: bool) {
         if let Some(head) = self.head_mut(head) {
             head.is_away = is_away;
         }
     }
 
-    /// The list that says how fresh the nodes are: a fresh one, if any head has one.
-    pub(crate) fn best_list(&self) -> &Loadable<Vec<NodeBody>> {
-        static NONE: Loadable<Vec<NodeBody>> = Loadable::Idle;
-        let rank = |list: &&Loadable<Vec<NodeBody>>| match list {
-            Loadable::Ready { .. } => 0,
-            Loadable::Stale { .. } => 1,
-            Loadable::Loading { .. } => 2,
-            Loadable::Failed { .. } => 3,
-            Loadable::Idle => 4,
+    /// Returns the freshest list of any head.
+    pub(crate) fn best_list(&self) -> &Resource<Vec<NodeBody>> {
+        static NONE: Resource<Vec<NodeBody>> = Resource::EMPTY;
+        let rank = |list: &&Resource<Vec<NodeBody>>| match (list.value(), list.failure()) {
+            (Some(_), None) => 0,
+            (Some(_), Some(_)) => 1,
+            (None, None) if list.is_loading() => 2,
+            (None, Some(_)) => 3,
+            (None, None) => 4,
         };
         self.heads.iter().map(|head| &head.listed).min_by_key(rank).unwrap_or(&NONE)
     }
 
-    /// Clears failures, so that a reload by hand shows as loading.
+    /// Clears failures, so that a reload by the user is shown as loading.
     pub(crate) fn clear_errors(&mut self) {
         self.heads.iter_mut().for_each(|head| head.listed.clear_error());
     }
 
-    /// What the first head that lists `peer_id` says of it.
+    /// Returns the entry of `peer_id` in the list of the first head that lists it.
     pub(crate) fn body(&self, peer_id: &str) -> Option<&NodeBody> {
         let lists = self.heads.iter().filter_map(|head| head.listed.value());
         lists.flatten().find(|body| body.peer_id == peer_id)
     }
 
-    /// The heads that list `peer_id`; all where none does.
+    /// Returns the heads that list `peer_id`; all heads if none does.
     pub(crate) fn heads_of(&self, peer_id: &str) -> Vec<HeadId> {
         let lists = |head: &&HeadNodes| {
             let list = head.listed.value();
@@ -298,7 +285,7 @@ impl Nodes {
         if listing.is_empty() { self.heads.iter().map(|head| head.id).collect() } else { listing }
     }
 
-    /// Every node: those that the heads list in their order, then those seen.
+    /// Returns all nodes: the listed ones in the order of the heads, then those named by results.
     pub(crate) fn all(&self, stack: &Stack) -> Vec<Node> {
         let mut nodes = union::nodes(&self.heads, stack);
         if self.heads.iter().all(|head| head.listed.value().is_none()) {
@@ -320,7 +307,7 @@ impl Nodes {
         nodes
     }
 
-    /// Takes the list of nodes of `head`, or its failure.
+    /// Records the response of `head`.
     pub(crate) fn settle(
         &mut self,
         head: HeadId,
@@ -332,7 +319,7 @@ impl Nodes {
         }
     }
 
-    /// The executions that a node answered in each of the last `n` periods, of all heads; as
+    /// Returns the results of a node in each of the last `n` periods, over all heads. See
     /// [`Activity::last`].
     pub(crate) fn last_periods(&self, peer_id: &str, n: usize, now: Timestamp) -> Vec<Option<f64>> {
         let mut all = self.activities(peer_id).map(|activity| activity.last(n, now));
@@ -344,8 +331,7 @@ impl Nodes {
         all.fold(first, |sums, more| sums.into_iter().zip(more).map(sum).collect())
     }
 
-    /// The executions that a node answered in the last minute, of all heads; as
-    /// [`Activity::a_minute`].
+    /// Returns the results of a node in the last minute, over all heads. See [`Activity::a_minute`].
     pub(crate) fn a_minute(&self, peer_id: &str, now: Timestamp) -> Option<u64> {
         let all = self.activities(peer_id).filter_map(|activity| activity.a_minute(now));
         all.reduce(|sum, more| sum + more)
@@ -355,7 +341,7 @@ impl Nodes {
         self.heads.iter().filter_map(move |head| head.activity.get(peer_id))
     }
 
-    /// Counts the peers of an execution's results.
+    /// Counts the peers in the results of an execution.
     pub(crate) fn saw(&mut self, response: &ExecuteResponse, now: Timestamp) {
         let agreed = response.results.first().map(|group| group.peers.as_slice());
         for peer_id in &response.cluster.peers {
@@ -375,8 +361,8 @@ impl Nodes {
         }
     }
 
-    /// How many workers the head of runs knows in `subgroup`, the general group if that is empty, that
-    /// declare what `selector` asks for.
+    /// Returns the number of workers of the head for new runs that are in `subgroup` (the general group
+    /// if empty) and match `selector`.
     pub(crate) fn n_workers_in(
         &self,
         subgroup: &str,
@@ -393,7 +379,7 @@ impl Nodes {
         let is_worker = |node: &Node| node.role.as_deref() == Some("worker");
         let is_selected =
             |node: &Node| selector.is_none_or(|selector| selector.matches(&node.attributes));
-        // Other heads' workers are out of its reach.
+        // The head cannot reach the workers of other heads.
         let is_reached = |node: &Node| {
             let mut reports = node.reports.iter();
             node.reports.is_empty() || reports.any(|report| Some(report.head) == self.run_head)
@@ -403,14 +389,14 @@ impl Nodes {
         self.all(stack).iter().filter(is_counted).count()
     }
 
-    /// What the nodes known declare, `NAME=VALUE`, each once.
+    /// Returns the distinct attributes of all nodes as `NAME=VALUE`.
     pub(crate) fn declared(&self, stack: &Stack) -> Vec<String> {
         let pairs: BTreeSet<(String, String)> =
             self.all(stack).into_iter().flat_map(|node| node.attributes).collect();
         pairs.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
     }
 
-    /// The subgroups known, each once.
+    /// Returns the distinct subgroups of all nodes.
     pub(crate) fn subgroups(&self, stack: &Stack) -> Vec<String> {
         let mut names: Vec<String> =
             self.all(stack).into_iter().filter_map(|node| node.subgroups).flatten().collect();

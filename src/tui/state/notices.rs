@@ -1,4 +1,4 @@
-//! Notices: short words that come by themselves and go again, and are kept to be read later.
+//! Notices: short messages that are shown for a while and kept to be read later.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -6,42 +6,41 @@ use model::timestamp::Timestamp;
 
 use crate::local::Level;
 
-/// Notices shown at once; the oldest is evicted.
+/// Maximum number of notices shown together; the oldest is evicted.
 const NOTICES_MAX: usize = 3;
 
-/// Notices kept to be read later; the oldest is evicted.
+/// Maximum number of past notices; the oldest is evicted.
 const PAST_MAX: usize = 200;
 
-/// How long info notices are shown.
+/// Time for which information is shown.
 const SHOWN_FOR: Duration = Duration::from_secs(5);
 
-/// How long warnings and errors are shown: longer, since they say what to do.
+/// Time for which warnings and errors are shown. They are longer, since they include advice.
 const BAD_SHOWN_FOR: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Notice {
     pub(crate) level: Level,
     pub(crate) text: String,
-    /// The reason and what to do; may be empty.
+    /// Reason and advice; may be empty.
     pub(crate) detail: String,
-    /// When it was added.
     pub(crate) at: Timestamp,
-    /// Until when it is shown; none once it is not.
+    /// Time until which it is shown; `None` once it is hidden.
     until: Option<Timestamp>,
 }
 
-/// The notices that are kept, newest first.
+/// The notices, latest first.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Notices(VecDeque<Notice>);
 
 impl Notices {
-    /// Shows a notice. It replaces one with the same text.
+    /// Shows a notice, in place of one with the same text.
     pub(crate) fn add(&mut self, level: Level, text: String, detail: String, now: Timestamp) {
         let shown_for = if level >= Level::Warn { BAD_SHOWN_FOR } else { SHOWN_FOR };
         self.keep(Notice { level, text, detail, at: now, until: Some(now + shown_for) });
     }
 
-    /// Keeps a notice to be read later without showing it: a pane in view says the same.
+    /// Adds a notice to the past ones without showing it, for a failure that a pane in view shows.
     pub(crate) fn record(&mut self, level: Level, text: String, detail: String, now: Timestamp) {
         self.keep(Notice { level, text, detail, at: now, until: None });
     }
@@ -54,25 +53,25 @@ impl Notices {
         shown.skip(NOTICES_MAX).for_each(|it| it.until = None);
     }
 
-    /// Hides expired notices; returns when the next one expires.
+    /// Hides expired notices. Returns the time until the next one expires.
     pub(crate) fn expire(&mut self, now: Timestamp) -> Option<Duration> {
         self.0.iter_mut().for_each(|it| it.until = it.until.filter(|until| *until > now));
         self.iter().filter_map(|it| it.until).min().map(|until| until.since(now))
     }
 
-    /// Hides all notices; returns whether there was one.
+    /// Hides all notices. Returns true if there was one.
     pub(crate) fn clear(&mut self) -> bool {
         let was = self.iter().next().is_some();
         self.0.iter_mut().for_each(|it| it.until = None);
         was
     }
 
-    /// Every notice that is kept, newest first.
+    /// Returns all notices, latest first.
     pub(crate) fn past(&self) -> impl ExactSizeIterator<Item = &Notice> {
         self.0.iter()
     }
 
-    /// The notices shown now, oldest first.
+    /// Returns the visible notices, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Notice> {
         self.0.iter().rev().filter(|it| it.until.is_some())
     }

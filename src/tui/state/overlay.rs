@@ -7,7 +7,7 @@ use model::key::ApiKey;
 use crate::{
     action::Action,
     keymap::{Bound, Layer},
-    state::{field::Field, loadable::Failure, navigation, nodes::NodeChange, palette::Palette},
+    state::{field::Field, navigation, nodes::NodeChange, palette::Palette, resource::Failure},
     theme::{Name, custom::CustomTheme},
 };
 
@@ -17,38 +17,38 @@ pub(crate) enum Overlay {
     Help(Help),
     /// Labels on everything that can be clicked, and the typed part of a label.
     Jump(String),
-    /// Whether to quit although a run is awaited.
+    /// Question before quitting while a run is pending.
     ConfirmQuit,
     /// The command palette.
     Palette(Box<Palette>),
-    /// The choice of a theme, with a live preview.
+    /// The list of themes, with a preview.
     Themes(Themes),
-    /// The columns of the table that has focus: the selected row.
+    /// The columns of the focused table: the selected row.
     Columns(usize),
-    /// The list of past notices: the selected row, counted from the newest.
+    /// Past notices: the selected row, counted from the latest.
     Notices(usize),
-    /// The choice of a profile: the selected row of its choices.
+    /// The list of profiles: the selected row.
     Profiles(usize),
-    /// The form that takes a profile's key.
+    /// The form for the API key of a profile.
     Key(KeyForm),
     /// The form that starts a node on this machine.
     AddNode,
-    /// Whether to stop the selected local process.
+    /// Question before the selected local process is stopped.
     ConfirmStop,
-    /// Whether to change a node.
+    /// Question before nodes are changed.
     ConfirmNode(NodeChange),
     /// The list of presets: the selected row.
     Presets(usize),
-    /// The name of a preset to be kept.
+    /// The prompt for the name of a new preset.
     PresetName(Field),
-    /// The form that asks for a file to write to.
+    /// The prompt for a file to write to.
     Save(SaveForm),
-    /// The choice of a format to copy the selection in.
+    /// The formats to copy the selection in.
     CopyAs(CopyMenu),
 }
 
 impl Overlay {
-    /// The first layer of keys in force while it is on top.
+    /// Returns the layer of keys with the highest precedence while it is on top.
     pub(crate) const fn layer(&self) -> Layer {
         match self {
             Self::Help(_) => Layer::Help,
@@ -69,7 +69,7 @@ impl Overlay {
         }
     }
 
-    /// The text field that has focus, if the overlay owns it.
+    /// Returns the focused text field, if it belongs to the overlay.
     pub(crate) const fn field(&mut self) -> Option<&mut Field> {
         match self {
             Self::Help(help) => Some(&mut help.filter),
@@ -81,7 +81,7 @@ impl Overlay {
         }
     }
 
-    /// The selected row, or the first one shown, where it is a list.
+    /// Returns the selected row of a list, or the first visible row of the help.
     pub(crate) const fn row(&mut self) -> Option<&mut usize> {
         match self {
             Self::Help(help) => Some(&mut help.scroll),
@@ -96,14 +96,14 @@ impl Overlay {
     }
 }
 
-/// The row that `action` moves to from `row` of a list that stands in an overlay.
+/// Returns the row that `action` moves to from `row` of a list in an overlay.
 pub(crate) fn moved(action: Action, row: usize, n_rows: usize) -> usize {
-    /// Rows in a page of an overlay, about as many as are shown.
+    /// Rows in a page of an overlay, about as many as are visible.
     const PAGE: usize = 10;
     navigation::moved(action, row, n_rows, PAGE).unwrap_or(row)
 }
 
-/// The choice of a format.
+/// The formats to copy the selection in.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CopyMenu {
     /// The selected format.
@@ -112,12 +112,12 @@ pub(crate) struct CopyMenu {
     pub(crate) forms: Vec<(&'static str, String)>,
 }
 
-/// The form that asks for a file.
+/// The prompt for a file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SaveForm {
     /// The path, as typed.
     pub(crate) path: Field,
-    /// The text to write; none for the table in view.
+    /// Text to write; `None` for the table in view.
     pub(crate) text: Option<String>,
 }
 
@@ -131,7 +131,7 @@ pub(crate) struct Help {
 }
 
 impl Help {
-    /// Whether `binding` passes the filter.
+    /// Returns true if `binding` passes the filter.
     pub(crate) fn shows(&self, binding: &Bound) -> bool {
         let wanted = self.filter.value().trim();
         let title = binding.action.title().to_lowercase();
@@ -141,7 +141,7 @@ impl Help {
     }
 }
 
-/// The choice of a theme.
+/// The list of themes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Themes {
     /// The theme to restore on cancel.
@@ -151,53 +151,51 @@ pub(crate) struct Themes {
 }
 
 impl Themes {
-    /// The choice, with `current` selected.
+    /// Returns the list with `current` selected.
     pub(crate) fn new(current: Option<Name>, own: &[&'static CustomTheme]) -> Self {
         let row = Self::rows(own).position(|row| row == current).unwrap_or(0);
         Self { before: current, row }
     }
 
-    /// All choices: none is automatic; custom themes come last.
+    /// Returns all choices. `None` is the automatic choice. Custom themes come last.
     pub(crate) fn rows(own: &[&'static CustomTheme]) -> impl Iterator<Item = Option<Name>> {
         let all = Name::ALL.into_iter().chain(own.iter().map(|own| Name::Custom(own)));
         std::iter::once(None).chain(all.map(Some))
     }
 
-    /// The selected entry.
+    /// Returns the selected theme.
     pub(crate) fn selected(&self, own: &[&'static CustomTheme]) -> Option<Name> {
         Self::rows(own).nth(self.row).flatten()
     }
 }
 
-/// The form that takes a key. What is typed is never shown.
+/// The form for an API key. The typed text is never shown.
 #[derive(Clone)]
 pub(crate) struct KeyForm {
-    /// The profile that the key belongs to.
+    /// Profile that the key belongs to.
     pub(crate) profile: String,
-    /// What is typed.
     pub(crate) input: Field,
     pub(crate) step: KeyStep,
 }
 
-/// The state of an entered key.
+/// Progress of entering a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum KeyStep {
-    /// It is typed.
     Typed,
     /// The key is being checked with a service.
     Tried,
-    /// The key was refused, or no service could be reached.
+    /// The key is invalid or refused, or the service is unreachable.
     Refused(Failure),
 }
 
 impl KeyForm {
-    /// An empty form for the key of `profile`.
+    /// Returns an empty form for the key of `profile`.
     pub(crate) fn new(profile: &str) -> Self {
         let input = Field::edited("");
         Self { profile: profile.to_owned(), input, step: KeyStep::Typed }
     }
 
-    /// The typed key; otherwise sets an error that describes the format.
+    /// Returns the typed key, or sets an error that describes the format.
     pub(crate) fn key(&mut self) -> Option<ApiKey> {
         let key = self.input.value().parse().ok();
         self.step = match key {

@@ -1,7 +1,7 @@
-//! The palette: commands, screens, datasets, nodes, runs and topics in one list, found by letters.
+//! The palette: fuzzy search over commands, screens, datasets, nodes, runs and topics.
 //!
-//! What can be found is gathered when it is opened, see [`entries`]. A first letter of
-//! [`Kind::sign`] leaves one kind only: `@btc` finds datasets.
+//! The entries are gathered when the palette is opened. A prefix of [`Kind::sign`] restricts the
+//! search to one kind: `@btc` finds datasets.
 
 use model::{dataset::DatasetId, topic::TopicId};
 use nucleo_matcher::{
@@ -17,7 +17,7 @@ use crate::{
     theme::Name,
 };
 
-/// The kind of an entry, and the sign that searches it alone.
+/// Kind of an entry. The value is the sign that restricts the search to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, serialize_all = "lowercase")]
 #[repr(u8)]
@@ -31,22 +31,18 @@ pub(crate) enum Kind {
     Topic = b'$',
 }
 
-/// What an entry opens or does.
+/// Target of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Goal {
-    /// Does something on a screen, or on whichever is in view.
+    /// An action, on a screen or on the current one.
     Act(Option<Screen>, Action),
-    /// Takes a theme, or the one that suits the terminal.
+    /// A theme; `None` for the one that suits the terminal.
     Theme(Option<Name>),
-    /// Charts a dataset.
     Dataset(DatasetId),
-    /// Selects a node.
     Node(String),
-    /// Shows a run's results.
     Run(RunId),
-    /// Shows a topic.
     Topic(TopicId),
-    /// Fills the form with a function: its content id and its method.
+    /// A function for the form: its content id and its method.
     Function(String, String),
 }
 
@@ -55,15 +51,14 @@ pub(crate) enum Goal {
 pub(crate) struct Entry {
     /// The kind of the entry.
     pub(crate) kind: Kind,
-    /// Where it belongs: `Data`, `View`, `node`.
+    /// Group shown before the name: `Data`, `View`, `node`.
     pub(crate) group: String,
     /// The display name.
     pub(crate) text: String,
-    /// Additional text, searched too; may be empty.
+    /// Additional text, which is also searched; may be empty.
     pub(crate) detail: String,
-    /// The keys that do the same; may be empty.
+    /// Keys with the same effect; may be empty.
     pub(crate) keys: String,
-    /// What the entry opens or does.
     pub(crate) goal: Goal,
 }
 
@@ -71,7 +66,7 @@ pub(crate) struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Match {
     pub(crate) entry_idx: usize,
-    /// The indices of the matched characters in [`Entry::haystack`], ascending.
+    /// Indices of the matched characters in [`Entry::haystack`], ascending.
     pub(crate) letters: Vec<u32>,
 }
 
@@ -80,46 +75,46 @@ pub(crate) struct Palette {
     /// The search text.
     pub(crate) input: Field,
     pub(crate) entries: Vec<Entry>,
-    /// The hits, best first.
+    /// Hits, best first.
     pub(crate) matches: Vec<Match>,
-    /// The index of the selected hit.
+    /// Index of the selected hit.
     pub(crate) row: usize,
 }
 
 impl Kind {
-    /// The prefix that restricts a search to this kind.
+    /// Returns the prefix that restricts a search to this kind.
     pub(crate) const fn sign(self) -> char {
         self as u8 as char
     }
 }
 
 impl Entry {
-    /// An entry without keys, in the group of its kind.
+    /// Returns an entry without keys, in the group of its kind.
     pub(crate) fn new(kind: Kind, text: String, detail: String, goal: Goal) -> Self {
         Self { kind, group: kind.into_str().to_owned(), text, detail, keys: String::new(), goal }
     }
 
-    /// A command of `group`, which `keys` do as well.
+    /// Returns a command of `group` that also has `keys`.
     pub(crate) fn command(group: &str, text: String, keys: String, goal: Goal) -> Self {
         let (kind, group, detail) = (Kind::Command, group.to_owned(), String::new());
         Self { kind, group, text, detail, keys, goal }
     }
 
-    /// The searched text: name, detail, group.
+    /// Returns the searched text: name, detail, group.
     fn haystack(&self) -> String {
         format!("{} {} {}", self.text, self.detail, self.group)
     }
 }
 
 impl Palette {
-    /// A palette of `entries`, all of them shown.
+    /// Returns a palette that shows all `entries`.
     pub(crate) fn new(entries: Vec<Entry>) -> Self {
         let mut palette = Self { entries, input: Field::edited(""), ..Self::default() };
         palette.find();
         palette
     }
 
-    /// Searches again after the search text changed.
+    /// Searches for the current text.
     pub(crate) fn find(&mut self) {
         self.row = 0;
         let typed = self.input.value().trim_start();
@@ -144,12 +139,12 @@ impl Palette {
                 found.push((score, Match { entry_idx, letters }));
             }
         }
-        // Stable: what is as good stays in the order of the entries.
+        // A stable sort keeps equally good hits in the order of the entries.
         found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
         self.matches = found.into_iter().map(|(_, found)| found).collect();
     }
 
-    /// The selected entry.
+    /// Returns the selected entry.
     pub(crate) fn selected(&self) -> Option<&Entry> {
         self.entries.get(self.matches.get(self.row)?.entry_idx)
     }

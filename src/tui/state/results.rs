@@ -1,4 +1,4 @@
-//! What is looked at among the results of a run: a group, one of its outputs, a comparison.
+//! The view of a run's results: the selected group, its output, a comparison of two groups.
 
 use std::iter;
 
@@ -22,7 +22,7 @@ pub(crate) enum Output {
     #[default]
     Stdout,
     Stderr,
-    /// The head's whole answer.
+    /// Complete response of the head.
     #[strum(serialize = "raw JSON")]
     Json,
 }
@@ -30,30 +30,29 @@ pub(crate) enum Output {
 /// The view of a run's results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ResultView {
-    /// The selected group.
     pub(crate) group_idx: usize,
-    /// The text shown, once one was chosen; until then the one that says something.
+    /// Chosen output; `None` for the one that is not empty.
     pub(crate) output: Option<Output>,
-    /// The part of the text that is shown.
+    /// Visible part of the text.
     pub(crate) position: Position,
-    /// Columns of the text hidden on the left.
+    /// Number of columns scrolled out on the left.
     pub(crate) n_hidden: usize,
     /// True if long lines are wrapped, not cut.
     pub(crate) is_wrapped: bool,
-    /// True if JSON is shown as it was written, not formatted.
+    /// True if JSON is shown unformatted.
     pub(crate) is_raw: bool,
-    /// The line that was found last.
+    /// Line of the last search hit.
     pub(crate) found: Option<usize>,
     /// True if the selected group is compared with another.
     pub(crate) is_diff: bool,
-    /// The group that is marked to be compared with.
+    /// Group marked for comparison.
     pub(crate) marked: Option<usize>,
 }
 
-/// The run that a screen shows, and the view of its results.
+/// The run shown on a screen, and the view of its results.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RunView {
-    /// The selected run; the newest one if that is gone.
+    /// Selected run; the latest one is shown if it no longer exists.
     pub(crate) run: Option<RunId>,
     pub(crate) look: ResultView,
 }
@@ -63,39 +62,39 @@ impl RunView {
         self.run.and_then(|id| runs.get(id)).or_else(|| runs.newest())
     }
 
-    /// The place of the selected run among the newest.
+    /// Returns the index of the selected run, counted from the latest.
     pub(crate) fn idx(self, runs: &Runs) -> usize {
         let selected = self.selected(runs).map(|run| run.id);
         runs.iter().position(|run| Some(run.id) == selected).unwrap_or(0)
     }
 
-    /// Shows run `id`, in the way the one before was read.
+    /// Shows run `id` with the same kind of output as before.
     pub(crate) fn show(&mut self, id: RunId) {
         let ResultView { output, is_wrapped, is_raw, .. } = self.look;
         let look = ResultView { output, is_wrapped, is_raw, ..ResultView::default() };
         *self = Self { run: Some(id), look };
     }
 
-    /// Shows the run at `idx` among the newest; returns whether there is one.
+    /// Shows the run at `idx`, counted from the latest. Returns true if it exists.
     pub(crate) fn show_at(&mut self, idx: usize, runs: &Runs) -> bool {
         let run = runs.iter().nth(idx);
         run.inspect(|run| self.show(run.id)).is_some()
     }
 
-    /// Handles an action on the results; `page` rows make a page.
+    /// Handles an action on the results. A page has `page` rows.
     pub(crate) fn take(&mut self, action: Action, runs: &Runs, page: usize) {
         let response = self.selected(runs).and_then(Run::response);
         self.look.take(action, response, page);
     }
 
-    /// The text of the results in view.
+    /// Returns the visible output.
     pub(crate) fn text(self, runs: &Runs) -> Option<String> {
         Some(self.look.text(self.selected(runs)?.response()?))
     }
 }
 
 impl Output {
-    /// Name of a file with this output.
+    /// Returns the stem of a file name for this output.
     pub(crate) const fn file_name(self) -> &'static str {
         match self {
             Self::Json => "response",
@@ -105,8 +104,7 @@ impl Output {
 }
 
 impl ResultView {
-    /// Handles an action, where `response` is looked at and a page has `page` lines; whether it was
-    /// one of its own.
+    /// Handles an action on `response`, with `page` lines in a page. Returns true if it was handled.
     pub(crate) fn take(
         &mut self,
         action: Action,
@@ -122,7 +120,7 @@ impl ResultView {
         self.act(action, response.map_or(0, |response| response.results.len()), n_lines, page)
     }
 
-    /// The lines of what is in view: the text, or the comparison.
+    /// Returns the number of lines of the visible text or comparison.
     fn n_lines(self, response: &ExecuteResponse) -> usize {
         let n_groups = response.results.len();
         let (first, second) = self.compared(n_groups);
@@ -146,8 +144,8 @@ impl ResultView {
         self.found = None;
     }
 
-    /// Handles an action, where there are `n_groups` groups, and `n_lines` lines of which a page has
-    /// `page`; returns whether it was one of its own.
+    /// Handles an action on `n_groups` groups and a text of `n_lines` lines, `page` of them in a page.
+    /// Returns true if it was handled.
     fn act(&mut self, action: Action, n_groups: usize, n_lines: usize, page: usize) -> bool {
         let last = n_groups.saturating_sub(1);
         match action {
@@ -159,7 +157,7 @@ impl ResultView {
                 self.is_diff = !self.is_diff && n_groups > 1;
                 self.show_start();
             }
-            // With a single group there is nothing to choose, so the text moves instead.
+            // With a single group, the text scrolls instead.
             Action::Down if n_groups > 1 => self.select((self.group_idx + 1).min(last)),
             Action::Up if n_groups > 1 => self.select(self.group_idx.saturating_sub(1)),
             Action::First => self.show_start(),
@@ -180,13 +178,13 @@ impl ResultView {
         self.group_idx = group_idx;
     }
 
-    /// The group selected among the results of `response`.
+    /// Returns the selected group of `response`.
     pub(crate) fn group(self, response: &ExecuteResponse) -> Option<&ResultGroupBody> {
         response.results.get(self.group_idx.min(response.results.len().saturating_sub(1)))
     }
 
-    /// The groups compared, by their places: the marked one and the selected one, else that and the
-    /// next.
+    /// Returns the indices of the compared groups: the marked and the selected one, or the selected one
+    /// and the next.
     pub(crate) fn compared(self, n_groups: usize) -> (usize, usize) {
         let last = n_groups.saturating_sub(1);
         let selected = self.group_idx.min(last);
@@ -196,7 +194,7 @@ impl ResultView {
         }
     }
 
-    /// The shown output: the chosen one, else standard error if standard output is empty.
+    /// Returns the chosen output, or standard error if standard output is empty.
     pub(crate) fn output(self, response: &ExecuteResponse) -> Output {
         let result = self.group(response).map(|group| &group.result);
         let says = |text: &str| !text.trim().is_empty();
@@ -204,7 +202,7 @@ impl ResultView {
         self.output.unwrap_or(if is_stderr { Output::Stderr } else { Output::Stdout })
     }
 
-    /// The text shown.
+    /// Returns the text of the visible output.
     pub(crate) fn text(self, response: &ExecuteResponse) -> String {
         match (self.output(response), self.group(response)) {
             (Output::Json, _) => serde_json::to_string_pretty(response).unwrap_or_default(),
@@ -214,7 +212,7 @@ impl ResultView {
         }
     }
 
-    /// The text shown as it is set, and whether that is as JSON, a member a line.
+    /// Returns the visible text, and true if it is formatted JSON.
     pub(crate) fn shown_text(self, response: &ExecuteResponse) -> (String, bool) {
         let text = self.text(response);
         if self.output(response) == Output::Json {
@@ -227,7 +225,7 @@ impl ResultView {
     }
 }
 
-/// The most lines of either text that are compared; the cost is their product.
+/// Maximum number of compared lines of each text. The cost is their product.
 pub(crate) const DIFF_LINES_MAX: usize = 400;
 
 /// A comparison of two texts.
@@ -235,11 +233,11 @@ pub(crate) const DIFF_LINES_MAX: usize = 400;
 pub(crate) struct Comparison<'a> {
     /// Line by line.
     pub(crate) changes: Vec<similar::Change<&'a str>>,
-    /// Lines of the first and of the second that were not compared, behind those that were.
+    /// Number of lines at the end of the first and the second text that were not compared.
     pub(crate) n_left_out: (usize, usize),
 }
 
-/// Compares two texts line by line, by their longest common subsequence, up to [`DIFF_LINES_MAX`].
+/// Compares two texts line by line, up to [`DIFF_LINES_MAX`] lines.
 pub(crate) fn diff<'a>(before: &'a str, after: &'a str) -> Comparison<'a> {
     let n_left_out = |text: &str| text.lines().count().saturating_sub(DIFF_LINES_MAX);
     let n_left_out = (n_left_out(before), n_left_out(after));
@@ -250,12 +248,12 @@ pub(crate) fn diff<'a>(before: &'a str, after: &'a str) -> Comparison<'a> {
     Comparison { changes, n_left_out }
 }
 
-/// The shown part of a text.
+/// Scroll position of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Position {
-    /// From this line on, counted from 0.
+    /// Index of the first visible line.
     FromTop(usize),
-    /// This many lines before the end: 0 shows the end.
+    /// Number of lines below the visible ones: 0 shows the end.
     FromEnd(usize),
 }
 
@@ -266,7 +264,7 @@ impl Default for Position {
 }
 
 impl Position {
-    /// The first line shown of `n_lines` where `n_fit` fit: the last line stays in view.
+    /// Returns the first visible line of `n_lines` if `n_fit` lines fit. The last line stays visible.
     pub(crate) fn first(self, n_lines: usize, n_fit: usize) -> usize {
         let last = n_lines.saturating_sub(n_fit.max(1));
         match self {
@@ -275,11 +273,11 @@ impl Position {
         }
     }
 
-    /// The position `by` lines further, in a text of `n_lines` of which about `page` are in view.
+    /// Returns the position `by` lines further down in a text of `n_lines`, about `page` of them visible.
     pub(crate) fn moved(self, by: isize, n_lines: usize, page: usize) -> Self {
         match self {
             Self::FromTop(line) => {
-                // Beyond the end nothing moves, so the way back begins at the end.
+                // A position beyond the end looks like the end, so moving up starts there.
                 let line = if by < 0 { line.min(n_lines.saturating_sub(page)) } else { line };
                 Self::FromTop(line.saturating_add_signed(by).min(n_lines.saturating_sub(1)))
             }
@@ -290,17 +288,15 @@ impl Position {
     }
 }
 
-/// The horizontal offset, in columns, `by` steps further to the right.
+/// Returns the horizontal offset in columns, `by` steps of 8 columns further to the right.
 pub(crate) fn shifted(n_hidden: usize, by: isize) -> usize {
-    // Columns that one horizontal step scrolls.
-    // The maximum horizontal offset, in columns.
     n_hidden.saturating_add_signed(by.saturating_mul(8)).min(1_000_000)
 }
 
-/// `text` formatted as JSON, if it is an object or a list and not too long.
+/// Returns `text` formatted as JSON, if it is an object or a list.
 pub(crate) fn pretty(text: &str) -> Option<String> {
     let text = text.trim();
-    // The longest text that is formatted as JSON: a longer one would take longer than a frame may.
+    // Formatting a longer text would take too long for a frame.
     if text.len() > (256 * 1024) || !text.starts_with(['{', '[']) {
         return None;
     }
@@ -308,7 +304,7 @@ pub(crate) fn pretty(text: &str) -> Option<String> {
     serde_json::to_string_pretty(&value).ok()
 }
 
-/// The next line of `text` after `from`, or before it, that matches `wanted`; wraps around.
+/// Returns the next line of `text` after or before `from` that matches `wanted`, wrapping around.
 pub(crate) fn find(
     text: &str,
     wanted: &Pattern,

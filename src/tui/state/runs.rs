@@ -1,4 +1,4 @@
-//! Executions of this session, from the request to the result groups.
+//! The runs of this session, from the request to the result groups.
 
 pub(crate) mod live;
 
@@ -12,32 +12,32 @@ use wire::{
 };
 
 use crate::state::{
-    loadable::Failure,
+    resource::Failure,
     runs::live::{Early, RunProgress},
     services::HeadId,
 };
 
-/// Runs kept; the oldest is evicted. A result holds up to some hundred kilobytes.
+/// Maximum number of runs; the oldest is evicted. A result can have some hundred kilobytes.
 const RUNS_MAX: usize = 200;
 
-/// A run's number in this session, from 1.
+/// Number of a run in this session, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RunId(pub u32);
 
 /// Phase of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Phase {
-    /// The request is out, the answer is not there.
+    /// The response is pending.
     Waiting,
-    /// The head answered with results.
+    /// The head responded with results.
     Done(Box<ExecuteResponse>),
-    /// The head answered without, or not at all.
+    /// The head responded without results, or did not respond.
     Failed(Failure),
     /// Cancelled by the user.
     Cancelled,
 }
 
-/// Group and selector of the workers of `request`; `None` for any.
+/// Returns group and selector of the workers of `request`; `None` if any worker can execute it.
 pub(crate) fn workers_text(request: &ExecuteRequest) -> Option<String> {
     let selector = request.config.selector.as_deref().filter(|text| !text.is_empty());
     let parts: Vec<&str> = [request.group(), selector].into_iter().flatten().collect();
@@ -47,22 +47,21 @@ pub(crate) fn workers_text(request: &ExecuteRequest) -> Option<String> {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Run {
     pub(crate) id: RunId,
-    /// Time at which the request was sent.
+    /// Time of the request.
     pub(crate) sent_at: Timestamp,
-    /// The request.
     pub(crate) request: ExecuteRequest,
-    /// The source of its standard input.
+    /// Source of standard input.
     pub(crate) input: Input,
-    /// The head that it was sent to, which alone knows it.
+    /// Head that received it. No other head knows it.
     pub(crate) head: RunHead,
-    /// The head's id of it, once known.
+    /// Request id assigned by the head, once known.
     pub(crate) request_id: Option<String>,
     /// Progress of each peer, as reported by the head.
     pub(crate) live: RunProgress,
-    /// Why the head cannot be asked how far it is, while that is so.
+    /// Failure to poll the head for its progress, while that lasts.
     pub(crate) trouble: Option<Failure>,
     pub(crate) phase: Phase,
-    /// Duration, once it has ended.
+    /// Duration, once it is over.
     pub(crate) took: Option<Duration>,
 }
 
@@ -70,11 +69,11 @@ pub(crate) struct Run {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RunHead {
     pub(crate) id: HeadId,
-    /// Its address; none if no head was known.
+    /// Its address; `None` if no head was known.
     pub(crate) address: Option<String>,
 }
 
-/// The runs of this session, newest first.
+/// The runs of this session, latest first.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     list: VecDeque<Run>,
@@ -83,7 +82,7 @@ pub(crate) struct Runs {
 }
 
 impl Run {
-    /// The response, if it holds results.
+    /// Returns the response, if it has results.
     pub(crate) fn response(&self) -> Option<&ExecuteResponse> {
         match &self.phase {
             Phase::Done(response) => Some(response),
@@ -91,14 +90,14 @@ impl Run {
         }
     }
 
-    /// The exit code of the largest group, where no group came to a good end.
+    /// Returns the exit code of the largest group, if no group has exit code 0.
     pub(crate) fn bad_exit(&self) -> Option<i32> {
         let groups = &self.response()?.results;
         let is_bad = groups.iter().all(|group| group.result.exit_code != 0);
         groups.first().filter(|_| is_bad).map(|group| group.result.exit_code)
     }
 
-    /// Outcome of the run.
+    /// Returns the outcome.
     pub(crate) fn verdict(&self) -> Verdict {
         match (&self.phase, self.bad_exit()) {
             (Phase::Waiting, _) => Verdict::Waiting,
@@ -113,26 +112,26 @@ impl Run {
         }
     }
 
-    /// Duration, so far if it still runs.
+    /// Returns the duration, so far if it is pending.
     pub(crate) fn elapsed(&self, now: Timestamp) -> Duration {
         self.took.unwrap_or_else(|| now.since(self.sent_at))
     }
 
-    /// True if its response is pending.
+    /// Returns true if its response is pending.
     pub(crate) const fn is_waiting(&self) -> bool {
         matches!(self.phase, Phase::Waiting)
     }
 }
 
-/// The outcome of a run, the same wherever it is shown.
+/// Outcome of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Waiting,
-    /// All results are equal, and good.
+    /// All results are equal, with exit code 0.
     Agreed,
-    /// This many distinct results, some of them good.
+    /// Number of distinct results, some of them with exit code 0.
     Split(usize),
-    /// This many distinct results, none of them good: the exit code of the largest group.
+    /// Number of distinct results, all with other exit codes, and the exit code of the largest group.
     BadExit(usize, i32),
     /// The head responded without a result.
     NoResult,
@@ -141,7 +140,7 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    /// The words for it; those of a run that waits or failed are more than this.
+    /// Returns a short description.
     pub(crate) fn words(self) -> String {
         match self {
             Self::Waiting => "running".to_owned(),
@@ -157,27 +156,27 @@ impl Verdict {
 }
 
 impl Runs {
-    /// The runs, newest first.
+    /// Returns the runs, latest first.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Run> {
         self.list.iter()
     }
 
-    /// Number of pending runs.
+    /// Returns the number of pending runs.
     pub(crate) fn n_waiting(&self) -> usize {
         self.list.iter().filter(|run| run.is_waiting()).count()
     }
 
-    /// The run of this number.
+    /// Returns the run with this number.
     pub(crate) fn get(&self, id: RunId) -> Option<&Run> {
         self.list.iter().find(|run| run.id == id)
     }
 
-    /// The newest run.
+    /// Returns the latest run.
     pub(crate) fn newest(&self) -> Option<&Run> {
         self.list.front()
     }
 
-    /// The newest run that is not `id`, ran the same function and has results.
+    /// Returns the latest earlier run of the same function that has results.
     pub(crate) fn previous_result(&self, id: RunId) -> Option<&Run> {
         let run = self.get(id)?;
         self.list.iter().find(|other| {
@@ -187,7 +186,7 @@ impl Runs {
         })
     }
 
-    /// A request goes out; returns its number.
+    /// Adds a run and returns its number.
     pub(crate) fn start(
         &mut self,
         request: ExecuteRequest,
@@ -213,7 +212,7 @@ impl Runs {
         id
     }
 
-    /// The head has taken a run and calls it `request_id`.
+    /// Records that the head accepted a run as `request_id`.
     pub(crate) fn set_request_id(&mut self, id: RunId, request_id: String) {
         let live = self.early.claim(&request_id);
         if let Some(run) = self.list.iter_mut().find(|run| run.id == id) {
@@ -222,15 +221,15 @@ impl Runs {
         }
     }
 
-    /// Handles an event of the head; returns true if it belongs to a run of this session.
+    /// Handles an event of the head. Returns true if it belongs to a run of this session.
     pub(crate) fn happened(&mut self, event: &ClusterEvent, now: Timestamp) -> bool {
         let Some(request_id) = event.kind.request_id() else { return false };
         if let Some(run) = self.called(request_id) {
             run.live.take(&event.kind, now);
             return true;
         }
-        // An execution of somebody else is forgotten when it ends. None of ours is claimed later,
-        // since the head accepts a run before it begins.
+        // The execution of another client is dropped when it is over. Our runs are accepted before
+        // they start, so none of them is claimed later.
         let is_end =
             matches!(event.kind, ClusterEventKind::Done { .. } | ClusterEventKind::Canceled { .. });
         if is_end && self.n_waiting() == 0 {
@@ -241,7 +240,7 @@ impl Runs {
         false
     }
 
-    /// Takes the head's final report of a run.
+    /// Records the head's final report of a run.
     pub(crate) fn add_report(&mut self, id: RunId, body: &ExecutionBody) {
         if let Some(run) = self.list.iter_mut().find(|run| run.id == id) {
             run.live.settle(body);
@@ -256,7 +255,7 @@ impl Runs {
         }
     }
 
-    /// Records that the head is unreachable, or reachable again; returns whether that changed.
+    /// Records that the head is unreachable, or reachable again. Returns true if that changed.
     pub(crate) fn set_unreachable(&mut self, id: RunId, trouble: Option<Failure>) -> bool {
         let run = self.list.iter_mut().find(|run| run.id == id && run.is_waiting());
         let Some(run) = run else { return false };
@@ -269,7 +268,7 @@ impl Runs {
         self.list.iter_mut().find(|run| run.request_id.as_deref() == Some(request_id))
     }
 
-    /// Takes the response of a run; returns whether the run was still waiting.
+    /// Records the response of a run. Returns true if the run was pending.
     pub(crate) fn finish(
         &mut self,
         id: RunId,
@@ -277,7 +276,7 @@ impl Runs {
         now: Timestamp,
     ) -> bool {
         let phase = match result {
-            // `code` of a successful response, by document 1.
+            // Code of a successful response according to document 1.
             Ok(response) if response.code == "200" || !response.results.is_empty() => {
                 Phase::Done(response)
             }
@@ -287,13 +286,13 @@ impl Runs {
         self.end(id, phase, now)
     }
 
-    /// Cancels a run; returns whether it was waiting.
+    /// Cancels a run. Returns true if it was pending.
     pub(crate) fn cancel(&mut self, id: RunId, now: Timestamp) -> bool {
         self.end(id, Phase::Cancelled, now)
     }
 
-    /// Gives up waiting runs, since the screen uses other services from now on. `next` says how to
-    /// run them again.
+    /// Fails all pending runs, because the screen connects to other services. `next` is the advice in
+    /// the failure.
     pub(crate) fn disconnect(&mut self, now: Timestamp, next: &str) {
         let waiting = self.list.iter().filter(|run| run.is_waiting()).map(|run| run.id);
         for id in waiting.collect::<Vec<_>>() {
@@ -317,7 +316,7 @@ impl Runs {
     }
 }
 
-/// The failure for an error code of the head.
+/// Returns the failure for an error code of the head.
 fn refused(response: &ExecuteResponse) -> Failure {
     let code = response.code.as_str();
     let (why, next) = match code {
@@ -330,43 +329,43 @@ fn refused(response: &ExecuteResponse) -> Failure {
     Failure { status: code.parse().ok(), ..Failure::new(format!("execute ({code})"), why, next) }
 }
 
-/// The most rows by number: a page of the dataset service.
+/// Maximum number of rows: a page of the dataset service.
 const ROWS_MAX: u32 = 10_000;
 
-/// The source of standard input.
+/// Source of standard input.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Input {
-    /// The request holds it.
+    /// The request contains it.
     #[default]
     Typed,
-    /// A file of this machine, read when the run is sent.
+    /// A local file, read when the run is sent.
     File(String),
-    /// The newest rows of a dataset when the run is sent, a JSON object a line.
+    /// The latest rows of a dataset when the run is sent, one JSON object per line.
     Rows {
-        /// The dataset's name.
+        /// Name of the dataset.
         dataset: String,
         window: Window,
     },
 }
 
-/// Amount of the newest rows.
+/// Amount of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Window {
-    /// Those of so long.
+    /// The rows of this period.
     Span(Duration),
     Count(u32),
 }
 
-/// The kinds of input, as the form offers them.
+/// Kind of standard input in the form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, serialize_all = "lowercase")]
 pub(crate) enum Source {
-    /// The field below holds it.
+    /// The field below contains it.
     #[default]
     Typed,
     /// The field below names a file.
     File,
-    /// The field below names a dataset and how much of it.
+    /// The field below names a dataset and an amount of rows.
     Rows,
 }
 
@@ -374,7 +373,7 @@ impl Input {
     /// Parses `text` as input from `source`.
     ///
     /// # Errors
-    /// The error, for people.
+    /// A message for the user if `text` is invalid.
     pub(crate) fn read(source: Source, text: &str) -> Result<Self, String> {
         let text = text.trim();
         match source {
@@ -392,7 +391,7 @@ impl Input {
         }
     }
 
-    /// The kind of it, and the text that stands for it in the form; none for typed input.
+    /// Returns the kind of input and its text in the form; `None` for typed input.
     pub(crate) fn text(&self) -> Option<(Source, String)> {
         match self {
             Self::Typed => None,
@@ -409,7 +408,7 @@ impl Window {
         match (text.parse::<u32>(), span(text)) {
             (Ok(n_rows @ 1..=ROWS_MAX), _) => Ok(Self::Count(n_rows)),
             (Ok(_), _) => Err(format!("1 to {ROWS_MAX} rows")),
-            // The longest span of rows as they were ingested, by document 2.
+            // Document 2 limits queries for raw rows to this span.
             (Err(_), Some(span)) if !span.is_zero() && span <= Duration::from_hours(24) => {
                 Ok(Self::Span(span))
             }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use model::timestamp::Timestamp;
 
-use super::{latency::Latency, loadable::Failure};
-use crate::{local::Addresses, widget::format};
+use super::latency::Latency;
+use crate::{local::Addresses, state::resource::Failure, widget::format};
 
-/// A head: its place among the addresses, and which connection that was. An answer to an earlier one
-/// is of a head that the screen no longer uses.
+/// Id of a head: its index among the addresses, and the number of the connection. A response with an
+/// earlier number is from a head that the screen no longer uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct HeadId {
     pub(crate) idx: usize,
@@ -34,7 +34,7 @@ pub(crate) enum Health {
     Absent,
     /// An address is known, and no response has come yet.
     Unknown,
-    /// It answers, and no stream of it is open.
+    /// It responds, and no stream of it is open.
     Idle {
         /// Latency of its last response; `None` if not measured.
         latency: Option<Duration>,
@@ -43,7 +43,7 @@ pub(crate) enum Health {
     Live,
     /// It refuses the API key or the token.
     Refused { why: Failure },
-    /// It limits our rate.
+    /// It limits the rate of our requests.
     Limited {
         /// Time at which the limit was reported.
         since: Timestamp,
@@ -56,12 +56,12 @@ pub(crate) enum Health {
     Silent,
 }
 
-/// How often each service is probed. With [`PROBE_WITHIN`] it bounds how long the header can be
-/// wrong: a service that ends is seen after 2 s, one that hangs after 4 s.
+/// Interval of probes. With [`PROBE_WITHIN`] it bounds the delay of the header: an exit of a service
+/// is noticed within 2 s, a hang within 4 s.
 pub(crate) const PROBE_EVERY: Duration = Duration::from_secs(2);
 
-/// How long a probe waits for its answer: longer than a busy service takes, and short enough for
-/// the next probe to be on time.
+/// Timeout of a probe: longer than the response time of a busy service, and short enough for the next
+/// probe to be on time.
 pub(crate) const PROBE_WITHIN: Duration = Duration::from_secs(2);
 
 /// The addresses and health of the services.
@@ -130,7 +130,7 @@ impl Health {
         !matches!(self, Self::Absent | Self::Unknown | Self::Down { .. } | Self::Silent)
     }
 
-    /// True if what the screen shows of the service is no longer true of now.
+    /// True if the service is unreachable, so that its values on the screen are outdated.
     pub(crate) const fn is_away(&self) -> bool {
         matches!(self, Self::Down { .. } | Self::Silent)
     }
@@ -194,7 +194,8 @@ impl Services {
         self.addresses.heads.len() > 1
     }
 
-    /// All services, in the header's order: the first head also where none is known.
+    /// Returns all services, in the order of the header. The first head is included even without an
+    /// address.
     pub(crate) fn all(&self) -> impl Iterator<Item = Service> + use<> {
         let none = HeadId { idx: 0, generation: self.generation };
         let first = self.heads().next().unwrap_or(none);
@@ -209,7 +210,7 @@ impl Services {
         (n_heads > 1).then_some(HeadCount { n_live, n_heads })
     }
 
-    /// The head that a run goes to: the first that serves, else the first.
+    /// Returns the head for new runs: the first one that responds, or the first one.
     pub(crate) fn head_of_runs(&self) -> Option<HeadId> {
         let live = self.heads().find(|head| self.health(Service::Head(*head)).is_up());
         live.or_else(|| self.heads().next())
@@ -334,20 +335,20 @@ impl Services {
         }
     }
 
-    /// The health that a probe of `service` indicates; `answer` is `None` after a timeout. A service
-    /// that responded to other requests in the meantime is busy, and keeps its health.
+    /// Returns the health that a probe of `service` indicates. `response` is `None` after a timeout. A
+    /// service that responded to other requests in the meantime is busy, and keeps its health.
     ///
-    /// A probe needs no key, and lifts neither a refused key nor a limit in force.
+    /// A probe needs no key, so a success does not end a refusal or a rate limit.
     pub(crate) fn health_by_probe(
         &self,
         service: Service,
-        answer: Option<&Result<(), Failure>>,
+        response: Option<&Result<(), Failure>>,
         latency: Duration,
         now: Timestamp,
     ) -> Health {
         let before = self.health(service);
         let heard_at = self.link(service).and_then(|link| link.heard_at);
-        match (answer, before) {
+        match (response, before) {
             (None, _) if heard_at.is_some_and(|at| now.since(at) < latency) => before.clone(),
             (None, _) => Health::Silent,
             (Some(Ok(())), Health::Refused { .. }) => before.clone(),
@@ -356,7 +357,7 @@ impl Services {
         }
     }
 
-    /// The health that an answer indicates.
+    /// Returns the health that a response indicates.
     pub(crate) fn health_by<T>(
         result: &Result<T, Failure>,
         latency: Option<Duration>,

@@ -1,7 +1,7 @@
 //! The saved session: the current screen, its layout and selection.
 //!
-//! Written as JSON when the screen closes and read before it opens. What cannot be read is as if it
-//! were not there: a session is a convenience. It holds no key, no token and nothing typed.
+//! It is written as JSON when the screen closes, and read before it opens. Invalid parts are ignored.
+//! It contains no key, no token and no typed text.
 
 use model::{dataset::DatasetId, topic::TopicId};
 use serde_json::{Value, json};
@@ -17,13 +17,13 @@ use crate::{
 /// The selection of the last session, until the services list it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SavedSelection {
-    /// The dataset that was charted.
+    /// Charted dataset.
     pub(crate) dataset: Option<DatasetId>,
-    /// The topic that was in view.
+    /// Selected topic.
     pub(crate) topic: Option<TopicId>,
 }
 
-/// Returns the session of `state` as a text.
+/// Serializes the session of `state`.
 pub(crate) fn text(state: &State) -> String {
     let nudges: Vec<Value> = Screen::ALL
         .into_iter()
@@ -51,7 +51,7 @@ pub(crate) fn text(state: &State) -> String {
     format!("{session:#}\n")
 }
 
-/// Restores the session in `text`, as far as it is valid, and the theme of this start.
+/// Restores the valid parts of the session in `text`, and the theme requested for this start.
 pub(crate) fn take_up(state: &mut State, text: &str) {
     if let InitialTheme::Given(theme) = state.initial_theme {
         state.theme = theme;
@@ -89,25 +89,25 @@ pub(crate) fn take_up(state: &mut State, text: &str) {
     };
 }
 
-/// The id and the name of a dataset that was pinned.
+/// Parses id and name of a pinned dataset.
 fn pinned(pin: &Value) -> Option<(DatasetId, String)> {
     Some((DatasetId::new(pin[0].as_i64()?)?, pin[1].as_str()?.to_owned()))
 }
 
-/// The profile that the session in `text` was left with.
+/// Returns the profile of the session in `text`.
 #[must_use]
 pub fn profile(text: &str) -> Option<String> {
     let session: Value = serde_json::from_str(text).ok()?;
     session["profile"].as_str().map(str::to_owned)
 }
 
-/// Whether the session in `text` was left with the mouse given to the terminal.
+/// Returns true if the mouse was captured in the session in `text`; `None` if unknown.
 #[must_use]
 pub fn has_mouse(text: &str) -> Option<bool> {
     serde_json::from_str::<Value>(text).ok()?["mouse"].as_bool()
 }
 
-/// Restores the selection once it is listed.
+/// Restores the selection once the services list it.
 pub(crate) fn select(state: &mut State) {
     let now = state.now;
     if let Some(dataset) = state.saved_selection.dataset
@@ -130,7 +130,7 @@ pub(crate) fn select(state: &mut State) {
         if let Some(row) = row.filter(|_| state.inference.selected != Some(topic)) {
             let focus = state.inference.pane;
             let pane = crate::screens::inference::state::Pane::Topics.number();
-            state.inference.click(Target::Row { pane, row }, now);
+            state.inference.click(Target::Row { pane, row });
             state.inference.pane = focus;
         }
     }

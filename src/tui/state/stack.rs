@@ -1,80 +1,79 @@
-//! The local stack: what is being started, what runs, what ended.
+//! The local stack: its phase and its processes.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
 use model::timestamp::Timestamp;
 
-use super::loadable::Failure;
 use crate::{
     local::{LocalEvent, LocalNode, LocalReady, Usage},
+    state::resource::Failure,
     widget::format,
 };
 
-/// The most names of processes for which an end is kept; a stack has a handful.
+/// Maximum number of processes whose exit is recorded. A stack has a handful.
 const EXITED_MAX: usize = 256;
 
 /// The phase of the local stack.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Phase {
-    /// There is none: the services run elsewhere.
+    /// It does not exist: the services run elsewhere.
     #[default]
     Absent,
     Starting,
     /// Another process runs it.
     Attached,
-    /// It was started here, and answers.
+    /// It was started here and responds.
     Ready,
-    /// It did not start.
+    /// It failed to start.
     Failed(Failure),
 }
 
-/// The local stack, by its events.
+/// The local stack, according to its events.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stack {
     pub(crate) phase: Phase,
-    /// What was started so far, in its order.
+    /// Parts started so far, in order.
     pub(crate) steps: Vec<String>,
-    /// What runs, once it does.
+    /// Addresses and processes, once it is ready.
     pub(crate) ready: LocalReady,
-    /// What is known of each process, by its name.
+    /// Status of each process, by name.
     statuses: BTreeMap<String, Status>,
 }
 
-/// How a process ended.
+/// Exit of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exit {
-    /// Its exit code; none if a signal ended it.
+    /// Exit code; `None` if a signal killed it.
     pub(crate) code: Option<i32>,
 }
 
 /// A local process.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Process {
-    /// The display name.
     pub(crate) name: String,
     pub(crate) pid: u32,
-    /// Its node, if it is one.
+    /// The node, if it is one.
     pub(crate) node: Option<LocalNode>,
     pub(crate) status: Status,
 }
 
-/// Whether a process runs, and what it uses.
+/// Status and resource usage of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Status {
-    /// When it was started.
+    /// Time of its start.
     pub(crate) since: Option<Timestamp>,
-    /// Its resource usage at the last sample.
+    /// Last sample of its resource usage.
     pub(crate) usage: Option<Usage>,
-    /// Its exit code, if it ended.
+    /// Exit, if it has exited.
     pub(crate) exited: Option<Exit>,
-    /// Whether it ended and is about to be restarted.
+    /// True if it has exited and is about to be restarted.
     pub(crate) is_restarting: bool,
-    /// Whether it was asked to end.
+    /// True if it was told to stop.
     pub(crate) is_stopping: bool,
 }
 
 impl Stack {
-    /// It is about to be started.
+    /// Records that it is being started.
     pub(crate) fn begin(&mut self) {
         self.phase = Phase::Starting;
         self.steps.clear();
@@ -84,7 +83,7 @@ impl Stack {
     pub(crate) fn on(&mut self, event: &LocalEvent, now: Timestamp) {
         match event {
             LocalEvent::Starting { what } => {
-                // The phase is left alone: a failure may overtake the report of the step that failed.
+                // The phase stays: a failure can overtake the event of the failed step.
                 if self.steps.last() != Some(what) {
                     self.steps.push(what.clone());
                 }
@@ -92,7 +91,7 @@ impl Stack {
             LocalEvent::Attached(_) => self.phase = Phase::Attached,
             LocalEvent::Ready(ready) => {
                 self.phase = Phase::Ready;
-                // Nodes that were added meanwhile stay.
+                // Nodes that were added in the meantime stay.
                 let added = std::mem::take(&mut self.ready.nodes);
                 self.ready = ready.clone();
                 let is_new = |node: &LocalNode| ready.nodes.iter().all(|it| it.name != node.name);
@@ -127,7 +126,7 @@ impl Stack {
         }
     }
 
-    /// Takes the resource usage of the processes.
+    /// Records the resource usage of the processes.
     pub(crate) fn measured(&mut self, usage: Vec<(String, Usage)>) {
         self.statuses.values_mut().for_each(|status| status.usage = None);
         for (name, usage) in usage {
@@ -135,14 +134,14 @@ impl Stack {
         }
     }
 
-    /// Forgets a process that ended.
+    /// Removes a process that has exited.
     pub(crate) fn forget(&mut self, name: &str) {
         self.ready.nodes.retain(|node| node.name != name);
         self.ready.services.retain(|(service, _)| service != name);
         self.statuses.remove(name);
     }
 
-    /// What is known of the process called `name`.
+    /// Returns the status of process `name`.
     pub(crate) fn status(&self, name: &str) -> Status {
         self.statuses.get(name).copied().unwrap_or_default()
     }
@@ -151,7 +150,7 @@ impl Stack {
         self.statuses.entry(name.to_owned()).or_default()
     }
 
-    /// The processes: nodes, then services.
+    /// Returns the processes: nodes, then services.
     pub(crate) fn processes(&self) -> Vec<Process> {
         let of = |name: &str, pid: u32, node: Option<&LocalNode>| Process {
             name: name.to_owned(),
@@ -164,7 +163,7 @@ impl Stack {
         nodes.chain(services).collect()
     }
 
-    /// Nodes that were started by hand, run, and end with the screen.
+    /// Returns the number of running nodes that the user added and that stop with the screen.
     pub(crate) fn n_leaving(&self) -> usize {
         let is_leaving = |node: &&LocalNode| {
             node.is_added && !node.is_kept && self.status(&node.name).exited.is_none()
@@ -172,17 +171,17 @@ impl Stack {
         self.ready.nodes.iter().filter(is_leaving).count()
     }
 
-    /// Whether there is any process.
+    /// Returns true if there is any process.
     pub(crate) fn has_processes(&self) -> bool {
         !(self.ready.nodes.is_empty() && self.ready.services.is_empty())
     }
 
-    /// The local process of a node.
+    /// Returns the local process of a node.
     pub(crate) fn node(&self, peer_id: &str) -> Option<&LocalNode> {
         self.ready.nodes.iter().find(|node| node.peer_id == peer_id)
     }
 
-    /// What the screen calls a node: its process's name, or its peer id in short.
+    /// Returns the display name of a node: the name of its process, or its short peer id.
     pub(crate) fn node_name<'a>(&'a self, peer_id: &'a str) -> Cow<'a, str> {
         match self.node(peer_id) {
             Some(node) => Cow::Borrowed(&node.name),
@@ -190,13 +189,13 @@ impl Stack {
         }
     }
 
-    /// Name of the part that is being started.
+    /// Returns the name of the part that is being started.
     pub(crate) fn step(&self) -> Option<&str> {
         (self.phase == Phase::Starting)
             .then(|| self.steps.last().map_or("the local stack", String::as_str))
     }
 
-    /// What runs, in a line: `head :41233 · 3 workers · datasets · inference`.
+    /// Returns a summary such as `head :41233 · 3 workers · datasets · inference`.
     pub(crate) fn summary(&self) -> Option<String> {
         if self.phase != Phase::Ready {
             let attached = (self.phase == Phase::Attached).then(|| "attached".to_owned());
@@ -223,7 +222,7 @@ impl Stack {
     }
 }
 
-/// The port of an address, as `:8080`; the whole address if it names none.
+/// Returns the port of an address as `:8080`, or the host if it has no port.
 fn port_of(address: &str) -> String {
     let host = address.split("://").last().unwrap_or(address).split('/').next().unwrap_or_default();
     match host.rsplit_once(':') {

@@ -209,7 +209,7 @@ fn right(frame: Frame<'_>) -> Line<'static> {
     match state.runs.n_waiting() {
         0 => {}
         n => {
-            let picture = spinner::picture(state.now);
+            let picture = spinner(state.now);
             let runs = if n == 1 { "run" } else { "runs" };
             line.push_span(Span::styled(format!("  {picture} {n} {runs}"), theme.info));
         }

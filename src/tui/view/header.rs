@@ -106,7 +106,7 @@ fn frame_time(state: &State, is_narrow: bool) -> Option<String> {
 fn health(state: &State, theme: &Theme, form: Form) -> Vec<Span<'static>> {
     let is_short = form != Form::Full;
     if let Some(step) = state.stack.step() {
-        let picture = spinner::picture(state.now);
+        let picture = spinner(state.now);
         let step = format::fit(step, if is_short { 20 } else { 40 }).into_owned();
         let words = if is_short { "" } else { "starting " };
         return vec![

@@ -22,8 +22,8 @@ use crate::{
     screens::{Screen, cluster, execute::state::RESULTS},
     state::{
         State,
-        loadable::Failure,
         navigation::Steps as _,
+        resource::Failure,
         results::{self, DIFF_LINES_MAX, Position},
         runs::{Phase, Run, Verdict, workers_text},
         services::host_of,
@@ -55,7 +55,7 @@ pub(crate) fn title_with_workers(title: String, run: Option<&Run>) -> String {
 pub(crate) fn mark(run: &Run, frame: Frame<'_>) -> (char, Style) {
     let theme = frame.theme;
     match run.verdict() {
-        Verdict::Waiting => (spinner::picture(frame.state.now), theme.info),
+        Verdict::Waiting => (spinner(frame.state.now), theme.info),
         Verdict::Agreed => ('✓', theme.up),
         Verdict::Split(_) | Verdict::NoResult => ('!', theme.warn),
         Verdict::BadExit(..) | Verdict::Failed => ('✗', theme.down),

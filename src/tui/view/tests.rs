@@ -22,7 +22,7 @@ use crate::{
     local::{Addresses, Level, LocalEvent, LocalLog},
     profiles::Profile,
     screens::Screen,
-    state::loadable::Failure,
+    state::resource::Failure,
     theme,
 };
 

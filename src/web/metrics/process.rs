@@ -20,11 +20,11 @@ pub fn text() -> String {
         ("start_time_seconds", "gauge", "Start, in Unix time", process.start_time().to_string()),
     ];
     let files = process.open_files().map(|n| ("open_fds", "gauge", "Open files", n.to_string()));
-    let told = |(name, kind, help, value)| {
+    let render = |(name, kind, help, value)| {
         let name = format!("process_{name}");
         format!("# HELP {name} {help}.\n# TYPE {name} {kind}\n{name} {value}\n")
     };
-    lines.into_iter().chain(files).map(told).collect::<Vec<_>>().concat()
+    lines.into_iter().chain(files).map(render).collect::<Vec<_>>().concat()
 }
 
 #[cfg(test)]

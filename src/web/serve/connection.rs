@@ -22,9 +22,8 @@ use tracing::debug;
 use wire::paths;
 
 use super::{
-    connection_limit::{Connection, Peer},
+    connection_limit::{Connection, Full, NetworkLimit, NetworkPermit, Peer},
     control_frames::ControlFrameLimit,
-    per_network_limit::{Full, NetworkLimit, NetworkPermit},
 };
 use crate::{
     address::{Caller, forwarded},

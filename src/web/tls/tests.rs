@@ -35,10 +35,10 @@ async fn tls_listener_rejects_plain_requests() {
     let group = Group::default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let told = async |axum::extract::ConnectInfo(caller): axum::extract::ConnectInfo<Caller>| {
-        caller.0.ip().to_string()
-    };
-    let router = Router::new().route("/", get(told));
+    let show_peer = async |axum::extract::ConnectInfo(caller): axum::extract::ConnectInfo<
+        Caller,
+    >| { caller.0.ip().to_string() };
+    let router = Router::new().route("/", get(show_peer));
     serve_tls(listener, Tls::read(&files()).unwrap(), router, &group);
 
     let request = b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";

@@ -20,7 +20,7 @@ DATABASE, RESTORED = "rows", "restored"
 N_DATASETS = 1
 READERS_EACH = 5
 WRITES_EVERY_S = 0.2
-# The name in the certificate of the server, and one that is not in it.
+# A name in the certificate of the server, and one that is not.
 NAMED, UNNAMED = "localhost", "127.0.0.1"
 
 
@@ -45,7 +45,7 @@ class Server:
         return f"postgres://{USER}@{host}:{self.port}/{database}"
 
     def require_tls(self):
-        """Gives the server a certificate, and lets the role in with TLS and its password only."""
+        """Configures a certificate, and requires TLS and a password of the role."""
         data, owner = self.folder / "data", os.stat(self.folder / "data")
         make_authority(self.folder, "ca")
         make_authority(self.folder, "other")
@@ -73,7 +73,7 @@ def make_authority(folder, name):
 
 
 def check_tls(server, program):
-    """Each mode accepts and rejects what it says, and the error names the reason."""
+    """Checks that each TLS mode accepts and rejects connections as documented, with the reason."""
     authority, other = str(server.folder / "ca.crt"), str(server.folder / "other.crt")
     cases = [
         ({"PGSSLMODE": "disable"}, NAMED, ["no encryption"]),
@@ -95,7 +95,7 @@ def check_tls(server, program):
 
 
 async def check_new_password(server, services, password_file):
-    """Services use the new password without a restart."""
+    """Checks that services use a new password without a restart."""
     server.query(f"ALTER ROLE {USER} PASSWORD '{NEW_PASSWORD}'")
     password_file.write_text(f"*:*:*:{USER}:{NEW_PASSWORD}\n")
     end = f"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = '{USER}'"
@@ -104,7 +104,7 @@ async def check_new_password(server, services, password_file):
 
 
 async def check_publication(server, services):
-    """What a publication of all tables forbids without a primary key is done."""
+    """Checks that services work with a publication of all tables, which requires primary keys."""
     server.query("CREATE PUBLICATION everything FOR ALL TABLES", DATABASE)
     body = {"name": "short", "columns": [{"name": "value", "dtype": "float"}]}
     status, text = await call(services.port, services.key, "POST", "/api/datasets/", body)
@@ -116,14 +116,14 @@ async def check_publication(server, services):
 
 
 async def check_restored(server, program, home, load, dumped):
-    """Services on the restored database have a state of the original between two moments."""
+    """Checks that a restored database has a consistent state of the original."""
     before, after = dumped
     services = Services(home)
     try:
         services.serve(program, server.url(database=RESTORED))
         await wait_until(services.are_healthy, "services on the restored database respond")
         for dataset in load.datasets:
-            # The key that exists in the dump sees its datasets.
+            # The key in the dump can read its datasets.
             services.key = load.services.key
             values = set((await stored(services, dataset)).values())
             assert before[dataset] <= values <= after[dataset], f"dataset {dataset}: {len(values)} rows"

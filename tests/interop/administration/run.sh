@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Tests services on a PostgreSQL that others administrate, with servers of their own on loopback and a built
-# program:
+# Tests a built program's services while their PostgreSQL is administrated, with own servers on loopback:
 #     tests/interop/administration/run.sh path/to/triptych
-# TLS modes, a role without superuser, a publication of all tables, a new password without a restart, and a dump
-# under writes that is restored. Needs Python 3.11 or later, openssl, and PostgreSQL 15 or later and haproxy,
+# TLS modes, a role that is no superuser, a publication of all tables, a new password without a restart, and a
+# dump during writes. Needs Python 3.11 or later, openssl, and PostgreSQL 15 or later and haproxy,
 # which are installed from Debian's packages if missing.
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")

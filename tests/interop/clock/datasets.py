@@ -1,7 +1,7 @@
 """Moves the clock under a dataset service: datasets.py PROGRAM LIBRARY
 
-The machine's measured load is stored on within seconds after a time of two days ahead, with and
-without a restart in it, and no row is gone.
+The load of the machine must be stored again within seconds after the clock was two days ahead, with and
+without a restart in between, and no row may be lost.
 """
 
 import datetime
@@ -11,10 +11,10 @@ import time
 import service
 from service import DAY_S, wait
 
-# A measurement a second, and what a loaded machine takes to store and answer.
+# A measurement per second and the delay of a loaded machine.
 STORED_WITHIN_S = 5
 
-# Old rows are deleted after so many measurements: what the test stores before and after is more.
+# Measurements between two deletions of old rows, fewer than the test stores.
 PRUNE_EVERY = 60
 
 LEAP_S = 2 * DAY_S
@@ -32,18 +32,18 @@ class Datasets(service.Service):
         return len(self.all_rows()) > 0
 
     def rows(self, bounds=""):
-        """The timestamps of the newest rows of machine_cpu."""
+        """Returns the timestamps of the latest rows of machine_cpu."""
         path = f"api/rows/?dataset_name=machine_cpu&limit=1000&ordering=-timestamp{bounds}"
         return {row["timestamp"] for row in self.ask(path)["results"]}
 
     def all_rows(self):
-        # Without a start a page covers the last day before the newest row, and no row from before
-        # a leap of two.
+        # Without a start a page covers the day before the latest row, and no rows before a leap of two
+        # days.
         start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
         return self.rows(f"&start={start:%Y-%m-%dT%H:%M:%SZ}")
 
     def goes_on(self, what, seconds=STORED_WITHIN_S):
-        """Waits for a new row; the rows from before must still be there."""
+        """Waits for a new row, and checks that no earlier row is lost."""
         before, started = self.all_rows(), time.monotonic()
         wait(f"a row {what}", seconds, lambda: self.all_rows() - before)
         missing = before - self.all_rows()
@@ -54,7 +54,7 @@ class Datasets(service.Service):
 def test(datasets):
     datasets.set_clock(0)
     datasets.start()
-    # The next measurements are those after which old rows are deleted.
+    # Old rows are deleted after the next measurements.
     wait("rows", 2 * PRUNE_EVERY, lambda: len(datasets.rows()) >= PRUNE_EVERY - 3)
     kept = datasets.rows()
     datasets.set_clock(LEAP_S)
@@ -73,7 +73,7 @@ def test(datasets):
     datasets.set_clock(0)
     datasets.start()
     datasets.goes_on("started again with the right date")
-    # Rows with a date of the future do not hide the newest ones from a page without bounds.
+    # Rows in the future must not hide the latest ones from a page without bounds.
     wait("the page of the newest rows", STORED_WITHIN_S, lambda: kept <= datasets.rows())
     n_warnings = datasets.log().count('"level":"warn"')
     assert n_warnings <= 5, f"{n_warnings} warnings"

@@ -1,7 +1,7 @@
 """Moves the clock under an inference service: inference.py PROGRAM LIBRARY
 
-Epochs go on within two epochs' time after the clock was set right by a day, and during and after a
-time of two days ahead, with and without a restart.
+Epochs must continue within the time of two epochs after the clock was corrected by a day, and while and after
+it is two days ahead, with and without a restart.
 """
 
 import sys
@@ -13,14 +13,14 @@ from service import DAY_S, wait
 BLOCK_MS = 100
 EPOCH_BLOCKS = 12
 
-# Two epochs, and what a loaded machine takes to answer.
+# Two epochs and the delay of a loaded machine.
 TWO_EPOCHS_S = 2 * EPOCH_BLOCKS * BLOCK_MS / 1000 + 1.5
 
 
 class Inference(service.Service):
     def __init__(self, program, library):
         arguments = ["inference", "serve", "--demo", "--block-time-ms", str(BLOCK_MS)]
-        # Nobody answers there: epochs open and close without inferences.
+        # There is no service at these addresses: epochs open and close without inferences.
         arguments += ["--head", "http://127.0.0.1:1", "--datasets", "http://127.0.0.1:1/api"]
         super().__init__(program, library, arguments)
 
@@ -28,7 +28,7 @@ class Inference(service.Service):
         return self.nonce() > 0
 
     def nonce(self):
-        """The newest epoch of topic 1."""
+        """Returns the latest epoch of topic 1."""
         return int(self.ask("emissions/v10/topics/1")["topic"]["epoch_last_ended"])
 
     def goes_on(self, what):
@@ -59,9 +59,9 @@ def test(inference):
     inference.start()
     inference.goes_on("started again with the right date")
     n_moves = inference.log().count("the clock was moved by")
-    assert n_moves == 3, f"{n_moves} lines tell of three corrections"
+    assert n_moves == 3, f"{n_moves} lines report three corrections"
     n_behind = inference.log().count("the clock is behind the newest epoch")
-    assert n_behind == 1, f"{n_behind} lines tell of a start with an earlier date"
+    assert n_behind == 1, f"{n_behind} lines report a start with an earlier date"
 
 
 service.run(Inference(*sys.argv[1:]), test)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests a built program while the machine's clock is moved under it:
+# Tests a built program while its clock is changed:
 #     tests/interop/clock/run.sh path/to/triptych
 # Needs Python 3.11 or later and libfaketime, which is installed from Debian's packages if missing.
 set -euo pipefail

@@ -1,4 +1,4 @@
-"""A service of the program whose clock a test moves."""
+"""A service whose clock a test changes."""
 
 import json
 import os
@@ -15,7 +15,7 @@ STARTS_WITHIN_S = 30
 
 
 class Service:
-    """Runs `arguments`, given the port, of PROGRAM under LIBRARY. A subclass says when it answers."""
+    """Runs PROGRAM with `arguments` under LIBRARY. Subclasses define when it responds."""
 
     def __init__(self, program, library, arguments):
         self.program, self.library, self.arguments = program, library, arguments
@@ -29,7 +29,7 @@ class Service:
         self.key = json.loads(subprocess.check_output(made))["api_key"]
 
     def set_clock(self, seconds):
-        """Sets the program's clock to the machine's and so many seconds."""
+        """Sets the clock of the program to the machine's plus `seconds`."""
         draft = self.clock.with_suffix(".new")
         draft.write_text(f"{seconds:+d}\n")
         draft.rename(self.clock)
@@ -41,7 +41,7 @@ class Service:
             "LD_PRELOAD": self.library,
             "FAKETIME_TIMESTAMP_FILE": str(self.clock),
             "FAKETIME_NO_CACHE": "1",
-            # As on a real machine: a correction of the date is no time that passes.
+            # As on a real machine, a correction of the date does not change the monotonic clock.
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             "TRIPTYCH_API_KEY": self.key,
         }
@@ -83,7 +83,7 @@ def wait(what, seconds, is_so):
 
 
 def run(service, test):
-    """Runs `test` of a service, which is stopped at the end; its log is shown if the test fails."""
+    """Runs `test` with a service, and stops it at the end. Prints its log if the test fails."""
     try:
         test(service)
     except BaseException:

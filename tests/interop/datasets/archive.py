@@ -1,4 +1,4 @@
-"""Archived rows as DuckDB and polars read them from the directory: each of them as the API gives it."""
+"""Archived rows, read by DuckDB and polars from the directory, equal those of the API."""
 
 import contextlib
 import json
@@ -52,7 +52,7 @@ def by_polars(folder, names):
 
 
 def end_lease(service):
-    """Ends the lease of the killed process, as half an hour does."""
+    """Removes the lease of the killed process, which would expire after half an hour."""
     path = pathlib.Path(service.folder.name) / "datasets.db"
     assert path.is_file(), path
     with contextlib.closing(sqlite3.connect(path)) as store, store:
@@ -60,7 +60,7 @@ def end_lease(service):
 
 
 def archive(service, folder, n_rewritten):
-    """Starts the service again with its archive, and waits until it has written so many files."""
+    """Restarts the service with its archive, and waits until it has written `n` files."""
     service.kill()
     end_lease(service)
     before = {path: path.stat().st_mtime_ns for path in folder.glob("*/*/*.parquet")}
@@ -100,7 +100,7 @@ def check(shared):
         archive(service, folder, 2)
         assert compare(service, dataset, folder, list(COLUMNS)) == 27_000
 
-        # Corrections, late rows, a deletion and a new column are in the files after the next rewrite.
+        # The next rewrite includes corrections, late rows, a deletion and a new column.
         service.insert(dataset, [row(second, 7) for second in range(JANUARY, JANUARY + 9_000 * 60, 600)])
         service.insert(dataset, [row(second, 8) for second in range(FEBRUARY + 30, FEBRUARY + 9_030, 60)])
         bounds = {"dataset": dataset, "start": moment(FEBRUARY + 600), "end": moment(FEBRUARY + 1_199)}

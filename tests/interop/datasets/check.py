@@ -1,6 +1,6 @@
-"""Checks a dataset service with tools of others: check.py PROGRAM [NAME]…
+"""Checks a dataset service with third-party clients: check.py PROGRAM [NAME]…
 
-Starts the service on loopback with rows of its own making, and lets each check loose on it.
+Starts the service on loopback with generated rows, and runs each check on it.
 """
 
 import archive

@@ -1,4 +1,4 @@
-"""Runs checks of a service, one after another, and tells how each went."""
+"""Runs checks of a service one after another, and prints their results."""
 
 import sys
 import time
@@ -6,9 +6,9 @@ import traceback
 
 
 def run(checks, start):
-    """Runs those of `checks` that the command line names, or all: PROGRAM [NAME]….
+    """Runs the `checks` that the command line names, or all: PROGRAM [NAME]….
 
-    `start` takes the program's path and gives the service that each check is let loose on.
+    `start` starts the service of the program at the given path.
     """
     program, *names = sys.argv[1:]
     unknown = [name for name in names if name not in checks]

@@ -1,4 +1,4 @@
-"""Compressed answers, read by what people have."""
+"""Compressed responses, read by common clients."""
 
 import gzip
 import json
@@ -20,7 +20,7 @@ def check(service):
         assert plain.status_code == 200, plain.text
         assert "content-encoding" not in plain.headers
         want = plain.content
-        # The second time it comes from what was compressed before.
+        # The second response comes from compressed chunks.
         for turn in ("first", "again"):
             for name, read in READERS.items():
                 got = read(service, url)
@@ -53,7 +53,7 @@ def with_node(service, url):
 
 
 def raw(service, url):
-    """The compressed bytes as they came."""
+    """Returns the compressed bytes."""
     command = ["curl", "--silent", "--fail", "-H", ENCODED, "-H", f"X-API-Key: {service.reader}", url]
     return subprocess.run(command, capture_output=True, check=True).stdout
 
@@ -67,7 +67,7 @@ def with_python(service, url):
 
 
 def negotiated(service, url):
-    """What a client does not take is not sent."""
+    """Checks that only accepted encodings are sent."""
     path = url.removeprefix(service.url)
 
     def encoding(accepted):

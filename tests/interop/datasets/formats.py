@@ -1,4 +1,4 @@
-"""Every form of a bulk download, read by pandas and pyarrow."""
+"""All formats of bulk downloads, read by pandas and pyarrow."""
 
 import io
 import json
@@ -41,13 +41,13 @@ def moments(want):
 
 
 def arrow(content):
-    """An Arrow stream or file, whichever it is."""
+    """Reads an Arrow stream or file."""
     opened = pyarrow.ipc.open_file if content[:6] == b"ARROW1" else pyarrow.ipc.open_stream
     return opened(io.BytesIO(content)).read_all()
 
 
 def frames(get, dataset, **more):
-    """The download in each form, as pandas reads it without being told anything but the dates."""
+    """Returns the download in each format, as pandas reads it with no hints except for dates."""
     csv = get(dataset, "csv", **more).text
     parquet = get(dataset, "parquet", **more).content
     table = arrow(get(dataset, "arrow", **more).content)
@@ -92,7 +92,7 @@ def read_typed(get, dataset):
             got, wanted = table.column(name).to_pylist(), [row.get(name) for row in want]
             assert got == wanted, (form, name)
         table.validate(full=True)
-    # Chosen columns alone, and statistics or none, as readers ask for them.
+    # Selected columns with and without statistics.
     chosen = pyarrow.parquet.read_table(io.BytesIO(get(dataset, "parquet").content), columns=["n"])
     assert chosen.column("n").to_pylist() == [row.get("n") for row in want]
     csv = pandas.read_csv(

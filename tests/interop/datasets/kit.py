@@ -1,4 +1,4 @@
-"""The calls that real clients make, with `requests`, as they make them."""
+"""Requests of real clients, made with `requests`."""
 
 import json
 from datetime import datetime, timedelta, timezone
@@ -26,7 +26,7 @@ def check(service):
         assert answer.status_code == 200, f"{path} {params}: {answer.status_code} {answer.text}"
         return answer
 
-    # Each start of a process asks for the tag; what it holds already is no failure.
+    # Clients acquire the tag at each start, although they may already hold it.
     assert get("/datasets/", limit=1).json()["results"] == []
     acquire = lambda: session.post(f"{base}/tags/acquire/", json={"tag_name": "public"}, timeout=15)
     first = acquire()
@@ -66,7 +66,7 @@ def check(service):
 
 
 def pages(get, dataset):
-    """By offset over a day until `next` is null, by cursor both ways, and the newest row of old data."""
+    """Reads a day by offset until `next` is null and by cursor in both directions, and the latest row."""
     want = [row for row in rows.bars() if row["timestamp"] < text(FIRST + timedelta(days=1))]
     bounds = {"start": text(FIRST), "end": text(FIRST + timedelta(days=1, seconds=-1))}
     got, offset = [], 0
@@ -97,7 +97,7 @@ def pages(get, dataset):
 
     newest = get("/rows/", dataset=dataset, limit=1, ordering="-timestamp").json()["results"]
     assert newest[0]["timestamp"] == rows.bars()[-1]["timestamp"]
-    # Without an end and over more than a day, as the kit asks for live data.
+    # The kit requests live data without an end and over more than a day.
     open_ended = get("/rows/", dataset=dataset, ordering="timestamp", limit=250, start=text(LAST - timedelta(hours=50)))
     assert len(open_ended.json()["results"]) == 250 and open_ended.json()["next"]
 
@@ -110,7 +110,7 @@ def live(get, dataset):
 
 
 def chunks(get, dataset):
-    """Fourteen days at a time, each from a second behind the one before."""
+    """Downloads fourteen days at a time, each a second after the previous ones."""
     got, start = [], FIRST - timedelta(days=20)
     while start < LAST:
         end = min(start + timedelta(days=14), LAST)

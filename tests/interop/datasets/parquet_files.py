@@ -1,7 +1,7 @@
-"""Parquet files of three writers with every option they have, each with what an import makes of it.
+"""Parquet files of three writers with all their options, each with the expected result of an import.
 
-A file has a timestamp column `ts`, a minute a row, and `v` or the columns of `TABLE`. What is wanted is
-the values of each column, or the names of the columns that the file is refused for.
+A file has a timestamp column `ts` with a row per minute, and `v` or the columns of `TABLE`. The expected result
+is the values of each column, or the names of the columns for which the file is refused.
 """
 
 import datetime
@@ -30,7 +30,7 @@ REFUSED = ["v"]
 
 
 class File:
-    """A file, the flags it is imported with, and what its rows hold; or the columns refused."""
+    """A file, the options of its import, and its expected values or refused columns."""
 
     def __init__(self, name, write, want, flags=(), times=None, cut=0):
         self.name, self.write, self.want, self.flags = name, write, want, list(flags)
@@ -38,7 +38,7 @@ class File:
 
 
 def every():
-    """All files: each writes itself to a path."""
+    """Returns all files. Each has a function that writes it to a path."""
     return [*pyarrow_options(), *pyarrow_types(), *polars_files(), *duckdb_files()]
 
 
@@ -266,7 +266,7 @@ def text(at):
 
 
 def write_all(folder):
-    """Writes all files; each with its path. One that its writer refuses to write is no file."""
+    """Writes all files, and returns them with their paths. Files that their writer refuses are skipped."""
     seen = set()
     for number, file in enumerate(every()):
         assert file.name not in seen, file.name

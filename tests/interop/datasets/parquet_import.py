@@ -1,5 +1,5 @@
-"""Files of pyarrow, polars and DuckDB with every option they have: each is imported rightly, or refused
-with the column's name before its first row is stored."""
+"""Files of pyarrow, polars and DuckDB with all their options: each is imported correctly, or refused with the name
+of the column before its first row is stored."""
 
 import json
 import subprocess
@@ -57,6 +57,6 @@ def read(service, dataset, file, path):
     rows = stored(service, dataset)
     assert [row["timestamp"] for row in rows] == [text(at) for at in file.times], rows[:3]
     for name, values in file.want.items():
-        # JSON writes a large float without a point.
+        # JSON has large floats without a decimal point.
         got = [float(row[name]) if isinstance(value, float) and name in row else row.get(name) for row, value in zip(rows, values)]
         assert got == values, f"{name}: {got} is not {values}"

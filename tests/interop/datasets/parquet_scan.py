@@ -1,5 +1,5 @@
-"""Parquet scanned over HTTP by polars, DuckDB and fsspec: they read the parts that they need, with the
-key as a bearer token or, of polars, in the query. Files that DuckDB and polars write are inserted as they are."""
+"""Parquet scanned over HTTP by polars, DuckDB and fsspec, which read only the necessary parts. The key is a bearer
+token or, for polars, a query parameter. Files of DuckDB and polars are inserted unchanged."""
 
 import datetime
 import io
@@ -13,7 +13,7 @@ import rows
 
 
 class DatedHttp(HTTPFileSystem):
-    """Files over HTTP that are as old as DuckDB asks: it is one file all along, by its ETag."""
+    """A file system with the modification time that DuckDB requires. The ETag shows that the file is the same."""
 
     def modified(self, path):
         return datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
@@ -47,13 +47,13 @@ def check(service):
         connection.execute(f"CREATE SECRET (TYPE http, BEARER_TOKEN '{service.reader}')")
         told = "httpfs"
     except duckdb.Error:
-        # Its extension is fetched from its makers' site, which not every machine reaches.
+        # The extension is downloaded, which may be impossible.
         connection.register_filesystem(filesystem)
     query = f"SELECT count(*), min(low), max(high) FROM read_parquet('{url}') WHERE timestamp >= '2026-07-30T00:00:00Z'::TIMESTAMPTZ"
     got = connection.execute(query).fetchone()
     assert got == (len(last_day), min(row["low"] for row in last_day), max(row["high"] for row in last_day)), got
 
-    # Its client sends no headers.
+    # The client sends no headers.
     scanned = polars.scan_parquet(f"{url}&api_key={service.reader}", glob=False)
     from_day = scanned.filter(polars.col("timestamp") >= polars.lit("2026-07-30T00:00:00Z").str.to_datetime(time_zone="UTC"))
     assert from_day.select("close").collect()["close"].to_list() == [row["close"] for row in last_day]
@@ -62,7 +62,7 @@ def check(service):
 
 
 def insert(service, frame):
-    """What polars writes is inserted, by its type or by how it begins."""
+    """Inserts a file of polars, detected by its content type or its first bytes."""
     dataset = service.create("scanned", {name: "float" for name in rows.COLUMNS})
     for codec, headers in (("zstd", {"Content-Type": "application/vnd.apache.parquet"}), ("snappy", {})):
         body = io.BytesIO()

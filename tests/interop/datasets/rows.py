@@ -1,4 +1,4 @@
-"""The rows that the checks read: bars of one pair, and a dataset with a column of each type."""
+"""Rows for the checks: bars of one pair, and a dataset with a column of each type."""
 
 import random
 
@@ -13,7 +13,7 @@ N_BARS = 3 * 24 * 60
 
 
 def bars():
-    """Three days of minutes, of which some never came."""
+    """Returns three days of minutes with gaps."""
     draw = random.Random(7)
     close, made = 64_000.0, []
     for minute in range(N_BARS):
@@ -37,7 +37,7 @@ def bars():
 
 
 def typed():
-    """Rows of every type, with values that are missing, and numbers and texts that are easily lost."""
+    """Returns rows of all types with missing values, and numbers and texts that are difficult to preserve."""
     numbers = [0.1, -0.0, 1e-7, 1.5e300, 123456789012345680.0, 0.30000000000000004]
     integers = [0, -1, 2**53 - 1, -(2**53) + 1, 2**63 - 1, -(2**63)]
     texts = ["plain", "", 'a "quote", and a comma', "two\nlines", "žluťoučký 🐎", "tab\there"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests a built program's dataset service with tools of others:
+# Tests a built program's dataset service with third-party clients:
 #     tests/interop/datasets/run.sh path/to/triptych [name of a check]…
 # Needs Python 3.11 or later with venv, Node 20 or later with npm, curl and gzip; fetches the pinned
 # packages the first time, the Python ones beside the program's build.

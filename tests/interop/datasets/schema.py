@@ -1,4 +1,4 @@
-"""Schemathesis against the service's own description of itself."""
+"""Schemathesis with the OpenAPI description of the service."""
 
 import pathlib
 import re
@@ -19,7 +19,7 @@ def check(service):
 
 
 def run(url, config, header, folder, examples):
-    """Tries what the service at `url` says of itself. Whatever is remembered goes into `folder`."""
+    """Tests the service at `url` against its description. Schemathesis stores its state in `folder`."""
     command = [
         str(pathlib.Path(sys.executable).parent / "schemathesis"),
         "--config-file",
@@ -45,13 +45,13 @@ def run(url, config, header, folder, examples):
 
 
 def prometheus(text):
-    """Reads the format line by line: a type before its values, labels that are closed."""
+    """Checks the metrics line by line: types precede values, labels are complete."""
     types, n_values = {}, 0
     value = re.compile(r'^([a-zA-Z_:][\w:]*)(\{(?:[a-zA-Z_]\w*="(?:[^"\\]|\\.)*",?)*\})? ([-+.\dInfNae]+)$')
     for line in text.splitlines():
         if line.startswith("# TYPE "):
             _, _, name, kind = line.split(" ")
-            assert name not in types, f"{name} is told twice"
+            assert name not in types, f"{name} is declared twice"
             types[name] = kind
         elif not line.startswith("#"):
             read = value.match(line)

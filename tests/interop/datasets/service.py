@@ -1,4 +1,4 @@
-"""A dataset service in a process of its own: started, asked, killed, started again."""
+"""A dataset service that can be killed and restarted."""
 
 import json
 import pathlib
@@ -20,7 +20,7 @@ def free_port():
 
 
 class Service:
-    """The program serving datasets on one port out of one folder, over restarts."""
+    """A dataset service with the same port and data directory over restarts."""
 
     def __init__(self, program):
         self.program = program
@@ -33,14 +33,14 @@ class Service:
         self.reader = self.key("reader")
 
     def key(self, name):
-        """A new API key."""
+        """Creates an API key."""
         command = [self.program, "keys", "create", name, "--data-dir", self.folder.name]
         told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         at = told.index("UP-")
         return told[at : at + 27]
 
     def start(self):
-        """Starts it, and waits until it answers."""
+        """Starts the service, and waits until it responds."""
         command = [self.program, "datasets", "serve", "--data-dir", self.folder.name]
         command += ["--listen", f"127.0.0.1:{self.port}", *self.unlimited(), *self.options]
         log = open(pathlib.Path(self.folder.name) / "log", "a")
@@ -57,18 +57,18 @@ class Service:
                 time.sleep(0.02)
 
     def unlimited(self):
-        """The flag that spares this machine's callers their limits, where there is one."""
+        """Returns the option that disables limits for local clients, if the program has it."""
         command = [self.program, "datasets", "serve", "--help"]
         told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         return ["--unlimited-loopback"] if "--unlimited-loopback" in told else []
 
     def kill(self):
-        """Ends it as a crash would."""
+        """Kills the service."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
     def close(self):
-        """Ends the service for good."""
+        """Stops the service."""
         self.kill()
 
     def log(self):
@@ -89,7 +89,7 @@ class Service:
         return answer.json()
 
     def create(self, name, columns, **more):
-        """A dataset that both keys see. Returns its number."""
+        """Creates a dataset that both keys can read, and returns its id."""
         listed = [{"name": column, "dtype": dtype} for column, dtype in columns.items()]
         return self.post("/api/datasets/", {"name": name, "columns": listed, "tags": ["public"], **more})["id"]
 
@@ -103,7 +103,7 @@ class Service:
             self.post("/api/rows/bulk_insert/", {"dataset": dataset, "rows": body[first : first + 5_000]})
 
     def acquire(self):
-        """Lets both keys see what is public. Again is no mistake."""
+        """Grants both keys access to public datasets. Can be repeated."""
         for key in (self.owner, self.reader):
             told = self.call("POST", "/api/tags/acquire/", key=key, json={"tag_name": "public"})
             assert told.status_code in (200, 201, 409), told.text

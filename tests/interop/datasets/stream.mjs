@@ -1,4 +1,4 @@
-// Follows a dataset with the npm package `eventsource`, and writes each event as a line of JSON.
+// Follows a dataset with the npm package `eventsource`, and prints each event as a line of JSON.
 import { EventSource } from 'eventsource';
 
 const key = process.env.API_KEY;

@@ -1,4 +1,4 @@
-"""Clients of server-sent events that nobody here wrote, over a crash and a restart of the service."""
+"""Third-party clients of server-sent events, over a crash and a restart of the service."""
 
 import json
 import os
@@ -22,7 +22,7 @@ WITHIN_S = 60
 
 
 class Heard:
-    """What a client got: rows in their order, and the id of each."""
+    """Received rows in order with their ids."""
 
     def __init__(self, name):
         self.name, self.rows, self.ids, self.n_connected = name, [], [], 0
@@ -40,7 +40,7 @@ class Heard:
 
 
 def with_httpx(service, dataset, heard):
-    """httpx-sse, which leaves it to its user to connect again."""
+    """Follows with httpx-sse, which does not reconnect."""
     headers = {"X-API-Key": service.reader}
     while not heard.ended:
         try:
@@ -60,7 +60,7 @@ def with_httpx(service, dataset, heard):
 
 
 def with_sseclient(service, dataset, heard):
-    """sseclient-py over requests."""
+    """Follows with sseclient-py over requests."""
     headers = {"X-API-Key": service.reader, "Accept": "text/event-stream"}
     while not heard.ended:
         try:
@@ -83,7 +83,7 @@ def with_sseclient(service, dataset, heard):
 
 
 def with_node(service, dataset, heard):
-    """The npm package eventsource, which connects again by itself."""
+    """Follows with the npm package eventsource, which reconnects."""
     url = f"{service.url}/api/rows/stream/?dataset={dataset}"
     environment = os.environ | {"API_KEY": service.reader}
     command = ["node", str(HERE / "stream.mjs"), url]
@@ -134,7 +134,7 @@ def check(service):
         wait(all_heard, short)
         service.kill()
         service.start()
-        # Some of these come before the clients are back: new rows, a late one, and a corrected one.
+        # New rows, a late row and a correction, some of which are inserted before the clients reconnect.
         for minute in range(25, 40):
             insert(minute, minute)
         insert(-3, -3)
@@ -143,7 +143,7 @@ def check(service):
         for minute in range(40, 50):
             insert(minute, minute)
         wait(all_heard, short)
-        # What comes twice would come right behind.
+        # A duplicate would follow immediately.
         insert(50, 50)
         wait(all_heard, short)
         for name, heard in everyone.items():
@@ -157,7 +157,7 @@ def check(service):
             heard.ended = True
             if hasattr(heard, "process"):
                 heard.process.send_signal(signal.SIGTERM)
-        # A row ends the wait of those that read.
+        # A row wakes the waiting clients.
         service.insert(dataset, [row(60, 60)])
         for thread in threads:
             thread.join(timeout=10)
@@ -165,7 +165,7 @@ def check(service):
 
 
 def browser(service, dataset):
-    """A browser's EventSource sends no headers: the key comes in the query, here and nowhere else."""
+    """Checks that streams accept the key as a query parameter, since EventSource of browsers sends no headers."""
     url = f"{service.url}/api/rows/stream/?dataset={dataset}&api_key={service.reader}"
     with requests.get(url, stream=True, timeout=10) as answer:
         assert answer.status_code == 200, answer.text

@@ -1,5 +1,5 @@
-"""Kills each process in turn that services and their database consist of, and shows that what was acknowledged
-is stored, and streamed to every reader once and in order.
+"""Kills each process of the services and of their database in turn, and checks that every acknowledged row is
+stored, and is streamed to every reader once and in order.
 
     check.py program folder folder-of-PostgreSQL's-programs [part…]
 """
@@ -19,20 +19,20 @@ from services import Services
 from wire import call, send
 
 DATABASE = "rows"
-# Between two batches of a writer.
+# Pause between two batches of a writer.
 WRITES_EVERY_S = 0.3
-# How long a part is away that others do without.
+# Downtime of a part that others replace.
 AWAY_S = 1
-# A server that is not the leader any more must not acknowledge a write in this time.
+# Time in which a former leader must not acknowledge a write.
 REFUSES_FOR_S = 2
-# Reads of a service, more than it leases at once.
+# Reads of a service, more than one lease of its quota contains.
 READS = 20
 # Rows of the dataset that is downloaded, those of an insert, and the bytes of a row's text: more in all than
 # connections hold, also compressed to half.
 LARGE_ROWS = 8000
 LARGE_ROWS_EACH = 2000
 LARGE_TEXT_BYTES = 1000
-# What is lost in turn.
+# The parts in order.
 LOSSES = [
     "leader", "replica0", "frozen-leader", "haproxy", "standby", "postgres", "replica1", "frozen-patroni", "etcd",
     "replica2", "copies", "leader",
@@ -44,12 +44,12 @@ class Test:
         self.cluster, self.services = cluster, services
 
     async def lose(self, what):
-        """Kills a part, and starts it again."""
+        """Kills a part and starts it again."""
         processes = {"haproxy": self.services.balancer, "etcd": self.cluster.etcd}
         processes |= {process.name: process for process in self.services.replicas}
         if process := processes.get(what):
             process.kill()
-            # What etcd holds expires meanwhile.
+            # Keys in etcd expire meanwhile.
             await asyncio.sleep(LEASE_S + AWAY_S if what == "etcd" else AWAY_S)
             process.start()
             return
@@ -74,11 +74,11 @@ class Test:
                 await self.freeze(leader, [leader.patroni.process.pid])
 
     async def freeze(self, leader, pids):
-        """Stops processes of the leader until another one leads; then the server acknowledges nothing."""
+        """Suspends the leader until another server leads. Then it must not acknowledge writes."""
         kill(pids, signal.SIGSTOP)
         try:
             await self.cluster.wait_for_leader(leader)
-            # The server goes on before its Patroni learns that it does not lead.
+            # The server resumes before its Patroni learns that it is no longer the leader.
             kill(pids[1:], signal.SIGCONT)
             write = leader.psql("INSERT INTO written VALUES (1)", DATABASE)
             quiet = subprocess.DEVNULL
@@ -93,15 +93,15 @@ class Test:
         assert status != 0, "a server that leads no more acknowledged a write"
 
     async def stop_copies(self, leader):
-        """Stops the copies, and has the leader's server end under an insert that waits for them. The insert
-        is not acknowledged before they go on, also where the server has it again."""
+        """Suspends the copies, and stops the leader's server during an insert that waits for them. The insert
+        must not be acknowledged before they resume, even if it is retried."""
         copies = [pid for node in self.cluster.nodes if node is not leader for pid in node.postgres()]
         dataset = await create(self.services, f"no copies {time.monotonic()}")
         n_waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
         n_stored = f"SELECT count(*) FROM datasets.batches WHERE dataset = {dataset}"
 
         async def is_waiting():
-            # The load has one in each dataset, too.
+            # The load has inserted one in each dataset, too.
             return int(await leader.query(n_waiting) or 0) > N_DATASETS
 
         async def is_stored():
@@ -132,7 +132,7 @@ class Test:
         assert await leader.query(n_stored, DATABASE) == "1", "it is stored once"
 
     async def read_often(self, dataset):
-        """Reads, also where each request is counted."""
+        """Reads through a service with a quota and one without."""
         services = self.services
         for port in [services.limited_port, services.port] * READS:
             status, text = await call(port, services.key, "GET", f"/api/rows/?dataset={dataset}")
@@ -145,7 +145,7 @@ class Test:
         return await call(services.port, services.key, "POST", "/api/rows/bulk_insert/", body, name)
 
     async def create_large(self):
-        """Creates a dataset that is not written any more; its download."""
+        """Creates a dataset without writers, and returns its download."""
         columns = [("value", "float"), ("text", "string")]
         dataset = await create(self.services, "large", columns)
         random_text = lambda: random.randbytes(LARGE_TEXT_BYTES // 2).hex()
@@ -162,11 +162,11 @@ class Test:
         return dataset, whole
 
     async def begin_download(self, dataset):
-        """Begins a download from one of the services, and stalls: what reads the rest. That has the whole, or
-        None if it ends before."""
+        """Begins a download from one of the services, and stops reading. Returns a function that reads the
+        rest and returns the whole body, or None if it is cut off."""
         path = f"/api/rows/bulk_download/?dataset={dataset}&output=csv"
         port = random.choice(self.services.ports)
-        # Compressed text is sent as it is read. Other text of this length is spooled first.
+        # Compressed text is sent while it is read. Other text of this length is spooled first.
         headers = ["Accept-Encoding: gzip"]
         response = await send(port, self.services.key, "GET", path, None, headers, is_narrow=True)
         assert response.status == 200, response.status
@@ -200,7 +200,7 @@ class Test:
             n_whole += downloaded is not None
             await load.go_on()
             print(f"lost {what}, all was well after {took:.1f} s: {load.losses()}", flush=True)
-        # What they have in memory is gone: all is read from where it is.
+        # The services have lost their memory, so everything is read from the database.
         for process in self.services.replicas:
             process.kill()
             process.start()

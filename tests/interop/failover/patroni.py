@@ -1,4 +1,4 @@
-"""PostgreSQL servers under Patroni, with etcd: one takes writes, and another one is a copy of it."""
+"""PostgreSQL servers under Patroni with etcd: a leader and a synchronous copy."""
 
 import asyncio
 import json
@@ -10,10 +10,10 @@ from processes import Process, free_port, wait_until
 from wire import send
 
 N_NODES = 3
-# Where there is no word of a leader for this long, another one is elected.
+# Time without a leader after which another one is elected.
 LEASE_S = 8
 RESPONDS_WITHIN_S = 2
-# A server that was the leader is copied anew at worst.
+# Longest wait for a former leader, which may have to be copied again.
 WHOLE_WITHIN_S = 90
 SETTINGS = {
     "ttl": LEASE_S,
@@ -35,7 +35,7 @@ def kill(pids, number):
 
 
 async def wait_for(find, what):
-    """What `find` finds, once that is something."""
+    """Waits until `find` returns something, and returns it."""
     found = None
 
     async def is_found():
@@ -48,7 +48,7 @@ async def wait_for(find, what):
 
 
 class Node:
-    """A server, and the Patroni that runs it."""
+    """A server and its Patroni."""
 
     def __init__(self, name, etcd_port, home, bin):
         self.name, self.folder, self.bin = name, pathlib.Path(home) / name, bin
@@ -58,8 +58,7 @@ class Node:
             "scope": "rows",
             "name": name,
             "restapi": {"listen": rest, "connect_address": rest},
-            # Through `etcd3` a leader that was paused takes its lease back from the one after it, before
-            # Patroni 3.0.3.
+            # Before Patroni 3.0.3, a resumed leader takes its lease back from its successor through `etcd3`.
             "etcd": {"host": f"127.0.0.1:{etcd_port}"},
             "bootstrap": {"dcs": SETTINGS, "initdb": [{"encoding": "UTF8"}, "no-locale"]},
             "postgresql": {
@@ -76,14 +75,14 @@ class Node:
                 "pg_hba": [f"host {what} all 127.0.0.1/32 trust" for what in ["all", "replication"]],
             },
         }
-        # All JSON is YAML.
+        # JSON is valid YAML.
         path = pathlib.Path(home) / f"{name}.yml"
         path.write_text(json.dumps(config))
         user = "postgres" if os.geteuid() == 0 else None
         self.patroni = Process(f"patroni-{name}", ["patroni", str(path)], home, user)
 
     def postgres(self):
-        """The processes of the server, the one that started the others first."""
+        """Returns the processes of the server, the parent first."""
         try:
             pid = int((self.folder / "postmaster.pid").read_text().splitlines()[0])
             return [pid, *map(int, pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
@@ -95,7 +94,7 @@ class Node:
         kill(self.postgres(), signal.SIGKILL)
 
     async def has_role(self, role):
-        """Whether Patroni says that the server has a role, as the balancer asks it."""
+        """Returns True if Patroni reports this role, as it does to the balancer."""
         try:
             within = asyncio.timeout(RESPONDS_WITHIN_S)
             async with within:
@@ -110,7 +109,7 @@ class Node:
         return [f"{self.bin}/psql", "--no-psqlrc", "--csv", "--tuples-only", "--command", sql, url]
 
     async def query(self, sql, database="postgres"):
-        """The answer of the server; None where it has none."""
+        """Returns the result of a query, or None if the server does not respond."""
         quiet = asyncio.subprocess.DEVNULL
         command = self.psql(sql, database)
         psql = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, stderr=quiet)
@@ -119,7 +118,7 @@ class Node:
 
 
 class Cluster:
-    """The servers, and the etcd in which they agree."""
+    """The servers and their etcd."""
 
     def __init__(self, home, bin):
         client, peer, self.port = free_port(), free_port(), free_port()
@@ -132,7 +131,7 @@ class Cluster:
         self.nodes = [Node(f"pg{n}", client, home, bin) for n in range(N_NODES)]
 
     def balancer_config(self):
-        """Leads those who connect to the leader, and cuts them off where it is one no more."""
+        """Returns the balancer's configuration, which connects to the leader and cuts off former leaders."""
         lines = [
             "listen postgres", f" bind 127.0.0.1:{self.port}", " mode tcp", " timeout client 30m",
             " timeout server 30m", " timeout check 1s", " option httpchk GET /primary",
@@ -143,12 +142,12 @@ class Cluster:
         return lines
 
     async def leader(self):
-        """The server that takes writes; None if there is none."""
+        """Returns the leader, or None."""
         are_leaders = await asyncio.gather(*(node.has_role("primary") for node in self.nodes))
         return next((node for node, is_one in zip(self.nodes, are_leaders) if is_one), None)
 
     async def wait_for_leader(self, old=None):
-        """The server that takes writes, once there is one that is not `old`."""
+        """Waits for a leader other than `old`."""
 
         async def find():
             leader = await self.leader()
@@ -157,7 +156,7 @@ class Cluster:
         return await wait_for(find, "another server leads" if old else "a server leads")
 
     async def copy(self):
-        """The server that has all that was acknowledged, beside the leader."""
+        """Returns the synchronous copy."""
         are_copies = await asyncio.gather(*(node.has_role("synchronous") for node in self.nodes))
         return next((node for node, is_one in zip(self.nodes, are_copies) if is_one), None)
 
@@ -165,8 +164,8 @@ class Cluster:
         return await wait_for(self.copy, "a server is a copy of the leader")
 
     async def is_whole(self):
-        """Whether all servers are there, and all know which one has what was acknowledged: until then none
-        leads after the leader."""
+        """Returns True if all servers run and know the synchronous copy. Until then no other server can become
+        the leader."""
         leader = await self.copy() and await self.leader()
         sql = "SELECT count(*), count(*) FILTER (WHERE sync_state = 'sync') FROM pg_stat_replication"
         sql += " WHERE state = 'streaming'"

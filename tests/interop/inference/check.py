@@ -1,4 +1,4 @@
-"""Checks an inference service with tools of others: check.py PROGRAM [NAME]…
+"""Checks an inference service with third-party clients: check.py PROGRAM [NAME]…
 
 Starts a network on loopback, lets it learn, and lets each check loose on it.
 """
@@ -17,7 +17,7 @@ CHECKS = {
     "demo": demo.check,
     "queries": queries.check,
     "sdk": sdk.check,
-    # Goes last: it writes what it likes.
+    # Last, since it writes arbitrary data.
     "description": description.check,
 }
 

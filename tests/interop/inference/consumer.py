@@ -1,4 +1,4 @@
-"""`AlloraAPIClient` of `allora_sdk`, and the signature it gets, checked by `eth-account`."""
+"""`AlloraAPIClient` of `allora_sdk`, and verification of signatures by `eth-account`."""
 
 import asyncio
 import decimal
@@ -43,7 +43,7 @@ async def drive(network):
     data.timestamp += 1
     found = Account.recover_message(encode_defunct(primitive=hashed(data)), signature=answer.signature)
     assert found != SIGNER, "another timestamp is another message"
-    # Several labels, a negative value, no such topic, no such key.
+    # Several labels, a negative value, an unknown topic, an unknown key.
     stranger = AlloraAPIClient(api_key="UP-000000000000000000000000", base_api_url=base)
     for caller, topic, status in ((client, 2, 400), (client, 3, 400), (client, 999, 404), (stranger, 1, 401)):
         try:
@@ -55,7 +55,7 @@ async def drive(network):
 
 
 def hashed(data):
-    """What the consumer contract hashes, by another implementation of its encoding."""
+    """Returns the hash of the consumer contract by another implementation of its encoding."""
     chain = int(of.CHAIN.rsplit("-", 1)[1])
     domain = [keccak(text=DOMAIN), keccak(text="AlloraConsumer"), keccak(text="1"), chain, of.CONTRACT]
     separator = keccak(encode(["bytes32", "bytes32", "bytes32", "uint256", "address"], domain))

@@ -1,11 +1,11 @@
-"""The demo's topics over synthetic rows of many seeds, in ten minutes and in an hour: the combined value
-beats the naive one, knowing nothing, and the newest value."""
+"""The demo topics over synthetic rows of many seeds, for ten minutes and for an hour. The combined value must beat
+the naive one, a constant one, and the latest value."""
 
 import json
 import subprocess
 
 N_SEEDS = 20
-# Epochs that are learned from in ten minutes, and in an hour.
+# Epochs with known losses after ten minutes and after an hour.
 N_EPOCHS = (47, 300)
 WINS_MIN = 19
 BASELINES = ("naive", "uninformed", "persistence")

@@ -1,4 +1,4 @@
-"""The service's description of itself, read by `openapi-spec-validator` and tried by Schemathesis."""
+"""Checks the OpenAPI description with `openapi-spec-validator` and Schemathesis."""
 
 import requests
 from openapi_spec_validator import OpenAPIV31SpecValidator

@@ -1,4 +1,4 @@
-"""A prediction network in processes of its own: a dataset that moves, topics, and workers that submit."""
+"""A prediction network: a changing dataset, topics, and workers that submit."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ import time
 import requests
 
 HERE = pathlib.Path(__file__).parent
-# Starting, asking and killing a service is the same for both.
+# Both services are started and queried in the same way.
 sys.path.insert(0, str(HERE.parent / "datasets"))
 
 from service import STARTS_WITHIN_S, Service, free_port, moment  # noqa: E402
@@ -19,18 +19,18 @@ FIRST_S = 1_785_196_800  # 2026-07-28T00:00:00Z
 DATASET = "walk"
 BLOCK_MS = 150
 EPOCH_BLOCKS = 12
-# Enough for a page of topics and some of the next.
+# More than one page of topics.
 N_TOPICS = 104
 PRICES = {"BTC/8h": 1, "ETH/5m": 1}
 CHAIN = "ethereum-11155111"
 CONTRACT = "0x8E45fbef38DaC54e32AfB27AC8cBab30E6818ce6"
-# Everybody may know it: it signs for nobody.
+# A public key of a test.
 SIGNER_KEY = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
 SETTLES_WITHIN_S = 90
 
 
 class Network:
-    """An inference service beside a dataset service, fed by threads until it is closed."""
+    """An inference and a dataset service with threads that write to both until they are closed."""
 
     def __init__(self, program):
         self.program = program
@@ -86,7 +86,7 @@ class Network:
         return answer.json()
 
     def topics(self):
-        """Topic 1 predicts a number, 2 any labels, 3 a debt, which is negative; the rest sleep."""
+        """Creates topics: 1 predicts a number, 2 several labels, 3 a negative number. The others are paused."""
         of = {"dataset": DATASET, "horizon_seconds": 60, "epoch_length": EPOCH_BLOCKS}
         of |= {"worker_submission_window": 10, "min_experienced": 2}
         direction = {"column": "value", "direction_threshold": "0.001", "require_unity": True}
@@ -104,7 +104,7 @@ class Network:
                 assert rest.status_code == 200, rest.text
 
     def move(self):
-        """Adds a row of the next minute each half second."""
+        """Inserts the row of the next minute every half second."""
         for minute in range(1_000_000):
             if not self.is_open:
                 return
@@ -114,7 +114,7 @@ class Network:
             time.sleep(0.5)
 
     def work(self):
-        """Three workers and two forecasters submit to every topic that is open."""
+        """Submits as three inferers and two forecasters to every open topic."""
         values = {1: "101.{}0", 3: "-6.{}"}
         done, addresses = set(), {}
         while self.is_open:
@@ -135,12 +135,12 @@ class Network:
 
     def submit(self, topic, body):
         answer = self.call("POST", f"/api/v1/topics/{topic}/submissions", json=body)
-        # The window may have closed just now.
+        # The window may have closed in between.
         assert answer.status_code in (200, 400, 409), answer.text
         return answer.json()
 
     def settle(self):
-        """Waits until every topic has learned and has forecasters."""
+        """Waits until every topic has known losses and forecasters."""
         end = time.monotonic() + SETTLES_WITHIN_S
         missing = "everything"
         while missing:

@@ -1,4 +1,4 @@
-"""The REST client of `allora_sdk`: every query of the chain that it has, in both of its versions."""
+"""The REST client of `allora_sdk`: all its queries of the chain in both versions."""
 
 import asyncio
 import dataclasses
@@ -15,17 +15,16 @@ from allora_sdk.rpc_client.client import AlloraRPCClient
 from allora_sdk.rpc_client.config import AlloraNetworkConfig
 from allora_sdk.rpc_client.rest import EmissionsV9RestQueryServiceClient
 
-# Queries of v10 that the client has, and how many of them it must read. It reads all but the few whose
-# response it cannot hold.
+# Number of the client's queries of v10, and of those that it must parse. It cannot parse a few responses.
 N_QUERIES = 107
 N_READ_MIN = 95
-# Described, but no query of the chain's client: ours, and two that its releases of today lack.
+# Described queries that the client lacks: our extensions, and two that are newer than its releases.
 OURS = {
     "/emissions/{version}/network_inferences/{topic_id}",
     "/emissions/{version}/active_inferers/{topic_id}",
     "/emissions/{version}/active_forecasters/{topic_id}",
 }
-# What topics and parameters of the older version have no field for.
+# Fields that topics and parameters of the older version lack.
 NEWER = re.compile(
     r"^(topic|topics)\.(c_norm|topic_type|output_arity|require_unity|unity_tolerance|label_\w+|max_labels\w+)$"
     r"|^params\.(max_canonical_label\w+|max_topic_label\w+|max_epoch_label\w+)$"
@@ -39,10 +38,10 @@ def check(network):
 
 
 def read_names():
-    """Has the library under the client read the names of enums as the chain writes them.
+    """Makes the library of the client parse enum names as the chain writes them.
 
-    Version 0.7, the one the client asks for, knows them and yet reads only names without their
-    prefix, so that it cannot read a topic of any gateway.
+    Version 0.7, which the client requires, parses only names without prefix, so that it cannot parse topics of
+    any gateway.
     """
     plain = betterproto2.Enum.from_string.__func__
 
@@ -69,7 +68,7 @@ async def drive(network):
             await answer.aread()
             bodies.append(answer)
 
-        # The client opens no session and has no place for a key: it gets one from outside.
+        # The client has no parameter for an API key, so it gets a prepared session.
         hooks = {"response": [keep]}
         query.session = requests_async.AsyncSession(headers={"x-api-key": network.key}, event_hooks=hooks)
         async with query.session:
@@ -96,7 +95,7 @@ async def drive(network):
 
 
 def known(network):
-    """Actors of topic 1, and an epoch of it that was learned from."""
+    """Returns the actors of topic 1 and one of its epochs with known losses."""
     bundle = network.get("/emissions/v10/latest_network_inferences/1?leave_out=all")["network_inferences"]
     nonce = int(network.get("/emissions/v10/topic_reward_nonce/1")["nonce"])
     loss = network.get(f"/emissions/v10/reputer_loss_bundles/1/{nonce}")
@@ -109,7 +108,7 @@ def known(network):
 
 
 def built(version, name, method, actors):
-    """The request of a method, its fields filled by what they are called."""
+    """Returns the request of a method with fields filled according to their names."""
     annotation = inspect.signature(method).parameters["message"].annotation
     kinds = [kind for kind in typing.get_args(annotation) or (annotation,) if kind is not type(None)]
     kind = kinds[0]
@@ -143,7 +142,7 @@ def fits(template, path):
 
 
 def gone(raw, read, at=""):
-    """The paths in `raw` of what is not in `read`. What has its default value may be left out."""
+    """Returns the paths of values in `raw` that are missing in `read` and are not defaults."""
     if isinstance(raw, dict):
         read = read or {}
         for key, value in raw.items():
@@ -163,7 +162,7 @@ def gone(raw, read, at=""):
 
 
 async def refusals(query, version):
-    """What the client's callers see of an unknown topic, and of no key."""
+    """Checks the errors for an unknown topic and for a missing key."""
     protos = importlib.import_module(f"allora_sdk.rpc_client.protos.emissions.{version}")
     unknown = protos.GetLatestNetworkInferencesRequest(topic_id=4_000_000)
     for key, status, code in ((None, 404, 5), ("UP-000000000000000000000000", 401, 16)):

@@ -1,4 +1,4 @@
-// `AlloraAPIClient` of the npm package `@alloralabs/allora-sdk`, and the signature it gets, checked with
+// `AlloraAPIClient` of the npm package `@alloralabs/allora-sdk`, and verification of signatures with
 // `ethers`: sdk.mjs ADDRESS KEY CONTRACT SIGNER
 import assert from 'node:assert/strict';
 import { AlloraAPIClient, ChainSlug, PriceInferenceTimeframe, PriceInferenceToken } from '@alloralabs/allora-sdk';
@@ -17,7 +17,7 @@ for (const chainSlug of Object.values(ChainSlug)) {
 
 const encode = (types, values) => AbiCoder.defaultAbiCoder().encode(types, values);
 
-// What the consumer contract hashes.
+// The hash of the consumer contract.
 function message({ network_inference, timestamp, topic_id, extra_data, ...rest }) {
   const domain = encode(['bytes32', 'bytes32', 'bytes32', 'uint256', 'address'], [
     id('EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)'),
@@ -56,7 +56,7 @@ for (const { signature, inference_data: data } of answers) {
   assert.notEqual(recovered({ ...data, network_inference: data.network_inference + '0' }), signer);
 }
 
-// Several labels, a negative value, no such topic, no such price.
+// Several labels, a negative value, an unknown topic, an unknown price.
 const refused = (asked, status, words) =>
   assert.rejects(asked, ({ message }) => message.includes(`status=${status}`) && message.includes(words));
 await refused(client.getInferenceByTopicID(2), 400, 'several labels');

@@ -1,4 +1,4 @@
-"""The npm package `@alloralabs/allora-sdk`, in a process of Node's."""
+"""The npm package `@alloralabs/allora-sdk`, run by Node."""
 
 import subprocess
 

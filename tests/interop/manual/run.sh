@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Has mandoc read each page of a built program's manual:
+# Checks each page of a built program's manual with mandoc:
 #     tests/interop/manual/run.sh path/to/triptych
 # Needs mandoc, which is installed from Debian's packages if it is missing.
 set -euo pipefail

@@ -1,5 +1,5 @@
-"""Submits to epochs that close on several services, which are killed in turn, and shows that each epoch
-closed once, with all that was acknowledged.
+"""Submits to epochs of several services, which are killed in turn, and checks that each epoch closes once with
+every acknowledged submission.
 
     check.py program address-of-database psql
 """
@@ -19,27 +19,27 @@ from wire import call
 
 N_REPLICAS = 3
 N_EPOCHS = 200
-# Topics whose epochs close side by side.
+# Topics whose epochs close at the same time.
 N_TOPICS = 4
 BLOCK_MS = 50
-# The shortest epoch of the chain. Its window is as long: submissions race its end.
+# The shortest epoch of the chain. Its window is as long, so submissions race with its end.
 EPOCH_BLOCKS = 12
 WRITERS_EACH = 2
 MODELS_EACH = 8
-# Between two submissions of a writer: its models are through by about the end of an epoch.
+# Pause between two submissions of a writer, so that all its models submit once per epoch.
 SUBMITS_EVERY_S = (0.02, 0.11)
-# Between a restart and the next loss.
+# Pause between a restart and the next kill.
 KILLS_EVERY_S = 1.5
 ROWS_EVERY_S = 0.3
 FIRST = 1_700_000_000
-# What the tables of the service say of an epoch that has not closed, or has not been learned from.
+# States of epochs that are open, or whose losses are not known.
 UNFINISHED = "0, 1"
 CLOSED = re.compile(r"closed nonce (\d+) of topic (\d+)")
 PAYLOAD_REPEATED = 6
 
 
 class Servers:
-    """The services, and the dataset that they read."""
+    """The inference services and their dataset service."""
 
     def __init__(self, program, database, psql, home):
         self.database, self.psql = database, psql
@@ -52,7 +52,7 @@ class Servers:
         self.datasets = Process("datasets", serve, home)
         serve = [program, "inference", "serve", *shared, "--block-time-ms", str(BLOCK_MS)]
         serve += ["--datasets", f"http://127.0.0.1:{self.datasets_port}/api"]
-        # Nobody infers by itself.
+        # There are no models but those of this test.
         serve += ["--head", "http://127.0.0.1:1", "--workers-per-account", "0"]
         self.replicas = [
             Process(f"replica{n}", [*serve, *self.place(home, port)], home)
@@ -74,7 +74,7 @@ class Servers:
         return json.loads(text)
 
     async def query(self, sql):
-        """What the database has: a list of rows."""
+        """Returns the rows of a query."""
         command = [self.psql, "--no-psqlrc", "--csv", "--tuples-only", "--command", sql, self.database]
         psql = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
         told, _ = await psql.communicate()
@@ -92,7 +92,7 @@ class Servers:
             "metadata": "walk", "dataset": "walk", "column": "value", "horizon_seconds": 1,
             "epoch_length": EPOCH_BLOCKS, "worker_submission_window": EPOCH_BLOCKS,
             "max_top_inferers_to_reward": 1000, "built_in_forecasters": False,
-            # Epochs of one block or a few are learned from within the test.
+            # Losses of short epochs are computed within the test.
             "experimental": True,
         }
         port = self.ports[0]
@@ -106,7 +106,7 @@ class Servers:
         await self.ask(self.datasets_port, "POST", "/api/rows/bulk_insert/", body)
 
     async def move(self):
-        """Adds rows, which epochs are learned from."""
+        """Inserts rows, which are the ground truth of epochs."""
         for second in range(2, 1_000_000):
             await self.insert(second)
             await asyncio.sleep(ROWS_EVERY_S)
@@ -117,7 +117,7 @@ class Servers:
 
 
 class Results:
-    """What became of submissions: where those that were acknowledged went, by the value of each."""
+    """Acknowledged submissions by their values."""
 
     def __init__(self):
         self.acknowledged, self.unknown = {}, {}
@@ -129,7 +129,7 @@ class Results:
 
 
 class Writer:
-    """Submits for models of its own, each once in an epoch, to any of the services."""
+    """Submits once per epoch for each of its models, to any of the services."""
 
     def __init__(self, servers, topic, place, results):
         self.servers, self.topic, self.results = servers, topic, results
@@ -142,7 +142,7 @@ class Writer:
             model = self.models[number % MODELS_EACH]
             number += 1
             value = self.results.next_value()
-            # Until its answer, it may have been taken or not.
+            # Without a response the submission may have been stored or not.
             self.results.unknown[value] = (self.topic, model)
             port = random.choice(self.servers.ports)
             body = {"model": model, "value": value}
@@ -165,7 +165,7 @@ class Writer:
 
 
 async def check_epoch(servers, results, topic, nonce):
-    """Whether all services serve the same bundle, of what was acknowledged; how many inferences it has."""
+    """Checks that all services return the same bundle of acknowledged submissions. Returns their number."""
     path = f"/api/v1/topics/{topic}/epochs/{nonce}"
     texts = [await call(port, servers.key, "GET", path) for port in servers.ports]
     assert texts[0][0] == 200, (path, *texts[0])
@@ -183,7 +183,7 @@ async def check_epoch(servers, results, topic, nonce):
 
 
 async def settle(servers, topics):
-    """Stops epochs, and waits until those that were open have closed and been learned from."""
+    """Pauses the topics, and waits until all open epochs have closed and their losses are known."""
     for topic in topics:
         path = f"/api/v1/topics/{topic}/active"
         await servers.ask(servers.ports[0], "PUT", path, {"active": False})

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Tests several inference services on one database, with servers of their own on loopback and a built
-# program:
+# Tests several inference services of a built program on one database, with own servers on loopback:
 #     tests/interop/network/run.sh path/to/triptych
 # Kills the services in turn while they close epochs. Needs Python 3.11 or later, and PostgreSQL 15 or
 # later, which is installed from Debian's packages if missing.

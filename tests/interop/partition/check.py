@@ -1,5 +1,5 @@
-"""Loses links between heads and workers, and shows what clients get meanwhile and how soon after each
-link is back its worker executes again.
+"""Interrupts links between heads and workers, and checks the responses meanwhile and the time until workers
+execute again.
 
     check.py program folder prefix-of-namespaces
 """
@@ -12,19 +12,19 @@ import time
 
 from net import NODE_PORT, REST_PORT, SPIN, Cluster, wait_until
 
-# Workers offer each 30 s: two such periods.
+# Twice the interval of offers.
 HEALED_WITHIN_S = 60
 RUN_LIMIT_S = 4
-# How long clients let their head look for workers.
+# Timeout of roll calls.
 CALL_S = 2
-# A client knows by then, whatever is lost: a head looks for workers, and waits for each twice at most, as
-# long as a function may run and 2 s more.
+# Longest time for a response. A head waits for a roll call, and for at most two workers, each for the run
+# limit and 2 s more.
 ANSWERED_WITHIN_S = CALL_S + 2 * (RUN_LIMIT_S + 2) + 1
 HELLO = pathlib.Path("../../../assets/functions/hello.wasm").resolve()
 
 
 class Probe(threading.Thread):
-    """Executes on one worker, or on any, again and again, for as long as the test takes."""
+    """Executes repeatedly on one worker, or on any, until the end of the test."""
 
     def __init__(self, head, function, worker=None):
         super().__init__(daemon=True)
@@ -43,7 +43,7 @@ class Probe(threading.Thread):
             time.sleep(0.25)
 
     def healed_after(self, moment):
-        """When after `moment` an execution first succeeded that was asked for since."""
+        """Returns the time at which the first execution requested after `moment` succeeded."""
         ended = [at + took - moment for at, status, took in self.results if at >= moment and status == "200"]
         return ended[0] if ended else None
 
@@ -73,7 +73,7 @@ class Test:
         self.function, self.spin = self.functions["hello.wasm"], self.functions["spin.wasm"]
         for head in self.heads:
             wait_until(lambda: self.all_answer(head), f"all workers answer {head.name}")
-            # All get the other function, too.
+            # All workers install the other function.
             config = {"runtime": {"run_time": 10}, "number_of_nodes": len(names), "timeout": 5}
             head.execute(self.spin, "spin.wasm", **config)
 
@@ -101,10 +101,10 @@ class Test:
         return len(peers) == len(self.workers)
 
     def lose_links(self):
-        """Loses links of workers in several ways at once."""
+        """Interrupts links of workers in several ways at the same time."""
         w = self.workers
         plan = {
-            # Back before anybody has noticed, while some have, and after all have.
+            # Restored before, while and after the interruption is detected.
             "quick": (w["quick"].unplug, 8, w["quick"].plug_in),
             "long": (w["long"].unplug, 29, w["long"].plug_in),
             "longer": (w["longer"].unplug, 38, w["longer"].plug_in),
@@ -131,7 +131,7 @@ class Test:
             print(f"an execution under way {what}: {code} after {took:.1f} s")
 
     def lose_heads(self):
-        """Loses one head's link for long, and has the other one die meanwhile, to come back at once."""
+        """Interrupts the link of one head, and kills and restarts the other one meanwhile."""
         probes = self.probe(self.workers.values())
         time.sleep(1)
         began = time.monotonic()
@@ -149,7 +149,7 @@ class Test:
         self.report(probes, back, began)
 
     def spin_on(self, name):
-        """Runs what ends at its limit, on one worker or on any; the outcome is in the thread's `result`."""
+        """Runs an endless function on one worker, or on any. The outcome is in the thread's `result`."""
         config = {"timeout": CALL_S} | ({"selector": f"name={name}"} if name else {})
         thread = threading.Thread()
 
@@ -169,7 +169,7 @@ class Test:
         }
 
     def report(self, probes, back, began):
-        """Waits until all that was lost is back, since the times in `back`, and says how long it took."""
+        """Waits until all workers execute again, and prints how long it took since the times in `back`."""
         end = max(back.values()) + HEALED_WITHIN_S
 
         def are_healed():
@@ -192,14 +192,14 @@ class Test:
                 line += f", back after {'never' if healed is None else f'{healed:.1f} s'}"
                 is_wrong |= healed is None or healed > HEALED_WITHIN_S
             else:
-                # Workers that are there do its work.
+                # Reachable workers execute.
                 is_wrong |= bool(failures)
             print(line)
             if is_wrong:
                 self.wrong.append(line)
 
     def check_roll_calls(self, when):
-        """A roll call is gossip: it finds the workers whose topics the head knows."""
+        """Roll calls find workers again by gossip."""
         for head in self.heads:
             started = time.monotonic()
             wait_until(lambda: self.all_answer(head, n=-1), f"{when}: {head.name} calls everyone")

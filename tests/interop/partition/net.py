@@ -1,4 +1,4 @@
-"""Network namespaces around a bridge, and the nodes that run in them."""
+"""Network namespaces on a bridge, and the nodes in them."""
 
 import json
 import os
@@ -12,9 +12,9 @@ import urllib.request
 
 REST_PORT, NODE_PORT = 8080, 9527
 LISTENS = re.compile(r"(/ip4/[0-9.]+/tcp/[0-9]+/p2p/[0-9A-Za-z]+)")
-# A client of the head gives up after this.
+# Timeout of a request to a head.
 CLIENT_GIVES_UP_S = 40
-# A module that runs until it is stopped: `(loop br 0)`.
+# An endless module: `(loop br 0)`.
 SPIN = bytes.fromhex(
     "0061736d01000000010401600000030201000503010001071302066d656d6f72790200065f73746172740000"
     "0a0901070003400c000b0b"
@@ -26,8 +26,7 @@ def run(*command):
 
 
 class Node:
-    """A node in a namespace of its own: `eth0` is on the cluster's bridge, `ctl0` of a head leads to its
-    clients past that."""
+    """A node in its own namespace. `eth0` is on the bridge of the cluster. A head has `ctl0` for its clients."""
 
     def __init__(self, cluster, number, name, options):
         self.cluster, self.number, self.name, self.options = cluster, number, name, options
@@ -75,11 +74,11 @@ class Node:
         return [line for line in self.log.read_text().splitlines() if text in line]
 
     def address(self):
-        """Its multiaddress on the bridge."""
+        """Returns its multiaddress on the bridge."""
         found = LISTENS.findall(self.log.read_text())
         return next((at for at in found if f"/ip4/{self.ip}/" in at), None)
 
-    # Ways to lose packets: neither side is told.
+    # Ways to drop packets without notice to either side.
 
     def unplug(self):
         run("ip", "link", "set", self.port, "down")
@@ -100,15 +99,15 @@ class Node:
         self.inside("iptables", "-D", "INPUT", "-i", "eth0", "-j", "DROP")
 
     def move(self):
-        """Gives it another address, and leaves none of the old one."""
+        """Replaces its address."""
         self.inside("ip", "addr", "flush", "dev", "eth0")
         self.ip = f"10.77.1.{self.number}"
         self.inside("ip", "addr", "add", f"{self.ip}/16", "dev", "eth0")
 
-    # What a client asks a head.
+    # Requests to a head.
 
     def call(self, path, body=None, is_json=True):
-        """Returns the status and the answer; no status where none came in time."""
+        """Returns status and response. The status is None after a timeout."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
             f"http://{self.control_ip}:{REST_PORT}{path}", data, {"content-type": "application/json"}
@@ -122,7 +121,7 @@ class Node:
             return None, None
 
     def execute(self, function, method, **config):
-        """Returns the code, the answer, who executed it, and how long that took."""
+        """Returns code, response, workers and duration."""
         started = time.monotonic()
         body = {"function_id": function, "method": method, "config": config}
         status, answer = self.call("/api/v1/functions/execute", body)
@@ -132,7 +131,7 @@ class Node:
 
 
 class Cluster:
-    """The bridge, in this process's own namespace, and the nodes on it."""
+    """The bridge in the namespace of this process, and its nodes."""
 
     def __init__(self, program, folder, prefix):
         self.program, self.folder, self.prefix, self.nodes = program, folder, prefix, []
@@ -152,7 +151,7 @@ class Cluster:
         return head
 
     def key(self, name):
-        """A private key, so that a node is who it was once it starts again."""
+        """Creates a private key, so that a node keeps its identity over restarts."""
         folder = pathlib.Path(self.folder) / f"{name}-key"
         run(self.program, "keys", "node", "--output", str(folder))
         return folder / "priv.bin"

@@ -1,4 +1,4 @@
-"""A worker behind NAT that knows one head, and executes for another through it.
+"""A worker behind NAT that knows one head executes for another head through it.
 
     relay.py program folder prefix-of-namespaces
 """
@@ -13,12 +13,12 @@ import time
 from net import NODE_PORT, REST_PORT, Cluster, run, wait_until
 
 HELLO = pathlib.Path("../../../assets/functions/hello.wasm").resolve()
-# How often the round trips of executions are taken.
+# Number of measured executions.
 RUNS = 20
 
 
 def add_site(cluster):
-    """Adds a worker behind a router that masquerades it, and lets nothing in that it did not ask for."""
+    """Adds a worker behind a router with masquerading that rejects incoming connections."""
     router, worker = cluster.add("router"), cluster.add("worker")
     run("ip", "link", "del", worker.port)
     run("ip", "link", "add", "lan0", "netns", router.space, "type", "veth",

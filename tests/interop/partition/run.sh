@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Tests how a cluster heals from lost links, and how a worker behind NAT is reached, with network namespaces
-# of its own and a built program:
+# Tests how a cluster of a built program recovers from interrupted links, and how it reaches a worker behind NAT,
+# in network namespaces:
 #     tests/interop/partition/run.sh path/to/triptych
-# Needs to be root, or to become it without a password, and to make network namespaces, else it says that
-# it was left out; Python 3.11 or later, iproute2 and iptables, which are installed from Debian's packages
+# Needs root or sudo without a password and the right to create network namespaces, otherwise it is skipped.
+# Also needs Python 3.11 or later, iproute2 and iptables, which are installed from Debian's packages
 # if missing. Outside its own namespaces nothing changes.
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
@@ -14,12 +14,12 @@ if [[ $EUID != 0 ]]; then
     if sudo --non-interactive true 2>/dev/null; then
         exec sudo --preserve-env=PATH "$PWD/run.sh" "$program"
     fi
-    echo "left out: network namespaces need root"
+    echo "skipped: network namespaces need root"
     exit 0
 fi
 debian_packages ip:iproute2 iptables nsenter:util-linux
 if ! ip netns add "tpt$$" 2>/dev/null; then
-    echo "left out: no network namespaces can be made here"
+    echo "skipped: network namespaces cannot be created here"
     exit 0
 fi
 ip netns del "tpt$$"
@@ -27,7 +27,7 @@ folder=$(mktemp -d)
 remove() {
     local name
     for name in $(ip netns list 2>/dev/null | cut -d ' ' -f 1 | grep -E "^t[pr]$$-"); do
-        # Its processes were started by this script alone.
+        # Only this script has started its processes.
         ip netns pids "$name" | xargs --no-run-if-empty kill -9 || true
         ip netns del "$name"
     done
@@ -35,7 +35,7 @@ remove() {
 }
 trap remove EXIT
 trap 'exit 1' INT TERM
-# Other than `ip netns exec`, this leaves the spaces that are made inside to be seen, and removed, from here.
+# Unlike `ip netns exec`, this keeps namespaces that are created inside visible and removable here.
 in_space() { nsenter --net="/run/netns/$1" "${@:2}"; }
 ip netns add "tr$$-b"
 mkdir "$folder/relay" "$folder/links"

@@ -1,5 +1,5 @@
-"""Runs services through PgBouncer in both of its modes, kills it under writers and readers of streams, and shows
-that what was acknowledged is stored, and streamed to every reader once and in order.
+"""Runs services through PgBouncer in both modes, kills it under load, and checks that every acknowledged row is
+stored, and is streamed to every reader once and in order.
 
     check.py program port-of-PostgreSQL folder
 """
@@ -17,14 +17,14 @@ from services import Services
 N_DATASETS = 2
 READERS_EACH = 10
 WRITES_EVERY_S = 0.2
-# Connections to PostgreSQL by mode. In session mode a service keeps what it opens. In transaction mode all
-# services share fewer than one of them opens.
+# Maximum number of connections to PostgreSQL by mode. In session mode a service keeps its connections. In
+# transaction mode all services share fewer connections than one of them opens.
 POOL_SIZES = {"session": 180, "transaction": 12}
 USER = "triptych"
 
 
 def start_pgbouncer(mode, postgres_port, home):
-    """Starts PgBouncer with the settings of the guide. Returns the process and its port."""
+    """Starts PgBouncer with the settings of the guide. Returns process and port."""
     port = free_port()
     users = home / "users.txt"
     users.write_text(f'"{USER}" ""\n')

@@ -1,11 +1,11 @@
-// A headless browser, driven over its DevTools protocol.
+// A headless browser, controlled by its DevTools protocol.
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** How long anything may take to come about, on a slow machine under load. */
+/** Longest wait for a condition. */
 const WITHIN_MS = 60_000;
 
 const FLAGS = [
@@ -14,7 +14,7 @@ const FLAGS = [
   '--disable-dev-shm-usage', '--remote-debugging-port=0',
 ];
 
-/** Waits until `look` returns something that is true, and returns that. */
+/** Waits until `look` returns a truthy value, and returns it. */
 export async function until(what, look) {
   const end = Date.now() + WITHIN_MS;
   let last;
@@ -30,7 +30,7 @@ export async function until(what, look) {
   }
 }
 
-/** Waits until a process says what `pattern` matches, and returns the match. */
+/** Waits until the output of a process matches `pattern`, and returns the match. */
 export function said(child, stream, pattern) {
   return new Promise((resolve, reject) => {
     let text = '';
@@ -44,15 +44,15 @@ export function said(child, stream, pattern) {
   });
 }
 
-/** A browser with one page open. */
+/** A browser with one open page. */
 export class Browser {
   #socket;
   #session;
   #asked = new Map();
   #next = 1;
-  /** Every URL the page asked for. */
+  /** All URLs that the page requested. */
   requests = [];
-  /** What went wrong on the page: exceptions, and errors in its log. */
+  /** Exceptions and logged errors of the page. */
   errors = [];
 
   static async start(program) {
@@ -97,7 +97,7 @@ export class Browser {
     return new Promise((resolve, reject) => this.#asked.set(id, { resolve, reject }));
   }
 
-  /** The value of an expression on the page. */
+  /** Evaluates an expression on the page. */
   async value(expression) {
     const { result, exceptionDetails } = await this.send('Runtime.evaluate', {
       expression, awaitPromise: true, returnByValue: true, userGesture: true,
@@ -122,7 +122,7 @@ export class Browser {
     await this.holds('document.body?.dataset.ready === "yes"');
   }
 
-  /** Presses a key, as `Tab` or `Enter`. */
+  /** Presses a key, such as `Tab` or `Enter`. */
   async press(key) {
     const codes = { Tab: 9, Enter: 13, Escape: 27, Space: 32 };
     const code = { key: key === 'Space' ? ' ' : key, code: key, windowsVirtualKeyCode: codes[key] };
@@ -131,7 +131,7 @@ export class Browser {
     await this.send('Input.dispatchKeyEvent', { type: 'keyUp', ...code });
   }
 
-  /** Types into what has the focus, in the place of what is there. */
+  /** Replaces the text of the focused element. */
   async type(text) {
     await this.value('document.activeElement.select?.()');
     await this.send('Input.insertText', { text });
@@ -165,7 +165,7 @@ export class Browser {
     await this.type(text);
   }
 
-  /** Saves a picture of the page as PNG; of a long one the start. */
+  /** Saves the visible part of the page as PNG. */
   async picture(path) {
     const { cssContentSize: { width, height } } = await this.send('Page.getLayoutMetrics');
     const clip = { x: 0, y: 0, width, height: Math.min(height, 2_000), scale: 1 };

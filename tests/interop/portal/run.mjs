@@ -1,4 +1,4 @@
-// The page at /portal as people use it: signing up, keys, passwords, with mouse and keyboard.
+// The portal with mouse and keyboard: sign-up, keys, passwords.
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
@@ -28,7 +28,7 @@ function keys(...words) {
   return execFileSync(program, ['keys', ...words, '--data-dir', folder], { encoding: 'utf8' });
 }
 
-/** The status of a request with a key. */
+/** Returns the status of a request with a key. */
 async function opens(key) {
   const response = await fetch(`${base}/api/datasets/`, { headers: { 'X-API-Key': key } });
   await response.text();
@@ -41,7 +41,7 @@ async function picture(name, scheme = 'dark') {
   await browser.picture(join(pictures, `${name}-${scheme}.png`));
 }
 
-/** The contrast of two colors, as `rgb(…)`; both as expressions on the page. */
+/** Returns the contrast of two colors, given as expressions on the page of the form `rgb(…)`. */
 const CONTRAST = `((a, b) => {
   const light = (color) => {
     const [r, g, b] = color.match(/[\\d.]+/g).map(Number)
@@ -52,7 +52,7 @@ const CONTRAST = `((a, b) => {
   return (x + 0.05) / (y + 0.05);
 })`;
 
-/** Whether an element is within what the browser shows. */
+/** Returns true if an element is visible in the window. */
 const inView = (id) => browser.value(`(() => {
   const { top, bottom, height } = document.getElementById(${JSON.stringify(id)}).getBoundingClientRect();
   return height > 0 && top >= 0 && bottom <= innerHeight;
@@ -62,7 +62,7 @@ const focused = () => browser.value('document.activeElement.id || document.activ
 const focuses = (what) => until(`${what} has the focus`, async () => (await focused()) === what);
 const size = (width, height) => browser.send('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: width < 600 });
 
-/** A new key from the page, once the page shows another than `old`. */
+/** Waits until the page shows a key other than `old`, and returns it. */
 async function shown(old = '') {
   const key = await until('a key is shown', async () => {
     const key = await fresh();
@@ -78,7 +78,7 @@ const cases = {
     await picture('log-in');
     await picture('log-in', 'light');
     await browser.value('document.getElementById("log-in-name").focus()');
-    // Password, the button, and then the link.
+    // Password, button, link.
     for (const _ of 'ppp') await browser.press('Tab');
     assert.equal(await browser.value('document.activeElement.id'), 'show-sign-up');
     await browser.press('Enter');
@@ -136,7 +136,7 @@ const cases = {
   async 'names turn nothing around and hide nothing'() {
     const name = 'abc\u202edef\u200b';
     const escaped = 'abc\\u{202e}def\\u{200b}';
-    // The service may refuse such a name; what it told before is shown all the same.
+    // The service may refuse the name, but the earlier response stays visible.
     await browser.value(`(async () => {
       const real = fetch;
       fetch = async (...asked) => {
@@ -383,7 +383,7 @@ const cases = {
   async 'the page asked nobody but its service, and nothing went wrong on it'() {
     const foreign = browser.requests.filter((url) => !url.startsWith(`${base}/`) && !url.startsWith('data:') && url !== 'about:blank');
     assert.deepEqual(foreign, []);
-    // What the service refuses on purpose is in the browser's log, too.
+    // The browser also logs intentional refusals.
     const wrong = browser.errors.filter((text) => !/status of (401|403) /.test(text));
     assert.deepEqual(wrong, []);
   },

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests the page at /portal in a real browser: tests/interop/portal/run.sh path/to/triptych [folder for pictures]
+# Tests the portal in a browser: tests/interop/portal/run.sh path/to/triptych [folder for pictures]
 # Needs Node 20 or later, and Chromium, headless, which is installed from Debian's packages if missing.
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
@@ -14,7 +14,7 @@ if [[ -z $browser ]]; then
     debian_packages chromium
     browser=$(command -v chromium)
 fi
-# Node 22 has it without being asked.
+# Node 22 needs no flag for it.
 flags=()
 if ! node -e 'process.exit(typeof WebSocket === "undefined" ? 1 : 0)'; then flags+=(--experimental-websocket); fi
 exec node "${flags[@]}" run.mjs "$program" "$browser" "$pictures"

@@ -1,9 +1,9 @@
-"""Fills the disk of the database under services, and frees it again: reads go on, what is refused says why,
-nothing acknowledged is lost, and nobody restarts anything.
+"""Fills and frees the disk of the database of running services. Reads must continue, refusals must state the reason,
+no acknowledged write may be lost, and no restart may be necessary.
 
     disk.py program address-of-database folder-on-the-disk command-that-controls-the-server…
 
-The server ends where there is no space for its log of commits; then it is started again.
+The server exits if there is no space for its write-ahead log. Then the test restarts it.
 """
 
 import asyncio
@@ -20,12 +20,11 @@ from wire import call
 
 FIRST = 1_700_000_000
 ROWS_EACH = 200
-# A larger disk is one that others need.
+# A larger disk does not belong to the test.
 DISK_BYTES_MAX = 1 << 30
-# A write needs new pages of the disk once those that it has are used up, and the log a new file once its
-# last one is full, of 16 MiB.
+# Writes until the disk is full. A write first uses free pages, and the log has files of 16 MiB.
 TRIES_MAX = 300
-# What /health says is half a second old at most.
+# /health is at most half a second old.
 HEALTH_WITHIN_S = 2
 
 
@@ -59,7 +58,7 @@ class Service:
         return (await self.ask("GET", "/health"))[0] == 200
 
     async def refuse(self, method, path, body_of):
-        """Asks until a request is refused; how many were acknowledged, and the refusal."""
+        """Sends requests until one is refused. Returns the number of acknowledged ones and the refusal."""
         for n in range(TRIES_MAX):
             status, answer = await self.ask(method, path, body_of(n))
             if status not in (200, 201):
@@ -76,7 +75,7 @@ def batch(dataset, number):
 
 def topic(number):
     settings = {"metadata": f"topic {number} " + "x" * 200, "dataset": "full", "column": "value"}
-    # Longer than the submission window, of seven blocks of a minute.
+    # Longer than the submission window of seven one-minute blocks.
     return {**settings, "horizon_seconds": 600}
 
 
@@ -86,7 +85,7 @@ def create_key(program, database):
 
 
 def fill(folder):
-    """Takes all space of the disk, which is a small one of the test's own."""
+    """Fills the disk, which must be a small one of the test."""
     disk = os.statvfs(folder)
     is_small = disk.f_blocks * disk.f_frsize <= DISK_BYTES_MAX
     assert os.path.ismount(folder) and is_small, f"{folder} is no small disk"
@@ -102,7 +101,7 @@ def fill(folder):
 
 
 async def check_log(program, database, folder, home, control):
-    """The same of the disk of the log: the server ends, and the service goes on once that is there again."""
+    """Fills the disk of the write-ahead log. The server exits, and the service must continue after its restart."""
     key = json.loads(create_key(program, database).stdout)["api_key"]
     service = Service("datasets", home, key, [program, "datasets", "serve", "--store", database])
     try:
@@ -120,7 +119,7 @@ async def check_log(program, database, folder, home, control):
         filler.unlink()
         await wait_until(lambda: starts(control), "the server runs")
         await wait_until(service.is_healthy, "the service is healthy again")
-        # It may be stored, since the answer did not say.
+        # The refused insert may have been stored.
         status, answer = await insert()
         assert status == 201, answer
         assert await n_stored(service, dataset) == (n_batches + 1) * ROWS_EACH
@@ -133,7 +132,7 @@ async def check_log(program, database, folder, home, control):
 
 
 def starts(control):
-    """Starts the server unless it runs."""
+    """Starts the server if it is not running."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     return any(subprocess.run([*control, what], **quiet).returncode == 0 for what in ("status", "start"))
 

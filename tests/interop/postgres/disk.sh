@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests services whose database's disk is full, with a server of its own on a small disk in memory, of its
-# data or of its log of commits:
+# Tests a built program's services whose database has a full disk, with an own server whose data or write-ahead
+# log is on a small disk in memory:
 #     tests/interop/postgres/disk.sh path/to/triptych data
 #     tests/interop/postgres/disk.sh path/to/triptych wal
 # Needs the right to mount, Python 3.11 or later and PostgreSQL 15 or later: see `programs.sh`.

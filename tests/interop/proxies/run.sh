@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests a built program's dataset service behind proxies and caches of others with their default settings,
-# and as the guide configures them:
+# Tests a built program's dataset service behind third-party proxies and caches with default settings, and as
+# the guide configures them:
 #     tests/interop/proxies/run.sh path/to/triptych
 # Needs Python 3.11 or later, varnish, nginx and haproxy, which are installed from Debian's packages if
 # missing.

@@ -14,7 +14,7 @@ import reads
 import stream
 from stack import Stack
 
-# In this order: `worker_is_ranked` looks at last for the submissions of `worker_submits`.
+# In this order: the last two look at the submissions of `worker_submits`.
 TESTS = [
     reads.doctests_pass,
     errors.missing_stack_is_explained,
@@ -33,6 +33,7 @@ TESTS = [
     one_liners.readme_runs,
     one_liners.readme_of_the_package_runs,
     stream.rows_arrive_once_over_a_restart,
+    inference.worker_goes_on_after_a_restart,
     inference.worker_is_ranked,
 ]
 
@@ -43,6 +44,8 @@ def main(program, names):
     if unknown:
         print(f"no test is called {', '.join(unknown)}: there are {', '.join(t.__name__ for t in TESTS)}")
         return 2
+    if any(name.startswith("worker_") for name in names):
+        names = [*names, "worker_submits"]
     stack = Stack(program)
     try:
         for test in TESTS:

@@ -49,9 +49,9 @@ def configuration_is_found(stack):
     key.write_text(local.key)
     key.chmod(0o644)
     lab = triptych.Client("lab")
-    expect(lambda: triptych.newest(MARKET, 1, client=lab), "other users can read", "chmod 600")
+    expect(lambda: triptych.latest(MARKET, 1, client=lab), "other users can read", "chmod 600")
     key.chmod(0o600)
-    assert len(triptych.newest(MARKET, 1, client=lab)) == 1
+    assert len(triptych.latest(MARKET, 1, client=lab)) == 1
     assert triptych.Client("lab").services().inference == "http://127.0.0.1:8082"
     expect(lambda: triptych.rows(MARKET, client=triptych.Client("moon")), "unknown profile `moon`", "lab")
     named = {"TRIPTYCH_DATASETS": local.datasets, "TRIPTYCH_API_KEY": local.key}

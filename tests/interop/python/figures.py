@@ -19,7 +19,7 @@ SETTINGS = {"metadata": "large", "dataset": "synthetic_btcusd", "column": "close
 
 
 def copy_epochs(path, topic):
-    """Fills `topic` with copies of the newest epoch of topic 1 whose truth is known."""
+    """Fills `topic` with copies of the latest epoch of topic 1 whose truth is known."""
     connection = sqlite3.connect(path)
     connection.row_factory = sqlite3.Row
     (nonce,) = connection.execute("SELECT max(nonce) FROM losses WHERE topic_id = 1").fetchone()

@@ -18,6 +18,14 @@ WITHIN_S = 240
 FUNCTIONS = pathlib.Path(__file__).resolve().parents[3] / "assets/functions"
 
 
+def last_close(rows):
+    return rows["close"].iloc[-1]
+
+
+# It works while the other tests run.
+STEADY = triptych.worker(topic=1, model="steady")(last_close)
+
+
 def worker_submits(_):
     calls = []
 
@@ -39,11 +47,18 @@ def worker_submits(_):
         return {"up": 0.5, "down": 0.25, "flat": 0.25}
 
     assert labels.run(limit=1) == 1
-    # It goes on while the other tests run.
-    mine.start()
+    STEADY.start()
 
 
-def worker_is_ranked(stack):
+def worker_goes_on_after_a_restart(_):
+    deadline, n_submitted = time.monotonic() + WITHIN_S, STEADY.n_submitted
+    while STEADY.n_submitted == n_submitted:
+        assert time.monotonic() < deadline, "the worker submitted nothing"
+        time.sleep(0.1)
+    STEADY.stop()
+
+
+def worker_is_ranked(_):
     deadline = time.monotonic() + WITHIN_S
     while "mine" not in list(triptych.leaderboard(1)["name"]):
         assert time.monotonic() < deadline, triptych.leaderboard(1).to_string()
@@ -83,16 +98,18 @@ def backtest_agrees_with_the_command(stack):
         "topic_type": "classification", "output_arity": "multi", "loss_method": "ce", "allow_negative": True,
         "label_whitelist": ["up", "down", "flat"], "direction_threshold": "0.0005",
     }
-    answers = {"one": "{'value': 1}", "two": "{'values': {'up': 0.5, 'down': 0.25, 'flat': 0.25}}"}
-    for (name, answer), settings in zip(answers.items(), (value, direction)):
-        file = stack.path / f"{name}.json"
+    one, labels = "{'value': 1}", "{'values': {'up': 0.5, 'down': 0.25, 'flat': 0.25}}"
+    cases = [(one, value | {"loss_method": method}) for method in ("mae", "huber", "logcosh")]
+    for answer, settings in [*cases, (labels, direction)]:
+        file = stack.path / "topic.json"
         file.write_text(json.dumps(settings))
-        command = f"{name}={sys.executable} -c \"import json; print(json.dumps({answer}))\""
-        bounds = ["--from", text(start), "--to", text(end), "--every", "1800"]
-        told = stack.command("inference", "backtest", str(file), *bounds, "--no-baselines", "--model", command, "--json")
-        want = next(actor for actor in json.loads(told)["actors"] if actor["name"] == name)
-        got = triptych.backtest({name: lambda rows: eval(answer)}, settings, start, end, every=1800)
-        losses = got[got["model"] == name].drop_duplicates("timestamp")["loss"]
+        command = f"it={sys.executable} -c \"import json; print(json.dumps({answer}))\""
+        arguments = ["--from", text(start), "--to", text(end), "--every", "3600", "--no-baselines", "--model", command]
+        told = stack.command("inference", "backtest", str(file), *arguments, "--json")
+        (want,) = [actor for actor in json.loads(told)["actors"] if actor["role"] == "inferer"]
+        submission = eval(answer)
+        got = triptych.backtest({"it": lambda rows, it=submission: it}, settings, start, end, every=3600)
+        losses = got[got["model"] == "it"].drop_duplicates("timestamp")["loss"]
         assert len(losses) == want["n_epochs"], (losses, want)
         assert math.isclose(losses.mean(), want["mean_loss"]), (losses.mean(), want)
     assert triptych.backtest(lambda rows: None, 1, settled() - pandas.Timedelta("1min"), settled(), every=10) is not None

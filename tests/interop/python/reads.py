@@ -18,7 +18,7 @@ def doctests_pass(_):
 
 def settled():
     """A time before which no rows arrive."""
-    return triptych.newest(MARKET, 1)["timestamp"].iloc[0] - pandas.Timedelta("10s")
+    return triptych.latest(MARKET, 1)["timestamp"].iloc[0] - pandas.Timedelta("10s")
 
 
 def rows_are_frames_of_three_libraries(_):
@@ -34,8 +34,8 @@ def rows_are_frames_of_three_libraries(_):
     assert list(close.columns) == ["timestamp", "close"] and len(close) == len(bars)
     hours = triptych.rows(MARKET, end - dt.timedelta(hours=3), end, resolution="1h")
     assert list(hours.columns) == ["timestamp", "open", "high", "low", "close", "volume", "count"]
-    newest = triptych.newest(MARKET, 7)
-    assert len(newest) == 7 and newest["timestamp"].is_monotonic_increasing
+    latest = triptych.latest(MARKET, 7)
+    assert len(latest) == 7 and latest["timestamp"].is_monotonic_increasing
 
 
 def times_without_a_zone_are_in_utc(_):

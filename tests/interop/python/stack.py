@@ -40,7 +40,7 @@ class Stack:
             raise RuntimeError(f"the stack did not start:\n{self.log()[-2000:]}")
         # The market has its past before its first live row.
         deadline = time.monotonic() + WITHIN_S
-        while len(triptych.newest(MARKET, 5, frame="arrow")) < 5:
+        while len(triptych.latest(MARKET, 5, frame="arrow")) < 5:
             assert time.monotonic() < deadline, f"the market has no rows:\n{self.log()[-2000:]}"
             time.sleep(0.2)
         return json.loads(line)

@@ -1,8 +1,8 @@
 """Runs the code blocks of README.md in order, as a newcomer would type them.
 
-All blocks share one shell in the root of a copy of what they name. Commands that serve go on in the
-background until all is done; those that print without end are ended once they have printed; what
-opens the screen runs in a pseudo-terminal and is quit. Addresses of other machines become loopback.
+All blocks share one shell in a directory with copies of the files that they name. Services run in the
+background until the end. Commands that print endlessly are stopped after their first output. The screen
+runs in a pseudo-terminal and is quit. Addresses of other machines are replaced by loopback.
 """
 
 import fcntl
@@ -22,10 +22,10 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
-# A first epoch of a topic closes within seconds; a debug build on a busy machine takes longer.
+# Longest wait for the first epoch of a topic.
 WITHIN_S = 180
 
-# What is written for other machines, and what stands for it here.
+# Replacements for addresses of other machines.
 ELSEWHERE = [
     ("http://10.0.0.5", "http://127.0.0.1"),
     ("/ip4/10.0.0.5/", "/ip4/127.0.0.1/"),
@@ -33,7 +33,7 @@ ELSEWHERE = [
     ("https://example.org", "http://127.0.0.1:8082"),
 ]
 
-# Commands that go on: their beginnings, and what they print once they serve.
+# Beginnings of commands that start services, and the output that shows that they serve.
 SERVERS = [
     (r"triptych up\b", r"^API key"),
     (r"triptych node .*--role head", r'"Node API starting"'),
@@ -42,38 +42,38 @@ SERVERS = [
     (r"triptych inference serve", r'"inference service listening"'),
 ]
 
-# Commands that print until they are ended, and what of that shows that they work.
+# Beginnings of commands that print endlessly, and output that shows that they work.
 ENDLESS = [
     (r"curl -N ", r"^data:"),
     (r"triptych datasets follow", r"^\d"),
     (r"triptych inference work", r"nonce \d+: \S+="),
 ]
 
-# Commands that open the screen.
+# Beginnings of commands that open the screen.
 SCREEN = [r"triptych( --profile \w+)?$"]
 
-# Commands that `.ci/run` executes in other steps.
+# Beginnings of commands that other steps of `.ci/run` execute.
 DONE_ELSEWHERE = [
     "cargo install", "cargo run --release", "cargo test", "pip install", "python3 -c",
 ]
 
-# Commands that are asked again until they succeed: their text says that they wait for an epoch.
+# Beginnings of commands that are retried until they succeed, since they need a closed epoch.
 EVENTUAL = [r"triptych inference show"]
 
 
 class Failed(Exception):
-    """A block that does not run."""
+    """A block that fails."""
 
 
 def blocks(text):
-    """The language and the text of each code block, with the line it begins at."""
+    """Returns line, language and text of each code block."""
     for found in re.finditer(r"^```(\w+)\n(.*?)^```$", text, re.M | re.S):
         line = text.count("\n", 0, found.start()) + 1
         yield line, found[1], found[2]
 
 
 def commands(block):
-    """The commands of a block, each with all of its lines."""
+    """Splits a block into commands of one or more lines."""
     pending = ""
     for line in block.splitlines():
         pending = f"{pending}\n{line}" if pending else line
@@ -90,7 +90,7 @@ def commands(block):
 
 
 def matching(rules, command):
-    """What the first rule says whose beginning the command has, past its variables."""
+    """Returns the value of the first rule that matches the command without its variables."""
     bare = re.sub(r"^(\w+=(\$\([^)]*\)|\S*) +)+(?=\S)", "", command)
     bare = re.sub(r"\s+#.*$", "", bare)
     for rule in rules:
@@ -101,7 +101,7 @@ def matching(rules, command):
 
 
 class Shell:
-    """One bash, whose variables last from block to block."""
+    """A bash whose variables persist between blocks."""
 
     def __init__(self, folder, environment):
         self.folder = folder
@@ -112,7 +112,7 @@ class Shell:
         )
 
     def run(self, command, stdin="/dev/null"):
-        """Runs a command to its end; returns its exit code and what it printed."""
+        """Runs a command, and returns exit code and output."""
         wrapped = f"{{ {command}\n}} < {stdin}\nprintf '\\n<<%d>>\\n' $?\n"
         self.process.stdin.write(wrapped)
         printed = []
@@ -124,7 +124,7 @@ class Shell:
         raise Failed("the shell ended")
 
     def start(self, command):
-        """Starts a command that goes on; returns the number of its job and the file of its output."""
+        """Starts a command in the background, and returns its job number and output file."""
         self.n_jobs += 1
         log = pathlib.Path(self.folder) / f"job-{self.n_jobs}.log"
         log.touch()
@@ -135,7 +135,7 @@ class Shell:
 
 
 def end(pid):
-    """Ends a process and all that descend from it."""
+    """Stops a process and its descendants."""
     listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True)
     parents = dict(map(int, line.split()) for line in listed.stdout.splitlines())
     ended = {pid}
@@ -149,7 +149,7 @@ def end(pid):
 
 
 def wait_for(log, pattern, pid):
-    """Waits until a line of the log has the pattern."""
+    """Waits until a line of the log matches the pattern."""
     deadline = time.monotonic() + WITHIN_S
     while time.monotonic() < deadline:
         text = log.read_text(errors="replace")
@@ -174,7 +174,7 @@ def open_screen(program, arguments, folder, environment):
             except OSError:
                 break
         if b"Cluster" in shown and (quit_at is None or time.monotonic() > quit_at):
-            # Again where the screen asks whether it is meant.
+            # The screen may ask for a confirmation.
             quit_at = time.monotonic() + 3
             os.write(terminal, b"q")
     else:
@@ -185,7 +185,7 @@ def open_screen(program, arguments, folder, environment):
 
 
 def run_command(shell, command, program, environment):
-    """Runs one command in the way that suits it."""
+    """Runs one command according to its rule."""
     if matching(SCREEN, command):
         arguments = command.split("#")[0].split()[1:]
         return open_screen(program, arguments, shell.folder, environment)
@@ -195,7 +195,7 @@ def run_command(shell, command, program, environment):
         return wait_for(log, ready, pid)
     enough = matching(ENDLESS, command)
     if enough:
-        # On a terminal, jq prints each line at once.
+        # On a terminal, jq does not buffer lines.
         pid, log = shell.start(command.replace("| jq ", "| jq --unbuffered "))
         wait_for(log, enough, pid)
         return end(pid)
@@ -214,7 +214,7 @@ def run_command(shell, command, program, environment):
 
 
 def main(program):
-    """Runs all blocks; returns the exit code."""
+    """Runs all blocks, and returns the exit code."""
     readme = (ROOT / "README.md").read_text()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="triptych-readme-"))
     (folder / "home/.config").mkdir(parents=True)

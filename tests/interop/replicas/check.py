@@ -1,5 +1,5 @@
-"""Kills, stops and pauses services and PostgreSQL in turn, and shows that what was acknowledged is stored, and
-streamed to every reader once and in order.
+"""Kills, stops and suspends services and PostgreSQL in turn, and checks that every acknowledged row is stored, and
+is streamed to every reader once and in order.
 
     check.py program address-of-database folder command-that-controls-the-server…
 """
@@ -17,24 +17,24 @@ from processes import wait_until
 from services import Services
 from wire import send
 
-# A kill is SIGKILL, a stop is one of pg_ctl's modes, a pause is SIGSTOP of every process.
+# "kill" is SIGKILL, "pause" is SIGSTOP of every process, and the others are modes of pg_ctl.
 LOSSES = [
     "replica0", "postgres killed", "replica1", "postgres fast", "postgres paused", "replica2",
     "postgres immediate", "postgres killed",
 ]
-# How long a part is away. With "fast" the server is away for longer than a request waits for a connection.
+# Downtime of a part. With "fast" it exceeds the time for which a request waits for a connection.
 AWAY_S = 2
 AWAY_FAST_S = 7
 
 
 class Database:
-    """The server, which a command starts and stops."""
+    """The server and the command that controls it."""
 
     def __init__(self, folder, control):
         self.folder, self.control = folder, control
 
     def pids(self):
-        """All processes of the server, the one that started the others first."""
+        """Returns the processes of the server, the parent first."""
         pid = (self.folder / "postmaster.pid").read_text().splitlines()[0]
         children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return [int(one) for one in [pid, *children]]
@@ -50,7 +50,7 @@ class Database:
         else:
             assert await self.run("stop", "--mode", how)
         await asyncio.sleep(AWAY_FAST_S if how == "fast" else AWAY_S)
-        # The processes of a killed server end when they notice, and the port is free then.
+        # The children of a killed server exit, and then the port is free.
         for _ in range(20):
             if await self.run("start"):
                 return
@@ -58,7 +58,7 @@ class Database:
         raise AssertionError("the database did not start again")
 
     async def pause(self, services):
-        """Has the server hang until every service responds 503."""
+        """Suspends the server until every service responds 503."""
         pids = self.pids()
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
@@ -74,7 +74,7 @@ class Database:
 
 
 async def lose(services, what, database):
-    """Takes a part away for a while."""
+    """Interrupts a part for a while."""
     kind, _, how = what.partition(" ")
     if how == "paused":
         await database.pause(services)

@@ -1,4 +1,4 @@
-"""Writers and readers of datasets, which go on while parts are lost, and what must hold afterwards."""
+"""Writers and readers of datasets that continue during failures, and checks of the result."""
 
 import asyncio
 import collections
@@ -13,15 +13,15 @@ from wire import call, send
 N_DATASETS = 3
 READERS_EACH = 100
 STALLING_READERS_EACH = 3
-# For how long they read nothing: for more commits than a service keeps for a slow reader.
+# Time for which slow readers pause, longer than a service buffers commits for them.
 STALL_S = 30
 WRITERS_EACH = 4
 ROWS_EACH = 5
-# Between two batches of a writer: as fast as this test's readers can read.
+# Pause between two batches of a writer, so that the readers can keep up.
 WRITES_EVERY_S = 0.1
-# Batches that each writer gets through between two losses.
+# Batches of each writer between two failures.
 BATCHES_BETWEEN = 8
-# Rows read at a time.
+# Rows of a page.
 PAGE_ROWS = 10_000
 FIRST = 1_700_000_000
 EVENT = re.compile(rb"data: ([^\n]*)\nid: ([^\n]*)\n")
@@ -32,9 +32,9 @@ def timestamp(second):
 
 
 class Writer:
-    """Inserts batches of rows with timestamps of its own. Every second one names its batches, which are
-    stored once however often they are sent; a row of the others that is sent again replaces itself. One
-    sends each batch to two services at a time, and again to any two where both refuse."""
+    """Inserts batches of rows with timestamps that no other writer uses. Every second writer sends idempotency
+    keys, so that retried batches are stored once. Retried rows of the others replace themselves. One writer
+    sends each batch to two services at the same time."""
 
     def __init__(self, services, dataset, place):
         self.services, self.dataset, self.place = services, dataset, place
@@ -51,7 +51,7 @@ class Writer:
             await asyncio.sleep(every_s)
 
     async def insert(self, seconds):
-        """Inserts rows, and tries again until they are acknowledged."""
+        """Inserts rows, and retries until they are acknowledged."""
         rows = [{"timestamp": timestamp(second), "values": {"value": second}} for second in seconds]
         body = {"dataset": self.dataset, "rows": rows}
         name = [f"Idempotency-Key: {self.dataset}-{seconds[0]}"] if self.is_naming else []
@@ -64,7 +64,7 @@ class Writer:
                 if status in (200, 201):
                     acknowledgements.add(text)
                     continue
-                # It is being stored, or is on a server that took too long to say that it was.
+                # The batch is being stored, or was stored by a server whose response was late.
                 is_under_way = status == 409 and "is in progress" in text
                 assert status in (0, 502, 503, 504) or is_under_way, f"{status} {text}"
                 self.refusals[(status, text)] += 1
@@ -76,13 +76,13 @@ class Writer:
 
 
 class Reader:
-    """Follows a dataset, and connects again where its stream ends."""
+    """Follows a dataset, and reconnects after the end of its stream."""
 
     is_stalling = False
 
     def __init__(self, services, dataset, stop):
         self.services, self.dataset, self.stop = services, dataset, stop
-        # The rows as they came: their numbers, and their values.
+        # The received rows: their ids and values.
         self.last_id, self.numbers, self.values = None, [], []
         self.n_connections, self.longest_gap_s, self.read_at = 0, 0, None
 
@@ -106,7 +106,7 @@ class Reader:
         return await send(self.services.port, self.services.key, "GET", path, None, headers)
 
     async def pause(self):
-        """Waits before it reads on."""
+        """Pauses between two reads."""
 
     async def follow(self, response):
         text = b""
@@ -132,7 +132,7 @@ class Reader:
 
 
 class StallingReader(Reader):
-    """One that reads nothing for long times, and connects to any of the services."""
+    """A reader that pauses for long, and connects to any of the services."""
 
     is_stalling = True
 
@@ -151,12 +151,12 @@ class StallingReader(Reader):
             await asyncio.wait_for(self.stop.wait(), STALL_S)
         except asyncio.TimeoutError:
             pass
-        # It reads what was sent meanwhile, and stalls again.
+        # It reads everything sent meanwhile, and pauses again.
         self.stall_at = time.monotonic() + random.uniform(1, STALL_S / 3)
 
 
 class Load:
-    """The datasets, their writers and their readers."""
+    """The datasets with their writers and readers."""
 
     @classmethod
     async def start(cls, services, every_s=WRITES_EVERY_S, n_datasets=N_DATASETS, readers_each=READERS_EACH):
@@ -165,7 +165,7 @@ class Load:
         self.services = services
         self.datasets = [await create(services, f"lost {n}") for n in range(n_datasets)]
         self.writers = [Writer(services, d, place) for d in self.datasets for place in range(WRITERS_EACH)]
-        # A reader that has a row goes on after it, wherever it is cut off.
+        # A reader with a row resumes after it when its stream is cut off.
         for writer in self.writers:
             await writer.insert([writer.place - WRITERS_EACH])
         self.stop = asyncio.Event()
@@ -178,7 +178,7 @@ class Load:
         return self
 
     async def go_on(self):
-        """Waits until every writer has written more."""
+        """Waits until every writer has written more batches."""
         wanted = [writer.n_batches + BATCHES_BETWEEN for writer in self.writers]
         ended = lambda: [task for task in [*self.reading, *self.writing] if task.done()]
         are_done = lambda: all(w.n_batches >= n for w, n in zip(self.writers, wanted)) or ended()
@@ -188,7 +188,7 @@ class Load:
             raise AssertionError("a reader or writer ended")
 
     def losses(self):
-        """What writers had to do since this was last asked."""
+        """Returns the number of retries and errors since the last call."""
         n_refused, self.n_refused = self.n_refused, sum(writer.n_refused for writer in self.writers)
         longest_s = max(writer.longest_s for writer in self.writers)
         for writer in self.writers:
@@ -197,7 +197,7 @@ class Load:
         return f"{n_refused} inserts were sent again, the longest took {longest_s:.1f} s"
 
     async def end(self):
-        """Ends the writers, and checks what they and the readers have."""
+        """Stops the writers, and compares the stored and the received rows with theirs."""
         self.stop.set()
         await asyncio.gather(*self.writing)
         for dataset in self.datasets:
@@ -211,7 +211,7 @@ class Load:
 
 
 async def stored(services, dataset):
-    """The rows that are stored: their values by their numbers."""
+    """Returns the stored rows: values by id."""
     path = f"/api/rows/?dataset={dataset}&start={timestamp(-9)}&end={timestamp(864000)}&limit={PAGE_ROWS}"
     rows = {}
     while path:

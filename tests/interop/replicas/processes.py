@@ -1,4 +1,4 @@
-"""Processes that tests start, kill and start again, and waiting for what they do."""
+"""Processes that tests kill and restart, and waiting for conditions."""
 
 import asyncio
 import json
@@ -11,13 +11,13 @@ import time
 from wire import WITHIN_S
 
 
-# Below the ports that systems give to outgoing connections: one of those could take the port of a program
-# that is to be started again.
+# Below the ports of outgoing connections, one of which could take the port of a program between its exit and
+# its restart.
 PORTS = iter(random.sample(range(10_000, 30_000), 2000))
 
 
 def free_port():
-    """A port that nobody listens on, another one each time."""
+    """Returns a free port, a different one each time."""
     for port in PORTS:
         with socket.socket() as listener:
             try:
@@ -28,7 +28,7 @@ def free_port():
 
 
 def create_key(program, database):
-    """The secret of a new key of the services on a database."""
+    """Creates a key for the services on a database, and returns its secret."""
     command = [program, "keys", "create", "owner", "--json", "--database", database]
     made = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return json.loads(made)["api_key"]
@@ -45,7 +45,7 @@ async def wait_until(is_so, what, within_s=WITHIN_S):
 
 
 class Process:
-    """A program that is killed and started again. `user` runs it if given."""
+    """A program that can be killed and restarted, optionally as another user."""
 
     def __init__(self, name, command, home, user=None):
         self.name, self.command, self.log = name, command, pathlib.Path(home) / f"{name}.log"

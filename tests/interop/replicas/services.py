@@ -1,4 +1,4 @@
-"""Dataset services on one database, and the balancer in front of them."""
+"""Dataset services on one database and their load balancer."""
 
 import pathlib
 import sys
@@ -7,12 +7,12 @@ from processes import Process, create_key, free_port
 from wire import call
 
 N_REPLICAS = 3
-# The end of a log that is printed where a test fails.
+# Length of the end of a log that is printed after a failure.
 LOG_BYTES = 3000
 
 
 class Services:
-    """All that runs, but for the database. `balanced` is what else the balancer is configured for."""
+    """The services and the balancer. `balanced` is an additional configuration of the balancer."""
 
     def __init__(self, home, balanced=()):
         self.home, self.port = home, free_port()
@@ -23,14 +23,14 @@ class Services:
         self.replicas = []
 
     def serve(self, program, database):
-        """Creates a key, and starts the services."""
+        """Creates a key and starts the services."""
         self.key = create_key(program, database)
         serve = [program, "datasets", "serve", "--store", database, "--raw-range-cap", "0"]
         for n, port in enumerate(self.ports):
             place = ["--listen", f"127.0.0.1:{port}", "--data-dir", f"{self.home}/replica{n}"]
             command = [*serve, *place, "--unlimited-loopback"]
             self.replicas.append(Process(f"replica{n}", command, self.home))
-        # One that counts requests.
+        # A service with a quota.
         self.limited_port = free_port()
         place = ["--listen", f"127.0.0.1:{self.limited_port}", "--data-dir", f"{self.home}/limited"]
         self.replicas.append(Process("limited", [*serve, *place], self.home))

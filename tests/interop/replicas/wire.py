@@ -1,18 +1,17 @@
-"""HTTP as the test speaks it: a connection for each request, and streams read as they come."""
+"""An HTTP client: one connection per request, streams are read as they arrive."""
 
 import asyncio
 import json
 import socket
 
 WITHIN_S = 60
-# Bytes that a narrow connection holds for a reader that reads nothing, and those of its packets: so few
-# that the sender notices.
+# Buffer and segment size of a narrow connection, small enough that a paused reader blocks the sender.
 NARROW_BYTES = 4096
 NARROW_PACKET_BYTES = 536
 
 
 class Response:
-    """A response being read."""
+    """A response that is being read."""
 
     def __init__(self, status, headers, reader, writer):
         self.status, self.headers, self.reader, self.writer = status, headers, reader, writer
@@ -21,13 +20,13 @@ class Response:
         if "content-length" in self.headers:
             yield await self.reader.readexactly(int(self.headers["content-length"]))
             return
-        # A body that ends without its last chunk is an error.
+        # A body without its last chunk is an error.
         while size := int(await self.reader.readline(), 16):
             yield (await self.reader.readexactly(size + 2))[:-2]
 
 
 async def connect_narrow(port):
-    """A connection on which a reader that stalls soon holds up the sender."""
+    """Opens a connection with small buffers, so that a paused reader soon blocks the sender."""
     narrow = socket.socket()
     narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, NARROW_BYTES)
     narrow.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, NARROW_PACKET_BYTES)
@@ -64,7 +63,7 @@ async def send(port, key, method, path, body=None, headers=(), is_narrow=False):
 
 
 async def call(port, key, method, path, body=None, headers=()):
-    """The status and text of the response; status 0 if there is none."""
+    """Returns status and text of the response. The status is 0 if there is none."""
     try:
         response = await asyncio.wait_for(send(port, key, method, path, body, headers), WITHIN_S)
         try:

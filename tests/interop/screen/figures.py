@@ -1,4 +1,4 @@
-"""Compares figures on the screen with what the services say: figures.py PROGRAM
+"""Compares numbers on the screen with the responses of the services: figures.py PROGRAM
 
 Each figure is read off a drawn screen, between two requests for it. It is right if it is one of the two
 answers or, if it moves, lies between them. A figure that moved more than the screen may lag is read again.
@@ -14,14 +14,14 @@ N_TRIES = 12
 
 
 def number(text):
-    """Reads a number as the screen writes it: `60 446.21`, `295.8k`, `+7.37`."""
+    """Parses a number of the screen: `60 446.21`, `295.8k`, `+7.37`."""
     text = text.replace(" ", "")
     scale = {"k": 1e3, "M": 1e6, "G": 1e9}.get(text[-1:], 1)
     return float(text.rstrip("kMG%")) * scale
 
 
 def shown(value, text):
-    """True if `text` is `value` to the digits that it has."""
+    """Returns True if `text` is `value` rounded to its digits."""
     digits = text.strip().rstrip("kMG%")
     n_decimals = len(digits.split(".")[1]) if "." in digits else 0
     scale = {"k": 1e3, "M": 1e6, "G": 1e9}.get(text.strip()[-1:], 1)
@@ -35,7 +35,7 @@ class Figures:
         self.wrong = []
 
     def check(self, name, key, pattern, api):
-        """Compares the first group of `pattern` on screen `key` with `api()`, asked before and after."""
+        """Compares the first group of `pattern` on screen `key` with `api()` before or after."""
         terminal = self.stack.terminal
         seen = []
         for _ in range(N_TRIES):
@@ -111,7 +111,7 @@ def check_data(figures):
         return float(stack.newest(ids[name], 1)[0][column])
 
     for name in ("ethusd", "solusd", "eurusd"):
-        # Read in turn, as the title says: LAST ≤10s.
+        # Values are polled one by one and are up to 10 s old.
         figures.check(
             f"data: LAST of {name}", "3", rf"synthetic_{name}[^│\n]*[▁-█] *(\d[\d ]*\.\d+) ││",
             lambda name=name: [row["close"] for row in stack.newest(ids[f"synthetic_{name}"], 12)],
@@ -192,7 +192,7 @@ def check_inference(figures):
 
 
 def check_without_outliers(figures):
-    """The bundle without outliers follows the epochs as the plain one does."""
+    """Checks that the outlier-resistant bundle changes with the epochs, too."""
     stack = figures.stack
     stack.terminal.press("4", 1)
     stack.terminal.press("o", 2)
@@ -219,7 +219,7 @@ def main():
     stack = Stack(sys.argv[1])
     try:
         stack.terminal.press("4", 1)
-        # The first epochs are learned from.
+        # The losses of the first epochs are known.
         stack.terminal.wait(r"mean of \d+ epochs", 180)
         figures = Figures(stack)
         check_cluster(figures)

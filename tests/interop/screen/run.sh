@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Drives a built program's screen in a terminal: compares its figures with what the services say at the
-# same time, and stops each service in turn, which every screen has to show:
+# Tests a built program's screen in a terminal: compares its numbers with the responses of the services, and
+# suspends each service in turn, which every screen must show:
 #     tests/interop/screen/run.sh path/to/triptych
 # Needs Python 3.11 or later with venv; fetches the pinned packages the first time, beside the program's
 # build.

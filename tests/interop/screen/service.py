@@ -1,4 +1,4 @@
-"""The local stack of the screen: its addresses, and what its services say."""
+"""The local stack of the screen: addresses and responses of its services."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from terminal import Terminal
 
 
 class Stack:
-    """The screen with the stack that it starts, in a home of its own."""
+    """The screen with its local stack in a temporary home directory."""
 
     def __init__(self, program):
         self.program = program
@@ -43,7 +43,7 @@ class Stack:
         return json.loads(self.read(service, path))
 
     def newest(self, dataset, limit):
-        """Returns the newest rows of a dataset."""
+        """Returns the latest rows of a dataset."""
         lines = self.read("DATASETS", f"/rows/live/?dataset={dataset}&limit={limit}").splitlines()
         return [json.loads(line) for line in lines if line.strip()]
 

@@ -1,4 +1,5 @@
-"""Stops each service in turn; every screen must say within seconds that it does not respond: stopped.py PROGRAM
+"""Suspends each service in turn, and checks that every screen shows within seconds that it does not respond:
+stopped.py PROGRAM
 
 A stopped process keeps its connections open, and answers nothing.
 """
@@ -11,17 +12,17 @@ import time
 
 from service import Stack
 
-# The screens that show the service, and how their header calls it.
+# Screens that use the service, and its name in the header.
 SHOWN = {"head": "10", "data": "30", "infer": "40"}
 PROCESS = {"head": "head", "data": "datasets", "infer": "inference"}
-# Beyond this a screen looks alive that is not.
+# Longest time after which a screen must show the failure.
 WITHIN_S = 5
-# A draw of the screen and the reading of it.
+# Time for drawing and reading the screen.
 SLACK_S = 10
 
 
 def age(terminal, service):
-    """Returns the age that the screen shows of a service that does not respond, if it does."""
+    """Returns the age of the last response that the screen shows for a service that does not respond."""
     found = re.search(r"not responding, (\d+) s", terminal.text())
     return int(found.group(1)) if found else None
 

@@ -1,4 +1,4 @@
-"""A screen of the program in a terminal of its own: keys in, lines of text out."""
+"""The program in an emulated terminal: keys in, text out."""
 
 import fcntl
 import os
@@ -12,7 +12,7 @@ import time
 
 import pyte
 
-# Sequences that pyte prints as text: private modes, titles and queries.
+# Escape sequences that pyte prints as text: private modes, titles and queries.
 UNKNOWN = re.compile(
     rb"\x1b\[[<>=?][0-9;]*[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1bP[^\x1b]*\x1b\\"
     rb"|\x1b\[[0-9;]*n|\x1b\[[0-9;]* q"
@@ -32,7 +32,7 @@ class Terminal:
         fcntl.ioctl(self.file, termios.TIOCSWINSZ, size)
 
     def read(self, seconds):
-        """Takes in what the program draws for `seconds`."""
+        """Reads the output of the program for `seconds`."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             if not select.select([self.file], [], [], left)[0]:
@@ -43,12 +43,12 @@ class Terminal:
             self.stream.feed(UNKNOWN.sub(b"", data))
 
     def text(self):
-        """Returns what is on the screen, with plain spaces within numbers."""
+        """Returns the text of the screen with plain spaces in numbers."""
         text = "\n".join(line.rstrip() for line in self.screen.display)
         return re.sub("[\u00a0\u2009\u202f]", " ", text)
 
     def wait(self, pattern, seconds=120):
-        """Waits until the text matches; returns the match."""
+        """Waits until the text matches, and returns the match."""
         end = time.monotonic() + seconds
         while not (found := re.search(pattern, self.text())):
             assert time.monotonic() < end, f"{pattern} is not in\n{self.text()}"

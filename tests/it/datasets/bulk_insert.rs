@@ -1,4 +1,4 @@
-//! `POST /api/rows/bulk_insert/`: what is acknowledged is kept, whatever happens.
+//! `POST /api/rows/bulk_insert/`: acknowledged rows are durable.
 
 use std::process::Command;
 
@@ -12,18 +12,18 @@ use crate::support::{TRIPTYCH, command::Home, http::Http, running::Running, serv
 /// Rows of one insert.
 const BATCH: u32 = 20;
 
-/// Inserts acknowledged before the service is killed.
+/// Number of acknowledged inserts before the service is killed.
 const N_ACKNOWLEDGED: u32 = 15;
 
-/// The most inserts that are tried: a month of minutes.
+/// Maximum number of inserts: a month of minutes.
 const N_TRIED_MAX: u32 = 1000;
 
-/// Starts the service alone on a folder.
+/// Starts only this service in a directory.
 pub(super) fn serve(data_dir: &str, key: &str) -> (Running, Http) {
     serve_with(data_dir, key, &[])
 }
 
-/// Starts it with more in its environment.
+/// Starts it with additional environment variables.
 pub(super) fn serve_with(
     data_dir: &str,
     key: &str,
@@ -35,12 +35,12 @@ pub(super) fn serve_with(
     (service, Http::new(&format!("http://{address}"), Some(key)))
 }
 
-/// Makes a key for a service that is not started yet.
+/// Creates a key for a service that has not been started yet.
 pub(super) fn new_key(data_dir: &str, name: &str) -> String {
     new_key_with(data_dir, name, &[])
 }
 
-/// The same, with this in the environment.
+/// Does the same with environment variables.
 pub(super) fn new_key_with(data_dir: &str, name: &str, environment: &[(&str, &str)]) -> String {
     let made = Command::new(TRIPTYCH)
         .args(["keys", "create", name, "--data-dir", data_dir])
@@ -60,7 +60,7 @@ async fn acknowledged_rows_survive_a_kill() {
     let (service, http) = serve(&data_dir, &key);
     let dataset = create(&http, "it durable").await;
 
-    // Inserts go on while the service is killed: the last one may or may not be kept.
+    // Inserts continue while the service is killed, so the last one may or may not be stored.
     let (tell, mut acknowledged) = watch::channel(0_u32);
     let inserts = async {
         for batch in 0..N_TRIED_MAX {
@@ -101,7 +101,8 @@ async fn acknowledged_rows_survive_a_kill() {
     assert_eq!(counts.sum::<Option<u64>>(), u64::try_from(rows.len()).ok());
 }
 
-/// Inserts two rows by a request called `name`; the answer, or why there is none.
+/// Inserts two rows with the idempotency key `name`. Returns the response, or the error without
+/// one.
 async fn insert_named(http: &Http, dataset: i64, name: &str) -> Result<(u16, Value), String> {
     let body = json!({"dataset": dataset, "rows": [minute_row(0), minute_row(1)]});
     http.post_idempotent("/api/rows/bulk_insert/", &body, name)
@@ -109,15 +110,15 @@ async fn insert_named(http: &Http, dataset: i64, name: &str) -> Result<(u16, Val
         .map_err(|error| error.to_string())
 }
 
-/// Checks that the request whose answer `lose` loses, through `asked`, is stored once; `http` asks the
-/// service itself.
-async fn check_lost_answer(asked: &Http, http: &Http, lose: &LossyProxy) {
+/// Checks that a request through `proxied`, whose response `lose` drops, is stored once. `http`
+/// accesses the service directly.
+async fn check_lost_answer(proxied: &Http, http: &Http, lose: &LossyProxy) {
     let dataset = create(http, "it lost").await;
     let stored = |revision: u64| Ok((201, json!({"inserted": 2, "revision": revision})));
-    let lost = insert_named(asked, dataset, "a").await;
+    let lost = insert_named(proxied, dataset, "a").await;
     assert!(lose.has_lost() && lost.as_ref().map_or(503, |(status, _)| *status) == 503, "{lost:?}");
     for _ in 0..2 {
-        assert_eq!(insert_named(asked, dataset, "a").await, stored(1));
+        assert_eq!(insert_named(proxied, dataset, "a").await, stored(1));
     }
     assert_eq!(insert_named(http, dataset, "b").await, stored(2), "there was one commit before");
     let path = format!("/api/rows/?dataset={dataset}");
@@ -125,17 +126,17 @@ async fn check_lost_answer(asked: &Http, http: &Http, lose: &LossyProxy) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_insert_whose_answer_is_lost_is_stored_once() {
+async fn insert_with_a_lost_response_is_stored_once() {
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().display().to_string();
     let key = new_key(&data_dir, "it");
     let (_service, http) = serve(&data_dir, &key);
     let service = http.base().strip_prefix("http://").unwrap();
     let cut = LossyProxy::start(service, &["POST /api/rows/bulk_insert/"]);
-    let asked = Http::new(&format!("http://{}", cut.address), Some(&key));
-    check_lost_answer(&asked, &http, &cut).await;
+    let proxied = Http::new(&format!("http://{}", cut.address), Some(&key));
+    check_lost_answer(&proxied, &http, &cut).await;
 
-    // A command sends it again by itself.
+    // A command retries the request by itself.
     let cut = LossyProxy::start(service, &["POST /api/rows/bulk_insert/"]);
     let address = format!("http://{}/api", cut.address);
     let home = Home::new().with("TRIPTYCH_DATASETS", &address).with("TRIPTYCH_API_KEY", &key);
@@ -149,13 +150,13 @@ async fn an_insert_whose_answer_is_lost_is_stored_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_insert_whose_answer_is_lost_is_stored_once_from_a_database() {
+async fn insert_with_a_lost_database_response_is_stored_once() {
     let Some(url) = test_postgres::new_database() else { return };
     let (user, host) = url.rsplit_once('@').expect("an address with a user");
     let (host, name) = host.split_once('/').expect("an address with a name");
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().display().to_string();
-    // Between the database, which has committed, and the service.
+    // The proxy is between the service and the database, which has committed.
     let cut = LossyProxy::start(host, &["INTO datasets.batches", "COMMIT"]);
     let store = format!("{user}@{}/{name}", cut.address);
     let environment = [("TRIPTYCH_STORE", store.as_str())];
@@ -165,9 +166,9 @@ async fn an_insert_whose_answer_is_lost_is_stored_once_from_a_database() {
 
     let service = http.base().strip_prefix("http://").unwrap();
     let cut = LossyProxy::start(service, &["POST /api/rows/bulk_insert/"]);
-    let asked = Http::new(&format!("http://{}", cut.address), Some(&key));
+    let proxied = Http::new(&format!("http://{}", cut.address), Some(&key));
     let dataset = create(&http, "it lost again").await;
-    assert!(insert_named(&asked, dataset, "c").await.is_err() && cut.has_lost());
+    assert!(insert_named(&proxied, dataset, "c").await.is_err() && cut.has_lost());
     let want = Ok((201, json!({"inserted": 2, "revision": 1})));
-    assert_eq!(insert_named(&asked, dataset, "c").await, want);
+    assert_eq!(insert_named(&proxied, dataset, "c").await, want);
 }

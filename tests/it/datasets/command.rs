@@ -1,4 +1,4 @@
-//! `triptych datasets list`, `show`, `rows`, `create`, `tags`, `delete`: looking and tidying up.
+//! `triptych datasets list`, `show`, `rows`, `create`, `tags`, `delete`.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::{insert, minute_row, timestamp};
 use crate::support::{command::Home, datasets::Service};
 
 #[tokio::test]
-async fn a_dataset_is_created_listed_shown_and_read() {
+async fn dataset_is_created_listed_shown_and_read() {
     let service = Service::start();
     let home = service.home();
     let create = ["datasets", "create", "btc usd", "--column", "close", "--column", "n:integer"];
@@ -93,14 +93,14 @@ fn retention_is_set_shown_and_removed() {
 }
 
 #[test]
-fn a_key_is_never_told_and_its_lack_is() {
+fn keys_are_not_printed_and_a_missing_key_is_reported() {
     let service = Service::start();
     let keyless = Home::new().with("TRIPTYCH_DATASETS", &service.address());
     let why = keyless.run_err(&["datasets", "list"]);
     assert!(why.contains("TRIPTYCH_API_KEY"), "{why}");
     let path = keyless.write("key", format!("{}\n", service.key()).as_bytes());
-    let said = keyless.run(&["datasets", "list", "--key-file", &path]);
-    assert_eq!((said.code, said.out.as_str()), (0, ""), "{said:?}");
+    let output = keyless.run(&["datasets", "list", "--key-file", &path]);
+    assert_eq!((output.code, output.out.as_str()), (0, ""), "{output:?}");
     let wrong = "UP-000000000000000000000000";
     let stranger = keyless.with("TRIPTYCH_API_KEY", wrong);
     let why = stranger.run_err(&["datasets", "list"]);

@@ -1,18 +1,18 @@
-//! `triptych datasets copy`: from one store to another, killed and started again.
+//! `triptych datasets copy`: from one store to another, killed and restarted.
 
 use std::{path::Path, time::Duration};
 
 use super::{create, insert, minute_row};
 use crate::support::{command::Home, datasets::Service};
 
-/// Rows of the dataset: five commits of a copy.
+/// Rows of the dataset, in five commits of a copy.
 const ROWS: u32 = 40_000;
 
-/// How long a copy may take to begin where other tests and a compiler share two processors.
+/// Time limit for a copy to start on a busy machine.
 const BEGINS_WITHIN: Duration = Duration::from_mins(1);
 
-/// A service that is stopped, with two datasets, and what it served of them.
-async fn filled() -> (Service, Vec<String>) {
+/// Returns a stopped service with two datasets, and everything that it served.
+async fn filled_service() -> (Service, Vec<String>) {
     let mut service = Service::start();
     let (http, home) = (service.http(), service.home());
     let dataset = create(&http, "long").await;
@@ -21,16 +21,16 @@ async fn filled() -> (Service, Vec<String>) {
         let rows: Vec<_> = (part * ROWS / 4..(part + 1) * ROWS / 4).map(minute_row).collect();
         insert(&http, dataset, &rows).await;
     }
-    // A late row, in the place of another one.
+    // A late row replaces another one.
     insert(&http, dataset, &[minute_row(17)]).await;
     home.run_ok(&["datasets", "tags", "long", "--add", "desk"]);
-    let served = served(&service).await;
+    let served = all_responses(&service).await;
     service.stop();
     (service, served)
 }
 
-/// What the service answers about its datasets: the catalog, all rows, and all buckets.
-async fn served(service: &Service) -> Vec<String> {
+/// Returns all responses of the service about its datasets: the catalog, all rows, and all buckets.
+async fn all_responses(service: &Service) -> Vec<String> {
     let mut bodies = Vec::new();
     for path in [
         "/api/datasets/",
@@ -47,7 +47,7 @@ async fn served(service: &Service) -> Vec<String> {
     bodies
 }
 
-/// Has the service serve the store in `file`, which is verified, in the place of its own.
+/// Verifies the store in `file`, and lets the service serve it instead of its own.
 fn put_in_place(service: &mut Service, file: &str) {
     let data_dir = service.data_dir();
     Home::new().run_ok(&["datasets", "restore", file, "--yes", "--data-dir", &data_dir]);
@@ -63,8 +63,8 @@ async fn kill_a_copy(from: &str, to: &str, has_begun: impl Fn() -> bool + Send +
 }
 
 #[tokio::test]
-async fn a_copy_that_was_killed_goes_on_and_is_served_with_the_same_bytes() {
-    let (mut service, before) = filled().await;
+async fn killed_copy_resumes_and_serves_the_same_bytes() {
+    let (mut service, before) = filled_service().await;
     let (home, from) = (Home::new(), service.data_dir());
     let to = home.path("copy.db");
     kill_a_copy(&from, &to, || Path::new(&to).is_file()).await;
@@ -74,12 +74,12 @@ async fn a_copy_that_was_killed_goes_on_and_is_served_with_the_same_bytes() {
     assert!(lines[1].starts_with("2  empty  0 rows  0 buckets  equal  "), "{copied}");
     assert_eq!(home.run_ok(&["datasets", "copy", &from, &to]), copied, "nothing is left to do");
     put_in_place(&mut service, &to);
-    assert_eq!(served(&service).await, before);
+    assert_eq!(all_responses(&service).await, before);
 
     let why = home.run_err(&["datasets", "copy", &from, &home.path("other.db")]);
-    assert!(why.contains("which another process has in use"), "{why}");
+    assert!(why.contains("is locked by another process"), "{why}");
     let why = home.run_err(&["datasets", "copy", &to, &from]);
-    assert!(why.contains("which another process has in use"), "{why}");
+    assert!(why.contains("is locked by another process"), "{why}");
     let why = home.run_err(&["datasets", "copy", &to, &to]);
     assert!(why.contains("onto itself"), "{why}");
     let why = home.run_err(&["datasets", "copy", &home.path("missing"), &to]);
@@ -91,7 +91,7 @@ async fn a_copy_that_was_killed_goes_on_and_is_served_with_the_same_bytes() {
 }
 
 #[tokio::test]
-async fn the_next_run_copies_late_rows_and_names_each_dataset_that_it_cannot_copy() {
+async fn next_copy_adds_late_rows_and_reports_failed_datasets() {
     let mut service = Service::start();
     let (http, home, from) = (service.http(), Home::new(), service.data_dir());
     let to = home.path("copy.db");
@@ -106,17 +106,17 @@ async fn the_next_run_copies_late_rows_and_names_each_dataset_that_it_cannot_cop
     for dataset in [1, 2] {
         insert(&service.http(), dataset, &[minute_row(17), minute_row(20)]).await;
     }
-    let before = served(&service).await;
+    let before = all_responses(&service).await;
     service.stop();
 
-    let said = home.run(&["datasets", "copy", &to, &from]);
-    assert_eq!(said.code, 1, "{said:?}");
+    let output = home.run(&["datasets", "copy", &to, &from]);
+    assert_eq!(output.code, 1, "{output:?}");
     for name in ["1 (one)", "2 (two)"] {
         let refused = format!("triptych: cannot copy dataset {name} to {from}");
-        let line = said.err.lines().find(|line| line.starts_with(&refused));
-        assert!(line.unwrap().contains("its copy, which was changed at"), "{said:?}");
+        let line = output.err.lines().find(|line| line.starts_with(&refused));
+        assert!(line.unwrap().contains("its copy was changed at"), "{output:?}");
     }
-    assert_eq!(said.out.lines().collect::<Vec<_>>(), [first.lines().last().unwrap()]);
+    assert_eq!(output.out.lines().collect::<Vec<_>>(), [first.lines().last().unwrap()]);
 
     let second = home.run_ok(&["datasets", "copy", &from, &to]);
     let lines: Vec<_> = second.lines().collect();
@@ -125,16 +125,16 @@ async fn the_next_run_copies_late_rows_and_names_each_dataset_that_it_cannot_cop
     assert_eq!(lines[2], first.lines().last().unwrap(), "nothing is new in it");
     assert_eq!(home.run_ok(&["datasets", "copy", &to, &from]), second, "both are equal");
     put_in_place(&mut service, &to);
-    assert_eq!(served(&service).await, before);
+    assert_eq!(all_responses(&service).await, before);
 }
 
 #[tokio::test]
-async fn a_copy_of_a_copy_is_served_with_the_same_bytes_from_a_database() {
+async fn copy_of_a_copy_in_a_database_serves_the_same_bytes() {
     let Some(there) = test_postgres::new_database() else { return };
-    let (mut service, before) = filled().await;
+    let (mut service, before) = filled_service().await;
     let (home, from) = (Home::new(), service.data_dir());
     let (back, began) = (home.path("back.db"), tokio::time::Instant::now());
-    // Nothing tells from outside how far a copy to a database is: it is killed at several times.
+    // The progress of a copy to a database is not visible, so it is killed at several times.
     for wait in [50, 150, 400] {
         let until = began.elapsed() + Duration::from_millis(wait);
         kill_a_copy(&from, &there, || began.elapsed() > until).await;
@@ -143,5 +143,5 @@ async fn a_copy_of_a_copy_is_served_with_the_same_bytes_from_a_database() {
     kill_a_copy(&there, &back, || Path::new(&back).is_file()).await;
     assert_eq!(home.run_ok(&["datasets", "copy", &there, &back]), copied);
     put_in_place(&mut service, &back);
-    assert_eq!(served(&service).await, before);
+    assert_eq!(all_responses(&service).await, before);
 }

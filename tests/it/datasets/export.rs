@@ -8,7 +8,7 @@ use super::{create, insert, minute_row, timestamp};
 use crate::support::datasets::Service;
 
 #[tokio::test]
-async fn a_range_is_written_in_the_form_that_the_name_tells() {
+async fn export_writes_the_format_of_the_file_name() {
     let service = Service::start();
     let (http, home) = (service.http(), service.home());
     let dataset = create(&http, "out").await;
@@ -20,9 +20,9 @@ async fn a_range_is_written_in_the_form_that_the_name_tells() {
     assert_eq!(csv.lines().count(), 301);
     assert!(csv.starts_with("timestamp,open,high,low,close,volume\n"), "{csv}");
     for (name, is_lines) in [("out.json", false), ("out.ndjson", true)] {
-        let said = home.run(&["datasets", "export", "out", "-o", name]);
-        assert_eq!(said.code, 0, "{said:?}");
-        assert!(said.err.contains(&format!("exported out to {name}: 300 rows")), "{said:?}");
+        let output = home.run(&["datasets", "export", "out", "-o", name]);
+        assert_eq!(output.code, 0, "{output:?}");
+        assert!(output.err.contains(&format!("exported out to {name}: 300 rows")), "{output:?}");
         let text = fs::read_to_string(home.path(name)).unwrap();
         let got: Vec<Value> = if is_lines {
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -41,7 +41,7 @@ async fn a_range_is_written_in_the_form_that_the_name_tells() {
 }
 
 #[tokio::test]
-async fn what_texts_hold_is_not_counted_as_rows() {
+async fn export_does_not_count_line_ends_in_texts_as_rows() {
     let service = Service::start();
     let (http, home) = (service.http(), service.home());
     let body = json!({"name": "notes", "columns": [{"name": "note", "dtype": "string"}]});
@@ -51,13 +51,13 @@ async fn what_texts_hold_is_not_counted_as_rows() {
     let rows = [row(0, "a\nb \"c\"\n"), row(1, "}{\\"), row(2, "plain")];
     insert(&http, created["id"].as_i64().unwrap(), &rows).await;
     for name in ["notes.csv", "notes.json", "notes.ndjson"] {
-        let said = home.run(&["datasets", "export", "notes", "-o", name]);
-        assert!(said.err.contains(&format!("to {name}: 3 rows")), "{said:?}");
+        let output = home.run(&["datasets", "export", "notes", "-o", name]);
+        assert!(output.err.contains(&format!("to {name}: 3 rows")), "{output:?}");
     }
 }
 
 #[tokio::test]
-async fn a_file_is_there_when_it_is_whole_and_not_before() {
+async fn exported_file_appears_when_it_is_complete() {
     let service = Service::start();
     let home = service.home();
     home.write("old.csv", b"as it was");
@@ -87,7 +87,7 @@ async fn a_file_is_there_when_it_is_whole_and_not_before() {
 }
 
 #[tokio::test]
-async fn what_is_exported_is_imported_as_it_was() {
+async fn exported_file_is_imported_unchanged() {
     let service = Service::start();
     let (http, home) = (service.http(), service.home());
     let dataset = create(&http, "one").await;
@@ -102,7 +102,7 @@ async fn what_is_exported_is_imported_as_it_was() {
 }
 
 #[tokio::test]
-async fn texts_that_look_like_no_value_are_exported_and_imported_unchanged() {
+async fn texts_that_look_like_missing_values_are_exported_and_imported_unchanged() {
     let service = Service::start();
     let (http, home) = (service.http(), service.home());
     let body = json!({"name": "notes", "columns": [{"name": "note", "dtype": "string"}]});

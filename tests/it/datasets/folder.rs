@@ -1,4 +1,4 @@
-//! A data folder that is deleted, replaced or used twice while a service runs on it.
+//! A data directory that is deleted, replaced or used twice while a service runs in it.
 
 use std::{
     fs,
@@ -15,11 +15,11 @@ use tokio::task::JoinSet;
 use super::{create, insert, minute_row};
 use crate::support::{command::Home, datasets::Service, http::Http, running::Running};
 
-/// Programs that insert at a time.
+/// Number of concurrent programs that insert.
 const N_WRITERS: u32 = 4;
 
-/// Inserts a row at a time from `first` on until one is refused; returns the refusal. No insert that
-/// begins once `is_over` is acknowledged.
+/// Inserts a row at a time from `first` until one is rejected, and returns the error. No insert
+/// that begins once `is_over` is acknowledged.
 async fn write_until_refused(
     http: Http,
     dataset: i64,
@@ -38,7 +38,8 @@ async fn write_until_refused(
     unreachable!("a number ends")
 }
 
-/// Does `harm` to the folder while rows are inserted, and sees that no further ones are acknowledged.
+/// Does `harm` to the directory while rows are inserted, and checks that no further ones are
+/// acknowledged.
 async fn check_refused_after(service: &Service, dataset: i64, harm: impl FnOnce()) {
     let is_over = Arc::new(AtomicBool::new(false));
     let mut writers = JoinSet::new();
@@ -59,7 +60,7 @@ async fn check_refused_after(service: &Service, dataset: i64, harm: impl FnOnce(
 }
 
 #[tokio::test]
-async fn a_folder_that_is_deleted_takes_no_more_rows() {
+async fn deleted_directory_accepts_no_more_rows() {
     let service = Service::start();
     let dataset = create(&service.http(), "gone").await;
     let folder = service.data_dir();
@@ -67,7 +68,7 @@ async fn a_folder_that_is_deleted_takes_no_more_rows() {
 }
 
 #[tokio::test]
-async fn an_older_backup_moved_over_the_file_is_whole_at_the_next_start() {
+async fn backup_moved_over_the_file_is_intact_at_the_next_start() {
     let mut service = Service::start();
     let home = service.home().with("TRIPTYCH_DATA_DIR", &service.data_dir());
     let dataset = create(&service.http(), "kept").await;
@@ -87,7 +88,7 @@ async fn an_older_backup_moved_over_the_file_is_whole_at_the_next_start() {
 }
 
 #[tokio::test]
-async fn a_folder_is_served_once_at_a_time() {
+async fn directory_is_locked_by_one_service() {
     let mut service = Service::start();
     let home = Home::new().with("TRIPTYCH_DATA_DIR", &service.data_dir());
     let datasets = ["datasets", "serve", "--listen", "127.0.0.1:0"].as_slice();
@@ -99,19 +100,19 @@ async fn a_folder_is_served_once_at_a_time() {
     first.wait_log_field("inference service listening", "address");
     for arguments in [datasets, &inference] {
         let why = home.run_err(arguments);
-        assert!(why.contains("which another process has in use"), "{why}");
+        assert!(why.contains("another process"), "{why}");
     }
     first.kill();
     let dataset = create(&service.http(), "kept").await;
     insert(&service.http(), dataset, &[minute_row(1)]).await;
-    // One that is killed has it no more.
+    // A killed service releases the lock.
     service.restart();
     assert_eq!(service.n_rows("kept").await, 1);
 }
 
-/// A command that ends must not take the service for gone, and the log with it.
+/// A command that exits must not remove the log of the running service.
 #[tokio::test]
-async fn keys_made_beside_a_service_stay_known_to_it() {
+async fn keys_created_next_to_a_running_service_are_valid() {
     let service = Service::start();
     let home = Home::new().with("TRIPTYCH_DATA_DIR", &service.data_dir());
     let log = format!("{}/accounts.db-wal", service.data_dir());

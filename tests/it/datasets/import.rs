@@ -1,4 +1,5 @@
-//! `triptych datasets import`: files become datasets, once, however often it is stopped.
+//! `triptych datasets import`: files become datasets, with each row once, however often the import
+//! is stopped.
 
 use std::fmt::Write as _;
 
@@ -7,13 +8,13 @@ use serde_json::{Value, json};
 use super::timestamp;
 use crate::support::{ROOT, datasets::Service, wait};
 
-/// A row of a flat download: a minute with one price.
+/// Returns a row of a flat download: a minute with one price.
 fn flat(minute: u32, close: f64) -> Value {
     json!({"timestamp": timestamp(minute), "close": close})
 }
 
 #[tokio::test]
-async fn a_csv_file_becomes_a_dataset() {
+async fn csv_file_becomes_a_dataset() {
     let service = Service::start();
     let home = service.home();
     let text = "Open Time;px;note;ok\n1772323200000;1.5;\"a;b\";true\n1772323260000;2;;false\n";
@@ -21,10 +22,10 @@ async fn a_csv_file_becomes_a_dataset() {
     let arguments =
         ["datasets", "import", "btc.csv", "--map", "px=price", "--metadata", "ticker=btc"];
     for _ in 0..2 {
-        let said = home.run(&arguments);
-        assert_eq!((said.code, said.out.as_str()), (0, ""), "{said:?}");
+        let output = home.run(&arguments);
+        assert_eq!((output.code, output.out.as_str()), (0, ""), "{output:?}");
         for want in ["time     Open Time", "float    price, from px: `1.5`", "imported btc.csv"] {
-            assert!(said.err.contains(want), "`{want}`: {}", said.err);
+            assert!(output.err.contains(want), "`{want}`: {}", output.err);
         }
         let want = [
             json!({"timestamp": timestamp(0), "price": 1.5, "note": "a;b", "ok": true}),
@@ -41,7 +42,7 @@ async fn a_csv_file_becomes_a_dataset() {
 }
 
 #[tokio::test]
-async fn merged_rows_change_the_columns_they_have_a_value_in() {
+async fn merged_rows_only_change_columns_with_a_value() {
     let service = Service::start();
     let home = service.home();
     let text = |rows: [&str; 2]| {
@@ -67,8 +68,8 @@ async fn dates_and_times_in_two_fields_or_another_order_are_timestamps() {
     let service = Service::start();
     let home = service.home();
     home.write("stooq.csv", b"Date,Time,Close\n20260301,000000,1\n20260301,000100,2\n");
-    let said = home.run(&["datasets", "import", "stooq.csv"]);
-    assert!(said.code == 0 && said.err.contains("time     Date and Time"), "{said:?}");
+    let output = home.run(&["datasets", "import", "stooq.csv"]);
+    assert!(output.code == 0 && output.err.contains("time     Date and Time"), "{output:?}");
     let want = |minute| json!({"timestamp": timestamp(minute), "close": minute + 1});
     assert_eq!(service.rows("stooq").await, [want(0), want(1)]);
 
@@ -77,32 +78,35 @@ async fn dates_and_times_in_two_fields_or_another_order_are_timestamps() {
     assert!(why.contains("pass --time-format '%m/%d/%Y %H:%M'"), "{why}");
     let flags = ["--time-format", "%m/%d/%Y %H:%M", "--time-zone", "-05:00", "--map"];
     let arguments = [&["datasets", "import", "us.csv"][..], &flags, &["column_2=close"]].concat();
-    let said = home.run(&arguments);
-    assert!(said.code == 0 && said.err.contains("the first line is data"), "{said:?}");
+    let output = home.run(&arguments);
+    assert!(output.code == 0 && output.err.contains("the first line is data"), "{output:?}");
     assert_eq!(service.rows("us").await, [want(0), want(1)]);
 }
 
 #[tokio::test]
-async fn texts_of_numbers_become_numbers_where_a_type_or_a_null_says_so() {
+async fn texts_of_numbers_become_numbers_with_a_type_or_null_option() {
     let service = Service::start();
     let home = service.home();
     let line = |minute, open| format!("{{\"t\":\"{}\",\"open\":\"{open}\"}}\n", timestamp(minute));
     home.write("a.ndjson", (line(0, "1.5") + &line(1, "inf")).as_bytes());
-    let said = home.run(&["datasets", "import", "a.ndjson", "--dry-run"]);
-    assert!(said.err.contains("--type open=float stores a number"), "{said:?}");
+    let output = home.run(&["datasets", "import", "a.ndjson", "--dry-run"]);
+    assert!(output.err.contains("--type open=float stores a number"), "{output:?}");
     let arguments = ["datasets", "import", "a.ndjson", "--type", "open=float"];
-    let said = home.run(&arguments);
+    let output = home.run(&arguments);
     let want = "a.ndjson:2: column open: `inf` is not of type float";
-    assert!(said.code == 1 && said.err.contains(want) && said.err.contains("--null"), "{said:?}");
-    let said = home.run(&[&arguments[..], &["--null", "inf"]].concat());
-    assert_eq!(said.code, 0, "{said:?}");
+    assert!(
+        output.code == 1 && output.err.contains(want) && output.err.contains("--null"),
+        "{output:?}"
+    );
+    let output = home.run(&[&arguments[..], &["--null", "inf"]].concat());
+    assert_eq!(output.code, 0, "{output:?}");
     let want =
         [json!({"timestamp": timestamp(0), "open": 1.5}), json!({"timestamp": timestamp(1)})];
     assert_eq!(service.rows("a").await, want);
 }
 
 #[tokio::test]
-async fn rows_that_are_replaced_skipped_or_cut_are_counted_with_examples() {
+async fn replaced_skipped_or_truncated_rows_are_counted_with_examples() {
     let service = Service::start();
     let home = service.home();
     let nanos = |minute: u32| format!("{}.123456789Z", timestamp(minute).trim_end_matches('Z'));
@@ -111,16 +115,16 @@ async fn rows_that_are_replaced_skipped_or_cut_are_counted_with_examples() {
         writeln!(text, "{at},1").unwrap();
     }
     home.write("a.csv", text.as_bytes());
-    let said = home.run(&["datasets", "import", "a.csv", "--skip-bad", "--json", "--batch", "2"]);
-    assert_eq!((said.code, service.n_rows("a").await), (0, 3), "{said:?}");
+    let output = home.run(&["datasets", "import", "a.csv", "--skip-bad", "--json", "--batch", "2"]);
+    assert_eq!((output.code, service.n_rows("a").await), (0, 3), "{output:?}");
     for want in [
         "imported a.csv: 3 rows",
         "a.csv: 6 rows read, 3 stored, 2 replaced by a later one of the same timestamp, 1 skipped",
         "1 with a timestamp cut to microseconds: line 5",
     ] {
-        assert!(said.err.contains(want), "`{want}`: {}", said.err);
+        assert!(output.err.contains(want), "`{want}`: {}", output.err);
     }
-    let report: Value = serde_json::from_str(&said.out).unwrap();
+    let report: Value = serde_json::from_str(&output.out).unwrap();
     let counts = ["read", "stored", "replaced", "skipped", "cut_to_microseconds"];
     assert_eq!(counts.map(|name| report[name].as_u64().unwrap()), [6, 3, 2, 1, 1]);
     let replaced = json!([
@@ -132,19 +136,19 @@ async fn rows_that_are_replaced_skipped_or_cut_are_counted_with_examples() {
 }
 
 #[tokio::test]
-async fn capitalized_bars_become_the_columns_that_buckets_are_made_of() {
+async fn capitalized_bars_become_bucket_columns() {
     let service = Service::start();
     let home = service.home();
     let row = format!("{},1,3,0.5,2,7,9\n", timestamp(0));
     home.write("bars.csv", format!("Date,Open,High,Low,Close,Volume,Trades\n{row}").as_bytes());
-    let said = home.run(&["datasets", "import", "bars.csv"]);
-    assert_eq!(said.code, 0, "{said:?}");
-    assert!(said.err.contains("float    open, from Open: `1`"), "{}", said.err);
+    let output = home.run(&["datasets", "import", "bars.csv"]);
+    assert_eq!(output.code, 0, "{output:?}");
+    assert!(output.err.contains("float    open, from Open: `1`"), "{}", output.err);
     let bucket = home.run_ok(&["datasets", "rows", "bars", "--resolution", "1d", "--json"]);
     let bucket: Value = serde_json::from_str(&bucket).unwrap();
     let figures = ["open", "high", "low", "close", "volume"].map(|name| bucket[name].as_f64());
     assert_eq!(figures, [1.0, 3.0, 0.5, 2.0, 7.0].map(Some), "{bucket}");
-    // Two that are called alike are left as they are.
+    // Two columns whose names differ only by case are unchanged.
     home.write("both.csv", format!("Date,Open,open\n{},1,2\n", timestamp(0)).as_bytes());
     home.run_ok(&["datasets", "import", "both.csv"]);
     let want = json!({"timestamp": timestamp(0), "Open": 1, "open": 2});
@@ -152,7 +156,7 @@ async fn capitalized_bars_become_the_columns_that_buckets_are_made_of() {
 }
 
 #[tokio::test]
-async fn a_bad_row_stops_it_with_its_place_and_it_goes_on_after_the_last_good_one() {
+async fn invalid_row_stops_the_import_which_resumes_after_the_last_valid_row() {
     let service = Service::start();
     let home = service.home();
     let mut text = "time,close\n".to_owned();
@@ -162,29 +166,29 @@ async fn a_bad_row_stops_it_with_its_place_and_it_goes_on_after_the_last_good_on
     }
     home.write("a.csv", text.as_bytes());
     let arguments = ["datasets", "import", "a.csv", "--batch", "3", "--type", "close=float"];
-    let said = home.run(&arguments);
-    assert_eq!(said.code, 1, "{said:?}");
+    let output = home.run(&arguments);
+    assert_eq!(output.code, 1, "{output:?}");
     for want in ["go on after 7 rows", "a.csv:9: column close: `x` is not of type float"] {
-        assert!(said.err.contains(want), "`{want}`: {}", said.err);
+        assert!(output.err.contains(want), "`{want}`: {}", output.err);
     }
     assert_eq!(service.n_rows("a").await, 7);
 
-    let said = home.run(&[&arguments[..], &["--skip-bad"]].concat());
-    assert_eq!(said.code, 0, "{said:?}");
+    let output = home.run(&[&arguments[..], &["--skip-bad"]].concat());
+    assert_eq!(output.code, 0, "{output:?}");
     for want in ["a.csv goes on after row 7", "left out a.csv:9: column close", "left out 1 row "] {
-        assert!(said.err.contains(want), "`{want}`: {}", said.err);
+        assert!(output.err.contains(want), "`{want}`: {}", output.err);
     }
     let want: Vec<_> = (0..12).filter(|minute| *minute != 7).collect();
     let want: Vec<_> = want.iter().map(|minute| flat(*minute, f64::from(*minute))).collect();
     assert_eq!(service.rows("a").await.len(), want.len());
-    // Done, it is forgotten: the next import begins at the beginning.
-    let said = home.run(&[&arguments[..], &["--skip-bad"]].concat());
-    assert!(said.code == 0 && !said.err.contains("goes on after"), "{said:?}");
+    // The state of a completed import is removed: the next import starts at the beginning.
+    let output = home.run(&[&arguments[..], &["--skip-bad"]].concat());
+    assert!(output.code == 0 && !output.err.contains("goes on after"), "{output:?}");
     assert_eq!(service.n_rows("a").await, want.len());
 }
 
 #[tokio::test]
-async fn a_stopped_import_that_reads_the_file_in_another_way_begins_again() {
+async fn stopped_import_with_other_options_restarts() {
     let service = Service::start();
     let home = service.home();
     let mut text = "time,bid,ask\n".to_owned();
@@ -197,18 +201,21 @@ async fn a_stopped_import_that_reads_the_file_in_another_way_begins_again() {
         let arguments = ["datasets", "import", "a.csv", "--batch", "2", "--type", "close=float"];
         home.run(&[&arguments[..], more].concat())
     };
-    let said = import(&["--map", "ask=close", "--leave-out", "bid"]);
-    assert!(said.code == 1 && said.err.contains("leave such rows out with --skip-bad"), "{said:?}");
+    let output = import(&["--map", "ask=close", "--leave-out", "bid"]);
+    assert!(
+        output.code == 1 && output.err.contains("leave such rows out with --skip-bad"),
+        "{output:?}"
+    );
     assert_eq!(service.n_rows("a").await, 4);
-    let said = import(&["--map", "bid=close", "--leave-out", "ask"]);
-    assert!(said.code == 0 && !said.err.contains("goes on after"), "{said:?}");
+    let output = import(&["--map", "bid=close", "--leave-out", "ask"]);
+    assert!(output.code == 0 && !output.err.contains("goes on after"), "{output:?}");
     let want: Vec<_> =
         (0..6).map(|minute| json!({"timestamp": timestamp(minute), "close": minute})).collect();
     assert_eq!(service.rows("a").await, want);
 }
 
 #[tokio::test]
-async fn an_empty_file_of_a_folder_is_passed_over_with_a_word() {
+async fn empty_file_of_a_directory_is_skipped_with_a_notice() {
     let service = Service::start();
     let home = service.home();
     home.write("kit/a.csv", format!("time,close\n{},1\n", timestamp(0)).as_bytes());
@@ -216,34 +223,34 @@ async fn an_empty_file_of_a_folder_is_passed_over_with_a_word() {
     home.write("kit/c.csv", b"time,close\n");
     home.write("kit/d.ndjson", b"\n");
     home.write("kit/e.csv", format!("time,close\n{},2\n", timestamp(1)).as_bytes());
-    let said = home.run(&["datasets", "import", "kit", "--dataset", "one"]);
-    assert_eq!((said.code, service.n_rows("one").await), (0, 2), "{said:?}");
+    let output = home.run(&["datasets", "import", "kit", "--dataset", "one"]);
+    assert_eq!((output.code, service.n_rows("one").await), (0, 2), "{output:?}");
     for name in ["b.csv", "c.csv", "d.ndjson"] {
         let want = format!("kit/{name} has no rows, and is left out");
-        assert!(said.err.contains(&want), "{want}: {said:?}");
+        assert!(output.err.contains(&want), "{want}: {output:?}");
     }
-    assert!(said.err.contains("imported 2 files: 2 rows"), "{said:?}");
+    assert!(output.err.contains("imported 2 files: 2 rows"), "{output:?}");
     assert!(home.run_err(&["datasets", "import", "kit/b.csv"]).contains("file has no rows"));
-    let said = home.run(&["datasets", "import", "kit/b.csv", "kit/c.csv"]);
-    assert!(said.code == 1 && said.err.contains("find a row in any of 2 files"), "{said:?}");
+    let output = home.run(&["datasets", "import", "kit/b.csv", "kit/c.csv"]);
+    assert!(output.code == 1 && output.err.contains("find a row in any of 2 files"), "{output:?}");
 }
 
 #[tokio::test]
-async fn one_bad_moment_is_told_with_its_line() {
+async fn invalid_timestamp_is_reported_with_its_line() {
     let service = Service::start();
     let home = service.home();
     let (first, third) = (timestamp(0), timestamp(2));
     let text = format!("time,close,seen\n{first},1,{first}\nnever,2,{first}\n{third},3,{third}\n");
     home.write("a.csv", text.as_bytes());
-    let said = home.run(&["datasets", "import", "a.csv"]);
+    let output = home.run(&["datasets", "import", "a.csv"]);
     let want = "a.csv:3: column time: `never` is not a timestamp";
-    assert!(said.code == 1 && said.err.contains(want), "{said:?}");
-    let said = home.run(&["datasets", "import", "a.csv", "--skip-bad"]);
-    assert_eq!((said.code, service.n_rows("a").await), (0, 2), "{said:?}");
+    assert!(output.code == 1 && output.err.contains(want), "{output:?}");
+    let output = home.run(&["datasets", "import", "a.csv", "--skip-bad"]);
+    assert_eq!((output.code, service.n_rows("a").await), (0, 2), "{output:?}");
 }
 
 #[tokio::test]
-async fn a_file_called_like_a_number_is_a_dataset_of_that_name() {
+async fn file_named_like_a_number_becomes_a_dataset_of_that_name() {
     let service = Service::start();
     let home = service.home();
     home.run_ok(&["datasets", "create", "first"]);
@@ -255,18 +262,18 @@ async fn a_file_called_like_a_number_is_a_dataset_of_that_name() {
 }
 
 #[tokio::test]
-async fn what_an_earlier_import_left_is_nothing_to_a_new_dataset() {
+async fn state_of_an_earlier_import_does_not_affect_a_new_dataset() {
     let service = Service::start();
     let home = service.home();
     home.write("one.csv", format!("time,close\n{},1\n", timestamp(0)).as_bytes());
     home.write("two.csv", format!("time,close\n{},x\n", timestamp(1)).as_bytes());
     let arguments =
         ["datasets", "import", "one.csv", "two.csv", "--dataset", "both", "--type", "close=float"];
-    let said = home.run(&arguments);
-    assert_eq!((said.code, service.n_rows("both").await), (1, 1), "{said:?}");
+    let output = home.run(&arguments);
+    assert_eq!((output.code, service.n_rows("both").await), (1, 1), "{output:?}");
     home.run_ok(&["datasets", "delete", "both", "--yes"]);
-    let said = home.run(&[&arguments[..], &["--skip-bad"]].concat());
-    assert_eq!((said.code, service.n_rows("both").await), (0, 1), "{said:?}");
+    let output = home.run(&[&arguments[..], &["--skip-bad"]].concat());
+    assert_eq!((output.code, service.n_rows("both").await), (0, 1), "{output:?}");
 }
 
 /// Checks that the dataset has each of the `n_rows` generated rows once, in order.
@@ -280,8 +287,8 @@ async fn check_rows(service: &Service, n_rows: u32) {
 }
 
 #[tokio::test]
-async fn a_killed_import_goes_on_without_gap_or_repeat() {
-    /// More than a service takes in the time of a kill, few enough for a debug build.
+async fn killed_import_resumes_without_gaps_or_repeats() {
+    /// More rows than a service inserts before the kill, but few enough for a debug build.
     const ROWS: u32 = 40_000;
     let service = Service::start();
     let home = service.home();
@@ -294,18 +301,18 @@ async fn a_killed_import_goes_on_without_gap_or_repeat() {
     let mut n_before = 0;
     for _ in 0..3 {
         let running = home.start(&arguments);
-        // One that was faster than the kill has nothing more to do.
+        // An import that was faster than the kill has nothing left to do.
         while service.n_rows("a").await <= n_before && n_before < ROWS as usize {}
         running.kill();
         n_before = service.n_rows("a").await;
     }
-    let said = home.run(&arguments);
-    assert_eq!(said.code, 0, "{said:?}");
+    let output = home.run(&arguments);
+    assert_eq!(output.code, 0, "{output:?}");
     check_rows(&service, ROWS).await;
 }
 
 #[tokio::test]
-async fn report_has_the_time_column_its_span_and_rows_that_are_replaced() {
+async fn report_has_the_time_column_its_span_and_replaced_rows() {
     let service = Service::start();
     let home = service.home();
     let seconds = |minute: u32| 1_772_323_200 + u64::from(minute) * 60;
@@ -316,9 +323,10 @@ async fn report_has_the_time_column_its_span_and_rows_that_are_replaced() {
     home.write("a.csv", &rows([0, 1, 2]));
     home.write("b.csv", &rows([2, 3, 3]));
     let import = |more: &[&str]| {
-        let said = home.run(&[&["datasets", "import", "--dataset", "a", "--json"], more].concat());
-        assert_eq!(said.code, 0, "{said:?}");
-        (serde_json::from_str::<Value>(&said.out).unwrap(), said.err)
+        let output =
+            home.run(&[&["datasets", "import", "--dataset", "a", "--json"], more].concat());
+        assert_eq!(output.code, 0, "{output:?}");
+        (serde_json::from_str::<Value>(&output.out).unwrap(), output.err)
     };
     let check = |(report, text): (Value, String), counts: [u64; 4], span: [u32; 2]| {
         let names = ["read", "stored", "replaced", "replaced_earlier"];
@@ -349,11 +357,11 @@ async fn report_has_the_time_column_its_span_and_rows_that_are_replaced() {
 
 #[tokio::test]
 async fn file_out_of_order_is_sorted_and_resumed_after_a_kill() {
-    /// More than a service takes in the time of a kill.
+    /// More rows than a service inserts before the kill.
     const ROWS: u32 = 20_000;
     let service = Service::start();
     let home = service.home();
-    // Newest first, and each tenth row far from its place; the last line of a timestamp counts.
+    // Newest first, with each tenth row far out of order. The last line of a timestamp counts.
     let mut text = "time,close\n".to_owned();
     for row in (0..ROWS).rev() {
         let minute = if row % 10 == 0 { row * 7919 % ROWS } else { row };
@@ -367,17 +375,17 @@ async fn file_out_of_order_is_sorted_and_resumed_after_a_kill() {
     let running = home.start(&arguments);
     while service.n_rows("a").await < 1_000 {}
     running.kill();
-    let said = home.run(&arguments);
-    assert_eq!(said.code, 0, "{said:?}");
-    let report: Value = serde_json::from_str(&said.out).unwrap();
-    assert!(report["sorted"] == true && said.err.contains("goes on after row"), "{said:?}");
+    let output = home.run(&arguments);
+    assert_eq!(output.code, 0, "{output:?}");
+    let report: Value = serde_json::from_str(&output.out).unwrap();
+    assert!(report["sorted"] == true && output.err.contains("goes on after row"), "{output:?}");
     let n_all = report["resumed_after"].as_u64().unwrap() + report["read"].as_u64().unwrap();
     assert_eq!(n_all, u64::from(ROWS) * 2, "each row is sent once, or again after a kill");
     check_rows(&service, ROWS).await;
 }
 
 #[tokio::test]
-async fn layouts_in_doubt_are_rejected_and_options_decide() {
+async fn ambiguous_layouts_are_rejected_and_options_decide() {
     let service = Service::start();
     let home = service.home();
     home.write("zone.csv", b"time,x\n2024-11-03 00:00,0\n2024-11-03 01:00,1\n");
@@ -405,10 +413,10 @@ async fn layouts_in_doubt_are_rejected_and_options_decide() {
     ] {
         let file = format!("{name}.csv");
         let arguments = [&["datasets", "import", &file][..], flags].concat();
-        let said = home.run(&arguments);
-        assert!(said.code == 1 && said.err.contains(why), "{name}: {said:?}");
-        let said = home.run(&[&arguments[..], decision].concat());
-        assert_eq!(said.code, 0, "{name}: {said:?}");
+        let output = home.run(&arguments);
+        assert!(output.code == 1 && output.err.contains(why), "{name}: {output:?}");
+        let output = home.run(&[&arguments[..], decision].concat());
+        assert_eq!(output.code, 0, "{name}: {output:?}");
         assert_eq!(service.rows(name).await[0]["timestamp"], first, "{name}");
     }
 }
@@ -427,13 +435,13 @@ async fn table_of_many_columns_is_imported() {
     let text =
         format!("timestamp,{},more\n{},{},1\n", names.join(","), timestamp(0), values.join(","));
     home.write("wider.csv", text.as_bytes());
-    let said = home.run(&["datasets", "import", "wider.csv"]);
+    let output = home.run(&["datasets", "import", "wider.csv"]);
     let want = "a dataset has at most 1024 columns";
-    assert!(said.code == 1 && said.err.contains(want), "{said:?}");
+    assert!(output.code == 1 && output.err.contains(want), "{output:?}");
 }
 
 #[tokio::test]
-async fn ndjson_comes_from_a_file_and_from_standard_input() {
+async fn ndjson_is_read_from_a_file_and_from_standard_input() {
     let service = Service::start();
     let home = service.home();
     let line = |minute: u32| {
@@ -454,14 +462,14 @@ async fn ndjson_comes_from_a_file_and_from_standard_input() {
         "--type",
         "close=float",
     ];
-    let said = home.run_with(&arguments, (line(2) + &line(3)).as_bytes());
-    assert_eq!(said.code, 0, "{said:?}");
+    let output = home.run_with(&arguments, (line(2) + &line(3)).as_bytes());
+    assert_eq!(output.code, 0, "{output:?}");
     let whole = |minute: u32| json!({"timestamp": timestamp(minute), "close": minute});
     assert_eq!(service.rows("n").await, [whole(1), whole(2), whole(3)]);
 }
 
 #[tokio::test]
-async fn folders_of_parquet_become_a_dataset_for_each_symbol() {
+async fn directories_of_parquet_become_a_dataset_for_each_symbol() {
     let service = Service::start();
     let home = service.home();
     let made = |name: &str| {
@@ -469,8 +477,8 @@ async fn folders_of_parquet_become_a_dataset_for_each_symbol() {
     };
     home.write("kit/symbol=btcusd/dt=2026-03-01.parquet", &made("default"));
     home.write("kit/symbol=ethusd/dt=2026-03-01.parquet", &made("zstd-v2"));
-    let said = home.run(&["datasets", "import", "kit", "--dataset", "kit_{symbol}"]);
-    assert_eq!(said.code, 0, "{said:?}");
+    let output = home.run(&["datasets", "import", "kit", "--dataset", "kit_{symbol}"]);
+    assert_eq!(output.code, 0, "{output:?}");
     let btc = service.rows("kit_btcusd").await;
     assert_eq!((btc.len(), btc.clone()), (50, service.rows("kit_ethusd").await));
     let want = json!({
@@ -483,7 +491,7 @@ async fn folders_of_parquet_become_a_dataset_for_each_symbol() {
 }
 
 #[test]
-fn what_cannot_be_imported_is_told() {
+fn unsupported_imports_are_reported() {
     let service = Service::start();
     let home = service.home();
     home.write("a.csv", b"x,y\n1,2\n");
@@ -505,8 +513,8 @@ fn what_cannot_be_imported_is_told() {
         let why = home.run_err(&[&["datasets", "import"], arguments].concat());
         assert!(why.contains(want), "{arguments:?}: {why}");
     }
-    let said = home.run(&["datasets", "import", "b.csv", "--dry-run"]);
-    assert!(said.code == 0 && said.err.contains("a new dataset b"), "{said:?}");
+    let output = home.run(&["datasets", "import", "b.csv", "--dry-run"]);
+    assert!(output.code == 0 && output.err.contains("a new dataset b"), "{output:?}");
     assert_eq!(home.run_ok(&["datasets", "list"]), "");
     wait::until("nothing is left of a dry run", std::time::Duration::ZERO, || {
         let listed = home.run_ok(&["datasets", "list", "--json"]);

@@ -1,4 +1,4 @@
-//! `GET /api/rows/live/`: the newest rows, a line each.
+//! `GET /api/rows/live/`: the newest rows, one per line.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::{COLUMNS, create, insert, members, minute_row, timestamp};
 use crate::support::up::Up;
 
 #[tokio::test]
-async fn lines_are_flat_rows_newest_first() {
+async fn live_lines_are_flat_rows_newest_first() {
     let up = Up::shared();
     let http = up.datasets();
     let dataset = create(&http, "it live").await;

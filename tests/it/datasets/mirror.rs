@@ -1,4 +1,5 @@
-//! `triptych datasets mirror`: datasets of another service, row for row, however often it is killed.
+//! `triptych datasets mirror`: datasets of another service, row for row, however often it is
+//! killed.
 
 use std::time::Duration;
 
@@ -7,10 +8,10 @@ use serde_json::{Value, json};
 use super::{create, insert, minute_row, timestamp};
 use crate::support::{command::Home, datasets::Service, server};
 
-/// How long a copy may take to catch up where other tests and a compiler share two processors.
+/// Time limit for a copy to catch up on a busy machine.
 const CAUGHT_UP_WITHIN: Duration = Duration::from_mins(1);
 
-/// A source and a target, and a home whose commands copy from the one to the other.
+/// A source and a target, and a home whose commands copy from one to the other.
 struct Pair {
     source: Service,
     target: Service,
@@ -28,7 +29,7 @@ impl Pair {
         [&["datasets", "mirror", url], more].concat()
     }
 
-    /// Waits until the target has the rows of the source's dataset, in the dataset `copy`.
+    /// Waits until the target has the rows of the source's dataset in the dataset `copy`.
     async fn caught_up(&self, name: &str, copy: &str) {
         let look = || async {
             let (want, got) = (self.source.rows(name).await, self.target.n_rows(copy).await);
@@ -43,7 +44,7 @@ impl Pair {
 }
 
 #[tokio::test]
-async fn datasets_are_copied_with_what_belongs_to_them() {
+async fn mirror_copies_datasets_with_columns_tags_and_rows() {
     let pair = Pair::start();
     let http = pair.source.http();
     let typed = json!({
@@ -62,17 +63,17 @@ async fn datasets_are_copied_with_what_belongs_to_them() {
     ];
     insert(&http, body["id"].as_i64().unwrap(), &rows).await;
     let bars = create(&http, "bars").await;
-    // Months apart, so that there are several downloads.
+    // The rows are months apart, so there are several downloads.
     let rows: Vec<_> = (0..900).map(|hour| minute_row(hour * 47)).collect();
     insert(&http, bars, &rows).await;
     create(&http, "empty").await;
 
     let url = pair.source.address();
-    let said = pair.home.run(&Pair::arguments(&url, &["--prefix", "my_", "--once"]));
-    assert_eq!(said.code, 0, "{said:?}");
+    let output = pair.home.run(&Pair::arguments(&url, &["--prefix", "my_", "--once"]));
+    assert_eq!(output.code, 0, "{output:?}");
     assert!(
-        said.err.contains("copying 3 datasets") && said.err.contains("900 rows came"),
-        "{said:?}"
+        output.err.contains("copying 3 datasets") && output.err.contains("900 rows came"),
+        "{output:?}"
     );
     for name in ["typed", "bars", "empty"] {
         let copy = format!("my_{name}");
@@ -86,21 +87,21 @@ async fn datasets_are_copied_with_what_belongs_to_them() {
         shown["columns"].as_array().unwrap().iter().map(|it| it["dtype"].clone()).collect();
     assert_eq!(dtypes, ["float", "integer", "string", "boolean"]);
 
-    // Again, only what is new comes, and what is told of a dataset follows.
+    // The next run copies only new rows, and updates the description of the dataset.
     let again = ["datasets", "list", "--search", "my_bars", "--json"];
     let change = json!({"metadata": {"frequency": "1min"}});
     let (status, body) = http.patch(&format!("/api/datasets/{bars}/"), &change).await;
     assert!(status.is_success(), "{body}");
     insert(&http, bars, &[minute_row(44_000)]).await;
-    let said = pair.home.run(&Pair::arguments(&url, &["bars", "--prefix", "my_", "--once"]));
-    assert!(said.code == 0 && said.err.contains("bars is copied: 1 row came"), "{said:?}");
+    let output = pair.home.run(&Pair::arguments(&url, &["bars", "--prefix", "my_", "--once"]));
+    assert!(output.code == 0 && output.err.contains("bars is copied: 1 row came"), "{output:?}");
     assert_eq!(pair.target.rows("my_bars").await, pair.source.rows("bars").await);
     let listed: Value = serde_json::from_str(&pair.home.run_ok(&again)).unwrap();
     assert_eq!(listed["metadata"], json!({"frequency": "1min"}));
 }
 
 #[tokio::test]
-async fn a_copy_made_once_more_takes_late_and_corrected_rows_and_earlier_ones_if_they_are_wanted() {
+async fn repeated_mirror_adds_late_and_corrected_rows_and_earlier_ones_if_requested() {
     let pair = Pair::start();
     let http = pair.source.http();
     let bars = create(&http, "bars").await;
@@ -108,14 +109,14 @@ async fn a_copy_made_once_more_takes_late_and_corrected_rows_and_earlier_ones_if
     insert(&http, bars, &rows).await;
     let url = pair.source.address();
     let once = |more: &[&str], n_rows: usize| {
-        let said = pair.home.run(&Pair::arguments(&url, &[&["bars", "--once"], more].concat()));
+        let output = pair.home.run(&Pair::arguments(&url, &[&["bars", "--once"], more].concat()));
         let want = format!("bars is copied: {n_rows} rows came");
-        assert!(said.code == 0 && said.err.contains(&want), "{want}: {said:?}");
+        assert!(output.code == 0 && output.err.contains(&want), "{want}: {output:?}");
     };
     let start = timestamp(20 * 1_440);
     once(&["--start", &start], 10);
     once(&["--start", &start], 0);
-    // One before the start, which is not wanted, a late one, and a correction.
+    // There is an unwanted row before the start, a late one, and a correction.
     let mut corrected = minute_row(25 * 1_440);
     corrected["values"]["close"] = json!(1234.5);
     insert(&http, bars, &[minute_row(7), minute_row(23 * 1_440 + 7), corrected]).await;
@@ -126,7 +127,7 @@ async fn a_copy_made_once_more_takes_late_and_corrected_rows_and_earlier_ones_if
 }
 
 #[tokio::test]
-async fn rows_dated_in_the_future_are_copied_and_shown() {
+async fn future_rows_are_copied_and_shown() {
     let pair = Pair::start();
     let http = pair.source.http();
     let bars = create(&http, "bars").await;
@@ -137,16 +138,16 @@ async fn rows_dated_in_the_future_are_copied_and_shown() {
     insert(&http, bars, &rows).await;
     let page = http.get_ok(&format!("/api/rows/?dataset={bars}&limit=1&ordering=-timestamp")).await;
     assert_eq!(page["results"][0]["timestamp"], timestamp(19), "{page}");
-    let said = pair.home.run(&Pair::arguments(&pair.source.address(), &["bars", "--once"]));
-    assert!(said.code == 0 && said.err.contains("bars is copied: 23 rows came"), "{said:?}");
+    let output = pair.home.run(&Pair::arguments(&pair.source.address(), &["bars", "--once"]));
+    assert!(output.code == 0 && output.err.contains("bars is copied: 23 rows came"), "{output:?}");
     assert_eq!(pair.target.rows("bars").await, pair.source.rows("bars").await);
     let shown = pair.home.run_ok(&["datasets", "show", "bars"]);
     assert!(shown.contains("newest row   2102-01-01T00:00:00Z"), "{shown}");
 }
 
-/// The state says that all was copied, while the copy lost rows since.
+/// The state claims that everything was copied, but the copy has lost rows since.
 #[tokio::test]
-async fn a_copy_that_lacks_rows_is_completed_before_it_is_reported_as_copied() {
+async fn incomplete_mirror_is_completed_before_it_is_reported_as_copied() {
     let pair = Pair::start();
     let http = pair.source.http();
     let texts = json!({"name": "texts", "columns": [{"name": "s", "dtype": "string"}]});
@@ -158,8 +159,8 @@ async fn a_copy_that_lacks_rows_is_completed_before_it_is_reported_as_copied() {
     insert(&http, body["id"].as_i64().unwrap(), &rows).await;
     let (url, state) = (pair.source.address(), pair.home.path("state"));
     let arguments = Pair::arguments(&url, &["texts", "--once", "--state-dir", &state]);
-    let said = pair.home.run(&arguments);
-    assert!(said.code == 0 && said.err.contains("50 rows came"), "{said:?}");
+    let output = pair.home.run(&arguments);
+    assert!(output.code == 0 && output.err.contains("50 rows came"), "{output:?}");
     let folder = std::fs::read_dir(&state).unwrap().next().unwrap().unwrap().path();
     let file = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
     let kept = std::fs::read_to_string(&file).unwrap();
@@ -170,26 +171,26 @@ async fn a_copy_that_lacks_rows_is_completed_before_it_is_reported_as_copied() {
     let path = format!("/api/rows/?dataset={}&{span}", id["id"]);
     let (status, body) = pair.target.http().delete(&path).await;
     assert!(status.is_success(), "{status}: {body}");
-    let said = pair.home.run(&arguments);
-    assert!(said.code == 0 && said.err.contains("10 rows came"), "{said:?}");
+    let output = pair.home.run(&arguments);
+    assert!(output.code == 0 && output.err.contains("10 rows came"), "{output:?}");
     assert_eq!(pair.target.rows("texts").await, pair.source.rows("texts").await);
 }
 
-/// What a killed mirror keeps is written here as it leaves it, since nobody can kill one at a row.
+/// The state of a killed mirror is written by hand, since it cannot be killed at an exact row.
 #[tokio::test]
-async fn a_copy_that_was_killed_takes_rows_that_came_late_where_it_was_already() {
+async fn killed_mirror_adds_late_rows_in_copied_ranges() {
     let pair = Pair::start();
     let http = pair.source.http();
     let bars = create(&http, "bars").await;
-    // Every hour of ten days.
+    // There is a row for every hour of ten days.
     let rows: Vec<_> = (0..240).map(|hour| minute_row(hour * 60)).collect();
     insert(&http, bars, &rows).await;
     let (url, state) = (pair.source.address(), pair.home.path("state"));
     let arguments = Pair::arguments(&url, &["bars", "--once", "--state-dir", &state]);
     let once = |n_rows: usize| {
-        let said = pair.home.run(&arguments);
+        let output = pair.home.run(&arguments);
         let want = format!("bars is copied: {n_rows} rows came");
-        assert!(said.code == 0 && said.err.contains(&want), "{want}: {said:?}");
+        assert!(output.code == 0 && output.err.contains(&want), "{want}: {output:?}");
     };
     once(240);
     let folder = std::fs::read_dir(&state).unwrap().next().unwrap().unwrap().path();
@@ -203,7 +204,8 @@ async fn a_copy_that_was_killed_takes_rows_that_came_late_where_it_was_already()
     was_killed();
     once(0);
     was_killed();
-    // Two on one day, one on another, a correction that days show, and one after all others.
+    // There are two rows on one day, one on another, a correction visible in daily buckets, and one
+    // after all others.
     let mut corrected = minute_row(8 * 1_440);
     corrected["values"]["high"] = json!(1234.5);
     let late = [minute_row(7), minute_row(11), minute_row(3 * 1_440 + 7), corrected];
@@ -214,7 +216,7 @@ async fn a_copy_that_was_killed_takes_rows_that_came_late_where_it_was_already()
 }
 
 #[tokio::test]
-async fn a_target_that_was_made_anew_gets_every_row_again() {
+async fn new_target_gets_every_row_again() {
     let mut pair = Pair::start();
     let http = pair.source.http();
     let bars = create(&http, "bars").await;
@@ -225,13 +227,13 @@ async fn a_target_that_was_made_anew_gets_every_row_again() {
     pair.home.run_ok(&arguments);
     pair.target.delete_datasets();
     assert_eq!(pair.target.n_rows("bars").await, 0);
-    let said = pair.home.run(&arguments);
-    assert!(said.code == 0 && said.err.contains("40 rows came"), "{said:?}");
+    let output = pair.home.run(&arguments);
+    assert!(output.code == 0 && output.err.contains("40 rows came"), "{output:?}");
     assert_eq!(pair.target.rows("bars").await, pair.source.rows("bars").await);
 }
 
 #[test]
-fn a_service_is_not_copied_onto_itself() {
+fn mirror_rejects_the_same_source_and_target() {
     let service = Service::start();
     let home = service.home().with("TRIPTYCH_SOURCE_API_KEY", service.key());
     let why = home.run_err(&["datasets", "mirror", &service.address(), "--once"]);
@@ -239,8 +241,8 @@ fn a_service_is_not_copied_onto_itself() {
 }
 
 #[tokio::test]
-async fn a_mirror_that_is_killed_again_and_again_has_every_row_once() {
-    /// Several downloads, and some thousands of rows each time it lives.
+async fn repeatedly_killed_mirror_has_every_row_once() {
+    /// Several downloads, and some thousands of rows in each run.
     const ROWS: u32 = 30_000;
     let mut pair = Pair::start();
     let http = pair.source.http();
@@ -257,26 +259,26 @@ async fn a_mirror_that_is_killed_again_and_again_has_every_row_once() {
         while pair.target.n_rows("bars").await <= n_before {}
         running.kill();
         n_before = pair.target.n_rows("bars").await;
-        // New rows come while it is down.
+        // New rows arrive while the mirror is down.
         let rows: Vec<_> = (next..next + 150).map(minute_row).collect();
         insert(&http, dataset, &rows).await;
         next += 150;
     }
     let running = pair.home.start(&arguments);
     pair.caught_up("bars", "bars").await;
-    // Live, also through the end of either service.
+    // It follows live, even if either service restarts.
     insert(&http, dataset, &[minute_row(next)]).await;
     pair.caught_up("bars", "bars").await;
     pair.target.restart();
     insert(&http, dataset, &[minute_row(next + 1)]).await;
     pair.caught_up("bars", "bars").await;
     pair.source.restart();
-    // The connections of before are gone with it.
+    // The old connections are closed with it.
     let http = pair.source.http();
     let rows: Vec<_> = (next + 2..next + 200).map(minute_row).collect();
     insert(&http, dataset, &rows).await;
     pair.caught_up("bars", "bars").await;
-    // A correction of a row long past, and a new column.
+    // There is a correction of a very old row, and a new column.
     let mut row = minute_row(5);
     row["values"]["close"] = json!(1234.5);
     insert(&http, dataset, &[row]).await;
@@ -285,13 +287,13 @@ async fn a_mirror_that_is_killed_again_and_again_has_every_row_once() {
     assert_eq!(pair.target.n_rows("bars").await, (next + 200) as usize);
 }
 
-/// Such as one that gives events no ids, caps ranges, limits rates and breaks off.
+/// The source sends events without ids, caps ranges, limits rates and closes connections.
 #[tokio::test]
-async fn a_service_as_strict_as_it_may_be_is_copied_all_the_same() {
+async fn mirror_copies_a_strict_service() {
     let pair = Pair::start();
     let http = pair.source.http();
     let dataset = create(&http, "bars").await;
-    // A row each half hour of some weeks.
+    // There is a row each half hour of some weeks.
     let rows: Vec<_> = (0..1_200).map(|row| minute_row(row * 30)).collect();
     insert(&http, dataset, &rows).await;
     let url =
@@ -302,7 +304,7 @@ async fn a_service_as_strict_as_it_may_be_is_copied_all_the_same() {
     insert(&http, dataset, &[minute_row(36_001), minute_row(36_002)]).await;
     pair.caught_up("bars", "bars").await;
     running.kill();
-    // Longer than a stream replays.
+    // There are more rows than a stream replays.
     let rows: Vec<_> = (36_003..36_303).map(minute_row).collect();
     insert(&http, dataset, &rows).await;
     let running = pair.home.start(&Pair::arguments(&url, &["bars"]));
@@ -313,7 +315,7 @@ async fn a_service_as_strict_as_it_may_be_is_copied_all_the_same() {
 }
 
 #[test]
-fn the_own_key_is_not_told_to_the_source() {
+fn key_of_the_target_is_not_sent_to_the_source() {
     let (source, target) = (Service::start(), Service::start());
     let why = target.home().run_err(&["datasets", "mirror", &source.address(), "--once"]);
     assert!(why.contains("TRIPTYCH_SOURCE_API_KEY"), "{why}");
@@ -321,6 +323,6 @@ fn the_own_key_is_not_told_to_the_source() {
     let why = home.run_err(&["datasets", "mirror", &source.address(), "--once"]);
     assert!(why.contains("401") && !why.contains(target.key()), "{why}");
     let home = target.home().with("TRIPTYCH_SOURCE_API_KEY", source.key());
-    let said = home.run(&["datasets", "mirror", &source.address(), "--once"]);
-    assert!(said.code == 1 && said.err.contains("find datasets to copy"), "{said:?}");
+    let output = home.run(&["datasets", "mirror", &source.address(), "--once"]);
+    assert!(output.code == 1 && output.err.contains("find datasets to copy"), "{output:?}");
 }

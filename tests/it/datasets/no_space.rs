@@ -1,4 +1,4 @@
-//! A service whose files may not grow, as on a full disk.
+//! A service whose files cannot grow, as on a full disk.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use tempfile::TempDir;
 use super::{COLUMNS, create};
 use crate::support::{command::Home, http::Http, running::Running};
 
-/// How long anything may take where other tests and a compiler share two processors.
+/// Time limit of each wait on a busy machine.
 const WITHIN: Duration = Duration::from_mins(1);
 
-/// Rows in one request: a few hundred kilobytes of the file.
+/// Rows in one request, a few hundred kilobytes of the file.
 const ROWS: u32 = 5_000;
 
 fn row(second: u32) -> Value {
@@ -23,19 +23,20 @@ fn row(second: u32) -> Value {
     json!({"timestamp": timestamp.to_string(), "values": serde_json::Map::from_iter(values)})
 }
 
-/// The `request_idx`-th request's rows.
+/// Returns the rows of the `request_idx`-th request.
 fn rows(dataset: i64, request_idx: u32) -> Value {
     let seconds = request_idx * ROWS..(request_idx + 1) * ROWS;
     json!({"dataset": dataset, "rows": seconds.map(row).collect::<Vec<_>>()})
 }
 
 #[tokio::test]
-async fn a_service_without_space_is_unhealthy_until_what_it_refused_fits() {
+async fn service_without_space_is_unhealthy_until_a_rejected_insert_fits() {
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().display().to_string();
     let key = Home::new().run_ok(&["keys", "create", "it", "--data-dir", &data_dir]);
     let arguments = ["datasets", "serve", "--listen", "127.0.0.1:0", "--data-dir", &data_dir];
-    // Some megabytes for each file. A write beyond that fails in place of ending the process.
+    // Each file is limited to some megabytes. A write beyond that fails instead of killing the
+    // process.
     let service = Running::start_after("trap '' XFSZ; ulimit -S -f 6000", &arguments);
     let address = service.wait_log_field("dataset service listening", "address");
     let http = Http::new(&format!("http://{address}"), Some(key.trim()));
@@ -49,7 +50,7 @@ async fn a_service_without_space_is_unhealthy_until_what_it_refused_fits() {
         n_stored += 1;
     };
     assert_eq!(status, 507, "{refused}");
-    // A row may fit, and proves nothing.
+    // A single row may fit, which proves nothing.
     let row = json!({"dataset": dataset, "rows": [row(0)]});
     http.post("/api/rows/bulk_insert/", &row).await;
     for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! More readers than the service may open files for.
+//! More readers than the service can open files for.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use tokio::{
 
 use crate::support::{command::Home, http::Http, running::Running};
 
-/// How long anything may take where other tests and a compiler share two processors.
+/// Time limit of each wait on a busy machine.
 const WITHIN: Duration = Duration::from_mins(1);
 
-/// Files the service may open.
+/// Limit of open files of the service.
 const OPEN_FILES: usize = 256;
 
-/// Readers that come.
+/// Number of readers.
 const READERS: usize = 300;
 
-/// Accounts of these readers: one account gets only a part of the streams.
+/// Number of accounts of these readers, since one account only gets a part of the streams.
 const ACCOUNTS: usize = 8;
 
-/// The head of the answer to a reader.
+/// Reads the head of the response to a reader.
 async fn head(stream: &mut TcpStream) -> String {
     let mut answer = Vec::new();
     while !answer.windows(4).any(|part| part == b"\r\n\r\n") {
@@ -35,7 +35,7 @@ async fn head(stream: &mut TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn readers_beyond_the_limit_of_open_files_leave_room_for_requests() {
+async fn readers_at_the_limit_of_open_files_do_not_block_requests() {
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().display().to_string();
     let home = Home::new();

@@ -1,4 +1,4 @@
-//! `triptych datasets replay`: history once more, as if it were live.
+//! `triptych datasets replay`: history as if it were live.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::{create, insert, minute_row, timestamp};
 use crate::support::datasets::Service;
 
 #[tokio::test]
-async fn a_dataset_is_replayed_into_another_with_its_moments_or_new_ones() {
+async fn dataset_is_replayed_with_its_timestamps_or_new_ones() {
     let service = Service::start();
     let (http, home) = (service.http(), service.home());
     let dataset = create(&http, "past").await;
@@ -21,9 +21,9 @@ async fn a_dataset_is_replayed_into_another_with_its_moments_or_new_ones() {
     home.run_ok(&[&replay[..], &["moved", "--start", &start, "--end", &end]].concat());
     let moved = service.rows("moved").await;
     let seconds = |row: &Value| {
-        let moment: model::timestamp::Timestamp =
+        let timestamp: model::timestamp::Timestamp =
             row["timestamp"].as_str().unwrap().parse().unwrap();
-        moment.seconds()
+        timestamp.seconds()
     };
     assert_eq!(moved.len(), 30);
     assert_eq!(moved[29]["close"].as_f64(), minute_row(89)["values"]["close"].as_f64());
@@ -33,10 +33,10 @@ async fn a_dataset_is_replayed_into_another_with_its_moments_or_new_ones() {
 }
 
 #[test]
-fn a_file_is_replayed_to_standard_output_at_its_pace() {
+fn file_is_replayed_to_standard_output_at_its_pace() {
     let service = Service::start();
     let home = service.home();
-    // Ten hours of history in a fifth of a second.
+    // Ten hours of history take a fifth of a second.
     let rows = (0..10).map(|hour| format!("{},{hour}", timestamp(60 * hour)));
     let rows = rows.collect::<Vec<_>>().join("\n");
     let path = home.write("h.csv", format!("time,close\n{rows}").as_bytes());

@@ -1,4 +1,4 @@
-//! `GET /api/rows/`: pages of raw rows, and buckets folded from them.
+//! `GET /api/rows/`: pages of raw rows, and buckets of them.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use task::wait;
 use super::{COLUMNS, assert_needs_key, create, insert, members, minute_row, timestamp};
 use crate::support::up::Up;
 
-/// How long the first start may take to write the market's history: about 10 seconds of a processor
-/// without optimization.
+/// Time limit for writing the market's history at the first start, which takes about 10 seconds of
+/// a processor without optimization.
 const HISTORY_WITHIN: Duration = Duration::from_mins(1);
 
 #[tokio::test]
-async fn raw_rows_come_in_pages_that_lead_to_the_end() {
+async fn raw_rows_are_paged_to_the_end() {
     let up = Up::shared();
     let http = up.datasets();
     let dataset = create(&http, "it raw rows").await;
@@ -51,7 +51,7 @@ async fn raw_rows_come_in_pages_that_lead_to_the_end() {
 }
 
 #[tokio::test]
-async fn buckets_are_exact_also_after_a_late_row_and_a_correction() {
+async fn buckets_are_exact_after_a_late_row_and_a_correction() {
     let up = Up::shared();
     let http = up.datasets();
     let dataset = create(&http, "it buckets").await;
@@ -74,7 +74,7 @@ async fn buckets_are_exact_also_after_a_late_row_and_a_correction() {
         members(first),
         ["close", "count", "dataset_id", "high", "low", "open", "timestamp", "volume"],
     );
-    // Minutes 0 to 4, of which the last was corrected; then minutes 5 and 6.
+    // Minutes 0 to 4, the last of which was corrected, then minutes 5 and 6.
     check_bucket(first, &timestamp(0), [100.5, 260.0, 98.75, 250.0, 11.25], 5);
     check_bucket(second, &timestamp(5), [100.5, 106.5, 103.75, 106.0, 11.5], 2);
 }
@@ -87,7 +87,7 @@ fn check_bucket(bucket: &Value, start: &str, want: [f64; 5], count: u64) {
 }
 
 #[tokio::test]
-async fn a_range_too_wide_is_refused_in_the_words_of_the_document() {
+async fn too_wide_range_is_rejected_with_the_documented_text() {
     let up = Up::shared();
     let http = up.datasets();
     let dataset = create(&http, "it wide range").await;
@@ -101,7 +101,7 @@ async fn a_range_too_wide_is_refused_in_the_words_of_the_document() {
 }
 
 #[tokio::test]
-async fn the_synthetic_market_has_months_of_history_and_says_what_it_is() {
+async fn synthetic_market_has_months_of_history_and_is_labeled() {
     let up = Up::shared();
     let http = up.datasets();
     let found = http.get_ok("/api/datasets/?search=synthetic&limit=250").await;
@@ -118,7 +118,7 @@ async fn the_synthetic_market_has_months_of_history_and_says_what_it_is() {
 }
 
 #[tokio::test]
-async fn a_key_is_needed() {
+async fn rows_require_a_key() {
     let up = Up::shared();
     let paths =
         ["/api/rows/?dataset=1", "/api/datasets/", "/api/rows/stream/?dataset=1", "/api/columns/"];
@@ -128,7 +128,7 @@ async fn a_key_is_needed() {
 }
 
 #[tokio::test]
-async fn answers_name_the_commit_that_they_include() {
+async fn responses_have_the_revision_that_they_include() {
     let up = Up::shared();
     let http = up.datasets();
     let dataset = create(&http, "it revisions").await;
@@ -159,7 +159,7 @@ async fn answers_name_the_commit_that_they_include() {
     let head = http.send("HEAD", &parquet, "").await;
     assert_eq!((head.status().as_u16(), revision(&head)), (200, Some(last + 1)));
 
-    // A commit that changes nothing of the range: the same file, which includes it.
+    // A commit that does not change the range results in the same file, which includes the commit.
     let until = format!("{parquet}&end={}", timestamp(20));
     let spooled = revision(&http.send("HEAD", &until, "").await);
     insert(&http, dataset, &[minute_row(30)]).await;

@@ -1,8 +1,7 @@
-//! `tests/data/datasets/scenarios.http`: the calls that real clients make, and what answers them,
-//! to the byte.
+//! `tests/data/datasets/scenarios.http`: calls of real clients and their responses, to the byte.
 //!
-//! The file tells its form. It is run against the program as a user starts it, from top to bottom,
-//! on rows of fixed moments in the past.
+//! The file describes its format. It is run from top to bottom against the program as a user starts
+//! it, on rows with fixed timestamps in the past.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -13,10 +12,10 @@ use crate::support::{
     scenarios::{Known, check, read_file},
 };
 
-/// Scenarios there are at least: a file that is cut short must not pass.
+/// Minimum number of scenarios, so that a truncated file fails.
 const N_SCENARIOS_MIN: usize = 60;
 
-/// The datasets that the scenarios are about, numbered in this order.
+/// Creates the datasets of the scenarios, numbered in this order.
 async fn seed(owner: &Http) {
     let floats = ["open", "high", "low", "close", "volume", "volume_notional", "trades_done"];
     let floats: Vec<Value> =
@@ -50,7 +49,7 @@ async fn insert(owner: &Http, dataset: i64, rows: Vec<Value>) {
     assert!(status.is_success(), "{status}: {body}");
 }
 
-/// Rows of every type, with values left out.
+/// Returns rows of every type, with missing values.
 fn typed_rows() -> Vec<Value> {
     let row = |second: u32, values: Value| json!({"timestamp": format!("2026-07-30T12:00:0{second}Z"), "values": values});
     vec![
@@ -61,7 +60,7 @@ fn typed_rows() -> Vec<Value> {
     ]
 }
 
-/// Minute `n` of 2026-07-29: it opens at its number and closes half above.
+/// Returns minute `n` of 2026-07-29, which opens at its number and closes half above.
 fn minute(n: u32) -> Value {
     let open = f64::from(n);
     json!({"timestamp": format!("2026-07-29T{:02}:{:02}:00Z", n / 60, n % 60), "values": {
@@ -70,7 +69,7 @@ fn minute(n: u32) -> Value {
     }})
 }
 
-/// The three rows that the upstream's documentation prints.
+/// Returns the three rows in the upstream's documentation.
 fn golden() -> Vec<Value> {
     let rows = [
         (
@@ -121,19 +120,19 @@ fn golden() -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_call_is_answered_to_the_byte() {
+async fn scenarios_match_to_the_byte() {
     check_on(&[], &read_file("datasets")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_call_is_answered_to_the_byte_from_a_database() {
+async fn scenarios_on_a_database_match_to_the_byte() {
     let Some(url) = test_postgres::new_database() else { return };
     let text = numbered_by_dataset(&read_file("datasets"));
     check_on(&[("TRIPTYCH_STORE", &url)], &text).await;
 }
 
-/// The scenarios with rows that are numbered within their dataset, as a database does, which several
-/// services write to. A file numbers all of its rows.
+/// Returns the scenarios with rows numbered within their dataset, as in a database written by
+/// several services. A file numbers all of its rows.
 fn numbered_by_dataset(text: &str) -> String {
     let row = "{\"id\":";
     let mut parts = text.split(row);
@@ -152,7 +151,7 @@ fn numbered_by_dataset(text: &str) -> String {
     })
 }
 
-/// Checks a service with this in its environment.
+/// Checks a service with these environment variables.
 async fn check_on(environment: &[(&str, &str)], scenarios: &str) {
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().display().to_string();

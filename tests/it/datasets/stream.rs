@@ -1,4 +1,4 @@
-//! `GET /api/rows/stream/`: a replay, then what is new, and a heartbeat in between.
+//! `GET /api/rows/stream/`: a replay, then new rows, and heartbeats.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use tokio::time::timeout;
 use super::{COLUMNS, create, insert, members, minute_row};
 use crate::support::up::Up;
 
-/// Rows of the replay, by document 2.
+/// Number of rows of the replay, given by document 2.
 const REPLAY_ROWS: u32 = 100;
 
-/// The longest wait for an event: heartbeats come each 30 seconds.
+/// Time limit for an event. Heartbeats arrive every 30 seconds.
 const EVENT_WITHIN: Duration = Duration::from_secs(40);
 
 /// One event of a stream.
 #[derive(Debug)]
 struct Event {
-    /// Its name; `message` where the line is left out, as clients take it.
+    /// Name of the event; `message` if the line is missing, as in clients.
     name: String,
     data: Value,
 }
@@ -34,7 +34,7 @@ impl Events {
         loop {
             if let Some(end) = self.text.find("\n\n") {
                 let event: String = self.text.drain(..end + 2).collect();
-                // A comment has no data, and is nobody's event.
+                // A comment has no data and is not an event.
                 let Some(event) = read(&event) else { continue };
                 return event;
             }
@@ -57,7 +57,7 @@ fn read(event: &str) -> Option<Event> {
 }
 
 #[tokio::test]
-async fn a_stream_replays_then_follows_and_beats() {
+async fn stream_replays_follows_and_sends_heartbeats() {
     let up = Up::shared();
     let http = up.datasets();
     let dataset = create(&http, "it stream").await;
@@ -76,7 +76,7 @@ async fn a_stream_replays_then_follows_and_beats() {
     assert_eq!(connected.data["dataset_id"], dataset);
     assert!(connected.data["message"].is_string());
 
-    // The newest hundred, oldest first.
+    // The newest hundred rows, oldest first.
     for minute in 20..REPLAY_ROWS + 20 {
         check_row(&events.next().await, minute);
     }
@@ -99,7 +99,7 @@ fn check_row(event: &Event, minute: u32) {
 }
 
 #[tokio::test]
-async fn the_load_of_the_machine_is_sampled_each_second() {
+async fn load_of_the_machine_is_sampled_each_second() {
     let up = Up::shared();
     let path = "/api/rows/stream/?dataset_name=machine_cpu";
     let mut events = Events { response: up.datasets().open(path).await, text: String::new() };

@@ -1,4 +1,4 @@
-//! `triptych datasets verify`, `backup` and `restore`: looking after the file of a service.
+//! `triptych datasets verify`, `backup` and `restore`: maintenance of a service's file.
 
 use std::{fs, time::Duration};
 
@@ -8,7 +8,7 @@ use super::{create, insert, minute_row, timestamp};
 use crate::support::{datasets::Service, http::Http};
 
 #[tokio::test]
-async fn a_copy_made_while_the_service_writes_is_put_back() {
+async fn backup_of_a_running_service_can_be_restored() {
     let mut service = Service::start();
     let home = service.home().with("TRIPTYCH_DATA_DIR", &service.data_dir());
     let dataset = create(&service.http(), "kept").await;
@@ -23,25 +23,25 @@ async fn a_copy_made_while_the_service_writes_is_put_back() {
     let copy = home.path("copy.db");
     home.run_ok(&["datasets", "backup", &copy]);
     let why = home.run_err(&["datasets", "backup", &copy]);
-    assert!(why.contains("where there is a file already"), "{why}");
+    assert!(why.contains("already exists"), "{why}");
     let before = service.rows("kept").await;
     insert(&service.http(), dataset, &[minute_row(2_001)]).await;
 
     let why = home.run_err(&["datasets", "restore", &copy]);
     assert!(why.contains("say so with --yes"), "{why}");
     let why = home.run_err(&["datasets", "restore", &copy, "--yes"]);
-    assert!(why.contains("which a service has open"), "{why}");
+    assert!(why.contains("is in use by a service"), "{why}");
     assert_eq!(service.n_rows("kept").await, 2_001);
     service.stop();
-    let said = home.run(&["datasets", "restore", &copy, "--yes"]);
-    assert!(said.code == 0 && said.err.contains("1 dataset, 2000 rows"), "{said:?}");
+    let output = home.run(&["datasets", "restore", &copy, "--yes"]);
+    assert!(output.code == 0 && output.err.contains("1 dataset, 2000 rows"), "{output:?}");
     service.start_again();
     assert_eq!(service.rows("kept").await, before);
 }
 
-/// What a reader knew of a range before the store was put back is not what it is told it knows still.
+/// A reader's tags from before a restore are no longer valid.
 #[tokio::test]
-async fn a_tag_of_before_a_restore_is_not_good_after_it() {
+async fn etag_from_before_a_restore_is_invalid_after_it() {
     let mut service = Service::start();
     let home = service.home().with("TRIPTYCH_DATA_DIR", &service.data_dir());
     let dataset = create(&service.http(), "kept").await;
@@ -51,7 +51,7 @@ async fn a_tag_of_before_a_restore_is_not_good_after_it() {
     home.run_ok(&["datasets", "backup", &copy]);
     let (start, end) = (timestamp(0), timestamp(1_999));
     let path = format!("/api/rows/bulk_download/?dataset={dataset}&start={start}&end={end}");
-    // There is none while the store is being tidied.
+    // There is no tag while the store is being compacted.
     let tagged = async |http: Http, known: Option<&str>| {
         let look = || async {
             let (status, tag, body) = http.get_if_none_match(&path, known).await;
@@ -73,7 +73,7 @@ async fn a_tag_of_before_a_restore_is_not_good_after_it() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn what_a_service_keeps_is_its_owners_alone() {
+async fn files_of_a_service_are_private_to_its_user() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let mode = |path: &str| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -92,12 +92,12 @@ async fn what_a_service_keeps_is_its_owners_alone() {
 }
 
 #[test]
-fn what_is_no_store_is_told() {
+fn invalid_store_is_reported() {
     let home = Service::start().home();
     let junk = home.write("junk.db", &[7; 8192]);
     let why = home.run_err(&["datasets", "verify", "--file", &home.path("none.db")]);
-    assert!(why.contains("find a dataset store"), "{why}");
-    let said = home.run(&["datasets", "verify", "--file", &junk]);
-    assert_eq!(said.code, 1, "{said:?}");
+    assert!(why.contains("no dataset store"), "{why}");
+    let output = home.run(&["datasets", "verify", "--file", &junk]);
+    assert_eq!(output.code, 1, "{output:?}");
     assert_eq!(fs::read(junk).unwrap(), [7; 8192], "it is left as it is");
 }

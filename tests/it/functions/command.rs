@@ -10,10 +10,10 @@ use crate::support::{
     up::Up,
 };
 
-/// The smallest module there is. It has no start, and cannot be run.
+/// The minimal module. It has no start function, and cannot be run.
 const MODULE: &[u8] = b"\0asm\x01\0\0\0";
 
-/// Adds what is at `name` in a home where `content` was written, and returns the one line printed.
+/// Writes `files` to a home, adds `name`, and checks the single line of output.
 #[track_caller]
 fn check_added(name: &str, files: &[(&str, &[u8])], want: &str) {
     let home = Home::new();
@@ -25,7 +25,7 @@ fn check_added(name: &str, files: &[(&str, &[u8])], want: &str) {
     assert!(listed.starts_with(want) && listed.lines().count() == 1, "{listed}");
 }
 
-/// Bytes of a simple generator, which begin as a module does.
+/// Returns bytes of a simple generator that begin as a module does.
 fn content(seed: u32, n_bytes: usize) -> Vec<u8> {
     let mut x = seed;
     let mut next = || {
@@ -36,7 +36,7 @@ fn content(seed: u32, n_bytes: usize) -> Vec<u8> {
     [MODULE, bytes.get(MODULE.len()..).unwrap()].concat()
 }
 
-/// The ids were computed by `ipfs-unixfs-importer` (npm) with `cidVersion` 1 and `rawLeaves`.
+/// The ids are those of `ipfs-unixfs-importer` (npm) with `cidVersion` 1 and `rawLeaves`.
 #[test]
 fn add_prints_the_id_that_ipfs_tools_compute_and_nothing_else() {
     let module = "bafkreieturf3xfwhkeqy4taa2r46jqkdlajcuoe2zsqwebnr4tinyx4uoy";
@@ -50,13 +50,13 @@ fn add_prints_the_id_that_ipfs_tools_compute_and_nothing_else() {
 }
 
 #[test]
-fn what_is_kept_here_is_listed_shown_and_removed() {
+fn stored_functions_are_listed_shown_and_removed() {
     let home = Home::new();
     home.write("greeting/greeting.wasm", MODULE);
     home.write("greeting/data/names.txt", b"Ada\n");
     let added = home.run(&["function", "add", "greeting", "--name", "hi"]);
     let id = added.out.trim().to_owned();
-    // Where it went is named.
+    // The output names the directory.
     assert!(added.err.contains("added hi to the function store"), "{added:?}");
     assert!(added.err.contains("functions"), "{added:?}");
 
@@ -80,7 +80,7 @@ fn what_is_kept_here_is_listed_shown_and_removed() {
 }
 
 #[test]
-fn commands_at_one_time_wait_for_each_other() {
+fn simultaneous_commands_wait_for_each_other() {
     let home = Home::new();
     let paths: Vec<String> = (0..6_u8)
         .map(|n| home.write(&format!("m{n}.wasm"), &[MODULE, &[0, 2, 1, n]].concat()))
@@ -94,7 +94,7 @@ fn commands_at_one_time_wait_for_each_other() {
 }
 
 #[test]
-fn what_is_no_function_is_refused() {
+fn invalid_function_is_rejected() {
     let home = Home::new();
     home.write("page.html", b"<html>");
     home.write("empty/page.html", b"<html>");
@@ -111,10 +111,10 @@ fn what_is_no_function_is_refused() {
 }
 
 #[tokio::test]
-async fn a_function_is_added_to_a_cluster_run_on_it_and_removed() {
+async fn function_is_added_to_a_cluster_run_on_it_and_removed() {
     let up = Up::shared();
     let home = Home::new().with("TRIPTYCH_HEAD", up.text("head"));
-    // One that no other test runs: it ends with a section that says nothing.
+    // A module that no other test runs: it ends with an empty custom section.
     let mut module = std::fs::read(demo("hello.wasm")).unwrap();
     module.extend([0, 5, 1, b'x', b'c', b'l', b'i']);
     let path = home.write("own.wasm", &module);
@@ -151,7 +151,7 @@ async fn a_function_is_added_to_a_cluster_run_on_it_and_removed() {
 }
 
 #[tokio::test]
-async fn a_module_that_no_node_has_runs_on_the_cluster_by_its_path() {
+async fn local_module_runs_on_the_cluster_by_its_path() {
     let up = Up::shared();
     let home = Home::new();
     let mut module = std::fs::read(demo("hello.wasm")).unwrap();
@@ -162,7 +162,7 @@ async fn a_module_that_no_node_has_runs_on_the_cluster_by_its_path() {
 }
 
 #[tokio::test]
-async fn a_run_that_fails_says_why_and_exits_with_1() {
+async fn failed_run_prints_the_reason_and_exits_with_1() {
     let up = Up::shared();
     let home = Home::new().with("TRIPTYCH_HEAD", up.text("head"));
     let (hello, _) = up.function("hello");
@@ -183,7 +183,7 @@ async fn a_run_that_fails_says_why_and_exits_with_1() {
 }
 
 #[tokio::test]
-async fn an_execution_is_started_and_its_result_fetched_later() {
+async fn execution_is_started_and_its_result_fetched_later() {
     let up = Up::shared();
     let home = Home::new().with("TRIPTYCH_HEAD", up.text("head"));
     let (hello, _) = up.function("hello");
@@ -199,7 +199,7 @@ async fn an_execution_is_started_and_its_result_fetched_later() {
 }
 
 #[test]
-fn the_token_of_a_head_comes_from_the_environment() {
+fn token_of_a_head_is_read_from_the_environment() {
     let token = "correct-horse-battery";
     let head = Node::head(&["--rest-token", token]);
     let elsewhere = server::forward_from_elsewhere(&head.rest_api());

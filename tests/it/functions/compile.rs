@@ -1,4 +1,4 @@
-//! Modules that are costly to compile: they hold their slot, and not the worker.
+//! Modules that are slow to compile: they occupy their slot, but not the worker.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use crate::support::{
     process,
 };
 
-/// The compile limit of the workers here, in seconds: shorter than compiling the bomb takes.
+/// Compile limit of the workers, in seconds: shorter than compiling the bomb takes.
 const COMPILE_LIMIT_S: u64 = 3;
 
-/// What a worker may keep of memory when a costly module is done with.
+/// Memory that a worker may keep after a costly module.
 const KEPT_BYTES: u64 = 64 * 1024 * 1024;
 
-/// How long other tests may have the processors.
+/// Time for which other tests may occupy the processors.
 const OTHERS_END_WITHIN: Duration = Duration::from_mins(8);
 
-/// A head, a worker with one slot, and a home to call them from.
+/// A head, a worker with one slot, and a home for commands.
 struct Pair {
     head: Http,
     home: Home,
@@ -75,7 +75,7 @@ impl Pair {
         self.head.post("/api/v1/functions/execute", request).await.1
     }
 
-    /// Waits until the head sees so many free slots of the worker.
+    /// Waits until the head knows of this number of free slots.
     async fn wait_free(&self, n_free: u64) {
         let look = || async {
             let nodes = self.head.get_ok("/api/v1/nodes").await;
@@ -90,7 +90,8 @@ impl Pair {
     }
 }
 
-/// A module of `n_functions`, each with `n_loops` nested loops that all change 1 000 locals.
+/// Returns a module of `n_functions` with `n_loops` nested loops each, which all change 1 000
+/// locals.
 fn bomb(n_functions: usize, n_loops: usize) -> Vec<u8> {
     wat::parse_str(wat_bomb(n_functions, n_loops)).unwrap()
 }
@@ -108,7 +109,7 @@ fn wat_bomb(n_functions: usize, n_loops: usize) -> String {
     format!("(module {start} {functions})")
 }
 
-/// Adds a custom section with `name` to a module, so that compiled code of an earlier run is not found.
+/// Adds a custom section with `name`, so that the compiled code of an earlier run is not found.
 fn renamed(mut module: Vec<u8>, name: &str) -> Vec<u8> {
     let name = &name.as_bytes()[..name.len().min(100)];
     let n_bytes = u8::try_from(name.len()).unwrap();
@@ -117,7 +118,7 @@ fn renamed(mut module: Vec<u8>, name: &str) -> Vec<u8> {
     module
 }
 
-/// A module of so many functions that drop four numbers.
+/// Returns a module of many functions that drop four numbers.
 fn crowd(n_functions: usize) -> Vec<u8> {
     let function = "(func i32.const 0 drop i32.const 0 drop i32.const 1 drop i32.const 1 drop)";
     let functions = function.repeat(n_functions);
@@ -125,7 +126,7 @@ fn crowd(n_functions: usize) -> Vec<u8> {
     wat::parse_str(format!("(module {start} {functions})")).unwrap()
 }
 
-/// Returns true if `refused` says that a module was not compiled within so many seconds.
+/// Returns true if `refused` is about a module that was not compiled within the limit.
 fn is_too_slow(refused: &Value, compile_limit_s: u64) -> bool {
     let refused = refused.to_string();
     let own = format!("compiling the module takes longer than {compile_limit_s}s");
@@ -221,7 +222,7 @@ async fn import_that_is_not_offered_is_found_before_compiling() {
 }
 
 #[tokio::test]
-async fn modules_beyond_the_bounds_are_refused_at_once_and_leave_nothing_in_memory() {
+async fn too_large_modules_are_rejected_immediately_without_using_memory() {
     let pair = Pair::start(COMPILE_LIMIT_S).await;
     let hello = pair.add(&demo("hello.wasm"), "hello.wasm");
     assert_eq!(pair.execute(&hello).await["code"], "200");

@@ -1,5 +1,5 @@
-//! `POST /api/v1/functions/evict` through its command: at the workers of a head, and in a store of this
-//! machine.
+//! `POST /api/v1/functions/evict` through its command: on the workers of a head, and in a local
+//! store.
 
 use crate::support::{
     cluster::Node,
@@ -26,7 +26,7 @@ async fn functions_are_evicted_from_workers_and_fetched_again() {
 }
 
 #[tokio::test]
-async fn functions_of_a_store_of_this_machine_are_evicted_by_id() {
+async fn functions_of_a_local_store_are_evicted_by_id() {
     let home = Home::new();
     let id = home.run_ok(&["function", "add", &demo("hello.wasm"), "--local"]);
     let evicted = home.run_ok(&["function", "evict", "--all", "--local"]);

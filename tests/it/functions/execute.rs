@@ -1,4 +1,4 @@
-//! `POST /api/v1/functions/execute`, as clients of document 1 see it.
+//! `POST /api/v1/functions/execute`, as seen by clients of document 1.
 
 use model::function::FunctionId;
 use reqwest::StatusCode;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{ROOT, up::Up};
 
-/// Executes the function called `name`, with whatever `more` adds to the request.
+/// Executes the function called `name`, with `more` added to the request.
 async fn execute(up: &Up, name: &str, more: Value) -> Value {
     let (function_id, method) = up.function(name);
     let mut request = json!({"function_id": function_id, "method": method});
@@ -19,7 +19,7 @@ async fn execute(up: &Up, name: &str, more: Value) -> Value {
     body
 }
 
-/// The peers of a list, in order.
+/// Returns the peers of a list, in order.
 fn peers(list: &Value) -> Vec<&str> {
     let mut peers: Vec<_> =
         list.as_array().unwrap().iter().map(|peer| peer.as_str().unwrap()).collect();
@@ -27,7 +27,7 @@ fn peers(list: &Value) -> Vec<&str> {
     peers
 }
 
-/// The names of an object's members.
+/// Returns the names of an object's members.
 fn members(value: &Value) -> Vec<&str> {
     let mut names: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
     names.sort_unstable();
@@ -82,7 +82,7 @@ async fn arguments_environment_and_input_reach_the_function() {
 }
 
 #[tokio::test]
-async fn different_results_are_groups_of_their_own() {
+async fn different_results_are_separate_groups() {
     let up = Up::shared();
     let body = execute(&up, "whoami", json!({"config": {"number_of_nodes": 3}})).await;
     let groups = body["results"].as_array().unwrap();
@@ -93,9 +93,9 @@ async fn different_results_are_groups_of_their_own() {
             let share = group["frequency"].as_f64().unwrap();
             assert!((share - 100.0 / 3.0).abs() < 1e-6, "a third each: {share}");
             let peer = peers(&group["peers"]).join(" ");
-            let told: Value =
+            let printed: Value =
                 serde_json::from_str(group["result"]["stdout"].as_str().unwrap()).unwrap();
-            assert!(peer.ends_with(told["peer"].as_str().unwrap()), "{peer} says {told}");
+            assert!(peer.ends_with(printed["peer"].as_str().unwrap()), "{peer} printed {printed}");
             peer
         })
         .collect();
@@ -104,7 +104,7 @@ async fn different_results_are_groups_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_subgroup_is_served_by_its_nodes_and_no_others() {
+async fn request_for_a_subgroup_runs_on_its_nodes_only() {
     let up = Up::shared();
     let gpu = up.workers(Some("gpu"));
     assert_eq!(gpu.len(), 2);
@@ -114,7 +114,7 @@ async fn a_subgroup_is_served_by_its_nodes_and_no_others() {
 }
 
 #[tokio::test]
-async fn more_nodes_than_a_subgroup_has_fail_with_a_reason() {
+async fn request_for_more_nodes_than_a_subgroup_has_fails_with_the_reason() {
     let up = Up::shared();
     let config = json!({"number_of_nodes": 3, "timeout": 1});
     let body = execute(&up, "hello", json!({"subgroup": "gpu", "config": config})).await;
@@ -125,7 +125,7 @@ async fn more_nodes_than_a_subgroup_has_fail_with_a_reason() {
 }
 
 #[tokio::test]
-async fn a_function_that_nobody_has_fails_with_a_reason() {
+async fn unknown_function_fails_with_the_reason() {
     let up = Up::shared();
     let request = json!({
         "function_id": FunctionId::from_module(b"nobody has this").to_string(),
@@ -137,7 +137,7 @@ async fn a_function_that_nobody_has_fails_with_a_reason() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_function_is_refused() {
+async fn request_without_a_function_is_rejected() {
     let up = Up::shared();
     let (status, body) = up.head().post("/api/v1/functions/execute", &json!({"method": "a"})).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
@@ -145,7 +145,7 @@ async fn a_request_without_a_function_is_refused() {
 }
 
 #[tokio::test]
-async fn the_head_names_its_nodes_and_functions() {
+async fn head_lists_its_nodes_and_functions() {
     let up = Up::shared();
     let nodes = up.head().get_ok("/api/v1/nodes").await;
     let ids = |list: &[Value]| {

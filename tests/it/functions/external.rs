@@ -1,5 +1,5 @@
-//! A worker that runs functions with another program: our own, in its role as bls-runtime, or a
-//! script around it.
+//! A worker with an external runtime: this program in its role as bls-runtime, or a script around
+//! it.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::support::{
     command::{Home, demo},
 };
 
-/// Writes a program that notes each call and then is `triptych runtime`.
+/// Writes a program that records each call and then is `triptych runtime`.
 fn write_runtime(home: &Home) -> PathBuf {
     let calls = home.path("calls");
     let script = format!(
@@ -21,7 +21,7 @@ fn write_runtime(home: &Home) -> PathBuf {
     PathBuf::from(home.write_program("runtime/wrapped", &script))
 }
 
-/// A head, and a worker that runs functions with `program`.
+/// Starts a head, and a worker that runs functions by `program`.
 fn head_and_worker(program: &Path, flags: &[&str]) -> (Node, Node) {
     let (folder, name) = (program.parent().unwrap(), program.file_name().unwrap());
     let (folder, name) = (folder.display().to_string(), name.to_str().unwrap());
@@ -31,7 +31,7 @@ fn head_and_worker(program: &Path, flags: &[&str]) -> (Node, Node) {
     (head, worker)
 }
 
-/// Runs hello with a variable, and returns the answer.
+/// Runs hello with a variable, and returns the response.
 fn run_with_variable(home: &Home, head: &Node, variable: &str) -> Value {
     let rest_api = head.rest_api();
     let hello = demo("hello.wasm");
@@ -63,14 +63,14 @@ async fn external_runtime_receives_only_allowed_variables() {
         check_refused(&reply, name);
         assert!(!Path::new(&pwned).exists(), "{name} ran a command");
     }
-    // A name takes one line of an error.
+    // A long name is shortened to one line of an error.
     check_refused(&run_with_variable(&home, &head, "A\nB=1"), r"A\nB");
     let reply = run_with_variable(&home, &head, "COLOR=$(id) `id`; id\nred");
     let stdout = reply["results"][0]["result"]["stdout"].as_str().unwrap();
     assert!(stdout.contains("environment: COLOR=$(id) `id`; id\nred"), "{reply}");
 }
 
-/// Whoever names the directory of compiled code can run native code.
+/// A directory of compiled code is trusted, so only the operator may name it.
 #[tokio::test]
 async fn own_program_passes_variables_to_the_function_and_reads_none() {
     let home = Home::new();
@@ -86,14 +86,14 @@ async fn own_program_passes_variables_to_the_function_and_reads_none() {
         assert_eq!(reply["results"][0]["peers"][0], worker.id(), "{reply}");
         assert!(!Path::new(&planted).exists(), "{name}");
     }
-    // Running by hand, it reads none of the environment either.
+    // Run by hand, it does not read the environment either.
     let home = home.with("XDG_CACHE_HOME", &planted).with("HOME", &planted);
     home.run_ok(&["runtime", &demo("hello.wasm")]);
     assert!(!Path::new(&planted).exists());
 }
 
 #[tokio::test]
-async fn a_worker_with_another_program_returns_what_one_without_returns() {
+async fn external_runtime_returns_the_same_results_as_the_worker_itself() {
     let home = Home::new();
     let runtime = write_runtime(&home);
     let folder = runtime.parent().unwrap().display().to_string();
@@ -106,9 +106,9 @@ async fn a_worker_with_another_program_returns_what_one_without_returns() {
     let rest_api = head.rest_api();
     let run = |path: &str, more: &[&str]| {
         let run = ["function", "run", path, "--head", &rest_api, "--nodes", "2", "--json"];
-        let said = home.run_with(&[&run[..], more].concat(), b"rows\n");
-        let reply: Value = serde_json::from_str(&said.out).unwrap();
-        assert_eq!(reply["code"], "200", "{said:?}");
+        let output = home.run_with(&[&run[..], more].concat(), b"rows\n");
+        let reply: Value = serde_json::from_str(&output.out).unwrap();
+        assert_eq!(reply["code"], "200", "{output:?}");
         reply
     };
     let reply = run(
@@ -128,7 +128,7 @@ async fn a_worker_with_another_program_returns_what_one_without_returns() {
     assert_eq!(calls.lines().count(), 1, "the one ran it with the program: {calls}");
     assert!(calls.contains("--run-time 10000") && calls.contains("-- one --help"), "{calls}");
 
-    // How it ended is the same, too.
+    // The exit code is the same, too.
     let fails = wat::parse_str(
         r#"(module (memory (export "memory") 1)
         (func (export "_start") unreachable))"#,

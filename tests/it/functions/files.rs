@@ -1,10 +1,10 @@
-//! What functions read and write through the calls of their host.
+//! Files of functions, read and written through the calls of their host.
 
 use serde_json::Value;
 
 use crate::support::{TRIPTYCH, cluster::Node, command::Home};
 
-/// A module of `body` that imports what the guests here call.
+/// Returns a module with `body` and the imports of the guests here.
 fn module(body: &str) -> Vec<u8> {
     wat::parse_str(format!(
         r#"(module
@@ -22,8 +22,8 @@ fn module(body: &str) -> Vec<u8> {
     .unwrap()
 }
 
-/// Prints the name of its second folder and `data/words.txt` in it, and tries to change that folder:
-/// it ends with another code than 0 if it cannot read, or can write.
+/// Prints the name of its second directory and `data/words.txt` in it, and tries to change that
+/// directory. Exits with another code than 0 if it cannot read, or can write.
 const READS_ITS_FILES: &str = r#"
     (memory (export "memory") 1)
     (data (i32.const 0) "data/words.txt") (data (i32.const 100) "new")
@@ -47,8 +47,8 @@ const READS_ITS_FILES: &str = r#"
         (call $fail_if (i32.eqz (call $open_file (i32.const 100) (i32.const 3) (i32.const 1)
             (i64.const 64))) (i32.const 94)))"#;
 
-/// Runs the function at `path` on two workers, one of which runs functions in a program of their
-/// own, and returns their common result.
+/// Runs the function at `path` on two workers, one of them with an external runtime, and returns
+/// their common result.
 async fn run_on_both(home: &Home, path: &str) -> Value {
     let program = home.path("bls-runtime");
     std::os::unix::fs::symlink(TRIPTYCH, &program).unwrap();
@@ -60,8 +60,8 @@ async fn run_on_both(home: &Home, path: &str) -> Value {
     head.has_workers(2).await;
     let rest_api = head.rest_api();
     let run = ["function", "run", path, "--head", &rest_api, "--nodes", "2", "--json"];
-    let said = home.run(&run);
-    let reply: Value = serde_json::from_str(&said.out).unwrap();
+    let output = home.run(&run);
+    let reply: Value = serde_json::from_str(&output.out).unwrap();
     let groups = reply["results"].as_array().unwrap();
     let [group] = groups.as_slice() else { panic!("one group: {reply}") };
     assert_eq!(group["peers"].as_array().unwrap().len(), 2, "{reply}");
@@ -70,7 +70,7 @@ async fn run_on_both(home: &Home, path: &str) -> Value {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_folder_function_reads_its_own_files_and_cannot_change_them() {
+async fn function_can_read_but_not_change_its_own_files() {
     let home = Home::new();
     home.write("words/words.wasm", &module(READS_ITS_FILES));
     home.write("words/data/words.txt", b": some words\n");
@@ -80,7 +80,7 @@ async fn a_folder_function_reads_its_own_files_and_cannot_change_them() {
 }
 
 #[test]
-fn a_folder_function_reads_its_own_files_without_a_head_too() {
+fn function_can_read_its_own_files_without_a_head() {
     let home = Home::new();
     let cache = home.path("cache");
     let home = home.with("XDG_CACHE_HOME", &cache);
@@ -98,7 +98,7 @@ fn a_folder_function_reads_its_own_files_without_a_head_too() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_trap_in_a_host_call_is_told_over_the_wire() {
+async fn trap_in_a_host_call_is_reported_in_the_result() {
     let home = Home::new();
     let body = r#"(func (export "_start")
         (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 0))))"#;

@@ -9,7 +9,7 @@ use crate::support::{
     command::{Home, demo},
 };
 
-/// A module in the text format, as bytes.
+/// Returns a module in binary format.
 fn module(body: &str) -> Vec<u8> {
     wat::parse_str(format!(
         r#"(module
@@ -20,22 +20,25 @@ fn module(body: &str) -> Vec<u8> {
     .unwrap()
 }
 
-/// Writes a module that ends with `code`, and returns its path.
+/// Writes a module that exits with `code`, and returns its path.
 fn ends_with(home: &Home, code: u8) -> String {
     home.write(&format!("ends-with-{code}.wasm"), &module(&format!("i32.const {code} call $exit")))
 }
 
 #[test]
-fn a_module_runs_by_its_path() {
+fn module_runs_by_its_path() {
     let home = Home::new();
     let hello = demo("hello.wasm");
     let run = ["function", "run", &hello, "--param", "-1", "--env", "COLOR=blue", "--stdin", "-"];
-    let said = home.run_with(&[&run[..], &["--", "two"]].concat(), b"rows\n");
+    let output = home.run_with(&[&run[..], &["--", "two"]].concat(), b"rows\n");
     let want = "result 1 of 1: on this machine, exit code 0\n\
         standard output:\n  Hello from WebAssembly\n  argument 1: -1\n  argument 2: two\n  \
         environment: COLOR=blue\n";
-    assert!(said.code == 0 && said.out.starts_with(want), "{said:?}");
-    assert!(said.out.contains("rows") && said.out.ends_with("standard error: none\n"), "{said:?}");
+    assert!(output.code == 0 && output.out.starts_with(want), "{output:?}");
+    assert!(
+        output.out.contains("rows") && output.out.ends_with("standard error: none\n"),
+        "{output:?}"
+    );
 
     let reply = home.run_ok(&["function", "run", &hello, "--json"]);
     let reply: Value = serde_json::from_str(&reply).unwrap();
@@ -44,7 +47,7 @@ fn a_module_runs_by_its_path() {
 }
 
 #[test]
-fn a_function_that_is_kept_runs_by_its_id() {
+fn stored_function_runs_by_its_id() {
     let home = Home::new();
     let id = home.run_ok(&["function", "add", &demo("hello.wasm")]);
     let run = ["function", "run", id.trim(), "--raw"];
@@ -54,7 +57,7 @@ fn a_function_that_is_kept_runs_by_its_id() {
     assert!(why.contains("no function in the function store"), "{why}");
     let why = home.run_err(&[&run[..], &["--method", "other.wasm"]].concat());
     assert!(why.contains("find other.wasm among what runs in function"), "{why}");
-    // A folder has a file to run that its name tells, or the caller.
+    // The file to run is the one with the name of the directory, or the one that the caller names.
     home.write("both/both.wasm", &module("i32.const 0 call $exit"));
     home.write("both/fails.wasm", &module("i32.const 9 call $exit"));
     assert_eq!(home.run(&["function", "run", "both"]).code, 0);
@@ -62,15 +65,15 @@ fn a_function_that_is_kept_runs_by_its_id() {
 }
 
 #[test]
-fn how_a_function_ended_is_told_and_shows_in_the_exit_code() {
+fn end_of_a_function_is_printed_and_determines_the_exit_code() {
     let home = Home::new();
-    let said = home.run(&["function", "run", &ends_with(&home, 7)]);
-    assert!(said.code == 3 && said.out.contains("exit code 7\n"), "{said:?}");
+    let output = home.run(&["function", "run", &ends_with(&home, 7)]);
+    assert!(output.code == 3 && output.out.contains("exit code 7\n"), "{output:?}");
     let endless = home.write("endless.wasm", &module("(loop br 0)"));
-    let said = home.run(&["function", "run", &endless, "--run-limit", "1"]);
-    assert!(said.code == 3 && said.out.contains("exit code 15\n"), "{said:?}");
-    assert!(said.out.contains("time limit of 1s reached"), "{said:?}");
-    // Work for other nodes needs a head.
+    let output = home.run(&["function", "run", &endless, "--run-limit", "1"]);
+    assert!(output.code == 3 && output.out.contains("exit code 15\n"), "{output:?}");
+    assert!(output.out.contains("time limit of 1s reached"), "{output:?}");
+    // Running on other nodes requires a head.
     for more in [&["--nodes", "2"][..], &["--subgroup", "gpu"], &["--async"]] {
         let why = home.run_err(&[&["function", "run", &endless], more].concat());
         assert!(why.contains("--head"), "{why}");
@@ -80,20 +83,20 @@ fn how_a_function_ended_is_told_and_shows_in_the_exit_code() {
 }
 
 #[test]
-fn compiled_code_is_kept_in_the_users_cache() {
+fn compiled_code_is_stored_in_the_cache_of_the_user() {
     let home = Home::new();
     let cache = home.path("cache");
     let home = home.with("XDG_CACHE_HOME", &cache);
     home.run_ok(&["function", "run", &demo("hello.wasm")]);
     let compiled = Path::new(&cache).join("triptych/compiled");
     assert!(compiled.read_dir().unwrap().next().is_some(), "{}", compiled.display());
-    // Of the run itself nothing is left.
+    // The run itself leaves nothing.
     let runs = Path::new(&cache).join("triptych/runs");
     assert!(!runs.exists() || runs.read_dir().unwrap().next().is_none());
 }
 
 #[test]
-fn the_runtime_exits_as_bls_runtime_does() {
+fn runtime_exits_as_bls_runtime_does() {
     let home = Home::new();
     let code = |arguments: &[&str]| home.run(&[&["runtime"], arguments].concat()).code;
     assert_eq!(code(&[&ends_with(&home, 0)]), 0);
@@ -110,21 +113,21 @@ fn the_runtime_exits_as_bls_runtime_does() {
 }
 
 #[test]
-fn the_runtime_takes_its_own_command_line() {
+fn runtime_accepts_the_command_line_of_bls_runtime() {
     let home = Home::new().with("BLS_LIST_VARS", "COLOR;SIZE").with("COLOR", "blue");
     let hello = demo("hello.wasm");
     let run = ["runtime", &hello, "--fs-root-path", ".", "--", "--help", "two", "--", "-x"];
-    let said = home.run_with(&run, b"rows\n");
+    let output = home.run_with(&run, b"rows\n");
     let want = "Hello from WebAssembly\nargument 1: --help\nargument 2: two\nargument 3: --\n\
         argument 4: -x\nenvironment: COLOR=blue\n";
-    assert!(said.code == 0 && said.out.starts_with(want), "{said:?}");
+    assert!(output.code == 0 && output.out.starts_with(want), "{output:?}");
     let help = home.run(&["runtime", "--help"]);
     assert!(help.code == 0 && help.out.contains("--limited-fuel <N>"), "{help:?}");
 }
 
 #[cfg(unix)]
 #[test]
-fn a_program_called_bls_runtime_is_one() {
+fn program_called_bls_runtime_behaves_as_one() {
     let home = Home::new();
     let link = PathBuf::from(home.path("bls-runtime"));
     std::os::unix::fs::symlink(TRIPTYCH, &link).unwrap();

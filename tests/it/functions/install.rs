@@ -3,7 +3,7 @@
 use crate::support::{cluster::Node, command::Home, server, up::Up};
 
 #[tokio::test]
-async fn a_function_is_installed_by_the_nodes_of_a_group() {
+async fn function_is_installed_by_the_nodes_of_a_group() {
     let up = Up::shared();
     let home = Home::new().with("TRIPTYCH_HEAD", up.text("head"));
     let (hello, _) = up.function("hello");
@@ -16,7 +16,7 @@ async fn a_function_is_installed_by_the_nodes_of_a_group() {
 }
 
 #[tokio::test]
-async fn a_function_is_installed_from_its_manifest_and_called_by_the_address_of_that() {
+async fn function_is_installed_from_its_manifest_and_called_by_its_address() {
     let manifest = format!("{}/manifest.json", server::serve_files("install"));
     let head = Node::head(&["--allow-private-hosts"]);
     let _worker = Node::worker(&head, &["--allow-private-hosts"]);
@@ -30,7 +30,7 @@ async fn a_function_is_installed_from_its_manifest_and_called_by_the_address_of_
 }
 
 #[tokio::test]
-async fn nodes_read_no_address_of_their_own_network_unless_told_to() {
+async fn nodes_read_no_address_of_their_network_unless_allowed() {
     let manifest = format!("{}/manifest.json", server::serve_files("install"));
     let head = Node::head(&[]);
     let _worker = Node::worker(&head, &[]);
@@ -41,7 +41,7 @@ async fn nodes_read_no_address_of_their_own_network_unless_told_to() {
 }
 
 #[tokio::test]
-async fn nodes_that_require_a_cid_install_nothing_under_another_id() {
+async fn nodes_that_require_a_cid_reject_other_ids() {
     let manifest = format!("{}/manifest.json", server::serve_files("install"));
     let flags = ["--allow-private-hosts", "--require-cid"];
     let head = Node::head(&flags);

@@ -3,14 +3,14 @@
 use crate::support::{cluster::Node, command::Home};
 
 #[test]
-fn a_key_is_written_once_and_a_node_takes_it() {
+fn key_is_written_once_and_used_by_a_node() {
     let home = Home::new();
     let id = home.run_ok(&["keys", "node", "-o", "worker"]);
     let id = id.trim();
     assert!(id.starts_with("12D3KooW") && id.len() == 52, "{id}");
     let read = |name: &str| std::fs::read(home.path(&format!("worker/{name}"))).unwrap();
     let (private, public) = (read("priv.bin"), read("pub.bin"));
-    // Two protobufs: a key type (Ed25519) and the key, seed and public half, or that half alone.
+    // Two protobufs: a key type (Ed25519), and the seed with the public half, or that half only.
     assert_eq!((private.len(), private.get(..4)), (68, Some(&[8, 1, 18, 64][..])));
     assert_eq!((public.len(), public.get(..4)), (36, Some(&[8, 1, 18, 32][..])));
     assert_eq!(private.get(36..), public.get(4..));
@@ -36,7 +36,7 @@ fn a_key_is_written_once_and_a_node_takes_it() {
 }
 
 #[test]
-fn what_is_no_key_is_not_overwritten() {
+fn file_that_is_no_key_is_not_overwritten() {
     let home = Home::new();
     home.write("worker/priv.bin", b"precious");
     let why = home.run_err(&["keys", "node", "-o", "worker"]);

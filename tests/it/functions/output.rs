@@ -1,13 +1,13 @@
-//! How much a function may write, and what comes of more.
+//! Limits of the output of functions.
 
 use serde_json::Value;
 
 use crate::support::{cluster::Node, command::Home};
 
-/// What one write has.
+/// Bytes of one write.
 const WRITE_BYTES: usize = 64 * 1024;
 
-/// Writes a module that writes so many MiB of `letter`s, and returns its path.
+/// Writes a module that writes `n_mib` MiB of `letter`, and returns its path.
 fn writes(home: &Home, n_mib: usize, letter: char) -> String {
     let n_writes = n_mib * 1024 * 1024 / WRITE_BYTES;
     let module = wat::parse_str(format!(
@@ -31,19 +31,19 @@ fn writes(home: &Home, n_mib: usize, letter: char) -> String {
 
 fn run(home: &Home, head: &Node, path: &str) -> Value {
     let rest_api = head.rest_api();
-    let said = home.run(&["function", "run", path, "--head", &rest_api, "--json"]);
-    serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}", said.err))
+    let output = home.run(&["function", "run", path, "--head", &rest_api, "--json"]);
+    serde_json::from_str(&output.out).unwrap_or_else(|error| panic!("{error}: {}", output.err))
 }
 
 #[tokio::test]
-async fn output_up_to_the_limit_arrives_whole() {
+async fn output_up_to_the_limit_arrives_complete() {
     let home = Home::new();
-    // The longest answer is longer with it. An unoptimized program needs a second for some megabytes.
+    // It limits the response too. An unoptimized program needs a second for some megabytes.
     let limit = ["--output-limit", "2"];
     let head = Node::head(&limit);
     let worker = Node::worker(&head, &limit);
     head.has_workers(1).await;
-    // The second is six times as long on its way.
+    // The second one is six times as long in transit.
     for (letter, n_mib) in [('x', 2), ('\u{1b}', 1)] {
         let reply = run(&home, &head, &writes(&home, n_mib, letter));
         let result = &reply["results"][0]["result"];
@@ -62,7 +62,7 @@ async fn output_up_to_the_limit_arrives_whole() {
 
 /// The worker's limit is higher than the head's.
 #[tokio::test]
-async fn an_answer_that_is_longer_than_a_head_takes_is_an_error_at_once() {
+async fn too_long_response_is_an_error_immediately() {
     let home = Home::new();
     let head = Node::head(&["--output-limit", "1"]);
     let worker = Node::worker(&head, &["--output-limit", "32"]);
@@ -73,7 +73,7 @@ async fn an_answer_that_is_longer_than_a_head_takes_is_an_error_at_once() {
         assert_eq!(reply["code"], "500", "{reply}");
         let message = reply["message"].as_str().unwrap();
         assert!(message.contains(&worker.id()) && message.contains("--output-limit"), "{reply}");
-        // What comes after it on the same line is heard.
+        // The next frame on the same line is read.
         assert_eq!(run(&home, &head, &short)["code"], "200");
     }
 }

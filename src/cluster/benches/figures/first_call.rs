@@ -10,8 +10,8 @@ use crate::{
     compiled::{compile_time, module},
     http::{Client, Request},
     nodes::Nodes,
-    rows::{Row, note},
 };
+use test_bench::{Row, note};
 
 /// Number of workers without the function. All of them compile it, on the same cores.
 const N_WORKERS: usize = 3;

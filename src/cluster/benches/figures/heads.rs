@@ -13,8 +13,8 @@ use crate::{
     http::{Client, Request},
     nodes::Nodes,
     part::RUNTIME_NAME,
-    rows::{Row, note},
 };
+use test_bench::{Row, note};
 
 /// Number of heads that share the workers.
 const N_HEADS: usize = 3;

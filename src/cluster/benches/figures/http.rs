@@ -2,10 +2,7 @@
 
 use std::net::SocketAddr;
 
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-};
+use test_bench::http::{self, Connection};
 
 use crate::Outcome;
 
@@ -15,7 +12,7 @@ const TIMEOUT_S: u32 = 60;
 /// A request to execute a function, and the expected response.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
-    bytes: Vec<u8>,
+    encoded: http::Request,
     n_nodes: usize,
 }
 
@@ -33,10 +30,7 @@ pub(crate) struct Answer {
 }
 
 /// A connection to a head.
-pub(crate) struct Client {
-    stream: TcpStream,
-    received: Vec<u8>,
-}
+pub(crate) struct Client(Connection);
 
 impl Request {
     /// Runs `method` of `function` on `n_nodes`.
@@ -56,12 +50,8 @@ impl Request {
         let body = format!(
             "{{\"function_id\":\"{function}\",\"method\":\"{method}\",\"config\":{config}}}"
         );
-        let head = format!(
-            "POST /api/v1/functions/execute HTTP/1.1\r\nhost: localhost\r\ncontent-type: \
-             application/json\r\ncontent-length: {}\r\n\r\n",
-            body.len()
-        );
-        Self { bytes: [head.into_bytes(), body.into_bytes()].concat(), n_nodes }
+        let path = "/api/v1/functions/execute";
+        Self { encoded: http::Request::post(path, "", "application/json", &body), n_nodes }
     }
 }
 
@@ -89,14 +79,12 @@ impl Answer {
 
 impl Client {
     pub(crate) async fn connect(rest: SocketAddr) -> Outcome<Self> {
-        let stream = TcpStream::connect(rest).await?;
-        stream.set_nodelay(true)?;
-        Ok(Self { stream, received: Vec::new() })
+        Ok(Self(Connection::open(rest).await?))
     }
 
     /// Sends a request to execute, and reads the response.
     pub(crate) async fn ask(&mut self, request: &Request) -> Outcome<Answer> {
-        let (status, body) = self.exchange(&request.bytes).await?;
+        let (status, body) = self.exchange(&request.encoded).await?;
         let code = field(&body, "code").unwrap_or_default().to_owned();
         let request_id = field(&body, "request_id").unwrap_or_default().to_owned();
         Ok(Answer { status, code, request_id, body })
@@ -104,8 +92,8 @@ impl Client {
 
     /// Returns true if execution `id` needed no roll call.
     pub(crate) async fn is_warm(&mut self, id: &str) -> Outcome<bool> {
-        let asked = format!("GET /api/v1/executions/{id} HTTP/1.1\r\nhost: localhost\r\n\r\n");
-        let (status, body) = self.exchange(asked.as_bytes()).await?;
+        let request = http::Request::get(&format!("/api/v1/executions/{id}"), "");
+        let (status, body) = self.exchange(&request).await?;
         if status != 200 {
             return Err(body.into());
         }
@@ -114,43 +102,19 @@ impl Client {
 
     /// Uploads a module to the head, and returns the function's id.
     pub(crate) async fn upload(&mut self, name: &str, module: &[u8]) -> Outcome<String> {
-        let head = format!(
-            "POST /api/v1/functions?method={name} HTTP/1.1\r\nhost: localhost\r\ncontent-type: \
-             application/wasm\r\ncontent-length: {}\r\n\r\n",
-            module.len()
-        );
-        let (_, body) = self.exchange(&[head.as_bytes(), module].concat()).await?;
+        let path = format!("/api/v1/functions?method={name}");
+        let request = http::Request::post(&path, "", "application/wasm", module);
+        let (_, body) = self.exchange(&request).await?;
         match field(&body, "function_id") {
             Some(id) => Ok(id.to_owned()),
             None => Err(body.into()),
         }
     }
 
-    async fn exchange(&mut self, bytes: &[u8]) -> Outcome<(u16, String)> {
-        self.stream.write_all(bytes).await?;
-        self.received.clear();
-        loop {
-            if self.stream.read_buf(&mut self.received).await? == 0 {
-                return Err("the head closed the connection".into());
-            }
-            if let Some(answer) = whole(&self.received)? {
-                return Ok(answer);
-            }
-        }
+    async fn exchange(&mut self, request: &http::Request) -> Outcome<(u16, String)> {
+        let response = self.0.send(request).await?;
+        Ok((response.status, String::from_utf8(response.body)?))
     }
-}
-
-/// Returns the status and body of a response, if it is complete.
-fn whole(received: &[u8]) -> Outcome<Option<(u16, String)>> {
-    // An incomplete character means that more follows.
-    let Ok(text) = str::from_utf8(received) else { return Ok(None) };
-    let Some((head, body)) = text.split_once("\r\n\r\n") else { return Ok(None) };
-    let status = head.split(' ').nth(1).ok_or("an answer without a status")?.parse()?;
-    let mut fields = head.lines().filter_map(|line| line.split_once(':'));
-    let length = fields.find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-    let (_, length) = length.ok_or("an answer without a length")?;
-    let is_whole = body.len() >= length.trim().parse()?;
-    Ok(is_whole.then(|| (status, body.to_owned())))
 }
 
 /// Returns the text in the first field `name`.

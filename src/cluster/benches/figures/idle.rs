@@ -4,13 +4,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::{
-    Outcome,
-    cluster::Cluster,
-    nodes::Nodes,
-    process::Usage,
-    rows::{Row, mib, note},
-};
+use crate::{Outcome, cluster::Cluster, nodes::Nodes};
+use test_bench::{Row, mib, note, process::Usage};
 
 /// Time for which a worker is idle before it is measured: it only sends offers and gossip.
 const LEFT_ALONE: Duration = Duration::from_secs(5);
@@ -46,10 +41,10 @@ fn usage(cluster: &Cluster) -> Outcome<Usage> {
 }
 
 fn told(usage: Usage) -> String {
-    let Usage { resident_bytes, own_bytes, n_files, n_threads } = usage;
+    let Usage { resident_bytes, anonymous_bytes, n_files, n_threads } = usage;
     format!(
         "{:.1} MiB, {:.1} of them its own; {n_files} files, {n_threads} threads",
         mib(resident_bytes),
-        mib(own_bytes)
+        mib(anonymous_bytes)
     )
 }

@@ -10,8 +10,8 @@ use crate::{
     echo,
     http::{Client, Request},
     nodes::Nodes,
-    rows::{Row, note},
 };
+use test_bench::{Row, note, quantile};
 
 /// Number of requests for each figure.
 const N_SAMPLES: usize = 2000;
@@ -143,10 +143,7 @@ impl Latencies {
 
     /// Returns the duration that a percentage of the requests did not exceed.
     pub(crate) fn at(&self, percent: usize) -> Duration {
-        let mut sorted = self.0.clone();
-        sorted.sort();
-        let last = sorted.len().saturating_sub(1);
-        sorted.get((sorted.len() * percent / 100).min(last)).copied().unwrap_or_default()
+        quantile(&self.0, percent)
     }
 }
 

@@ -22,10 +22,9 @@ mod soak;
 mod soak_usage;
 mod stubs;
 
-use std::{env, error::Error, process::ExitCode};
+use std::{env, process::ExitCode};
 
-/// Result of a step, or the error that prevented it.
-type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+use test_bench::Outcome;
 
 fn main() -> Outcome<ExitCode> {
     if part::is_runtime() {

@@ -16,8 +16,8 @@ use crate::{
     nodes::Nodes,
     part::RUNTIME_NAME,
     rate::N_CONNECTIONS,
-    rows::{Row, note},
 };
+use test_bench::{Row, note};
 
 /// Runtime of the slow worker, as slow as a program that starts an interpreter.
 const SLOW_RUNTIME: &str = "#!/bin/sh\nsleep 0.14\necho hello\n";

@@ -2,6 +2,7 @@
 
 use std::{process::Stdio, time::Duration};
 
+use test_bench::process::{CpuTime, Usage};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout, Command},
@@ -28,9 +29,6 @@ pub(crate) const CONNECTIONS: &str = "FIGURES_CONNECTIONS";
 /// Variable with the port of a node's network.
 pub(crate) const PORT: &str = "FIGURES_PORT";
 
-/// Ticks per second of process times: 100 on every Linux machine.
-const TICKS_PER_SECOND: u32 = 100;
-
 /// Time for a part to write a line. Fifty of them start simultaneously on two cores.
 const SAYS_WITHIN: Duration = Duration::from_mins(1);
 
@@ -39,19 +37,6 @@ pub(crate) struct Process {
     child: Child,
     /// Starts a part of this program.
     talk: Option<(ChildStdin, Lines<BufReader<ChildStdout>>)>,
-}
-
-/// Resources of a process.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Usage {
-    /// Resident memory in bytes.
-    pub(crate) resident_bytes: u64,
-    /// Part of it that is not mapped from a file.
-    pub(crate) own_bytes: u64,
-    /// Open files.
-    pub(crate) n_files: usize,
-    /// Threads.
-    pub(crate) n_threads: usize,
 }
 
 impl Process {
@@ -99,14 +84,9 @@ impl Process {
         Ok(self.child.kill().await?)
     }
 
-    /// Returns its processor time.
+    /// Returns the processor time that it has used.
     pub(crate) fn busy(&self) -> Outcome<Duration> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()?))?;
-        let (_, fields) = stat.rsplit_once(") ").ok_or("a process without a name")?;
-        // Fields 14 and 15 of the line, of which two are removed.
-        let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<u32>);
-        let n_ticks = ticks.sum::<Result<u32, _>>()?;
-        Ok(Duration::from_secs(1) * n_ticks / TICKS_PER_SECOND)
+        Ok(CpuTime::of(self.pid()?)?.own)
     }
 
     /// Returns its process id.
@@ -114,19 +94,8 @@ impl Process {
         Ok(self.child.id().ok_or("a process that has ended")?)
     }
 
-    /// Returns its current resources.
+    /// Returns its current usage.
     pub(crate) fn usage(&self) -> Outcome<Usage> {
-        let pid = self.pid()?;
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-        let number = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
-        };
-        Ok(Usage {
-            resident_bytes: number("VmRSS:") * 1024,
-            own_bytes: number("RssAnon:") * 1024,
-            n_files: std::fs::read_dir(format!("/proc/{pid}/fd"))?.count(),
-            n_threads: usize::try_from(number("Threads:"))?,
-        })
+        Usage::of(self.pid()?)
     }
 }

@@ -13,8 +13,8 @@ use crate::{
     http::{Client, Request},
     nodes::Nodes,
     part::RUNTIME_NAME,
-    rows::{Row, note},
 };
+use test_bench::{Row, note};
 
 /// Number of connections.
 pub(crate) const N_CONNECTIONS: u32 = 32;

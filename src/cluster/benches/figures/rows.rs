@@ -1,10 +1,8 @@
 //! The choice of figures, and the table of results.
 
-use std::{
-    io::{self, Write as _},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{process::ExitCode, time::Duration};
+
+use test_bench::{Row, exit_code, note, print_table};
 
 use crate::{Outcome, first_call, heads, idle, latency, nodes::Nodes, pressure, rate, soak, stubs};
 
@@ -29,26 +27,12 @@ const NAMES: [&str; 14] = [
 /// Default duration of the soak, in seconds.
 const SOAK_S_DEFAULT: u64 = 60;
 
-/// A row of the table.
-pub(crate) struct Row {
-    name: String,
-    value: String,
-    bar: String,
-    is_passed: bool,
-}
-
 /// Selected figures and options.
 struct Asked {
     names: Vec<String>,
     soak: Duration,
     n_stubs: usize,
     nodes: Nodes,
-}
-
-impl Row {
-    pub(crate) fn new(name: &str, value: String, bar: &str, is_passed: bool) -> Self {
-        Self { name: name.to_owned(), value, bar: bar.to_owned(), is_passed }
-    }
 }
 
 impl Asked {
@@ -105,39 +89,8 @@ pub(crate) async fn measure(arguments: impl Iterator<Item = String>) -> Outcome<
             _ => soak::soak(nodes, asked.soak, &mut rows).await,
         };
         // A figure that fails does not prevent others.
-        rows.push(
-            row.unwrap_or_else(|error| {
-                Row::new(name, format!("failed: {error}"), "a figure", false)
-            }),
-        );
+        rows.push(row.unwrap_or_else(|error| Row::failed(name, &error)));
     }
-    table(&rows)?;
-    let is_passed = rows.iter().all(|row| row.is_passed);
-    Ok(if is_passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Prints the figure that is being measured.
-pub(crate) fn note(line: &str) -> Outcome<()> {
-    Ok(writeln!(io::stdout(), "{line}")?)
-}
-
-/// Formats bytes as MiB.
-pub(crate) fn mib(n_bytes: u64) -> f64 {
-    // A float is exact to a tenth up to a petabyte.
-    f64::from(u32::try_from(n_bytes / 1024).unwrap_or(u32::MAX)) / 1024.0
-}
-
-fn table(rows: &[Row]) -> Outcome<()> {
-    let width = |of: fn(&Row) -> &String| {
-        rows.iter().map(|row| of(row).chars().count()).max().unwrap_or_default()
-    };
-    let (names, values, bars) =
-        (width(|row| &row.name), width(|row| &row.value), width(|row| &row.bar));
-    let mut stdout = io::stdout().lock();
-    writeln!(stdout)?;
-    for Row { name, value, bar, is_passed } in rows {
-        let verdict = if *is_passed { "pass" } else { "FAIL" };
-        writeln!(stdout, "{name:names$}  {value:values$}  {bar:bars$}  {verdict}")?;
-    }
-    Ok(())
+    note("")?;
+    Ok(exit_code(print_table(&rows)?))
 }

@@ -13,9 +13,9 @@ use crate::{
     http::{Answer, Client, Request},
     nodes::Nodes,
     rate::{N_CONNECTIONS, sustained},
-    rows::{Row, note},
     soak_usage::Watched,
 };
+use test_bench::{Row, note};
 
 /// Number of workers, one of which is missing now and then.
 const N_WORKERS: usize = 3;

@@ -2,11 +2,8 @@
 
 use std::fmt;
 
-use crate::{
-    Outcome,
-    process::{Process, Usage},
-    rows::{Row, mib, note},
-};
+use crate::{Outcome, process::Process};
+use test_bench::{Row, mib, note, process::Usage};
 
 /// Maximum growth of the head's memory from the second to the last quarter, due to fragments of the
 /// allocator.
@@ -78,7 +75,7 @@ impl Watched {
         Held {
             usage: Usage {
                 resident_bytes: middle(looks.iter().map(|held| held.usage.resident_bytes)),
-                own_bytes: middle(looks.iter().map(|held| held.usage.own_bytes)),
+                anonymous_bytes: middle(looks.iter().map(|held| held.usage.anonymous_bytes)),
                 n_files: middle(looks.iter().map(|held| held.usage.n_files)),
                 n_threads: middle(looks.iter().map(|held| held.usage.n_threads)),
             },

@@ -31,8 +31,8 @@ use crate::{
     nodes::{Nodes, part},
     part::{boot_nodes, say},
     process::{BOOT, CONNECTIONS, PORT, Process, SLOTS},
-    rows::{Row, note},
 };
+use test_bench::{Row, note};
 
 /// Number of workers of the largest cluster.
 pub(crate) const N_STUBS: usize = 10_000;

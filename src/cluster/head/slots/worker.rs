@@ -17,9 +17,6 @@ use crate::{
     message::Offer,
 };
 
-/// Maximum number of slots that is believed: a head has no more executions in progress.
-const SLOTS_BELIEVED_MAX: usize = 256;
-
 /// Validity of an offer. Workers repeat theirs every 30 s, so one may be lost.
 pub(super) const FRESH_WITHIN: Duration = Duration::from_secs(75);
 
@@ -30,26 +27,8 @@ pub(super) const FULL_FOR: Duration = Duration::from_secs(1);
 /// Pause of a worker that did not respond, doubled each time in a row. Then one order tries it.
 pub(super) const SILENT_FOR: Duration = Duration::from_secs(1);
 
-/// Maximum number of doublings of a pause, which is then 64 s.
-const DOUBLED_MAX: u32 = 6;
-
 /// Maximum number of functions remembered per worker: those not in its offer, and those measured.
 const FUNCTIONS_MAX: usize = 256;
-
-/// Simultaneous orders of a newcomer before its first result, if there are trusted workers.
-const NEWCOMER_ORDERS: usize = 2;
-
-/// Worth of a result that agreed with the majority, in results without comparison.
-const AGREED_WORTH: u64 = 4;
-
-/// Divisor of the weight for a result against the majority.
-const DISAGREED_COST: u64 = 4;
-
-/// Maximum number of results that count. A worker is trusted once it has given a quarter of these.
-const ANSWERS_MAX: u64 = 1024;
-
-/// Divisor of the weight for a missing response.
-const SILENT_COST: u64 = 2;
 
 /// Number of missed pings after which a worker gets no work until it answers.
 const PINGS_MISSED_MAX: u32 = 2;
@@ -105,7 +84,8 @@ struct Pause {
 
 impl Pause {
     fn extend(&mut self, now: Instant, first: Duration) {
-        self.until = Some(now + first * 2_u32.pow(self.n_in_row.min(DOUBLED_MAX)));
+        // Maximum number of doublings of a pause, which is then 64 s.
+        self.until = Some(now + first * 2_u32.pow(self.n_in_row.min(6)));
         self.n_in_row = self.n_in_row.saturating_add(1);
     }
 
@@ -117,7 +97,8 @@ impl Pause {
 impl KnownOffer {
     /// Reads an offer within limits, with at most `names_max` names of each kind.
     pub(super) fn read(offer: &Offer, names_max: usize, now: Instant) -> Self {
-        let n_slots = offer.slots.min(SLOTS_BELIEVED_MAX);
+        // Maximum number of slots that is believed: a head has no more executions in progress.
+        let n_slots = offer.slots.min(256);
         let functions = offer.functions.iter().take(names_max);
         let subgroups = offer.subgroups.iter().take(names_max);
         Self {
@@ -146,7 +127,8 @@ impl WorkerState {
     /// Returns how many more orders it is given as a newcomer while there are trusted workers.
     pub(super) fn n_free_of_newcomer(&self) -> usize {
         let n_answers = usize::try_from(self.n_answers).unwrap_or(usize::MAX);
-        let allowed = NEWCOMER_ORDERS.saturating_add(n_answers.saturating_mul(2));
+        // Simultaneous orders of a newcomer before its first result, if there are trusted workers.
+        let allowed = n_answers.saturating_mul(2).saturating_add(2);
         self.n_free().min(allowed.saturating_sub(self.running.len()))
     }
 
@@ -247,10 +229,14 @@ impl WorkerState {
     pub(super) fn judge(&mut self, has_agreed: Option<bool>) {
         self.n_answers = match has_agreed {
             None => self.n_answers.saturating_add(1),
-            Some(true) => self.n_answers.saturating_add(AGREED_WORTH),
-            Some(false) => self.n_answers / DISAGREED_COST,
+            // Worth of a result that agreed with the majority, in results without comparison.
+            Some(true) => self.n_answers.saturating_add(4),
+            // Divisor of the weight for a result against the majority.
+            Some(false) => self.n_answers / 4,
         };
-        self.n_answers = self.n_answers.min(ANSWERS_MAX);
+        // Maximum number of results that count. A worker is trusted once it has given a quarter of
+        // these.
+        self.n_answers = self.n_answers.min(1024);
     }
 
     /// Records that it is full.
@@ -263,7 +249,8 @@ impl WorkerState {
         // Orders given at about the same time count once.
         if self.silent.is_over(now) {
             self.silent.extend(now, SILENT_FOR);
-            self.n_answers /= SILENT_COST;
+            // Divisor of the weight for a missing response.
+            self.n_answers /= 2;
         }
     }
 

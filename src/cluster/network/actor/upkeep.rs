@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 
 use super::{
     super::{
-        Protocols, address, dialer,
+        Protocols, dialer,
         rendezvous::{self, Action},
     },
     Actor, LOOK_EVERY, LOOK_SOON,
@@ -93,24 +93,6 @@ impl Actor {
         if let Some(address) = self.dialer.take_report(peer, now) {
             let reason = reason(error);
             warn!(%address, reason, "cannot reach boot node {address}: {reason}; trying again");
-        }
-    }
-
-    /// Dials a peer found in the local network, unless it is connected. It is removed from the
-    /// table of mDNS, so that strangers cannot fill the memory, and is found again when it responds
-    /// again.
-    pub(super) fn dial_found_peer(&mut self, peer: PeerId, address: Multiaddr) {
-        if let Some(local) = self.swarm.behaviour_mut().local.as_mut() {
-            #[expect(deprecated, reason = "the only way to remove addresses from its table")]
-            local.expire_node(&peer);
-        }
-        let address = dialer::without_peer(address);
-        if !address::is_dialable(&address) || self.guard.is_banned(peer) {
-            return;
-        }
-        match self.dial(peer, Some(vec![address])) {
-            Ok(()) => debug!(%peer, "dialing a peer of the local network"),
-            Err(error) => debug!(%peer, %error, "failed to dial a peer of the local network"),
         }
     }
 

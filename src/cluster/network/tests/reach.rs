@@ -184,35 +184,3 @@ async fn surplus_connections_of_silent_peers_are_closed_first_and_the_boot_node_
     assert_eq!(ConnectionBounds::around(100), ConnectionBounds { low: 100, high: 120 });
     group.shutdown().await;
 }
-
-/// Returns true if a multicast DNS packet would leave this machine.
-fn has_local_network() -> bool {
-    let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
-    socket.connect((libp2p::mdns::IPV4_MDNS_MULTICAST_ADDRESS, 5353)).is_ok()
-        && !socket.local_addr().unwrap().ip().is_loopback()
-}
-
-#[tokio::test]
-async fn nodes_of_the_local_network_find_one_another_unless_they_listen_on_loopback() {
-    if !has_local_network() {
-        return;
-    }
-    let group = Group::default();
-    let start = async |address: Ipv4Addr| {
-        let mut options = NetworkOptions { address: address.into(), ..options(vec![]) };
-        options.connectivity.is_local_discovery_on = true;
-        Network::start(&group, options).await.unwrap()
-    };
-    let (hidden, mut at_hidden) = start(Ipv4Addr::LOCALHOST).await;
-    let (first, mut at_first) = start(Ipv4Addr::UNSPECIFIED).await;
-    let (second, _at_second) = start(Ipv4Addr::UNSPECIFIED).await;
-    let met = next(&mut at_first, |event| match event {
-        Event::Connected(peer) if peer == *hidden.peer_id() => Some(false),
-        Event::Connected(peer) => (peer == *second.peer_id()).then_some(true),
-        _ => None,
-    });
-    assert!(met.await);
-    assert!(at_hidden.try_recv().is_err(), "nobody reached it, and it reached nobody");
-    drop(first);
-    group.shutdown().await;
-}

@@ -56,7 +56,7 @@ async fn append_at_once(
     .collect()
 }
 
-async fn stored(datasets: &Datasets, dataset: DatasetId) -> Vec<(i64, Option<Value>)> {
+async fn stored_rows(datasets: &Datasets, dataset: DatasetId) -> Vec<(i64, Option<Value>)> {
     let read = datasets.read_store(move |store| {
         assert!(store.sight(None, &DatasetRef::Id(dataset))?.is_some());
         store.newest(dataset, 100)
@@ -75,7 +75,7 @@ async fn waiting_appends_share_a_transaction_and_are_sorted() {
     assert_eq!(done, [Ok((2, 1)), Ok((2, 2)), Ok((1, 2)), Ok((4, 2))]);
     let want = [1, 1, 4, 4, 4, 4, 2, 2].map(|n| Some(Value::Integer(n)));
     let want: Vec<_> = (1..=8).zip(want).collect();
-    assert_eq!(stored(&datasets, dataset).await, want);
+    assert_eq!(stored_rows(&datasets, dataset).await, want);
     assert!(datasets.appends.queues.lock().is_empty(), "nothing is left behind");
 }
 
@@ -93,6 +93,7 @@ async fn rejected_append_does_not_affect_others() {
     let done = append_at_once(&datasets, dataset, &columns, blocks).await;
     assert!(done[1].as_ref().unwrap_err().contains("no longer kept"), "{done:?}");
     assert_eq!(done.iter().filter(|appended| appended.is_ok()).count(), 3);
-    let seconds: Vec<_> = stored(&datasets, dataset).await.into_iter().map(|(at, _)| at).collect();
+    let seconds: Vec<_> =
+        stored_rows(&datasets, dataset).await.into_iter().map(|(at, _)| at).collect();
     assert_eq!(seconds, [10, 11, 12, 13].map(|days| days * day));
 }

@@ -1,4 +1,4 @@
-//! A client of HTTP/1.1: one connection, one request at a time, as little work as can be.
+//! A minimal HTTP/1.1 client with one connection and one request at a time.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -7,28 +7,28 @@ use std::{
 
 use serde_json::Value;
 
-use crate::measure::Outcome;
+use test_bench::Outcome;
 
-/// A connection that is kept.
+/// A connection that is reused.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: BufReader<TcpStream>,
 }
 
 impl Connection {
-    /// Connects.
+    /// Opens a connection.
     pub(crate) fn open(address: SocketAddr) -> Outcome<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         Ok(Self { stream: BufReader::new(stream) })
     }
 
-    /// The body of what is at `path`.
+    /// Returns the body of the resource at `path`.
     pub(crate) fn get(&mut self, key: &str, path: &str) -> Outcome<Vec<u8>> {
         self.send("GET", key, path, b"")
     }
 
-    /// Sends JSON; the body of the answer.
+    /// Sends JSON, and returns the body of the response.
     pub(crate) fn post(&mut self, key: &str, path: &str, body: &Value) -> Outcome<Vec<u8>> {
         self.send("POST", key, path, body.to_string().as_bytes())
     }

@@ -1,9 +1,7 @@
-//! The rows of the bench, and the service they ask.
+//! Measurements of the bench, and the service.
 
 use std::{
-    env,
-    error::Error,
-    fs,
+    env, fs,
     io::{Write as _, stdout},
     net::SocketAddr,
     path::Path,
@@ -17,29 +15,27 @@ use accounts::{
 use datasets::{DatasetsOptions, DatasetsService, MetadataFilters, POLL_EVERY, ReadOptions};
 use serde_json::Value;
 use task::{clock::Clock, group::Group};
+use test_bench::{Outcome, process::resident_bytes, quantile};
 use tokio::{runtime::Runtime, time::Instant};
 
 use crate::{connection::Connection, names};
 
-/// What a figure comes to, or what kept it from being taken.
-pub(crate) type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
-
-/// Datasets where the command line names no number, by the issue.
+/// Default number of datasets.
 const DATASETS_DEFAULT: usize = 1_000_000;
 
-/// Datasets in one request that creates them: the most that one takes.
+/// Datasets created per request, the maximum.
 const BATCH: usize = 1000;
 
-/// One dataset in so many carries the private tag.
+/// One dataset in this many has the private tag.
 const RARE: usize = 2000;
 
 /// Requests of a row.
 const REQUESTS: usize = 200;
 
-/// What the middle one of them may take.
+/// Maximum of the median.
 const BAR: Duration = Duration::from_millis(10);
 
-/// Takes every figure.
+/// Measures every figure.
 pub(crate) fn run() -> Outcome<()> {
     let mut words = env::args().skip_while(|word| word != "--datasets").skip(1);
     let n = words.next().map_or(Ok(DATASETS_DEFAULT), |number| number.parse())?;
@@ -53,7 +49,12 @@ pub(crate) fn run() -> Outcome<()> {
     figures(&mut connection, &keys, n)?;
     let size = fs::metadata(folder.path().join("datasets.sqlite"))?.len();
     print("file", &format!("{} MB", size / 1_000_000), "-", "-")?;
-    print("memory of the process", &format!("{} MB", resident_bytes()? / 1_000_000), "-", "-")?;
+    print(
+        "memory of the process",
+        &format!("{} MB", resident_bytes(std::process::id())? / 1_000_000),
+        "-",
+        "-",
+    )?;
     drop(connection);
     runtime.block_on(group.shutdown());
     let opened = Instant::now();
@@ -68,7 +69,7 @@ pub(crate) fn run() -> Outcome<()> {
     Ok(())
 }
 
-/// The keys that ask.
+/// Keys of the requests.
 struct Keys {
     /// Owns all datasets.
     owner: String,
@@ -122,13 +123,13 @@ fn create(connection: &mut Connection, keys: &Keys, n: usize) -> Outcome<()> {
     print(&format!("create {n} datasets, {BATCH} in a request"), &figure, "-", "-")?;
     let public = serde_json::json!({"tag_name": "public"});
     connection.post(&keys.holder, "/api/tags/acquire/", &public)?;
-    // The third key made is the member's.
+    // The third key created is the member's.
     let member = serde_json::json!({"key": 3});
     connection.post(&keys.owner, "/api/tags/members/holders/", &member)?;
     Ok(())
 }
 
-/// Takes every figure.
+/// Measures every figure.
 fn figures(connection: &mut Connection, keys: &Keys, n: usize) -> Outcome<()> {
     let (holder, member) = (&keys.holder, &keys.member);
     let pick = |round: usize| (round * 7919 + 13) % n;
@@ -180,7 +181,7 @@ fn figures(connection: &mut Connection, keys: &Keys, n: usize) -> Outcome<()> {
     row(connection, "one dataset", holder, |round| format!("{list}{}/", pick(round) + 1))
 }
 
-/// Sends requests for what `path` gives, and prints the middle and the last of their times.
+/// Requests the paths returned by `path`, and prints the median and maximum of their times.
 fn row(
     connection: &mut Connection,
     what: &str,
@@ -198,22 +199,13 @@ fn row(
             count = serde_json::from_slice::<Value>(&body)?["count"].take();
         }
     }
-    times.sort_unstable();
-    let at = |part: usize| times.get(REQUESTS * part / 100).copied().unwrap_or_default();
-    let figure = format!("p50 {:.2?}, p99 {:.2?}, count {count}", at(50), at(99));
-    let met = if at(50) <= BAR { "yes" } else { "NO" };
+    let (p50, p99) = (quantile(&times, 50), quantile(&times, 99));
+    let figure = format!("p50 {p50:.2?}, p99 {p99:.2?}, count {count}");
+    let met = if p50 <= BAR { "yes" } else { "NO" };
     print(what, &figure, &format!("p50 {BAR:?}"), met)
 }
 
 fn print(what: &str, figure: &str, bar: &str, met: &str) -> Outcome<()> {
     writeln!(stdout(), "{what:<44} | {figure:<46} | {bar:<9} | {met}")?;
     Ok(())
-}
-
-/// The memory that this process has.
-fn resident_bytes() -> Outcome<u64> {
-    let text = fs::read_to_string("/proc/self/status")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()).ok_or("no VmRSS")?;
-    Ok(kib.parse::<u64>()? * 1024)
 }

@@ -1,12 +1,12 @@
-//! Datasets as the upstream has them, by their number.
+//! Datasets like the upstream's, by number.
 
 use serde_json::{Value, json};
 
-/// Where they are from.
+/// Sources of the datasets.
 const SOURCES: [(&str, &str); 3] =
     [("tiingo", "Tiingo"), ("kraken", "Kraken"), ("candlegpt", "CandleGPT")];
 
-/// A ticker: letters that tell the number, and a currency.
+/// Returns a ticker: letters that encode the number, and a currency.
 pub(crate) fn ticker(idx: usize) -> String {
     let mut left = idx / SOURCES.len();
     let mut letters = String::new();
@@ -17,12 +17,12 @@ pub(crate) fn ticker(idx: usize) -> String {
     letters + "usd"
 }
 
-/// A name.
+/// Returns a name.
 pub(crate) fn name(idx: usize) -> String {
     format!("{}_{}_1min", source(idx).0, ticker(idx))
 }
 
-/// The body that creates it.
+/// Returns the body that creates the dataset.
 pub(crate) fn dataset(idx: usize, is_rare: bool) -> Value {
     let (source, title) = source(idx);
     let ticker = ticker(idx);

@@ -1,5 +1,5 @@
-//! A whole dataset in one answer, on one connection: how fast, with how much of a processor and of
-//! memory, and how much faster where it was compressed before.
+//! Download of a whole dataset on one connection: rate, processor time, memory, and the gain of
+//! compressed pieces in the cache.
 
 use std::time::Duration;
 
@@ -10,45 +10,45 @@ use tokio::{
 
 use crate::{
     Outcome,
-    connection::{Connection, Drained, Request},
     program::{Bench, Loaded},
-    rows::{Rates, Row, mib, millions, note, per_second},
+    rows::millions,
+};
+use test_bench::{
+    Row,
+    http::{Connection, Drained, Request},
+    mib, note, per_second,
 };
 
-/// How often the service's memory is looked at.
+/// Interval at which the service's memory is sampled.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Rows a second, and a second of processor time, that there should be.
+/// Minimum rows per second, and per second of processor time.
 const RATE_BAR: f64 = 2e6;
 
-/// How much more memory than idle a download may take.
+/// Maximum memory of a download above idle.
 const MEMORY_BAR_MIB: f64 = 64.0;
 
-/// How many times as fast as compressed on the fly what was compressed before should be.
+/// Minimum speed-up of cached compressed pieces over compressing on the fly.
 const GZIP_BAR: f64 = 5.0;
 
-/// How often each download is taken. Only the best counts, since others use the machine too.
+/// Repetitions of each download. Only the best counts, since the machine has other load.
 const N_TAKES: usize = 3;
 
-/// What a download came to.
+/// Measurements of a download.
 #[derive(Debug, Clone, Copy)]
 struct Taken {
     drained: Drained,
     time: Duration,
     cpu: Duration,
-    /// How much memory was held at most above idle.
+    /// Maximum memory above idle.
     above_mib: f64,
 }
 
-/// JSON and CSV, plain.
-pub(crate) async fn plain(
-    bench: &mut Bench,
-    loaded: &Loaded,
-    rates: &mut Rates,
-) -> Outcome<Vec<Row>> {
+/// Measures JSON and CSV without compression.
+pub(crate) async fn plain(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
     for (output, mark, n_extra) in [("json", b'{', 0), ("csv", b'\n', 1)] {
-        // What earlier requests left behind is not idle.
+        // Memory left by earlier requests is not idle.
         bench.restart().await?;
         let path = format!("/api/rows/bulk_download/?dataset={}&output={output}", loaded.dataset);
         let request = Request::get(&path, &bench.key);
@@ -78,12 +78,11 @@ pub(crate) async fn plain(
         let name = format!("bulk_download as {output}, memory above idle");
         let is_met = above_mib <= MEMORY_BAR_MIB;
         rows.push(Row::new(&name, format!("{above_mib:.1} MiB"), "64 MiB at most", is_met));
-        *(if output == "json" { &mut rates.json } else { &mut rates.csv }) = Some(rate);
     }
     Ok(rows)
 }
 
-/// The same with gzip: what was not asked for before, and again.
+/// Measures gzip for new and for cached pieces.
 pub(crate) async fn gzip(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>> {
     bench.restart().await?;
     let (n_rows, dataset) = (loaded.n_rows, loaded.dataset);
@@ -119,7 +118,7 @@ pub(crate) async fn gzip(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>
 
 async fn take(bench: &Bench, request: &Request, mark: u8) -> Outcome<Taken> {
     let mut connection: Connection = bench.connect().await?;
-    connection.ask(&Request::get("/health", "")).await?.good()?;
+    connection.send(&Request::get("/health", "")).await?.ok()?;
     let idle = bench.resident_bytes()?;
     let mut most = idle;
     let mut look = interval(LOOK_EVERY);

@@ -1,7 +1,8 @@
-//! Rows in over HTTP from one client, in each form that carries many: NDJSON and Parquet, beside
-//! `PostgreSQL`'s COPY of the same rows.
+//! Inserts over HTTP from one client, as NDJSON and Parquet, compared with `PostgreSQL`'s COPY of
+//! the same rows.
 //!
-//! The client sends a body while the service still commits the one before, as `datasets import` does.
+//! The client sends a body while the service still commits the previous one, like `datasets
+//! import`.
 
 use std::sync::Arc;
 
@@ -15,40 +16,40 @@ use tokio::{sync::Mutex, task::JoinSet, time::Instant};
 
 use crate::{
     Outcome,
-    connection::Request,
     market::{COLUMNS, Market},
     postgres,
     program::Bench,
-    rows::{Asked, Row, millions, note, per_second},
+    rows::{Options, millions},
 };
+use test_bench::{Row, http::Request, note, per_second};
 
 /// Rows of a body.
 const BATCH_ROWS: usize = 20_000;
 
-/// Bodies under way at once.
+/// Number of concurrent bodies.
 const IN_FLIGHT: usize = 3;
 
-/// Rows of each form: some seconds.
+/// Maximum rows of each format, which take some seconds.
 const ROWS_MAX: usize = 2_000_000;
 
-/// How many times as fast as COPY each form should be, by the issue.
+/// Minimum speed of each format relative to COPY.
 const BARS: [(&str, &str, f64); 2] =
     [("NDJSON", "application/x-ndjson", 1.5), ("Parquet", "application/vnd.apache.parquet", 3.0)];
 
 /// Inserts the same rows in each form.
-pub(crate) async fn all(bench: &Bench, asked: &Asked) -> Outcome<Vec<Row>> {
-    let n_rows = asked.n_rows.min(ROWS_MAX);
-    let copied = postgres::copy(asked, n_rows).await?;
+pub(crate) async fn all(bench: &Bench, options: &Options) -> Outcome<Vec<Row>> {
+    let n_rows = options.n_rows.min(ROWS_MAX);
+    let copied = postgres::copy(options, n_rows).await?;
     let mut rows = Vec::new();
     if let Some([plain, keyed]) = copied {
         let value = format!("{}; with a key {}", millions(plain), millions(keyed));
-        rows.push(Row::told("PostgreSQL, COPY of plain rows", value));
+        rows.push(Row::without_bar("PostgreSQL, COPY of plain rows", value));
     }
     for (form, kind, bar) in BARS {
         let rate = insert(bench, form, kind, n_rows).await?;
         let name = format!("bulk_insert, {form} of {BATCH_ROWS} rows, one client");
         rows.push(match copied {
-            None => Row::told(&name, millions(rate)),
+            None => Row::without_bar(&name, millions(rate)),
             Some([plain, _]) => {
                 let value = format!("{} / COPY = {:.2}", millions(rate), rate / plain);
                 Row::new(&name, value, &format!("{bar} at least"), rate >= bar * plain)
@@ -79,7 +80,7 @@ async fn insert(bench: &Bench, form: &str, kind: &str, n_rows: usize) -> Outcome
         let (mut connection, requests) = (bench.connect().await?, Arc::clone(&requests));
         clients.spawn(async move {
             while let Some(request) = { requests.lock().await.pop() } {
-                connection.ask(&request).await?.good()?;
+                connection.send(&request).await?.ok()?;
             }
             Ok(())
         });
@@ -94,7 +95,7 @@ async fn insert(bench: &Bench, form: &str, kind: &str, n_rows: usize) -> Outcome
     Ok(rate)
 }
 
-/// The next rows as a file such as pyarrow writes.
+/// Writes the next rows to a file like pyarrow's.
 fn file(market: &mut Market) -> Outcome<Vec<u8>> {
     let timestamp = Type::primitive_type_builder("timestamp", Physical::INT64)
         .with_logical_type(Some(LogicalType::timestamp(true, TimeUnit::MICROS)));

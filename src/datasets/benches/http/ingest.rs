@@ -1,22 +1,21 @@
-//! Filling a dataset over HTTP, batch by batch, each durable before the next.
+//! Fills a dataset over HTTP, batch by batch, each durable before the next.
 
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
     Outcome,
-    connection::Request,
     market::{COLUMNS, Market},
     program::{Bench, Loaded},
-    rows::{note, per_second},
 };
+use test_bench::{http::Request, note, per_second};
 
-/// Rows of a batch, by the issue.
+/// Rows of a batch.
 const BATCH_ROWS: usize = 1_000;
 
-/// Batches that are written while one is under way, so that writing them costs nothing.
+/// Batches rendered in advance, so that rendering is not measured.
 const READY: usize = 16;
 
-/// How many batches go by between two notes.
+/// Number of batches between two notes.
 const NOTE_EVERY: usize = 500;
 
 /// Inserts `n_rows` in batches of [`BATCH_ROWS`] on one connection.
@@ -32,7 +31,7 @@ pub(crate) async fn load(bench: &Bench, n_rows: usize) -> Outcome<Loaded> {
             let n_batch = n_left.min(BATCH_ROWS);
             let lines = market.lines(n_batch);
             let request = Request::post(&path, &key, "application/x-ndjson", &lines);
-            // The one who sends may have failed.
+            // The sender may have failed.
             if sender.blocking_send((n_batch, request)).is_err() {
                 return;
             }
@@ -43,7 +42,7 @@ pub(crate) async fn load(bench: &Bench, n_rows: usize) -> Outcome<Loaded> {
     let (began, cpu) = (Instant::now(), bench.cpu()?);
     let (mut n_done, mut n_batches) = (0, 0);
     while let Some((n_batch, request)) = ready.recv().await {
-        connection.ask(&request).await?.good()?;
+        connection.send(&request).await?.ok()?;
         n_done += n_batch;
         n_batches += 1;
         if n_batches % NOTE_EVERY == 0 {

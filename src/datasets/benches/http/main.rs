@@ -1,19 +1,16 @@
-//! Prints the figures of the dataset service over HTTP, each beside its bar: `http --program PATH
-//! [ROW]… [--rows N] [--folder DIR] [--peers PYTHON] [--ingest-rate ROWS]`.
+//! Prints figures of the dataset service over HTTP, each with its bar: `http --program PATH [ROW]…
+//! [--rows N] [--folder DIR]`.
 //!
-//! The service is the program at `PATH`, in a process of its own, with a folder of its own. The load
-//! comes from here over plain sockets, so that no client's cost is taken for the service's. What the
-//! store does without HTTP is told by the bench `figures`, and its rate of ingest may be given with
-//! `--ingest-rate` to be held against the peers'.
+//! The service is the program at `PATH`, in a separate process and directory. The load comes from
+//! this process over plain sockets, to minimize the cost of the client. The bench `figures`
+//! measures the store without HTTP.
 
-mod connection;
 mod download;
 mod formats;
 mod ingest;
 mod market;
 mod memory;
 mod page;
-mod peers;
 mod postgres;
 mod program;
 mod replicas;
@@ -22,10 +19,9 @@ mod stored;
 mod stream;
 mod writers;
 
-use std::{env, error::Error, process::ExitCode};
+use std::{env, process::ExitCode};
 
-/// What a figure comes to, or what kept it from being taken.
-type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+use test_bench::Outcome;
 
 fn main() -> Outcome<ExitCode> {
     let driver = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -1,17 +1,18 @@
-//! Rows as the documented data has them: a bar a minute, as random as prices are, and as long.
+//! Generated rows like the documented data: one bar per minute, with the randomness and length of
+//! real prices.
 
 use std::{fmt::Write as _, time::Duration};
 
 use model::timestamp::Timestamp;
 
-/// The columns of a bar.
+/// Columns of a bar.
 pub(crate) const COLUMNS: [&str; 7] =
     ["open", "high", "low", "close", "volume", "volume_notional", "trades_done"];
 
-/// The first minute: 2015-01-01T00:00:00Z.
+/// First minute: 2015-01-01T00:00:00Z.
 const FIRST_S: i64 = 1_420_070_400;
 
-/// Bars, one after the other, the same each time.
+/// Generator of consecutive bars, always the same.
 #[derive(Debug)]
 pub(crate) struct Market {
     minute: usize,
@@ -20,12 +21,12 @@ pub(crate) struct Market {
 }
 
 impl Market {
-    /// From the first minute on.
+    /// Starts at the first minute.
     pub(crate) const fn new() -> Self {
         Self { minute: 0, close: 64_000.0, seed: 0x9e37_79b9_7f4a_7c15 }
     }
 
-    /// The next `n_rows` as lines of flat rows.
+    /// Returns the next `n_rows` as lines of flat rows.
     pub(crate) fn lines(&mut self, n_rows: usize) -> String {
         let mut lines = String::with_capacity(n_rows * 230);
         for _ in 0..n_rows {
@@ -34,7 +35,7 @@ impl Market {
         lines
     }
 
-    /// The next `n_rows` as lines of CSV without a header.
+    /// Returns the next `n_rows` as lines of CSV without a header.
     pub(crate) fn csv(&mut self, n_rows: usize) -> String {
         let mut lines = String::with_capacity(n_rows * 120);
         for _ in 0..n_rows {
@@ -47,7 +48,8 @@ impl Market {
         lines
     }
 
-    /// The next `n_rows` as columns: microseconds since 1970, and the values of each column.
+    /// Returns the next `n_rows` as columns: microseconds since 1970, and the values of each
+    /// column.
     pub(crate) fn columns(&mut self, n_rows: usize) -> (Vec<i64>, [Vec<f64>; 7]) {
         let (mut times, mut columns) = (Vec::with_capacity(n_rows), <[Vec<f64>; 7]>::default());
         for _ in 0..n_rows {
@@ -72,7 +74,7 @@ impl Market {
         .unwrap_or_default();
     }
 
-    /// The next bar: when, and its values in the order of [`COLUMNS`].
+    /// Returns the timestamp of the next bar, and its values in the order of [`COLUMNS`].
     fn bar(&mut self) -> (Timestamp, [f64; 7]) {
         let open = self.close;
         let close = (open * (1.0 + (self.random() - 0.5) * 0.002) * 100.0).round() / 100.0;
@@ -81,13 +83,13 @@ impl Market {
         let volume = (self.random() * 40.0 * 1e8).round() / 1e8;
         let notional = volume * (open + close) / 2.0;
         let trades = (self.random() * 900.0).round();
-        let at = moment(self.minute);
+        let at = timestamp_of(self.minute);
         self.close = if (1_000.0..1_000_000.0).contains(&close) { close } else { 64_000.0 };
         self.minute += 1;
         (at, [open, high, low, close, volume, notional, trades])
     }
 
-    /// A number from 0 to 1, 53 bits of it random.
+    /// Returns a random number from 0 to 1 with 53 bits.
     fn random(&mut self) -> f64 {
         self.seed ^= self.seed << 13;
         self.seed ^= self.seed >> 7;
@@ -97,8 +99,8 @@ impl Market {
     }
 }
 
-/// The moment of a minute, counted from the first.
-pub(crate) fn moment(minute: usize) -> Timestamp {
+/// Returns the timestamp of a minute, counted from the first.
+pub(crate) fn timestamp_of(minute: usize) -> Timestamp {
     let minutes = u64::try_from(minute).unwrap_or_default();
     Timestamp::from_seconds(FIRST_S) + Duration::from_secs(60 * minutes)
 }

@@ -1,4 +1,5 @@
-//! The yardstick of a page: an axum handler that answers bytes from memory, in a process of its own.
+//! Reference for a page: an axum handler that responds with bytes from memory, in a separate
+//! process.
 
 use std::{
     env,
@@ -23,30 +24,28 @@ use tokio::{
     process::{Child, Command},
 };
 
-use crate::{
-    Outcome,
-    connection::{Connection, Request},
-};
+use crate::Outcome;
+use test_bench::http::{Connection, Request};
 
-/// The variable that tells a process of this program that it is the yardstick.
+/// Environment variable that makes a process of this program the reference.
 const PART: &str = "FIGURES_MEMORY";
 
-/// What is answered: by its place.
+/// Pages by index.
 type Pages = Arc<RwLock<Vec<Bytes>>>;
 
-/// The other process. Dropping it kills it.
+/// The reference process. Dropping it kills the process.
 #[derive(Debug)]
 pub(crate) struct Memory {
     _child: Child,
     address: SocketAddr,
 }
 
-/// Whether this process is the yardstick.
+/// Returns true if this process is the reference.
 pub(crate) fn is_asked() -> bool {
     env::var_os(PART).is_some()
 }
 
-/// Serves until it is killed.
+/// Serves until killed.
 pub(crate) async fn serve() -> Outcome<ExitCode> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     writeln!(io::stdout(), "{}", listener.local_addr()?)?;
@@ -68,7 +67,7 @@ async fn answer(State(pages): State<Pages>, Path(idx): Path<usize>) -> impl Into
 }
 
 impl Memory {
-    /// Starts it.
+    /// Starts the process.
     pub(crate) async fn start() -> Outcome<Self> {
         let mut command = Command::new(env::current_exe()?);
         let mut child = command.env(PART, "1").stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
@@ -78,15 +77,15 @@ impl Memory {
         Ok(Self { _child: child, address })
     }
 
-    /// A connection to it.
+    /// Opens a connection to the process.
     pub(crate) async fn connect(&self) -> Outcome<Connection> {
         Connection::open(self.address).await
     }
 }
 
-/// Has the yardstick answer `page`, as the one behind those it has.
+/// Adds `page` to the reference, after its other pages.
 pub(crate) async fn hold(connection: &mut Connection, page: &[u8]) -> Outcome<()> {
     let request = Request::post("/pages/", "", "application/json", page);
-    connection.ask(&request).await?.good()?;
+    connection.send(&request).await?.ok()?;
     Ok(())
 }

@@ -1,5 +1,6 @@
-//! A page of 250 by cursor deep in history, beside bytes from memory, while rows arrive: one that is
-//! asked for again, the next one of who follows links, slowly or not, and one that nothing announces.
+//! Pages of 250 rows by cursor deep in history, compared with bytes from memory, while rows arrive:
+//! repeated pages, next pages of a client that follows links slowly or quickly, and pages without a
+//! link.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -12,71 +13,74 @@ use tokio::{
 
 use crate::{
     Outcome,
-    connection::{Answer, Connection, Request},
-    market::{COLUMNS, moment},
+    market::{COLUMNS, timestamp_of},
     memory::{Memory, hold},
     program::{Bench, Loaded},
-    rows::{Row, at, float, note},
+};
+use test_bench::{
+    Row,
+    http::{Connection, Request, Response},
+    note, quantile, to_f64,
 };
 
-/// Rows of a page, by the issue.
+/// Rows of a page.
 pub(crate) const PAGE_ROWS: usize = 250;
 
-/// Different pages that are asked for again.
+/// Number of different pages that are requested repeatedly.
 const N_PAGES: usize = 200;
 
-/// How often each of them is.
+/// Number of requests for each of them.
 const N_ROUNDS: usize = 20;
 
-/// Different pages that are asked for once.
+/// Number of different pages that are requested once.
 const N_FIRSTS: usize = 2000;
 
-/// What lies between two of those, in rows: a prime, so that no two are the same.
+/// Distance of those pages in rows, a prime so that no two are equal.
 const APART_ROWS: usize = 1_299_709;
 
-/// How often a row arrives in the same dataset.
+/// Interval of new rows in the same dataset.
 const ROW_EVERY: Duration = Duration::from_millis(100);
 
-/// How many times as long as from memory a page may take.
+/// Maximum time of a page relative to memory.
 const BAR: f64 = 2.0;
 
-/// A page that is asked for, where the yardstick has it, and how long it is.
+/// A page: its request, the request to the reference, and its length.
 type Held = (Request, Request, usize);
 
-/// Two services, on one connection each.
+/// Connections to the service and the reference.
 struct Pair {
     here: Connection,
     there: Connection,
 }
 
-/// How long each answer took: ours, and the yardstick's.
+/// Response times of the service and the reference.
 #[derive(Default)]
 struct Took {
     ours: Vec<Duration>,
     theirs: Vec<Duration>,
 }
 
-/// Asks the service and the yardstick in turn.
+/// Alternates requests to the service and the reference.
 pub(crate) async fn against_memory(bench: &Bench, loaded: &Loaded) -> Outcome<Vec<Row>> {
     let memory = Memory::start().await?;
     let mut pair = Pair { here: bench.connect().await?, there: memory.connect().await? };
     let n_minutes = loaded.n_rows.saturating_sub(PAGE_ROWS + 1).max(1);
     let mut pages = Vec::new();
     for page in 0..N_PAGES {
-        // Spread over history, and never the same chunk twice in a row.
+        // Pages are spread over history, never in the same chunk twice in a row.
         let spread = (page * 79) % N_PAGES;
-        let asked = page_at(bench, loaded, n_minutes * spread / N_PAGES);
-        let answer = pair.here.ask(&asked).await?.good()?;
+        let options = page_at(bench, loaded, n_minutes * spread / N_PAGES);
+        let answer = pair.here.send(&options).await?.ok()?;
         hold(&mut pair.there, &answer.body).await?;
-        pages.push((asked, Request::get(&format!("/pages/{page}/"), ""), answer.body.len()));
+        pages.push((options, Request::get(&format!("/pages/{page}/"), ""), answer.body.len()));
     }
     let (stop, stopped) = oneshot::channel();
     let mut writing = JoinSet::new();
     writing.spawn(arrive(bench.connect().await?, newest(bench, loaded)?, stopped));
     let mut again = Took::default();
     for _ in 0..N_ROUNDS {
-        for (asked, same, n_bytes) in &pages {
-            let answer = pair.ask(&mut again, asked, same).await?;
+        for (options, same, n_bytes) in &pages {
+            let answer = pair.send(&mut again, options, same).await?;
             if answer.body.len() != *n_bytes {
                 return Err("a page changed between two requests".into());
             }
@@ -84,16 +88,16 @@ pub(crate) async fn against_memory(bench: &Bench, loaded: &Loaded) -> Outcome<Ve
     }
     let mut first = Took::default();
     for page in 0..N_FIRSTS {
-        let asked = page_at(bench, loaded, (page * APART_ROWS + PAGE_ROWS / 2) % n_minutes);
+        let options = page_at(bench, loaded, (page * APART_ROWS + PAGE_ROWS / 2) % n_minutes);
         let (_, same, _) = &pages[page % N_PAGES];
-        pair.ask(&mut first, &asked, same).await?;
+        pair.send(&mut first, &options, same).await?;
     }
     let mut next = Took::default();
-    let mut asked = page_at(bench, loaded, n_minutes / 3);
+    let mut options = page_at(bench, loaded, n_minutes / 3);
     for page in 0..N_FIRSTS {
         let (_, same, _) = &pages[page % N_PAGES];
-        let answer = pair.ask(&mut next, &asked, same).await?;
-        asked = after(bench, loaded, link(&answer.body)?, page);
+        let answer = pair.send(&mut next, &options, same).await?;
+        options = after(bench, loaded, link(&answer.body)?, page);
     }
     let tight = pair.walk(bench, loaded, n_minutes / 2, &pages).await?;
     drop(stop);
@@ -101,7 +105,7 @@ pub(crate) async fn against_memory(bench: &Bench, loaded: &Loaded) -> Outcome<Ve
     let n_bytes = pages.iter().map(|(_, _, n_bytes): &Held| n_bytes).sum::<usize>() / N_PAGES;
     note(&format!("pages of {n_bytes} bytes, while {n_rows} rows arrived"))?;
     Ok(vec![
-        again.row("page of 250 by cursor, asked again / bytes from memory, p50")?,
+        again.row("page of 250 by cursor, options again / bytes from memory, p50")?,
         next.row("page of 250 by cursor, next of one read / bytes from memory, p50")?,
         tight.row("page of 250 by cursor, links in a tight loop / bytes from memory, p50")?,
         first.row("page of 250 by cursor, anywhere / bytes from memory, p50")?,
@@ -109,18 +113,23 @@ pub(crate) async fn against_memory(bench: &Bench, loaded: &Loaded) -> Outcome<Ve
 }
 
 impl Pair {
-    /// Asks both; our answer.
-    async fn ask(&mut self, took: &mut Took, asked: &Request, same: &Request) -> Outcome<Answer> {
+    /// Sends requests to both, and returns the service's response.
+    async fn send(
+        &mut self,
+        took: &mut Took,
+        options: &Request,
+        same: &Request,
+    ) -> Outcome<Response> {
         let began = Instant::now();
-        let answer = self.here.ask(asked).await?.good()?;
+        let answer = self.here.send(options).await?.ok()?;
         took.ours.push(began.elapsed());
         let began = Instant::now();
-        self.there.ask(same).await?.good()?;
+        self.there.send(same).await?.ok()?;
         took.theirs.push(began.elapsed());
         Ok(answer)
     }
 
-    /// Follows links as fast as they come, with nothing in between; then asks the yardstick as fast.
+    /// Follows links as fast as possible, then requests the reference as fast.
     async fn walk(
         &mut self,
         bench: &Bench,
@@ -129,16 +138,16 @@ impl Pair {
         pages: &[Held],
     ) -> Outcome<Took> {
         let mut took = Took::default();
-        let mut asked = page_at(bench, loaded, minute);
+        let mut options = page_at(bench, loaded, minute);
         for page in 0..N_FIRSTS {
             let began = Instant::now();
-            let answer = self.here.ask(&asked).await?.good()?;
+            let answer = self.here.send(&options).await?.ok()?;
             took.ours.push(began.elapsed());
-            asked = after(bench, loaded, link(head(&answer.body)?.as_bytes())?, page);
+            options = after(bench, loaded, link(head(&answer.body)?.as_bytes())?, page);
         }
         for page in 0..N_FIRSTS {
             let began = Instant::now();
-            self.there.ask(&pages[page % N_PAGES].1).await?.good()?;
+            self.there.send(&pages[page % N_PAGES].1).await?.ok()?;
             took.theirs.push(began.elapsed());
         }
         Ok(took)
@@ -149,12 +158,12 @@ impl Took {
     fn row(mut self, name: &str) -> Outcome<Row> {
         self.ours.sort_unstable();
         self.theirs.sort_unstable();
-        let (own, other) = (at(&self.ours, 50), at(&self.theirs, 50));
+        let (own, other) = (quantile(&self.ours, 50), quantile(&self.theirs, 50));
         note(&format!(
             "p50 {own:.1?}, p99 {:.1?}; from memory p50 {other:.1?}, p99 {:.1?}; {:.0} requests/s",
-            at(&self.ours, 99),
-            at(&self.theirs, 99),
-            float(self.ours.len()) / self.ours.iter().map(Duration::as_secs_f64).sum::<f64>(),
+            quantile(&self.ours, 99),
+            quantile(&self.theirs, 99),
+            to_f64(self.ours.len()) / self.ours.iter().map(Duration::as_secs_f64).sum::<f64>(),
         ))?;
         let ratio = own.as_secs_f64() / other.as_secs_f64();
         let value = format!("{own:.1?} / {other:.1?} = {ratio:.2}");
@@ -162,40 +171,40 @@ impl Took {
     }
 }
 
-/// Asks for the page after a minute.
+/// Requests the page after a minute.
 fn page_at(bench: &Bench, loaded: &Loaded, minute: usize) -> Request {
     page_of(loaded.dataset, minute, &bench.key)
 }
 
-/// Asks for the page of `dataset` after a minute.
+/// Requests the page of `dataset` after a minute.
 pub(crate) fn page_of(dataset: i64, minute: usize, key: &str) -> Request {
-    let (first, after) = (moment(0), moment(minute));
+    let (first, after) = (timestamp_of(0), timestamp_of(minute));
     let path = format!(
         "/api/rows/?after={after}&dataset={dataset}&limit={PAGE_ROWS}&ordering=timestamp&start={first}"
     );
     Request::get(&path, key)
 }
 
-/// The link to the next page, if there is one, by a reader who takes in the page first.
+/// Returns the link to the next page, if there is one, after parsing the whole page.
 fn link(page: &[u8]) -> Outcome<Option<String>> {
     let page: Value = serde_json::from_slice(page)?;
     Ok(page["next"].as_str().map(str::to_owned))
 }
 
-/// What a page says before its rows.
+/// Returns the part of a page before its rows, as JSON.
 fn head(page: &[u8]) -> Outcome<String> {
     let at = page.windows(10).position(|part| part == b"\"results\":").ok_or("no rows")?;
     Ok(format!("{}\"results\":[]}}", std::str::from_utf8(&page[..at])?))
 }
 
-/// Asks for the page that a link leads to; where there is none, it begins again elsewhere.
+/// Requests the page of a link, or starts again elsewhere without one.
 fn after(bench: &Bench, loaded: &Loaded, link: Option<String>, minute: usize) -> Request {
     link.map_or_else(|| page_at(bench, loaded, minute), |path| Request::get(&path, &bench.key))
 }
 
-/// The newest row once more: a commit that leaves as many rows as there are.
+/// Inserts the newest row again: a commit that does not change the number of rows.
 fn newest(bench: &Bench, loaded: &Loaded) -> Outcome<Request> {
-    let mut line = format!("{{\"timestamp\":\"{}\"", moment(loaded.n_rows.saturating_sub(1)));
+    let mut line = format!("{{\"timestamp\":\"{}\"", timestamp_of(loaded.n_rows.saturating_sub(1)));
     for column in COLUMNS {
         write!(line, ",\"{column}\":1")?;
     }
@@ -204,7 +213,7 @@ fn newest(bench: &Bench, loaded: &Loaded) -> Outcome<Request> {
     Ok(Request::post(&path, &bench.key, "application/x-ndjson", &line))
 }
 
-/// Writes a row every [`ROW_EVERY`] until the other end is gone; how many that were.
+/// Inserts a row every [`ROW_EVERY`] until stopped. Returns their number.
 async fn arrive(
     mut connection: Connection,
     row: Request,
@@ -216,7 +225,7 @@ async fn arrive(
             _ = &mut stopped => return Ok(n_rows),
             () = sleep(ROW_EVERY) => {}
         }
-        connection.ask(&row).await?.good()?;
+        connection.send(&row).await?.ok()?;
         n_rows += 1;
     }
 }

@@ -1,5 +1,5 @@
-//! `PostgreSQL` beside the service: `COPY` of plain rows, one client, on the same machine in the
-//! same run, in and out: out beside a service whose store is in the same server.
+//! `PostgreSQL` for comparison: `COPY` of plain rows by one client on the same machine, into the
+//! server and out of it. The latter is compared with a service whose store is in the same server.
 
 use std::{
     fs,
@@ -18,33 +18,32 @@ use tokio::{
 };
 
 use crate::{
-    Outcome,
-    connection::Request,
-    ingest,
+    Outcome, ingest,
     market::{COLUMNS, Market},
-    program::{Bench, Usage},
-    rows::{Asked, Row, note},
+    program::Bench,
+    rows::Options,
 };
+use test_bench::{Row, http::Request, note, per_second, process::CpuTime};
 
-/// Who runs the server where the bench runs as root, which `PostgreSQL` refuses: nobody.
+/// User of the server if the bench runs as root, which `PostgreSQL` refuses: nobody.
 const NOBODY: u32 = 65_534;
 
-/// How long the server may take to start.
+/// Time limit for starting the server.
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// Rows of a part of the data: about what a client sends at a time.
+/// Rows of a part of the data, about what a client sends at a time.
 const PART_ROWS: usize = 1_000;
 
-/// How often each download is taken. Only the best counts, since others use the machine too.
+/// Repetitions of each download. Only the best counts, since the machine has other load.
 const N_TAKES: usize = 5;
 
 /// Bytes that are read from the server at a time.
 const READ_BYTES: usize = 1 << 18;
 
-/// Writes all rows as a service does.
+/// Exports all rows like a service.
 const COPY_OUT: &str = "COPY (SELECT * FROM plain ORDER BY ts) TO STDOUT (FORMAT csv)";
 
-/// A server with a folder of its own.
+/// A server with a separate data directory.
 #[derive(Debug)]
 pub(crate) struct Server {
     running: Child,
@@ -52,18 +51,18 @@ pub(crate) struct Server {
     _folder: TempDir,
 }
 
-/// Whether there is a `PostgreSQL` to start.
+/// Returns true if `PostgreSQL` is installed.
 pub(crate) async fn is_installed() -> bool {
     Command::new("initdb").arg("--version").stdout(Stdio::null()).status().await.is_ok()
 }
 
-/// Rows a second of one `COPY` of `n_rows` bars into a table without an index, and into one whose
-/// timestamps are its key; none if there is no `PostgreSQL`.
-pub(crate) async fn copy(asked: &Asked, n_rows: usize) -> Outcome<Option<[f64; 2]>> {
+/// Returns the rows per second of one `COPY` of `n_rows` bars into a table without an index, and
+/// into one with the timestamp as key; `None` without `PostgreSQL`.
+pub(crate) async fn copy(options: &Options, n_rows: usize) -> Outcome<Option<[f64; 2]>> {
     if !is_installed().await {
         return Ok(None);
     }
-    let server = Server::start(asked).await?;
+    let server = Server::start(options).await?;
     let mut market = Market::new();
     let mut parts = Vec::new();
     for _ in 0..n_rows.div_ceil(PART_ROWS) {
@@ -75,26 +74,26 @@ pub(crate) async fn copy(asked: &Asked, n_rows: usize) -> Outcome<Option<[f64; 2
         session.create(table, key).await?;
         let began = Instant::now();
         session.copy(&format!("COPY {table} FROM STDIN (FORMAT csv)"), &parts).await?;
-        *rate = crate::rows::per_second(parts.len() * PART_ROWS, began.elapsed());
+        *rate = per_second(parts.len() * PART_ROWS, began.elapsed());
     }
     server.stop().await?;
     Ok(Some(rates))
 }
 
-/// All rows as CSV out of a service that keeps them in a server, over HTTP, beside `COPY` out of a
-/// table of plain rows in the same server; none if there is no `PostgreSQL`.
-pub(crate) async fn bulk_csv(asked: &Asked) -> Outcome<Vec<Row>> {
+/// Compares a CSV download of all rows from a service on a server with `COPY` from a plain table on
+/// the same server. Returns no figures without `PostgreSQL`.
+pub(crate) async fn bulk_csv(options: &Options) -> Outcome<Vec<Row>> {
     if !is_installed().await {
         return Ok(Vec::new());
     }
-    let server = Server::start(asked).await?;
-    let mut bench = Bench::start(asked, Some(server.url())).await?;
-    let loaded = ingest::load(&bench, asked.n_rows).await?;
+    let server = Server::start(options).await?;
+    let mut bench = Bench::start(options, Some(server.url())).await?;
+    let loaded = ingest::load(&bench, options.n_rows).await?;
     let mut session = Session::open(server.address).await?;
     session.create("plain", " PRIMARY KEY").await?;
     let mut market = Market::new();
     let parts: Vec<_> =
-        (0..asked.n_rows.div_ceil(PART_ROWS)).map(|_| market.csv(PART_ROWS)).collect();
+        (0..options.n_rows.div_ceil(PART_ROWS)).map(|_| market.csv(PART_ROWS)).collect();
     session.copy("COPY plain FROM STDIN (FORMAT csv)", &parts).await?;
     session.run("VACUUM ANALYZE plain").await?;
     let path = format!("/api/rows/bulk_download/?dataset={}&output=csv", loaded.dataset);
@@ -124,20 +123,20 @@ pub(crate) async fn bulk_csv(asked: &Asked) -> Outcome<Vec<Row>> {
 }
 
 impl Server {
-    /// The address of its database, as the service takes it.
+    /// Returns the address of the database.
     pub(crate) fn url(&self) -> String {
         format!("postgres://bench@{}/postgres", self.address)
     }
 
-    /// Processor time that all its processes have taken so far.
+    /// Returns the processor time of all processes of the server.
     pub(crate) fn cpu(&self) -> Outcome<Duration> {
         let pid = self.running.id().ok_or("the server has ended")?;
-        let of_server = Usage::of(pid)?;
-        let mut cpu = of_server.own + of_server.of_ended;
+        let of_server = CpuTime::of(pid)?;
+        let mut cpu = of_server.own + of_server.of_children;
         for entry in fs::read_dir("/proc")? {
             let Ok(child) = entry?.file_name().to_string_lossy().parse() else { continue };
-            // Others end meanwhile.
-            if let Ok(usage) = Usage::of(child)
+            // Other processes may exit at any time.
+            if let Ok(usage) = CpuTime::of(child)
                 && usage.parent == pid
             {
                 cpu += usage.own;
@@ -146,14 +145,14 @@ impl Server {
         Ok(cpu)
     }
 
-    /// Stops it at once: nobody needs its data again.
+    /// Kills the server, whose data is no longer needed.
     pub(crate) async fn stop(mut self) -> Outcome<()> {
         Ok(self.running.kill().await?)
     }
 
-    /// Starts one, and waits until it takes connections.
-    pub(crate) async fn start(asked: &Asked) -> Outcome<Self> {
-        let folder = asked.make_folder()?;
+    /// Starts a server, and waits until it accepts connections.
+    pub(crate) async fn start(options: &Options) -> Outcome<Self> {
+        let folder = options.make_folder()?;
         let is_root = fs::metadata("/proc/self")?.uid() == 0;
         if is_root {
             chown(folder.path(), Some(NOBODY), Some(NOBODY))?;
@@ -193,7 +192,7 @@ impl Server {
     }
 }
 
-/// A connection, by version 3 of the protocol.
+/// A connection with version 3 of the protocol.
 struct Session {
     stream: TcpStream,
 }
@@ -210,7 +209,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Runs a statement without rows.
+    /// Runs a statement that returns no rows.
     async fn run(&mut self, statement: &str) -> Outcome<()> {
         self.send(b'Q', &[statement.as_bytes(), b"\0"].concat()).await?;
         self.await_kind(b'Z').await
@@ -224,7 +223,7 @@ impl Session {
             .await
     }
 
-    /// Runs a `COPY` to here; how many rows came.
+    /// Runs a `COPY` to this process. Returns the number of rows.
     async fn copy_out(&mut self, statement: &str) -> Outcome<usize> {
         self.send(b'Q', &[statement.as_bytes(), b"\0"].concat()).await?;
         let mut stream = BufReader::with_capacity(READ_BYTES, &mut self.stream);

@@ -1,4 +1,4 @@
-//! The service in a process of its own: started, asked, looked at and stopped.
+//! The service in a separate process.
 
 use std::{
     env, fs,
@@ -18,63 +18,53 @@ use tokio::{
 
 use crate::{
     Outcome,
-    connection::{Connection, Request},
-    rows::{Asked, Row, millions},
+    rows::{Options, millions},
+};
+use test_bench::{
+    Row,
+    http::{Connection, Request},
+    process::{CpuTime, resident_bytes},
 };
 
-/// How long the service may take to start, and to stop.
+/// Time limit for starting and stopping the service.
 const WITHIN: Duration = Duration::from_mins(2);
 
-/// How often to look whether it has.
+/// Interval of checks that it has.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Ticks of the system's clock for processor time in a second, on every Linux there is.
-const TICKS: u32 = 100;
-
-/// What is given to the service where it takes it: a bench is one caller, and no flood.
+/// Option that disables rate limits for the bench, if the service has it.
 const UNLIMITED: &str = "--unlimited-loopback";
 
-/// A service, and where it keeps what it has.
+/// A service and its data directory.
 #[derive(Debug)]
 pub(crate) struct Bench {
     program: PathBuf,
     folder: TempDir,
     running: Option<Child>,
-    /// Where it listens.
+    /// Address that it listens on.
     pub(crate) address: SocketAddr,
-    /// A key that owns what it creates.
+    /// Key that owns the datasets it creates.
     pub(crate) key: String,
     is_limited: bool,
-    /// The address of the database with its store; none where that is in the folder.
+    /// Address of the store's database; `None` if the store is in the directory.
     store: Option<String>,
-    /// The core that it runs on; none for all.
+    /// Core that it runs on; `None` for all cores.
     core: Option<usize>,
 }
 
-/// The processor time of a process.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Usage {
-    /// The process that started it.
-    pub(crate) parent: u32,
-    /// What it has taken itself.
-    pub(crate) own: Duration,
-    /// What those took that it started and that have ended.
-    pub(crate) of_ended: Duration,
-}
-
-/// The large dataset, full.
+/// A filled dataset.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Loaded {
-    /// Its number.
+    /// Number of the dataset.
     pub(crate) dataset: i64,
-    /// Its rows.
+    /// Number of rows.
     pub(crate) n_rows: usize,
-    /// How many of them went in a second.
+    /// Rows inserted per second.
     pub(crate) rate: f64,
 }
 
 impl Loaded {
-    /// The figure.
+    /// Returns the figure.
     pub(crate) fn row(&self) -> Row {
         let name = "bulk_insert, NDJSON batches of 1 000, one connection";
         Row::new(name, millions(self.rate), "0.25 M rows/s at least", self.rate >= 0.25e6)
@@ -82,10 +72,10 @@ impl Loaded {
 }
 
 impl Bench {
-    /// Starts the service in a new folder, with a key; its store may be in a database.
-    pub(crate) async fn start(asked: &Asked, store: Option<String>) -> Outcome<Self> {
-        let program = fs::canonicalize(&asked.program)?;
-        let folder = asked.make_folder()?;
+    /// Starts the service in a new directory, with a key and optionally a database.
+    pub(crate) async fn start(options: &Options, store: Option<String>) -> Outcome<Self> {
+        let program = fs::canonicalize(&options.program)?;
+        let folder = options.make_folder()?;
         let mut keys = command(&program, folder.path(), store.as_deref());
         keys.args(["keys", "create", "bench"]).arg("--data-dir").arg(folder.path());
         let key = key_in(&keys.output().await?.stdout)?;
@@ -101,11 +91,11 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Another service on the same database, which has none running.
-    pub(crate) fn replica(&self, asked: &Asked) -> Outcome<Self> {
+    /// Creates another service on the same database, without starting it.
+    pub(crate) fn replica(&self, options: &Options) -> Outcome<Self> {
         Ok(Self {
             program: self.program.clone(),
-            folder: asked.make_folder()?,
+            folder: options.make_folder()?,
             running: None,
             key: self.key.clone(),
             store: self.store.clone(),
@@ -113,15 +103,15 @@ impl Bench {
         })
     }
 
-    /// Starts the service as [`Self::run`] does, on one core of the machine.
+    /// Starts the service like [`Self::run`], on one core of the machine.
     pub(crate) async fn run_on(&mut self, core: usize) -> Outcome<Duration> {
         self.core = Some(core);
         self.run().await
     }
 
-    /// Starts the service, which has none running. Returns how long it took until it answered.
+    /// Starts the stopped service. Returns the time until it responded.
     pub(crate) async fn run(&mut self) -> Outcome<Duration> {
-        // Free now, and nobody else is about to take it.
+        // The port is available, and unlikely to be used by another process in between.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         self.address = listener.local_addr()?;
         drop(listener);
@@ -142,7 +132,7 @@ impl Bench {
         let health = Request::get("/health", "");
         loop {
             if let Ok(mut connection) = Connection::open(self.address).await {
-                let answer = connection.ask(&health).await?;
+                let answer = connection.send(&health).await?;
                 return if answer.status == 200 { Ok(began.elapsed()) } else { answer.failed() };
             }
             let ended = self.running.as_mut().and_then(|child| child.try_wait().transpose());
@@ -155,7 +145,7 @@ impl Bench {
         }
     }
 
-    /// Stops the service as an operator would, and waits until it is gone.
+    /// Stops the service like an operator, and waits until it has exited.
     pub(crate) async fn stop(&mut self) -> Outcome<()> {
         let Some(mut child) = self.running.take() else { return Ok(()) };
         drop(child.stdin.take());
@@ -163,44 +153,41 @@ impl Bench {
         Ok(())
     }
 
-    /// Stops it and starts it again. Returns how long it took until it answered.
+    /// Stops the service and starts it again. Returns the time until it responded.
     pub(crate) async fn restart(&mut self) -> Outcome<Duration> {
         self.stop().await?;
         self.run().await
     }
 
-    /// A connection to the service.
+    /// Opens a connection to the service.
     pub(crate) async fn connect(&self) -> Outcome<Connection> {
         Connection::open(self.address).await
     }
 
-    /// Creates a dataset of columns of numbers, and returns its number.
+    /// Creates a dataset with numeric columns, and returns its number.
     pub(crate) async fn create(&self, name: &str, columns: &[&str]) -> Outcome<i64> {
         let columns: Vec<Value> =
             columns.iter().map(|name| json!({"name": name, "dtype": "float"})).collect();
         let body = json!({"name": name, "columns": columns}).to_string();
         let request = Request::post("/api/datasets/", &self.key, "application/json", &body);
-        let answer = self.connect().await?.ask(&request).await?;
+        let answer = self.connect().await?.send(&request).await?;
         let created: Value = serde_json::from_slice(&answer.body)?;
         Ok(created["id"].as_i64().ok_or_else(|| created.to_string())?)
     }
 
-    /// The store's file.
+    /// Returns the path of the store's file.
     pub(crate) fn store(&self) -> PathBuf {
         self.folder.path().join("datasets.db")
     }
 
-    /// Bytes of memory that the service holds now.
+    /// Returns the resident memory of the service in bytes.
     pub(crate) fn resident_bytes(&self) -> Outcome<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid()?))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|rest| rest.split_whitespace().next()).ok_or("no VmRSS")?;
-        Ok(kib.parse::<u64>()? * 1024)
+        resident_bytes(self.pid()?)
     }
 
-    /// Processor time that the service has taken so far.
+    /// Returns the processor time of the service.
     pub(crate) fn cpu(&self) -> Outcome<Duration> {
-        Ok(Usage::of(self.pid()?)?.own)
+        Ok(CpuTime::of(self.pid()?)?.own)
     }
 
     fn pid(&self) -> Outcome<u32> {
@@ -208,24 +195,8 @@ impl Bench {
     }
 }
 
-impl Usage {
-    /// Reads that of process `pid`.
-    pub(crate) fn of(pid: u32) -> Outcome<Self> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-        let (_, fields) = stat.rsplit_once(") ").ok_or("no stat")?;
-        // The first field here is the third, the state.
-        let number = |field: usize| -> Outcome<u32> {
-            Ok(fields.split(' ').nth(field - 3).ok_or("a short stat")?.parse()?)
-        };
-        let time = |ticks: u32| Duration::from_secs(1) * ticks / TICKS;
-        let own = time(number(14)? + number(15)?);
-        let of_ended = time(number(16)? + number(17)?);
-        Ok(Self { parent: number(4)?, own, of_ended })
-    }
-}
-
-/// The program, with nothing of what the user of this machine has, and with its store in a database
-/// or not.
+/// Returns the program's command without the user's configuration, with its store in a database or
+/// not.
 fn command(program: &Path, folder: &Path, store: Option<&str>) -> Command {
     let mut command = Command::new(program);
     command.env("HOME", folder).env_remove("TRIPTYCH_DATA_DIR").env_remove("TRIPTYCH_API_KEY");
@@ -238,7 +209,7 @@ fn command(program: &Path, folder: &Path, store: Option<&str>) -> Command {
     command
 }
 
-/// The first API key in what a program wrote.
+/// Finds the first API key in the output of a program.
 fn key_in(output: &[u8]) -> Outcome<String> {
     let text = String::from_utf8_lossy(output);
     let (_, rest) = text.split_once("UP-").ok_or("no key was created")?;

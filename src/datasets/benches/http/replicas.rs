@@ -1,86 +1,90 @@
-//! Pages read through one, two and three services on one `PostgreSQL`: how many a second, and what they
-//! take of processor time, in the services and in the server. Each service runs on one core, which is its
-//! own while there are as many.
+//! Pages read through one, two and three services on one `PostgreSQL`: pages per second, and
+//! processor time in the services and the server. Each service runs on one core, which is not
+//! shared if there are enough.
 
 use std::{thread::available_parallelism, time::Duration};
 
 use tokio::{task::JoinSet, time::Instant};
 
 use crate::{
-    Outcome,
-    connection::{Connection, Request},
-    ingest,
+    Outcome, ingest,
     page::{PAGE_ROWS, page_of},
     postgres::{self, Server},
     program::{Bench, Loaded},
-    rows::{Asked, Row, float, note, per_second},
+    rows::Options,
+};
+use test_bench::{
+    Row,
+    http::{Connection, Request},
+    note, per_second, to_f64,
 };
 
-/// On a machine of four cores one is left for the server and the load.
+/// Number of services. On a machine of four cores, one is left for the server and the load.
 const N_SERVICES: usize = 3;
 
-/// Rows of the dataset at most. A page begins at each, which is more than are read once.
+/// Maximum number of rows of the dataset. A page begins at each, so there are enough different
+/// pages.
 const ROWS_MAX: usize = 1_000_000;
 
-/// Connections to each service, so that it always has a request to answer.
+/// Connections to each service, so that it always has a pending request.
 const CONNECTIONS: usize = 8;
 
-/// Pages that each service has in its cache before they are asked for again.
+/// Number of pages in the cache of each service before they are requested again.
 const N_CACHED: usize = 64;
 
-/// How long each rate is taken.
+/// Duration of each measurement.
 const SPAN: Duration = Duration::from_secs(2);
 
-/// How often each rate is taken, in turns: what else the machine does falls on all.
+/// Repetitions of each measurement, in turns, so that other load affects all of them.
 const N_TAKES: u32 = 3;
 
-/// What lies between two pages that are read once, in rows: a prime, so that no two are the same.
+/// Distance of pages that are read once, in rows: a prime so that no two are equal.
 const APART_ROWS: usize = 1_299_709;
 
-/// The least pages a second of processor time through all services, over those through one.
+/// Minimum pages per second of processor time through all services, relative to one.
 const BAR: f64 = 0.9;
 
-/// Which pages are read.
+/// Kind of pages that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pages {
-    /// Those that a service has in its cache.
+    /// Pages in the cache of a service.
     Cached,
-    /// Each one once.
+    /// Different pages, each read once.
     Anywhere,
 }
 
-/// What was read through a number of services, and what that took.
+/// Measurements through a number of services.
 #[derive(Debug, Default, Clone, Copy)]
 struct Taken {
     n_pages: usize,
     elapsed: Duration,
-    /// Processor time of the services together.
+    /// Processor time of all services.
     of_services: Duration,
     /// Processor time of the server with all its processes.
     of_server: Duration,
 }
 
-/// The pages that are read.
+/// Pages to read.
 #[derive(Debug, Clone)]
 struct Load {
     pages: Pages,
     key: String,
     loaded: Loaded,
-    /// Pages read so far that are read once.
+    /// Number of pages that have been read once so far.
     n_once: usize,
 }
 
-/// Takes the rates; none if there is no `PostgreSQL`.
-pub(crate) async fn all(asked: &Asked) -> Outcome<Vec<Row>> {
+/// Measures the rates. Returns no figures without `PostgreSQL`.
+pub(crate) async fn all(options: &Options) -> Outcome<Vec<Row>> {
     if !postgres::is_installed().await {
         return Ok(Vec::new());
     }
-    let server = Server::start(asked).await?;
-    let mut services = vec![Bench::start(asked, Some(server.url())).await?];
-    let loaded = ingest::load(&services[0], asked.n_rows.min(ROWS_MAX)).await?;
+    let server = Server::start(options).await?;
+    let mut services = vec![Bench::start(options, Some(server.url())).await?];
+    let loaded = ingest::load(&services[0], options.n_rows.min(ROWS_MAX)).await?;
     services[0].stop().await?;
     while services.len() < N_SERVICES {
-        services.push(services[0].replica(asked)?);
+        services.push(services[0].replica(options)?);
     }
     let n_cores = available_parallelism()?.get();
     note(&format!("{n_cores} cores"))?;
@@ -107,14 +111,14 @@ pub(crate) async fn all(asked: &Asked) -> Outcome<Vec<Row>> {
 }
 
 impl Load {
-    /// Reads through all of `services` for a while.
+    /// Reads through all of `services` for [`SPAN`].
     async fn take(&mut self, services: &[Bench], server: &Server) -> Outcome<Taken> {
         let mut connections = Vec::new();
         for service in services {
             if self.pages == Pages::Cached {
                 let mut connection = service.connect().await?;
                 for page in 0..N_CACHED {
-                    connection.ask(&self.request(page)).await?.good()?;
+                    connection.send(&self.request(page)).await?.ok()?;
                 }
             }
             for _ in 0..CONNECTIONS {
@@ -134,7 +138,7 @@ impl Load {
         })
     }
 
-    /// Reads pages on `connections` from `began` on; how many that were.
+    /// Reads pages on `connections` from `began`. Returns their number.
     async fn read(&mut self, connections: Vec<Connection>, began: Instant) -> Outcome<usize> {
         let n_connections = connections.len();
         let mut reading = JoinSet::new();
@@ -163,7 +167,7 @@ impl Load {
         Ok(n_pages)
     }
 
-    /// Asks for a page, by its number in this round.
+    /// Requests a page by its number in this round.
     fn request(&self, page: usize) -> Request {
         let n_minutes = self.loaded.n_rows.saturating_sub(PAGE_ROWS + 1).max(1);
         let minute = match self.pages {
@@ -186,13 +190,13 @@ impl Taken {
         per_second(self.n_pages, self.elapsed)
     }
 
-    /// Pages per second of processor time, of the services and of the server.
+    /// Returns the pages per second of processor time, of the services and the server.
     fn pages_per_core(&self) -> f64 {
         per_second(self.n_pages, self.of_services + self.of_server)
     }
 }
 
-/// The rates through each number of services over that through one.
+/// Compares the rates through each number of services with that through one.
 fn report(pages: Pages, taken: &[Taken; N_SERVICES]) -> Outcome<Vec<Row>> {
     let what = match pages {
         Pages::Cached => "in the cache",
@@ -201,7 +205,7 @@ fn report(pages: Pages, taken: &[Taken; N_SERVICES]) -> Outcome<Vec<Row>> {
     let one = taken[0];
     let mut rows = Vec::new();
     for (n_services, taken) in (1..).zip(taken) {
-        let micros = |time: Duration| time.as_secs_f64() * 1e6 / float(taken.n_pages).max(1.0);
+        let micros = |time: Duration| time.as_secs_f64() * 1e6 / to_f64(taken.n_pages).max(1.0);
         note(&format!(
             "{n_services}: {:.0} pages/s; processor time of a page: {:.0} us in services, {:.0} us in \
              PostgreSQL; {:.2} and {:.2} cores",
@@ -214,7 +218,7 @@ fn report(pages: Pages, taken: &[Taken; N_SERVICES]) -> Outcome<Vec<Row>> {
         if n_services > 1 {
             let ratio = taken.pages_per_second() / one.pages_per_second();
             let name = format!("pages {what} through {n_services} services, one core each / one");
-            rows.push(Row::told(&name, format!("{ratio:.2}")));
+            rows.push(Row::without_bar(&name, format!("{ratio:.2}")));
         }
     }
     let ratio = taken[N_SERVICES - 1].pages_per_core() / one.pages_per_core();

@@ -1,4 +1,4 @@
-//! What the rows take on the disk, and how long the service takes to open them.
+//! Size of the rows on disk, and the time of opening them.
 
 use std::{fs, time::Duration};
 
@@ -6,38 +6,37 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     Outcome,
-    connection::Request,
     program::{Bench, Loaded},
-    rows::{Row, float, mib, note},
 };
+use test_bench::{Row, http::Request, mib, note, to_f64};
 
-/// Bytes a row that there may be once cold rows are packed.
+/// Maximum bytes per row once cold rows are compacted.
 const DISK_BAR: f64 = 45.0;
 
-/// How long packing may take, at most.
+/// Time limit of compaction.
 const PACKED_WITHIN: Duration = Duration::from_mins(3);
 
-/// How long the file must stay as it is to be taken for packed.
+/// Time without changes after which the file is considered compacted.
 const STILL_FOR: Duration = Duration::from_secs(8);
 
-/// How often to look.
+/// Interval of checks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// How long opening may take.
+/// Maximum time of opening.
 const OPEN_BAR: Duration = Duration::from_secs(1);
 
-/// Pages of the store's file, by its header.
+/// Pages of the store's file, according to its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Pages {
     n_bytes: u64,
     n_free_bytes: u64,
 }
 
-/// Waits until the service packs no more, and tells what the rows take.
+/// Waits until the service has compacted its rows, and reports their size.
 pub(crate) async fn disk(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>> {
     let began = Instant::now();
     let (mut last, mut since) = (0, Instant::now());
-    // While the service runs, what it rewrites goes through its log first.
+    // While the service runs, rewritten pages go through its log first.
     while began.elapsed() < PACKED_WITHIN && since.elapsed() < STILL_FOR {
         sleep(LOOK_EVERY).await;
         let now = used(bench)?;
@@ -45,12 +44,12 @@ pub(crate) async fn disk(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>
             (last, since) = (now, Instant::now());
         }
     }
-    // Stopping writes the log into the file.
+    // Stopping moves the log into the file.
     bench.stop().await?;
     let pages = pages(bench)?;
     bench.run().await?;
     let per_row =
-        |n_bytes: u64| float(usize::try_from(n_bytes).unwrap_or_default()) / float(loaded.n_rows);
+        |n_bytes: u64| to_f64(usize::try_from(n_bytes).unwrap_or_default()) / to_f64(loaded.n_rows);
     let in_use = pages.n_bytes.saturating_sub(pages.n_free_bytes);
     note(&format!(
         "{:.1} MiB, of which {:.1} MiB are free for later rows, {:.0?} after the last figure",
@@ -64,7 +63,7 @@ pub(crate) async fn disk(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>
     Ok(vec![Row::new(name, value, "45 bytes at most", per_row(in_use) <= DISK_BAR)])
 }
 
-/// How long a restart takes from the start of the process to its first answer.
+/// Measures a restart from the start of the process to its first response.
 pub(crate) async fn open(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>> {
     let mut best = Duration::MAX;
     for _ in 0..3 {
@@ -72,25 +71,25 @@ pub(crate) async fn open(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>
     }
     let path = format!("/api/rows/?dataset={}&limit=1&ordering=-timestamp", loaded.dataset);
     let began = Instant::now();
-    bench.connect().await?.ask(&Request::get(&path, &bench.key)).await?.good()?;
+    bench.connect().await?.send(&Request::get(&path, &bench.key)).await?.ok()?;
     let first = began.elapsed();
     let value = format!("{best:.0?}, then {first:.1?} to the newest row");
     let is_met = best + first <= OPEN_BAR;
     Ok(vec![Row::new("start of the process to its first answer", value, "1 s at most", is_met)])
 }
 
-/// Bytes in use now: of the file and its log.
+/// Returns the bytes in use by the file and its log.
 fn used(bench: &Bench) -> Outcome<u64> {
     let pages = pages(bench)?;
     let mut log = bench.store().into_os_string();
     log.push("-wal");
     let written = fs::metadata(&log).ok().and_then(|log| log.modified().ok());
     let age = written.and_then(|at| at.elapsed().ok()).map_or(0, |age| age.as_secs());
-    // A log that is still written to is a store that still changes.
+    // A growing log indicates that the store still changes.
     Ok(pages.n_bytes - pages.n_free_bytes + u64::from(age < 2) * began_seconds())
 }
 
-/// Something that changes each second.
+/// Returns a value that changes while the store is written.
 fn began_seconds() -> u64 {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
@@ -105,7 +104,7 @@ fn pages(bench: &Bench) -> Outcome<Pages> {
     let number = |at: usize| -> u64 {
         header[at..at + 4].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
     };
-    // The size of a page is two bytes, where 1 stands for 65 536.
+    // The size of a page is two bytes, where 1 represents 65 536.
     let page_bytes = match u64::from(header[16]) << 8 | u64::from(header[17]) {
         1 => 65_536,
         size => size,

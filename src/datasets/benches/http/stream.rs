@@ -1,4 +1,4 @@
-//! Many readers of one dataset, each row to all of them; and one that reads nothing.
+//! Many readers of one dataset that all receive each row, and one stalled reader.
 
 use std::{
     sync::{
@@ -13,46 +13,45 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, sleep, timeout},
 };
 
-use crate::{
-    Outcome,
-    connection::{Connection, Request},
-    market::moment,
-    program::Bench,
-    rows::{Row, at, float, note},
+use crate::{Outcome, market::timestamp_of, program::Bench};
+use test_bench::{
+    Row,
+    http::{Connection, Request},
+    note, quantile, to_f64,
 };
 
-/// Readers, by the issue.
+/// Number of readers.
 const N_READERS: usize = 2_000;
 
-/// Connections being opened at one time: the system queues few more.
+/// Number of connections opened concurrently. The system queues few more.
 const OPENING: usize = 100;
 
-/// Rows that are inserted, ten a second.
+/// Number of inserted rows, ten a second.
 const N_ROWS: usize = 200;
 
-/// How long after the one before a row is inserted.
+/// Interval of inserted rows.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// How long a row may take to the last reader, for 99 of 100.
+/// Maximum time until the last reader has a row, for 99 % of rows.
 const P99_BAR: Duration = Duration::from_millis(250);
 
-/// How long all readers may take to be there, and to get what is left.
+/// Time limit for all readers to connect, and to receive the remaining rows.
 const WITHIN: Duration = Duration::from_mins(1);
 
-/// How long a stream that was cut off may take to end once it is read.
+/// Time limit for a stream that was cut off to end once it is read.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
-/// What ends an answer in chunks.
+/// End of a chunked response.
 const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 
-/// Readers beside the one that reads nothing, and rows that are too many for its buffers.
+/// Number of readers next to the stalled one, whose rows exceed its buffers.
 const N_BESIDE: usize = 20;
-/// Rows inserted at one time for them.
+/// Rows inserted at a time for them.
 const BURST_ROWS: usize = 1_000;
-/// How many such inserts.
+/// Number of such inserts.
 const N_BURSTS: usize = 400;
 
-/// When each row came to how many readers.
+/// Arrival of each row at the readers.
 #[derive(Debug)]
 struct Board {
     began: Instant,
@@ -60,7 +59,7 @@ struct Board {
     n_readers: Vec<AtomicUsize>,
     /// By row: microseconds from `began` until the last got it.
     last_us: Vec<AtomicU64>,
-    /// Readers that were told that they are connected.
+    /// Number of connected readers.
     n_connected: AtomicUsize,
     /// Rows that some reader got twice.
     n_repeated: AtomicUsize,
@@ -81,21 +80,21 @@ impl Board {
         u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// How many of all rows for `n_readers` did not come.
+    /// Returns the number of rows that `n_readers` have not received.
     fn n_lost(&self, n_readers: usize) -> usize {
         let got: usize = self.n_readers.iter().map(|n| n.load(Ordering::Relaxed)).sum();
         (self.n_readers.len() * n_readers).saturating_sub(got)
     }
 }
 
-/// What a reader knows of the stream.
+/// State of a reader of the stream.
 #[derive(Debug)]
 struct Reader {
     board: Arc<Board>,
     is_connected: bool,
-    /// What of an event is there.
+    /// Received part of an event.
     text: Vec<u8>,
-    /// The last row it got.
+    /// Last received row.
     last: Option<usize>,
 }
 
@@ -104,7 +103,7 @@ impl Reader {
         Self { board: Arc::clone(board), is_connected: false, text: Vec::new(), last: None }
     }
 
-    /// Takes what was read.
+    /// Processes received bytes.
     fn take(&mut self, bytes: &[u8]) {
         self.text.extend_from_slice(bytes);
         let Some(end) = self.text.windows(2).rposition(|two| two == b"\n\n") else { return };
@@ -134,7 +133,7 @@ impl Reader {
     }
 }
 
-/// Both figures.
+/// Measures both figures.
 pub(crate) async fn all(bench: &Bench) -> Outcome<Vec<Row>> {
     Ok(vec![fan_out(bench).await?, beside_a_stalled_one(bench).await?])
 }
@@ -160,7 +159,7 @@ async fn fan_out(bench: &Bench) -> Outcome<Row> {
     let (mut sent_us, cpu) = (Vec::new(), bench.cpu()?);
     for row in 0..N_ROWS {
         ticks.tick().await;
-        // Counted from before the commit, which is more than the bar asks.
+        // The time is counted from before the commit, which is stricter than the bar.
         sent_us.push(board.now_us());
         insert(bench, &mut writer, dataset, row..row + 1).await?;
     }
@@ -177,10 +176,10 @@ async fn fan_out(bench: &Bench) -> Outcome<Row> {
         .collect();
     took.sort_unstable();
     let (n_lost, n_repeated) = (board.n_lost(N_READERS), board.n_repeated.load(Ordering::Relaxed));
-    let (p50, p99) = (at(&took, 50), at(&took, 99));
+    let (p50, p99) = (quantile(&took, 50), quantile(&took, 99));
     note(&format!(
         "{N_ROWS} rows at 10/s to {N_READERS}: {cpu:.1?} of processor time in {:.0} s",
-        float(N_ROWS) / 10.0
+        to_f64(N_ROWS) / 10.0
     ))?;
     let value = format!("p50 {p50:.0?}, p99 {p99:.0?}, {n_lost} lost, {n_repeated} twice");
     let is_met = p99 <= P99_BAR && n_lost == 0 && n_repeated == 0;
@@ -188,7 +187,7 @@ async fn fan_out(bench: &Bench) -> Outcome<Row> {
     Ok(Row::new(name, value, "p99 250 ms at most, nothing lost", is_met))
 }
 
-/// So many rows at one time that the buffers of one who reads nothing are full.
+/// Inserts enough rows to fill the buffers of a stalled reader.
 async fn beside_a_stalled_one(bench: &Bench) -> Outcome<Row> {
     let dataset = bench.create("stream_stalled", &["row", "close"]).await?;
     let follow = Request::get(&format!("/api/rows/stream/?dataset={dataset}"), &bench.key);
@@ -209,7 +208,7 @@ async fn beside_a_stalled_one(bench: &Bench) -> Outcome<Row> {
     settled(&board, N_BESIDE).await;
     let took = began.elapsed();
     let (n_lost, n_repeated) = (board.n_lost(N_BESIDE), board.n_repeated.load(Ordering::Relaxed));
-    // All that the system holds of it, and then its end, or nothing more.
+    // The system still holds buffered rows, followed by the end of the stream.
     let n_stalled = timeout(ENDS_WITHIN, rest_of(stalled)).await.ok();
     readers.shutdown().await;
     note(&format!(
@@ -227,12 +226,12 @@ async fn beside_a_stalled_one(bench: &Bench) -> Outcome<Row> {
     ))
 }
 
-/// Reads an answer to its end, or that of its connection; how many bytes there were.
+/// Reads a response to its end, or that of its connection. Returns the number of bytes.
 async fn rest_of(mut stream: tokio::net::TcpStream) -> usize {
     use tokio::io::AsyncReadExt as _;
     let (mut n_bytes, mut buffer) = (0, Vec::with_capacity(256 * 1024));
     loop {
-        // The last chunk is empty, and may come in two parts.
+        // The last chunk is empty, and may arrive in two parts.
         let n_kept = buffer.len().min(LAST_CHUNK.len());
         buffer.drain(..buffer.len() - n_kept);
         match stream.read_buf(&mut buffer).await {
@@ -260,12 +259,12 @@ async fn insert(
     rows: std::ops::Range<usize>,
 ) -> Outcome<()> {
     let line = |row: usize| {
-        format!("{{\"timestamp\":\"{}\",\"row\":{row},\"close\":64000.25}}\n", moment(row))
+        format!("{{\"timestamp\":\"{}\",\"row\":{row},\"close\":64000.25}}\n", timestamp_of(row))
     };
     let lines = rows.map(line).collect::<Vec<_>>().concat();
     let path = format!("/api/rows/bulk_insert/?dataset={dataset}");
     let request = Request::post(&path, &bench.key, "application/x-ndjson", &lines);
-    writer.ask(&request).await?.good()?;
+    writer.send(&request).await?.ok()?;
     Ok(())
 }
 
@@ -282,7 +281,7 @@ async fn connected(board: &Board, n_readers: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Waits until nothing is missing, or nothing more comes.
+/// Waits until all rows have been received, or no more arrive.
 async fn settled(board: &Board, n_readers: usize) {
     let end = Instant::now() + WITHIN;
     let (mut last, mut since) = (usize::MAX, Instant::now());

@@ -1,4 +1,4 @@
-//! Single rows by many writers at a time, each durable before its answer.
+//! Single rows by many concurrent writers, each durable before its response.
 
 use std::time::Duration;
 
@@ -7,30 +7,25 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use crate::{
-    Outcome,
-    connection::Request,
-    market::moment,
-    program::Bench,
-    rows::{Row, at, note, per_second},
-};
+use crate::{Outcome, market::timestamp_of, program::Bench};
+use test_bench::{Row, http::Request, note, per_second, quantile};
 
-/// Writers at a time, by the issue.
+/// Number of concurrent writers.
 const N_WRITERS: usize = 64;
 
-/// How long they write.
+/// Duration of the measurement.
 const PERIOD: Duration = Duration::from_secs(8);
 
-/// How long before that does not count.
+/// Duration of the warm-up.
 const UNCOUNTED: Duration = Duration::from_secs(2);
 
-/// Commits a second that there should be.
+/// Minimum commits per second.
 const RATE_BAR: f64 = 5_000.0;
 
-/// How long a commit may take, for 99 of 100.
+/// Maximum time of a commit, for 99 % of them.
 const P99_BAR: Duration = Duration::from_millis(50);
 
-/// Writers to a dataset each, and writers to one dataset.
+/// Measures writers to a dataset each, and writers to one dataset.
 pub(crate) async fn both(bench: &Bench) -> Outcome<Vec<Row>> {
     let mut own = Vec::new();
     for writer in 0..N_WRITERS {
@@ -51,16 +46,16 @@ async fn sustained(bench: &Bench, datasets: &[i64], name: &str) -> Outcome<Row> 
         let (key, path) = (bench.key.clone(), format!("/api/rows/bulk_insert/?dataset={dataset}"));
         writers.spawn(async move {
             let mut took = Vec::new();
-            // No two write at one moment.
+            // Each writer uses different timestamps.
             for minute in (writer..).step_by(N_WRITERS) {
                 let line = format!(
                     "{{\"timestamp\":\"{}\",\"close\":{minute},\"volume\":1}}\n",
-                    moment(minute)
+                    timestamp_of(minute)
                 );
                 let request = Request::post(&path, &key, "application/x-ndjson", &line);
                 let began = Instant::now();
-                let Ok(answer) = timeout_at(end, connection.ask(&request)).await else { break };
-                answer?.good()?;
+                let Ok(answer) = timeout_at(end, connection.send(&request)).await else { break };
+                answer?.ok()?;
                 if began >= counted_from {
                     took.push(began.elapsed());
                 }
@@ -73,7 +68,8 @@ async fn sustained(bench: &Bench, datasets: &[i64], name: &str) -> Outcome<Row> 
         took.extend(writer??);
     }
     took.sort_unstable();
-    let (rate, p50, p99) = (per_second(took.len(), PERIOD), at(&took, 50), at(&took, 99));
+    let (rate, p50, p99) =
+        (per_second(took.len(), PERIOD), quantile(&took, 50), quantile(&took, 99));
     let value = format!("{rate:.0}/s, p50 {p50:.1?}, p99 {p99:.1?}");
     note(&format!("{name}: {value}"))?;
     let is_met = rate >= RATE_BAR && p99 <= P99_BAR;

@@ -48,9 +48,9 @@ async fn read_all(service: &Service) -> Vec<String> {
             found.push(page);
         }
     }
-    let range = format!("start={}&end={}", moment(4_000), moment(4_400));
+    let range = format!("start={}&end={}", timestamp_of(4_000), timestamp_of(4_400));
     for path in [
-        format!("/api/rows/?dataset=1&after={}&ordering=timestamp&limit=900", moment(4_000)),
+        format!("/api/rows/?dataset=1&after={}&ordering=timestamp&limit=900", timestamp_of(4_000)),
         format!("/api/rows/?dataset=1&{range}&limit=20"),
         "/api/rows/bulk_download/?dataset=1&output=csv".to_owned(),
         "/api/rows/bulk_download/?dataset=1&output=ndjson".to_owned(),
@@ -108,7 +108,11 @@ async fn reads_of_archived_rows_equal_those_of_stored_rows() {
         let mut late = bar(20);
         late["timestamp"] = json!("2026-07-10T00:00:30Z");
         service.insert(vec![late]).await;
-        let path = format!("/api/rows/?dataset=1&start={}&end={}", moment(1_000), moment(1_499));
+        let path = format!(
+            "/api/rows/?dataset=1&start={}&end={}",
+            timestamp_of(1_000),
+            timestamp_of(1_499)
+        );
         let (status, deleted) = service.delete(&service.owner, &path).await;
         assert_eq!((status, &deleted["deleted"]), (200, &json!(500)), "{deleted}");
     }

@@ -20,7 +20,7 @@ async fn json_download_is_an_array_of_flat_rows() {
     let rows: Vec<Value> = serde_json::from_str(&body).unwrap();
     assert_eq!(rows.len(), 5000, "all of them, however many days");
     let last = json!({"close": 4999.5, "high": 5000, "low": 4998, "open": 4999,
-        "timestamp": moment(4999), "volume": 2});
+        "timestamp": timestamp_of(4999), "volume": 2});
     assert_eq!(rows[4999], last);
     let empty = service.text(&format!("{PATH}&start=2030-01-01T00:00:00Z")).await.0;
     assert_eq!(empty, "[]");
@@ -29,7 +29,7 @@ async fn json_download_is_an_array_of_flat_rows() {
 #[tokio::test]
 async fn csv_download_has_a_header_and_a_line_per_row() {
     let service = Service::with_bars(3000).await;
-    let bounds = format!("start={}&end={}", moment(1), moment(2));
+    let bounds = format!("start={}&end={}", timestamp_of(1), timestamp_of(2));
     let (body, content_type) = service.text(&format!("{PATH}&{bounds}&output=csv")).await;
     assert_eq!(content_type, "text/csv; charset=utf-8");
     assert_eq!(
@@ -95,7 +95,7 @@ async fn unknown_output_is_rejected() {
 }
 
 /// Returns the body and headers of a download with `accept` as `Accept-Encoding`.
-async fn packed(service: &Service, path: &str, accept: &str) -> (Vec<u8>, HeaderMap) {
+async fn download_as(service: &Service, path: &str, accept: &str) -> (Vec<u8>, HeaderMap) {
     let request = Request::builder()
         .uri(path)
         .header("X-API-Key", &service.reader)
@@ -108,7 +108,7 @@ async fn packed(service: &Service, path: &str, accept: &str) -> (Vec<u8>, Header
 }
 
 /// Decompresses a body.
-fn unpacked(body: &[u8], coding: &str) -> Vec<u8> {
+fn decompress(body: &[u8], coding: &str) -> Vec<u8> {
     let mut plain = Vec::new();
     match coding {
         "gzip" => flate2::read::GzDecoder::new(body).read_to_end(&mut plain).unwrap(),
@@ -120,17 +120,17 @@ fn unpacked(body: &[u8], coding: &str) -> Vec<u8> {
 #[tokio::test]
 async fn cached_pieces_give_the_same_bodies_as_new_pieces() {
     let service = Service::with_bars(7000).await;
-    let bounds = format!("start={}&end={}", moment(1), moment(6990));
+    let bounds = format!("start={}&end={}", timestamp_of(1), timestamp_of(6990));
     for query in [bounds.clone(), format!("{bounds}&output=csv"), format!("{bounds}&output=ndjson")]
     {
         let path = format!("{PATH}&{query}");
         let plain = service.text(&path).await.0.into_bytes();
         for coding in ["gzip", "zstd"] {
-            let (first, headers) = packed(&service, &path, coding).await;
+            let (first, headers) = download_as(&service, &path, coding).await;
             assert_eq!(headers["content-encoding"], coding);
-            assert!(unpacked(&first, coding) == plain, "{path} {coding}");
+            assert!(decompress(&first, coding) == plain, "{path} {coding}");
             assert!(first.len() < plain.len() / 2);
-            let (again, _) = packed(&service, &path, coding).await;
+            let (again, _) = download_as(&service, &path, coding).await;
             assert!(again == first, "{path} {coding}");
         }
     }
@@ -143,7 +143,7 @@ async fn cached_pieces_give_the_same_bodies_as_new_pieces() {
     let plain = service.text(&path).await.0.into_bytes();
     assert!(String::from_utf8_lossy(&plain).contains("T00:10:00Z,-1,"));
     for coding in ["gzip", "zstd"] {
-        assert!(unpacked(&packed(&service, &path, coding).await.0, coding) == plain);
+        assert!(decompress(&download_as(&service, &path, coding).await.0, coding) == plain);
     }
 }
 
@@ -151,7 +151,7 @@ async fn cached_pieces_give_the_same_bodies_as_new_pieces() {
 async fn tag_is_valid_until_a_row_in_its_range_changes() {
     let service = Service::with_bars(3000).await;
     let tag = async |query: &str| {
-        let (_, headers) = packed(&service, &format!("{PATH}&{query}"), "gzip").await;
+        let (_, headers) = download_as(&service, &format!("{PATH}&{query}"), "gzip").await;
         (headers["etag"].to_str().unwrap().to_owned(), headers["x-row-count"].clone())
     };
     let unchanged = async |query: &str, tag: &str| {
@@ -168,7 +168,7 @@ async fn tag_is_valid_until_a_row_in_its_range_changes() {
         }
         status == 304
     };
-    let range = format!("start={}&end={}", moment(5), moment(2500));
+    let range = format!("start={}&end={}", timestamp_of(5), timestamp_of(2500));
     let (before, n_rows) = tag(&range).await;
     assert_eq!(n_rows, "2496");
     assert_ne!(tag(&format!("{range}&output=csv")).await.0, before);
@@ -191,13 +191,13 @@ async fn tag_is_valid_until_a_row_in_its_range_changes() {
 #[tokio::test]
 async fn download_has_a_file_name_and_two_columnar_formats() {
     let service = Service::with_bars(20).await;
-    let range = format!("start={}&end={}", moment(5), moment(7));
+    let range = format!("start={}&end={}", timestamp_of(5), timestamp_of(7));
     for (output, content_type, extension, magic) in [
         ("parquet", "application/vnd.apache.parquet", "parquet", &b"PAR1"[..]),
         ("arrow", "application/vnd.apache.arrow.stream", "arrows", &b"\xff\xff\xff\xff"[..]),
     ] {
         let path = format!("{PATH}&{range}&output={output}");
-        let (body, headers) = packed(&service, &path, "gzip").await;
+        let (body, headers) = download_as(&service, &path, "gzip").await;
         assert_eq!(headers["content-type"], content_type);
         assert!(!headers.contains_key("content-encoding"));
         assert!(body.starts_with(magic));
@@ -293,7 +293,7 @@ async fn live_returns_the_newest_rows_first() {
         )
     );
     assert_eq!(service.text("/api/rows/live/?dataset=1").await.0.lines().count(), 100);
-    let bounds = format!("start={}&end={}", moment(3), moment(5));
+    let bounds = format!("start={}&end={}", timestamp_of(3), timestamp_of(5));
     let (body, _) = service.text(&format!("/api/rows/live/?dataset=1&{bounds}")).await;
     assert_eq!(body.lines().count(), 3);
 }

@@ -40,7 +40,7 @@ async fn merged_row_only_changes_its_columns() {
     // There are enough rows for chunks, and later rows and a late one outside of them.
     service.insert((0..3_000).map(|n| bar(n * 2)).collect()).await;
     service.insert(vec![bar(6_001), bar(7)]).await;
-    let part = |minute, values| json!({"timestamp": moment(minute), "values": values});
+    let part = |minute, values| json!({"timestamp": timestamp_of(minute), "values": values});
     let rows = json!([
         part(6_001, json!({"high": 9_999})),
         part(4, json!({"volume": 50})),
@@ -54,7 +54,7 @@ async fn merged_row_only_changes_its_columns() {
     let answer = service.post(&service.owner, &path, &body).await;
     assert_eq!(answer, (201, json!({"inserted": 4})));
     let row = async |minute: usize| {
-        let at = moment(minute);
+        let at = timestamp_of(minute);
         let path = format!("/api/rows/?dataset=1&start={at}&end={at}");
         let (_, page) = service.get(&service.reader, &path).await;
         assert_eq!(page["count"], 1, "{page}");
@@ -95,7 +95,8 @@ async fn merged_row_only_changes_its_columns() {
 #[tokio::test]
 async fn batch_is_stored_completely_or_not_at_all() {
     let service = Service::with_bars(1).await;
-    let rows = json!([bar(1), {"timestamp": moment(2), "values": {"nothing": 1, "open": "high"}}]);
+    let rows =
+        json!([bar(1), {"timestamp": timestamp_of(2), "values": {"nothing": 1, "open": "high"}}]);
     let body = json!({"dataset": 1, "rows": rows});
     let answer = service.post(&service.owner, PATH, &body).await;
     let want = json!({
@@ -127,7 +128,7 @@ async fn only_the_owner_can_insert() {
 async fn rejected_first_rows_create_no_columns() {
     let service = Service::start().await;
     service.post(&service.owner, "/api/datasets/", &json!({"name": "bare"})).await;
-    let row = |minute, value| json!({"timestamp": moment(minute), "values": {"load": value}});
+    let row = |minute, value| json!({"timestamp": timestamp_of(minute), "values": {"load": value}});
     let body = json!({"dataset": 1, "rows": [row(0, json!(3)), row(1, json!("high"))]});
     let (status, answer) = service.post(&service.owner, PATH, &body).await;
     assert_eq!((status, &answer["details"]["rows"][0]["row"]), (400, &json!(1)));
@@ -218,7 +219,7 @@ async fn long_body_of_an_unauthorized_key_is_rejected_early() {
 #[tokio::test]
 async fn highly_compressed_body_is_accepted_up_to_the_maximum_length() {
     let service = Service::with_bars(0).await;
-    let line = format!("{{\"timestamp\":\"{}\",\"open\":1}}\n", moment(0));
+    let line = format!("{{\"timestamp\":\"{}\",\"open\":1}}\n", timestamp_of(0));
     let headers = [NDJSON, ("Content-Encoding", "zstd")];
     let body = |n_bytes: usize| {
         let text = line.clone() + &" ".repeat(n_bytes);
@@ -236,13 +237,13 @@ async fn too_late_and_too_long_rows_are_rejected_with_a_reason() {
     let columns = ["a", "b"].map(|name| json!({"name": name, "dtype": "string"}));
     let body = json!({"name": "texts", "columns": columns});
     assert_eq!(service.post(&service.owner, "/api/datasets/", &body).await.0, 201);
-    let check = async |moment: &str, n_bytes: usize, want: Option<&str>| {
+    let check = async |timestamp: &str, n_bytes: usize, want: Option<&str>| {
         let text = "x".repeat(n_bytes);
-        let row = json!({"timestamp": moment, "values": {"a": text, "b": text}});
+        let row = json!({"timestamp": timestamp, "values": {"a": text, "b": text}});
         let body = json!({"dataset": 1, "rows": [row]});
         let (_, answer) = service.post(&service.owner, PATH, &body).await;
         let reason = answer["details"]["rows"][0]["reason"].as_str();
-        assert_eq!(reason, want, "{moment} {answer}");
+        assert_eq!(reason, want, "{timestamp} {answer}");
     };
     let late = Some("must not be after 9999-12-29");
     check("9999-12-29T23:59:59.999999Z", 1, None).await;
@@ -257,7 +258,7 @@ async fn too_late_and_too_long_rows_are_rejected_with_a_reason() {
 async fn first_rows_create_the_columns_of_an_empty_dataset() {
     let service = Service::start().await;
     service.post(&service.owner, "/api/datasets/", &json!({"name": "bare"})).await;
-    let row = json!({"timestamp": moment(0), "values": {"load": 3, "host": "a", "up": true, "gone": null}});
+    let row = json!({"timestamp": timestamp_of(0), "values": {"load": 3, "host": "a", "up": true, "gone": null}});
     service.insert(vec![row]).await;
     let (_, body) = service.get(&service.owner, "/api/rows/?dataset=1").await;
     assert_eq!(body["results"][0]["values"], json!({"host": "a", "load": 3, "up": true}));
@@ -287,21 +288,22 @@ const CSV: (&str, &str) = ("Content-Type", "text/csv; charset=utf-8");
 #[tokio::test]
 async fn rows_are_accepted_as_ndjson_and_csv_and_compressed() {
     let service = Service::with_bars(0).await;
-    let line =
-        |minute: usize| format!("{{\"timestamp\":\"{}\",\"open\":{minute}.5}}\n", moment(minute));
+    let line = |minute: usize| {
+        format!("{{\"timestamp\":\"{}\",\"open\":{minute}.5}}\n", timestamp_of(minute))
+    };
     let plain = line(0) + &line(1);
     let answer = send(&service, "?dataset=1", &[NDJSON], plain.clone().into_bytes()).await;
     assert_eq!(answer, (201, json!({"inserted": 2})));
     let again = send(&service, "?dataset_name=btc", &[NDJSON], plain.into_bytes()).await;
     assert_eq!(again, (201, json!({"inserted": 2})), "a batch sent again does no harm");
-    let csv = format!("timestamp,open\r\n{},2.5\r\n", moment(2));
+    let csv = format!("timestamp,open\r\n{},2.5\r\n", timestamp_of(2));
     assert_eq!(send(&service, "?dataset=1", &[CSV], csv.into_bytes()).await.0, 201);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     io::Write::write_all(&mut gzip, line(3).as_bytes()).unwrap();
     let headers = [NDJSON, ("Content-Encoding", "gzip")];
     assert_eq!(send(&service, "?dataset=1", &headers, gzip.finish().unwrap()).await.0, 201);
     let zstd =
-        zstd::encode_all(format!("timestamp,open\n{},4.5", moment(4)).as_bytes(), 1).unwrap();
+        zstd::encode_all(format!("timestamp,open\n{},4.5", timestamp_of(4)).as_bytes(), 1).unwrap();
     let headers = [CSV, ("Content-Encoding", "zstd")];
     assert_eq!(send(&service, "?dataset=1", &headers, zstd).await.0, 201);
     let rows = json!([bar(5)]);
@@ -372,7 +374,7 @@ async fn parquet_is_detected_by_content_type_or_first_bytes() {
 async fn concurrent_first_rows_create_columns_once() {
     let service = Service::start().await;
     service.post(&service.owner, "/api/datasets/", &json!({"name": "bare"})).await;
-    let body = |minute: usize, name: &str| json!({"dataset": 1, "rows": [{"timestamp": moment(minute), "values": {name: 1}}]});
+    let body = |minute: usize, name: &str| json!({"dataset": 1, "rows": [{"timestamp": timestamp_of(minute), "values": {name: 1}}]});
     let (a, b) = (body(0, "load"), body(1, "load"));
     let both = futures::join!(
         service.post(&service.owner, PATH, &a),
@@ -392,22 +394,22 @@ async fn insert_named(service: &Service, name: &str, minutes: &[usize]) -> (u16,
 }
 
 /// Returns the expected response to an insert with an idempotency key.
-fn stored(n_rows: usize, revision: u64) -> (u16, Value) {
+fn stored_response(n_rows: usize, revision: u64) -> (u16, Value) {
     (201, json!({"inserted": n_rows, "revision": revision}))
 }
 
 #[tokio::test]
 async fn request_with_an_idempotency_key_is_stored_once() {
     let service = Service::with_bars(0).await;
-    assert_eq!(insert_named(&service, "\"a-1\"", &[0, 1]).await, stored(2, 1));
+    assert_eq!(insert_named(&service, "\"a-1\"", &[0, 1]).await, stored_response(2, 1));
     let mut corrected = bar(1);
     corrected["values"]["high"] = json!(99);
     service.insert(vec![corrected]).await;
     for service in [&service, &service] {
-        assert_eq!(insert_named(service, "a-1", &[0, 1]).await, stored(2, 1), "as it was");
+        assert_eq!(insert_named(service, "a-1", &[0, 1]).await, stored_response(2, 1), "as it was");
     }
     let service = service.restart().await;
-    assert_eq!(insert_named(&service, "a-1", &[0, 1]).await, stored(2, 1));
+    assert_eq!(insert_named(&service, "a-1", &[0, 1]).await, stored_response(2, 1));
     let (_, page) = service.get(&service.reader, "/api/rows/?dataset=1").await;
     let last = page["results"].as_array().unwrap().last().unwrap();
     assert_eq!(last["values"]["high"], 99, "what came later stays");
@@ -428,7 +430,7 @@ async fn request_with_an_idempotency_key_is_stored_once() {
     let header = [("Idempotency-Key", "b")];
     let bad = json!({"dataset": 1, "rows": [{"timestamp": "never"}]}).to_string();
     assert_eq!(send(&service, "", &header, bad.into()).await.0, 400);
-    assert_eq!(insert_named(&service, "b", &[2]).await, stored(1, 3));
+    assert_eq!(insert_named(&service, "b", &[2]).await, stored_response(1, 3));
 }
 
 #[tokio::test]
@@ -459,7 +461,7 @@ async fn first_rows_can_be_sent_again() {
     let service = Service::start().await;
     service.post(&service.owner, "/api/datasets/", &json!({"name": "bare"})).await;
     for _ in 0..2 {
-        assert_eq!(insert_named(&service, "first", &[0, 1]).await, stored(2, 1));
+        assert_eq!(insert_named(&service, "first", &[0, 1]).await, stored_response(2, 1));
     }
 }
 

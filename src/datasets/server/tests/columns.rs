@@ -110,7 +110,7 @@ async fn deleted_column_is_invisible_and_its_name_is_available() {
     add_column(&service, "vwap", "float").await;
     add_column(&service, "note", "string").await;
     // There are enough rows for chunks, and some more.
-    service.insert((0..2_500).map(|minute| noted(minute, "vwap", 7.5)).collect()).await;
+    service.insert((0..2_500).map(|minute| bar_with_note(minute, "vwap", 7.5)).collect()).await;
     let refused = service.delete(&service.reader, "/api/columns/?dataset=1&name=vwap").await;
     assert_eq!(refused.0, 403);
     for (name, want) in [
@@ -137,7 +137,7 @@ async fn deleted_column_is_invisible_and_its_name_is_available() {
     let (_, columns) = service.get(&service.reader, "/api/columns/?dataset=1").await;
     assert_eq!(columns["count"], 6, "{columns}");
     for name in ["vwap", ""] {
-        let body = json!({"dataset": 1, "rows": [noted(2_500, name, 1.0)]});
+        let body = json!({"dataset": 1, "rows": [bar_with_note(2_500, name, 1.0)]});
         let answer = service.post(&service.owner, "/api/rows/bulk_insert/", &body).await;
         assert_eq!(answer.1["details"]["rows"][0]["reason"], "there is no such column");
     }
@@ -153,10 +153,10 @@ async fn deleted_column_is_invisible_and_its_name_is_available() {
     let column = add_column(&service, "vwap", "integer").await;
     assert_eq!((&column["id"], &column["dtype"]), (&json!(8), &json!("integer")));
     check_vwap(&service, 2_499, Some("")).await;
-    service.insert(vec![noted(2_500, "vwap", 9.0)]).await;
+    service.insert(vec![bar_with_note(2_500, "vwap", 9.0)]).await;
     check_vwap(&service, 2_500, Some("9")).await;
     let body = json!({"dataset": 1, "rows": [
-        {"timestamp": moment(2_400), "values": {"vwap": 4}},
+        {"timestamp": timestamp_of(2_400), "values": {"vwap": 4}},
     ]});
     let answer = service.post(&service.owner, "/api/rows/bulk_insert/?mode=merge", &body).await;
     assert_eq!(answer, (201, json!({"inserted": 1})));
@@ -180,7 +180,7 @@ async fn delete_column(service: &Service, name: &str) -> (u16, Value) {
 }
 
 /// Returns a bar with a note, and a value in another column.
-fn noted(minute: usize, name: &str, value: f64) -> Value {
+fn bar_with_note(minute: usize, name: &str, value: f64) -> Value {
     let mut row = bar(minute);
     row["values"]["note"] = json!(format!("n{minute}"));
     row["values"][name] = json!(value);
@@ -207,14 +207,18 @@ fn stored_in_sixth(store: &dyn Store) -> Vec<Option<f64>> {
 /// Checks the row at `minute` in all kinds of reads: the value of the column `vwap`, an empty text
 /// for a missing value, or `None` for a missing column.
 async fn check_vwap(service: &Service, minute: usize, vwap: Option<&str>) {
-    let (at, value) = (moment(minute), vwap.filter(|value| !value.is_empty()));
+    let (at, value) = (timestamp_of(minute), vwap.filter(|value| !value.is_empty()));
     let check_json = |row: &Value| {
         let found = row.get("vwap").map(Value::to_string);
         assert_eq!(found.as_deref(), value, "{row}");
         assert_eq!(row["note"], format!("n{minute}"), "{row}");
         assert_eq!(row.get(""), None, "{row}");
     };
-    let all = format!("/api/rows/?dataset=1&start={}&end={}&limit=1", moment(1_000), moment(2_399));
+    let all = format!(
+        "/api/rows/?dataset=1&start={}&end={}&limit=1",
+        timestamp_of(1_000),
+        timestamp_of(2_399)
+    );
     let (_, all) = service.get(&service.reader, &all).await;
     assert_eq!(all["count"], 1_400, "{all}");
     let range = format!("dataset=1&start={at}&end={at}");

@@ -208,7 +208,7 @@ async fn change_that_would_affect_existing_buckets_is_rejected() {
     let patch =
         async |body: &Value| service.call(&service.owner, "PATCH", "/api/datasets/1/", body).await;
     assert_eq!(patch(&value_column).await.0, 200, "no rows, no buckets");
-    service.insert(vec![json!({"timestamp": moment(0), "values": {"x": 1, "y": 2}})]).await;
+    service.insert(vec![json!({"timestamp": timestamp_of(0), "values": {"x": 1, "y": 2}})]).await;
     let text = "the dataset has rows, and its buckets would be made of other columns: conflict";
     let refused = (409, refusal(text));
     assert_eq!(patch(&json!({"metadata": {"value_column": "x"}})).await, refused);
@@ -222,7 +222,9 @@ async fn change_that_would_affect_existing_buckets_is_rejected() {
     }
     assert_eq!(add("close").await, refused, "rows would be bars");
     service
-        .insert(vec![json!({"timestamp": moment(1), "values": {"y": 3, "open": 9, "volume": 1}})])
+        .insert(vec![
+            json!({"timestamp": timestamp_of(1), "values": {"y": 3, "open": 9, "volume": 1}}),
+        ])
         .await;
     let (_, body) = service.get(&service.owner, "/api/rows/?dataset=1&resolution=1h").await;
     let bucket = &body["results"][0];

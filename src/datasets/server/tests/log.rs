@@ -60,7 +60,7 @@ async fn reader_starts_at_the_end_and_continues_by_commit() {
     assert_eq!((status, kept.as_str(), body.len()), (204, "public, max-age=1", 0));
     let (_, body) = service.get(&service.reader, &format!("{PATH}&after=2")).await;
     let want = json!({"dataset_id": 1, "era": era, "after": 2, "revision": 3, "commits": [
-        {"revision": 3, "rows": [{"timestamp": moment(4),
+        {"revision": 3, "rows": [{"timestamp": timestamp_of(4),
             "open": 4, "high": 5, "low": 3, "close": 4.5, "volume": 2}]}]});
     assert_eq!(body, want);
 }
@@ -75,12 +75,12 @@ async fn log_response_never_changes() {
     let mut corrected = bar(2);
     corrected["values"]["open"] = json!(77.0);
     service.insert(vec![corrected]).await;
-    let span = format!("/api/rows/?dataset=1&start={}&end={}", moment(3), moment(3));
+    let span = format!("/api/rows/?dataset=1&start={}&end={}", timestamp_of(3), timestamp_of(3));
     assert_eq!(service.delete(&service.owner, &span).await.0, 200);
     assert_eq!(answer(&service, &service.reader, "&after=1").await, early);
     assert_eq!(commits(&service, "&after=2").await, [(3, vec![77])], "the correction");
     let (_, body) = service.get(&service.reader, &format!("{PATH}&after=3")).await;
-    let deleted = json!({"start": moment(3), "end": moment(3)});
+    let deleted = json!({"start": timestamp_of(3), "end": timestamp_of(3)});
     assert_eq!(body["commits"], json!([{"revision": 4, "deleted": deleted, "rows": []}]));
     let all = commits(&service, "&after=1&until=4").await;
     assert_eq!(all, [(2, vec![2, 3]), (3, vec![77]), (4, vec![])]);
@@ -113,7 +113,7 @@ async fn unknown_commits_are_gone() {
 async fn pruned_rows_do_not_stop_a_log_reader() {
     let service = Service::with_bars(2000).await;
     end(&service).await;
-    let before = moment(1900).parse().unwrap();
+    let before = timestamp_of(1900).parse().unwrap();
     let id = model::dataset::DatasetId::new(1).unwrap();
     assert!(service.app.datasets.prune(id, before, 9999).await.unwrap() > 0);
     let (_, body) = service.get(&service.reader, &format!("{PATH}&after=1")).await;

@@ -43,7 +43,7 @@ impl Pair {
 
     /// Inserts a row of a minute through one of the services.
     async fn insert(&self, by: &Service, minute: usize, close: f64) {
-        let row = json!({"timestamp": moment(minute), "values": {"close": close}});
+        let row = json!({"timestamp": timestamp_of(minute), "values": {"close": close}});
         let body = json!({"dataset": self.dataset, "rows": [row]});
         let answer = by.post(&by.owner, "/api/rows/bulk_insert/", &body).await;
         assert_eq!(answer, (201, json!({"inserted": 1})));
@@ -62,7 +62,7 @@ impl Pair {
         let path = format!(
             "/api/rows/?dataset={}&start={FIRST}&end={}&resolution=raw",
             self.dataset,
-            moment(600)
+            timestamp_of(600)
         );
         let request = Request::builder().uri(path).header("X-API-Key", &at.reader);
         let request = request.header(IF_NONE_MATCH, known).body(Body::empty()).unwrap();
@@ -150,7 +150,8 @@ async fn reader_gets_deletions_and_corrections_of_the_other_service() {
     let mut reader = pair.follow(&pair.two, None).await;
     pair.insert(&pair.one, 1, 1.0).await;
     assert_eq!(read_rows(&mut reader, 1).await, [(1.0, 1)]);
-    let range = format!("dataset={}&start={}&end={}", pair.dataset, moment(0), moment(9));
+    let range =
+        format!("dataset={}&start={}&end={}", pair.dataset, timestamp_of(0), timestamp_of(9));
     let deleted = pair.one.delete(&pair.one.owner, &format!("/api/rows/?{range}")).await;
     assert_eq!(deleted, (200, json!({"deleted": 1, "buckets": 1})));
     pair.insert(&pair.two, 1, 2.0).await;
@@ -254,10 +255,12 @@ async fn log_includes_removals_by_the_other_service() {
     for minute in [0, 1, 9] {
         pair.insert(&pair.one, minute, 1.0).await;
     }
-    let range = format!("dataset={}&start={}&end={}", pair.dataset, moment(1), moment(2));
+    let range =
+        format!("dataset={}&start={}&end={}", pair.dataset, timestamp_of(1), timestamp_of(2));
     let deleted = pair.one.delete(&pair.one.owner, &format!("/api/rows/?{range}")).await;
     assert_eq!(deleted, (200, json!({"deleted": 1, "buckets": 0})));
-    let n_gone = pair.one.app.datasets.prune(id, moment(5).parse().unwrap(), 9999).await.unwrap();
+    let n_gone =
+        pair.one.app.datasets.prune(id, timestamp_of(5).parse().unwrap(), 9999).await.unwrap();
     assert_eq!(n_gone, 1);
     for (after, what) in [(3, "\"deleted\":{\"start\":"), (4, "\"rows\":[]")] {
         let query = format!("&after={after}");
@@ -275,7 +278,7 @@ async fn empty_prune_does_not_hide_a_commit_of_the_other_service() {
     let mut reader = pair.follow(&pair.one, None).await;
     for minute in 0..5 {
         pair.insert(&pair.two, minute, 1.0).await;
-        let before = moment(0).parse().unwrap();
+        let before = timestamp_of(0).parse().unwrap();
         assert_eq!(pair.one.app.datasets.prune(id, before, 9999).await.unwrap(), 0);
     }
     assert_eq!(read_rows(&mut reader, 5).await.len(), 5);
@@ -290,7 +293,7 @@ async fn log_never_has_two_versions_of_a_commit() {
     let (one, owner, path) = (&pair.one, &pair.one.owner, "/api/columns/");
     let column = json!({"dataset": pair.dataset, "name": "vwap", "dtype": "float"});
     assert_eq!(one.post(owner, path, &column).await.0, 201);
-    let row = json!({"timestamp": moment(0), "values": {"close": 1.0, "vwap": 2.0}});
+    let row = json!({"timestamp": timestamp_of(0), "values": {"close": 1.0, "vwap": 2.0}});
     let rows = json!({"dataset": pair.dataset, "rows": [row]});
     assert_eq!(one.post(owner, "/api/rows/bulk_insert/", &rows).await.0, 201);
     let (status, body) = pair.log(one, "&after=0").await;
@@ -326,7 +329,7 @@ async fn read_only_service_waits_for_seen_commits_and_rejects_writes() {
     let health = json!({"status": "healthy", "time": NOW, "database": "read-only"});
     assert_eq!(service.get("", "/health").await, (200, health));
 
-    let row = json!({"timestamp": moment(0), "values": {"close": 1.0}});
+    let row = json!({"timestamp": timestamp_of(0), "values": {"close": 1.0}});
     let body = Body::from(json!({"dataset": pair.dataset, "rows": [row]}).to_string());
     let response = service.send(&service.owner, "POST", "/api/rows/bulk_insert/", body).await;
     assert!(response.headers().contains_key(RETRY_AFTER));

@@ -31,7 +31,7 @@ async fn rows_beyond_keep_days_are_deleted_and_buckets_stay() {
     let (_, buckets) = service.get(&service.owner, "/api/rows/?dataset=1&resolution=1h").await;
     let date = service.clock.now();
     assert_eq!(delete_old(&service.app.datasets, date).await.unwrap(), 1_200, "a whole chunk");
-    assert_eq!(first_minute(&service).await, json!(moment(1_200)));
+    assert_eq!(first_minute(&service).await, json!(timestamp_of(1_200)));
     assert_eq!(delete_old(&service.app.datasets, date).await.unwrap(), 0);
     let (_, after) = service.get(&service.owner, "/api/rows/?dataset=1&resolution=1h").await;
     assert_eq!(after["results"], buckets["results"]);
@@ -45,7 +45,7 @@ async fn rows_beyond_keep_bytes_are_deleted() {
     let service = service_with(&json!({"keep_bytes": "1"})).await;
     let n_gone = delete_old(&service.app.datasets, service.clock.now()).await.unwrap();
     assert!((1_024..2_400).contains(&n_gone), "{n_gone}");
-    assert_eq!(first_minute(&service).await, json!(moment(n_gone.try_into().unwrap())));
+    assert_eq!(first_minute(&service).await, json!(timestamp_of(n_gone.try_into().unwrap())));
     let service = service_with(&json!({"keep_bytes": "1000000"})).await;
     let date = service.clock.now();
     assert_eq!(delete_old(&service.app.datasets, date).await.unwrap(), 0);

@@ -85,9 +85,10 @@ async fn every_path_enforces_the_role_of_the_key() {
         // Unauthorized keys come first, so the data is still there for the owner.
         let [owner, holder, other] = walk.want;
         if other == 404 {
-            let asked = service.call(stranger.reveal(), walk.method, walk.path, &walk.body).await;
+            let response =
+                service.call(stranger.reveal(), walk.method, walk.path, &walk.body).await;
             let without = empty.call(&empty.owner, walk.method, walk.path, &walk.body).await;
-            assert_eq!(asked, without, "{what} as if there were none");
+            assert_eq!(response, without, "{what} as if there were none");
         }
         assert_eq!(status(&service, stranger.reveal(), &walk).await, other, "{what} by a stranger");
         assert_eq!(status(&service, &service.reader, &walk).await, holder, "{what} by a holder");
@@ -111,7 +112,7 @@ async fn lists_are_empty_for_a_key_without_access() {
     }
     let body = json!({"dataset_id": 1});
     let unknown = json!({"dataset_id": 999});
-    let asked = service.post(stranger.reveal(), "/api/access/check/", &body).await;
-    assert_eq!(asked, service.post(stranger.reveal(), "/api/access/check/", &unknown).await);
-    assert_eq!(asked.1["has_access"], false);
+    let response = service.post(stranger.reveal(), "/api/access/check/", &body).await;
+    assert_eq!(response, service.post(stranger.reveal(), "/api/access/check/", &unknown).await);
+    assert_eq!(response.1["has_access"], false);
 }

@@ -11,13 +11,13 @@ async fn page(service: &Service, query: &str) -> Value {
     body
 }
 
-fn moments(page: &Value) -> Vec<String> {
+fn page_timestamps(page: &Value) -> Vec<String> {
     let results = page["results"].as_array().unwrap();
     results.iter().map(|row| row["timestamp"].as_str().unwrap().to_owned()).collect()
 }
 
 fn minutes(minutes: impl IntoIterator<Item = usize>) -> Vec<String> {
-    minutes.into_iter().map(moment).collect()
+    minutes.into_iter().map(timestamp_of).collect()
 }
 
 #[tokio::test]
@@ -60,7 +60,7 @@ async fn offset_pages_end_with_a_null_next() {
     loop {
         let (_, body) = service.get(&service.reader, &path).await;
         assert_eq!(body["count"], 25);
-        seen.extend(moments(&body));
+        seen.extend(page_timestamps(&body));
         match body["next"].as_str() {
             Some(next) => path = next.to_owned(),
             None => break,
@@ -75,20 +75,20 @@ async fn offset_pages_end_with_a_null_next() {
 #[tokio::test]
 async fn cursor_pages_work_in_both_orders_without_a_count() {
     let service = Service::with_bars(10).await;
-    let query = format!("dataset=1&limit=4&ordering=timestamp&after={}", moment(3));
+    let query = format!("dataset=1&limit=4&ordering=timestamp&after={}", timestamp_of(3));
     let first = page(&service, &query).await;
-    assert_eq!((moments(&first), &first["count"]), (minutes(4..8), &json!(0)));
+    assert_eq!((page_timestamps(&first), &first["count"]), (minutes(4..8), &json!(0)));
     let next = first["next"].as_str().unwrap();
     let want = "/api/rows/?after=2026-07-29T00%3A07%3A00Z&dataset=1&limit=4&ordering=timestamp";
     assert_eq!(next, want);
     let (_, last) = service.get(&service.reader, next).await;
-    assert_eq!((moments(&last), &last["next"]), (minutes(8..10), &Value::Null));
-    let query = format!("dataset=1&limit=2&ordering=-timestamp&after={}", moment(3));
+    assert_eq!((page_timestamps(&last), &last["next"]), (minutes(8..10), &Value::Null));
+    let query = format!("dataset=1&limit=2&ordering=-timestamp&after={}", timestamp_of(3));
     let back = page(&service, &query).await;
-    assert_eq!(moments(&back), minutes([2, 1]));
+    assert_eq!(page_timestamps(&back), minutes([2, 1]));
     assert!(back["next"].as_str().unwrap().contains("after=2026-07-29T00%3A01%3A00Z"));
-    let query = format!("dataset=1&resolution=5m&after={}", moment(0));
-    assert_eq!(moments(&page(&service, &query).await), minutes([5]));
+    let query = format!("dataset=1&resolution=5m&after={}", timestamp_of(0));
+    assert_eq!(page_timestamps(&page(&service, &query).await), minutes([5]));
 }
 
 #[tokio::test]
@@ -96,7 +96,7 @@ async fn default_window_includes_the_newest_row() {
     let service = Service::with_bars(5).await;
     service.clock.advance(Duration::from_hours(24 * 365));
     let newest = page(&service, "dataset=1&limit=1&ordering=-timestamp").await;
-    assert_eq!(moments(&newest), minutes([4]));
+    assert_eq!(page_timestamps(&newest), minutes([4]));
 }
 
 #[tokio::test]
@@ -110,10 +110,10 @@ async fn default_window_is_a_day_and_a_start_lifts_it() {
 #[tokio::test]
 async fn end_is_inclusive_for_rows_and_exclusive_for_buckets() {
     let service = Service::with_bars(20).await;
-    let bounds = format!("dataset=1&start={}&end={}", moment(5), moment(10));
-    assert_eq!(moments(&page(&service, &bounds).await), minutes(5..11));
+    let bounds = format!("dataset=1&start={}&end={}", timestamp_of(5), timestamp_of(10));
+    assert_eq!(page_timestamps(&page(&service, &bounds).await), minutes(5..11));
     let buckets = page(&service, &format!("{bounds}&resolution=5m")).await;
-    assert_eq!(moments(&buckets), minutes([5]));
+    assert_eq!(page_timestamps(&buckets), minutes([5]));
 }
 
 #[tokio::test]
@@ -142,7 +142,7 @@ async fn query_for_an_unknown_dataset_is_rejected() {
 async fn deleting_a_range_updates_its_buckets() {
     let service = Service::with_bars(10).await;
     let range = |start: usize, end: usize| {
-        format!("/api/rows/?dataset=1&start={}&end={}", moment(start), moment(end))
+        format!("/api/rows/?dataset=1&start={}&end={}", timestamp_of(start), timestamp_of(end))
     };
     let deleted = |n: u64, n_buckets: u64| (200, json!({"deleted": n, "buckets": n_buckets}));
     assert_eq!(service.delete(&service.owner, &range(2, 3)).await, deleted(2, 0));
@@ -170,9 +170,9 @@ async fn deleting_a_range_updates_its_buckets() {
 async fn deleting_pruned_days_returns_the_number_of_buckets() {
     let service = Service::with_bars(3000).await;
     let id = model::dataset::DatasetId::new(1).unwrap();
-    let before = moment(2500).parse().unwrap();
+    let before = timestamp_of(2500).parse().unwrap();
     assert!(service.app.datasets.prune(id, before, 9999).await.unwrap() > 0);
-    let path = format!("/api/rows/?dataset=1&start={}&end={}", moment(0), moment(100));
+    let path = format!("/api/rows/?dataset=1&start={}&end={}", timestamp_of(0), timestamp_of(100));
     let (status, body) = service.delete(&service.owner, &path).await;
     assert_eq!((status, body), (200, json!({"deleted": 0, "buckets": 20})));
 }
@@ -181,8 +181,8 @@ async fn deleting_pruned_days_returns_the_number_of_buckets() {
 async fn cached_page_reflects_the_last_commit() {
     let service = Service::with_bars(3).await;
     let open = "/api/rows/?dataset=1";
-    let closed = format!("{open}&start={}&end={}", moment(0), moment(9));
-    let cursor = format!("{open}&after={}", moment(0));
+    let closed = format!("{open}&start={}&end={}", timestamp_of(0), timestamp_of(9));
+    let cursor = format!("{open}&after={}", timestamp_of(0));
     let buckets = format!("{open}&resolution=5m");
     let all = [open, closed.as_str(), cursor.as_str(), buckets.as_str()];
     let read = async || {
@@ -199,7 +199,12 @@ async fn cached_page_reflects_the_last_commit() {
     service.insert(vec![corrected]).await;
     let after = read().await;
     assert!(after.iter().all(|page| page.contains("99")), "{after:?}");
-    service.delete(&service.owner, &format!("{open}&start={}&end={}", moment(1), moment(1))).await;
+    service
+        .delete(
+            &service.owner,
+            &format!("{open}&start={}&end={}", timestamp_of(1), timestamp_of(1)),
+        )
+        .await;
     assert!(read().await.iter().all(|page| !page.contains("99")));
     let column = json!({"dataset": 1, "name": "trades", "dtype": "integer"});
     assert_eq!(service.post(&service.owner, "/api/columns/", &column).await.0, 201);
@@ -215,9 +220,9 @@ async fn page_of_history_keeps_its_tag_while_other_rows_arrive() {
     let service = Service::with_bars(60).await;
     let path = format!(
         "/api/rows/?dataset=1&after={}&limit=10&start={}&end={}&ordering=timestamp",
-        moment(9),
-        moment(0),
-        moment(100)
+        timestamp_of(9),
+        timestamp_of(0),
+        timestamp_of(100)
     );
     let tag = async || {
         let response = service.send(&service.reader, "GET", &path, Body::empty()).await;
@@ -236,7 +241,7 @@ async fn page_of_history_keeps_its_tag_while_other_rows_arrive() {
         assert_eq!(tag().await, tags[tags.len() - 1]);
     }
     // A deletion does not record which rows it removed.
-    let path = format!("/api/rows/?dataset=1&start={0}&end={0}", moment(50));
+    let path = format!("/api/rows/?dataset=1&start={0}&end={0}", timestamp_of(50));
     assert_eq!(service.delete(&service.owner, &path).await.0, 200);
     tags.push(tag().await);
     tags.sort();
@@ -250,13 +255,13 @@ async fn cached_page_equals_an_uncached_one_after_any_change() {
     let service = Service::with_bars(0).await;
     let paths: Vec<String> = [
         String::new(),
-        format!("&limit=7&start={}", moment(0)),
-        format!("&limit=7&after={}", moment(10)),
-        format!("&limit=7&after={}&ordering=timestamp&start={}", moment(10), moment(0)),
-        format!("&limit=7&start={}&end={}", moment(4), moment(40)),
-        format!("&limit=3&resolution=5m&after={}&ordering=timestamp", moment(4)),
-        format!("&limit=3&resolution=5m&after={}", moment(45)),
-        format!("&resolution=15m&start={}&end={}", moment(0), moment(40)),
+        format!("&limit=7&start={}", timestamp_of(0)),
+        format!("&limit=7&after={}", timestamp_of(10)),
+        format!("&limit=7&after={}&ordering=timestamp&start={}", timestamp_of(10), timestamp_of(0)),
+        format!("&limit=7&start={}&end={}", timestamp_of(4), timestamp_of(40)),
+        format!("&limit=3&resolution=5m&after={}&ordering=timestamp", timestamp_of(4)),
+        format!("&limit=3&resolution=5m&after={}", timestamp_of(45)),
+        format!("&resolution=15m&start={}&end={}", timestamp_of(0), timestamp_of(40)),
     ]
     .map(|query| format!("/api/rows/?dataset=1{query}"))
     .into();
@@ -265,7 +270,7 @@ async fn cached_page_equals_an_uncached_one_after_any_change() {
         deed = deed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let minute = (deed >> 33) % 60;
         if round % 11 == 10 {
-            let query = format!("start={}&end={}", moment(minute), moment(minute + 3));
+            let query = format!("start={}&end={}", timestamp_of(minute), timestamp_of(minute + 3));
             let path = format!("/api/rows/?dataset=1&{query}");
             assert_eq!(service.delete(&service.owner, &path).await.0, 200);
         } else {
@@ -286,8 +291,8 @@ async fn cached_page_equals_an_uncached_one_after_any_change() {
 #[tokio::test]
 async fn pages_are_read_ahead_for_a_caller_that_follows_links() {
     let service = Service::with_bars(100).await;
-    let query = format!("dataset=1&limit=5&ordering=-timestamp&start={}", moment(0));
-    let mut path = format!("/api/rows/?after={}&{query}", moment(99));
+    let query = format!("dataset=1&limit=5&ordering=-timestamp&start={}", timestamp_of(0));
+    let mut path = format!("/api/rows/?after={}&{query}", timestamp_of(99));
     let mut kept = Vec::new();
     while let Some(next) = service.get(&service.reader, &path).await.1["next"].as_str() {
         kept.push(service.app.datasets.page_cache.n_pages());
@@ -295,7 +300,7 @@ async fn pages_are_read_ahead_for_a_caller_that_follows_links() {
     }
     // The second page has a link that was followed, and so has the first one that was not read.
     assert_eq!(kept, [[1].as_slice(), &[9; 8], &[17; 8], &[20; 2]].concat());
-    service.text(&format!("/api/rows/?after={}&{query}", moment(95))).await;
+    service.text(&format!("/api/rows/?after={}&{query}", timestamp_of(95))).await;
     assert_eq!(service.app.datasets.page_cache.n_pages(), 21, "nobody linked to it");
 }
 
@@ -304,8 +309,8 @@ async fn page_read_ahead_equals_an_uncached_one_after_any_change() {
     let service = Service::with_bars(60).await;
     let mut deed: usize = 1;
     for (round, query) in [
-        format!("limit=3&ordering=timestamp&start={}", moment(0)),
-        format!("limit=4&start={}&end={}", moment(0), moment(57)),
+        format!("limit=3&ordering=timestamp&start={}", timestamp_of(0)),
+        format!("limit=4&start={}&end={}", timestamp_of(0), timestamp_of(57)),
         "limit=2&ordering=timestamp&resolution=5m".to_owned(),
         "limit=2&resolution=5m".to_owned(),
         "limit=5".to_owned(),
@@ -345,7 +350,7 @@ async fn page_includes_commits_of_another_process() {
     std::fs::remove_file(service.folder.path().join("datasets.sqlite.lock")).unwrap();
     let other = SqliteStore::open(&service.folder.path().join("datasets.sqlite")).unwrap();
     let other = Datasets::new(Arc::new(other), service.clock.clone(), &service.group);
-    let first: Timestamp = moment(0).parse().unwrap();
+    let first: Timestamp = timestamp_of(0).parse().unwrap();
     let range = tsdb::span::Span { first, last: first };
     let (owner, dataset) = (KeyId::new(1), "1".parse().unwrap());
     assert_eq!(other.delete_rows(owner, DatasetRef::Id(dataset), range).await.unwrap().0.n_rows, 1);
@@ -375,18 +380,18 @@ async fn page_of_long_rows_ends_early_and_next_continues() {
     service.post(&service.reader, "/api/tags/acquire/", &json!({"tag_name": "public"})).await;
     // A quote takes two bytes as JSON.
     let text = "\"".repeat(8000);
-    let row = |minute| json!({"timestamp": moment(minute), "values": {"a": text, "b": text}});
+    let row = |minute| json!({"timestamp": timestamp_of(minute), "values": {"a": text, "b": text}});
     for from in [0, 350] {
         service.insert((from..from + 350).map(row).collect()).await;
     }
-    for order in ["timestamp&offset=0", &format!("-timestamp&after={}", moment(700))] {
+    for order in ["timestamp&offset=0", &format!("-timestamp&after={}", timestamp_of(700))] {
         let path = format!("/api/rows/?dataset=1&limit=10000&start={FIRST}&ordering={order}");
         let (mut path, mut seen, mut n_pages) = (Some(path), Vec::new(), 0);
         while let Some(asked) = path {
             let (body, _) = service.text(&asked).await;
             assert!(body.len() < 17 * 1024 * 1024, "{}", body.len());
             let page: Value = serde_json::from_str(&body).unwrap();
-            seen.extend(moments(&page));
+            seen.extend(page_timestamps(&page));
             path = page["next"].as_str().map(str::to_owned);
             n_pages += 1;
         }
@@ -395,7 +400,7 @@ async fn page_of_long_rows_ends_early_and_next_continues() {
     }
     let live = service.text("/api/rows/live/?dataset=1&limit=10000").await.0;
     assert!(live.len() < 17 * 1024 * 1024, "{}", live.len());
-    assert!(live.lines().next().unwrap().contains(&moment(699)), "the newest");
+    assert!(live.lines().next().unwrap().contains(&timestamp_of(699)), "the newest");
 }
 
 #[tokio::test]
@@ -407,7 +412,7 @@ async fn page_of_many_columns_has_fewer_rows() {
     service
         .post(&service.owner, "/api/datasets/", &json!({"name": "wide", "columns": columns}))
         .await;
-    let rows = (0..400).map(|minute| json!({"timestamp": moment(minute)}));
+    let rows = (0..400).map(|minute| json!({"timestamp": timestamp_of(minute)}));
     service.insert(rows.collect()).await;
     let path = format!("/api/rows/?dataset=1&limit=10000&start={FIRST}");
     let (_, body) = service.get(&service.owner, &path).await;
@@ -429,7 +434,7 @@ async fn future_row_does_not_hide_the_others() {
     let (status, body) = service.post(&service.owner, path, &insert("2027-07-30T00:00:00Z")).await;
     assert_eq!(status, 201, "{body}");
     let page = service.get(&service.reader, newest).await.1;
-    assert_eq!(moments(&page), minutes([2, 1]));
+    assert_eq!(page_timestamps(&page), minutes([2, 1]));
     assert_eq!(page["count"], 3);
 }
 
@@ -441,7 +446,7 @@ async fn dataset_with_only_future_rows_shows_them() {
     let (status, body) = service.post(&service.owner, "/api/rows/bulk_insert/", &body).await;
     assert_eq!(status, 201, "{body}");
     let page = service.get(&service.reader, "/api/rows/?dataset=1&limit=1").await.1;
-    assert_eq!(moments(&page), ["2027-07-30T00:00:00Z"]);
+    assert_eq!(page_timestamps(&page), ["2027-07-30T00:00:00Z"]);
 }
 
 #[tokio::test]

@@ -89,7 +89,7 @@ async fn stream_connects_replays_and_follows() {
     service.insert(vec![bar(5)]).await;
     assert_eq!(reader.minutes(3).await, [120, 121, 5], "a late row is new, too");
     let row = json!({"close": 122.5, "high": 123, "low": 121, "open": 122,
-        "timestamp": moment(122), "volume": 2});
+        "timestamp": timestamp_of(122), "volume": 2});
     service.insert(vec![bar(122)]).await;
     assert_eq!(reader.next().await.unwrap(), ("data".to_owned(), row));
 }
@@ -131,7 +131,7 @@ async fn stream_ends_at_the_first_heartbeat_after_its_key_is_revoked() {
 async fn stream_ends_immediately_when_its_dataset_is_hidden_or_deleted() {
     for path in ["/api/datasets/1/tags/public/", "/api/datasets/1/"] {
         let service = Service::with_bars(1).await;
-        let mut reader = resumed(&service, None).await;
+        let mut reader = open_resumed(&service, None).await;
         reader.minutes(1).await;
         assert_eq!(service.delete(&service.owner, path).await.0, 200);
         // This is before the first heartbeat, which is 30 seconds later.
@@ -147,18 +147,18 @@ async fn streams_of_a_key_end_immediately_when_its_tag_is_revoked() {
     assert_eq!(service.post(&service.owner, "/api/datasets/", &body).await.0, 201);
     let holders = "/api/tags/members/holders/";
     assert_eq!(service.post(&service.owner, holders, &json!({"key": 2})).await.0, 201);
-    service.insert(vec![json!({"timestamp": moment(0), "open": 0})]).await;
-    let mut reader = resumed(&service, None).await;
+    service.insert(vec![json!({"timestamp": timestamp_of(0), "open": 0})]).await;
+    let mut reader = open_resumed(&service, None).await;
     reader.minutes(1).await;
     // A stream with pending rows ends as well.
-    let mut behind = resumed(&service, None).await;
+    let mut behind = open_resumed(&service, None).await;
     let own = service.send(&service.owner, "GET", PATH, Body::empty()).await;
     assert_eq!(service.delete(&service.owner, &format!("{holders}2/")).await.0, 200);
     assert_eq!(
         (reader.read_end().await.as_str(), behind.read_end().await.as_str()),
         (NO_ACCESS, NO_ACCESS)
     );
-    service.insert(vec![json!({"timestamp": moment(1), "open": 1})]).await;
+    service.insert(vec![json!({"timestamp": timestamp_of(1), "open": 1})]).await;
     let mut own =
         Reader { body: own.into_body().into_data_stream(), text: String::new(), last_id: None };
     own.next().await.unwrap();
@@ -267,7 +267,7 @@ async fn key_is_accepted_in_the_query_of_the_stream_only() {
 }
 
 /// Opens a stream and reads its first event.
-async fn resumed(service: &Service, last_id: Option<&str>) -> Reader {
+async fn open_resumed(service: &Service, last_id: Option<&str>) -> Reader {
     let mut reader = Reader::after(service, last_id).await;
     assert_eq!(reader.next().await.unwrap().0, "connected");
     reader
@@ -276,7 +276,7 @@ async fn resumed(service: &Service, last_id: Option<&str>) -> Reader {
 #[tokio::test]
 async fn resumed_reader_gets_late_and_corrected_rows() {
     let service = Service::with_bars(120).await;
-    let mut reader = resumed(&service, None).await;
+    let mut reader = open_resumed(&service, None).await;
     reader.minutes(100).await;
     let last_id = reader.last_id.clone();
     assert!(last_id.as_deref().unwrap().starts_with("2026-07-29T01:59:00Z:"), "{last_id:?}");
@@ -285,7 +285,7 @@ async fn resumed_reader_gets_late_and_corrected_rows() {
     service.insert(vec![bar(7), bar(119)]).await;
     service.insert((200..2000).map(bar).collect()).await;
     service.insert(vec![bar(121)]).await;
-    let mut reader = resumed(&service, last_id.as_deref()).await;
+    let mut reader = open_resumed(&service, last_id.as_deref()).await;
     let mut want = vec![120, 7, 119];
     want.extend(200..2000);
     want.push(121);
@@ -293,7 +293,7 @@ async fn resumed_reader_gets_late_and_corrected_rows() {
     service.insert(vec![bar(2000)]).await;
     assert_eq!(reader.minutes(1).await, [2000]);
     let last_id = reader.last_id.clone();
-    let mut again = resumed(&service, last_id.as_deref()).await;
+    let mut again = open_resumed(&service, last_id.as_deref()).await;
     service.insert(vec![bar(2001)]).await;
     assert_eq!(again.minutes(1).await, [2001], "nothing is missed, and nothing comes twice");
 }
@@ -303,10 +303,10 @@ async fn reader_can_resume_after_any_event() {
     let service = Service::with_bars(40).await;
     service.insert(vec![bar(3), bar(20)]).await;
     for n_read in 1..40 {
-        let mut reader = resumed(&service, None).await;
+        let mut reader = open_resumed(&service, None).await;
         let mut seen = reader.minutes(n_read).await;
         let last_id = reader.last_id.clone();
-        let mut reader = resumed(&service, last_id.as_deref()).await;
+        let mut reader = open_resumed(&service, last_id.as_deref()).await;
         service.insert(vec![bar(1000)]).await;
         loop {
             let minute = reader.minutes(1).await[0];
@@ -326,11 +326,11 @@ async fn reader_can_resume_after_any_event() {
 #[tokio::test]
 async fn reader_far_behind_catches_up_in_steps() {
     let service = Service::with_bars(1).await;
-    let mut reader = resumed(&service, None).await;
+    let mut reader = open_resumed(&service, None).await;
     reader.minutes(1).await;
     let last_id = reader.last_id.clone();
     service.insert((1..20_001).map(bar).collect()).await;
-    let mut reader = resumed(&service, last_id.as_deref()).await;
+    let mut reader = open_resumed(&service, last_id.as_deref()).await;
     assert_eq!(reader.minutes(20_000).await, (1..20_001).collect::<Vec<_>>());
     service.insert(vec![bar(30_000)]).await;
     assert_eq!(reader.minutes(1).await, [30_000]);
@@ -339,7 +339,7 @@ async fn reader_far_behind_catches_up_in_steps() {
 #[tokio::test]
 async fn reader_that_cannot_resume_gets_a_reset_and_the_newest_rows() {
     let service = Service::with_bars(2).await;
-    let mut reader = resumed(&service, None).await;
+    let mut reader = open_resumed(&service, None).await;
     reader.minutes(2).await;
     let last_id = reader.last_id.clone().unwrap();
     let (rest, number) = last_id.rsplit_once('-').unwrap();
@@ -347,7 +347,7 @@ async fn reader_that_cannot_resume_gets_a_reset_and_the_newest_rows() {
     let later = format!("{rest}-1000");
     let elsewhere = last_id.replace(rest.rsplit_once(':').unwrap().1, "0");
     for unknown in ["nonsense", later.as_str(), elsewhere.as_str()] {
-        let mut reader = resumed(&service, Some(unknown)).await;
+        let mut reader = open_resumed(&service, Some(unknown)).await;
         let (name, data) = reader.next().await.unwrap();
         assert_eq!((name.as_str(), &data["dataset_id"]), ("reset", &json!(1)), "{unknown}");
         assert_eq!(reader.minutes(2).await, [0, 1]);

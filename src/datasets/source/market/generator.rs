@@ -36,9 +36,6 @@ const REGIME_SECONDS: i64 = 150;
 /// Duration of the transition at the end of a regime in seconds.
 const TURN_SECONDS: i64 = 20;
 
-/// Octaves and heights of the mood, which changes over hours and days.
-const MOOD_OCTAVES: [(u32, f64); 2] = [(13, 0.45), (17, 0.35)];
-
 /// Seconds of a day, over which the volume rises and falls once.
 const DAY_SECONDS: i64 = 86_400;
 
@@ -51,17 +48,11 @@ pub(super) const DELAY_MAX: i64 = 25;
 /// One in this many seconds is missing.
 const MISSING_ONE_IN: u64 = 250;
 
-/// One in this many stretches of ten seconds is missing, as in an outage.
-const OUTAGE_ONE_IN: u64 = 700;
-
 /// One in this many seconds is late.
 const LATE_ONE_IN: u64 = 90;
 
 /// One in this many seconds arrives with wrong values and is corrected later.
 const CORRECTED_ONE_IN: u64 = 120;
-
-/// One in this many bars has a burst of trades.
-const BURST_ONE_IN: u64 = 160;
 
 /// Parameters of a pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -95,13 +86,10 @@ enum Draw {
     Price,
     Swing,
     Regime,
-    Mood,
     Upper,
     Lower,
     Volume,
-    Burst,
     Missing,
-    Outage,
     Late,
     Corrected,
     Trades,
@@ -116,7 +104,7 @@ pub(super) struct Generator {
 
 impl Generator {
     pub(super) fn new(ticker: Ticker, seed: u64) -> Self {
-        let named = ticker.name.bytes().fold(seed, |seed, byte| mixed(seed ^ u64::from(byte)));
+        let named = ticker.name.bytes().fold(seed, |seed, byte| mix(seed ^ u64::from(byte)));
         Self { ticker, seed: named }
     }
 
@@ -137,7 +125,7 @@ impl Generator {
             } else if age == late_by {
                 let bar = self.bar(first, 1);
                 let is_wrong = corrected_after.is_some_and(|after| after > age);
-                arrivals.push((first, if is_wrong { mistaken(bar) } else { bar }));
+                arrivals.push((first, if is_wrong { preliminary(bar) } else { bar }));
             }
         }
         arrivals
@@ -146,7 +134,6 @@ impl Generator {
     /// Returns true if the bar of `second` is missing.
     pub(super) fn is_missing(&self, second: i64) -> bool {
         self.draw(Draw::Missing, second).is_multiple_of(MISSING_ONE_IN)
-            || self.draw(Draw::Outage, second.div_euclid(10)).is_multiple_of(OUTAGE_ONE_IN)
     }
 
     /// Returns the delay of a bar in seconds, if it has one.
@@ -162,26 +149,20 @@ impl Generator {
         let Ticker { decimals, volatility, volume, .. } = self.ticker;
         let last = first + seconds - 1;
         let (open, close) = (self.price(first - 1), self.price(last));
-        let mood = self.mood(last);
         // A random walk moves by the square root of its steps.
         let usual_move = volatility * share_of(seconds, 1).sqrt();
-        let reach = usual_move * mood * 0.6;
+        let reach = usual_move * 0.6;
         let above = reach * self.normal(Draw::Upper, first).abs();
         let below = reach * self.normal(Draw::Lower, first).abs();
         let (high, low) = (open.max(close) * (1.0 + above), open.min(close) * (1.0 - below));
         let moved = ((close / open).ln() / usual_move).abs();
-        let burst = if self.draw(Draw::Burst, first).is_multiple_of(BURST_ONE_IN) {
-            4.0 + 6.0 * self.unit(Draw::Burst, first)
-        } else {
-            1.0
-        };
         let wobble = (0.5 * self.normal(Draw::Volume, first)).exp();
         let usual_volume = volume * share_of(seconds, 1) / MINUTE_SECONDS;
-        let activity = mood * time_of_day(first) * wobble * burst;
-        let traded = rounded(usual_volume * activity * (0.5 + 0.5 * moved.min(10.0)), 8);
+        let activity = time_of_day(first) * wobble;
+        let traded = round_to(usual_volume * activity * (0.5 + 0.5 * moved.min(10.0)), 8);
         let size = 0.01 + 0.02 * self.unit(Draw::Trades, first);
         let [open, high, low, close] =
-            [open, high, low, close].map(|price| rounded(price, decimals));
+            [open, high, low, close].map(|price| round_to(price, decimals));
         Bar {
             open,
             high,
@@ -221,12 +202,6 @@ impl Generator {
         if place.rem_euclid(2) == 0 { share } else { 1.0 - share }
     }
 
-    /// Returns the factor of the volume and of the range of bars, around 1.
-    fn mood(&self, second: i64) -> f64 {
-        let curve = |(octave, height): (u32, f64)| height * self.curve(Draw::Mood, octave, second);
-        MOOD_OCTAVES.map(curve).iter().sum::<f64>().exp()
-    }
-
     /// Returns a smooth random curve around 0 that takes a step every 2^octave seconds.
     fn curve(&self, what: Draw, octave: u32, second: i64) -> f64 {
         let step = 1_i64 << octave;
@@ -255,16 +230,16 @@ impl Generator {
 
     fn draw(&self, what: Draw, at: i64) -> u64 {
         let at = u64::from_ne_bytes(at.to_ne_bytes());
-        mixed(self.seed ^ mixed(at ^ ((what as u64) << 56)))
+        mix(self.seed ^ mix(at ^ ((what as u64) << 56)))
     }
 }
 
 /// Returns the first version of a bar that is corrected later, in which some trades are missing.
-fn mistaken(bar: Bar) -> Bar {
+fn preliminary(bar: Bar) -> Bar {
     let close = f64::midpoint(bar.open, bar.close);
     Bar {
         close,
-        volume: rounded(bar.volume * 0.6, 8),
+        volume: round_to(bar.volume * 0.6, 8),
         notional: bar.notional * 0.6,
         trades: (bar.trades * 0.6).ceil(),
         ..bar
@@ -287,13 +262,13 @@ fn share_of(part: i64, whole: i64) -> f64 {
     part as f64 / whole as f64
 }
 
-fn rounded(number: f64, decimals: i32) -> f64 {
+fn round_to(number: f64, decimals: i32) -> f64 {
     let scale = 10_f64.powi(decimals);
     (number * scale).round() / scale
 }
 
 /// Mixes the bits of `number` (`SplitMix64`).
-const fn mixed(number: u64) -> u64 {
+const fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

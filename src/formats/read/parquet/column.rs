@@ -15,7 +15,7 @@ use model::timestamp::Timestamp;
 
 use super::{
     super::cell::{Cell, TypedTime, WrittenZone},
-    damaged,
+    damage,
     kind::Kind,
     source::catch,
 };
@@ -107,7 +107,7 @@ impl ColumnBatch {
                 values.get(at).map(|value| read_bytes(value.data(), kind, text))
             }
         };
-        cell.ok_or_else(damaged)
+        cell.ok_or_else(damage)
     }
 
     /// Returns the numbers from the next row to the end of its batch. Returns none unless the next

@@ -21,7 +21,7 @@ use ::parquet::{
 };
 use bytes::Bytes;
 
-use super::damaged;
+use super::damage;
 
 /// Maximum length of a page. Writers make pages of about a megabyte.
 const PAGE_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -62,7 +62,7 @@ pub(super) fn catch<T>(call: impl FnOnce() -> ParquetResult<T>) -> Result<T, Str
         Ok(Ok(value)) => Ok(value),
         Ok(Err(ParquetError::General(what) | ParquetError::EOF(what))) => Err(what),
         Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(damaged()),
+        Err(_) => Err(damage()),
     }
 }
 
@@ -120,7 +120,7 @@ impl ParquetSource {
 
     /// Counts the page that begins with `head` against the limit.
     fn count_page(&self, head: &[u8]) -> ParquetResult<()> {
-        let page_bytes = page_bytes(head).ok_or_else(|| ParquetError::General(damaged()))?;
+        let page_bytes = page_bytes(head).ok_or_else(|| ParquetError::General(damage()))?;
         let has_room = self.left_bytes.as_ref().is_none_or(|left| {
             let take = |left: u64| left.checked_sub(page_bytes);
             left.try_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
@@ -245,7 +245,7 @@ impl<P: PageReader> PageReader for CheckedPages<P> {
     fn get_next_page(&mut self) -> ParquetResult<Option<Page>> {
         let page = self.pages.get_next_page()?;
         if page.as_ref().is_some_and(|page| !self.is_sound(page)) {
-            return Err(ParquetError::General(damaged()));
+            return Err(ParquetError::General(damage()));
         }
         Ok(page)
     }

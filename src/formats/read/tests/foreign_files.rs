@@ -6,7 +6,7 @@ use super::*;
 use crate::read::time_text::{Ambiguous, Zone};
 
 /// Returns the mapping of a file, or the error.
-fn try_mapped(
+fn try_sniffed_mapping(
     path: &Path,
     options: ReadOptions,
     texts: TimeTexts,
@@ -30,7 +30,7 @@ fn check_csv(text: &str, want: &[&str]) {
 #[track_caller]
 fn check_rejected(text: &str, want: &[&str]) {
     let (_folder, path, options) = file("a.csv", text.as_bytes());
-    let why = try_mapped(&path, options, TimeTexts::default()).unwrap_err();
+    let why = try_sniffed_mapping(&path, options, TimeTexts::default()).unwrap_err();
     for want in want {
         assert!(why.contains(want), "`{want}`: {why}");
     }
@@ -86,7 +86,7 @@ fn two_good_time_columns_are_rejected_with_an_example_of_each() {
     assert_eq!(survey.time(Some("ingest_time"), None).unwrap().name, "ingest_time");
     let ndjson = "{\"event_time\":\"2024-01-02T00:00:00Z\",\"ingest_time\":1704153607}\n";
     let (_folder, path, options) = file("a.ndjson", ndjson.as_bytes());
-    let why = try_mapped(&path, options, TimeTexts::default()).unwrap_err();
+    let why = try_sniffed_mapping(&path, options, TimeTexts::default()).unwrap_err();
     assert!(why.contains("ingest_time (1704153607)"), "{why}");
 }
 
@@ -147,7 +147,7 @@ fn lines_before_the_header_are_skipped() {
     check_rejected(&text, &["line 1 has 3 fields", "--skip-lines 1"]);
     let (_folder, path, options) = file("a.csv", text.as_bytes());
     let options = ReadOptions { skip_lines: 1, ..options };
-    assert_eq!(all(&path, options, mapped(&path, options), Place::default()), want);
+    assert_eq!(all(&path, options, sniffed_mapping(&path, options), Place::default()), want);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn comment_lines_are_skipped_and_one_can_be_the_header() {
         &["3: 2024-01-02T00:00:00Z 1", "5: 2024-01-04T00:00:00Z 2"],
     );
     let (_folder, path, options) = file("a.csv", b"#date,x\n2024-01-02,1\n2024-01-04,2\n");
-    assert_eq!(mapped(&path, options).names(), ["x"]);
+    assert_eq!(sniffed_mapping(&path, options).names(), ["x"]);
     // A text can begin with this character.
     check_csv(
         "tag,date\n#a,2024-01-02\n#b,2024-01-03\n",
@@ -170,14 +170,14 @@ fn headers_of_several_lines_name_each_column_once() {
     let one = "Price,Close,High\nTicker,AAPL,AAPL\nDate,,\n2024-01-02,1,2\n2024-01-03,3,4\n";
     check_csv(one, &["4: 2024-01-02T00:00:00Z 1 2", "5: 2024-01-03T00:00:00Z 3 4"]);
     let (_folder, path, options) = file("a.csv", one.as_bytes());
-    assert_eq!(mapped(&path, options).names(), ["Close", "High"]);
+    assert_eq!(sniffed_mapping(&path, options).names(), ["Close", "High"]);
     check_resumes_from_all(&path, options);
     let two = "Price,Close,Close\nTicker,AAPL,MSFT\nDate,,\n2024-01-02,1,2\n";
     let (_folder, path, options) = file("a.csv", two.as_bytes());
-    assert_eq!(mapped(&path, options).names(), ["AAPL", "MSFT"]);
+    assert_eq!(sniffed_mapping(&path, options).names(), ["AAPL", "MSFT"]);
     let both = "Price,Close,Close,High,High\nTicker,A,B,A,B\nDate,,,,\n2024-01-02,1,2,3,4\n";
     let (_folder, path, options) = file("a.csv", both.as_bytes());
-    assert_eq!(mapped(&path, options).names(), ["Close_A", "Close_B", "High_A", "High_B"]);
+    assert_eq!(sniffed_mapping(&path, options).names(), ["Close_A", "Close_B", "High_A", "High_B"]);
     // Rows without values are not names.
     check_csv(
         "Date,a,b\n2024-01-01,,\n2024-01-02,1,2\n",
@@ -188,7 +188,7 @@ fn headers_of_several_lines_name_each_column_once() {
 /// Checks that reading resumes after each row.
 #[track_caller]
 fn check_resumes_from_all(path: &Path, options: ReadOptions) {
-    let mapping = mapped(path, options);
+    let mapping = sniffed_mapping(path, options);
     let whole = all(path, options, mapping.clone(), Place::default());
     let mut rows = Rows::open(path, options, mapping.clone(), Place::default()).unwrap();
     let mut n_read = 0;
@@ -210,7 +210,7 @@ fn text_in_utf16_is_read_and_resumed() {
         let units = text.encode_utf16().flat_map(to_bytes);
         let bytes: Vec<u8> = mark.into_iter().chain(units).collect();
         let (_folder, path, options) = file("a.csv", &bytes);
-        assert_eq!(all(&path, options, mapped(&path, options), Place::default()), want);
+        assert_eq!(all(&path, options, sniffed_mapping(&path, options), Place::default()), want);
         check_resumes_from_all(&path, options);
     }
 }
@@ -266,7 +266,7 @@ fn order_of_rows_resolves_a_repeated_hour() {
     let starts = ["02:00", "03:00", "04:00", "05:00", "06:00", "07:00"];
     for is_descending in [false, true] {
         let (_folder, path, options) = file("a.csv", local_hours(is_descending).as_bytes());
-        let mapping = try_mapped(&path, options, new_york(Ambiguous::ByOrder)).unwrap();
+        let mapping = try_sniffed_mapping(&path, options, new_york(Ambiguous::ByOrder)).unwrap();
         let rows = all(&path, options, mapping.clone(), Place::default());
         let mut want: Vec<_> = starts.iter().map(|at| format!("2024-11-03T{at}:00Z")).collect();
         if is_descending {
@@ -291,7 +291,7 @@ fn repeated_hour_without_a_restart_requires_an_option() {
     let text = "time,x\n2024-11-03 00:00,0\n2024-11-03 01:00,1\n2024-11-03 02:00,2\n";
     let (_folder, path, options) = file("a.csv", text.as_bytes());
     let read = |ambiguous| {
-        let mapping = try_mapped(&path, options, new_york(ambiguous)).unwrap();
+        let mapping = try_sniffed_mapping(&path, options, new_york(ambiguous)).unwrap();
         all(&path, options, mapping, Place::default())
     };
     let open = read(Ambiguous::ByOrder);
@@ -327,7 +327,7 @@ fn whole_numbers_are_exact_or_rejected() {
     }
     writeln!(text, "{},9007199254740993", at(1)).unwrap();
     let (_folder, path, options) = file("a.csv", text.as_bytes());
-    let rows = all(&path, options, mapped(&path, options), Place::default());
+    let rows = all(&path, options, sniffed_mapping(&path, options), Place::default());
     let why =
         "bad: column id: `9007199254740993` is not exact as a float: --type id=integer keeps it";
     assert!(rows.last().unwrap().ends_with(why), "{rows:?}");

@@ -49,7 +49,7 @@ fn block(rows: std::ops::Range<usize>) -> Block {
     }
 }
 
-fn written(output: Output, resolution: Resolution, pieces: &[Rows]) -> Vec<u8> {
+fn render(output: Output, resolution: Resolution, pieces: &[Rows]) -> Vec<u8> {
     let dataset = DatasetId::new(3).unwrap();
     let mut document = Document::new(output, dataset, &columns(), resolution);
     let mut to = Vec::new();
@@ -76,10 +76,10 @@ fn check(name: &str, got: &[u8]) {
 #[test]
 fn columnar_files_match_files_read_by_others() {
     let rows = || vec![Rows::Raw(block(0..7)), Rows::Raw(block(7..7)), Rows::Raw(block(7..20))];
-    check("rows.arrows", &written(Output::Arrow, Resolution::Raw, &rows()));
-    check("rows.parquet", &written(Output::Parquet, Resolution::Raw, &rows()));
-    check("empty.arrows", &written(Output::Arrow, Resolution::Raw, &[]));
-    check("empty.parquet", &written(Output::Parquet, Resolution::Raw, &[]));
+    check("rows.arrows", &render(Output::Arrow, Resolution::Raw, &rows()));
+    check("rows.parquet", &render(Output::Parquet, Resolution::Raw, &rows()));
+    check("empty.arrows", &render(Output::Arrow, Resolution::Raw, &[]));
+    check("empty.parquet", &render(Output::Parquet, Resolution::Raw, &[]));
     let bucket = |n: u32| Bucket {
         timestamp: Timestamp::from_seconds(1_785_448_800 + 3600 * i64::from(n)),
         open: 1.0,
@@ -90,8 +90,8 @@ fn columnar_files_match_files_read_by_others() {
         count: 60,
     };
     let buckets = || vec![Rows::Buckets((0..3).map(bucket).collect())];
-    check("buckets.arrows", &written(Output::Arrow, Resolution::Hour, &buckets()));
-    check("buckets.parquet", &written(Output::Parquet, Resolution::Hour, &buckets()));
+    check("buckets.arrows", &render(Output::Arrow, Resolution::Hour, &buckets()));
+    check("buckets.parquet", &render(Output::Parquet, Resolution::Hour, &buckets()));
 }
 
 #[test]

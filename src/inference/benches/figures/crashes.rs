@@ -12,11 +12,11 @@ use std::{
 
 use inference::{Inference, math::pair_values::FullBundle};
 use model::topic::TopicId;
+use test_bench::http::{Connection, Request};
 use tokio::time::{Instant, sleep};
 
 use crate::{
     Outcome,
-    http::{Client, request},
     network::{Network, topic},
     rows::print,
 };
@@ -62,15 +62,17 @@ pub(crate) async fn measure() -> Outcome<()> {
         // Moments are distributed over an epoch, and differ between kills.
         let alive = Duration::from_micros(20_000 + (kill * 7919) % 480 * 1000);
         let began = Instant::now();
-        let mut client = Client::connect(address).await?;
+        let mut connection = Connection::open(address).await?;
         let mut n_sent = 0;
         while began.elapsed() < alive {
             let worker = format!("{kill}-{n_sent}");
             n_sent += 1;
             let body = format!("{{\"model\":\"{worker}\",\"value\":\"{n_sent}\"}}");
             let path = "/api/v1/topics/1/submissions";
-            let asked = request("POST", path, &key, &body);
-            if let (200, body) = client.ask(&asked).await? {
+            let request = Request::post(path, &key, "application/json", &body);
+            let response = connection.send(&request).await?;
+            if response.status == 200 {
+                let body = response.body;
                 let (nonce, worker) = (number(&body, "nonce")?, text(&body, "worker")?);
                 acknowledged.entry(nonce).or_default().insert(worker);
             }

@@ -16,11 +16,14 @@ use inference::{
 use model::topic::{Address, BlockHeight, TopicId};
 use rustix::time::{ClockId, clock_gettime};
 use task::clock::Clock;
+use test_bench::{
+    http::{Connection, Request},
+    process::resident_bytes,
+};
 use tokio::{task::JoinSet, time::Instant};
 
 use crate::{
     Outcome,
-    http::{Client, request},
     network::{Network, topic},
     rows::print,
     synthesis::Numbers,
@@ -185,17 +188,14 @@ async fn reads(network: &Network) -> Outcome<()> {
         "/emissions/v10/latest_network_inferences/1".to_owned(),
         "/api/v1/topics/1/history".to_owned(),
     ];
-    let before = resident()?;
+    let before = resident_bytes(std::process::id())?;
     for path in paths {
-        let mut client = Client::connect(network.address).await?;
-        let asked = request("GET", &path, &network.key, "");
+        let mut connection = Connection::open(network.address).await?;
+        let request = Request::get(&path, &network.key);
         let mut took = Vec::new();
         for _ in 0..N_READS {
             let began = Instant::now();
-            let (status, body) = client.ask(&asked).await?;
-            if status != 200 {
-                return Err(format!("{path}: {}", String::from_utf8_lossy(&body)).into());
-            }
+            connection.send(&request).await?.ok()?;
             took.push(began.elapsed());
         }
         let path = path.replace(inferer.as_str(), "…");
@@ -206,16 +206,17 @@ async fn reads(network: &Network) -> Outcome<()> {
         };
         print(&format!("GET {path}"), &milliseconds(took), bar)?;
     }
-    let more = resident()?.saturating_sub(before);
+    let more = resident_bytes(std::process::id())?.saturating_sub(before);
     let what = format!("memory after {N_READS} of each");
     print(&what, &format!("{:.0} MB more", megabytes(more)), "200 MB")?;
     let began = Instant::now();
     let path = "/emissions/v10/latest_network_inferences/1?leave_out=all";
-    let mut client = Client::connect(network.address).await?;
-    let n_bytes = client.drain(&request("GET", path, &network.key, "")).await?;
+    let mut connection = Connection::open(network.address).await?;
+    let n_bytes = connection.drain(&Request::get(path, &network.key), 0).await?.n_bytes;
+    let n_bytes = u64::try_from(n_bytes)?;
     let figure = format!("{:.1} MB in {:.0} ms", megabytes(n_bytes), ms(began.elapsed()));
     print("GET …?leave_out=all", &figure, "none")?;
-    let more = resident()?.saturating_sub(before);
+    let more = resident_bytes(std::process::id())?.saturating_sub(before);
     print("memory after it", &format!("{:.0} MB more", megabytes(more)), "200 MB")
 }
 
@@ -242,14 +243,6 @@ fn megabytes(n_bytes: u64) -> f64 {
 /// Returns the CPU time of this process.
 fn cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
-}
-
-/// Returns the resident memory of this process in bytes.
-fn resident() -> Outcome<u64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kilobytes: u64 = line.ok_or("find VmRSS")?.trim().trim_end_matches(" kB").parse()?;
-    Ok(kilobytes * 1024)
 }
 
 /// Returns the size of the network's file with its write-ahead log.

@@ -4,7 +4,6 @@
 //! The service of `crashes` is this program in its own process, so that it can be killed.
 
 mod crashes;
-mod http;
 mod large;
 mod network;
 mod requests;
@@ -12,10 +11,9 @@ mod rows;
 mod synthesis;
 mod topics;
 
-use std::{env, error::Error};
+use std::env;
 
-/// Result of a measurement.
-type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+use test_bench::Outcome;
 
 fn main() -> Outcome<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -9,12 +9,12 @@ use inference::{
     network::{addresses, submission::Payload},
 };
 use model::topic::TopicId;
+use test_bench::http::{Connection, Request};
 use tokio::{net::TcpListener, task::JoinSet, time::Instant};
 use web::serve::serve;
 
 use crate::{
     Outcome,
-    http::{Client, request},
     network::{Network, topic},
     rows::print,
 };
@@ -43,13 +43,10 @@ pub(crate) async fn latest() -> Outcome<()> {
     }
     network.inference.close(id, nonce).await?;
     let path = "/emissions/v10/latest_network_inferences/1";
-    let asked: Arc<[u8]> = request("GET", path, &network.key, "").into();
-    let (status, body) = Client::connect(network.address).await?.ask(&asked).await?;
-    if status != 200 {
-        return Err(format!("newest bundle has status {status}").into());
-    }
-    let n_bytes = body.len();
-    let constant = Bytes::from(body);
+    let request = Arc::new(Request::get(path, &network.key));
+    let response = Connection::open(network.address).await?.send(&request).await?.ok()?;
+    let n_bytes = response.body.len();
+    let constant = Bytes::from(response.body);
     let answer = move || {
         let body = constant.clone();
         async move { ([(header::CONTENT_TYPE, "application/json")], body) }
@@ -59,7 +56,7 @@ pub(crate) async fn latest() -> Outcome<()> {
     serve(listener, Router::new().route(path, get(answer)), &network.group);
     // Alternates, so that other load affects both.
     let (mut of_ours, mut of_constant) = (0.0, 0.0);
-    let same = move |_: usize| Arc::clone(&asked);
+    let same = move |_: usize| Arc::clone(&request);
     for _ in 0..2 {
         of_constant += rate(address, same.clone()).await? / 2.0;
         of_ours += rate(network.address, same.clone()).await? / 2.0;
@@ -79,10 +76,10 @@ pub(crate) async fn submissions() -> Outcome<()> {
         network.inference.open_epoch(topic.id, nonce).await?;
     }
     let key = network.key.clone();
-    let submission = move |idx: usize| -> Arc<[u8]> {
+    let submission = move |idx: usize| -> Arc<Request> {
         let path = format!("/api/v1/topics/{}/submissions", 1 + idx % 64);
         let body = format!("{{\"model\":\"{idx}\",\"value\":\"{idx}.5\",\"nonce\":\"{nonce}\"}}");
-        request("POST", &path, &key, &body).into()
+        Arc::new(Request::post(&path, &key, "application/json", &body))
     };
     let rate = rate(network.address, submission).await?;
     network.group.shutdown().await;
@@ -92,22 +89,18 @@ pub(crate) async fn submissions() -> Outcome<()> {
 /// Returns the number of successful requests per second, created by `make`.
 async fn rate(
     address: SocketAddr,
-    make: impl Fn(usize) -> Arc<[u8]> + Clone + Send + 'static,
+    make: impl Fn(usize) -> Arc<Request> + Clone + Send + 'static,
 ) -> Outcome<f64> {
     let began = Instant::now();
     let mut loads = JoinSet::new();
-    for connection in 0..CONNECTIONS {
+    for number in 0..CONNECTIONS {
         let make = make.clone();
         loads.spawn(async move {
-            let mut client = Client::connect(address).await?;
+            let mut connection = Connection::open(address).await?;
             let mut n_done = 0_u32;
             while began.elapsed() < SPAN {
-                let idx = connection + CONNECTIONS * usize::try_from(n_done)?;
-                let (status, body) = client.ask(&make(idx)).await?;
-                if status != 200 {
-                    let body = String::from_utf8_lossy(&body).into_owned();
-                    return Outcome::Err(format!("status {status}: {body}").into());
-                }
+                let idx = number + CONNECTIONS * usize::try_from(n_done)?;
+                connection.send(&make(idx)).await?.ok()?;
                 n_done += 1;
             }
             Outcome::Ok(n_done)

@@ -1,24 +1,26 @@
-//! What gives a copy the columns of its source, which were added, renamed or deleted since.
+//! Changes that give a copy the columns of its source.
 
 use model::{dataset::Column, timestamp::Timestamp};
 
 use crate::catalog::{ColumnChange, DatasetChange};
 
-/// The columns that are not deleted, with their places.
+/// Returns the columns that are not deleted, with their places.
 pub(super) fn list_visible(columns: &[Column]) -> impl Iterator<Item = (usize, &Column)> {
     columns.iter().enumerate().filter(|(_, column)| !column.is_deleted())
 }
 
-/// Whether the columns that are not deleted have the same names and types, in the same order.
+/// Returns true if the visible columns have the same names and types, in the same order.
 pub(super) fn are_equal(source: &[Column], copied: &[Column]) -> bool {
     let names = |columns| list_visible(columns).map(|(_, column)| (&column.name, column.dtype));
     names(source).eq(names(copied))
 }
 
-/// The changes of a copy that give it the columns of its source, and the time of each new column.
+/// Returns the changes that give a copy the columns of its source, and the creation time of each
+/// new column.
 ///
-/// A column without a name of the source is that of a name the copy lacks, which is of its type and was
-/// created at the same time. Where that is a guess, values differ afterwards.
+/// A column whose name is missing in the source was renamed to a name that is missing in the copy,
+/// if that column has the same type and creation time. If this guess is wrong, values differ
+/// afterwards.
 pub(super) fn changes(
     source: &[Column],
     copied: &[Column],
@@ -46,7 +48,7 @@ pub(super) fn changes(
             None => deleted.push((DatasetChange::Column(ColumnChange::Delete(name)), None)),
         }
     }
-    // First those that may have the names of others.
+    // Deletions first, since their names may be reused.
     deleted.append(&mut changes);
     deleted.extend(new.into_iter().map(|Column { name, dtype, created_at, .. }| {
         (DatasetChange::NewColumns(vec![(name, dtype)]), Some(created_at))

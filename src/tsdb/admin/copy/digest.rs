@@ -1,4 +1,4 @@
-//! What a dataset is, in a few numbers: equal for a dataset and its copy in a store of another engine.
+//! Digests of datasets, which are equal for a dataset and its copy in a store of another engine.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,27 +22,27 @@ use crate::{
     },
 };
 
-/// The resolutions whose buckets are stored. Those of the others follow from them.
+/// Resolutions whose buckets are compared. Those of the others follow from them.
 const STORED: [Resolution; 3] = [Resolution::FiveMinutes, Resolution::Hour, Resolution::Day];
 
-/// A dataset's parts, each as a hash.
+/// Hashes of the parts of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Digest {
     pub(super) n_rows: u64,
     pub(super) n_buckets: u64,
-    /// The timestamp before which rows were pruned.
+    /// Timestamp before which rows were pruned.
     pub(super) kept_from: Option<Timestamp>,
     rows: Days,
     /// Buckets of five minutes.
     buckets: Days,
     longer_buckets: u64,
-    /// The name and what else the catalog has.
+    /// The catalog entry.
     entry: u64,
 }
 
 impl Digest {
-    /// Reads all of a dataset; what was read where `on_rows`, which takes the number of rows so far,
-    /// ends it early.
+    /// Reads all of a dataset. If `on_rows`, which is called with the number of rows so far, stops
+    /// it, the digest is incomplete.
     ///
     /// # Errors
     /// [`StoreError`](crate::store::StoreError).
@@ -52,14 +52,13 @@ impl Digest {
         on_rows: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<Self> {
         let id = entry.dataset.id;
-        let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
         let shown: Vec<usize> = columns::list_visible(&entry.columns).map(|(idx, _)| idx).collect();
         let mut rows = DayHasher::new(entry.kept_from);
         let mut buckets = DayHasher::new(entry.kept_from);
         let mut longer_buckets = DefaultHasher::new();
         let (mut n_rows, mut n_buckets) = (0, 0);
         for resolution in [Resolution::Raw].into_iter().chain(STORED) {
-            store.scan(id, resolution, all, &mut |batch| {
+            store.scan(id, resolution, Span::ALL, &mut |batch| {
                 match batch.rows()? {
                     Rows::Raw(block) => {
                         n_rows += u64::try_from(block.len()).unwrap_or(u64::MAX);
@@ -90,7 +89,7 @@ impl Digest {
         })
     }
 
-    /// The days of which rows or buckets of five minutes differ, oldest first, each as [`day_of`] has it.
+    /// Returns the days whose rows or buckets of five minutes differ, as [`day_of`] returns them.
     pub(super) fn days_that_differ(&self, other: &Self) -> BTreeSet<Timestamp> {
         [(&self.rows, &other.rows), (&self.buckets, &other.buckets)]
             .into_iter()
@@ -102,7 +101,7 @@ impl Digest {
             .collect()
     }
 
-    /// Which part differs, if one does.
+    /// Returns the part that differs, if any.
     pub(super) fn difference(&self, other: &Self) -> Option<&'static str> {
         let buckets = |digest: &Self| (digest.n_buckets, digest.longer_buckets);
         if self.rows != other.rows {
@@ -116,7 +115,7 @@ impl Digest {
         }
     }
 
-    /// All parts as one number.
+    /// Returns a checksum of all parts.
     pub(super) fn checksum(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.n_rows, self.n_buckets, &self.rows, &self.buckets).hash(&mut hasher);
@@ -125,14 +124,14 @@ impl Digest {
     }
 }
 
-/// The hash of each day that has something.
+/// Hash of each day with rows or buckets.
 type Days = BTreeMap<Timestamp, u64>;
 
-/// Hashes what comes in the order of its timestamps, day by day.
+/// Hashes rows or buckets, which are in ascending order, by day.
 struct DayHasher {
     kept_from: Option<Timestamp>,
     days: Days,
-    /// The newest day.
+    /// Latest day.
     open: Option<(Timestamp, DefaultHasher)>,
 }
 
@@ -141,7 +140,7 @@ impl DayHasher {
         Self { kept_from, days: Days::new(), open: None }
     }
 
-    /// The hasher of the day of `time`; those before it are finished.
+    /// Returns the hasher of the day of `time`, and finishes those before.
     fn open_day(&mut self, time: Timestamp) -> &mut DefaultHasher {
         let day = day_of(time, self.kept_from);
         if self.open.as_ref().is_none_or(|(open, _)| *open != day) {
@@ -161,8 +160,8 @@ impl DayHasher {
     }
 }
 
-/// The start of the day of `time`. The day of which some rows were pruned is two: the second one begins
-/// at `kept_from`.
+/// Returns the start of the day of `time`. The day of `kept_from` consists of two parts, the second
+/// of which begins at `kept_from`.
 fn day_of(time: Timestamp, kept_from: Option<Timestamp>) -> Timestamp {
     let day = Resolution::Day.bucket_start(time);
     kept_from.filter(|kept_from| *kept_from <= time).map_or(day, |kept_from| day.max(kept_from))
@@ -171,7 +170,7 @@ fn day_of(time: Timestamp, kept_from: Option<Timestamp>) -> Timestamp {
 fn hash_row(block: &Block, row_idx: usize, shown: &[usize], to: &mut DefaultHasher) {
     block.times.get(row_idx).hash(to);
     block.created.get(row_idx).hash(to);
-    // A column that was added later than the rows may be missing, or without values.
+    // A column that was added after the rows may be missing, or without values.
     for series in shown.iter().map(|idx| block.columns.get(*idx)) {
         match series {
             Some(Series::Float(values)) => {
@@ -189,7 +188,7 @@ fn hash_row(block: &Block, row_idx: usize, shown: &[usize], to: &mut DefaultHash
 
 fn hash_bucket(bucket: &Bucket, to: &mut DefaultHasher) {
     let Bucket { timestamp, open, high, low, close, volume, count } = bucket;
-    // Zero has two signs, of which stores keep one.
+    // Stores do not keep the sign of zero.
     let bits = [open, high, low, close, volume].map(|number| (number + 0.0).to_bits());
     (timestamp, bits, count).hash(to);
 }

@@ -1,4 +1,4 @@
-//! Failures of requests to the archive, and what can be done about them.
+//! Failures of requests to the archive, and advice.
 
 use std::error::Error;
 
@@ -10,25 +10,26 @@ use crate::store::Cause;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectError {
-    /// The settings are incomplete or make no sense.
+    /// The settings are incomplete or invalid.
     #[error("invalid settings of the archive")]
     Prepare(#[source] Cause),
-    /// The server cannot be reached, is overloaded or too slow. It may work again later.
+    /// The server cannot be reached, is overloaded or too slow. The request may succeed later.
     #[error("archive cannot be reached")]
     Unreachable(#[source] Cause),
-    /// The environment has no credentials, and the machine or the service that it names gives none.
+    /// The environment has no credentials, and the machine or the service that it names provides
+    /// none.
     #[error("no credentials for the archive")]
     NoCredentials(#[source] Cause),
-    /// The server does not know the credentials, or they lack a right.
+    /// The server does not know the credentials, or they lack a permission.
     #[error("archive rejects the credentials")]
     Denied(#[source] Cause),
-    /// There is no such bucket.
+    /// The bucket does not exist.
     #[error("bucket of the archive does not exist")]
     NoBucket(#[source] Cause),
-    /// There is no such object. Somebody deleted it, or a rule of the bucket did.
+    /// The object does not exist. It may have been deleted by a rule of the bucket.
     #[error("object {key} is missing")]
     Missing {
-        /// The missing object's key.
+        /// Key of the object.
         key: String,
     },
     /// The object is not the one that was written.
@@ -39,29 +40,28 @@ pub enum ObjectError {
         /// Difference to what was written.
         what: String,
     },
-    /// The server refused the request, or answered what nobody understands.
+    /// The server rejected the request, or its response is invalid.
     #[error("request to the archive failed")]
     Failed(#[source] Cause),
 }
 
-/// What S3 answered in place of what was asked for. The rest of such an answer repeats the request
-/// with all that its signature was made of, and is left out.
+/// Error response of S3. The rest of such a response repeats the request with all that its
+/// signature was made of, and is left out.
 #[derive(Debug, thiserror::Error)]
-#[error("it answered with status {status} {code}")]
+#[error("response has status {status} {code}")]
 struct Refusal {
     status: u16,
-    /// S3's name of the error, or nothing.
+    /// S3's name of the error. May be empty.
     code: String,
 }
 
-/// What happened to a connection. Each error around it repeats those that it is made of, and is left
-/// out.
+/// Failure of a connection. The errors around it repeat their causes, and are left out.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Broken(String);
 
 impl ObjectError {
-    /// What an operator can do about it.
+    /// Returns advice for an operator.
     pub const fn advice(&self) -> &'static str {
         match self {
             Self::Prepare(_) => "correct the variables that begin with AWS_",
@@ -80,7 +80,7 @@ impl ObjectError {
         }
     }
 
-    /// What `error` of a request for `key` means.
+    /// Converts an error of a request for `key`.
     pub(super) fn classify(key: &str, error: object_store::Error) -> Self {
         use object_store::Error::{AlreadyExists, Precondition};
         if matches!(error, AlreadyExists { .. } | Precondition { .. }) {
@@ -88,7 +88,7 @@ impl ObjectError {
             return Self::Damaged { key: key.to_owned(), what };
         }
         if let Some(transport) = transport(&error) {
-            // Such as a certificate that nobody knows.
+            // Such as an untrusted certificate.
             let is_lasting = transport.kind() == HttpErrorKind::Unknown;
             let broken = Broken(innermost(transport).to_string());
             if is_of_credentials(&error) {
@@ -113,8 +113,9 @@ impl ObjectError {
     }
 }
 
-/// Whether `error` is of a request for credentials, by its address: that of a machine's metadata, of a
-/// container's role, or of Amazon's service for tokens. Its own type is private.
+/// Returns true if `error` is that of a request for credentials, by its address: that of the
+/// metadata of a machine, the role of a container, or Amazon's token service. Its own type is
+/// private.
 fn is_of_credentials(error: &object_store::Error) -> bool {
     let text = error.to_string();
     let request = text.split_once("Error performing ").and_then(|(_, rest)| rest.split(' ').nth(1));
@@ -125,7 +126,7 @@ fn is_of_credentials(error: &object_store::Error) -> bool {
     })
 }
 
-/// The cause that has none itself.
+/// Returns the last cause.
 fn innermost(error: &HttpError) -> &(dyn Error + 'static) {
     let mut cause: &(dyn Error + 'static) = error;
     while let Some(next) = cause.source() {
@@ -134,7 +135,7 @@ fn innermost(error: &HttpError) -> &(dyn Error + 'static) {
     cause
 }
 
-/// The error of the connection that `error` comes from, if it does.
+/// Returns the error of the connection that caused `error`, if any.
 fn transport(error: &object_store::Error) -> Option<&HttpError> {
     let mut cause: &(dyn Error + 'static) = error;
     loop {
@@ -146,11 +147,11 @@ fn transport(error: &object_store::Error) -> Option<&HttpError> {
 }
 
 impl Refusal {
-    /// Parses the answer out of `text`, that of an error whose own type is private.
+    /// Parses the response in `text`, which is that of an error of a private type.
     fn parse(text: &str) -> Option<Self> {
-        let (_, answer) = text.split_once("status code: ")?;
-        let status = answer.get(..3)?.parse().ok()?;
-        let code = answer.split_once("<Code>").and_then(|(_, code)| code.split_once("</Code>"));
+        let (_, response) = text.split_once("status code: ")?;
+        let status = response.get(..3)?.parse().ok()?;
+        let code = response.split_once("<Code>").and_then(|(_, code)| code.split_once("</Code>"));
         let code = code.map(|(code, _)| code).filter(|code| code.len() < 64).unwrap_or_default();
         Some(Self { status, code: code.to_owned() })
     }

@@ -1,4 +1,4 @@
-//! An S3 server for tests on a socket of its own, which keeps objects in memory.
+//! An S3 server for tests, which stores objects in memory.
 
 use std::{
     collections::BTreeMap,
@@ -14,13 +14,13 @@ use parking_lot::Mutex;
 
 use super::Objects;
 
-/// The name of its only bucket, as it is in the path of a request.
+/// Path of its only bucket.
 const BUCKET: &str = "/rows";
 
-/// Time at which all objects were written.
+/// Modification time of all objects.
 const WRITTEN: &str = "Tue, 24 Nov 2020 03:00:00 GMT";
 
-/// A server that runs until the test program ends.
+/// A server that runs until the test program exits.
 #[derive(Debug, Clone)]
 pub(crate) struct TestServer {
     state: Arc<State>,
@@ -37,10 +37,10 @@ struct State {
 
 #[derive(Debug, Default)]
 struct Stored {
-    /// Bytes and `ETag` of each object.
+    /// Content and `ETag` of each object.
     objects: BTreeMap<String, (Vec<u8>, String)>,
     n_written: u64,
-    /// Requests fail while this is so, as if the server were overloaded.
+    /// True if requests fail, as on an overloaded server.
     is_lost: bool,
 }
 
@@ -66,30 +66,30 @@ impl TestServer {
         thread::spawn(move || {
             for connection in listener.incoming() {
                 let state = Arc::clone(&state);
-                // A client that is gone is no error of the server.
+                // Clients may disconnect.
                 thread::spawn(move || drop(state.serve(&connection.unwrap())));
             }
         });
         server
     }
 
-    /// Opens its bucket, as another service does.
+    /// Opens the bucket like another service.
     pub(crate) fn open(&self) -> Objects {
         let builder = AmazonS3Builder::new().with_access_key_id("key").with_secret_access_key("s");
         Objects::connect(&self.url.parse().unwrap(), builder).unwrap()
     }
 
-    /// The keys of all objects.
+    /// Returns the keys of all objects.
     pub(crate) fn keys(&self) -> Vec<String> {
         self.state.stored.lock().objects.keys().cloned().collect()
     }
 
-    /// Has `work` done before the next object is written.
+    /// Runs `work` before the next object is written.
     pub(crate) fn before_write(&self, work: impl FnOnce() + Send + 'static) {
         *self.state.before_write.lock() = Some(Box::new(work));
     }
 
-    /// Has requests fail.
+    /// Makes requests fail if `is_lost`.
     pub(crate) fn lose(&self, is_lost: bool) {
         self.state.stored.lock().is_lost = is_lost;
     }
@@ -149,7 +149,7 @@ impl State {
 }
 
 impl Request {
-    /// Returns true if the object that it replaces is the one that it names.
+    /// Returns true if the condition on the replaced object is met.
     fn is_met(&self, replaced: Option<&(Vec<u8>, String)>) -> bool {
         let is_same = |wanted: &String| replaced.is_some_and(|(_, tag)| tag == wanted);
         self.headers.get("if-match").is_none_or(is_same)

@@ -9,10 +9,11 @@ use std::{
 use object_store::path::Path;
 use reqwest::Url;
 
-/// Address of an archive: `s3://bucket/prefix?region=eu-central-1`, or `file:///path` of a directory.
+/// Address of an archive: `s3://bucket/prefix?region=eu-central-1`, or `file:///path` of a
+/// directory.
 ///
-/// `endpoint=http://10.0.0.9:9000` names a server other than Amazon's. What is missing comes from the
-/// environment variables that other tools for S3 read, as the credentials always do.
+/// `endpoint=http://10.0.0.9:9000` names a server other than Amazon's. Missing parts and the
+/// credentials come from the environment variables that other S3 tools use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveUrl(pub(super) Target);
 
@@ -26,14 +27,14 @@ pub(super) enum Target {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArchiveUrlError {
-    /// The text is no address, or has unknown options.
+    /// The text is not an address, or has unknown options.
     #[error(
         "not the address of an archive, such as s3://bucket/prefix?region=eu-central-1, s3://bucket?endpoint=http://host:9000 or file:///path"
     )]
     Form,
-    /// The address holds credentials, which the command line would show to everybody.
+    /// The address has credentials, which the command line would show to everyone.
     #[error(
-        "the address of an archive holds credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead"
+        "address of an archive has credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead"
     )]
     Credentials,
 }

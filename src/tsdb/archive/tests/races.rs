@@ -25,7 +25,7 @@ fn check_scan(open: OpenIn<'_>, n_before: usize) {
     let id = new_pair(&store);
     append(&store, id, AppendMode::Replace, &hours(0, 7_000));
     let check = |now: Timestamp| {
-        let want = scanned(&store, id, ALL);
+        let want = scanned(&store, id, Span::ALL);
         let (mut found, mut n_batches) = (rows(&[]), 0);
         let mut visit = |batch: RowBatch<'_>| {
             let Rows::Raw(block) = batch.rows()? else { panic!("not rows") };
@@ -36,9 +36,9 @@ fn check_scan(open: OpenIn<'_>, n_before: usize) {
             n_batches += 1;
             Ok(ControlFlow::Continue(()))
         };
-        store.scan(id, Resolution::Raw, ALL, &mut visit).unwrap();
+        store.scan(id, Resolution::Raw, Span::ALL, &mut visit).unwrap();
         assert_eq!(found, want);
-        assert_eq!(scanned(&store, id, ALL), want);
+        assert_eq!(scanned(&store, id, Span::ALL), want);
     };
     check(LATE);
     let corrected: Vec<(i64, u8)> = (0..7_100).step_by(100).map(|step| (step + 3, 255)).collect();
@@ -59,7 +59,7 @@ fn check_scan_is_bounded(open: OpenIn<'_>) {
         batches.push(batch.n_rows);
         Ok(ControlFlow::Continue(()))
     };
-    store.scan(id, Resolution::Raw, ALL, &mut visit).unwrap();
+    store.scan(id, Resolution::Raw, Span::ALL, &mut visit).unwrap();
     assert_eq!(batches.iter().sum::<usize>(), 7_001);
     assert!(batches.iter().all(|n_rows| *n_rows <= 750), "{batches:?}");
 }
@@ -79,8 +79,8 @@ fn check_late_append(open: OpenIn<'_>) {
     other.archive(LATE).unwrap();
     append(&store, id, AppendMode::Merge, &[(5, 77)]);
     append(&store, id, AppendMode::Replace, &[(6, 78)]);
-    assert_eq!(scanned(&store, id, ALL).len(), 100);
-    assert_eq!(scanned(&store, id, ALL), scanned(&other, id, ALL));
+    assert_eq!(scanned(&store, id, Span::ALL).len(), 100);
+    assert_eq!(scanned(&store, id, Span::ALL), scanned(&other, id, Span::ALL));
 }
 
 /// Checks that rows and columns which come while their month is written are not lost.
@@ -104,10 +104,10 @@ fn check_writes_meanwhile(open: OpenIn<'_>) {
         block_on(writer.append(id, late, Box::new(|_, _| ()))).unwrap();
     });
     assert_eq!(store.archive(LATE).unwrap().unwrap().n_rows, 100);
-    let stored = inner.page(id, &read(ALL, Order::Ascending, 0, 99)).unwrap();
+    let stored = inner.page(id, &read(Span::ALL, Order::Ascending, 0, 99)).unwrap();
     assert_eq!(stored.rows.len(), 3, "newer rows stay");
     let check = || {
-        let page = store.page(id, &read(ALL, Order::Ascending, 0, 999)).unwrap();
+        let page = store.page(id, &read(Span::ALL, Order::Ascending, 0, 999)).unwrap();
         let Rows::Raw(rows) = page.rows else { panic!("not rows") };
         let values = |step: i64| {
             let row = rows.times.iter().position(|time| *time == at(step)).unwrap();
@@ -120,7 +120,7 @@ fn check_writes_meanwhile(open: OpenIn<'_>) {
     };
     check();
     assert_eq!(store.archive(LATE + Duration::from_hours(48)).unwrap().unwrap().n_files, 1);
-    assert_eq!(inner.page(id, &read(ALL, Order::Ascending, 0, 99)).unwrap().rows.len(), 0);
+    assert_eq!(inner.page(id, &read(Span::ALL, Order::Ascending, 0, 99)).unwrap().rows.len(), 0);
     check();
 }
 
@@ -146,7 +146,7 @@ fn check_paused_archiver(open: OpenIn<'_>) {
         assert!(matches!(error, StoreError::Archive { .. }), "{error:?}");
         end_lease(&other);
         for store in [&paused, &*other, &new()] {
-            let found = scanned(store, id, ALL);
+            let found = scanned(store, id, Span::ALL);
             let row = usize::try_from(late).unwrap();
             assert_eq!((found.len(), found.columns[0].number(row)), (100, Some(24.75)));
         }

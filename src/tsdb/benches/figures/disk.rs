@@ -9,7 +9,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::Outcome;
+use test_bench::Outcome;
 
 /// How often the disk is waited for.
 const SYNCS: usize = 200;

@@ -7,6 +7,7 @@ use db::postgres::connections::{Connections, ConnectionsOptions, Snapshot};
 use futures::{FutureExt as _, executor::block_on, future::BoxFuture};
 use model::dataset::DatasetId;
 use sqlx::{AssertSqlSafe, PgConnection};
+use test_bench::{Outcome, Table, to_f64};
 use tokio::{
     runtime::{Builder, Runtime},
     task::unconstrained,
@@ -15,12 +16,10 @@ use tokio::{
 use tsdb::store::StoreError;
 
 use super::{
-    Outcome, START,
+    START,
     bars::{Bars, random},
     median,
     store::{Bar, Figures, Page},
-    table::Table,
-    to_f64,
 };
 
 /// Pages of a round, of which the median counts.
@@ -76,26 +75,26 @@ pub(crate) async fn measure(
     let shared = store.create("btcusd_1min").await?;
     let plain = Plain::open(url)?;
     let Taken { ours, by_hand, bare } = ingest(&store, shared, &plain, n).await?;
-    table.say("ingest in PostgreSQL", to_f64(n) / ours / 1e6, "M rows/s");
+    table.add("ingest in PostgreSQL", to_f64(n) / ours / 1e6, "M rows/s");
     let name = "ingest in PostgreSQL over hand-written SQL with the same buckets";
     table.at_least(name, by_hand / ours, 1.0, "x");
     table.at_least("ingest in PostgreSQL over COPY of bare rows", bare / ours, 0.5, "x");
     let n_bytes = plain.bytes()?;
-    table.say("disk in PostgreSQL, with indexes and buckets", n_bytes / to_f64(n), "bytes a row");
+    table.add("disk in PostgreSQL, with indexes and buckets", n_bytes / to_f64(n), "bytes a row");
 
     let n_minutes = i64::try_from(n)?;
     let mut draw = random(7);
     let mut minute = || START + draw(n_minutes.unsigned_abs()).cast_signed() * 9 / 10;
     let own = median(PAGES, || embedded.page(id, Page::After(minute()), 250).map(|_| ()))?;
     let page = pages(&store, shared, &plain, &mut minute, table)?;
-    table.say("page of 250 in PostgreSQL over embedded", page / own, "x");
+    table.add("page of 250 in PostgreSQL over embedded", page / own, "x");
 
     let (scan, _) = seconds(async || Ok(store.scan(shared)?)).await?;
     let (own, _) = seconds(async || Ok(embedded.scan(id)?)).await?;
     let (by_hand, _) = seconds(async || plain.scan()).await?;
-    table.say("scan in PostgreSQL", to_f64(n) / scan / 1e6, "M rows/s");
-    table.say("scan in PostgreSQL over embedded, time", scan / own, "x");
-    table.say("scan in PostgreSQL over a plain table, time", scan / by_hand, "x");
+    table.add("scan in PostgreSQL", to_f64(n) / scan / 1e6, "M rows/s");
+    table.add("scan in PostgreSQL over embedded, time", scan / own, "x");
+    table.add("scan in PostgreSQL over a plain table, time", scan / by_hand, "x");
 
     let (days, n_days) = seconds(async || Ok(store.days(shared)?)).await?;
     let (own, _) = seconds(async || Ok(embedded.days(id)?)).await?;
@@ -103,8 +102,8 @@ pub(crate) async fn measure(
     if n_days != n_plain {
         return Err(format!("{n_days} days are {n_plain} by hand").into());
     }
-    table.say("all buckets of a day in PostgreSQL", days * 1e3, "ms");
-    table.say("buckets of a day in PostgreSQL over embedded, time", days / own, "x");
+    table.add("all buckets of a day in PostgreSQL", days * 1e3, "ms");
+    table.add("buckets of a day in PostgreSQL over embedded, time", days / own, "x");
     table.at_most("buckets of a day in PostgreSQL over a plain table", days / by_hand, 0.1, "x");
     Ok(())
 }
@@ -148,14 +147,14 @@ fn pages(
     let behind = to_f64(n_behind) / to_f64(ratios.len());
     let page = part(&mut all, 0.5);
     let name = "page of 250 in PostgreSQL";
-    table.say(name, page * 1e6, "us");
+    table.add(name, page * 1e6, "us");
     let ratio = page / part(&mut all_by_hand, 0.5);
     table.at_most(&format!("{name} over a plain table"), ratio, 1.2, "x");
     let ratio = part(&mut all, 0.95) / part(&mut all_by_hand, 0.95);
-    table.say(&format!("{name} over a plain table, 95th percentile"), ratio, "x");
-    table.say(&format!("{name} over a plain table, best round"), part(&mut ratios, 0.0), "x");
-    table.say(&format!("{name} over a plain table, worst round"), part(&mut ratios, 1.0), "x");
-    table.say(&format!("{name}, rounds behind a plain table"), behind, "of 1");
+    table.add(&format!("{name} over a plain table, 95th percentile"), ratio, "x");
+    table.add(&format!("{name} over a plain table, best round"), part(&mut ratios, 0.0), "x");
+    table.add(&format!("{name} over a plain table, worst round"), part(&mut ratios, 1.0), "x");
+    table.add(&format!("{name}, rounds behind a plain table"), behind, "of 1");
     Ok(page)
 }
 

@@ -18,7 +18,7 @@ use tsdb::{
     },
 };
 
-use crate::Outcome;
+use test_bench::Outcome;
 
 /// The columns of a bar, as document 2 shows them.
 const COLUMNS: [&str; 7] =

@@ -1,4 +1,4 @@
-//! Appending and removing rows, with the buckets that follow them, each in one transaction.
+//! Appends and removes rows and updates their buckets, each in one transaction.
 
 use model::{
     block::{Block, Series},
@@ -28,10 +28,10 @@ use crate::{
     },
 };
 
-/// The finest resolution, from which the others follow.
+/// Resolution that is folded from rows.
 const FINEST: Resolution = Resolution::FiveMinutes;
 
-/// Appends rows, sorted by unique timestamp, and fills in their numbers and creation times.
+/// Appends rows, which are sorted by unique timestamp, and sets their numbers and creation times.
 pub(super) async fn append(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -59,8 +59,8 @@ pub(super) async fn append(
     Ok(head.appended(rows))
 }
 
-/// Appends rows of another store with their creation times. If they come after all rows there are, those
-/// before `kept_from` are in the buckets already.
+/// Appends rows of another store with their creation times. If they come after all stored rows,
+/// those before `kept_from` are in the buckets already.
 pub(super) async fn append_copied(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -80,7 +80,7 @@ pub(super) async fn append_copied(
     head.commit(c, Change::Rows { rows, is_after }, Some(updated_at)).await
 }
 
-/// Returns true if rows, which may be stored, come after all others.
+/// Checks that rows can be stored. Returns true if they come after all others.
 fn check(head: &Head, rows: &Block) -> Result<bool> {
     let Some(first) = rows.times.first().copied() else { return Ok(true) };
     if let Some(kept_from) = head.kept_from.filter(|kept_from| first < *kept_from) {
@@ -93,14 +93,14 @@ fn check(head: &Head, rows: &Block) -> Result<bool> {
     Ok(head.latest.is_none_or(|latest| latest < first))
 }
 
-/// How new rows lie to others.
+/// Position of new rows among others.
 #[derive(Debug, Clone, Copy)]
 struct Layers<'a> {
-    /// True if they come after all others.
+    /// True if they come after all stored rows.
     is_after: bool,
-    /// The number of the first ones that are in the buckets already.
+    /// Number of first rows that are in the buckets already.
     n_folded: usize,
-    /// Archived rows in the buckets that hold them, which stored ones replace.
+    /// Archived rows in the same buckets, which stored rows replace.
     beneath: &'a Block,
 }
 
@@ -130,7 +130,7 @@ async fn store(
     Ok(())
 }
 
-/// Folds rows that come after all others onto the stored buckets.
+/// Folds rows, which come after all others, onto the stored buckets.
 async fn extend(c: &mut PgConnection, head: &Head, fold: Fold, rows: &Block) -> Result<Levels> {
     let Some(first) = rows.times.first().copied() else { return Ok(Levels::default()) };
     let stored = buckets::read_sources(c, head, &[first]).await?;
@@ -141,8 +141,8 @@ async fn extend(c: &mut PgConnection, head: &Head, fold: Fold, rows: &Block) -> 
     Ok(Levels::refold(&[], changed, &stored))
 }
 
-/// Folds the buckets again that have some of `rows`, which are not stored yet: from the stored rows, over
-/// those of `beneath`, and these, which win over both.
+/// Folds the buckets of `rows`, which are not stored yet: from `beneath`, the stored rows, and
+/// these, of which the last win.
 pub(super) async fn rebuild(
     c: &mut PgConnection,
     head: &Head,
@@ -155,8 +155,8 @@ pub(super) async fn rebuild(
     Ok(Levels::refold(&rows.times, changed, &stored))
 }
 
-/// The buckets of five minutes that hold `times`, folded from `beneath`, the stored rows and `rows`, of
-/// which the later ones win.
+/// Folds the buckets of five minutes that contain `times`, from `beneath`, the stored rows and
+/// `rows`, of which the last win.
 async fn refold(
     c: &mut PgConnection,
     head: &Head,
@@ -176,14 +176,14 @@ async fn refold(
     let mut folding = Folding::new(fold, FINEST, None);
     folding.add(&stored, Some((rows, 0..rows.len())));
     let folded = folding.finish();
-    let find = |start: Timestamp| {
+    let changed = |start: Timestamp| {
         let found = folded.binary_search_by_key(&start, |bucket: &Bucket| bucket.timestamp);
         (start, found.ok().and_then(|idx| folded.get(idx)).copied().map(as_stored))
     };
-    Ok(starts.into_iter().map(find).collect())
+    Ok(starts.into_iter().map(changed).collect())
 }
 
-/// Removes rows before `before`, at most `limit_rows`. Their buckets stay.
+/// Prunes rows before `before`, at most `limit_rows`.
 pub(super) async fn prune(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -191,7 +191,7 @@ pub(super) async fn prune(
     limit_rows: usize,
 ) -> Result<Removed> {
     let mut head = Head::lock(c, dataset).await?;
-    // Whole buckets only: what is left of one could not be folded again.
+    // Only whole buckets, since the rest of one could not be folded again.
     let mut before = FINEST.bucket_start(before);
     if head.archived_until.is_some() {
         if let Some(n_rows) = archived_files::prune(c, &mut head, before).await? {
@@ -221,16 +221,16 @@ pub(super) async fn prune(
     .fetch_one(&mut *c)
     .await?;
     let Some(Time(last_gone)) = last_gone else { return Ok(head.removed(0)) };
-    // Up to the end of the last bucket that lost a row, and not up to `before`: the date that it
-    // follows from may be wrong, and rows of the right one come after that.
-    let end = FINEST.bucket_start(last_gone) + FINEST.bucket().unwrap_or_default();
+    // Up to the end of the last bucket that lost a row, not up to `before`: that may follow from a
+    // wrong date, and correct rows would be rejected.
+    let end = series::bucket_end(FINEST, last_gone);
     head.kept_from = head.kept_from.max(Some(end.min(before)));
     head.latest = head.latest.filter(|latest| *latest >= bound).max(head.newest_archived);
     head.commit(c, Change::Removal(Removal::Old), None).await?;
     Ok(head.removed(n_gone.unsigned_abs()))
 }
 
-/// Deletes the rows of a span of a dataset without archived ones, and what they are in buckets.
+/// Deletes the rows of a span of a dataset without archived rows.
 pub(super) async fn delete_rows(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -238,7 +238,7 @@ pub(super) async fn delete_rows(
     now: Timestamp,
 ) -> Result<Removed> {
     let head = Head::lock(c, dataset).await?;
-    if head.archived_until.is_some() && archived_files::has_files(c, dataset, series::ALL).await? {
+    if head.archived_until.is_some() && archived_files::has_files(c, dataset, Span::ALL).await? {
         return Err(StoreError::ArchiveChanged { dataset });
     }
     let beneath = Block::new(&head.dtypes);
@@ -264,8 +264,8 @@ pub(super) async fn delete_over(
     Ok(removed)
 }
 
-/// Deletes the stored rows of a span. `beneath` has the archived rows that stay, in the buckets at its
-/// ends.
+/// Deletes the stored rows of a span. `beneath` has the archived rows that remain, in the buckets
+/// at both ends.
 async fn delete(
     c: &mut PgConnection,
     mut head: Head,
@@ -299,7 +299,7 @@ async fn delete(
     Ok(head.removed(n_gone))
 }
 
-/// Removes rows that were pruned at the source of a copy, and leaves their buckets.
+/// Removes rows that were pruned at the source of a copy. Their buckets remain.
 pub(super) async fn prune_copy(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -314,7 +314,7 @@ pub(super) async fn prune_copy(
     head.commit(c, Change::Copy, None).await
 }
 
-/// Stores buckets of five minutes whose rows were pruned at the source of a copy, and the longer ones.
+/// Stores buckets whose rows were pruned at the source of a copy, and the longer ones that follow.
 pub(super) async fn put_buckets(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -323,7 +323,7 @@ pub(super) async fn put_buckets(
 ) -> Result<()> {
     let mut head = Head::lock(c, dataset).await?;
     if head.latest.is_some() {
-        return Err(StoreError::NoCopy { dataset });
+        return Err(StoreError::failed(format!("dataset {dataset} has rows, and is no copy")));
     }
     if let Some(first) = new.first().map(|bucket| bucket.timestamp) {
         let stored = buckets::read_sources(c, &head, &[first]).await?;

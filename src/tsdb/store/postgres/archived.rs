@@ -1,4 +1,5 @@
-//! Records of the archive, in their tables.
+//! Records of the archive: the trait of its engine, and checks and changes of records in other
+//! writes.
 
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ impl ArchiveRecords for PostgresStore {
         deletion: RowDeletion,
         on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<u64>> {
-        let write = self.write(
+        let write = self.write_and_report(
             Some(dataset),
             move |c| async move { append::delete_over(c, dataset, &deletion).await }.boxed(),
             on_commit,
@@ -77,11 +78,9 @@ impl ArchiveRecords for PostgresStore {
              ON CONFLICT (id) DO UPDATE SET holder = excluded.holder, until = excluded.until
              WHERE l.holder = $1 OR l.until <= now()";
         let query = sqlx::query(sql).bind(holder).bind(length.as_secs_f64());
-        self.write(
-            None,
-            move |c| async move { Ok(query.execute(c).await?.rows_affected() == 1) }.boxed(),
-            |_| {},
-        )
+        self.write(None, move |c| {
+            async move { Ok(query.execute(c).await?.rows_affected() == 1) }.boxed()
+        })
     }
 
     fn announce_file(
@@ -90,31 +89,23 @@ impl ArchiveRecords for PostgresStore {
         file: ArchivedFile,
         holder: i64,
     ) -> BoxFuture<'_, Result<bool>> {
-        self.write(
-            None,
-            move |c| {
-                async move {
-                    let is_held = has_lease(c, holder).await?;
-                    if is_held {
-                        insert(c, dataset, &file).await?;
-                    }
-                    Ok(is_held)
+        self.write(None, move |c| {
+            async move {
+                let is_held = has_lease(c, holder).await?;
+                if is_held {
+                    insert(c, dataset, &file).await?;
                 }
-                .boxed()
-            },
-            |_| {},
-        )
+                Ok(is_held)
+            }
+            .boxed()
+        })
     }
 
     fn commit_file(&self, commit: ArchiveCommit, holder: i64) -> BoxFuture<'_, Result<bool>> {
-        self.write(
-            Some(commit.dataset),
-            move |c| {
-                async move { Ok(has_lease(c, holder).await? && put_into_effect(c, &commit).await?) }
-                    .boxed()
-            },
-            |_| {},
-        )
+        self.write(Some(commit.dataset), move |c| {
+            async move { Ok(has_lease(c, holder).await? && put_into_effect(c, &commit).await?) }
+                .boxed()
+        })
     }
 
     fn doomed_file(&self, grace: Duration) -> Result<Option<(DatasetId, String)>> {
@@ -134,16 +125,12 @@ impl ArchiveRecords for PostgresStore {
     fn forget_file(&self, dataset: DatasetId, key: String) -> BoxFuture<'_, Result<()>> {
         let sql = "DELETE FROM datasets.archived WHERE dataset = $1 AND key = $2 AND state <> 1";
         let query = sqlx::query(sql).bind(dataset.get()).bind(key);
-        self.write(
-            None,
-            move |c| async move { Ok(query.execute(c).await.map(drop)?) }.boxed(),
-            |()| {},
-        )
+        self.write(None, move |c| async move { Ok(query.execute(c).await.map(drop)?) }.boxed())
     }
 }
 
 async fn has_lease(c: &mut PgConnection, holder: i64) -> Result<bool> {
-    // Another process takes it after the transaction.
+    // Locked, so that another process gets the lease after the transaction.
     let sql = "SELECT holder FROM datasets.archive_lease FOR SHARE";
     let found: Option<i64> = sqlx::query_scalar(sql).fetch_optional(c).await?;
     Ok(found == Some(holder))
@@ -170,7 +157,7 @@ fn file_of(row: &PgRow) -> Result<(ArchivedFile, FileState)> {
     Ok((file, row.try_get(13)?))
 }
 
-/// The archived months that touch a span.
+/// Returns the archived months that touch a span.
 async fn months(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -206,7 +193,7 @@ async fn months(
 
 /// Records a file that is about to be written.
 async fn insert(c: &mut PgConnection, dataset: DatasetId, file: &ArchivedFile) -> Result<()> {
-    // The key is in use again.
+    // The key is used again.
     let sql = "DELETE FROM datasets.archived WHERE dataset = $1 AND month = $2 AND state = 2";
     let month = Time(file.month.start());
     sqlx::query(sql).bind(dataset.get()).bind(month).execute(&mut *c).await?;
@@ -234,7 +221,7 @@ async fn insert(c: &mut PgConnection, dataset: DatasetId, file: &ArchivedFile) -
     Ok(())
 }
 
-/// Has the announced file of a month replace the stored rows that are in it.
+/// Puts an announced file into effect in place of the stored rows in it.
 async fn put_into_effect(c: &mut PgConnection, commit: &ArchiveCommit) -> Result<bool> {
     let ArchiveCommit { dataset, month, stamp, revision, last_row } = *commit;
     let head = match Head::lock(c, dataset).await {

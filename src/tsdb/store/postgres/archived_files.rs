@@ -1,4 +1,4 @@
-//! Archived months as an append or a deletion meets them, in its own transaction.
+//! Records of the archive in writes of rows.
 
 use db::postgres::fault::unsigned;
 use model::{dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
@@ -22,7 +22,7 @@ use crate::{
 /// Length of the buckets that are folded from rows.
 const FINEST: Resolution = Resolution::FiveMinutes;
 
-/// Checks that an append of late rows comes with the archived rows beneath them.
+/// Checks that an append of late rows includes the archived rows beneath them.
 pub(super) async fn check_beneath(
     c: &mut PgConnection,
     head: &Head,
@@ -82,7 +82,7 @@ pub(super) async fn cut(
     Ok(())
 }
 
-/// Prunes the archived months that end before `before`, in a commit of their own. Returns the number of
+/// Prunes the archived months that end before `before`, in a separate commit. Returns the number of
 /// their rows; `None` if there are no such months.
 pub(super) async fn prune(
     c: &mut PgConnection,
@@ -106,8 +106,7 @@ pub(super) async fn prune(
     let mut n_rows = 0_u64;
     for (n, Time(last)) in files {
         n_rows = n_rows.saturating_add(unsigned(n)?);
-        let last = series::span(FINEST, FINEST.bucket_start(last)).last;
-        head.kept_from = head.kept_from.max(Some(Timestamp::from_micros(last.micros() + 1)));
+        head.kept_from = head.kept_from.max(Some(series::bucket_end(FINEST, last)));
     }
     head.newest_archived = head.newest_archived.filter(|newest| *newest >= start);
     head.read_latest(c).await?;
@@ -128,7 +127,7 @@ pub(super) async fn has_files(
     Ok(query.fetch_one(c).await?)
 }
 
-/// Leaves all files of a deleted dataset to be deleted.
+/// Marks all files of a deleted dataset for deletion.
 pub(super) async fn doom(c: &mut PgConnection, dataset: DatasetId) -> Result<()> {
     for sql in [
         "DELETE FROM datasets.archived_cuts WHERE dataset = $1",
@@ -139,7 +138,7 @@ pub(super) async fn doom(c: &mut PgConnection, dataset: DatasetId) -> Result<()>
     Ok(())
 }
 
-/// The starts of the months at the ends of a span.
+/// Returns the starts of the months at the ends of a span.
 pub(super) const fn months_of(span: Span) -> Span {
     Span { first: Month::of(span.first).start(), last: Month::of(span.last).start() }
 }

@@ -1,4 +1,4 @@
-//! Batches by their writers and keys, for a writer that sends one again.
+//! Named batches, for writers that send one again.
 
 use db::postgres::fault::unsigned;
 use model::{dataset::DatasetId, idempotency::IdempotencyKey, key::KeyId};
@@ -10,11 +10,12 @@ use crate::store::{
     batch::{Batch, Digest, KEPT_MICROS, PER_WRITER_MAX, StoredBatch},
 };
 
-/// Batches that one transaction forgets at most.
+/// Maximum number of batches that one transaction forgets.
 const STEP_BATCHES: i64 = 10_000;
 
-/// The batch that `writer` calls `key`, unless its dataset is gone. It is locked, which is a write: so a
-/// server that crashed while it waited for its standbys does not report a batch that they may lack.
+/// Returns the batch that `writer` calls `key`, unless its dataset was deleted. Locks it, which is
+/// a write: a server that crashed while it waited for its standbys must not report a batch that
+/// they may lack.
 pub(super) async fn find(
     c: &mut PgConnection,
     writer: KeyId,
@@ -34,12 +35,12 @@ pub(super) async fn find(
     Ok(Some(StoredBatch { digest, appended }))
 }
 
-/// Keeps that batches are stored. One that is stored already is left out, unless its dataset is gone.
-/// Where another transaction is storing one of them, this waits for its end: in one order, so that two do
+/// Records batches as stored. A batch that is stored already is left out, unless its dataset was
+/// deleted. Waits for transactions that are storing one of them, in a fixed order, so that two do
 /// not wait for each other.
 ///
 /// # Errors
-/// [`StoreError::BatchStored`] if one was stored before.
+/// [`StoreError::BatchStored`] if one is stored already.
 pub(super) async fn put(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -71,8 +72,8 @@ pub(super) async fn put(
     if is_all { Ok(()) } else { Err(StoreError::BatchStored) }
 }
 
-/// Forgets some old batches, and those of a writer that has stored very many since. Returns true if there
-/// may be more.
+/// Forgets some old batches, and the oldest of writers that have stored very many. Returns true if
+/// there may be more.
 pub(super) async fn trim(c: &mut PgConnection) -> Result<bool> {
     let gone = sqlx::query(
         "WITH bounds AS MATERIALIZED (SELECT writer, greatest(

@@ -1,5 +1,7 @@
-//! Rows and buckets in the binary format of the database: as `COPY` takes them, and as a statement
-//! returns them.
+//! Rows and buckets in the binary format of PostgreSQL: as `COPY` reads them, and as statements
+//! return them.
+//!
+//! Arrays begin at their first value, for which sqlx has no encoding.
 
 use model::{
     block::{Block, Series},
@@ -13,29 +15,29 @@ use sqlx::{
 
 use super::{Result, time::Time};
 
-/// What the data of a binary `COPY` begins with: a signature, no flags, and no extension.
+/// Start of the data of a binary `COPY`: a signature, no flags, and no extension.
 const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 
-/// What it ends with.
+/// End of the data.
 const TRAILER: [u8; 2] = (-1_i16).to_be_bytes();
 
-/// The length of a null.
+/// Length of a null.
 const NULL: [u8; 4] = (-1_i32).to_be_bytes();
 
-/// Bytes that are sent at a time.
+/// Number of bytes that are sent at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The arrays of a row.
+/// Arrays of a row.
 const ARRAYS: [Array; 3] = [Array::Numbers, Array::Integers, Array::Texts];
 
-/// The columns of a row that [`RowReader`] reads, of the table `rows` as `r`.
+/// Columns of the table `rows r` that [`RowReader`] reads.
 pub(super) const ROW_COLUMNS: &str = "r.ts, r.id, r.created_at, r.numbers, r.integers, r.texts";
 
-/// The columns without texts, for rows that are folded.
+/// The same columns without texts, for rows that are folded.
 pub(super) const NUMBER_COLUMNS: &str =
     "r.ts, r.id, r.created_at, r.numbers, r.integers, NULL::text[]";
 
-/// An array of a row, which holds the values of some of its columns.
+/// An array of a row with the values of some of its columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Array {
     Numbers,
@@ -44,7 +46,7 @@ pub(super) enum Array {
 }
 
 impl Array {
-    /// The array that has the values of a column of this type.
+    /// Returns the array of columns of this type.
     pub(super) const fn of(dtype: Dtype) -> Self {
         match dtype {
             Dtype::Float | Dtype::Boolean => Self::Numbers,
@@ -53,7 +55,7 @@ impl Array {
         }
     }
 
-    /// The object id of its elements.
+    /// Returns the object id of its elements.
     const fn element(self) -> u32 {
         match self {
             Self::Numbers => 701,
@@ -62,14 +64,14 @@ impl Array {
         }
     }
 
-    /// The places of its columns.
+    /// Returns the places of its columns.
     fn places(self, columns: &[Series]) -> Vec<usize> {
         let has = |(_, series): &(usize, &Series)| Self::of(series.dtype()) == self;
         columns.iter().enumerate().filter(has).map(|(place, _)| place).collect()
     }
 }
 
-/// The value of a row in an array.
+/// Value of a row in an array.
 enum Element<'a> {
     Eight([u8; 8]),
     Text(&'a str),
@@ -95,7 +97,7 @@ impl<'a> Element<'a> {
     }
 }
 
-/// Data of a `COPY`, sent in pieces.
+/// Data of a `COPY`.
 struct Copy {
     bytes: Vec<u8>,
 }
@@ -114,7 +116,7 @@ impl Copy {
         self.bytes.extend_from_slice(&n_fields.to_be_bytes());
     }
 
-    /// Adds the array of a row that has the values of `columns`: from the first value to the last one.
+    /// Adds an array with the values of `columns` in a row, from the first value to the last.
     fn array(&mut self, array: Array, columns: &[&Series], row_idx: usize) {
         let has_value = |series: &&Series| Element::of(series, row_idx).is_some();
         let first = columns.iter().position(has_value);
@@ -126,7 +128,7 @@ impl Copy {
         let within = columns.get(first..=last).unwrap_or_default();
         let start = self.bytes.len();
         self.length(0);
-        // One dimension, with nulls or without.
+        // Number of dimensions, and whether there are nulls.
         self.length(1);
         self.length(usize::from(!within.iter().all(has_value)));
         self.bytes.extend_from_slice(&array.element().to_be_bytes());
@@ -145,7 +147,7 @@ impl Copy {
         }
     }
 
-    /// Runs `statement` with the records that `add` adds, until it returns false.
+    /// Runs `statement` with the records that `add` adds until it returns false.
     async fn run(
         c: &mut PgConnection,
         statement: &str,
@@ -166,7 +168,7 @@ impl Copy {
     }
 }
 
-/// Inserts rows, of which none is stored at its timestamp.
+/// Inserts rows, none of which is stored.
 pub(super) async fn copy_rows(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -196,7 +198,7 @@ pub(super) async fn copy_rows(
     Copy::run(c, statement, add).await
 }
 
-/// Inserts buckets of several resolutions, of which none is stored.
+/// Inserts buckets, none of which is stored, with the codes of their resolutions.
 pub(super) async fn copy_buckets(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -222,12 +224,12 @@ pub(super) async fn copy_buckets(
     Copy::run(c, statement, add).await
 }
 
-/// Reads rows of a dataset into blocks.
+/// Decoder of the rows of a dataset.
 #[derive(Debug, Clone)]
 pub(super) struct RowReader {
-    /// A block without rows, of the dataset's columns.
+    /// A block without rows, with the columns of the dataset.
     pub(super) empty: Block,
-    /// The places of the columns in each array.
+    /// Places of the columns in each array.
     places: [Vec<usize>; 3],
 }
 
@@ -238,7 +240,7 @@ impl RowReader {
         Self { empty, places }
     }
 
-    /// A reader of the columns whose types begin with these letters.
+    /// Returns the decoder for columns whose types begin with these letters.
     pub(super) fn of_letters(letters: &str) -> Result<Self> {
         let dtype = |letter| match letter {
             'f' => Ok(Dtype::Float),
@@ -250,7 +252,7 @@ impl RowReader {
         Ok(Self::new(&letters.chars().map(dtype).collect::<Result<Vec<_>, _>>()?))
     }
 
-    /// Adds the row in the columns from `first` on, which are [`ROW_COLUMNS`], to a block.
+    /// Appends the row in the columns from `first` on, which are [`ROW_COLUMNS`], to `block`.
     pub(super) fn read_into(&self, row: &PgRow, first: usize, block: &mut Block) -> Result<()> {
         let Time(time) = row.try_get(first)?;
         let Time(created) = row.try_get(first + 2)?;
@@ -272,7 +274,7 @@ impl RowReader {
     }
 }
 
-/// Adds the elements of an array to the columns at `places`, one to each.
+/// Appends the elements of an array to the columns at `places`, one to each.
 fn read_array(mut bytes: &[u8], places: &[usize], columns: &mut [Series]) -> Result<()> {
     let bytes = &mut bytes;
     let n_dimensions = if bytes.is_empty() { 0 } else { i32::from_be_bytes(take(bytes)?) };
@@ -327,7 +329,7 @@ const fn decode(cause: sqlx::error::BoxDynError) -> sqlx::Error {
     sqlx::Error::Decode(cause)
 }
 
-/// A bucket in the columns from `first` on: its start, prices, volume and count.
+/// Returns the bucket in the columns from `first` on: start, prices, volume and count.
 pub(super) fn read_bucket(row: &PgRow, first: usize) -> Result<Bucket> {
     let Time(timestamp) = row.try_get(first)?;
     let number = |idx: usize| row.try_get::<f64, _>(first + idx);

@@ -1,4 +1,4 @@
-//! Buckets: what is read of them before a write, and what it changes.
+//! Buckets: those that a write reads, and those that it changes.
 
 use futures::TryStreamExt as _;
 use model::{dataset::DatasetId, resolution::Resolution, row::Bucket, timestamp::Timestamp};
@@ -16,30 +16,30 @@ use crate::{
     store::series,
 };
 
-/// New buckets from which on a `COPY` is faster than a statement with lists, as it takes one round trip
-/// more.
+/// Number of new buckets from which on `COPY`, which needs one more round trip, is faster than a
+/// statement with lists.
 const COPIED_MIN: usize = 64;
 
-/// The stored buckets from which longer ones are folded.
+/// Stored buckets from which longer ones are folded.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
-    /// Those of five minutes.
+    /// Buckets of five minutes.
     pub(super) finest: Vec<Bucket>,
-    /// Those of an hour.
+    /// Buckets of an hour.
     pub(super) hours: Vec<Bucket>,
 }
 
-/// The buckets of each resolution that a write changes.
+/// Buckets of each resolution that a write changes.
 #[derive(Debug, Default)]
 pub(super) struct Levels(Vec<(Resolution, Refolded)>);
 
-/// The number by which a resolution is stored.
+/// Returns the stored number of a resolution.
 pub(super) fn code(resolution: Resolution) -> i32 {
     i32::try_from(series::code(resolution)).unwrap_or(i32::MAX)
 }
 
-/// Reads the buckets of five minutes in the hours that hold `times`, which are in order, and those of an
-/// hour in their days.
+/// Reads the buckets of five minutes in the hours that contain `times`, which are in order, and the
+/// hours in their days.
 pub(super) async fn read_sources(
     c: &mut PgConnection,
     head: &Head,
@@ -88,7 +88,7 @@ pub(super) async fn read_sources(
     Ok(sources)
 }
 
-/// Deletes the buckets that lie within a span as a whole.
+/// Deletes the buckets that lie completely within a span.
 pub(super) async fn delete_within(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -109,14 +109,14 @@ pub(super) async fn delete_within(
     Ok(())
 }
 
-/// All resolutions of buckets.
+/// Returns all resolutions of buckets.
 fn resolutions() -> impl Iterator<Item = Resolution> {
     Resolution::ALL.into_iter().filter(|resolution| resolution.bucket().is_some())
 }
 
 impl Levels {
-    /// Folds the longer buckets that hold the `changed` ones of five minutes or any of `times`, both in
-    /// order, from these and the stored ones.
+    /// Folds the longer buckets that contain the `changed` ones of five minutes or any of `times`
+    /// from these and the stored ones. All are in order.
     pub(super) fn refold(times: &[Timestamp], changed: Refolded, stored: &Sources) -> Self {
         let longer = |resolution| coarsen_changed(&stored.finest, &changed, times, resolution);
         let (quarters, hours) = (longer(Resolution::FifteenMinutes), longer(Resolution::Hour));
@@ -131,8 +131,7 @@ impl Levels {
         ])
     }
 
-    /// Stores the buckets, and removes those that have no rows any more. The state in `head` is the one
-    /// before the write.
+    /// Stores the buckets, and removes those without rows. `head` has the state before the write.
     pub(super) async fn put(self, c: &mut PgConnection, head: &Head) -> Result<()> {
         let (mut new, mut changed, mut gone) = (Vec::new(), Vec::new(), Vec::new());
         let end = head.buckets_end();
@@ -166,7 +165,7 @@ impl Levels {
     }
 }
 
-/// Inserts buckets or replaces those that are stored.
+/// Inserts or replaces buckets.
 async fn upsert(c: &mut PgConnection, dataset: DatasetId, buckets: &[(i32, Bucket)]) -> Result<()> {
     let numbers = |number: fn(&Bucket) -> f64| -> Vec<f64> {
         buckets.iter().map(|(_, bucket)| number(bucket)).collect()

@@ -1,4 +1,4 @@
-//! The catalog in its tables: datasets and their columns, and who may see them.
+//! The catalog: datasets and their columns, and who may see them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,20 +21,20 @@ use crate::{
     catalog::{
         Change, ColumnChange, DatasetChange, DatasetRef, Filter, Listed, NewDataset, Refusal,
     },
-    rollup::Fold,
+    rollup::check_refold,
     store::Sight,
 };
 
-/// Datasets of one name that an error lists at most: enough to choose from, and few to look through.
+/// Maximum number of datasets that an error about a shared name lists.
 const SHARED_MAX: i64 = 20;
 
-/// The fields and values of the metadata of dataset `d`, in one order.
+/// Metadata fields of dataset `d` and their values, in the same order.
 const METADATA: &str = "ARRAY(SELECT key FROM jsonb_each_text(d.metadata) ORDER BY key),
      ARRAY(SELECT value FROM jsonb_each_text(d.metadata) ORDER BY key)";
 
-/// Finds the datasets that key `$1` sees and that have all fields `$2` with values `$3` and every word of
-/// `$5`. Ranks: the name begins with `$4`; the name has every word; the description has; both together
-/// have. All visible datasets are scanned, since an index of parts of words needs an extension.
+/// Finds the datasets that key `$1` sees, with all fields `$2` and values `$3` and every word of
+/// `$5`. Ranks: the name begins with `$4`; the name has every word; the description has; both
+/// together have. Scans all visible datasets, since an index of parts of words needs an extension.
 const FOUND: &str = "
 WITH seen AS (
     SELECT id, folded, searched, metadata FROM datasets.datasets WHERE owner = $1
@@ -57,7 +57,7 @@ SELECT (SELECT count(*) FROM found WHERE rank IS NOT NULL), ARRAY(
     SELECT id FROM found WHERE rank IS NOT NULL
     ORDER BY rank, CASE rank WHEN 0 THEN folded END, id OFFSET $6 LIMIT $7)";
 
-/// The dataset of a stored number.
+/// Converts a stored dataset id.
 pub(super) fn dataset_id(number: i64) -> Result<DatasetId> {
     let error = || sqlx::Error::Decode(format!("dataset {number} is invalid").into());
     Ok(DatasetId::new(number).ok_or_else(error)?)
@@ -76,17 +76,17 @@ pub(super) async fn create(
     Ok(created)
 }
 
-/// Creates a dataset, which may be given its number.
+/// Creates a dataset, which can be given its id.
 ///
 /// # Errors
-/// [`Refusal`] if the name or the number is taken.
+/// [`Refusal`] if the name or the id is taken.
 pub(super) async fn insert(
     c: &mut PgConnection,
     new: &NewDataset,
     id: Option<DatasetId>,
     now: Timestamp,
 ) -> Result<Dataset> {
-    // What is left of a deleted dataset of this number would be its rows.
+    // Remaining rows of a deleted dataset of this id would become its rows.
     let inserted: Option<i64> = sqlx::query_scalar(
         "INSERT INTO datasets.datasets
              (id, name, folded, description, searched, metadata, owner, created_at, updated_at)
@@ -112,17 +112,10 @@ pub(super) async fn insert(
     for tag in &new.tags {
         tags::attach(c, id, new.owner, tag).await?;
     }
-    Ok(Dataset {
-        id,
-        name: new.name.clone(),
-        description: new.description.clone(),
-        metadata: new.metadata.clone(),
-        created_at: now,
-        updated_at: now,
-    })
+    Ok(new.dataset(id, now))
 }
 
-/// What a new dataset conflicts with.
+/// Returns the reason why a dataset cannot be created.
 async fn taken(c: &mut PgConnection, new: &NewDataset, id: Option<DatasetId>) -> Result<Refusal> {
     let sql = "SELECT EXISTS (SELECT FROM datasets.datasets WHERE id = $1)
          OR EXISTS (SELECT FROM datasets.doomed WHERE dataset = $1)";
@@ -133,7 +126,7 @@ async fn taken(c: &mut PgConnection, new: &NewDataset, id: Option<DatasetId>) ->
     })
 }
 
-/// Adds those columns that a dataset does not have, after its `old` ones.
+/// Adds the columns that a dataset does not have, after its `old` ones.
 async fn add_columns(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -174,14 +167,14 @@ async fn add_columns(
     Ok(())
 }
 
-/// Changes a dataset's description or columns; what it is now.
+/// Changes the description or columns of a dataset. Returns the changed dataset.
 pub(super) async fn change(
     c: &mut PgConnection,
     dataset: DatasetId,
     change: &DatasetChange,
     now: Timestamp,
 ) -> Result<Sight> {
-    // No rows come meanwhile.
+    // Locked, so that no rows are added.
     let is_empty = Head::lock(c, dataset).await?.is_empty();
     let old = find(c, dataset).await?;
     match change {
@@ -196,7 +189,7 @@ pub(super) async fn change(
         DatasetChange::NewColumns(_) | DatasetChange::Column(ColumnChange::Add(..))
     );
     let is_renamed = !is_added && matches!(change, DatasetChange::Column(_));
-    // Also where this changes nothing: writers learn by the new version of the row that columns may have
+    // Even if nothing changes, since the new version of the row tells writers that columns may have
     // changed.
     let sql = "UPDATE datasets.datasets SET updated_at = coalesce($2, updated_at),
          renamed_after = CASE WHEN $3 THEN revision ELSE renamed_after END WHERE id = $1";
@@ -221,11 +214,7 @@ async fn describe(
 ) -> Result<()> {
     let mut new = old.clone();
     change.apply(&mut new);
-    let is_refolded =
-        Fold::for_dataset(columns, &old.metadata) != Fold::for_dataset(columns, &new.metadata);
-    if is_refolded && !is_empty {
-        return Err(Refusal::Refolds.into());
-    }
+    check_refold((columns, &old.metadata), (columns, &new.metadata), is_empty)?;
     let changed = sqlx::query(
         "UPDATE datasets.datasets SET name = $2, folded = $3, description = $4, searched = $5,
              metadata = jsonb_object($6::text[], $7::text[]) WHERE id = $1",
@@ -247,7 +236,7 @@ async fn describe(
     }
 }
 
-/// Changes one column, if the buckets that are there stay those that its rows fold into.
+/// Changes one column, unless the stored buckets would differ from those of the rows afterwards.
 async fn change_column(
     c: &mut PgConnection,
     Sight { dataset, columns: old, .. }: &Sight,
@@ -256,14 +245,7 @@ async fn change_column(
     now: Timestamp,
 ) -> Result<()> {
     let new = change.apply(dataset.id, old, now)?;
-    let before = Fold::for_dataset(old, &dataset.metadata);
-    let after = Fold::for_dataset(&new, &dataset.metadata);
-    // Rows have no value in a new column.
-    let is_new = matches!(change, ColumnChange::Add(..));
-    let continues = before.is_none_or(|before| after.is_some_and(|after| after.continues(before)));
-    if before != after && !is_empty && !(is_new && continues) {
-        return Err(Refusal::Refolds.into());
-    }
+    check_refold((old, &dataset.metadata), (&new, &dataset.metadata), is_empty)?;
     let changed = match change {
         ColumnChange::Add(name, dtype) => {
             return add_columns(c, dataset.id, old, &[(name.clone(), *dtype)], now).await;
@@ -287,7 +269,7 @@ async fn change_column(
     Ok(())
 }
 
-/// What a statement reads of a dataset that a key may see.
+/// Columns of a visible dataset in the query of [`sight`].
 type Seen = (
     i64,
     String,
@@ -306,9 +288,9 @@ type Seen = (
     Vec<Time>,
 );
 
-/// What `key` sees of the dataset, if it may see it; without a key what the service sees. Of those
-/// with one name it means its own; several of others are an error, since anybody may call a dataset
-/// as another one is called.
+/// Returns the dataset as `key` sees it, or the service if there is no key; `None` if it is not
+/// visible. A shared name refers to the key's own dataset. Several datasets of others are an error,
+/// since anyone can use the name of an existing dataset.
 pub(super) async fn sight(
     c: &mut PgConnection,
     key: Option<KeyId>,
@@ -368,7 +350,7 @@ fn sight_of(seen: Seen) -> Result<Sight> {
     Ok(Sight { dataset, is_owner, matching_tags, columns, revision, newest })
 }
 
-/// A dataset's number, name, description, times, and the fields and values of its metadata.
+/// Id, name, description, times, and metadata fields and values of a dataset.
 type Described = (i64, String, String, Time, Time, Vec<String>, Vec<String>);
 
 fn described(found: Described) -> Result<Dataset> {
@@ -377,7 +359,7 @@ fn described(found: Described) -> Result<Dataset> {
     Ok(Dataset { id: dataset_id(id)?, name, description, metadata, created_at, updated_at })
 }
 
-/// The datasets of these numbers, in their order; those that are gone are left out.
+/// Returns the datasets of these ids, in their order, except for missing ones.
 pub(super) async fn by_ids(c: &mut PgConnection, ids: Vec<i64>) -> Result<Vec<Dataset>> {
     let sql = format!(
         "SELECT d.id, d.name, d.description, d.created_at, d.updated_at, {METADATA}
@@ -388,7 +370,8 @@ pub(super) async fn by_ids(c: &mut PgConnection, ids: Vec<i64>) -> Result<Vec<Da
     found.into_iter().map(described).collect()
 }
 
-/// The datasets that say how much they keep. The index `datasets_retained` is for these fields.
+/// Returns the datasets that limit how much they keep. The index `datasets_retained` is for these
+/// fields.
 pub(super) async fn retained(c: &mut PgConnection) -> Result<Vec<Dataset>> {
     let sql = "SELECT id FROM datasets.datasets
          WHERE metadata ?| '{keep_days,keep_bytes}' ORDER BY id";
@@ -396,7 +379,7 @@ pub(super) async fn retained(c: &mut PgConnection) -> Result<Vec<Dataset>> {
     by_ids(c, ids).await
 }
 
-/// Returns the datasets that `key` may see and that match, by their ids or the best match first.
+/// Returns the datasets that `key` may see and that match, by id or best match first.
 pub(super) async fn list(
     c: &mut PgConnection,
     key: KeyId,

@@ -1,4 +1,4 @@
-//! Copies of datasets: their entries in the catalog. Their rows and buckets are written in `append.rs`.
+//! Copies of datasets: their catalog entries. `append.rs` writes their rows and buckets.
 
 use futures::future::{BoxFuture, FutureExt as _};
 use model::{block::Block, dataset::DatasetId, key::KeyId, row::Bucket, timestamp::Timestamp};
@@ -23,7 +23,7 @@ impl CopyStore for PostgresStore {
     }
 
     fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>> {
-        self.write(None, move |c| async move { create(c, &entry).await }.boxed(), |()| {})
+        self.write(None, move |c| async move { create(c, &entry).await }.boxed())
     }
 
     fn copy_buckets(
@@ -32,11 +32,9 @@ impl CopyStore for PostgresStore {
         buckets: Vec<Bucket>,
         kept_from: Timestamp,
     ) -> BoxFuture<'_, Result<()>> {
-        self.write(
-            Some(dataset),
-            move |c| append::put_buckets(c, dataset, buckets, kept_from).boxed(),
-            |()| {},
-        )
+        self.write(Some(dataset), move |c| {
+            append::put_buckets(c, dataset, buckets, kept_from).boxed()
+        })
     }
 
     fn prune_copy(
@@ -45,11 +43,9 @@ impl CopyStore for PostgresStore {
         before: Timestamp,
         kept_from: Timestamp,
     ) -> BoxFuture<'_, Result<()>> {
-        self.write(
-            Some(dataset),
-            move |c| append::prune_copy(c, dataset, before, kept_from).boxed(),
-            |()| {},
-        )
+        self.write(Some(dataset), move |c| {
+            append::prune_copy(c, dataset, before, kept_from).boxed()
+        })
     }
 
     fn copy_rows(
@@ -58,18 +54,13 @@ impl CopyStore for PostgresStore {
         mut rows: Block,
         updated_at: Timestamp,
     ) -> BoxFuture<'_, Result<()>> {
-        self.write(
-            Some(dataset),
-            move |c| {
-                async move { append::append_copied(c, dataset, &mut rows, updated_at).await }
-                    .boxed()
-            },
-            |()| {},
-        )
+        self.write(Some(dataset), move |c| {
+            async move { append::append_copied(c, dataset, &mut rows, updated_at).await }.boxed()
+        })
     }
 }
 
-/// The dataset with the lowest number above that of `after`.
+/// Returns the dataset with the lowest id above `after`.
 async fn next_entry(
     c: &mut PgConnection,
     after: Option<DatasetId>,
@@ -94,7 +85,7 @@ async fn next_entry(
     }))
 }
 
-/// What gives the keys the tags that they hold.
+/// Returns the changes that give the keys the tags that they hold.
 async fn grants(c: &mut PgConnection) -> Result<Vec<TagChange>> {
     let found: Vec<(i64, String, Option<i64>)> = sqlx::query_as(
         "SELECT kt.key, t.name, t.owner FROM datasets.key_tags kt
@@ -103,13 +94,13 @@ async fn grants(c: &mut PgConnection) -> Result<Vec<TagChange>> {
     )
     .fetch_all(c)
     .await?;
-    let granting = |(key, tag, owner): (i64, String, Option<i64>)| {
+    let grant = |(key, tag, owner): (i64, String, Option<i64>)| {
         TagChange::granting(KeyId::new(key), tag, owner.map(KeyId::new))
     };
-    Ok(found.into_iter().map(granting).collect())
+    Ok(found.into_iter().map(grant).collect())
 }
 
-/// Creates a dataset as `entry` has it, and gives new datasets the numbers after it.
+/// Creates a dataset from a catalog entry. New datasets get higher ids.
 async fn create(c: &mut PgConnection, entry: &CatalogEntry) -> Result<()> {
     let CatalogEntry { dataset, columns, .. } = entry;
     catalog::insert(c, &NewDataset::from(entry), Some(dataset.id), dataset.created_at).await?;

@@ -1,4 +1,4 @@
-//! The state of a dataset, which a writer locks, and the commit that ends each write.
+//! The state of a dataset, which a writer locks, and the commits of writes.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use super::{Result, StoreError, time::Time};
 use crate::{
     catalog::VALUE_COLUMN,
     rollup::Fold,
-    span::Span,
-    store::{Appended, Removal, Removed},
+    span::{Span, just_before},
+    store::{Appended, Commit, Heads, Removal, Removed},
 };
 
-/// Locks the state until the transaction ends. The column of `xmin` is true if the columns were read as of the
-/// same state: if the statement waited for another writer, they may be older.
+/// Locks the state until the transaction ends. The column of `xmin` is true if the columns are
+/// those of the same state. If the statement waited for another writer, they may be older.
 const LOCK: &str = "SELECT revision, last_row, latest, kept_from, metadata ->> $2,
      ARRAY(SELECT CASE WHEN deleted_at IS NULL THEN name ELSE '' END
          FROM datasets.columns WHERE dataset = $1 ORDER BY position),
@@ -28,7 +28,7 @@ const LOCK: &str = "SELECT revision, last_row, latest, kept_from, metadata ->> $
      newest_archived
      FROM datasets.datasets WHERE id = $1 FOR NO KEY UPDATE";
 
-/// What [`LOCK`] returns.
+/// Columns of [`LOCK`].
 type Locked = (
     i64,
     i64,
@@ -53,7 +53,7 @@ const COMMIT: &str = "WITH saved AS (
          (dataset, revision, last_row, kind, n_rows, first_ts, last_ts, late)
      VALUES ($1, $2, $3, $7, $8, $9, $10, $11)";
 
-/// The state of a dataset whose row is locked.
+/// State of a dataset whose row is locked.
 #[derive(Debug, Clone)]
 pub(super) struct Head {
     pub(super) dataset: DatasetId,
@@ -67,20 +67,20 @@ pub(super) struct Head {
     pub(super) archived_until: Option<Timestamp>,
     /// Timestamp of the newest archived row.
     pub(super) newest_archived: Option<Timestamp>,
-    /// The types of its columns, with the deleted ones.
+    /// Types of its columns, including deleted ones.
     pub(super) dtypes: Vec<Dtype>,
-    /// How rows make buckets; `None` if they do not.
+    /// Columns that are folded into buckets; `None` if there are none.
     pub(super) fold: Option<Fold>,
 }
 
-/// What a commit did.
+/// Change of a commit.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Change<'a> {
-    /// It stored rows, all after others or not.
+    /// Stored rows. `is_after` is true if they come after all others.
     Rows { rows: &'a Block, is_after: bool },
-    /// It removed rows.
+    /// Removed rows.
     Removal(Removal),
-    /// It wrote a part of a copy without rows.
+    /// Part of a copy without rows.
     Copy,
 }
 
@@ -91,7 +91,7 @@ impl Head {
     /// [`StoreError::NoDataset`].
     pub(super) async fn lock(c: &mut PgConnection, dataset: DatasetId) -> Result<Self> {
         let locked = Self::read_locked(c, dataset).await?;
-        // While the lock is held, another look sees all that was committed before.
+        // While the lock is held, another read sees all earlier commits.
         if locked.7 == Some(true) {
             Self::new(dataset, locked)
         } else {
@@ -133,7 +133,7 @@ impl Head {
         })
     }
 
-    /// Looks up the newest row that is left.
+    /// Looks up the latest remaining row.
     pub(super) async fn read_latest(&mut self, c: &mut PgConnection) -> Result<()> {
         let sql = "SELECT max(ts) FROM datasets.rows WHERE dataset = $1";
         let stored: Option<Time> =
@@ -142,7 +142,7 @@ impl Head {
         Ok(())
     }
 
-    /// Numbers new rows.
+    /// Sets the numbers of new rows.
     pub(super) fn number(&mut self, rows: &mut Block) {
         let first = self.last_row + 1;
         rows.ids = (first..).take(rows.len()).collect();
@@ -154,24 +154,24 @@ impl Head {
         self.latest.or(self.kept_from).is_none()
     }
 
-    /// The last timestamp at which there may be a bucket.
+    /// Returns the latest timestamp at which there may be a bucket.
     pub(super) fn buckets_end(&self) -> Option<Timestamp> {
-        let pruned = self.kept_from.map(|from| Timestamp::from_micros(from.micros() - 1));
+        let pruned = self.kept_from.map(just_before);
         self.latest.max(pruned)
     }
 
-    /// The result of an append of `rows`.
+    /// Returns the result of an append of `rows`.
     pub(super) fn appended(&self, rows: &Block) -> Appended {
         Appended { n_rows: u64::try_from(rows.len()).unwrap_or(u64::MAX), revision: self.revision }
     }
 
-    /// The result of a removal of `n_rows`.
+    /// Returns the result of a removal of `n_rows`.
     pub(super) const fn removed(&self, n_rows: u64) -> Removed {
         Removed { n_rows, revision: self.revision }
     }
 
-    /// Counts one commit more, and saves the state with it. The dataset was last changed at
-    /// `updated_at`; `None` leaves that unchanged.
+    /// Records a commit, and saves the state. Sets the time of the dataset's last change to
+    /// `updated_at`; `None` leaves it unchanged.
     pub(super) async fn commit(
         &mut self,
         c: &mut PgConnection,
@@ -217,13 +217,95 @@ impl Head {
     }
 }
 
-/// The kind of a commit that removed the rows of a span.
-pub(super) const SPAN: &str = "span";
+/// Kind of a commit that removed the rows of a span.
+const SPAN: &str = "span";
 
-/// The kind of a commit that removed old rows.
-pub(super) const OLD: &str = "old";
+/// Kind of a commit that removed old rows.
+const OLD: &str = "old";
 
-/// The type that is stored as this text.
+/// Parses a stored type.
 pub(super) fn dtype(text: &str) -> Result<Dtype> {
     text.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)).into())
+}
+
+/// Maximum number of commits that one step forgets.
+const STEP_COMMITS: i64 = 10_000;
+
+/// Number of withdrawn tags, and the id and the revision of a dataset.
+type FoundHead = (i64, Option<i64>, Option<i64>);
+
+/// Returns the latest commits of those of the datasets that exist.
+pub(super) async fn list_heads(c: &mut PgConnection, datasets: &[i64]) -> Result<Heads> {
+    let found: Vec<FoundHead> = sqlx::query_as(
+        "SELECT w.n, d.id, d.revision FROM datasets.withdrawals w
+         LEFT JOIN datasets.datasets d ON d.id = ANY($1)",
+    )
+    .bind(datasets)
+    .fetch_all(c)
+    .await?;
+    let mut heads = Heads::default();
+    for (n_withdrawn, dataset, revision) in found {
+        heads.n_withdrawn = n_withdrawn;
+        if let Some((dataset, revision)) = dataset.and_then(DatasetId::new).zip(revision) {
+            heads.revisions.insert(dataset, unsigned(revision)?);
+        }
+    }
+    Ok(heads)
+}
+
+/// Revision, kind, last row, number of rows, first and last timestamp of a commit, and true if no
+/// column was renamed since.
+type FoundCommit = (i64, String, i64, i64, Option<Time>, Option<Time>, bool);
+
+/// Returns the commits of a dataset after commit `after`, in order and at most `limit`.
+pub(super) async fn list_commits(
+    c: &mut PgConnection,
+    dataset: DatasetId,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<Commit>> {
+    let found: Vec<FoundCommit> = sqlx::query_as(
+        "SELECT f.revision, f.kind, f.last_row, f.n_rows, f.first_ts, f.last_ts,
+             f.revision > d.renamed_after
+         FROM datasets.commits f JOIN datasets.datasets d ON d.id = f.dataset
+         WHERE f.dataset = $1 AND f.revision > $2 ORDER BY f.revision LIMIT $3",
+    )
+    .bind(dataset.get())
+    .bind(after.cast_signed())
+    .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+    .fetch_all(c)
+    .await?;
+    let commit =
+        |(revision, kind, last_row, n_rows, first, last, has_same_columns): FoundCommit| {
+            Ok(Commit {
+                revision: unsigned(revision)?,
+                first_row: last_row - n_rows + 1,
+                n_rows: unsigned(n_rows)?,
+                removal: removal(&kind, first.zip(last)),
+                has_same_columns,
+            })
+        };
+    found.into_iter().map(commit).collect()
+}
+
+fn removal(kind: &str, bounds: Option<(Time, Time)>) -> Option<Removal> {
+    match (kind, bounds) {
+        (OLD, _) => Some(Removal::Old),
+        (SPAN, Some((Time(first), Time(last)))) => Some(Removal::Span(Span { first, last })),
+        _ => None,
+    }
+}
+
+/// Forgets some commits that are older than a day. A replica that was away for longer reads the
+/// rows instead. Returns true if there may be more.
+pub(super) async fn trim_commits(c: &mut PgConnection) -> Result<bool> {
+    let gone = sqlx::query(
+        "DELETE FROM datasets.commits WHERE (dataset, revision) IN (
+             SELECT dataset, revision FROM datasets.commits
+             WHERE at < now() - interval '24 hours' ORDER BY at LIMIT $1)",
+    )
+    .bind(STEP_COMMITS)
+    .execute(c)
+    .await?;
+    Ok(gone.rows_affected() > 0)
 }

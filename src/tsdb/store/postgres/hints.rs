@@ -1,8 +1,8 @@
-//! Hints between services that there are new commits: one notification after those of some milliseconds,
-//! never in a transaction that writes, whose commits would wait for each other.
+//! Hints between services about new commits: one notification for all commits of some milliseconds,
+//! and never in a transaction that writes, since its commit would wait for others.
 //!
-//! A hint says nothing but that a look is worth it. Where none arrives, as through a pooler that hands out
-//! connections by transaction, or on a standby, services look from time to time.
+//! A hint only says that reading the commits is worth it. If none arrives, as behind a pooler or on
+//! a standby, services poll.
 
 use std::{convert::Infallible, error::Error, sync::Arc, time::Duration};
 
@@ -17,24 +17,24 @@ use uuid::Uuid;
 
 use super::{Result, StoreError};
 
-/// The name under which services notify each other.
+/// Channel on which services notify each other.
 const CHANNEL: &str = "triptych_datasets";
 
-/// The pause after a notification, in which all commits share the next one. A reader does not see the delay,
-/// and a database does not notice fifty a second.
+/// Pause after a notification. All commits in it share the next one. Readers do not notice the
+/// delay, nor the database fifty notifications per second.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The pause after a connection failed.
+/// Pause after a connection failed.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// Commits of this service and of others.
+/// Signals of commits.
 #[derive(Debug)]
 pub(super) struct Hints {
-    /// Tells this service's notifications from those of others.
+    /// Distinguishes the notifications of this service from those of others.
     id: Arc<str>,
-    /// A commit was made here.
+    /// Signaled after a commit of this service.
     committed: Notify,
-    /// Another service made one.
+    /// Signaled after a commit of another service.
     received: Notify,
 }
 
@@ -44,17 +44,17 @@ impl Hints {
         Self { id: Uuid::new_v4().to_string().into(), committed, received }
     }
 
-    /// Notes a commit of this service.
+    /// Signals a commit of this service.
     pub(super) fn note_commit(&self) {
         self.committed.notify_one();
     }
 
-    /// Waits until another service has committed something, perhaps before the call. Cancel-safe.
+    /// Waits until another service has committed something, possibly before the call. Cancel-safe.
     pub(super) async fn received(&self) {
         self.received.notified().await;
     }
 
-    /// Notifies other services of commits until it is dropped.
+    /// Notifies other services of commits. Runs until it is dropped.
     pub(super) async fn send(&self, connections: &Connections) {
         loop {
             self.committed.notified().await;
@@ -63,7 +63,7 @@ impl Hints {
                 query.bind(self.id.to_string()).execute(c).map(|done| Ok(done.map(drop)?)).boxed()
             });
             let notified: Result<()> = notified.await;
-            // The next commit, or the next look, makes up for it.
+            // The next commit or poll makes up for it.
             if let Err(error) = notified {
                 debug!(error = &error as &dyn Error, "failed to notify other services");
             }
@@ -71,7 +71,7 @@ impl Hints {
         }
     }
 
-    /// Receives notifications of other services until it is dropped.
+    /// Receives notifications of other services. Runs until it is dropped.
     pub(super) async fn receive(&self, url: &DatabaseUrl) {
         loop {
             let Err(error) = self.listen(url).await;
@@ -84,7 +84,7 @@ impl Hints {
         let mut listener = Listener::connect(url, CHANNEL).await?;
         loop {
             let sender = listener.next().await?;
-            // Some may have been lost with the connection.
+            // Notifications may have been lost with the connection.
             if sender.as_deref() != Some(&self.id) {
                 self.received.notify_one();
             }

@@ -1,25 +1,25 @@
-//! A look at the server of a store, which changes nothing.
+//! Inspects the server of a store, without changing anything.
 
 use db::postgres::{self, DatabaseUrl, schema::SchemaSeen};
 use sqlx::PgConnection;
 
 use super::{Result, StoreError, tables::SCHEMA};
 
-/// The oldest PostgreSQL whose SQL the store speaks.
+/// Oldest supported version of PostgreSQL.
 const MAJOR_MIN: i32 = 15;
 
-/// What a server says of itself.
+/// Properties of the server.
 const LOOK: &str = "SELECT split_part(current_setting('server_version'), ' ', 1),
      current_setting('server_version_num')::integer / 10000, pg_is_in_recovery(),
      to_regclass('datasets.format') IS NOT NULL,
      current_setting('server_encoding'),
      (SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = 'datasets')";
 
-/// The row of [`LOOK`].
+/// Columns of [`LOOK`].
 type Look = (String, i32, bool, bool, String, Option<bool>);
 
-/// How many connections the server takes of roles without privileges, and how many of this role and to this
-/// database; less than 0 for any number.
+/// Limits of the connections that the server accepts from unprivileged roles, from this role, and
+/// to this database; negative for no limit.
 const LIMITS: &str = "SELECT current_setting('max_connections')::bigint
          - current_setting('superuser_reserved_connections')::bigint
          - coalesce(current_setting('reserved_connections', true)::bigint, 0),
@@ -28,58 +28,58 @@ const LIMITS: &str = "SELECT current_setting('max_connections')::bigint
      (SELECT CASE WHEN rolsuper THEN -1 ELSE datconnlimit END::bigint
          FROM pg_roles, pg_database WHERE rolname = current_user AND datname = current_database())";
 
-/// How a server is that answers.
+/// State of a reachable server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSeen {
-    /// The version of PostgreSQL, such as `15.14`.
+    /// Version of PostgreSQL, such as `15.14`.
     pub version: String,
-    /// Whether it is older than the store can use.
+    /// True if the version is not supported.
     pub is_too_old: bool,
-    /// Whether it follows another server, and takes no writes.
+    /// True if it follows another server, and takes no writes.
     pub is_standby: bool,
-    /// The number of the format of its tables; `None` if there are none yet.
+    /// Format of its tables; `None` if there are none.
     pub format: Option<i32>,
-    /// How many connections all services may have together.
+    /// Limit of the connections of all services together.
     pub limit: ConnectionLimit,
-    /// What the user may do.
+    /// Rights of the user.
     pub rights: UserRights,
     /// Encoding of the database, such as `UTF8`.
     pub encoding: String,
 }
 
-/// Rights of the user in the schema of datasets.
+/// Rights of the user in the schema of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UserRights {
     /// It may use the schema, or create it if it is missing.
     Enough,
-    /// There is no schema, and it may not create one.
+    /// The schema is missing, and the user may not create it.
     NoCreate,
-    /// There is a schema, and it may not use it.
+    /// The schema exists, and the user may not use it.
     NoUsage,
 }
 
-/// How many connections services may have.
+/// Limit of the connections of all services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionLimit {
-    /// The number of connections.
+    /// Maximum number of connections.
     pub n_max: u64,
-    /// What limits it.
+    /// Origin of the limit.
     pub by: LimitedBy,
 }
 
-/// What limits the number of connections most.
+/// Origin of a limit of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitedBy {
-    /// `max_connections` of the server, less those that are reserved for administrators.
+    /// `max_connections` of the server without the reserved ones.
     Server,
-    /// The limit of the role of the services.
+    /// The role of the services.
     Role,
-    /// The limit of the database.
+    /// The database.
     Database,
 }
 
 impl ConnectionLimit {
-    /// The lowest of the limits; one below 0 is none.
+    /// Returns the lowest limit. A negative one does not count.
     fn new(server: i64, role: i64, database: i64) -> Self {
         let n = |limit: i64| u64::try_from(limit).ok();
         let server = Self { n_max: n(server).unwrap_or(0), by: LimitedBy::Server };
@@ -91,14 +91,14 @@ impl ConnectionLimit {
 }
 
 impl ServerSeen {
-    /// The number of the only format that this program reads.
+    /// The supported format of tables.
     pub const FORMAT: i32 = SCHEMA.version;
 }
 
-/// Looks at the server at `url`.
+/// Inspects the server at `url`.
 ///
 /// # Errors
-/// [`StoreError`] if it cannot be reached or refuses to tell.
+/// [`StoreError`] if it cannot be reached or rejects the queries.
 pub async fn look(url: &DatabaseUrl) -> Result<ServerSeen> {
     let mut connection = postgres::connect(url).await.map_err(StoreError::from)?;
     let c: &mut PgConnection = &mut connection;
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_limit_counts() {
+    fn lowest_limit_counts() {
         check(97, -1, -1, 97, LimitedBy::Server);
         check(97, 97, 100, 97, LimitedBy::Server);
         check(97, 40, -1, 40, LimitedBy::Role);

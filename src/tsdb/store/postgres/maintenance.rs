@@ -1,7 +1,7 @@
-//! Background maintenance in small transactions between writes: frees the space of deleted datasets, and
-//! forgets old commits and batches.
+//! Background maintenance in small transactions between writes: frees the space of deleted
+//! datasets, and forgets old commits and batches.
 //!
-//! Every service on the database does it; what one of them has locked is left to that one.
+//! Every service does it, and skips what another one has locked.
 
 use std::{error::Error, time::Duration};
 
@@ -12,18 +12,18 @@ use sqlx::PgConnection;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 
-use super::{Result, StoreError, archived_files, batches, commits, time::Time};
+use super::{Result, StoreError, archived_files, batches, head, time::Time};
 
-/// How often it looks for deleted datasets, which nobody waits for.
+/// Interval at which it looks for deleted datasets.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Looks for old commits and batches each time that it has looked for deleted datasets so often.
+/// Number of looks after which old commits and batches are forgotten.
 const LOOKS_PER_TRIM: u32 = 60;
 
-/// Records of a table that one step removes: as many take some tens of milliseconds.
+/// Maximum number of records of a table that one step removes, in some tens of milliseconds.
 const STEP_RECORDS: i64 = 10_000;
 
-/// Looks for work until it is dropped.
+/// Runs until it is dropped.
 pub(super) async fn run(connections: Connections) {
     for n_looks in 1_u32.. {
         sleep(LOOK_EVERY).await;
@@ -33,7 +33,7 @@ pub(super) async fn run(connections: Connections) {
         }
         match done {
             Ok(()) => {}
-            // Callers learn that, too.
+            // Callers see that, too.
             Err(error @ StoreError::Unreachable(_)) => {
                 debug!(error = &error as &dyn Error, "maintenance of the dataset store waits");
             }
@@ -44,7 +44,7 @@ pub(super) async fn run(connections: Connections) {
     }
 }
 
-/// Does all there is to do.
+/// Does all pending work.
 pub(super) async fn settle(connections: &Connections) -> Result<()> {
     remove_doomed(connections).await?;
     trim(connections).await
@@ -56,13 +56,13 @@ async fn remove_doomed(connections: &Connections) -> Result<()> {
 }
 
 async fn trim(connections: &Connections) -> Result<()> {
-    while connections.write(|c| commits::trim(c).boxed()).await? {}
+    while connections.write(|c| head::trim_commits(c).boxed()).await? {}
     while connections.write(|c| batches::trim(c).boxed()).await? {}
     Ok(())
 }
 
-/// Takes a dataset out of the catalog and leaves its records to [`run`]. Returns true if there was such a
-/// dataset.
+/// Removes a dataset from the catalog and leaves its records to [`run`]. Returns false if there is
+/// none.
 pub(super) async fn doom(c: &mut PgConnection, dataset: DatasetId) -> Result<bool> {
     let sql = "WITH gone AS (DELETE FROM datasets.datasets WHERE id = $1 RETURNING id)
          INSERT INTO datasets.doomed (dataset) SELECT id FROM gone";
@@ -71,12 +71,12 @@ pub(super) async fn doom(c: &mut PgConnection, dataset: DatasetId) -> Result<boo
     Ok(doomed.rows_affected() > 0)
 }
 
-/// Removes some records of a deleted dataset; returns true if there may be more.
+/// Removes some records of a deleted dataset. Returns true if there may be more.
 async fn step(c: &mut PgConnection) -> Result<bool> {
     let sql = "SELECT dataset FROM datasets.doomed LIMIT 1 FOR UPDATE SKIP LOCKED";
     let doomed: Option<i64> = sqlx::query_scalar(sql).fetch_optional(&mut *c).await?;
     let Some(doomed) = doomed else { return Ok(false) };
-    // By keys: in a partitioned table the place of a record does not tell it from others.
+    // By keys, since the location of a record is not unique in a partitioned table.
     let sql = "SELECT ts FROM datasets.rows WHERE dataset = $1 ORDER BY ts OFFSET $2 LIMIT 1";
     let bound: Option<Time> =
         sqlx::query_scalar(sql).bind(doomed).bind(STEP_RECORDS).fetch_optional(&mut *c).await?;
@@ -91,7 +91,7 @@ async fn step(c: &mut PgConnection) -> Result<bool> {
     if gone.rows_affected() > 0 {
         return Ok(true);
     }
-    // Batches would be those of the next dataset of this number.
+    // Otherwise the next dataset of this id would get the batches.
     for sql in [
         "DELETE FROM datasets.commits WHERE dataset = $1",
         "DELETE FROM datasets.batches WHERE dataset = $1",

@@ -1,4 +1,4 @@
-//! Reading rows and buckets: pages, spans, scans, and the rows committed after a certain one.
+//! Reads rows and buckets: pages, spans, scans, and rows committed after a certain one.
 
 use db::postgres::fault::unsigned;
 use futures::TryStreamExt as _;
@@ -22,32 +22,33 @@ use super::{
     time::{Time, bounds, lists},
 };
 use crate::{
-    span::{Order, Span},
+    span::{Order, Span, just_after, just_before},
     store::{
         Count, PAGE_TEXT_BYTES_MAX, PageOfRows, PageRead, Since,
         series::{self, direction},
     },
 };
 
-/// Rows that one statement returns at most: with the longest texts they are twice
-/// [`PAGE_TEXT_BYTES_MAX`], and a statement costs as much as a hundred rows.
+/// Maximum number of rows that a statement returns. With the longest texts they are twice
+/// [`PAGE_TEXT_BYTES_MAX`], and the overhead of a statement is that of a hundred rows.
 pub(super) const STATEMENT_ROWS: usize = 2048;
 
-/// Rows of the newest ones by which the bytes of all are estimated.
+/// Number of latest rows from which the size of all is estimated.
 const SAMPLE_ROWS: i64 = 256;
 
-/// Bytes of a row in its page and in the index, besides its arrays.
+/// Bytes of a row in its page and in the index, without its arrays.
 const ROW_BYTES: i64 = 92;
 
-/// Commits that a look for rows reads at a time.
+/// Number of commits that are read at a time to locate rows.
 const COMMITS_STEP: i64 = 4096;
 
-/// The first letters of the types of the columns of dataset `d`, in their order.
+/// First letters of the types of the columns of dataset `$1`, in their order.
 const LETTERS: &str = "(SELECT coalesce(string_agg(left(dtype, 1), '' ORDER BY position), '')
      FROM datasets.columns WHERE dataset = $1)";
 
-/// The statement of a page: the revision, the types, the number of matches if `is_counted`, and rows or
-/// buckets; a record without them if there are none, and no record at all without the dataset.
+/// Returns the statement of a page. Its columns are the revision, the types, the number of matches
+/// if `is_counted`, and a row or bucket. It returns a record of nulls for an empty page, and none
+/// for a missing dataset.
 fn page_sql(resolution: Resolution, order: Order, is_counted: bool) -> String {
     let (table, columns, letters) = match resolution {
         Resolution::Raw => ("rows", ROW_COLUMNS, LETTERS),
@@ -70,10 +71,10 @@ fn page_sql(resolution: Resolution, order: Order, is_counted: bool) -> String {
     )
 }
 
-/// Reads a page, and counts if that is asked for.
+/// Reads a page, and counts if requested.
 ///
 /// # Errors
-/// [`StoreError::NoDataset`].
+/// [`StoreError::NoDataset`] if the dataset does not exist.
 pub(super) async fn page(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -90,8 +91,8 @@ pub(super) async fn page(
         }
         rest.limit = read.limit - rows.len();
         match read.order {
-            Order::Ascending => rest.span.first = Timestamp::from_micros(last.micros() + 1),
-            Order::Descending => rest.span.last = Timestamp::from_micros(last.micros() - 1),
+            Order::Ascending => rest.span.first = just_after(last),
+            Order::Descending => rest.span.last = just_before(last),
         }
         let Rows::Raw(more) = statement_page(c, dataset, &rest).await?.rows else { break };
         if more.is_empty() {
@@ -102,7 +103,8 @@ pub(super) async fn page(
     Ok(page)
 }
 
-/// Reads what one statement returns of a page: all of it, or the first [`STATEMENT_ROWS`] rows.
+/// Reads the part of a page that one statement returns: all of it, or the first [`STATEMENT_ROWS`]
+/// rows.
 async fn statement_page(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -165,7 +167,7 @@ async fn collect(
     Ok(block)
 }
 
-/// The stored rows at some timestamps, which are in order.
+/// Returns the stored rows at some timestamps, which are in order.
 pub(super) async fn rows_at(
     c: &mut PgConnection,
     head: &Head,
@@ -179,7 +181,7 @@ pub(super) async fn rows_at(
     collect(c, &RowReader::new(&head.dtypes), query).await
 }
 
-/// The stored rows within spans, which are in order and apart, without their texts.
+/// Returns the stored rows within disjoint spans, which are in order, without their texts.
 pub(super) async fn numbers_within(
     c: &mut PgConnection,
     head: &Head,
@@ -201,8 +203,8 @@ pub(super) async fn numbers_within(
     collect(c, &reader, query).await
 }
 
-/// The statement for rows of dataset `$1` within the spans that begin at `$2` and end at `$3`, whose
-/// numbers are above `$4` and not above `$5`; at most `$6` in the order of a column.
+/// Returns the statement for rows of dataset `$1` in the spans that begin at `$2` and end at `$3`,
+/// with numbers above `$4` and up to `$5`; at most `$6` in the order of a column.
 fn spans_sql(columns: &str, order: &str) -> String {
     format!(
         "SELECT {columns} FROM unnest($2::timestamptz[], $3::timestamptz[]) AS s (first, last)
@@ -213,10 +215,11 @@ fn spans_sql(columns: &str, order: &str) -> String {
     )
 }
 
-/// The rows with numbers above `after`, the lowest first, at most `limit`; `None` if that number is unknown
-/// or its commit is not on record any more.
+/// Returns the rows with numbers above `after`, in ascending order and at most `limit`; `None` if
+/// that number is unknown or its commit is no longer recorded.
 ///
-/// The commits say where their rows are. So no index by number is needed, which every append would pay for.
+/// The commits record where their rows are, so that no index by number is needed, which would slow
+/// down every append.
 pub(super) async fn since(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -248,7 +251,7 @@ pub(super) async fn since(
             .bind(lasts)
             .bind(reached)
             .bind(last_row)
-            // One row more than wanted tells that there are more.
+            // One row more than wanted shows that there are more.
             .bind(i64::try_from(n_left).unwrap_or(i64::MAX).saturating_add(1));
         let found = collect(c, &reader, query).await?;
         rows.extend_from(&found, 0..found.len());
@@ -259,19 +262,19 @@ pub(super) async fn since(
     Ok(Some(Since { rows, is_all, revision: unsigned(revision)? }))
 }
 
-/// Where the rows of some commits are.
+/// Location of the rows of some commits.
 struct Places {
-    /// Apart, in any order.
+    /// Disjoint spans, in any order.
     spans: Vec<Span>,
-    /// The number of the last one.
+    /// Number of the last row.
     last_row: i64,
 }
 
-/// The last row of a commit, its number of rows, from when to when they are, and the timestamps of late ones.
+/// Number of the last row, number of rows, first and last timestamp, and timestamps of late rows of
+/// a commit.
 type Commit = (i64, i64, Option<Time>, Option<Time>, Option<Vec<Time>>);
 
-/// Where the rows are that follow number `after`, about `limit_rows` of them; `None` if the next commit is
-/// not on record.
+/// Locates about `limit_rows` rows after number `after`; `None` if the next commit is not recorded.
 async fn places(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -299,7 +302,7 @@ async fn places(
     for (_, _, first, last, late) in commits {
         match (late, spans.first_mut(), first.zip(last)) {
             (Some(late), ..) => times.extend(late.into_iter().map(|Time(at)| at)),
-            // Each came after all others, unless those were removed.
+            // Each comes after all others, unless those were removed.
             (None, Some(span), Some((Time(first), Time(last)))) => {
                 *span = Span { first: span.first.min(first), last: span.last.max(last) };
             }
@@ -316,10 +319,10 @@ async fn places(
     Ok(is_next.then_some(Places { spans, last_row }))
 }
 
-/// The timestamp of the newest row of a dataset.
+/// Returns the timestamp of the latest row of a dataset.
 ///
 /// # Errors
-/// [`StoreError::NoDataset`].
+/// [`StoreError::NoDataset`] if the dataset does not exist.
 pub(super) async fn latest(c: &mut PgConnection, dataset: DatasetId) -> Result<Option<Timestamp>> {
     let sql = "SELECT latest FROM datasets.datasets WHERE id = $1";
     let found: Option<(Option<Time>,)> =
@@ -328,8 +331,8 @@ pub(super) async fn latest(c: &mut PgConnection, dataset: DatasetId) -> Result<O
     Ok(latest.map(|Time(at)| at))
 }
 
-/// The timestamp from which on the newest rows take about `n_bytes`, with their buckets and index; `None`
-/// if all take no more. Their length is estimated by some of the newest ones.
+/// Returns the timestamp from which on the latest rows take about `n_bytes`, with their buckets and
+/// index; `None` if all rows take no more. The size is estimated from some of the latest rows.
 pub(super) async fn newest_within(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -353,9 +356,5 @@ pub(super) async fn newest_within(
         .bind(row_bytes.unwrap_or(1.0))
         .fetch_optional(c)
         .await?;
-    // What is older than a whole bucket goes.
-    let finest = Resolution::FiveMinutes;
-    Ok(found.map(|(Time(at),)| {
-        Timestamp::from_micros(series::span(finest, finest.bucket_start(at)).last.micros() + 1)
-    }))
+    Ok(found.map(|(Time(at),)| series::bucket_end(Resolution::FiveMinutes, at)))
 }

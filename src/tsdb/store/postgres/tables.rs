@@ -1,50 +1,53 @@
-//! Every table of the shared dataset store, and the number of their format.
+//! The tables of the shared dataset store, and the number of their format.
 
 use db::postgres::schema::Schema;
 use sqlx::PgConnection;
 
 use super::{Result, StoreError};
 
-/// The tables and the number of their format, which grows with each change of them. Format 9 and
-/// older ones kept rows in chunks.
+/// The tables and their format, which changes with each change of them. Up to format 9, rows were
+/// in chunks.
 pub(super) const SCHEMA: Schema =
     Schema { name: "datasets", version: 10, steps: &[], tables: TABLES };
 
-/// The tables, in a schema of their own. Statements name the schema, never rely on `search_path`.
+/// The tables, in their own schema. Statements name the schema and never rely on `search_path`.
 ///
-/// A key is a number of the accounts. Texts are compared by their bytes, so that their order is the same
-/// on every server.
+/// A key is a number of the accounts. Texts are compared by their bytes, so that their order is the
+/// same on every server.
 ///
-/// - `format`, made with the schema: one row. Row numbers of a store with another `era` mean nothing
-///   here.
-/// - `datasets`: the catalog and the state of each dataset. A writer locks its row until it commits.
-///   `revision` counts its commits, `last_row` its row numbers, `latest` is its newest row, `kept_from`
-///   the timestamp before which rows were pruned, and `renamed_after` the last commit before a column
-///   was renamed or deleted. `removed` is the last commit that removed rows, `archived_until` the end of
-///   the last month that was ever archived, and `newest_archived` the newest archived row. `folded` and `searched` are the name and the description in lower case. The
-///   fill factor leaves space in each page for the new version of a row, so that no index changes.
-/// - `columns`: `position` counts all columns of a dataset from 1, `slot` those that share an array of
-///   `rows`: floats and booleans are in `numbers`, integers in `integers`, strings in `texts`. A deleted
-///   column keeps its place.
+/// - `format`, which is created with the schema: one row with a random `era`. Row numbers of
+///   another era are not comparable.
+/// - `datasets`: the catalog and the state of each dataset. A writer locks its row until it
+///   commits. `revision` counts its commits, `last_row` its row numbers, `latest` is its latest
+///   row, `kept_from` the timestamp before which rows were pruned, and `renamed_after` the last
+///   commit before a column was renamed or deleted. `removed` is the last commit that removed rows,
+///   `archived_until` the end of the last month that was ever archived, and `newest_archived` the
+///   latest archived row. `folded` and `searched` are the name and the description in lower case.
+///   The fill factor leaves space in each page for the new version of a row, so that no index
+///   changes.
+/// - `columns`: `position` counts all columns of a dataset from 1, `slot` those that share an array
+///   of `rows`: floats and booleans are in `numbers`, integers in `integers`, strings in `texts`. A
+///   deleted column keeps its place.
 /// - `tags`, `dataset_tags`, `key_tags`: a key sees the datasets that share a tag with it.
-/// - `rows`: a row holds its values in at most three arrays. `numbers[slot]` is null where it has no
-///   value. An array begins at its first value and ends with its last one, so that missing ones at
-///   either end take no space, and is null if it has none. `id` counts the rows of a dataset in the
-///   order of their commits; a row that replaces another has a new one.
+/// - `rows`: the values of a row are in up to three arrays. `numbers[slot]` is null for a missing
+///   value. An array begins at its first value and ends with its last one, so that missing values
+///   at either end take no space, and is null without values. `id` counts the rows of a dataset in
+///   the order of their commits. A row that replaces another has a new one.
 /// - `buckets`: `resolution` is the length of a bucket in seconds.
-/// - `commits`: the commits of the last day, which streams follow. `kind` is `rows`, `span` for a
-///   removal of all rows from `first_ts` to `last_ts`, `old` for one of old rows, whose buckets stay, and
-///   `copy` for a part of a copy without rows. `late` lists the timestamps of all rows of a commit,
-///   unless they came after all others. Then they are those between `first_ts` and `last_ts`.
+/// - `commits`: commits of the last day, which streams follow. `kind` is `rows`, `span` for a
+///   removal of all rows from `first_ts` to `last_ts`, `old` for a removal of old rows, whose
+///   buckets remain, and `copy` for a part of a copy without rows. `late` lists the timestamps of
+///   all rows of a commit, unless they came after all others. Then they are between `first_ts` and
+///   `last_ts`.
 /// - `batches`: appends that their `writer`, a key, called `batch`, with the response.
-/// - `withdrawals`: one row, which counts how often a tag was taken from a dataset or a key.
+/// - `withdrawals`: one row, which counts how often a tag was removed from a dataset or a key.
 /// - `archived`: files of the archive, each with the rows of the month that begins at `month`, and
 ///   `archived_cuts`: spans whose rows were deleted since the file of the month was written (see
-///   `store/archived.rs`). `state` is 0 for a file that is being written, 1 for the one in effect, and 2
-///   for one that is to be deleted, for which `changed` counts. `archive_lease` names the process that
-///   writes them.
+///   `store/archived.rs`). `state` is 0 for a file that is being written, 1 for the one in effect,
+///   and 2 for one that is to be deleted, since the time `changed`. `archive_lease` names the
+///   process that writes them.
 /// - `doomed`: deleted datasets of which some records are still to be removed.
-/// - `series`: every number of every row, for people and dashboards.
+/// - `series`: a view of every number of every row, for people and dashboards.
 const TABLES: &str = r#"
 CREATE TABLE datasets.datasets (
     id bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,
@@ -207,11 +210,10 @@ INSERT INTO datasets.tags (name, is_public) VALUES ('public', true);
 INSERT INTO datasets.withdrawals (id, n) VALUES (1, 0);
 "#;
 
-/// The store's era, and a check of the format, which changes nothing.
+/// Returns the era of the store, and checks the format without changing anything.
 ///
 /// # Errors
-/// [`StoreError::Format`](crate::store::StoreError::Format), or that of the database, also if it has no
-/// tables.
+/// [`StoreError::Format`], or the error of the database, also if it has no tables.
 pub(super) async fn read_era(c: &mut PgConnection) -> Result<i64> {
     let sql = "SELECT version, era FROM datasets.format";
     let (found, era): (i32, i64) = sqlx::query_as(sql).fetch_one(c).await?;

@@ -1,4 +1,4 @@
-//! Tags in their tables: which datasets have them, which keys hold them, and whose they are.
+//! Tags: the datasets that have them, the keys that hold them, and their owners.
 
 use model::{dataset::DatasetId, key::KeyId};
 use sqlx::PgConnection;
@@ -6,13 +6,13 @@ use sqlx::PgConnection;
 use super::{Result, StoreError};
 use crate::catalog::{Tag, TagChange, TagFilter};
 
-/// A text to look for, which may be any: the database has none with a zero, and none of ours contains the
-/// control character in its place.
+/// Returns a text to search for. A zero character, which the database cannot store, is replaced by
+/// a control character that no stored text contains.
 pub(super) fn sought(text: &str) -> String {
     text.replace('\0', "\u{1}")
 }
 
-/// Changes which datasets have a tag, or which keys hold it; whether that was not so before.
+/// Changes the datasets or keys of a tag. Returns false if nothing changed.
 pub(super) async fn change(c: &mut PgConnection, change: &TagChange) -> Result<bool> {
     let changing = match change {
         TagChange::Attach(dataset, tag) => return add(c, *dataset, tag).await,
@@ -58,8 +58,8 @@ async fn add(c: &mut PgConnection, dataset: DatasetId, tag: &str) -> Result<bool
     attach(c, dataset, owner, tag).await
 }
 
-/// Gives a dataset of `owner` a tag: the public one of this name, or the owner's own, which is
-/// created if there is none. Returns whether the dataset did not have it.
+/// Attaches a tag to a dataset of `owner`: the public one of this name, or the owner's own, which
+/// is created if it does not exist. Returns false if the dataset had it.
 pub(super) async fn attach(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -95,7 +95,7 @@ pub(super) async fn attach(
     Ok(added.rows_affected() > 0)
 }
 
-/// The keys that hold the tag that `owner` calls `tag`, in the order of their numbers.
+/// Returns the keys that hold the tag that `owner` calls `tag`, in ascending order.
 pub(super) async fn holders(c: &mut PgConnection, owner: KeyId, tag: &str) -> Result<Vec<KeyId>> {
     let sql = "SELECT kt.key FROM datasets.key_tags kt JOIN datasets.tags t ON t.id = kt.tag
          WHERE t.name = $1 AND t.owner = $2 ORDER BY kt.key";
@@ -104,8 +104,8 @@ pub(super) async fn holders(c: &mut PgConnection, owner: KeyId, tag: &str) -> Re
     Ok(keys.into_iter().map(KeyId::new).collect())
 }
 
-/// The tags that `filter` selects, in alphabetical order. Of those that a key holds several may have
-/// one name.
+/// Returns the tags that `filter` selects, in alphabetical order. A key may hold several of one
+/// name.
 pub(super) async fn list(c: &mut PgConnection, filter: TagFilter) -> Result<Vec<Tag>> {
     let (sql, number) = match filter {
         TagFilter::KnownTo(key) => (

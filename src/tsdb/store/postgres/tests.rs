@@ -1,4 +1,4 @@
-//! The shared store keeps the contract of every store, and its own promises.
+//! Tests of the shared store: those of every store, and those of its own guarantees.
 
 mod database;
 mod faults;
@@ -28,32 +28,32 @@ use crate::{
 };
 
 #[tokio::test]
-async fn it_keeps_the_contract() {
+async fn store_passes_the_common_tests() {
     let Some(url) = new_database() else { return };
     contract::check_all(&|| open_any(&url)).await;
 }
 
 #[test]
-fn any_order_of_deeds_gives_what_a_plain_recomputation_gives() {
+fn random_writes_equal_a_plain_computation() {
     let Some(url) = new_database() else { return };
     contract::random::check(&|| open_any(&url), 32);
 }
 
 #[test]
-fn any_order_of_sharing_shows_each_key_what_it_may_see() {
+fn random_sharing_shows_each_key_what_it_may_see() {
     let Some(url) = new_database() else { return };
     contract::catalog::check_random_sharing(&|| open_any(&url), 16);
 }
 
 #[tokio::test]
-async fn archived_rows_are_recorded_and_written_over() {
+async fn writes_over_archived_rows_update_the_records() {
     let Some(url) = new_database() else { return };
     contract::archived::check(&open(&url)).await;
     contract::archived::check_newest_after_removals(&open(&url)).await;
 }
 
 #[test]
-fn reads_with_an_archive_equal_those_without_one() {
+fn reads_with_an_archive_equal_those_without() {
     if new_database().is_none() {
         return;
     }
@@ -68,12 +68,12 @@ fn reads_with_an_archive_equal_those_without_one() {
 }
 
 #[tokio::test]
-async fn it_keeps_the_contract_behind_a_pooler_of_transactions() {
+async fn store_passes_the_common_tests_behind_a_pooler() {
     let Some(url) = new_pooled_database() else { return };
     contract::check_all(&|| open_any(&url)).await;
 }
 
-/// A store with a dataset of columns of each type, and rows with some of the values.
+/// Creates a dataset with columns of each type, and rows with some of the values.
 async fn store_of_every_type(url: &str) -> (PostgresStore, DatasetId, Block) {
     let store = open(url);
     let dtypes = [Dtype::Float, Dtype::Integer, Dtype::String, Dtype::Boolean, Dtype::Float];
@@ -105,7 +105,7 @@ async fn store_of_every_type(url: &str) -> (PostgresStore, DatasetId, Block) {
 }
 
 #[tokio::test]
-async fn values_of_every_type_are_read_as_they_were_written() {
+async fn values_of_every_type_are_read_unchanged() {
     let Some(url) = new_database() else { return };
     let (store, id, rows) = store_of_every_type(&url).await;
     let (read, _) = contract::newest(&store, id, 9999);
@@ -113,7 +113,7 @@ async fn values_of_every_type_are_read_as_they_were_written() {
 }
 
 #[tokio::test]
-async fn people_read_numbers_in_a_view() {
+async fn view_shows_numbers() {
     let Some(url) = new_database() else { return };
     let (store, id, _) = store_of_every_type(&url).await;
     let sql = "SELECT sum(value * 7)::bigint FROM datasets.series
@@ -121,14 +121,14 @@ async fn people_read_numbers_in_a_view() {
     let want: i64 = (1..3000).filter(|n| n % 7 != 0 && n % 11 != 0).sum();
     assert_eq!(number(&url, sql), want);
     let sql = "SELECT count(DISTINCT \"column\") FROM datasets.series WHERE dataset_id = 1";
-    assert_eq!(number(&url, sql), 4, "all but texts");
+    assert_eq!(number(&url, sql), 4, "all but strings");
     let delete = crate::catalog::ColumnChange::Delete("extra".to_owned());
     store.change(id, DatasetChange::Column(delete), Timestamp::default()).await.unwrap();
     assert_eq!(number(&url, sql), 3);
 }
 
 #[tokio::test]
-async fn what_the_database_cannot_hold_is_refused() {
+async fn values_that_the_database_cannot_store_are_rejected() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     let columns = vec![("note".to_owned(), Dtype::String)];
@@ -151,7 +151,7 @@ async fn what_the_database_cannot_hold_is_refused() {
 }
 
 #[tokio::test]
-async fn pages_end_where_their_text_is_too_long() {
+async fn page_ends_early_if_its_text_is_too_long() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     let columns = vec![("note".to_owned(), Dtype::String)];
@@ -170,7 +170,7 @@ async fn pages_end_where_their_text_is_too_long() {
 }
 
 #[tokio::test]
-async fn merged_rows_keep_the_values_they_lack() {
+async fn merged_rows_keep_missing_values() {
     let Some(url) = new_database() else { return };
     let (store, id, mut want) = store_of_every_type(&url).await;
     let mut rows = want.part(100..2000).empty_like();
@@ -189,7 +189,7 @@ async fn merged_rows_keep_the_values_they_lack() {
 }
 
 #[tokio::test]
-async fn the_newest_rows_within_some_bytes_are_found() {
+async fn latest_rows_within_some_bytes_are_found() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("sized")).await;
@@ -213,7 +213,7 @@ fn every_table_has_a_primary_key() {
 }
 
 #[tokio::test]
-async fn rows_may_be_partitioned() {
+async fn table_of_rows_can_be_partitioned() {
     let Some(url) = new_database() else { return };
     drop(open(&url));
     run(
@@ -230,7 +230,7 @@ async fn rows_may_be_partitioned() {
 }
 
 #[tokio::test]
-async fn a_deleted_dataset_leaves_nothing_behind() {
+async fn deleted_dataset_leaves_no_records() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("doomed")).await;
@@ -246,7 +246,7 @@ async fn a_deleted_dataset_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn batches_of_yesterday_and_of_very_many_the_oldest_are_forgotten() {
+async fn old_batches_and_the_oldest_of_very_many_are_forgotten() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     run(
@@ -268,7 +268,7 @@ async fn batches_of_yesterday_and_of_very_many_the_oldest_are_forgotten() {
 }
 
 #[tokio::test]
-async fn commits_of_yesterday_are_not_on_record() {
+async fn old_commits_are_forgotten() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("old")).await;
@@ -277,7 +277,7 @@ async fn commits_of_yesterday_are_not_on_record() {
     }
     run(&url, "UPDATE datasets.commits SET at = at - interval '25 hours' WHERE revision < 3");
     store.settle().await.unwrap();
-    assert_eq!(store.since(id, 1, 9).unwrap(), None, "the next one is gone");
+    assert_eq!(store.since(id, 1, 9).unwrap(), None, "the next one is forgotten");
     assert_eq!(store.since(id, 2, 9).unwrap().unwrap().rows.ids, [3, 4]);
     assert_eq!(store.commits(id, 0, 9).unwrap().first().unwrap().revision, 3);
 }
@@ -296,14 +296,14 @@ fn copies_to_and_from_files_are_equal() {
     let copied = copy_all(&from, &there);
     copy_some(&there, &back, 2);
     assert_eq!(copy_all(&there, &back), copied);
-    // New datasets do not get the numbers of copies.
+    // New datasets do not get the ids of copies.
     let new = contract::new_dataset("next");
     let made = futures::executor::block_on(there.create(vec![new], Timestamp::default())).unwrap();
     assert_eq!(made[0].id.get(), 6);
 }
 
 #[test]
-fn late_rows_and_other_changes_are_copied_by_the_next_run() {
+fn changes_of_the_source_are_copied_by_the_next_run() {
     let Some(url) = new_database() else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| SqliteStore::open(&folder.path().join(name)).unwrap();
@@ -316,13 +316,13 @@ fn late_rows_and_other_changes_are_copied_by_the_next_run() {
     let number = newest();
     let second = copy_all(&from, &there);
     assert_ne!(second[0], first[0]);
-    assert_eq!(newest(), number, "what is equal is not copied again");
+    assert_eq!(newest(), number, "equal rows are not copied again");
     assert_eq!(copy_all(&from, &there), second);
     assert_eq!(copy_all(&there, &back), second);
 }
 
 #[tokio::test]
-async fn a_number_that_is_taken_is_told_from_a_name() {
+async fn taken_id_and_taken_name_are_distinct_errors() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("there")).await;

@@ -1,4 +1,4 @@
-//! Timestamps as the database has them, and the bounds of what it can store.
+//! Timestamps as the database stores them, and the bounds of what it can store.
 
 use model::timestamp::Timestamp;
 use sqlx::{
@@ -10,38 +10,38 @@ use sqlx::{
 
 use crate::span::Span;
 
-/// Microseconds from 1970 to 2000, from which the database counts.
+/// Microseconds from 1970 to 2000, the epoch of the database.
 const EPOCH_MICROS: i64 = 946_684_800_000_000;
 
-/// The earliest timestamp of a row: the second day that the database knows, in 4714 BC. Every bucket of
-/// such a row starts at a time that it knows, too.
+/// Earliest timestamp of a row: the second day of the database's calendar, in 4714 BC, so that
+/// every bucket of such a row starts in the calendar, too.
 pub(super) const EARLIEST: Timestamp = Timestamp::from_micros(-210_866_716_800_000_000);
 
-/// The object ids of `timestamptz` and of its array, which never change.
+/// Object ids of `timestamptz` and of its array, which never change.
 const OIDS: [u32; 2] = [1184, 1185];
 
-/// A timestamp as a value of a statement.
+/// A timestamp as a parameter or column of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Time(pub(super) Timestamp);
 
 impl Time {
-    /// Microseconds since 2000, at or after [`EARLIEST`].
+    /// Returns microseconds since 2000, not before [`EARLIEST`].
     pub(super) fn to_database(self) -> i64 {
         self.0.max(EARLIEST).micros() - EPOCH_MICROS
     }
 
-    /// The timestamp that is so many microseconds after 2000.
+    /// Converts microseconds since 2000.
     pub(super) const fn from_database(micros: i64) -> Self {
         Self(Timestamp::from_micros(micros.saturating_add(EPOCH_MICROS)))
     }
 }
 
-/// The bounds of a span as values of a statement. None before [`EARLIEST`] has a row.
+/// Returns the bounds of a span as parameters. There are no rows before [`EARLIEST`].
 pub(super) const fn bounds(span: Span) -> (Time, Time) {
     (Time(span.first), Time(span.last))
 }
 
-/// The starts and ends of spans as lists.
+/// Returns the starts and ends of spans as lists.
 pub(super) fn lists(spans: &[Span]) -> (Vec<Time>, Vec<Time>) {
     spans.iter().copied().map(bounds).unzip()
 }

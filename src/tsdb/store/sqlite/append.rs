@@ -1,8 +1,8 @@
-//! Appending rows: where they go, and the buckets that follow them, in one transaction.
+//! Appends and removes rows and updates their buckets, in one transaction.
 //!
-//! A few rows go to the tail, many go to chunks at once. When enough rows of the tail come after the
-//! last chunk they become a chunk. Late rows stay in the tail, which wins over the chunks; where there
-//! are many of them they are laid over their chunks, some at a time, while nobody writes.
+//! A few rows go to the tail, many directly to chunks. When enough rows of the tail come after the
+//! last chunk, they become a chunk. Late rows stay in the tail, whose rows replace those of chunks.
+//! If there are many of them, they are merged into their chunks in small steps between writes.
 
 use db::statement::Statements as _;
 use model::{block::Block, dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
@@ -19,24 +19,24 @@ use super::{
 };
 use crate::{
     archive::month::Month,
-    span::{Order, Span},
+    span::{Order, Span, just_before},
     store::{Appended, Removed, archived::Beneath},
 };
 
-/// Late rows in the tail of a dataset from which on they are laid over their chunks while nobody
-/// writes. A read takes them all into account, so they cost reads little and spare writers much. The
-/// index `progress_late` is for this number.
+/// Number of late rows in the tail of a dataset at which merging them begins. Reads consider all of
+/// them, so they cost reads little and save writers much. The index `progress_late` is for this
+/// number.
 const LATE_ROWS_MAX: usize = 2048;
 
-/// Late rows laid over chunks in one step. Each may be in a chunk of its own, which takes 0.2 ms, and
-/// writes wait for all of them meanwhile.
+/// Number of late rows that are merged in one step. Each may be in a different chunk, which takes
+/// 0.2 ms, and writers wait for the whole step.
 const LATE_ROWS_STEP: usize = 8;
 
-/// Late rows in the tail from which on each append lays twice as many as it has itself over their
-/// chunks: so many that the tail would grow without end.
+/// Number of late rows in the tail at which each append merges twice as many as it has, since the
+/// tail would grow without bound otherwise.
 const LATE_ROWS_LIMIT: usize = 262_144;
 
-/// Late rows of one append that are worth rewriting their chunk.
+/// Number of late rows of one append that are worth rewriting their chunk.
 const LATE_ROWS_PER_CHUNK: usize = 64;
 
 /// Appends `rows`, sorted by unique timestamp, and fills in their numbers and creation times.
@@ -51,7 +51,7 @@ pub(super) fn append(
     append_created(connection, dataset, rows, now, beneath)
 }
 
-/// As [`append`], of rows with creation times.
+/// Does the same as [`append`] for rows with creation times.
 fn append_created(
     connection: &Connection,
     dataset: DatasetId,
@@ -78,7 +78,7 @@ fn append_created(
     }
     let beneath = beneath.map(|beneath| &beneath.rows);
     let kept_from = progress.kept_from;
-    // Read before anything is written: then the engine copies chunks straight from the file.
+    // Read before anything is written, since the engine copies chunks directly from the file then.
     let touched = match fold.filter(|_| !is_after) {
         Some(fold) => {
             let layers = Layers { over: rows, beneath };
@@ -102,8 +102,8 @@ fn append_created(
     Ok(Appended { n_rows, revision: progress.revision })
 }
 
-/// Appends rows of another store with their creation times. If they come after all rows there are, those
-/// before `kept_from` are in the buckets already.
+/// Appends rows of another store with their creation times. If they come after all stored rows,
+/// those before `kept_from` are in the buckets already.
 pub(super) fn append_copied(
     connection: &Connection,
     dataset: DatasetId,
@@ -130,7 +130,8 @@ pub(super) fn append_copied(
     progress::touch(connection, dataset, updated_at)
 }
 
-/// Puts rows where they belong. `held` are the timestamps at which chunks have rows, where that is known.
+/// Stores rows in the tail or in chunks. `held` has the timestamps of rows in chunks, if they are
+/// known.
 pub(super) fn put(
     connection: &Connection,
     dataset: DatasetId,
@@ -146,15 +147,14 @@ pub(super) fn put(
         progress.n_fresh += rows.len() - n_late;
         Ok(())
     } else if progress.n_fresh + progress.n_late == 0 && is_after {
-        // The usual case of a bulk load, without a look at a tail that is empty.
+        // Common case of a bulk load.
         chunks::append(connection, SeriesId::rows(dataset), rows).map(drop)
     } else {
         put_many(connection, dataset, rows, chunks_end, held, progress)
     }
 }
 
-/// As [`append`], of rows that lack values: where a row is stored at the same timestamp, its values
-/// stay in the columns in which the new one has none.
+/// Does the same as [`append`] for rows with missing values, which keep those of the stored rows.
 pub(super) fn merge(
     connection: &Connection,
     dataset: DatasetId,
@@ -166,7 +166,7 @@ pub(super) fn merge(
     let archived = beneath.map_or(&empty, |beneath| &beneath.rows);
     let mut row_idx = 0;
     while let (Some(first), Some(last)) = (rows.times.get(row_idx), rows.times.last()) {
-        // What lies between the rows is read only as far as a chunk goes.
+        // Rows between the new ones are read one chunk at a time.
         let span = Span { first: *first, last: *last };
         let under = scan::page(connection, dataset, span, Order::Ascending, 0, CHUNK_ROWS)?;
         let read_until = *under.times.last().unwrap_or(last);
@@ -178,7 +178,7 @@ pub(super) fn merge(
     append(connection, dataset, rows, now, beneath)
 }
 
-/// Lets go of rows before `before`, at most about `limit_rows`.
+/// Prunes rows before `before`, at most about `limit_rows`.
 pub(super) fn prune(
     connection: &Connection,
     dataset: DatasetId,
@@ -186,7 +186,7 @@ pub(super) fn prune(
     limit_rows: usize,
 ) -> Result<Removed> {
     let mut progress = Progress::read(connection, dataset)?;
-    // Whole buckets only: what is left of one could not be folded again.
+    // Only whole buckets, since the rest of one could not be folded again.
     let mut before = Resolution::FiveMinutes.bucket_start(before);
     if progress.archived_until.is_some() {
         if let Some(n_rows) = archived_files::prune(connection, dataset, &mut progress, before)? {
@@ -200,16 +200,16 @@ pub(super) fn prune(
     }
     let (mut n_gone, in_chunks) =
         chunks::remove_before(connection, SeriesId::rows(dataset), before, limit_rows)?;
-    // Rows of the tail that lie over a chunk go when it does, not before.
+    // Rows of the tail that replace those of a chunk are removed with the chunk, not earlier.
     let left = chunks::ending_from(connection, SeriesId::rows(dataset), Timestamp::MIN)?;
     let bound = left.map_or(before, |left| left.span.first.min(before));
-    let old = Span { first: Timestamp::MIN, last: Timestamp::from_micros(bound.micros() - 1) };
+    let old = Span { first: Timestamp::MIN, last: just_before(bound) };
     let empty = Block::new(&catalog::dtypes(connection, dataset)?);
     let in_tail = tail::take(connection, dataset, old, usize::MAX, empty)?;
     n_gone += in_tail.len();
     if let Some(newest_gone) = in_chunks.max(in_tail.times.last().copied()) {
-        // Up to the end of the last bucket that lost a row, and not up to `before`: the date that it
-        // follows from may be wrong, and rows of the right one come after that.
+        // Up to the end of the last bucket that lost a row, not up to `before`: that may follow
+        // from a wrong date, and correct rows would be rejected.
         let bucket = Resolution::FiveMinutes.bucket_start(newest_gone);
         let end = bucket + Resolution::FiveMinutes.bucket().unwrap_or_default();
         progress.kept_from = progress.kept_from.max(Some(end.min(before)));
@@ -220,8 +220,8 @@ pub(super) fn prune(
     Ok(Removed { n_rows, revision: progress.revision })
 }
 
-/// Puts many rows where they belong: those after the last chunk into new chunks, together with the
-/// rows of the tail there; late ones over their chunks where many fall into one, else into the tail.
+/// Stores many rows: those after the last chunk in new chunks, together with the rows of the tail
+/// there, and late ones in their chunks if many fall into one, or else in the tail.
 fn put_many(
     connection: &Connection,
     dataset: DatasetId,
@@ -257,8 +257,8 @@ fn put_many(
     Ok(())
 }
 
-/// Makes a chunk of the rows after the last one, and lays late rows over theirs, where there are
-/// enough of them.
+/// Turns the rows after the last chunk into a chunk, and merges late rows, if there are enough of
+/// them.
 fn seal(
     connection: &Connection,
     dataset: DatasetId,
@@ -281,7 +281,7 @@ fn seal(
     Ok(())
 }
 
-/// Lays some late rows of a dataset that has many over their chunks; whether there was one.
+/// Merges some late rows of a dataset that has many. Returns false if there is no such dataset.
 pub(super) fn settle_some(connection: &Connection) -> Result<bool> {
     let sql = "SELECT dataset FROM progress WHERE n_late >= 2048 LIMIT 1";
     let found = connection.find(sql, [], tables::dataset_id)?;
@@ -292,7 +292,7 @@ pub(super) fn settle_some(connection: &Connection) -> Result<bool> {
     Ok(true)
 }
 
-/// Lays at most `step` late rows over their chunks. Afterwards `n_late` is exact where it is small.
+/// Merges at most `step` late rows into their chunks. Afterwards `n_late` is exact if it is small.
 fn settle_late(
     connection: &Connection,
     dataset: DatasetId,
@@ -317,7 +317,7 @@ fn settle_late(
     Ok(())
 }
 
-/// Takes the next `n` row numbers.
+/// Allocates the next `n` row numbers.
 fn numbers(connection: &Connection, n: usize) -> Result<Vec<i64>> {
     let n = i64::try_from(n).unwrap_or(i64::MAX);
     let sql = "UPDATE counters SET value = value + ?1 WHERE name = 'row' RETURNING value";

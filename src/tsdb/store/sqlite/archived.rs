@@ -1,4 +1,5 @@
-//! Records of the archive, in their tables.
+//! Records of the archive: the trait of its engine, and checks and changes of records in other
+//! writes.
 
 use std::time::Duration;
 
@@ -85,7 +86,7 @@ impl ArchiveRecords for SqliteStore {
             if !has_lease(connection, holder)? {
                 return Ok(false);
             }
-            // The key is in use again.
+            // The key is used again.
             let sql = "DELETE FROM archived WHERE dataset = ?1 AND month = ?2 AND state = 2";
             connection.run(sql, [dataset.get(), file.month.start().micros()])?;
             insert(connection, dataset, &file)?;
@@ -160,7 +161,7 @@ fn insert(connection: &Connection, dataset: DatasetId, file: &ArchivedFile) -> R
     Ok(())
 }
 
-/// Has the announced file of a month replace the stored rows that are in it.
+/// Puts an announced file into effect in place of the stored rows in it.
 fn put_into_effect(connection: &Connection, commit: &ArchiveCommit) -> Result<bool> {
     let ArchiveCommit { dataset, month, stamp, revision, last_row } = *commit;
     let mut progress = match Progress::read(connection, dataset) {

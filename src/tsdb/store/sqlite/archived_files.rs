@@ -1,28 +1,25 @@
-//! Files of the archive, as their records have them.
+//! Records of the archive in writes of rows.
 
 use db::statement::Statements as _;
 use model::{dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
 use rusqlite::{Connection, Row};
 
-use super::{Result, StoreError, progress::Progress};
+use super::{Result, StoreError, progress::Progress, series};
 use crate::{
     archive::month::Month,
     span::Span,
-    store::{
-        archived::{
-            ArchivedFile, ArchivedMonth, Beneath, DOOMED, FileState, IN_EFFECT, RowDeletion,
-        },
-        series,
+    store::archived::{
+        ArchivedFile, ArchivedMonth, Beneath, DOOMED, FileState, IN_EFFECT, RowDeletion,
     },
 };
 
 /// Length of the buckets that are folded from rows.
 const FINEST: Resolution = Resolution::FiveMinutes;
 
-/// Current time in microseconds, by the engine's clock.
+/// Current time in microseconds, by the clock of the engine.
 pub(super) const NOW: &str = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)";
 
-/// Checks that an append of late rows comes with the archived rows beneath them.
+/// Checks that an append of late rows includes the archived rows beneath them.
 pub(super) fn check_beneath(
     connection: &Connection,
     dataset: DatasetId,
@@ -50,7 +47,7 @@ pub(super) fn check_stamps(
     if found == *stamps { Ok(()) } else { Err(StoreError::ArchiveChanged { dataset }) }
 }
 
-/// The archived months that touch a span.
+/// Returns the archived months that touch a span.
 pub(super) fn months(
     connection: &Connection,
     dataset: DatasetId,
@@ -88,7 +85,7 @@ pub(super) fn cut(
     Ok(())
 }
 
-/// Prunes the archived months that end before `before`, in a commit of their own. Returns the number of
+/// Prunes the archived months that end before `before`, in a separate commit. Returns the number of
 /// their rows; `None` if there are no such months.
 pub(super) fn prune(
     connection: &Connection,
@@ -125,7 +122,7 @@ pub(super) fn has_files(connection: &Connection, dataset: DatasetId, span: Span)
     Ok(connection.value(sql, bounds(dataset, span))?)
 }
 
-/// Leaves all files of a deleted dataset to be deleted.
+/// Marks all files of a deleted dataset for deletion.
 pub(super) fn doom(connection: &Connection, dataset: DatasetId) -> Result<()> {
     connection.run("DELETE FROM archived_cuts WHERE dataset = ?1", [dataset.get()])?;
     let sql = format!("UPDATE archived SET state = 2, changed = {NOW} WHERE dataset = ?1");
@@ -133,7 +130,7 @@ pub(super) fn doom(connection: &Connection, dataset: DatasetId) -> Result<()> {
     Ok(())
 }
 
-/// The dataset and the first microseconds of the months of the ends of a span.
+/// Returns the dataset, and the starts of the months at the ends of a span.
 fn bounds(dataset: DatasetId, span: Span) -> [i64; 3] {
     let month = |timestamp| Month::of(timestamp).start().micros();
     [dataset.get(), month(span.first), month(span.last)]

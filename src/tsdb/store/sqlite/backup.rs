@@ -1,4 +1,4 @@
-//! Copies of a store: made while it is in use, and put in its place while it is not.
+//! Backups of a store: made while it is in use, and restored while it is not.
 
 use std::{
     fs, io,
@@ -16,21 +16,21 @@ use task::{
 use super::{Result, StoreError, tables, verify};
 use crate::report::{AdminError, Report};
 
-/// The file beside the store's by which a program says that it uses the store.
+/// Returns the path of the file that processes lock while they use the store.
 fn lock_path(path: &Path) -> PathBuf {
     beside(path, ".lock")
 }
 
-/// The endings of the files that SQLite keeps beside a database.
+/// Suffixes of the files that SQLite keeps next to a database.
 const LOG_ENDINGS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-/// Says that the store at `path` is in use by this process, until the lock is dropped.
+/// Locks the store at `path` for this process until the lock is dropped.
 pub(super) fn use_store(path: &Path) -> Result<Lock> {
     let locked = lock::wait_for(&lock_path(path));
-    locked.map_err(StoreError::Prepare)?.ok_or(StoreError::InUse)
+    locked.map_err(StoreError::failed)?.ok_or(StoreError::InUse)
 }
 
-/// Copies the store at `path` into the new file `to`.
+/// Copies the store at `path` to a new file `to`. Returns its length.
 pub(crate) fn backup(path: &Path, to: &Path) -> Result<u64, AdminError> {
     let mut draft = create(to)?;
     copy(path, draft.draft_path())?;
@@ -39,13 +39,13 @@ pub(crate) fn backup(path: &Path, to: &Path) -> Result<u64, AdminError> {
     Ok(metadata.len())
 }
 
-/// Begins a file that is to be called `path`.
+/// Creates a file that becomes `path` when it is complete.
 fn create(path: &Path) -> Result<AtomicFile, AdminError> {
     remove_stale(path);
     AtomicFile::create(path, FileMode::Private).map_err(|source| AdminError::file(path, source))
 }
 
-/// Copies the store at `path` into `draft`, which is empty: to the engine, one that is not there yet.
+/// Copies the store at `path` to the empty file `draft`.
 fn copy(path: &Path, draft: &Path) -> Result<(), AdminError> {
     let reading = || -> Result<()> {
         let connection = tables::SCHEMA.open_read_only(path)?;
@@ -55,7 +55,7 @@ fn copy(path: &Path, draft: &Path) -> Result<(), AdminError> {
     reading().map_err(|source| AdminError::store(path, source))
 }
 
-/// Puts the copy `from` in the place of the store at `to`.
+/// Replaces the store at `to` by the backup `from`.
 pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, AdminError> {
     if let Some(folder) = to.parent() {
         private::create_folder(folder).map_err(|source| AdminError::file(folder, source))?;
@@ -64,13 +64,11 @@ pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, AdminError> {
         .map_err(|source| AdminError::file(&lock_path(to), source))?;
     let Some(_locked) = locked else { return Err(AdminError::InUse { path: to.to_owned() }) };
     let draft = create(to)?;
-    let prepared = prepared(from, draft.draft_path());
-    if prepared.is_err() {
+    let report = prepare(from, draft.draft_path()).inspect_err(|_| {
         for ending in LOG_ENDINGS {
             fs::remove_file(beside(draft.draft_path(), ending)).ok();
         }
-    }
-    let report = prepared?;
+    })?;
     for ending in LOG_ENDINGS {
         let rest = beside(to, ending);
         match fs::remove_file(&rest) {
@@ -84,9 +82,9 @@ pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, AdminError> {
     Ok(report)
 }
 
-/// Makes of the copy what is to be the store, and verifies it.
-fn prepared(from: &Path, draft: &Path) -> Result<Report, AdminError> {
-    // Through the engine, so that what is only in the log of a store is copied, too.
+/// Prepares the backup to be used as the store, and verifies it.
+fn prepare(from: &Path, draft: &Path) -> Result<Report, AdminError> {
+    // SQLite copies it, to include what is only in the log of a store.
     copy(from, draft)?;
     let renewing = || -> Result<()> {
         let mut connection = Connection::open(draft)?;

@@ -1,4 +1,4 @@
-//! Batches by their writers and keys, for a writer that sends one again.
+//! Named batches, for writers that send one again.
 
 use db::statement::Statements as _;
 use model::{dataset::DatasetId, idempotency::IdempotencyKey, key::KeyId};
@@ -10,10 +10,10 @@ use crate::store::{
     batch::{Batch, KEPT_MICROS, PER_WRITER_MAX, StoredBatch},
 };
 
-/// Batches that one step forgets at most: it takes some milliseconds, for which others wait.
+/// Maximum number of batches that one step forgets, in some milliseconds for which writers wait.
 const STEP_BATCHES: i64 = 256;
 
-/// The batch that `writer` calls `key`, unless its dataset is gone.
+/// Returns the batch that `writer` calls `key`, unless its dataset was deleted.
 pub(super) fn find(
     connection: &Connection,
     writer: KeyId,
@@ -28,10 +28,10 @@ pub(super) fn find(
     Ok(found?)
 }
 
-/// Keeps that the batches are stored.
+/// Records batches as stored.
 ///
 /// # Errors
-/// [`StoreError::BatchStored`] if one was before.
+/// [`StoreError::BatchStored`] if one is stored already.
 pub(super) fn put(
     connection: &Connection,
     dataset: DatasetId,
@@ -64,7 +64,7 @@ pub(super) fn put(
 }
 
 /// Forgets some old batches of the first writer after the one numbered `after`. Returns the number
-/// to go on after; none if there is no such writer.
+/// after which to continue; `None` if there is no such writer.
 pub(super) fn trim(connection: &Connection, after: i64) -> Result<Option<i64>> {
     let next = "SELECT writer FROM batches WHERE writer > ?1 ORDER BY writer LIMIT 1";
     let found = connection.find(next, [after], |row| row.get(0))?;

@@ -1,4 +1,4 @@
-//! Reading buckets: single ones, and those in chunks under them, as one run in either order.
+//! Reads buckets: single ones and those in chunks beneath them, merged in either order.
 
 use std::{
     iter, mem,
@@ -29,19 +29,19 @@ use crate::{
     store::row_batch::{RowBatch, VisitBatch},
 };
 
-/// The smallest step between timestamps.
+/// Smallest difference of timestamps.
 const STEP: Duration = Duration::from_micros(1);
 
-/// Buckets that [`batches`] hands on at a time.
+/// Number of buckets in a batch of [`batches`].
 const BATCH_BUCKETS: usize = 4096;
 
-/// Which buckets of a resolution to read.
+/// Buckets of a resolution to be read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Page {
     pub(super) span: Span,
     pub(super) order: Order,
     pub(super) skip: usize,
-    /// How many at most.
+    /// Maximum number of buckets.
     pub(super) limit: usize,
 }
 
@@ -51,7 +51,7 @@ impl Page {
     }
 }
 
-/// Reads buckets in the order asked for.
+/// Reads a page of buckets.
 pub(super) fn read(connection: &Connection, series: SeriesId, page: &Page) -> Result<Vec<Bucket>> {
     let mut taken = Vec::new();
     if page.limit > 0 {
@@ -64,7 +64,7 @@ pub(super) fn read(connection: &Connection, series: SeriesId, page: &Page) -> Re
     Ok(taken)
 }
 
-/// How many buckets a span has.
+/// Returns the number of buckets of a span.
 pub(super) fn count(
     connection: &Connection,
     series: SeriesId,
@@ -83,7 +83,7 @@ pub(super) fn count(
     Ok(n)
 }
 
-/// Shows `visit` the buckets of a page one by one, whatever its limit is.
+/// Passes the buckets of a page to `visit`, regardless of its limit.
 fn walk(
     connection: &Connection,
     series: SeriesId,
@@ -98,7 +98,7 @@ fn walk(
     let Some(finer) = resolution.source() else { return Ok(()) };
     let mut group: Vec<Bucket> = Vec::new();
     let mut flow = ControlFlow::Continue(());
-    let mut give = |group: &mut Vec<Bucket>| {
+    let mut emit = |group: &mut Vec<Bucket>| {
         if order == Order::Descending {
             group.reverse();
         }
@@ -111,24 +111,24 @@ fn walk(
             }
         }
     };
-    let wide = widened(resolution, span);
+    let whole = whole_buckets(resolution, span);
     let finer = SeriesId { dataset, resolution: finer };
-    walk_stored(connection, finer, wide, order, 0, &mut |bucket| {
+    walk_stored(connection, finer, whole, order, 0, &mut |bucket| {
         let start = resolution.bucket_start(bucket.timestamp);
         if group.last().is_some_and(|last| resolution.bucket_start(last.timestamp) != start) {
-            flow = give(&mut group);
+            flow = emit(&mut group);
         }
         group.push(bucket);
         flow
     })?;
-    // After the last one it does not matter whether more are wanted.
-    if flow.is_continue() && give(&mut group).is_break() {
-        return Ok(());
+    if flow.is_continue() {
+        // Nothing follows the last bucket.
+        _ = emit(&mut group);
     }
     Ok(())
 }
 
-/// Shows `visit` the buckets of a span, oldest first, batch by batch.
+/// Passes the buckets of a span to `visit`, in ascending order and in batches.
 pub(super) fn batches(
     connection: &Connection,
     series: SeriesId,
@@ -150,31 +150,31 @@ pub(super) fn batches(
     Ok(())
 }
 
-/// The timestamps of all buckets that start within `span`.
-fn widened(resolution: Resolution, span: Span) -> Span {
+/// Returns the timestamps of all buckets that start within `span`.
+fn whole_buckets(resolution: Resolution, span: Span) -> Span {
     let floor = resolution.bucket_start(span.first);
     let is_aligned = floor == span.first;
     let first = if is_aligned { floor } else { series::span(resolution, floor).last + STEP };
     Span { first, last: series::span(resolution, resolution.bucket_start(span.last)).last }
 }
 
-/// Buckets on their way out: the first ones are left out.
-struct Out<'a> {
+/// Receiver of buckets, which skips the first ones.
+struct Output<'a> {
     order: Order,
     skip: usize,
     visit: &'a mut dyn FnMut(Bucket) -> ControlFlow<()>,
 }
 
-impl Out<'_> {
-    /// Hands on buckets that lie from the oldest to the newest; whether more are wanted.
-    fn give(&mut self, buckets: impl DoubleEndedIterator<Item = Bucket>) -> bool {
+impl Output<'_> {
+    /// Passes on buckets, which are in ascending order. Returns false if no more are wanted.
+    fn emit(&mut self, buckets: impl DoubleEndedIterator<Item = Bucket>) -> bool {
         match self.order {
-            Order::Ascending => self.give_all(buckets),
-            Order::Descending => self.give_all(buckets.rev()),
+            Order::Ascending => self.emit_all(buckets),
+            Order::Descending => self.emit_all(buckets.rev()),
         }
     }
 
-    fn give_all(&mut self, buckets: impl Iterator<Item = Bucket>) -> bool {
+    fn emit_all(&mut self, buckets: impl Iterator<Item = Bucket>) -> bool {
         for bucket in buckets {
             if self.skip > 0 {
                 self.skip -= 1;
@@ -201,7 +201,7 @@ fn walk_stored(
     let (dataset, resolution, first, last) = series.within(span);
     let mut single =
         statement.query_map([dataset, resolution, first, last, -1], bucket)?.peekable();
-    let mut out = Out { order, skip, visit };
+    let mut out = Output { order, skip, visit };
     let mut is_open = true;
     chunks::touching(connection, series, span, order, &mut |chunk| {
         let Span { first, last } = chunk.span;
@@ -210,7 +210,7 @@ fn walk_stored(
             Order::Descending => time > last,
         };
         while let Some(bucket) = next_if(&mut single, |bucket| is_before(bucket.timestamp))? {
-            if !out.give_all(iter::once(bucket)) {
+            if !out.emit_all(iter::once(bucket)) {
                 is_open = false;
                 return Ok(false);
             }
@@ -220,24 +220,24 @@ fn walk_stored(
         while let Some(bucket) = next_if(&mut single, is_within)? {
             over.push(bucket);
         }
-        is_open = give_chunk(connection, series, chunk, span, over, &mut out)?;
+        is_open = emit_chunk(connection, series, chunk, span, over, &mut out)?;
         Ok(is_open)
     })?;
     while is_open && let Some(bucket) = next_if(&mut single, |_| true)? {
-        is_open = out.give_all(iter::once(bucket));
+        is_open = out.emit_all(iter::once(bucket));
     }
     Ok(())
 }
 
-/// Hands on a chunk with the buckets that lie over it, which came in the order of the walk; whether
-/// more are wanted.
-fn give_chunk(
+/// Passes on a chunk with the buckets over it, which are in the order of the walk. Returns false if
+/// no more are wanted.
+fn emit_chunk(
     connection: &Connection,
     series: SeriesId,
     chunk: Chunk,
     span: Span,
     mut over: Vec<Bucket>,
-    out: &mut Out<'_>,
+    out: &mut Output<'_>,
 ) -> Result<bool> {
     let is_whole = span.first <= chunk.span.first && chunk.span.last <= span.last;
     if is_whole && over.is_empty() && out.skip >= chunk.n {
@@ -251,21 +251,21 @@ fn give_chunk(
     })?;
     let all = 0..under.len();
     if over.is_empty() {
-        return Ok(out.give(Columns::new(&under).buckets(all)));
+        return Ok(out.emit(Columns::new(&under).buckets(all)));
     }
     if out.order == Order::Descending {
         over.reverse();
     }
-    Ok(out.give(merged(Columns::new(&under).buckets(all), over).into_iter()))
+    Ok(out.emit(merged(Columns::new(&under).buckets(all), over).into_iter()))
 }
 
-/// Buckets with others that win over them, both oldest first.
+/// Merges buckets with others that replace them, both in ascending order.
 fn merged(under: impl Iterator<Item = Bucket>, over: Vec<Bucket>) -> Vec<Bucket> {
     renewed(under, over.into_iter().map(|bucket| (bucket.timestamp, Some(bucket)))).collect()
 }
 
-/// The stored buckets of several spans, which are in order and apart. Each chunk is read once, and
-/// only those that have some of them.
+/// Reads the stored buckets of several disjoint spans, which are in order. Reads each chunk once,
+/// and only those that contain some of the buckets.
 pub(super) fn within(
     connection: &Connection,
     series: SeriesId,
@@ -310,7 +310,7 @@ fn count_stored(
     let n_single = count_single(connection, series, span)?;
     let Some(end) = chunks::end(connection, series)? else { return Ok(to_u64(n_single)) };
     let in_chunks = chunk_index.within(connection, series.dataset, span)?.n_rows();
-    // Single buckets that take the place of one in a chunk are counted twice.
+    // Single buckets that replace one of a chunk are counted twice.
     let over = Span { first: span.first, last: span.last.min(end) };
     let mut n_twice = 0;
     let mut chunk_times = ChunkTimes::default();
@@ -328,7 +328,7 @@ fn single_sql(order: Order) -> String {
     )
 }
 
-/// The single buckets of a span, oldest first, at most `limit`.
+/// Reads the first single buckets of a span, at most `limit`.
 pub(super) fn single(
     connection: &Connection,
     series: SeriesId,
@@ -338,7 +338,7 @@ pub(super) fn single(
     single_within(connection, series, span, limit, |_| true)
 }
 
-/// Those of the single buckets of a span, oldest first, whose timestamps are wanted; out of `limit`.
+/// Reads the first `limit` single buckets of a span, and returns those whose timestamps are wanted.
 fn single_within(
     connection: &Connection,
     series: SeriesId,
@@ -359,14 +359,14 @@ fn single_within(
     Ok(found)
 }
 
-/// How many single buckets a span has.
+/// Returns the number of single buckets of a span.
 pub(super) fn count_single(connection: &Connection, series: SeriesId, span: Span) -> Result<usize> {
     let sql = "SELECT count(*) FROM buckets
          WHERE dataset = ?1 AND resolution = ?2 AND t BETWEEN ?3 AND ?4";
     Ok(connection.value(sql, series.within(span))?)
 }
 
-/// The rows of a chunk as buckets.
+/// Rows of a chunk of buckets.
 struct Columns<'a> {
     times: &'a [Timestamp],
     /// Open, high, low, close and volume.
@@ -387,7 +387,7 @@ impl<'a> Columns<'a> {
         Self { times: &block.times, numbers, counts }
     }
 
-    /// Some of them, oldest first.
+    /// Returns buckets in ascending order.
     fn buckets(&self, rows: Range<usize>) -> impl DoubleEndedIterator<Item = Bucket> + '_ {
         let times = self.times.get(rows.clone()).unwrap_or_default();
         let number = |column: &[Option<f64>], row: usize| {

@@ -1,10 +1,11 @@
-//! Keeping buckets right after rows changed.
+//! Updates buckets after rows changed.
 //!
-//! Buckets are recomputed, never added to: those of five minutes from the rows in the order of their
-//! timestamps, each longer one from shorter ones. Rows that come after all others go on from the last
-//! bucket, which is the same fold. Of the resolutions those in [`KEPT`] are stored; the others are
-//! folded from them as they are read, three or four into one. Few new buckets, and changed ones, are
-//! single records; many new ones at once are a chunk. [`settle`] makes longer chunks of both.
+//! Buckets are always folded again, never adjusted: those of five minutes from the rows in the
+//! order of their timestamps, and each longer one from shorter ones. Rows that come after all
+//! others continue the last bucket, which is the same fold. The resolutions in [`KEPT`] are stored.
+//! The others are folded from them when they are read, three or four into one. A few new buckets,
+//! and changed ones, are single records; many new ones become a chunk. [`settle`] makes longer
+//! chunks of both.
 
 use std::{collections::BTreeSet, slice};
 
@@ -24,37 +25,38 @@ use super::{
 };
 use crate::{
     rollup::{Fold, as_stored, coarsen, coarser, renewed},
-    span::Span,
+    span::{Span, just_before},
 };
 
-/// New buckets of one append from which on it is worth looking whether there are [`NEW_CHUNK_MIN`].
+/// Number of new buckets of an append at which it checks for [`NEW_CHUNK_MIN`].
 const NEW_MIN: usize = 16;
 
-/// New buckets that are worth a chunk. As single records they cost a writer twenty times as much; a
-/// page of 250 of them is in four such chunks at most.
+/// Number of new buckets that are worth a chunk. Single records are twenty times as expensive to
+/// write, and a page of 250 buckets is in at most four such chunks.
 const NEW_CHUNK_MIN: usize = 64;
 
-/// Touched buckets this close together are read in one go.
+/// Maximum distance of changed buckets that are read together.
 const GAP_MAX: i64 = 12;
 
-/// Touched hours this close together are read in one go.
+/// Maximum distance of changed hours that are read together.
 const LONGER_GAP_MAX: i64 = 4;
 
-/// Touched longer buckets whose beginnings are at most so many shorter ones apart are folded from one
-/// reading. To read a chunk costs as much as to pass over so many in it.
+/// Maximum distance of changed longer buckets that are folded from one read, in shorter buckets.
+/// Reading another chunk costs as much as skipping so many.
 const FINER_GAP_MAX: i64 = 256;
 
-/// Longer buckets that one thread folds at a time. They read what lies between them, and the chunks
-/// at both ends of it once more.
+/// Number of longer buckets that a thread folds at a time. It also reads what is between them, and
+/// the chunks at both ends a second time.
 const COARSER_PART: usize = 128;
 
-/// Buckets over chunks from which on some of them are laid into their chunks.
+/// Number of buckets over chunks at which merging some of them begins.
 const OVER_MAX: usize = 4096;
 
-/// Buckets laid into chunks in one step. Each may be in a chunk of its own, which takes about 0.1 ms.
+/// Number of buckets that are merged in one step. Each may be in a different chunk, which takes
+/// about 0.1 ms.
 const OVER_STEP: usize = 32;
 
-/// Folds `rows`, which come after all rows before them, onto the last bucket.
+/// Folds `rows`, which come after all stored rows, onto the last bucket.
 pub(super) fn extend(
     connection: &Connection,
     dataset: DatasetId,
@@ -74,8 +76,8 @@ pub(super) fn extend(
     extend_finest(connection, dataset, fold.buckets(rows, finest, last))
 }
 
-/// Stores new buckets of the finest resolution, the first of which may take the place of the last there
-/// was, and the longer ones that follow from them.
+/// Stores new buckets of five minutes, the first of which may replace the last stored one, and the
+/// longer buckets that follow from them.
 pub(super) fn extend_finest(
     connection: &Connection,
     dataset: DatasetId,
@@ -86,24 +88,24 @@ pub(super) fn extend_finest(
     for pair in KEPT.windows(2) {
         let [finer, resolution] = *pair else { continue };
         let Some(first) = new.first() else { return Ok(()) };
-        // Of the finer ones in the first bucket some were there before.
+        // Some of the finer ones in the first bucket may be stored.
         let start = resolution.bucket_start(first.timestamp);
-        let mut finer_ones = Vec::new();
+        let mut finer_buckets = Vec::new();
         if start < first.timestamp {
-            let last = Timestamp::from_micros(first.timestamp.micros() - 1);
+            let last = just_before(first.timestamp);
             let before = Page::all(Span { first: start, last });
-            finer_ones =
+            finer_buckets =
                 bucket_reader::read(connection, SeriesId { dataset, resolution: finer }, &before)?;
         }
-        finer_ones.append(&mut new);
-        new = coarsen(&finer_ones, resolution);
+        finer_buckets.append(&mut new);
+        new = coarsen(&finer_buckets, resolution);
         put_new(connection, SeriesId { dataset, resolution }, &new)?;
     }
     Ok(())
 }
 
-/// Puts buckets that come after all others; the first may take the place of the last there was. Many
-/// become a chunk, but for the last, to which the next rows may add.
+/// Stores buckets that come after all others, except that the first may replace the last stored
+/// one. Many become a chunk, without the last one, which the next rows may change.
 fn put_new(connection: &Connection, series: SeriesId, new: &[Bucket]) -> Result<()> {
     let mut single = new;
     if let ([first, ..], Some((last, closed))) = (new, new.split_last())
@@ -115,7 +117,7 @@ fn put_new(connection: &Connection, series: SeriesId, new: &[Bucket]) -> Result<
         let before =
             Span { first: Timestamp::from_micros(after), last: Timestamp::from_micros(first - 1) };
         let mut run = bucket_reader::single(connection, series, before, CHUNK_ROWS)?;
-        // More of them wait for `settle`. And where the last bucket is in a chunk, it stays there.
+        // `settle` handles longer runs. If the last bucket is in a chunk, it stays there.
         if run.len() < CHUNK_ROWS && run.len() + closed.len() >= NEW_CHUNK_MIN && after <= first {
             run.extend_from_slice(closed);
             take(connection, series, &run)?;
@@ -126,32 +128,33 @@ fn put_new(connection: &Connection, series: SeriesId, new: &[Bucket]) -> Result<
     put(connection, series, single)
 }
 
-/// Buckets of one length, by their start; none for one without rows that have a number.
+/// Buckets of one length by their start; `None` for one without rows that have a number.
 type Folded = Vec<(Timestamp, Option<Bucket>)>;
 
-/// A span whose rows are gone.
+/// A span whose rows were removed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut<'a> {
     pub(super) span: Span,
     /// The timestamp before which rows were pruned.
     pub(super) kept_from: Option<Timestamp>,
-    /// Archived rows that stay, in the buckets at both ends of the span.
+    /// Archived rows that remain, in the buckets at both ends of the span.
     pub(super) beneath: Option<&'a Block>,
 }
 
-/// The buckets that rows which are not stored yet fall into, folded with them.
+/// Buckets that contain rows which are not stored yet, folded with these rows.
 #[derive(Debug)]
 pub(super) struct Touched {
-    /// Those of each of [`KEPT`].
+    /// Buckets of each of [`KEPT`].
     folded: Vec<Folded>,
-    /// The timestamps of the rows that chunks have.
+    /// Timestamps of the rows that chunks have, too.
     pub(super) held: Vec<Timestamp>,
 }
 
-/// Folds all buckets that `rows` fall into from the rows that are stored and these, which win.
+/// Folds all buckets that contain `rows` from the stored rows and these, which win.
 ///
-/// Where an hour is less than a chunk, all of it is folded, since its rows come with those of the five
-/// minutes that changed; else it is folded from its stored five minutes, as a day is from its hours.
+/// If an hour is shorter than a chunk, all of it is folded, since its rows are read together with
+/// those of the changed five minutes. Otherwise it is folded from its stored five minutes, as a day
+/// is from its hours.
 pub(super) fn touched(
     connection: &Connection,
     dataset: DatasetId,
@@ -170,7 +173,7 @@ pub(super) fn touched(
         let length = chunk.span.last.micros().saturating_sub(chunk.span.first.micros());
         length >= micros(longer)
     };
-    // Of archived rows only those of the five minutes are at hand.
+    // Archived rows were only read for the five minutes.
     let is_longer = layers.beneath.is_none()
         && chunk.is_some_and(is_sparse)
         && kept_from.is_none_or(|kept_from| kept_from <= *first);
@@ -202,8 +205,9 @@ pub(super) fn touched(
             folded_finest.push((*start, bucket));
         }
         if is_longer {
-            let of = |start: &Timestamp| (*start, coarser(*start, within(&folded, longer, *start)));
-            folded_longer.extend(run.iter().map(of));
+            let fold =
+                |start: &Timestamp| (*start, coarser(*start, within(&folded, longer, *start)));
+            folded_longer.extend(run.iter().map(fold));
         }
     }
     touched.folded.push(folded_finest);
@@ -219,7 +223,7 @@ pub(super) fn touched(
 }
 
 impl Touched {
-    /// Puts the buckets where they belong, once their rows are stored.
+    /// Stores the buckets, after their rows were stored.
     pub(super) fn put(&self, connection: &Connection, dataset: DatasetId) -> Result<()> {
         for (resolution, folded) in KEPT.into_iter().zip(&self.folded) {
             let series = SeriesId { dataset, resolution };
@@ -232,8 +236,8 @@ impl Touched {
     }
 }
 
-/// Folds the buckets of `resolution` that hold `changed` ones of a finer one, which win over those
-/// that are stored.
+/// Folds the buckets of `resolution` that contain `changed` ones of a finer one, which replace the
+/// stored ones.
 fn coarsened(
     connection: &Connection,
     finer: SeriesId,
@@ -264,7 +268,7 @@ fn coarsened(
     Ok(folded.concat())
 }
 
-/// The starts of the buckets that hold `timestamps`, which are in order.
+/// Returns the starts of the buckets that contain `timestamps`, which are in order.
 fn starts_of(
     resolution: Resolution,
     timestamps: impl Iterator<Item = Timestamp>,
@@ -275,7 +279,7 @@ fn starts_of(
     starts
 }
 
-/// Those of `finer`, which are in order, that are in the bucket that starts at `start`.
+/// Returns those of `finer`, which are in order, in the bucket that starts at `start`.
 fn within(
     finer: &[Bucket],
     resolution: Resolution,
@@ -287,8 +291,8 @@ fn within(
     finer.get(from..to).unwrap_or_default().iter().copied()
 }
 
-/// Removes the buckets of a span whose rows are gone, and folds again those at its ends from what is
-/// left. Those before `kept_from`, whose rows are not there, stay unless the span covers them.
+/// Removes the buckets of a span whose rows were removed, and folds those at its ends again.
+/// Buckets before `kept_from`, whose rows were pruned, remain unless the span covers them.
 pub(super) fn cut(
     connection: &Connection,
     dataset: DatasetId,
@@ -309,7 +313,7 @@ pub(super) fn cut(
         let ends = BTreeSet::from([span.first, span.last].map(|end| resolution.bucket_start(end)));
         for start in ends {
             let bucket = series::span(resolution, start);
-            // The end of the last bucket there is may be later than a timestamp can be.
+            // The last possible bucket may end after the last timestamp.
             let bucket_last = bucket.first.micros().saturating_add(length - 1);
             if span.first <= bucket.first && bucket_last <= span.last.micros() {
                 continue;
@@ -335,7 +339,7 @@ pub(super) fn cut(
     Ok(())
 }
 
-/// Puts buckets where they belong.
+/// Stores single buckets.
 fn put<'a>(
     connection: &Connection,
     SeriesId { dataset, resolution }: SeriesId,
@@ -368,12 +372,11 @@ fn delete_single(connection: &Connection, series: SeriesId, span: Span) -> Resul
     Ok(())
 }
 
-/// Makes a chunk of old buckets before `before`, or a longer one of short ones, or lays some buckets
-/// into their chunks; whether there was something to do.
+/// Turns old buckets before `before` into a chunk, short chunks into a longer one, or merges some
+/// buckets into their chunks. Returns false if there was nothing to do.
 pub(super) fn settle(connection: &Connection, series: SeriesId, before: Timestamp) -> Result<bool> {
     let end = chunks::end(connection, series)?;
-    let old =
-        Span { first: chunks::fresh_from(end), last: Timestamp::from_micros(before.micros() - 1) };
+    let old = Span { first: chunks::fresh_from(end), last: just_before(before) };
     let fresh = bucket_reader::single(connection, series, old, CHUNK_ROWS)?;
     if fresh.len() == CHUNK_ROWS {
         chunks::append(connection, series, &Block::from(fresh.as_slice()))?;

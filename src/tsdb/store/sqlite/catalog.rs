@@ -1,4 +1,4 @@
-//! The catalogue in its tables: datasets and their columns, and who may see them.
+//! The catalog: datasets and their columns, and who may see them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,15 +23,15 @@ use super::{
 };
 use crate::{
     catalog::{Change, ColumnChange, DatasetChange, DatasetRef, NewDataset, Refusal},
-    rollup::Fold,
+    rollup::{Fold, check_refold},
     store::Sight,
 };
 
-/// Datasets of one name that an error lists at most: enough to choose from, and few to look through.
+/// Maximum number of datasets that an error about a shared name lists.
 const SHARED_MAX: usize = 20;
 
-/// What the stored name of a deleted column starts with. No other name contains it, as a control
-/// character.
+/// First character of the stored name of a deleted column. No other name contains it, since it is a
+/// control character.
 const DELETED: char = '\t';
 
 /// Creates datasets, all or none.
@@ -43,7 +43,7 @@ pub(super) fn create(
     create_numbered(connection, all, None, now)
 }
 
-/// Creates datasets, all or none. One that is alone can be given its number.
+/// Creates datasets, all or none. A single one can be given its id.
 pub(super) fn create_numbered(
     connection: &Connection,
     all: &[NewDataset],
@@ -71,7 +71,7 @@ pub(super) fn create_numbered(
     Ok(created)
 }
 
-/// Checks that `owner` calls no dataset `name`.
+/// Checks that `owner` has no dataset called `name`.
 fn check_name(connection: &Connection, owner: Option<KeyId>, name: &str) -> Result<()> {
     let sql = "SELECT id FROM datasets WHERE name = ?1 AND ifnull(owner, 0) = ?2";
     let owner = owner.map_or(0, KeyId::get);
@@ -81,7 +81,7 @@ fn check_name(connection: &Connection, owner: Option<KeyId>, name: &str) -> Resu
     }
 }
 
-/// Inserts a dataset, and all that follows it but what it is found by.
+/// Inserts a dataset, except for the entries by which it is found.
 fn insert(
     connection: &Connection,
     new: &NewDataset,
@@ -105,14 +105,7 @@ fn insert(
     for tag in &new.tags {
         tags::attach(connection, id, new.owner, tag)?;
     }
-    Ok(Dataset {
-        id,
-        name: new.name.clone(),
-        description: new.description.clone(),
-        metadata: new.metadata.clone(),
-        created_at: now,
-        updated_at: now,
-    })
+    Ok(new.dataset(id, now))
 }
 
 fn insert_metadata(
@@ -127,7 +120,7 @@ fn insert_metadata(
     Ok(())
 }
 
-/// Changes a dataset's description or columns; what it is now.
+/// Changes the description or columns of a dataset. Returns the changed dataset.
 pub(super) fn change(
     connection: &Connection,
     dataset: DatasetId,
@@ -153,9 +146,8 @@ fn describe(connection: &Connection, id: DatasetId, change: &Change, now: Timest
     if new.name != old.name {
         check_name(connection, owner(connection, id)?, &new.name)?;
     }
-    if Fold::for_dataset(&columns, &old.metadata) != Fold::for_dataset(&columns, &new.metadata) {
-        check_empty(connection, id)?;
-    }
+    let is_empty = is_empty(connection, id)?;
+    check_refold((&columns, &old.metadata), (&columns, &new.metadata), is_empty)?;
     let folded = new.name.to_lowercase();
     connection.run(
         "UPDATE datasets SET name = ?2, folded = ?3, description = ?4, updated_at = ?5
@@ -177,7 +169,8 @@ fn describe(connection: &Connection, id: DatasetId, change: &Change, now: Timest
     Ok(())
 }
 
-/// Takes a dataset out of every table of the catalogue; whether it was there. Its tags stay.
+/// Removes a dataset from all tables of the catalog, except for its tags. Returns false if there is
+/// none.
 pub(super) fn forget(connection: &Connection, id: DatasetId) -> Result<bool> {
     let Some(dataset) = dataset(connection, id)? else { return Ok(false) };
     if let Some(owner) = owner(connection, id)? {
@@ -229,8 +222,8 @@ fn add_columns(
     Ok(())
 }
 
-/// Changes one column, if the buckets that are there stay those that its rows fold into. A deleted
-/// one keeps its place, since chunks hold columns by their places.
+/// Changes one column, unless the stored buckets would differ from those of the rows afterwards. A
+/// deleted column keeps its place, since chunks store columns by their places.
 fn change_column(
     connection: &Connection,
     dataset: DatasetId,
@@ -240,13 +233,8 @@ fn change_column(
     let old = columns(connection, dataset)?;
     let new = change.apply(dataset, &old, now)?;
     let metadata = metadata(connection, dataset)?;
-    let (before, after) = (Fold::for_dataset(&old, &metadata), Fold::for_dataset(&new, &metadata));
-    // Rows have no value in a new column.
-    let is_new = matches!(change, ColumnChange::Add(..));
-    let continues = before.is_none_or(|before| after.is_some_and(|after| after.continues(before)));
-    if before != after && !(is_new && continues) {
-        check_empty(connection, dataset)?;
-    }
+    let is_empty = is_empty(connection, dataset)?;
+    check_refold((&old, &metadata), (&new, &metadata), is_empty)?;
     match change {
         ColumnChange::Add(name, dtype) => {
             return add_columns(connection, dataset, &[(name.clone(), *dtype)], now);
@@ -263,13 +251,13 @@ fn change_column(
     progress::touch(connection, dataset, now)
 }
 
-/// Checks that the dataset has no rows, whose buckets would have to be folded again.
-fn check_empty(connection: &Connection, dataset: DatasetId) -> Result<()> {
+/// Returns true if the dataset never had rows.
+fn is_empty(connection: &Connection, dataset: DatasetId) -> Result<bool> {
     let Progress { newest, kept_from, .. } = Progress::read(connection, dataset)?;
-    if newest.or(kept_from).is_none() { Ok(()) } else { Err(Refusal::Refolds.into()) }
+    Ok(newest.or(kept_from).is_none())
 }
 
-/// The dataset, without a check of access.
+/// Returns the dataset, without checking access.
 pub(super) fn dataset(connection: &Connection, id: DatasetId) -> Result<Option<Dataset>> {
     let sql = "SELECT id, name, description, created_at, updated_at FROM datasets WHERE id = ?1";
     let found = connection.find(sql, [id.get()], dataset_of)?;
@@ -278,15 +266,15 @@ pub(super) fn dataset(connection: &Connection, id: DatasetId) -> Result<Option<D
     Ok(Some(dataset))
 }
 
-/// The key that may write the dataset; `None` for the service itself.
+/// Returns the key that may write to the dataset; `None` for the service itself.
 pub(super) fn owner(connection: &Connection, id: DatasetId) -> Result<Option<KeyId>> {
     let sql = "SELECT owner FROM datasets WHERE id = ?1";
     Ok(connection.value::<Option<i64>>(sql, [id.get()])?.map(KeyId::new))
 }
 
-/// What `key` sees of the dataset, if it may see it; without a key what the service sees. Of those
-/// with one name it means its own; several of others are an error, since anybody may call a dataset
-/// as another one is called.
+/// Returns the dataset as `key` sees it, or the service if there is no key; `None` if it is not
+/// visible. A shared name refers to the key's own dataset. Several datasets of others are an error,
+/// since anyone can use the name of an existing dataset.
 pub(super) fn sight(
     connection: &Connection,
     key: Option<KeyId>,
@@ -329,19 +317,20 @@ pub(super) fn sight(
     Ok(Some(Sight { dataset, is_owner, matching_tags, columns, revision, newest }))
 }
 
-/// A dataset's fields.
+/// Returns the metadata of a dataset.
 fn metadata(connection: &Connection, dataset: DatasetId) -> Result<BTreeMap<String, String>> {
     let sql = "SELECT field, value FROM metadata WHERE dataset = ?1";
     let fields = connection.all(sql, [dataset.get()], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(fields.into_iter().collect())
 }
 
-/// How the dataset folds.
+/// Returns how rows of the dataset are folded; `None` if they are not.
 pub(super) fn fold(connection: &Connection, dataset: DatasetId) -> Result<Option<Fold>> {
     Ok(Fold::for_dataset(&columns(connection, dataset)?, &metadata(connection, dataset)?))
 }
 
-/// The datasets that say how much they keep. The index `metadata_keep` is for these fields.
+/// Returns the datasets that limit how much they keep. The index `metadata_keep` is for these
+/// fields.
 pub(super) fn retained(connection: &Connection) -> Result<Vec<Dataset>> {
     let sql = "SELECT DISTINCT dataset FROM metadata
          WHERE field IN ('keep_days', 'keep_bytes') ORDER BY dataset";
@@ -352,7 +341,7 @@ pub(super) fn retained(connection: &Connection) -> Result<Vec<Dataset>> {
     Ok(found)
 }
 
-/// A dataset's columns, in their order, with the deleted ones.
+/// Returns the columns of a dataset in their order, including deleted ones.
 pub(super) fn columns(connection: &Connection, dataset: DatasetId) -> Result<Vec<Column>> {
     let sql = "SELECT id, name, dtype, created_at FROM columns WHERE dataset = ?1 ORDER BY ordinal";
     Ok(connection.all(sql, [dataset.get()], |row| {
@@ -367,13 +356,13 @@ pub(super) fn columns(connection: &Connection, dataset: DatasetId) -> Result<Vec
     })?)
 }
 
-/// The types of a dataset's columns, in their order.
+/// Returns the types of the columns of a dataset in their order.
 pub(super) fn dtypes(connection: &Connection, dataset: DatasetId) -> Result<Vec<Dtype>> {
     let sql = "SELECT dtype FROM columns WHERE dataset = ?1 ORDER BY ordinal";
     Ok(connection.all(sql, [dataset.get()], |row| dtype(row, 0))?)
 }
 
-/// The dataset of a row, without its metadata.
+/// Reads the dataset of a row, without its metadata.
 fn dataset_of(row: &Row<'_>) -> rusqlite::Result<Dataset> {
     Ok(Dataset {
         id: dataset_id(row)?,
@@ -407,8 +396,8 @@ impl SearchTexts {
 
     /// Adds the texts to the indexes.
     ///
-    /// A later statement that writes to a table with foreign keys flushes the indexes: add the texts of
-    /// many datasets last.
+    /// A later statement that writes to a table with foreign keys flushes the indexes: add the
+    /// texts of many datasets last.
     fn add(&self, connection: &Connection, id: DatasetId) -> Result<()> {
         for (index, body) in self.by_index() {
             let sql = format!("INSERT INTO {index} (rowid, body) VALUES (?1, ?2)");
@@ -437,8 +426,8 @@ impl SearchTexts {
     }
 }
 
-/// Returns the distinct letters and pairs of letters of a text, as hexadecimal digits, so that the index
-/// takes every letter as a part of a word.
+/// Returns the distinct letters and pairs of letters of a text, as hexadecimal digits, so that the
+/// index takes every letter as a part of a word.
 pub(super) fn grams(text: &str) -> String {
     let mut found = BTreeSet::new();
     let mut starts = text.char_indices().map(|(at, _)| at).skip(1).chain([text.len()]).peekable();

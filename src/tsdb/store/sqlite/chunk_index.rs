@@ -1,8 +1,8 @@
-//! Where the chunks of a series lie, kept in memory: how many rows come before each of them.
+//! Index of the chunks of a series in memory: the number of rows before each of them.
 //!
-//! So a page after many rows, and the number of all, are found without a walk through an index. What
-//! is kept holds until a chunk of the dataset is removed, which `layout` in table `progress` tells
-//! any process that writes to the file. New chunks come after all others, and are added on demand.
+//! With it, a page after many rows and the number of all rows are found without reading a table. It
+//! is valid until a chunk of the dataset is removed, which the column `layout` of table `progress`
+//! reveals to all processes. New chunks come after all others, and are added on demand.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use super::{
 };
 use crate::span::{Order, Span};
 
-/// The maximum size of all cached indexes: those of some 400 000 chunks, which hold 400 million
-/// rows. Those that were used last stay.
+/// Maximum size of all cached indexes: those of some 400 000 chunks with 400 million rows. The
+/// least recently used ones are evicted.
 const BYTES_MAX: usize = 16 << 20;
 
-/// The size of an index beside its entries, about.
+/// Approximate size of an index without its entries.
 const BYTES_EACH: usize = 256;
 
-/// The chunks of a series, in order.
+/// Chunks of a series in order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ChunkIndex {
     entries: Vec<Entry>,
@@ -34,7 +34,7 @@ pub(super) struct ChunkIndex {
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     chunk: Chunk,
-    /// Rows in the chunks before it.
+    /// Number of rows in earlier chunks.
     n_before: u64,
 }
 
@@ -45,7 +45,7 @@ impl Entry {
 }
 
 impl ChunkIndex {
-    /// The chunks that touch a span, and no others.
+    /// Reads the chunks that touch a span.
     pub(super) fn read_span(connection: &Connection, series: SeriesId, span: Span) -> Result<Self> {
         let mut chunk_index = Self::default();
         chunk_index.add(connection, series, span)?;
@@ -64,7 +64,7 @@ impl ChunkIndex {
         self.entries.last().map(|entry| entry.chunk.span.last)
     }
 
-    /// The same chunks up to the one that ends at `end`.
+    /// Returns the same index up to the chunk that ends at `end`.
     fn until(&self, end: Option<Timestamp>) -> Self {
         let is_there = |entry: &Entry| end.is_some_and(|end| entry.chunk.span.last <= end);
         let n = self.entries.partition_point(is_there);
@@ -75,7 +75,7 @@ impl ChunkIndex {
         self.entries.capacity() * size_of::<Entry>() + BYTES_EACH
     }
 
-    /// The rows of a span that are in chunks.
+    /// Returns the rows of a span that are in chunks.
     pub(super) fn within(
         &self,
         connection: &Connection,
@@ -103,7 +103,7 @@ impl ChunkIndex {
     }
 }
 
-/// The rows of a span that are in chunks: all of these chunks, but for some at both ends.
+/// Rows of a span that are in chunks: all rows of these chunks, except for some at both ends.
 #[derive(Debug)]
 pub(super) struct IndexedRows<'a> {
     entries: &'a [Entry],
@@ -112,7 +112,7 @@ pub(super) struct IndexedRows<'a> {
 }
 
 impl IndexedRows<'_> {
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub(super) fn n_rows(&self) -> u64 {
         let (Some(first), Some(last)) = (self.entries.first(), self.entries.last()) else {
             return 0;
@@ -121,9 +121,9 @@ impl IndexedRows<'_> {
         n.saturating_sub(self.n_cut_first).saturating_sub(self.n_cut_last)
     }
 
-    /// The part of `span` that begins with the last chunk before which there are at most `skip`
-    /// rows, and how many of those to skip are left there. `between` are the timestamps of the rows of
-    /// the span that are in no chunk, in their order.
+    /// Returns the part of `span` that begins with the last chunk before which at most `skip` rows
+    /// are, and the number of rows that are still to be skipped there. `between` has the timestamps
+    /// of the rows of the span that are in no chunk, in order.
     pub(super) fn seek(
         &self,
         span: Span,
@@ -169,7 +169,7 @@ pub(super) fn to_u64(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// The indexes that were used last, each with the layout that it is of.
+/// Recently used indexes, each with the layout that it is valid for.
 #[derive(Debug)]
 pub(super) struct ChunkIndexCache(Cache<SeriesId, (i64, Arc<ChunkIndex>)>);
 
@@ -180,7 +180,7 @@ impl Default for ChunkIndexCache {
 }
 
 impl ChunkIndexCache {
-    /// All chunks of a series, as `connection` sees them.
+    /// Returns the index of all chunks of a series in the snapshot of `connection`.
     pub(super) fn read(
         &self,
         connection: &Connection,
@@ -195,7 +195,7 @@ impl ChunkIndexCache {
             .map(|(_, chunk_index)| chunk_index);
         let mut chunk_index = match known {
             Some(known) if known.end() == end => return Ok(known),
-            // A commit later than what this connection sees is in it.
+            // It includes a commit that is later than the snapshot.
             Some(known) if known.end() > end => return Ok(Arc::new(known.until(end))),
             Some(known) => known,
             None => Arc::default(),

@@ -1,4 +1,4 @@
-//! Chunks in their table: the long runs of rows, and of buckets that have grown old.
+//! Chunks: long runs of rows, and of old buckets.
 
 use std::ops::Range;
 
@@ -13,23 +13,23 @@ use super::{
 };
 use crate::{
     codec::{DecodeError, Packing, Timestamps, decode_rows, encode},
-    span::{Order, Span},
+    span::{Order, Span, just_after},
 };
 
-/// Rows of a new chunk. Long enough that the columns dominate and a day of minutes is two chunks,
-/// short enough that a page out of one decodes little.
+/// Number of rows of a new chunk: so many that the columns dominate and a day of minutes is two
+/// chunks, and so few that a page of one decodes little.
 pub(super) const CHUNK_ROWS: usize = 1024;
 
-/// Rows from which a chunk that late rows made longer is split.
+/// Number of rows from which a chunk that late rows made longer is split.
 const SPLIT_ROWS: usize = 2 * CHUNK_ROWS;
 
-/// Rows that are worth a chunk. Fewer wait in the tail for more to come.
+/// Number of rows that are worth a chunk. Fewer wait in the tail for more.
 pub(super) const CHUNK_ROWS_MIN: usize = CHUNK_ROWS / 2;
 
-/// What `packed` is of a chunk of new buckets, which [`join`] packs when they are old.
+/// Value of `packed` of a chunk of new buckets, which [`join`] packs when they are old.
 const AS_THEY_CAME: i64 = 3;
 
-/// Where a chunk is and what it covers.
+/// Entry of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chunk {
     pub(super) id: i64,
@@ -49,19 +49,19 @@ fn damaged(dataset: DatasetId) -> impl Fn(DecodeError) -> StoreError {
     move |source| StoreError::Damaged { dataset, source }
 }
 
-/// The timestamp at which the last chunk ends.
+/// Returns the timestamp at which the last chunk ends.
 pub(super) fn end(connection: &Connection, series: SeriesId) -> Result<Option<Timestamp>> {
     let sql = "SELECT max(t_last) FROM chunks WHERE dataset = ?1 AND resolution = ?2";
     let end: Option<i64> = connection.value(sql, series.key())?;
     Ok(end.map(Timestamp::from_micros))
 }
 
-/// The first timestamp after all chunks.
+/// Returns the first timestamp after all chunks.
 pub(super) fn fresh_from(end: Option<Timestamp>) -> Timestamp {
-    end.map_or(Timestamp::MIN, |end| Timestamp::from_micros(end.micros().saturating_add(1)))
+    end.map_or(Timestamp::MIN, just_after)
 }
 
-/// The first chunk that ends at `timestamp` or after it.
+/// Returns the first chunk that ends at `timestamp` or later.
 pub(super) fn ending_from(
     connection: &Connection,
     series: SeriesId,
@@ -76,7 +76,7 @@ pub(super) fn ending_from(
     )?)
 }
 
-/// Which of some timestamps, asked for in their order, chunks have; each chunk is read once.
+/// Looks up ascending timestamps in chunks, each of which is read once.
 #[derive(Default)]
 pub(super) struct ChunkTimes(Option<(Chunk, Vec<Timestamp>)>);
 
@@ -97,10 +97,10 @@ impl ChunkTimes {
     }
 }
 
-/// Shows `visit` the chunks that touch `span`, in order, until it says no.
+/// Passes the chunks that touch `span` to `visit`, in order, until it returns false.
 ///
-/// Where the list itself is damaged it may end too early: the last one is looked up from the other
-/// side, so that no rows are left out in silence.
+/// If the index is damaged, it may end too early. Therefore the last chunk is looked up from the
+/// other side, so that missing rows do not go unnoticed.
 pub(super) fn touching(
     connection: &Connection,
     series: SeriesId,
@@ -110,7 +110,7 @@ pub(super) fn touching(
 ) -> Result<()> {
     let ends = match order {
         Order::Ascending => (span.first.micros(), i64::MAX),
-        // Nothing is after the end of time.
+        // There is nothing after the end of time.
         Order::Descending if span.last == Timestamp::MAX => (span.first.micros(), i64::MAX),
         Order::Descending => {
             let last = ending_from(connection, series, span.last)?;
@@ -135,7 +135,7 @@ pub(super) fn touching(
                 Order::Descending => continue,
             }
         }
-        // Those that follow are beyond it.
+        // Later chunks are beyond the span.
         let is_last = order == Order::Ascending && chunk.span.last >= span.last;
         if !visit(chunk)? || is_last {
             return Ok(());
@@ -150,7 +150,7 @@ pub(super) fn touching(
     if last == want { Ok(()) } else { Err(damaged(series.dataset)(DecodeError::MISSING)) }
 }
 
-/// At most `limit` of the chunks that have rows with numbers above `after`.
+/// Returns at most `limit` of the chunks that have rows with numbers above `after`.
 pub(super) fn with_rows_after(
     connection: &Connection,
     dataset: DatasetId,
@@ -165,14 +165,14 @@ pub(super) fn with_rows_after(
     )?)
 }
 
-/// The places of the timestamps that lie in `span`.
+/// Returns the indices of the timestamps within `span`.
 pub(super) fn within(timestamps: &Timestamps, span: Span) -> Range<usize> {
     let start = timestamps.partition_point(|timestamp| timestamp < span.first);
     let end = timestamps.partition_point(|timestamp| timestamp <= span.last);
     start..end.max(start)
 }
 
-/// The places of a chunk's rows that lie in `span`.
+/// Returns the indices of the rows of a chunk within `span`.
 pub(super) fn places(
     connection: &Connection,
     dataset: DatasetId,
@@ -182,7 +182,7 @@ pub(super) fn places(
     look(connection, dataset, chunk, |timestamps| within(timestamps, span))
 }
 
-/// The timestamps of a chunk's rows.
+/// Returns the timestamps of the rows of a chunk.
 fn times(connection: &Connection, dataset: DatasetId, chunk: Chunk) -> Result<Vec<Timestamp>> {
     look(connection, dataset, chunk, |timestamps| {
         let mut times = Vec::new();
@@ -191,7 +191,7 @@ fn times(connection: &Connection, dataset: DatasetId, chunk: Chunk) -> Result<Ve
     })
 }
 
-/// Shows `read` the timestamps of a chunk.
+/// Passes the timestamps of a chunk to `read`.
 fn look<T>(
     connection: &Connection,
     dataset: DatasetId,
@@ -202,7 +202,7 @@ fn look<T>(
     show(connection, sql, dataset, chunk, |timestamps, _| Ok(read(timestamps)))
 }
 
-/// Shows `read` the timestamps of a chunk and its bytes.
+/// Passes the timestamps and the body of a chunk to `read`.
 pub(super) fn open<T>(
     connection: &Connection,
     dataset: DatasetId,
@@ -233,7 +233,7 @@ fn timestamps(chunk: Chunk, bytes: &[u8]) -> Result<Timestamps, DecodeError> {
     if is_it { Ok(timestamps) } else { Err(DecodeError::MISSING) }
 }
 
-/// All of a chunk, as rows like those of `empty`.
+/// Reads a whole chunk, as rows like those of `empty`.
 pub(super) fn read(
     connection: &Connection,
     series: SeriesId,
@@ -247,8 +247,8 @@ pub(super) fn read(
     Ok(block)
 }
 
-/// Writes `block`, which comes after every chunk there is, as chunks of about [`CHUNK_ROWS`]; how many
-/// rows of it that were. Fewer than [`CHUNK_ROWS_MIN`] are left out.
+/// Writes `block`, which comes after all chunks, as chunks of about [`CHUNK_ROWS`]. Returns the
+/// number of written rows: all, or none if they are fewer than [`CHUNK_ROWS_MIN`].
 pub(super) fn append(connection: &Connection, series: SeriesId, block: &Block) -> Result<usize> {
     if block.len() < CHUNK_ROWS_MIN {
         return Ok(0);
@@ -257,14 +257,14 @@ pub(super) fn append(connection: &Connection, series: SeriesId, block: &Block) -
     Ok(block.len())
 }
 
-/// Writes new buckets, which come after every chunk there is, as they came, however few they are.
-/// [`join`] makes longer chunks of such ones, and packs them.
+/// Writes new buckets, which come after all chunks, without packing them. [`join`] makes longer
+/// chunks of them later, and packs those.
 pub(super) fn append_new(connection: &Connection, series: SeriesId, block: &Block) -> Result<()> {
     insert_all(connection, series, block, Packing::Quick)
 }
 
-/// Chunks of buckets that follow one another, oldest first, up to the last one that ends before
-/// `before`: those that are as they came, or short.
+/// Returns consecutive chunks of buckets that are new or short, in ascending order, up to the last
+/// one that ends before `before`.
 pub(super) fn new_before(
     connection: &Connection,
     series: SeriesId,
@@ -288,7 +288,7 @@ pub(super) fn new_before(
     Ok(found)
 }
 
-/// Makes packed chunks of `chunks`, which follow one another.
+/// Replaces consecutive chunks by packed ones.
 pub(super) fn join(
     connection: &Connection,
     series: SeriesId,
@@ -319,7 +319,8 @@ fn insert_all(
     Ok(())
 }
 
-/// How many chunks `timestamps` fall into, which are in order; one more than `limit` if they are more.
+/// Returns the number of chunks that contain `timestamps`, which are in order; `limit + 1` if it is
+/// greater.
 pub(super) fn n_covering(
     connection: &Connection,
     series: SeriesId,
@@ -338,8 +339,8 @@ pub(super) fn n_covering(
     Ok(n)
 }
 
-/// Lays `late` over the chunks that cover its timestamps. Each of its rows is at the end of the last
-/// chunk or before it.
+/// Merges `late` rows into the chunks that cover their timestamps. None of them is after the last
+/// chunk.
 pub(super) fn overlay(connection: &Connection, series: SeriesId, late: &Block) -> Result<()> {
     let mut start = 0;
     while let Some(timestamp) = late.times.get(start) {
@@ -360,7 +361,7 @@ pub(super) fn overlay(connection: &Connection, series: SeriesId, late: &Block) -
     Ok(())
 }
 
-/// Removes the rows of a span. What a chunk has outside of it becomes chunks of their own.
+/// Removes the rows of a span. The rest of a chunk becomes new chunks.
 pub(super) fn cut(
     connection: &Connection,
     series: SeriesId,
@@ -388,7 +389,7 @@ pub(super) fn cut(
     Ok(())
 }
 
-/// A chunk that is not packed yet, the oldest of those that come before chunk `before`.
+/// Returns the oldest chunk before chunk `before` that is not packed.
 pub(super) fn unpacked(connection: &Connection, before: i64) -> Result<Option<(DatasetId, Chunk)>> {
     Ok(connection.find(
         "SELECT id, t_first, t_last, n, dataset FROM chunks
@@ -398,12 +399,12 @@ pub(super) fn unpacked(connection: &Connection, before: i64) -> Result<Option<(D
     )?)
 }
 
-/// The number of the newest chunk; 0 if there is none.
+/// Returns the id of the newest chunk; 0 if there is none.
 pub(super) fn newest(connection: &Connection) -> Result<i64> {
     Ok(connection.value("SELECT coalesce(max(id), 0) FROM chunks", [])?)
 }
 
-/// Packs a chunk of rows, which keeps its number: its rows are the same.
+/// Packs a chunk of rows, which keeps its id since its rows remain the same.
 pub(super) fn pack(connection: &Connection, chunk: Chunk, rows: &Block) -> Result<()> {
     let packed = encode(rows, 0..rows.len(), Packing::Small);
     let sql = "UPDATE chunks SET times = ?2, body = ?3, packed = 1 WHERE id = ?1";
@@ -411,14 +412,14 @@ pub(super) fn pack(connection: &Connection, chunk: Chunk, rows: &Block) -> Resul
     Ok(())
 }
 
-/// Marks a chunk that cannot be read, so that it is not tried again and again.
+/// Marks a chunk that cannot be read, so that packing it is not retried.
 pub(super) fn leave(connection: &Connection, chunk: Chunk) -> Result<()> {
     connection.run("UPDATE chunks SET packed = 2 WHERE id = ?1", [chunk.id])?;
     Ok(())
 }
 
-/// Removes chunks that end before `timestamp`, oldest first, at most about `limit_rows` rows; how many
-/// rows that were.
+/// Removes chunks that end before `timestamp`, oldest first and at most about `limit_rows` rows.
+/// Returns the number of removed rows and the timestamp of the latest.
 pub(super) fn remove_before(
     connection: &Connection,
     series: SeriesId,
@@ -443,8 +444,8 @@ pub(super) fn remove_before(
     Ok((n_rows, newest))
 }
 
-/// The end of the five minutes in which the last chunk ends that is not among the newest of `n_bytes`
-/// together: rows are let go up to such an end.
+/// Returns the end of the five minutes in which the last chunk ends that does not fit into
+/// `n_bytes` together with all later chunks. Pruning works in such steps.
 pub(super) fn newest_within(
     connection: &Connection,
     series: SeriesId,

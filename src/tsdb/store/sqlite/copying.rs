@@ -1,5 +1,5 @@
-//! Copies of datasets: their entries in the catalog, and buckets whose rows were pruned. Their rows are
-//! appended in `append.rs`.
+//! Copies of datasets: their catalog entries, and buckets whose rows were pruned. `append.rs`
+//! appends their rows.
 
 use db::statement::Statements as _;
 use futures::future::BoxFuture;
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     catalog::{DatasetRef, NewDataset, TagChange, TagFilter},
-    span::Span,
+    span::{Span, just_before},
     store::{
         Sight,
         copying::{CatalogEntry, CopyStore},
@@ -65,7 +65,7 @@ impl CopyStore for SqliteStore {
     }
 }
 
-/// The dataset with the lowest number above that of `after`.
+/// Returns the dataset with the lowest id above `after`.
 fn next_entry(connection: &Connection, after: Option<DatasetId>) -> Result<Option<CatalogEntry>> {
     let sql = "SELECT id FROM datasets WHERE id > ?1 ORDER BY id LIMIT 1";
     let after = after.map_or(0, DatasetId::get);
@@ -82,7 +82,7 @@ fn next_entry(connection: &Connection, after: Option<DatasetId>) -> Result<Optio
     }))
 }
 
-/// What gives the keys the tags that they hold.
+/// Returns the changes that give the keys the tags that they hold.
 fn grants(connection: &Connection) -> Result<Vec<TagChange>> {
     let sql = "SELECT kt.key, t.name, t.owner FROM key_tags kt JOIN tags t ON t.id = kt.tag
          WHERE t.is_public OR t.owner IS NOT NULL ORDER BY kt.key, t.id";
@@ -92,7 +92,7 @@ fn grants(connection: &Connection) -> Result<Vec<TagChange>> {
     })?)
 }
 
-/// Creates a dataset as `entry` has it.
+/// Creates a dataset from a catalog entry.
 fn create(connection: &Connection, entry: &CatalogEntry) -> Result<()> {
     let CatalogEntry { dataset, .. } = entry;
     let new = [NewDataset::from(entry)];
@@ -105,7 +105,7 @@ fn create(connection: &Connection, entry: &CatalogEntry) -> Result<()> {
     progress::touch(connection, dataset.id, dataset.updated_at)
 }
 
-/// Removes rows that were pruned, and leaves their buckets.
+/// Removes rows that were pruned at the source. Their buckets remain.
 fn prune(
     connection: &Connection,
     dataset: DatasetId,
@@ -113,7 +113,7 @@ fn prune(
     kept_from: Timestamp,
 ) -> Result<()> {
     let mut progress = Progress::read(connection, dataset)?;
-    let last = Timestamp::from_micros(before.micros() - 1);
+    let last = just_before(before);
     let span = Span { first: Timestamp::MIN, last };
     tail::remove(connection, dataset, span)?;
     let empty = Block::new(&catalog::dtypes(connection, dataset)?);
@@ -133,7 +133,7 @@ fn put_buckets(
 ) -> Result<()> {
     let mut progress = Progress::read(connection, dataset)?;
     if progress.newest.is_some() {
-        return Err(StoreError::NoCopy { dataset });
+        return Err(StoreError::failed(format!("dataset {dataset} has rows, and is no copy")));
     }
     buckets::extend_finest(connection, dataset, new)?;
     progress.kept_from = progress.kept_from.max(Some(kept_from));

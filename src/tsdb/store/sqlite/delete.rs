@@ -1,5 +1,5 @@
-//! Deletes rows of a span at once, and a dataset in two steps: it is invisible at once, and its space is
-//! freed in small steps.
+//! Deletes the rows of a span in one transaction, and datasets in two steps: they become invisible
+//! first, and then their space is freed in small steps.
 
 use db::statement::Statements as _;
 use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
@@ -11,7 +11,7 @@ use super::{
     catalog, chunks,
     progress::{self, Progress},
     scan,
-    series::{ALL, SeriesId},
+    series::SeriesId,
     tail,
 };
 use crate::{
@@ -19,14 +19,14 @@ use crate::{
     store::{Removed, archived::RowDeletion},
 };
 
-/// Records of a deleted dataset that one step removes: some 16 chunks, or as much of the tail and of
-/// buckets. It takes a few milliseconds, for which others wait.
+/// Number of records of a deleted dataset that one step removes: 16 chunks, or as much of the tail
+/// and of the buckets. It takes a few milliseconds, for which writers wait.
 const STEP_RECORDS: i64 = 16;
 
-/// Small records that are removed for each of [`STEP_RECORDS`].
+/// Number of small records that are removed for each of [`STEP_RECORDS`].
 const SMALL_PER_RECORD: i64 = 64;
 
-/// Deletes the rows of a span of a dataset without archived ones; how many that were.
+/// Deletes the rows of a span of a dataset without archived rows.
 pub(super) fn rows(
     connection: &Connection,
     dataset: DatasetId,
@@ -34,13 +34,13 @@ pub(super) fn rows(
     now: Timestamp,
 ) -> Result<Removed> {
     Progress::read(connection, dataset)?;
-    if archived_files::has_files(connection, dataset, ALL)? {
+    if archived_files::has_files(connection, dataset, Span::ALL)? {
         return Err(StoreError::ArchiveChanged { dataset });
     }
     cut(connection, dataset, span, now, None)
 }
 
-/// Deletes the stored and archived rows of a span; how many that were.
+/// Deletes the stored and archived rows of a span.
 pub(super) fn over(
     connection: &Connection,
     dataset: DatasetId,
@@ -60,8 +60,8 @@ pub(super) fn over(
     Ok(removed)
 }
 
-/// Deletes the stored rows of a span. `beneath` are the archived rows that stay, in the buckets at its
-/// ends.
+/// Deletes the stored rows of a span. `beneath` has the archived rows that remain, in the buckets
+/// at both ends.
 fn cut(
     connection: &Connection,
     dataset: DatasetId,
@@ -88,7 +88,8 @@ fn cut(
     Ok(Removed { n_rows, revision: progress.revision })
 }
 
-/// Takes a dataset out of the catalogue and leaves its rows to [`step`]; whether there was one.
+/// Removes a dataset from the catalog and leaves its rows to [`step`]. Returns false if there is
+/// none.
 pub(super) fn dataset(connection: &Connection, dataset: DatasetId) -> Result<bool> {
     if !catalog::forget(connection, dataset)? {
         return Ok(false);
@@ -98,7 +99,7 @@ pub(super) fn dataset(connection: &Connection, dataset: DatasetId) -> Result<boo
     Ok(true)
 }
 
-/// Removes some records of a deleted dataset; whether there may be more.
+/// Removes some records of a deleted dataset. Returns true if there may be more.
 pub(super) fn step(connection: &Connection) -> Result<bool> {
     let doomed = connection.find("SELECT dataset FROM doomed LIMIT 1", [], |row| row.get(0))?;
     let Some::<i64>(doomed) = doomed else { return Ok(false) };

@@ -1,7 +1,7 @@
-//! Background maintenance in small steps between writes: frees the space of deleted datasets, compacts
+//! Background maintenance in small steps between writes: frees the space of deleted datasets, packs
 //! old rows and buckets, and forgets old batches.
 //!
-//! One thread hands the steps to the writer, one at a time, so that a write waits for one step at most.
+//! A thread hands single steps to the writer, so that a write waits for one step at most.
 
 use std::{
     error::Error,
@@ -25,56 +25,55 @@ use super::{
     series::{SETTLED, SeriesId},
 };
 
-/// How often the thread looks for work of which nobody tells it, and whether the store's file is in
-/// place. Rows grow old slowly.
+/// Interval at which the thread looks for work, and checks that the file is in place.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Jobs of others between two looks up to which the store is quiet. Then packing goes on until the
-/// next job comes.
+/// Maximum number of other jobs between two looks of a quiet store, in which packing continues
+/// until the next job.
 const QUIET_JOBS: u64 = 50;
 
-/// Steps at each look while the store is busy: enough to keep up with a few thousand rows a second,
-/// too few to be felt.
+/// Steps at each look while the store is busy: enough for a few thousand rows per second, and too
+/// few to slow down writers.
 const BUSY_STEPS: u64 = 4;
 
-/// Looks between two at which old batches are forgotten: about a minute.
+/// Looks until old batches are forgotten: about a minute.
 const LOOKS_PER_TRIM: u32 = 60;
 
-/// Number of newest chunks in the store that are not packed yet, because late rows mostly fall into them.
+/// Number of latest chunks in the store that are not packed, since late rows mostly fall into them.
 /// They take about 15 MB.
 const HOT_CHUNKS: i64 = 512;
 
 /// Free pages that the file keeps for new rows: 1 MB.
 const FREE_PAGES_KEPT: i64 = 256;
 
-/// Pages that one step returns to the disk, about 1 MB.
+/// Pages that one step returns to the disk: about 1 MB.
 const FREE_PAGES_STEP: i64 = 256;
 
-/// Handle to the thread, which ends with it.
+/// Handle to the thread, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Maintenance {
     wakes: SyncSender<()>,
 }
 
 impl Maintenance {
-    /// Starts the thread, which looks first at what an earlier run of the program left.
+    /// Starts the thread, which first looks for work that an earlier run left.
     pub(super) fn start(writer: Arc<Writer>, files: Arc<DatabaseFiles>) -> Result<Self> {
-        // One that waits is as good as several.
+        // One pending wake is enough.
         let (wakes, woken) = mpsc::sync_channel(1);
         thread::Builder::new()
             .name("datasets-maintenance".to_owned())
             .spawn(move || run(&woken, &writer, &files))
-            .map_err(StoreError::Prepare)?;
+            .map_err(StoreError::failed)?;
         Ok(Self { wakes })
     }
 
-    /// Says that there is something to do.
+    /// Wakes the thread to look for work.
     pub(super) fn wake(&self) {
         self.wakes.try_send(()).ok();
     }
 }
 
-/// Whether the handle is gone.
+/// Returns true if the handle was dropped.
 fn is_over(woken: &Receiver<()>) -> bool {
     woken.try_recv() == Err(TryRecvError::Disconnected)
 }
@@ -87,7 +86,7 @@ fn run(woken: &Receiver<()>, writer: &Writer, files: &DatabaseFiles) {
             return;
         }
         let n_jobs = writer.n_jobs();
-        // Otherwise nothing was written since all was done.
+        // Unless nothing was written since all work was done.
         if seen != Some(n_jobs) {
             let n_new = n_jobs.wrapping_sub(seen.unwrap_or(n_jobs));
             let n_steps_max = if n_new < QUIET_JOBS { u64::MAX } else { BUSY_STEPS };
@@ -101,7 +100,7 @@ fn run(woken: &Receiver<()>, writer: &Writer, files: &DatabaseFiles) {
                 Ok(false) => seen = Some(writer.n_jobs().wrapping_sub(1)),
                 Err(StoreError::Closed) => return,
                 Err(error) => {
-                    // Nothing is lost: it is tried again after the next write.
+                    // It is retried after the next write.
                     warn!(error = &error as &dyn Error, "maintenance of the dataset store failed");
                     seen = Some(writer.n_jobs());
                 }
@@ -133,8 +132,8 @@ fn trim_batches(woken: &Receiver<()>, writer: &Writer) -> Result<()> {
     Ok(())
 }
 
-/// Packs and gives back space until nothing is left, somebody writes, or so many steps are done;
-/// whether nothing is left.
+/// Packs chunks and returns free space until nothing is left, another job comes, or `n_steps_max`
+/// is reached. Returns true if nothing is left.
 fn pack_some(woken: &Receiver<()>, writer: &Writer, n_steps_max: u64) -> Result<bool> {
     let start = writer.n_jobs();
     for n_steps in 0..n_steps_max {
@@ -151,8 +150,9 @@ fn pack_some(woken: &Receiver<()>, writer: &Writer, n_steps_max: u64) -> Result<
     Ok(false)
 }
 
-/// Packs the oldest unpacked chunk, unless it is one of the newest `n_hot`, and the buckets before it.
-/// Without such a chunk, merges some late rows into their chunks. Returns true if more work may remain.
+/// Packs the oldest unpacked chunk, unless it is one of the newest `n_hot`, and the buckets before
+/// it. Without such a chunk, merges some late rows into their chunks. Returns true if more work may
+/// remain.
 pub(super) fn compact(connection: &Connection, n_hot: i64) -> Result<bool> {
     let before = chunks::newest(connection)?.saturating_sub(n_hot).saturating_add(1);
     let Some((dataset, chunk)) = chunks::unpacked(connection, before)? else {

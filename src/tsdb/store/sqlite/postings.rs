@@ -1,53 +1,41 @@
-//! Sets of datasets: which of them an owner, a tag or a metadata field has.
+//! Sets of the datasets that share an owner, a tag or a metadata field.
 //!
-//! A set is kept in blocks of 16 384 numbers, each a list of offsets while it is sparse and a bitmap
+//! A set is stored in blocks of 16 384 ids, each a list of offsets while it is sparse and a bitmap
 //! once it is dense. So the datasets that a key sees, out of a million, are some hundred kilobytes
-//! to read: counting them, taking a page from their middle, or those among them that have a field
-//! costs a fraction of a millisecond, and no row of a dataset is touched but those shown.
+//! to read, and no row of a dataset is read to count them, to find a page of them, or those with a
+//! field.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use db::statement::Statements as _;
 use model::{dataset::DatasetId, key::KeyId};
+use roaring::RoaringBitmap;
 use rusqlite::{Connection, params};
 
 use super::Result;
 
-/// Numbers in a block: a bitmap of them, 2 KiB, still fits into a page of the file.
-const BLOCK_IDS: usize = 1 << BLOCK_BITS;
-
-/// The bits of a number within its block.
+/// Bits of an id within its block. A bitmap of a block, 2 KiB, fits into a page of the file.
 const BLOCK_BITS: u32 = 14;
 
-/// Words of a block's bitmap.
-const BLOCK_WORDS: usize = BLOCK_IDS / 64;
+/// Bytes of the bitmap of a block.
+const BITMAP_BYTES: usize = (1 << BLOCK_BITS) / 8;
 
-/// The bits of a block's number in the key of a posting; the term's number is above them.
+/// Bits of the number of a block in the key of a posting. The number of the term is above them.
 const TERM_SHIFT: u32 = 20;
 
-/// What some datasets have in common.
+/// A common property of datasets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Term<'a> {
     /// They belong to this key.
     Owner(KeyId),
-    /// They carry the tag of this number.
+    /// They have the tag of this id.
     Tag(i64),
-    /// This metadata field has this value.
+    /// They have this metadata field and value.
     Field(&'a str, &'a str),
 }
 
-/// A set of dataset numbers.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Ids {
-    blocks: BTreeMap<i64, Block>,
-}
-
-/// The numbers of a block, as bits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Block(Box<[u64; BLOCK_WORDS]>);
-
 impl Term<'_> {
-    /// The term as the table has it: its kind, name and value.
+    /// Returns the kind, name and value in the table.
     fn key(&self) -> (i64, String, &str) {
         match *self {
             Self::Owner(key) => (1, key.get().to_string(), ""),
@@ -56,7 +44,7 @@ impl Term<'_> {
         }
     }
 
-    /// Its number, if any dataset ever had it.
+    /// Returns the number of the term, if any dataset ever had it.
     fn find(&self, connection: &Connection) -> Result<Option<i64>> {
         let (kind, name, value) = self.key();
         let sql = "SELECT id FROM terms WHERE kind = ?1 AND name = ?2 AND value = ?3";
@@ -76,204 +64,122 @@ impl Term<'_> {
 /// Adds datasets to those of a term.
 pub(super) fn add(connection: &Connection, term: &Term<'_>, ids: &[DatasetId]) -> Result<()> {
     let term = term.find_or_create(connection)?;
-    let mut added = Ids::default();
-    for id in ids {
-        added.insert(id.get());
-    }
-    for (number, mut block) in added.blocks {
-        if let Some(there) = read(connection, term, number)? {
-            block.unite(&there);
-        }
-        write(connection, term, number, &block)?;
+    let ids: RoaringBitmap = ids.iter().map(|id| to_u32(id.get())).collect::<Result<_>>()?;
+    let blocks: BTreeSet<u32> = ids.iter().map(|id| id >> BLOCK_BITS).collect();
+    for block in blocks {
+        write(connection, term, block, &(read(connection, term, block)? | &ids))?;
     }
     Ok(())
 }
 
-/// Takes a dataset from those of a term.
+/// Removes a dataset from those of a term.
 pub(super) fn remove(connection: &Connection, term: &Term<'_>, id: DatasetId) -> Result<()> {
     let Some(term) = term.find(connection)? else { return Ok(()) };
-    let (number, offset) = place(id.get());
-    let Some(mut block) = read(connection, term, number)? else { return Ok(()) };
-    block.set(offset, false);
-    write(connection, term, number, &block)
+    let id = to_u32(id.get())?;
+    let mut ids = read(connection, term, id >> BLOCK_BITS)?;
+    if ids.remove(id) { write(connection, term, id >> BLOCK_BITS, &ids) } else { Ok(()) }
 }
 
-/// The datasets that have all of `terms`, of which there is at least one.
-pub(super) fn all_of(connection: &Connection, terms: &[Term<'_>]) -> Result<Ids> {
-    let mut found: Option<Ids> = None;
-    for term in terms {
-        let ids = any_of(connection, &[*term])?;
-        found = Some(match found {
-            Some(others) => others.and(&ids),
-            None => ids,
-        });
-    }
-    Ok(found.unwrap_or_default())
+/// Returns the datasets that have all of `terms`, of which there is at least one.
+pub(super) fn all_of(connection: &Connection, terms: &[Term<'_>]) -> Result<RoaringBitmap> {
+    let sets = terms.iter().map(|term| any_of(connection, &[*term]));
+    sets.reduce(|a, b| Ok(a? & b?)).unwrap_or_else(|| Ok(RoaringBitmap::new()))
 }
 
-/// The datasets that have any of `terms`.
-pub(super) fn any_of(connection: &Connection, terms: &[Term<'_>]) -> Result<Ids> {
-    let mut found = Ids::default();
+/// Returns the datasets that have any of `terms`.
+pub(super) fn any_of(connection: &Connection, terms: &[Term<'_>]) -> Result<RoaringBitmap> {
+    let mut found = RoaringBitmap::new();
     for term in terms {
         let Some(term) = term.find(connection)? else { continue };
         let mut statement = connection
             .prepare_cached("SELECT id, body FROM postings WHERE id >= ?1 AND id < ?2")?;
         let mut rows = statement.query([posting(term, 0), posting(term + 1, 0)])?;
         while let Some(row) = rows.next()? {
-            let number = row.get::<_, i64>(0)? & ((1 << TERM_SHIFT) - 1);
-            let body = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-            found.blocks.entry(number).or_insert_with(Block::empty).unite_encoded(body);
+            let block = to_u32(row.get::<_, i64>(0)? & ((1 << TERM_SHIFT) - 1))?;
+            found |= decode(block, row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?);
         }
     }
     Ok(found)
 }
 
-/// The key of a posting. A term has fewer blocks than fit below its number: there are never 2^34
-/// datasets.
-const fn posting(term: i64, block: i64) -> i64 {
-    (term << TERM_SHIFT) | block
+/// Converts a dataset id. Larger ones are not supported.
+pub(super) fn to_u32(id: i64) -> Result<u32> {
+    Ok(u32::try_from(id).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(0, id))?)
 }
 
-fn read(connection: &Connection, term: i64, block: i64) -> Result<Option<Block>> {
-    Ok(connection.find(
-        "SELECT body FROM postings WHERE id = ?1",
-        [posting(term, block)],
-        |row| {
-            let mut found = Block::empty();
-            found.unite_encoded(row.get_ref(0)?.as_blob()?);
-            Ok(found)
-        },
-    )?)
+/// Returns the key of the posting of a block.
+fn posting(term: i64, block: u32) -> i64 {
+    (term << TERM_SHIFT) | i64::from(block)
 }
 
-fn write(connection: &Connection, term: i64, number: i64, block: &Block) -> Result<()> {
-    let id = posting(term, number);
-    if block.len() == 0 {
+/// Reads the ids of a block.
+fn read(connection: &Connection, term: i64, block: u32) -> Result<RoaringBitmap> {
+    let sql = "SELECT body FROM postings WHERE id = ?1";
+    let found = connection
+        .find(sql, [posting(term, block)], |row| Ok(decode(block, row.get_ref(0)?.as_blob()?)))?;
+    Ok(found.unwrap_or_default())
+}
+
+/// Writes those of `ids` that are in a block.
+fn write(connection: &Connection, term: i64, block: u32, ids: &RoaringBitmap) -> Result<()> {
+    let (id, body) = (posting(term, block), encode(block, ids));
+    if body.is_empty() {
         connection.run("DELETE FROM postings WHERE id = ?1", [id])?;
     } else {
         let sql = "INSERT OR REPLACE INTO postings (id, body) VALUES (?1, ?2)";
-        connection.run(sql, params![id, block.encoded()])?;
+        connection.run(sql, params![id, body])?;
     }
     Ok(())
 }
 
-/// The block of a number, and its offset there.
-fn place(id: i64) -> (i64, usize) {
-    let offset = usize::try_from(id & ((1 << BLOCK_BITS) - 1)).unwrap_or_default();
-    (id >> BLOCK_BITS, offset)
+/// Returns the ids of a block as a list of offsets, or as a bitmap if that is shorter.
+fn encode(block: u32, ids: &RoaringBitmap) -> Vec<u8> {
+    let first = block << BLOCK_BITS;
+    let ids = ids.range(first..=first | ((1 << BLOCK_BITS) - 1));
+    let offsets = ids.filter_map(|id| u16::try_from(id - first).ok());
+    let list: Vec<u8> = offsets.clone().flat_map(u16::to_le_bytes).collect();
+    if list.len() < BITMAP_BYTES {
+        return list;
+    }
+    let mut bitmap = vec![0; BITMAP_BYTES];
+    for offset in offsets {
+        if let Some(byte) = bitmap.get_mut(usize::from(offset / 8)) {
+            *byte |= 1 << (offset % 8);
+        }
+    }
+    bitmap
 }
 
-impl Ids {
-    /// Adds a number; whether it was not there.
-    pub(super) fn insert(&mut self, id: i64) -> bool {
-        let (number, offset) = place(id);
-        let block = self.blocks.entry(number).or_insert_with(Block::empty);
-        let is_new = !block.has(offset);
-        block.set(offset, true);
-        is_new
+fn decode(block: u32, body: &[u8]) -> RoaringBitmap {
+    let first = block << BLOCK_BITS;
+    if body.len() == BITMAP_BYTES {
+        return RoaringBitmap::from_lsb0_bytes(first, body);
     }
-
-    pub(super) fn has(&self, id: i64) -> bool {
-        let (number, offset) = place(id);
-        self.blocks.get(&number).is_some_and(|block| block.has(offset))
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.blocks.values().map(Block::len).sum()
-    }
-
-    /// Those that are in both sets.
-    pub(super) fn and(mut self, other: &Self) -> Self {
-        self.blocks.retain(|number, block| {
-            let Some(other) = other.blocks.get(number) else { return false };
-            for (word, other) in block.0.iter_mut().zip(other.0.iter()) {
-                *word &= other;
-            }
-            true
-        });
-        self
-    }
-
-    /// At most `limit` numbers, in order, after the first `skip`.
-    pub(super) fn page(&self, skip: usize, limit: usize) -> Vec<i64> {
-        let mut skip = skip;
-        let mut page = Vec::new();
-        for (number, block) in &self.blocks {
-            let n = block.len();
-            if skip >= n {
-                skip -= n;
-                continue;
-            }
-            let base = number << BLOCK_BITS;
-            let offsets = block.offsets().skip(skip).take(limit - page.len());
-            page.extend(offsets.filter_map(|offset| Some(base + i64::try_from(offset).ok()?)));
-            skip = 0;
-            if page.len() >= limit {
-                break;
-            }
-        }
-        page
-    }
-}
-
-impl Block {
-    fn empty() -> Self {
-        Self(Box::new([0; BLOCK_WORDS]))
-    }
-
-    fn has(&self, offset: usize) -> bool {
-        self.0.get(offset / 64).is_some_and(|word| word >> (offset % 64) & 1 == 1)
-    }
-
-    fn set(&mut self, offset: usize, is_in: bool) {
-        if let Some(word) = self.0.get_mut(offset / 64) {
-            let bit = 1 << (offset % 64);
-            if is_in { *word |= bit } else { *word &= !bit }
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.0.iter().map(|word| usize::try_from(word.count_ones()).unwrap_or_default()).sum()
-    }
-
-    fn offsets(&self) -> impl Iterator<Item = usize> + '_ {
-        self.0.iter().enumerate().flat_map(|(word_idx, word)| {
-            let mut left = *word;
-            std::iter::from_fn(move || {
-                let bit = usize::try_from(left.trailing_zeros()).ok().filter(|bit| *bit < 64)?;
-                left &= left - 1;
-                Some(word_idx * 64 + bit)
-            })
-        })
-    }
-
-    fn unite(&mut self, other: &Self) {
-        for (word, other) in self.0.iter_mut().zip(other.0.iter()) {
-            *word |= other;
-        }
-    }
-
-    /// A list of offsets of two bytes each while that is shorter than the bitmap.
-    fn encoded(&self) -> Vec<u8> {
-        if self.len() * 2 < BLOCK_WORDS * 8 {
-            let offsets = self.offsets().filter_map(|offset| u16::try_from(offset).ok());
-            return offsets.flat_map(u16::to_le_bytes).collect();
-        }
-        self.0.iter().flat_map(|word| word.to_le_bytes()).collect()
-    }
-
-    fn unite_encoded(&mut self, body: &[u8]) {
-        if body.len() == BLOCK_WORDS * 8 {
-            for (word, bytes) in self.0.iter_mut().zip(body.as_chunks::<8>().0) {
-                *word |= u64::from_le_bytes(*bytes);
-            }
-        } else {
-            for bytes in body.as_chunks::<2>().0 {
-                self.set(usize::from(u16::from_le_bytes(*bytes)), true);
-            }
-        }
-    }
+    let offsets = body.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes));
+    offsets.map(|offset| first | u32::from(offset)).collect()
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn block_survives_encoding(
+            block in 0..5_000_u32,
+            dense in (0..16_000_u32, 1..3_000_u32, 1..3_u32),
+            sparse in prop::collection::btree_set(0..1_u32 << BLOCK_BITS, 0..50),
+        ) {
+            let first = block << BLOCK_BITS;
+            let (start, n, step) = dense;
+            let offsets = (0..n).map(|idx| start + idx * step).chain(sparse);
+            let ids: RoaringBitmap = offsets.map(|offset| first + offset).collect();
+            let body = encode(block, &ids);
+            prop_assert!(body.len() <= BITMAP_BYTES);
+            let within: RoaringBitmap = ids.iter().filter(|id| id >> BLOCK_BITS == block).collect();
+            prop_assert_eq!(decode(block, &body), within);
+        }
+    }
+}

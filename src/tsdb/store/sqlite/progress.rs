@@ -1,17 +1,13 @@
-//! What the writer knows of each dataset, in its table.
+//! The writer's state of each dataset.
 
 use db::statement::Statements as _;
 use model::{dataset::DatasetId, timestamp::Timestamp};
 use rusqlite::{Connection, params};
 
-use super::{
-    Result, StoreError, chunks,
-    series::{ALL, SeriesId},
-    tail,
-};
+use super::{Result, StoreError, chunks, series::SeriesId, tail};
 use crate::span::Span;
 
-/// What the writer knows of a dataset.
+/// State of a dataset.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Progress {
     pub(super) revision: u64,
@@ -73,7 +69,7 @@ impl Progress {
         Ok(())
     }
 
-    /// Records a commit that removed rows, and looks up the newest row that is left.
+    /// Records a commit that removed rows, and looks up the latest remaining row.
     pub(super) fn note_removal(
         &mut self,
         connection: &Connection,
@@ -90,12 +86,12 @@ impl Progress {
         let end = chunks::end(connection, SeriesId::rows(dataset))?;
         let late = Span { first: Timestamp::MIN, last: end.unwrap_or(Timestamp::MIN) };
         self.n_late = tail::count(connection, dataset, late)?;
-        self.n_fresh = tail::count(connection, dataset, ALL)? - self.n_late;
+        self.n_fresh = tail::count(connection, dataset, Span::ALL)? - self.n_late;
         Ok(())
     }
 }
 
-/// The timestamp of the newest row in the store, by the rows themselves.
+/// Returns the timestamp of the latest stored row.
 pub(super) fn newest(connection: &Connection, dataset: DatasetId) -> Result<Option<Timestamp>> {
     let in_tail: Option<i64> =
         connection.value("SELECT max(t) FROM tail WHERE dataset = ?1", [dataset.get()])?;
@@ -103,12 +99,12 @@ pub(super) fn newest(connection: &Connection, dataset: DatasetId) -> Result<Opti
     Ok(in_tail.max(chunks::end(connection, SeriesId::rows(dataset))?))
 }
 
-/// The number of the dataset's last commit.
+/// Returns the revision of a dataset.
 pub(super) fn revision(connection: &Connection, dataset: DatasetId) -> Result<u64> {
     Ok(Progress::read(connection, dataset)?.revision)
 }
 
-/// Sets when the dataset last changed.
+/// Sets the time of the last change of a dataset.
 pub(super) fn touch(connection: &Connection, dataset: DatasetId, now: Timestamp) -> Result<()> {
     connection
         .run("UPDATE datasets SET updated_at = ?2 WHERE id = ?1", [dataset.get(), now.micros()])?;

@@ -1,4 +1,4 @@
-//! Connections for reading: a few, opened as needed, each used by one reader at a time.
+//! A pool of connections that read, opened as needed.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,19 +11,18 @@ use rusqlite::Connection;
 
 use super::{Result, StoreError, tables};
 
-/// Connections at most. One more reader waits until another is done. Long readers are bounded on
-/// their own, below this number, so that short ones always find a place.
+/// Maximum number of connections. Further readers wait. Long readers have a lower limit, so that
+/// short ones always get a connection.
 pub(super) const CONNECTIONS_MAX: usize = 16;
 
-/// Connections of which some are idle.
+/// Pool of connections.
 #[derive(Debug)]
 pub(super) struct Readers {
     path: PathBuf,
     files: Arc<DatabaseFiles>,
     pool: Mutex<Pool>,
     returned: Condvar,
-    /// Is asked for nothing but the version of the store, which each connection tells in numbers of
-    /// its own.
+    /// Only reads the version of the store, which each connection counts differently.
     watch: Mutex<Connection>,
 }
 
@@ -34,13 +33,13 @@ struct Pool {
 }
 
 impl Readers {
-    /// Reads the store at `path`, which is there. Blocks.
+    /// Creates a pool of connections to an existing store at `path`. Blocks.
     pub(super) fn open(path: PathBuf, files: Arc<DatabaseFiles>) -> Result<Self> {
         let watch = Mutex::new(connect(&path)?);
         Ok(Self { path, files, pool: Mutex::default(), returned: Condvar::new(), watch })
     }
 
-    /// A number that any commit changes; `None` while another thread asks.
+    /// Returns a number that any commit changes; `None` while another thread reads it.
     pub(super) fn version(&self) -> Option<i64> {
         if !self.files.is_intact() {
             return None;
@@ -50,18 +49,17 @@ impl Readers {
         statement.query_row([], |row| row.get(0)).ok()
     }
 
-    /// Runs `read` in a transaction of its own, so that it sees one snapshot of the store.
+    /// Runs `read` in a transaction, so that it sees one snapshot of the store.
     pub(super) fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         if !self.files.is_intact() {
             return Err(StoreError::Replaced);
         }
         let borrowed = Borrowed { connection: Some(self.take()?), readers: self };
         let Some(connection) = &borrowed.connection else { return Err(StoreError::Closed) };
-        // As a transaction of the library, but prepared once: to parse these two words each time
-        // takes a tenth of a short read.
+        // Prepared, unlike the transactions of the library: parsing takes a tenth of a short read.
         connection.prepare_cached("BEGIN")?.execute([])?;
         let result = read(connection);
-        // Also where it failed: a reader changes nothing that would have to be undone.
+        // Also after a failure, since a reader changes nothing.
         connection.prepare_cached("COMMIT")?.execute([])?;
         result
     }
@@ -80,7 +78,7 @@ impl Readers {
         }
         drop(pool);
         let opened = connect(&self.path);
-        // Another file of that name has other rows, and one that is gone cannot be opened.
+        // The connection may be to another file of the same name.
         let opened = if self.files.check() { opened } else { Err(StoreError::Replaced) };
         if opened.is_err() {
             self.pool.lock().n_open -= 1;
@@ -95,7 +93,7 @@ pub(super) fn connect(path: &Path) -> Result<Connection> {
     Ok(tables::SCHEMA.open_read_only(path)?)
 }
 
-/// A connection that goes back to the pool, unless its reader panicked in the middle of a transaction.
+/// A connection that returns to the pool, unless its reader panicked in a transaction.
 struct Borrowed<'a> {
     connection: Option<Connection>,
     readers: &'a Readers,

@@ -1,8 +1,8 @@
-//! Rebuilds the buckets of many spans on as many threads as there are processors.
+//! Folds the buckets of many spans on several threads.
 //!
-//! Defended by the rows "1000 late rows" of the bench `figures`. Most of the work is reading
-//! chunks. The writer reads in its transaction; the others read the last commit, which is the same
-//! to them as long as the transaction has not changed the dataset.
+//! The rows "1000 late rows" of the bench `figures` show the gain. Most of the work is reading
+//! chunks. The writer reads in its transaction, and the others read the last commit, which has the
+//! same rows as long as the transaction has not changed the dataset.
 
 use std::{
     iter,
@@ -29,44 +29,44 @@ use crate::{
     span::Span,
 };
 
-/// Spans that a thread folds at a time. One takes about 20 us.
+/// Number of spans that a thread folds at a time. One takes about 20 µs.
 const SPANS_PER_PART: usize = 16;
 
-/// Parts that are worth a thread, which takes some 300 us with its connection.
+/// Number of parts that are worth a thread, which takes some 300 µs with its connection.
 const PARTS_PER_THREAD: usize = 3;
 
-/// Threads at most, the writer's among them.
+/// Maximum number of threads, including that of the writer.
 const THREADS_MAX: usize = 4;
 
-/// As many of them as there are processors. To ask takes 50 us and more, since files of the system
-/// tell it: too long for each row that comes late.
+/// Number of threads. Cached, since the system takes 50 µs and more to report its processors, which
+/// is too long for each late row.
 static CORES: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX));
 
-/// What is folded: the stored rows of a dataset, new rows over them, and archived ones beneath.
+/// Rows to fold: the stored rows of a dataset, new rows over them, and archived ones beneath.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BucketRebuild<'a> {
     pub(super) dataset: DatasetId,
     pub(super) fold: Fold,
-    /// A block without rows, and the columns that the fold wants.
+    /// A block without rows, and the columns that the fold needs.
     pub(super) columns: &'a (Block, Vec<usize>),
     pub(super) layers: Layers<'a>,
 }
 
-/// What came of it.
+/// Folded buckets.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// The five-minute buckets of each span.
+    /// Buckets of five minutes of each span.
     pub(super) folded: Vec<Vec<Bucket>>,
-    /// The timestamps of the new rows that chunks have, in order.
+    /// Timestamps of the new rows that chunks have, too, in order.
     pub(super) held: Vec<Timestamp>,
 }
 
-/// What tells whether the rows of a dataset, or the chunks they are in, have changed.
+/// Revision and layout of a dataset, which change with its rows and chunks.
 type Version = (u64, i64);
 
 impl BucketRebuild<'_> {
-    /// Folds `spans`, which are in order and apart.
+    /// Folds `spans`, which are in order and disjoint.
     pub(super) fn spans(self, connection: &Connection, spans: &[Span]) -> Result<Found> {
         let parts: Vec<&[Span]> = spans.chunks(SPANS_PER_PART).collect();
         let found = shared(connection, self.dataset, parts.len(), |connection, part_idx| {
@@ -91,29 +91,29 @@ impl BucketRebuild<'_> {
     }
 }
 
-/// Rows that win over those that are stored, and the timestamps of them that chunks have.
+/// Rows that replace stored ones, and the timestamps of those that chunks have.
 pub(super) type Over<'a> = (&'a Block, &'a mut Vec<Timestamp>);
 
-/// Rows above and beneath the stored ones.
+/// Rows over and beneath the stored ones.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layers<'a> {
     /// New rows, which win.
     pub(super) over: &'a Block,
-    /// Archived rows of their buckets of five minutes, which lose.
+    /// Archived rows in the same buckets of five minutes, which lose.
     pub(super) beneath: Option<&'a Block>,
 }
 
-/// Rows that are folded with the stored ones.
+/// Rows that are folded together with the stored ones.
 pub(super) struct FoldedRows<'a> {
-    /// A block without rows, and the columns that the fold wants.
+    /// A block without rows, and the columns that the fold needs.
     pub(super) columns: &'a (Block, Vec<usize>),
-    /// Archived rows, which lose to stored ones.
+    /// Archived rows, which lose.
     pub(super) beneath: Option<&'a Block>,
-    /// New rows, which win. The timestamps of those that chunks have are added to the list.
+    /// New rows, which win. Timestamps that chunks have are added to the list.
     pub(super) over: Option<Over<'a>>,
 }
 
-/// The five-minute buckets of the rows of a span.
+/// Returns the buckets of five minutes of the rows of a span.
 pub(super) fn fold_rows(
     connection: &Connection,
     dataset: DatasetId,
@@ -150,8 +150,8 @@ pub(super) fn fold_rows(
     Ok(folding.finish().into_iter().map(as_stored).collect())
 }
 
-/// Reads `n_parts` parts of a dataset on several threads, each of which takes the next part when it is
-/// free. Returns the parts in order.
+/// Reads `n_parts` parts of a dataset on several threads, each of which continues with the next
+/// unread part. Returns the parts in order.
 pub(super) fn shared<T: Send>(
     connection: &Connection,
     dataset: DatasetId,
@@ -177,7 +177,7 @@ pub(super) fn shared<T: Send>(
                 })
                 .collect();
             let (own, failed) = rest(connection, &next, n_parts, &read);
-            // Whatever kept a helper from a part, the transaction tells below.
+            // Parts that a helper did not read for any reason are read in the transaction below.
             let helped = helpers.into_iter().filter_map(|helper| helper.join().ok()?.ok()?);
             for (part_idx, part) in own.into_iter().chain(helped.flat_map(|(parts, _)| parts)) {
                 if let Some(place) = taken.get_mut(part_idx) {
@@ -194,7 +194,7 @@ pub(super) fn shared<T: Send>(
     taken.into_iter().enumerate().map(fill).collect()
 }
 
-/// What one thread read, and why it read no more.
+/// Parts that a thread read, and its failure.
 type Taken<T> = (Vec<(usize, T)>, Option<StoreError>);
 
 /// Reads one part after another until none is left.
@@ -220,7 +220,7 @@ fn rest<T>(
     }
 }
 
-/// Reads from the last commit; none if the dataset was not the same then.
+/// Reads from the last commit; `None` if the dataset has changed since.
 fn read_last_commit<T>(
     path: &Path,
     dataset: DatasetId,

@@ -1,7 +1,7 @@
-//! The rows committed after a certain one, in the order of their numbers.
+//! Rows committed after a certain row, in the order of their numbers.
 //!
-//! Row numbers count up through all commits of a store, and a row that replaces another gets a new
-//! one, so that "after number n" means "committed after it".
+//! Row numbers increase with all commits of a store, and a row that replaces another gets a new
+//! number, so that a higher number means a later commit.
 
 use std::collections::HashSet;
 
@@ -9,19 +9,18 @@ use db::statement::Statements as _;
 use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
 use rusqlite::Connection;
 
-use super::{
-    Result, catalog, chunks, progress,
-    series::{ALL, SeriesId},
-    tail,
+use super::{Result, catalog, chunks, progress, series::SeriesId, tail};
+use crate::{
+    span::{Order, Span},
+    store::Since,
 };
-use crate::{span::Order, store::Since};
 
-/// Chunks that are looked through at most: half a million rows, which takes a tenth of a second.
-/// A reader that has missed more does better to download it.
+/// Maximum number of chunks that are searched: half a million rows in a tenth of a second. A reader
+/// that has missed more should download them.
 const CHUNKS_MAX: usize = 512;
 
-/// The rows of a dataset with numbers above `after`, the lowest first, at most `limit`; none if that
-/// number is not known, or too far back.
+/// Returns the rows of a dataset with numbers above `after`, in ascending order and at most
+/// `limit`; `None` if that number is unknown or too far back.
 pub(super) fn read_since(
     connection: &Connection,
     dataset: DatasetId,
@@ -53,14 +52,14 @@ pub(super) fn read_since(
     Ok(Some(Since { rows: found.rows, is_all, revision }))
 }
 
-/// Rows found so far, of which the lowest numbers are wanted.
+/// Rows found so far, of which those with the lowest numbers are wanted.
 struct Found {
     rows: Block,
     limit: usize,
 }
 
 impl Found {
-    /// Adds rows of the tail; the timestamps at which they replace a chunk's.
+    /// Adds rows of the tail. Returns the timestamps at which they replace rows of chunks.
     fn add_tail(
         &mut self,
         connection: &Connection,
@@ -70,7 +69,7 @@ impl Found {
         let mut statement = tail::statement(connection, Order::Ascending)?;
         let mut replaced = HashSet::new();
         let mut rows = self.rows.empty_like();
-        for row in tail::open(&mut statement, dataset, ALL)? {
+        for row in tail::open(&mut statement, dataset, Span::ALL)? {
             let row = row?;
             row.read_into(dataset, &mut rows)?;
             if row.replaces {
@@ -85,7 +84,7 @@ impl Found {
         for row_idx in (0..rows.len()).filter(|row_idx| is_wanted(*row_idx)) {
             self.rows.extend_from(rows, row_idx..row_idx + 1);
         }
-        // One row more than wanted tells that there are more.
+        // One row more than wanted shows that there are more.
         if self.rows.len() > 4 * self.limit + 1 {
             self.limit += 1;
             self.keep_lowest();
@@ -93,7 +92,7 @@ impl Found {
         }
     }
 
-    /// Puts the rows in the order of their numbers, and lets go of those past the limit.
+    /// Sorts the rows by their numbers, and drops those beyond the limit.
     fn keep_lowest(&mut self) {
         let mut order: Vec<usize> = (0..self.rows.len()).collect();
         order.sort_by_key(|row_idx| self.rows.ids.get(*row_idx).copied());

@@ -1,4 +1,4 @@
-//! Reading raw rows: chunks and tail as one run of rows, in either order.
+//! Reads raw rows: chunks merged with the tail, in either order.
 
 use std::ops::{ControlFlow, Range};
 
@@ -27,10 +27,10 @@ use crate::{
     },
 };
 
-/// Rows of the tail handed on in one batch.
+/// Number of rows of the tail in a batch.
 const BATCH_ROWS: usize = 1024;
 
-/// Shows `visit` all rows of a span, oldest first, batch by batch.
+/// Passes all rows of a span to `visit`, in ascending order and in batches.
 pub(super) fn batches(
     connection: &Connection,
     dataset: DatasetId,
@@ -39,20 +39,20 @@ pub(super) fn batches(
     visit: VisitBatch<'_>,
 ) -> Result<()> {
     let empty = empty(connection, dataset)?;
-    let out = Out { order: Order::Ascending, skip: 0, left: usize::MAX, era: Some(era), visit };
+    let out = Output { order: Order::Ascending, skip: 0, left: usize::MAX, era: Some(era), visit };
     walk(connection, dataset, span, Projection::all(empty), out)
 }
 
-/// Timestamps in order, and those of them that were found in chunks.
+/// Ascending timestamps, and those of them that were found in chunks.
 pub(super) type Sought<'a> = (&'a [Timestamp], &'a mut Vec<Timestamp>);
 
-/// What is read of each row.
+/// Values to read of each row.
 pub(super) struct Projection<'a> {
-    /// A block without rows, of the dataset's columns.
+    /// A block without rows, with the columns of the dataset.
     pub(super) empty: Block,
-    /// The columns whose values are read; `None` for all.
+    /// Columns whose values are read; `None` for all.
     pub(super) columns: Option<&'a [usize]>,
-    /// Timestamps to be looked up in the chunks.
+    /// Timestamps to look up in the chunks.
     pub(super) sought: Option<Sought<'a>>,
 }
 
@@ -62,7 +62,7 @@ impl Projection<'_> {
     }
 }
 
-/// Shows `visit` all rows of a span, oldest first, block by block.
+/// Passes all rows of a span to `visit`, in ascending order and in blocks.
 pub(super) fn blocks(
     connection: &Connection,
     dataset: DatasetId,
@@ -76,11 +76,11 @@ pub(super) fn blocks(
         }
         Ok(ControlFlow::Continue(()))
     };
-    let out = Out { order: Order::Ascending, skip: 0, left: usize::MAX, era: None, visit };
+    let out = Output { order: Order::Ascending, skip: 0, left: usize::MAX, era: None, visit };
     walk(connection, dataset, span, projection, out)
 }
 
-/// Rows of a span, in order: at most `limit` after the first `skip`, and no more than hold
+/// Reads rows of a span in order: at most `limit` after the first `skip`, and not many more than
 /// [`PAGE_TEXT_BYTES_MAX`] of text.
 pub(super) fn page(
     connection: &Connection,
@@ -107,14 +107,14 @@ pub(super) fn page(
         Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     };
     if limit > 0 {
-        let out = Out { order, skip, left: limit, era: None, visit };
+        let out = Output { order, skip, left: limit, era: None, visit };
         walk(connection, dataset, span, Projection::all(empty), out)?;
     }
     Ok(page)
 }
 
-/// A page as [`page`] reads it, and how many rows the span has. `chunk_index` has all chunks that touch
-/// the span.
+/// Reads a page like [`page`], and counts the rows of the span. `chunk_index` has all chunks that
+/// touch the span.
 pub(super) fn counted_page(
     connection: &Connection,
     dataset: DatasetId,
@@ -130,15 +130,15 @@ pub(super) fn counted_page(
     Ok((n_rows, page(connection, dataset, span, order, skip, limit)?))
 }
 
-/// How many rows a span has.
+/// Returns the number of rows of a span.
 pub(super) fn count(connection: &Connection, dataset: DatasetId, span: Span) -> Result<u64> {
     let chunk_index = ChunkIndex::read_span(connection, SeriesId::rows(dataset), span)?;
     let in_chunks = chunk_index.within(connection, dataset, span)?.n_rows();
     Ok(in_chunks.saturating_add(tail::count_new(connection, dataset, span)?))
 }
 
-/// A block without rows, for the dataset. A dataset that was deleted has rows for a while, but no
-/// columns that would tell how to read them.
+/// Returns a block without rows for the dataset. A deleted dataset has rows for a while, but no
+/// columns to decode them.
 pub(super) fn empty(connection: &Connection, dataset: DatasetId) -> Result<Block> {
     let dtypes = catalog::dtypes(connection, dataset)?;
     if dtypes.is_empty() {
@@ -147,18 +147,18 @@ pub(super) fn empty(connection: &Connection, dataset: DatasetId) -> Result<Block
     Ok(Block::new(&dtypes))
 }
 
-/// Where rows go: the first ones are left out, and then so many are taken.
-struct Out<'a> {
+/// Receiver of rows, which skips the first ones and takes a limited number.
+struct Output<'a> {
     order: Order,
     skip: usize,
     left: usize,
-    /// What the names of batches begin with, if they are wanted.
+    /// Era for the ids of batches, if they are wanted.
     era: Option<i64>,
     visit: VisitBatch<'a>,
 }
 
-impl Out<'_> {
-    /// Which of `n` rows, that lie from the oldest to the newest, are wanted.
+impl Output<'_> {
+    /// Returns the wanted ones of the next `n` rows, which are in ascending order.
     fn wanted(&self, n: usize) -> Range<usize> {
         let skip = self.skip.min(n);
         let take = self.left.min(n - skip);
@@ -168,15 +168,16 @@ impl Out<'_> {
         }
     }
 
-    /// Takes account of `n` rows, of which `taken` were handed on; whether more are wanted.
+    /// Counts `n` rows, of which `taken` were passed on. Returns false if no more are wanted.
     fn passed(&mut self, n: usize, taken: usize) -> bool {
         self.skip -= self.skip.min(n);
         self.left -= taken;
         self.left > 0
     }
 
-    /// Hands on a block of rows that are all wanted, oldest first.
-    fn hand_on(&mut self, mut block: Block) -> Result<bool> {
+    /// Passes on a block of wanted rows, which are in ascending order. Returns false if no more are
+    /// wanted.
+    fn emit(&mut self, mut block: Block) -> Result<bool> {
         if block.is_empty() {
             return Ok(true);
         }
@@ -186,13 +187,14 @@ impl Out<'_> {
         Ok((self.visit)(RowBatch::of_rows(Rows::Raw(block)))?.is_continue())
     }
 
-    /// Hands on what is wanted of a block, oldest first; whether more is wanted.
-    fn give(&mut self, block: Block) -> Result<bool> {
+    /// Passes on the wanted rows of a block, which are in ascending order. Returns false if no more
+    /// are wanted.
+    fn emit_wanted(&mut self, block: Block) -> Result<bool> {
         let n = block.len();
         let wanted = self.wanted(n);
         let taken = wanted.len();
         let part = if taken == n { block } else { block.part(wanted) };
-        Ok(self.hand_on(part)? & self.passed(n, taken))
+        Ok(self.emit(part)? & self.passed(n, taken))
     }
 }
 
@@ -202,7 +204,7 @@ struct Walker<'a, 's, 'o> {
     span: Span,
     projection: Projection<'a>,
     tail: Cursor<'s>,
-    out: Out<'o>,
+    out: Output<'o>,
 }
 
 fn walk(
@@ -210,7 +212,7 @@ fn walk(
     dataset: DatasetId,
     span: Span,
     projection: Projection<'_>,
-    out: Out<'_>,
+    out: Output<'_>,
 ) -> Result<()> {
     if span.first > span.last {
         return Ok(());
@@ -231,7 +233,8 @@ fn walk(
 }
 
 impl Walker<'_, '_, '_> {
-    /// Hands on a chunk and the rows of the tail before it and within it; whether more are wanted.
+    /// Passes on a chunk and the rows of the tail before and within it. Returns false if no more
+    /// are wanted.
     fn chunk(&mut self, chunk: Chunk) -> Result<bool> {
         let Span { first, last } = chunk.span;
         let order = self.out.order;
@@ -258,13 +261,14 @@ impl Walker<'_, '_, '_> {
         let (under, n_within) = self.within(chunk, over.is_empty())?;
         if over.is_empty() {
             let taken = under.len();
-            return Ok(self.out.hand_on(under)? & self.out.passed(n_within, taken));
+            return Ok(self.out.emit(under)? & self.out.passed(n_within, taken));
         }
         let over = self.block_of(&over)?;
-        self.out.give(under.merge(&over))
+        self.out.emit_wanted(under.merge(&over))
     }
 
-    /// What the span has of a chunk, or only what is wanted of that; and how many rows the span has.
+    /// Reads the rows of a chunk in the span, or only the wanted ones. Returns them and the number
+    /// in the span.
     fn within(&mut self, chunk: Chunk, is_wanted_only: bool) -> Result<(Block, usize)> {
         let Self { connection, dataset, span, projection, out, .. } = self;
         let Projection { empty, columns, sought } = projection;
@@ -289,7 +293,7 @@ impl Walker<'_, '_, '_> {
         })
     }
 
-    /// Hands on a chunk that is wanted whole and that nothing lies over; whether more are wanted.
+    /// Passes on a complete chunk without rows over it. Returns false if no more are wanted.
     fn sealed(&mut self, chunk: Chunk) -> Result<bool> {
         let chunk_id = self.out.era.map(|era| ChunkId { era, number: chunk.id });
         let (connection, dataset, empty) = (self.connection, self.dataset, &self.projection.empty);
@@ -299,7 +303,7 @@ impl Walker<'_, '_, '_> {
         Ok((self.out.visit)(batch)?.is_continue())
     }
 
-    /// Hands on the rows of the tail that come next, while `is_wanted`; whether more are wanted.
+    /// Passes on the next rows of the tail while `is_wanted`. Returns false if no more are wanted.
     fn tail_while(&mut self, is_wanted: impl Fn(&TailRow) -> bool) -> Result<bool> {
         loop {
             let piece_rows = BATCH_ROWS.min(self.out.skip.saturating_add(self.out.left));
@@ -313,13 +317,13 @@ impl Walker<'_, '_, '_> {
                 return Ok(true);
             }
             let block = self.block_of(&batch)?;
-            if !self.out.give(block)? {
+            if !self.out.emit_wanted(block)? {
                 return Ok(false);
             }
         }
     }
 
-    /// A block of rows that came in the order of the walk, oldest first.
+    /// Returns rows, which are in the order of the walk, as a block in ascending order.
     fn block_of(&self, rows: &[TailRow]) -> Result<Block> {
         let mut block = self.projection.empty.clone();
         for row in rows {

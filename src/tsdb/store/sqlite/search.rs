@@ -1,37 +1,38 @@
-//! Finding datasets: which of those that a key sees match a filter, and a page of them.
+//! Finds the datasets that a key sees and that match a filter.
 //!
-//! What a key sees, and what has a metadata field, are sets (see [`postings`]). Text is looked up in
-//! three indexes: names in order, for the exact one and those that begin with it; runs of three
-//! letters; and single letters and pairs, for texts too short for the second.
+//! The datasets that a key sees, and those with a metadata field, are sets (see [`postings`]). Text
+//! is looked up in three indexes: sorted names, for a prefix; runs of three letters; and single
+//! letters and pairs, for texts that are too short for runs.
 
 use db::statement::Statements as _;
 use model::{dataset::Dataset, key::KeyId};
+use roaring::RoaringBitmap;
 use rusqlite::Connection;
 
 use super::{
     Result, catalog,
-    postings::{self, Ids, Term},
+    postings::{self, Term},
     tables::checked_id,
     tags,
 };
 use crate::catalog::{Filter, Listed};
 
-/// How many matches of a text are counted beyond the page. A word that half of a million datasets
-/// have would take a fifth of a second to count.
+/// Maximum number of matches of a text that are counted beyond the page. Counting a word that half
+/// of a million datasets have would take a fifth of a second.
 const COUNTED_MAX: usize = 5000;
 
-/// A key that sees no more datasets than this has them looked through one by one: an index may hold
-/// a million matches that it does not see.
-const LOOKED_THROUGH_MAX: usize = 1000;
+/// Maximum number of visible datasets that are searched one by one. An index may have a million
+/// matches that the key does not see.
+const SEARCHED_MAX: u64 = 1000;
 
-/// Datasets whose texts are read to check that they have every word of a search, where no index
-/// tells: about 0.1 s.
+/// Maximum number of datasets whose texts are read to check for words that no index can find: about
+/// 0.1 s.
 const CHECKED_MAX: usize = 20_000;
 
-/// Letters below which a text is looked up in pairs.
+/// Number of letters from which on a word is looked up in runs.
 const RUN_CHARS: usize = 3;
 
-/// The datasets that `key` may see, in the order of their numbers, or the best match first.
+/// Returns the datasets that `key` may see and that match, by id or best match first.
 pub(super) fn list(
     connection: &Connection,
     key: KeyId,
@@ -46,13 +47,13 @@ pub(super) fn list(
         Filter::Metadata(fields) => {
             let terms: Vec<_> =
                 fields.iter().map(|(field, value)| Term::Field(field, value)).collect();
-            Found::among(&seen.and(&postings::all_of(connection, &terms)?), skip, limit)
+            Found::among(&(seen & postings::all_of(connection, &terms)?), skip, limit)
         }
         Filter::Text(text) => {
             let text = text.to_lowercase();
             let text = text.trim();
-            if seen.len() <= LOOKED_THROUGH_MAX {
-                look_through(connection, &seen, text, skip, limit)?
+            if seen.len() <= SEARCHED_MAX {
+                search_all(connection, &seen, text, skip, limit)?
             } else {
                 look_up(connection, &seen, text, skip, limit)?
             }
@@ -60,34 +61,36 @@ pub(super) fn list(
     };
     let mut datasets: Vec<Dataset> = Vec::with_capacity(found.page.len());
     for id in found.page {
-        datasets.extend(catalog::dataset(connection, checked_id(id)?)?);
+        datasets.extend(catalog::dataset(connection, checked_id(id.into())?)?);
     }
     Ok(Listed { count: found.count, is_last: found.is_last, datasets })
 }
 
-/// The datasets that a key sees: its own, and those with a tag that it holds.
-fn visible(connection: &Connection, key: KeyId) -> Result<Ids> {
+/// Returns the datasets that a key sees: its own, and those with a tag that it holds.
+fn visible(connection: &Connection, key: KeyId) -> Result<RoaringBitmap> {
     let held = tags::ids_held_by(connection, key)?;
     let mut terms = vec![Term::Owner(key)];
     terms.extend(held.into_iter().map(Term::Tag));
     postings::any_of(connection, &terms)
 }
 
-/// A page of what was found.
+/// A page of the matches.
 struct Found {
     count: Option<u64>,
     is_last: bool,
-    page: Vec<i64>,
+    page: Vec<u32>,
 }
 
 impl Found {
-    fn among(ids: &Ids, skip: usize, limit: usize) -> Self {
-        let (n, page) = (ids.len(), ids.page(skip, limit));
-        Self { count: u64::try_from(n).ok(), is_last: skip.saturating_add(limit) >= n, page }
+    fn among(ids: &RoaringBitmap, skip: usize, limit: usize) -> Self {
+        let first = u32::try_from(skip).ok().and_then(|skip| ids.select(skip));
+        let page = first.map_or_else(Vec::new, |first| ids.range(first..).take(limit).collect());
+        let is_last = skip.saturating_add(limit) as u64 >= ids.len();
+        Self { count: Some(ids.len()), is_last, page }
     }
 }
 
-/// How well a text matches: the better, the earlier in the page.
+/// Quality of a match. Better matches come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     /// The name is the text, or begins with it; in the order of names.
@@ -100,8 +103,8 @@ enum Rank {
     Across,
 }
 
-/// Ranks a dataset whose name and description, both in lower case, are searched for the words of
-/// `text`; `None` if a word is in neither.
+/// Ranks a dataset by the words of `text` in its name and description, all in lower case; `None` if
+/// a word is in neither.
 fn rank(text: &str, name: &str, description: &str) -> Option<Rank> {
     let mut words = text.split_whitespace();
     if name.starts_with(text) {
@@ -117,16 +120,16 @@ fn rank(text: &str, name: &str, description: &str) -> Option<Rank> {
     }
 }
 
-/// Looks through all that a key sees.
-fn look_through(
+/// Searches all visible datasets.
+fn search_all(
     connection: &Connection,
-    seen: &Ids,
+    seen: &RoaringBitmap,
     text: &str,
     skip: usize,
     limit: usize,
 ) -> Result<Found> {
     let mut matches = Vec::new();
-    for id in seen.page(0, usize::MAX) {
+    for id in seen {
         match rank_of(connection, id, text)? {
             Some((Rank::Prefix, name)) => matches.push((Rank::Prefix, name, id)),
             Some((rank, _)) => matches.push((rank, String::new(), id)),
@@ -140,17 +143,17 @@ fn look_through(
     Ok(Found { count, is_last, page })
 }
 
-/// Looks a text up in the indexes, the best matches first.
+/// Looks up a text in the indexes, best matches first.
 fn look_up(
     connection: &Connection,
-    seen: &Ids,
+    seen: &RoaringBitmap,
     text: &str,
     skip: usize,
     limit: usize,
 ) -> Result<Found> {
     let mut walk = Walk {
         seen,
-        taken: Ids::default(),
+        taken: RoaringBitmap::new(),
         n_taken: 0,
         page: Vec::new(),
         from: skip,
@@ -158,10 +161,10 @@ fn look_up(
         end: skip.saturating_add(limit).saturating_add(COUNTED_MAX),
         n_checked: 0,
     };
-    let begins = "SELECT id FROM datasets WHERE folded >= ?1 AND folded < ?1 || char(1114111)
+    let with_prefix = "SELECT id FROM datasets WHERE folded >= ?1 AND folded < ?1 || char(1114111)
          ORDER BY folded, id";
     let words: Vec<&str> = text.split_whitespace().collect();
-    // Where there are long words, the short ones are checked in the texts.
+    // If there are long words, the short ones are looked up in the texts.
     let is_short = |word: &&str| word.chars().count() < RUN_CHARS;
     let has_short = words.iter().any(is_short);
     let (kind, phrases): (_, Vec<String>) = if words.iter().all(is_short) {
@@ -176,8 +179,8 @@ fn look_up(
     };
     let checked = |rank| (has_short && kind == "runs").then_some((text, rank));
     let all = phrases.join(" AND ");
-    let mut is_whole = walk.take_all(connection, begins, text, None)?;
-    // To an index a text ends at its first zero, and nothing is found by one.
+    let mut is_whole = walk.take_all(connection, with_prefix, text, None)?;
+    // To an index, a text ends at its first zero character.
     if is_whole && !words.is_empty() && !text.contains('\0') {
         is_whole = walk.take_all(connection, &within("name"), &all, checked(Rank::Name))?
             && walk.take_all(
@@ -196,8 +199,8 @@ fn look_up(
     Ok(Found { count, is_last: walk.n_taken <= walk.until, page: walk.page })
 }
 
-/// Ranks the texts of a dataset as [`rank`] does; with its name in lower case.
-fn rank_of(connection: &Connection, id: i64, text: &str) -> Result<Option<(Rank, String)>> {
+/// Ranks the texts of a dataset like [`rank`], and returns the lowercase name.
+fn rank_of(connection: &Connection, id: u32, text: &str) -> Result<Option<(Rank, String)>> {
     let sql = "SELECT folded, description FROM datasets WHERE id = ?1";
     let texts: Option<(String, String)> =
         connection.find(sql, [id], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -208,10 +211,10 @@ fn rank_of(connection: &Connection, id: i64, text: &str) -> Result<Option<(Rank,
 
 /// A walk through matches, each of which counts once, in the first index that has it.
 struct Walk<'a> {
-    seen: &'a Ids,
-    taken: Ids,
+    seen: &'a RoaringBitmap,
+    taken: RoaringBitmap,
     n_taken: usize,
-    page: Vec<i64>,
+    page: Vec<u32>,
     from: usize,
     until: usize,
     end: usize,
@@ -219,8 +222,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Takes what a statement finds for `text`; whether there is room for more. With `checked`,
-    /// words and a rank, only the datasets that match the words at least as well.
+    /// Takes the results of a statement for `text`. Returns false once there are too many. If
+    /// `checked` has words and a rank, only takes datasets that match the words at least as well.
     fn take_all(
         &mut self,
         connection: &Connection,
@@ -231,8 +234,8 @@ impl Walk<'_> {
         let mut statement = connection.prepare_cached(sql)?;
         let mut rows = statement.query([text])?;
         while let Some(row) = rows.next()? {
-            let id = row.get(0)?;
-            if !self.seen.has(id) || self.taken.has(id) {
+            let id = postings::to_u32(row.get(0)?)?;
+            if !self.seen.contains(id) || self.taken.contains(id) {
                 continue;
             }
             if let Some((words, rank)) = checked {

@@ -1,4 +1,4 @@
-//! Every table of the dataset store, and the number of their format.
+//! The tables of the dataset store, and the number of their format.
 
 use std::{iter::Peekable, time::Duration};
 
@@ -8,65 +8,64 @@ use rusqlite::{Connection, Row};
 
 use super::Result;
 
-/// The store. Its version, the number of the format, grows with each change of the tables or of the
-/// bytes of chunks.
+/// The tables. Their version changes with each change of the tables or of the bytes of chunks.
 ///
 /// Timestamps are microseconds since 1970. A key is a number of the accounts file.
 ///
-/// - `datasets`: the catalog. `owner` is a key, null for the service's own. A name is unique among
-///   its owner's. `folded` is the name in lower case.
+/// - `datasets`: the catalog. `owner` is a key; null for the service itself. A name is unique among
+///   those of its owner. `folded` is the name in lower case.
 /// - `metadata`: one row for each field of a dataset. The index finds the datasets that limit how
 ///   much they keep.
-/// - `columns`: `ordinal` is a column's place in the dataset, from 0 without gaps. The name of a
-///   deleted column starts with a tab, which no other name contains.
-/// - `tags`, `dataset_tags`, `key_tags`: a key sees the datasets that share a tag with it. A tag's
-///   `owner` is the key that uses it for its datasets, and gives it to others. A name is unique among
-///   its owner's.
-/// - `terms`, `postings`: which datasets an owner, a tag or a metadata field has, as sets (see
+/// - `columns`: `ordinal` is the place of a column in the dataset, from 0 without gaps. The name of
+///   a deleted column starts with a tab, which no other name contains.
+/// - `tags`, `dataset_tags`, `key_tags`: a key sees the datasets that share a tag with it. The
+///   `owner` of a tag is the key that attaches it to datasets and gives it to others. A name is
+///   unique among those of its owner.
+/// - `terms`, `postings`: sets of datasets that share an owner, a tag or a metadata field (see
 ///   `postings.rs`).
-/// - `name_runs`, `description_runs`: names and descriptions in lower case, by runs of three
-///   letters. `name_grams`, `description_grams`: the single letters and pairs in them, each as
-///   hexadecimal digits. None of them keeps the text itself.
-/// - `progress`: the writer's state of a dataset: `revision` counts its commits; `newest` is its
-///   newest row; `kept_from` the timestamp before which rows were pruned; `n_fresh` and `n_late` bound
-///   from above how many rows of `tail` are after and before the end of the last chunk; `layout`
-///   changes whenever a chunk is removed, by a trigger, so that nothing that removes one can forget
-///   it. While it stays, new chunks come after all others. `archived_until` is the end of the last month
-///   that was ever archived, `newest_archived` the newest archived row, and `removed` the revision of the
-///   last commit that removed rows.
-/// - `counters`: `row` is the last row number given; `era` a random number, another one after the
-///   store was restored from a backup.
-/// - `chunks`: about 1024 rows each, as `codec` writes them. `resolution` is 0 for raw rows, else as
-///   in `buckets`. The spans of a dataset's chunks of one resolution do not overlap. `packed` is 1 if
-///   the columns are in as few bits as possible, 2 if they are damaged and cannot be, and 3 of new
-///   buckets, of which several chunks become one that is packed. `times` stands before `body` so that
-///   it can be read alone. `last_row` is the highest row number in it, 0 for buckets. A chunk's own
-///   number is never given twice.
-/// - `tail`: single rows, which win over a chunk's row at the same timestamp; `replaces` is 1 if there
-///   is one.
-/// - `buckets`: `resolution` is a bucket's length in seconds. They win over the buckets of `chunks`
-///   at the same timestamps.
-/// - `batches`: appends that their writer, a key, called `batch`, with what it was answered. `n` counts
-///   the writer's batches, so that the oldest are found. `digest` is that of the request. The dataset
-///   may be deleted; then the batch is as if it were not there.
+/// - `name_runs`, `description_runs`: runs of three letters of lowercase names and descriptions.
+///   `name_grams`, `description_grams`: the letters and pairs of letters in them, as hexadecimal
+///   digits. None of these store the text.
+/// - `progress`: the writer's state of a dataset. `revision` counts its commits, `newest` is its
+///   latest row, and `kept_from` the timestamp before which rows were pruned. `n_fresh` and
+///   `n_late` are upper bounds of the number of rows of `tail` after and before the end of the last
+///   chunk. A trigger changes `layout` whenever a chunk is removed. While it stays the same, new
+///   chunks come after all others. `archived_until` is the end of the last month that was ever
+///   archived, `newest_archived` the latest archived row, and `removed` the revision of the last
+///   commit that removed rows.
+/// - `counters`: `row` is the last allocated row number. `era` is a random number, which changes
+///   when the store is restored from a backup.
+/// - `chunks`: about 1024 rows each, as `codec` encodes them. `resolution` is 0 for raw rows, or
+///   the same as in `buckets`. The spans of the chunks of a series do not overlap. `packed` is 1 if
+///   the columns are packed into as few bits as possible, 2 if they are damaged and cannot be, and
+///   3 for new buckets, of which several chunks become one packed chunk. `times` precedes `body` so
+///   that it can be read alone. `last_row` is the highest row number in the chunk, 0 for buckets.
+///   Chunk ids are never reused.
+/// - `tail`: single rows, which replace the row of a chunk at the same timestamp. `replaces` is 1
+///   if there is one.
+/// - `buckets`: `resolution` is the length of a bucket in seconds. They replace the buckets of
+///   `chunks` at the same timestamps.
+/// - `batches`: appends that their writer, a key, called `batch`, with the response. `n` counts the
+///   batches of the writer, to find the oldest. `digest` is that of the request. A batch of a
+///   deleted dataset is ignored.
 /// - `archived`: files of the archive, each with the rows of the month that begins at `month`, and
 ///   `archived_cuts`: spans whose rows were deleted since the file of the month was written (see
-///   `store/archived.rs`). `state` is 0 of a file that is being written, 1 of the one in effect, and 2
-///   of one that is to be deleted, for which `changed` counts. `archive_lease` names the process that
-///   writes them.
-/// - `doomed`: deleted datasets, invisible already, of which some `chunks`, `tail` or `buckets` are
-///   still to be removed.
+///   `store/archived.rs`). `state` is 0 for a file that is being written, 1 for the one in effect,
+///   and 2 for one that is to be deleted, since the time `changed`. `archive_lease` names the
+///   process that writes them.
+/// - `doomed`: deleted datasets of which some `chunks`, `tail` or `buckets` are still to be
+///   removed.
 pub(super) const SCHEMA: Schema = Schema {
     name: "dataset store",
     version: 10,
     steps: &[],
-    // Space that compaction frees is given back: only a file without tables takes that. The log is
-    // moved into the file after 4000 pages: enough that a bulk load does not do it all the time, few
-    // enough that the log stays below 40 MB.
+    // Only an empty file can be switched to giving back freed space. The log is moved into the file
+    // after 4000 pages: seldom enough for bulk loads, and often enough that the log stays below 40
+    // MB.
     pragmas: "PRAGMA auto_vacuum = incremental;
 PRAGMA foreign_keys = on;
 PRAGMA wal_autocheckpoint = 4000;",
-    // As long as a backup holds the file.
+    // Longer than a backup holds the file.
     open_wait: Duration::from_secs(5),
     tables: "
 CREATE TABLE datasets (
@@ -259,22 +258,22 @@ INSERT INTO tags (name, is_public) VALUES ('public', 1);
 ",
 };
 
-/// The store's era: another number after it was restored from a backup.
+/// Returns the era of the store.
 pub(super) fn era(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("SELECT value FROM counters WHERE name = 'era'", [], |row| row.get(0))
 }
 
-/// The dataset's number in the first column.
+/// Reads the dataset id in the first column.
 pub(super) fn dataset_id(row: &Row<'_>) -> rusqlite::Result<DatasetId> {
     checked_id(row.get(0)?)
 }
 
-/// The dataset of a stored number.
+/// Converts a stored dataset id.
 pub(super) fn checked_id(number: i64) -> rusqlite::Result<DatasetId> {
     DatasetId::new(number).ok_or(rusqlite::Error::IntegralValueOutOfRange(0, number))
 }
 
-/// Takes the next of `rows`, if `is_wanted`.
+/// Returns the next of `rows` if `is_wanted` accepts it.
 pub(super) fn next_if<T>(
     rows: &mut Peekable<impl Iterator<Item = rusqlite::Result<T>>>,
     is_wanted: impl Fn(&T) -> bool,

@@ -1,4 +1,4 @@
-//! Tags in their tables: which datasets have them, which keys hold them, and whose they are.
+//! Tags: the datasets that have them, the keys that hold them, and their owners.
 
 use db::statement::Statements as _;
 use model::{dataset::DatasetId, key::KeyId};
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::catalog::{Tag, TagChange, TagFilter};
 
-/// Changes which datasets have a tag, or which keys hold it; whether that was not so before.
+/// Changes the datasets or keys of a tag. Returns false if nothing changed.
 pub(super) fn change(connection: &Connection, change: &TagChange) -> Result<bool> {
     let n_changed = match change {
         TagChange::Attach(dataset, tag) => return add(connection, *dataset, tag),
@@ -43,9 +43,9 @@ fn add(connection: &Connection, dataset: DatasetId, tag: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// Gives a dataset of `owner` a tag: the public one of this name, or the owner's own, which is
-/// created if there is none. Returns its number, unless the dataset had it. The posting is left to
-/// the caller.
+/// Attaches a tag to a dataset of `owner`: the public one of this name, or the owner's own, which
+/// is created if it does not exist. Returns its id, unless the dataset had it. The caller updates
+/// the postings.
 pub(super) fn attach(
     connection: &Connection,
     dataset: DatasetId,
@@ -72,7 +72,8 @@ pub(super) fn attach(
     Ok((n_added > 0).then_some(tag))
 }
 
-/// Takes a tag from a dataset; whether it had it. The tag stays, with its holders.
+/// Detaches a tag from a dataset. Returns false if the dataset did not have it. Holders keep the
+/// tag.
 fn remove(connection: &Connection, dataset: DatasetId, tag: &str) -> Result<bool> {
     let removed = connection.all(
         "DELETE FROM dataset_tags
@@ -86,7 +87,7 @@ fn remove(connection: &Connection, dataset: DatasetId, tag: &str) -> Result<bool
     Ok(!removed.is_empty())
 }
 
-/// The keys that hold the tag that `owner` calls `tag`, in the order of their numbers.
+/// Returns the keys that hold the tag that `owner` calls `tag`, in ascending order.
 pub(super) fn holders(connection: &Connection, owner: KeyId, tag: &str) -> Result<Vec<KeyId>> {
     Ok(connection.all(
         "SELECT kt.key FROM key_tags kt JOIN tags t ON t.id = kt.tag
@@ -96,13 +97,13 @@ pub(super) fn holders(connection: &Connection, owner: KeyId, tag: &str) -> Resul
     )?)
 }
 
-/// The numbers of the tags that a key holds.
+/// Returns the ids of the tags that a key holds.
 pub(super) fn ids_held_by(connection: &Connection, key: KeyId) -> Result<Vec<i64>> {
     let sql = "SELECT tag FROM key_tags WHERE key = ?1";
     Ok(connection.all(sql, [key.get()], |row| row.get(0))?)
 }
 
-/// The tags that a key and a dataset share, in alphabetical order.
+/// Returns the tags that a key and a dataset share, in alphabetical order.
 pub(super) fn shared(
     connection: &Connection,
     key: KeyId,
@@ -117,8 +118,8 @@ pub(super) fn shared(
     )?)
 }
 
-/// The tags that `filter` selects, in alphabetical order. Of those that a key holds several may have
-/// one name.
+/// Returns the tags that `filter` selects, in alphabetical order. A key may hold several of one
+/// name.
 pub(super) fn list(connection: &Connection, filter: TagFilter) -> Result<Vec<Tag>> {
     let (sql, number) = match filter {
         TagFilter::KnownTo(key) => (
@@ -139,7 +140,7 @@ pub(super) fn list(connection: &Connection, filter: TagFilter) -> Result<Vec<Tag
     })?)
 }
 
-/// The numbers of a dataset's tags.
+/// Returns the ids of the tags of a dataset.
 pub(super) fn ids_of_dataset(connection: &Connection, dataset: DatasetId) -> Result<Vec<i64>> {
     let sql = "SELECT tag FROM dataset_tags WHERE dataset = ?1";
     Ok(connection.all(sql, [dataset.get()], |row| row.get(0))?)

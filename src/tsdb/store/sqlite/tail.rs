@@ -1,4 +1,4 @@
-//! The tail in its table: single rows, which win over the chunks' rows at the same timestamps.
+//! The tail: single rows, which replace those of chunks at the same timestamps.
 
 use std::iter::Peekable;
 
@@ -16,17 +16,17 @@ use crate::{
     span::{Order, Span},
 };
 
-/// A row of the tail, as it is stored.
+/// An encoded row of the tail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TailRow {
     pub(super) time: Timestamp,
-    /// Whether a chunk has a row at this timestamp.
+    /// True if a chunk has a row at this timestamp.
     pub(super) replaces: bool,
     body: Vec<u8>,
 }
 
 impl TailRow {
-    /// Adds the row to `block`.
+    /// Appends the row to `block`.
     pub(super) fn read_into(&self, dataset: DatasetId, block: &mut Block) -> Result<()> {
         block.times.push(self.time);
         decode_body(block, 1, &self.body, 0..1, None)
@@ -34,7 +34,7 @@ impl TailRow {
     }
 }
 
-/// Prepares the statement that [`open`] runs.
+/// Prepares the statement of [`open`].
 pub(super) fn statement(connection: &Connection, order: Order) -> Result<CachedStatement<'_>> {
     let sql = format!(
         "SELECT t, replaces, body FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3 ORDER BY t {}",
@@ -43,10 +43,10 @@ pub(super) fn statement(connection: &Connection, order: Order) -> Result<CachedS
     Ok(connection.prepare_cached(&sql)?)
 }
 
-/// Reads the tail in order, one row ahead.
+/// Rows of the tail in order, one row ahead.
 pub(super) type Cursor<'s> = Peekable<MappedRows<'s, fn(&Row<'_>) -> rusqlite::Result<TailRow>>>;
 
-/// Begins to read the tail by its [`statement`].
+/// Begins to read the tail with its [`statement`].
 pub(super) fn open<'s>(
     statement: &'s mut CachedStatement<'_>,
     dataset: DatasetId,
@@ -59,7 +59,7 @@ pub(super) fn open<'s>(
     Ok(statement.query_map(bounds(dataset, span), read)?.peekable())
 }
 
-/// The timestamp of the first row of the tail that is not before `from`.
+/// Returns the timestamp of the first row of the tail that is not before `from`.
 pub(super) fn first_from(
     connection: &Connection,
     dataset: DatasetId,
@@ -70,8 +70,8 @@ pub(super) fn first_from(
     Ok(first.map(Timestamp::from_micros))
 }
 
-/// Puts rows into the tail; how many of them are not after `chunks_end`. Those of their timestamps that
-/// chunks have are looked up unless they are known, as `held`.
+/// Stores rows in the tail. Returns the number of those that are not after `chunks_end`. `held` has
+/// the timestamps of rows in chunks. Without it they are looked up.
 pub(super) fn put(
     connection: &Connection,
     dataset: DatasetId,
@@ -98,7 +98,7 @@ pub(super) fn put(
     Ok(n_late)
 }
 
-/// Takes rows of a span out of the tail, oldest first, at most `limit`.
+/// Removes and returns the first rows of a span in the tail, at most `limit`.
 pub(super) fn take(
     connection: &Connection,
     dataset: DatasetId,
@@ -126,14 +126,14 @@ pub(super) fn remove(connection: &Connection, dataset: DatasetId, span: Span) ->
     Ok(())
 }
 
-/// How many rows of a span are in the tail and not in a chunk, too.
+/// Returns the number of rows of a span that are only in the tail.
 pub(super) fn count_new(connection: &Connection, dataset: DatasetId, span: Span) -> Result<u64> {
     let sql = "SELECT count(*) FROM tail
          WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3 AND replaces = 0";
     Ok(connection.value(sql, bounds(dataset, span))?)
 }
 
-/// The timestamps of the rows of a span that are in the tail and not in a chunk, too, in their order.
+/// Returns the timestamps of the rows of a span that are only in the tail, in ascending order.
 pub(super) fn new_timestamps(
     connection: &Connection,
     dataset: DatasetId,
@@ -145,7 +145,7 @@ pub(super) fn new_timestamps(
     Ok(connection.all(sql, bounds(dataset, span), time)?)
 }
 
-/// How many rows of a span are in the tail.
+/// Returns the number of rows of a span in the tail.
 pub(super) fn count(connection: &Connection, dataset: DatasetId, span: Span) -> Result<usize> {
     let sql = "SELECT count(*) FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3";
     Ok(connection.value(sql, bounds(dataset, span))?)

@@ -1,4 +1,4 @@
-//! Whether a store holds what it should: every chunk is read, every bucket is folded again.
+//! Verifies a store: reads every chunk, and folds every bucket again.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -16,7 +16,7 @@ use super::{
     progress,
     rebuild_buckets::{FoldedRows, fold_rows},
     scan::{self, Projection},
-    series::{ALL, KEPT, SeriesId},
+    series::{KEPT, SeriesId},
     tables, tail,
 };
 use crate::{
@@ -26,10 +26,10 @@ use crate::{
     span::{Order, Span},
 };
 
-/// Days whose buckets are compared at a time; more where a chunk of rows spans more.
+/// Days whose buckets are compared at a time, or more if a chunk of rows spans more.
 const WINDOW_DAYS: u64 = 8;
 
-/// Complaints of the engine about its file that are reported.
+/// Maximum number of reported complaints of SQLite about its file.
 const COMPLAINTS_MAX: u32 = 20;
 
 /// Verifies the store at `path`, in one snapshot.
@@ -87,26 +87,26 @@ impl Verifier<'_> {
                 self.series(SeriesId { dataset, resolution }, &Block::from([].as_slice()))?;
         }
         if is_whole {
-            let n_rows = scan::count(self.connection, dataset, ALL)?;
+            let n_rows = scan::count(self.connection, dataset, Span::ALL)?;
             let mut n_seen: u64 = 0;
             let projection = Projection { empty: rows.clone(), columns: Some(&[]), sought: None };
-            scan::blocks(self.connection, dataset, ALL, projection, &mut |block| {
+            scan::blocks(self.connection, dataset, Span::ALL, projection, &mut |block| {
                 n_seen += u64::try_from(block.len()).unwrap_or(u64::MAX);
             })?;
             self.report.n_rows += n_seen;
             if n_seen != n_rows {
-                let what = format!("{n_seen} rows, where {n_rows} are counted");
+                let what = format!("{n_seen} rows, but {n_rows} are counted");
                 self.report.fault(Fault::Dataset { dataset, what });
             }
             if progress::newest(self.connection, dataset)?.max(progress.newest_archived)
                 != progress.newest
             {
-                let what = "its newest row is another one than is noted".to_owned();
+                let what = "the recorded latest row is another one".to_owned();
                 self.report.fault(Fault::Dataset { dataset, what });
             }
         }
         if let Some(archive) = self.archive {
-            let months = archived_files::months(self.connection, dataset, ALL)?;
+            let months = archived_files::months(self.connection, dataset, Span::ALL)?;
             self.report.check_archived(dataset, &months, archive, &rows);
         }
         match catalog::fold(self.connection, dataset)? {
@@ -115,12 +115,12 @@ impl Verifier<'_> {
         }
     }
 
-    /// Reads every chunk of a series; whether all could be read.
+    /// Reads every chunk of a series. Returns true if all could be read.
     fn series(&mut self, series: SeriesId, empty: &Block) -> Result<bool> {
         let connection = self.connection;
         let mut last_end = None;
         let mut is_whole = true;
-        chunks::touching(connection, series, ALL, Order::Ascending, &mut |chunk| {
+        chunks::touching(connection, series, Span::ALL, Order::Ascending, &mut |chunk| {
             let wrong = match chunks::read(connection, series, chunk, empty.clone()) {
                 Ok(rows) => wrong_in(chunk, &rows, last_end),
                 Err(StoreError::Damaged { source, .. }) => {
@@ -149,7 +149,7 @@ impl Verifier<'_> {
     }
 
     /// Compares all buckets with what they are folded from: some days at a time, or a chunk of rows
-    /// where it spans more, so that the cost follows the rows and not the time they span.
+    /// if it spans more, so that the cost depends on the rows and not on the time they span.
     fn buckets(
         &mut self,
         dataset: DatasetId,
@@ -163,7 +163,7 @@ impl Verifier<'_> {
             let end = self.window_end(dataset, first)?;
             let window = Span { first, last: end - Duration::from_micros(1) };
             match self.window(dataset, fold, window, rows, kept_from) {
-                // The chunk is in the report already.
+                // The chunk was reported already.
                 Err(StoreError::Damaged { .. }) => {}
                 compared => compared?,
             }
@@ -172,7 +172,7 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Returns where the window ends that begins at `first`, the start of a day.
+    /// Returns the end of the window that begins at `first`, the start of a day.
     fn window_end(&self, dataset: DatasetId, first: Timestamp) -> Result<Timestamp> {
         let end = first + Duration::from_hours(24 * WINDOW_DAYS);
         let chunk = chunks::ending_from(self.connection, SeriesId::rows(dataset), first)?;
@@ -182,9 +182,9 @@ impl Verifier<'_> {
         Ok(chunk_end.map_or(end, |chunk_end| chunk_end.max(end)))
     }
 
-    /// The next timestamp at which there is a row or a bucket.
+    /// Returns the next timestamp with a row or a bucket.
     fn next(&self, dataset: DatasetId, from: Timestamp) -> Result<Option<Timestamp>> {
-        let Span { last, .. } = ALL;
+        let Span { last, .. } = Span::ALL;
         let mut next: Option<Timestamp> = None;
         for resolution in [Resolution::Raw].into_iter().chain(KEPT) {
             let series = SeriesId { dataset, resolution };
@@ -218,7 +218,7 @@ impl Verifier<'_> {
             let is_archived = |start: Timestamp| {
                 archived.binary_search_by_key(&Month::of(start), |month| month.file.month).is_ok()
             };
-            // Rows that were pruned or archived are not here.
+            // Pruned and archived rows are not in the store.
             let is_known = |bucket: &Bucket| {
                 resolution != Resolution::FiveMinutes
                     || (kept_from.is_none_or(|kept_from| bucket.timestamp >= kept_from)
@@ -267,20 +267,20 @@ impl Verifier<'_> {
     }
 }
 
-/// What is wrong with the rows of a chunk, given where the one before it ends.
+/// Describes the fault of the rows of a chunk, if any. `last_end` is the end of the chunk before.
 fn wrong_in(chunk: Chunk, rows: &Block, last_end: Option<Timestamp>) -> Option<String> {
     let ends = rows.times.first().copied().zip(rows.times.last().copied());
     if ends != Some((chunk.span.first, chunk.span.last)) || rows.len() != chunk.n {
-        return Some("it holds other rows than its entry says".to_owned());
+        return Some("it has other rows than its entry says".to_owned());
     }
     if !rows.times.is_sorted_by(|a, b| a < b) {
-        return Some("its rows are not in order".to_owned());
+        return Some("its rows are out of order".to_owned());
     }
     let is_after = last_end.is_none_or(|end| end < chunk.span.first);
-    (!is_after).then(|| "it begins before the one before it ends".to_owned())
+    (!is_after).then(|| "it overlaps the chunk before".to_owned())
 }
 
-/// Whether both are the same to the bit; a sum that is no number is stored as 0.
+/// Returns true if both have the same bits. A sum that is NaN is stored as 0.
 fn is_same(want: Option<Bucket>, found: Option<Bucket>) -> bool {
     let bits = |bucket: Bucket| {
         let volume = if bucket.volume.is_nan() { 0.0 } else { bucket.volume };

@@ -58,12 +58,12 @@ pub(crate) async fn check(store: &dyn ArchiveRecords) {
     let file = january(7, 100, 99 * 60);
     assert!(!store.announce_file(id, file.clone(), 2).await.unwrap(), "without the lease");
     assert!(store.announce_file(id, file.clone(), HOLDER).await.unwrap());
-    assert_eq!(store.archived(id, ALL).unwrap(), [], "its rows are in the store");
+    assert_eq!(store.archived(id, Span::ALL).unwrap(), [], "its rows are in the store");
     assert!(store.has_archive().unwrap());
     let month = file.month;
     let commit = ArchiveCommit { dataset: id, month, stamp: Some(7), revision: 2, last_row };
     assert!(store.commit_file(commit, HOLDER).await.unwrap());
-    assert_eq!(store.archived(id, ALL).unwrap()[0].file, file);
+    assert_eq!(store.archived(id, Span::ALL).unwrap()[0].file, file);
     assert_eq!(seconds_of_page(store, id, 0, 9), (1, vec![5_184_000]));
     assert_eq!(buckets(store, id, Resolution::Day), before, "buckets stay");
 
@@ -80,14 +80,14 @@ pub(crate) async fn check(store: &dyn ArchiveRecords) {
     let first = buckets(store, id, Resolution::FiveMinutes)[0];
     assert_eq!((first.open, first.high, first.close, first.count), (0.0, 500.0, 4.0, 6));
 
-    let deleted = store.delete_rows(id, ALL, now(), Box::new(|_| {})).await;
+    let deleted = store.delete_rows(id, Span::ALL, now(), Box::new(|_| {})).await;
     assert!(matches!(deleted, Err(StoreError::ArchiveChanged { .. })), "{deleted:?}");
     let deletion = RowDeletion {
         span: Span { first: at_second(61), last: at_second(180) },
         now: now(),
         newest_archived: Some(at_second(99 * 60)),
         beneath: Beneath {
-            span: ALL,
+            span: Span::ALL,
             stamps: vec![7],
             rows: block([minute(0), minute(1), minute(4)]),
         },
@@ -99,7 +99,7 @@ pub(crate) async fn check(store: &dyn ArchiveRecords) {
     assert_eq!(n_gone, 3, "one stored row and two archived ones");
     let first = buckets(store, id, Resolution::FiveMinutes)[0];
     assert_eq!((first.high, first.count), (400.0, 3));
-    let months = store.archived(id, ALL).unwrap();
+    let months = store.archived(id, Span::ALL).unwrap();
     assert_eq!((months[0].file.stamp, months[0].cuts.len()), (9, 1));
 
     // A file that was read before rows were deleted does not take effect.
@@ -119,7 +119,7 @@ async fn check_pruned(store: &dyn ArchiveRecords, id: DatasetId) {
         async |second| store.prune(id, at_second(second), 999, Box::new(|_| {})).await.unwrap();
     assert_eq!(prune(2_000_000).await, 0, "a row over it stays");
     assert_eq!(prune(2_678_400).await, 98);
-    assert_eq!(store.archived(id, ALL).unwrap(), []);
+    assert_eq!(store.archived(id, Span::ALL).unwrap(), []);
     assert_eq!(prune(2_678_400).await, 1, "the row over it");
     let refused = try_append(store, id, block([(99 * 60, 1.0)])).await;
     assert!(matches!(refused, Err(StoreError::Pruned { .. })), "{refused:?}");
@@ -130,7 +130,7 @@ async fn check_pruned(store: &dyn ArchiveRecords, id: DatasetId) {
     assert_eq!(store.doomed_file(Duration::ZERO).unwrap(), None);
     assert!(!store.has_archive().unwrap());
     check_newest(store, id, Some(at_second(5_184_000)));
-    let n_gone = store.delete_rows(id, ALL, now(), Box::new(|_| {})).await.unwrap();
+    let n_gone = store.delete_rows(id, Span::ALL, now(), Box::new(|_| {})).await.unwrap();
     assert_eq!(n_gone, 1, "no archived rows are left");
 }
 
@@ -157,7 +157,7 @@ pub(crate) async fn check_newest_after_removals(store: &dyn ArchiveRecords) {
         span: Span { first: at_second(0), last: at_second(0) },
         now: now(),
         newest_archived: Some(at_second(60)),
-        beneath: Beneath { span: ALL, stamps: vec![1], rows: block([(60, 2.0)]) },
+        beneath: Beneath { span: Span::ALL, stamps: vec![1], rows: block([(60, 2.0)]) },
         revision: 2,
         n_rows: 1,
         stamp: 5,

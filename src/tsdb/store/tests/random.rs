@@ -203,6 +203,6 @@ fn rows_of(store: &dyn Store, id: DatasetId) -> BTreeMap<i64, (Option<f64>, f64)
         }
         ControlFlow::Continue(())
     };
-    scan(store, id, Resolution::Raw, ALL, visit).unwrap();
+    scan(store, id, Resolution::Raw, Span::ALL, visit).unwrap();
     rows
 }

@@ -115,8 +115,8 @@ fn refused_screen() -> Harness {
     let event = ProfileEvent::Opened { name: NO_PROFILE.to_owned(), result: Ok(opened) };
     screen.take(Event::Profile(event));
     let why = Failure { status: Some(401), ..Failure::default() };
-    let answer = Some(Err(why));
-    screen.take(Event::Probed { service: Service::Data, answer, latency: Duration::ZERO });
+    let response = Some(Err(why));
+    screen.take(Event::Probed { service: Service::Data, response, latency: Duration::ZERO });
     screen.take_effects();
     screen
 }

@@ -476,7 +476,7 @@ fn draw_short_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node
 
 fn empty_lines(frame: Frame<'_>) -> Vec<String> {
     let state = frame.state;
-    let picture = spinner::picture(state.now);
+    let picture = spinner(state.now);
     match (&state.stack.phase, state.nodes.best_list().failure()) {
         (stack::Phase::Starting, _) => {
             vec![format!("{picture} starting {}", state.stack.step().unwrap_or_default())]

@@ -14,9 +14,9 @@ use crate::{
     screens::update::load_nodes_of,
     state::{
         State,
-        loadable::Failure,
         nodes::{GroupChange, Node, NodeChange, Origin},
         overlay::Overlay,
+        resource::Failure,
         services::HeadId,
     },
     view::Frame,

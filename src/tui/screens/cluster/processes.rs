@@ -22,9 +22,9 @@ use crate::{
     state::{
         State,
         layout::TableName,
-        loadable::Failure,
         navigation::Steps as _,
         overlay::Overlay,
+        resource::Failure,
         services::{Health, Service},
         stack::{Phase, Process},
     },
@@ -243,7 +243,7 @@ pub(super) fn empty_lines(frame: Frame<'_>) -> Vec<String> {
                 state.stack.steps.iter().take(n_done).map(|step| format!("✓ {step}")).collect();
             lines.push(format!(
                 "{} starting {}",
-                spinner::picture(state.now),
+                spinner(state.now),
                 state.stack.step().unwrap_or_default()
             ));
             lines
@@ -269,7 +269,7 @@ fn service_of(process: &Process, frame: Frame<'_>) -> Option<Service> {
 
 fn cells(process: &Process, frame: Frame<'_>) -> Vec<Cell> {
     let Frame { state, theme, .. } = frame;
-    let picture = spinner::picture(state.now);
+    let picture = spinner(state.now);
     let status = process.status;
     let is_kept = process.node.as_ref().is_some_and(|node| node.is_kept);
     let is_silent = service_of(process, frame)

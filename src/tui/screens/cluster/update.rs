@@ -22,10 +22,10 @@ use crate::{
     },
     state::{
         State as Whole,
-        loadable::Failure,
         navigation::{Steps as _, moved, sort_by},
         nodes::Node,
         overlay::Overlay,
+        resource::Failure,
         services::{HeadId, Service},
     },
 };
@@ -223,7 +223,7 @@ pub(crate) fn on_nodes(
     let is_seen = matches!(state.screen, Screen::Cluster | Screen::Execute | Screen::Overview);
     let wait = if is_seen { NODES_EVERY } else { NODES_HIDDEN_EVERY };
     // Back off exponentially from a head that is down, capped at `NODES_HIDDEN_EVERY`.
-    let n_failures = state.nodes.head(head).map_or(0, |nodes| nodes.n_failures);
+    let n_failures = state.nodes.head(head).map_or(0, |nodes| nodes.listed.n_failures());
     let wait = wait.saturating_mul(1 << n_failures.min(4)).min(NODES_HIDDEN_EVERY.max(wait));
     state.effects.push(Effect::SetTimer(Timer::Nodes(head), wait));
     // Another head may have come up at the address, with other functions.

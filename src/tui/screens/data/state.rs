@@ -29,7 +29,7 @@ use crate::{
         rows::{OlderRows, RecentValues, Table},
         zoom::{ChartKind, Indicators, Zoom},
     },
-    state::{field::Field, loadable::Loadable, navigation::cycled},
+    state::{field::Field, navigation::cycled, resource::Resource},
 };
 
 /// The panes, in the order of `Tab`.
@@ -85,7 +85,7 @@ pub(crate) struct State {
     /// Effects that the current update requests.
     pub(crate) effects: Vec<Effect>,
     /// The datasets found.
-    pub(crate) datasets: Loadable<DatasetsPage>,
+    pub(crate) datasets: Resource<DatasetsPage>,
     /// The order of the list.
     pub(crate) order: ListOrder,
     /// True if the order is reversed.
@@ -106,7 +106,7 @@ pub(crate) struct State {
     pub(crate) pane: Pane,
     /// The dataset that is charted.
     pub(crate) selected: Option<DatasetId>,
-    pub(crate) columns: Loadable<Vec<Column>>,
+    pub(crate) columns: Resource<Vec<Column>>,
     /// The columns of datasets that were asked for them, so that one column is shown of each
     /// everywhere.
     pub(crate) known_columns: BTreeMap<DatasetId, Vec<Column>>,
@@ -115,7 +115,7 @@ pub(crate) struct State {
     /// The charted column of each dataset, where the user chose one.
     pub(crate) chosen_columns: BTreeMap<DatasetId, String>,
     /// State of loading its rows.
-    pub(crate) rows: Loadable<()>,
+    pub(crate) rows: Resource<()>,
     pub(crate) chart: Chart,
     /// The part of them that is shown.
     pub(crate) zoom: Zoom,
@@ -135,9 +135,9 @@ pub(crate) struct State {
     /// The newest values of datasets in the list.
     pub(crate) sparklines: BTreeMap<DatasetId, RecentValues>,
     /// The outcome of acquiring a tag.
-    pub(crate) tag: Loadable<Acquired>,
+    pub(crate) tag: Resource<Acquired>,
     /// The tags of the dataset that is charted.
-    pub(crate) tags: Loadable<Vec<String>>,
+    pub(crate) tags: Resource<Vec<String>>,
     /// The field of metadata that the list is filtered by.
     pub(crate) filter: Filter,
     /// The pinned datasets.

@@ -17,8 +17,8 @@ use crate::{
         zoom::Zoom,
     },
     state::{
-        loadable::Loadable,
         navigation::{Steps as _, rows_down, sort_by},
+        resource::Resource,
     },
 };
 
@@ -56,7 +56,7 @@ const ROWS_FIRST: Duration = Duration::from_millis(150);
 
 impl State {
     /// Called when the services' addresses are known or have changed. Pins stay and are loaded again.
-    pub(crate) fn connected(&mut self, now: Timestamp) {
+    pub(crate) fn connected(&mut self) {
         let pins = std::mem::take(&mut self.pins);
         *self = Self {
             effects: std::mem::take(&mut self.effects),
@@ -72,7 +72,7 @@ impl State {
             ..Self::default()
         };
         self.restore_pins(pins.into_iter().map(|pin| (pin.dataset, pin.name)));
-        self.load_datasets(now);
+        self.load_datasets();
         self.set_timers(self.is_shown || self.is_in_overview);
     }
 
@@ -85,17 +85,17 @@ impl State {
     }
 
     /// Called when the screen comes into view.
-    pub(crate) fn show(&mut self, now: Timestamp) {
+    pub(crate) fn show(&mut self) {
         if std::mem::replace(&mut self.is_shown, true) || !self.is_connected {
             return;
         }
         self.set_timers(true);
         self.datasets.clear_error();
         self.rows.clear_error();
-        if matches!(self.datasets, Loadable::Idle) {
-            self.load_datasets(now);
+        if self.datasets.is_idle() {
+            self.load_datasets();
         }
-        self.load_rows(now);
+        self.load_rows();
         self.open_stream();
     }
 
@@ -150,7 +150,7 @@ impl State {
             DataEvent::Acquired { result, .. } => {
                 self.tag.settle(result, now);
                 if self.tag.failure().is_none() {
-                    self.load_datasets(now);
+                    self.load_datasets();
                 }
             }
             DataEvent::Export(ExportNews::Written(progress)) => {
@@ -172,13 +172,13 @@ impl State {
         self.limited_until = None;
         match timer {
             Timer::Datasets => {
-                self.load_datasets(now);
+                self.load_datasets();
                 self.effects.push(Effect::SetTimer(Timer::Datasets, self.datasets_every()));
             }
             Timer::Rows => {
                 self.load_failed(now);
                 if self.is_list_old && self.effects.is_empty() {
-                    self.load_datasets(now);
+                    self.load_datasets();
                 }
                 self.load_sparkline();
                 let wait = self.next_sparkline_wait(now);
@@ -215,8 +215,8 @@ impl State {
             Action::Refresh => {
                 self.datasets.clear_error();
                 self.rows.clear_error();
-                self.load_datasets(now);
-                self.load_rows(now);
+                self.load_datasets();
+                self.load_rows();
                 let columns = self.selected.map(|dataset| Effect::LoadColumns { dataset });
                 self.effects.extend(columns);
                 self.reload_table();
@@ -226,11 +226,11 @@ impl State {
             Action::Sort => {
                 self.order = self.order.cycled(1);
                 self.is_reversed = false;
-                self.sort_again(now);
+                self.sort_again();
             }
             Action::Reverse => {
                 self.is_reversed = !self.is_reversed;
-                self.sort_again(now);
+                self.sort_again();
             }
             Action::Earlier if self.is_table => self.scroll_table(-1),
             Action::Later if self.is_table => self.scroll_table(1),
@@ -244,21 +244,21 @@ impl State {
             }
             Action::Pause => self.pause(now),
             Action::ZoomIn => {
-                self.set_zoom(self.zoom.closer(self.is_line(), self.resolutions()), now);
+                self.set_zoom(self.zoom.closer(self.is_line(), self.resolutions()));
             }
             Action::ZoomOut => {
-                self.set_zoom(self.zoom.out(self.is_line(), self.resolutions()), now);
+                self.set_zoom(self.zoom.out(self.is_line(), self.resolutions()));
             }
-            Action::Coarser => self.set_zoom(self.zoom.coarser(self.resolutions()), now),
-            Action::Finer => self.set_zoom(self.zoom.finer(self.resolutions()), now),
+            Action::Coarser => self.set_zoom(self.zoom.coarser(self.resolutions())),
+            Action::Finer => self.set_zoom(self.zoom.finer(self.resolutions())),
             Action::NextChart => self.kind = self.kind.cycled(1),
             Action::Indicators => self.indicators = self.indicators.cycled(1),
-            Action::NextColumn => self.next_column(now),
+            Action::NextColumn => self.next_column(),
             Action::RowsTable => self.toggle_table(),
             Action::Pin => self.toggle_pin(now),
             Action::Export => self.export(),
             Action::AcquireTag => {
-                self.tag.begin(now);
+                self.tag.begin();
                 self.effects.push(Effect::AcquireTag { tag: PUBLIC_TAG.to_owned() });
             }
             _ => {}
@@ -266,12 +266,12 @@ impl State {
     }
 
     /// Confirms the text field that is edited.
-    pub(crate) fn confirm_input(&mut self, now: Timestamp) {
+    pub(crate) fn confirm_input(&mut self) {
         if self.export.path.is_edited() {
             self.begin_export();
         } else if self.filter.text.is_edited() {
             if self.filter.apply() {
-                self.load_datasets(now);
+                self.load_datasets();
             }
         } else {
             self.search.confirm();
@@ -311,17 +311,17 @@ impl State {
     }
 
     /// Finds everything again, after a search was left.
-    pub(crate) fn reload_after_search(&mut self, now: Timestamp) {
+    pub(crate) fn reload_after_search(&mut self) {
         if self.is_list_old {
-            self.load_datasets(now);
+            self.load_datasets();
         }
     }
 
     /// Handles an edit of a text field.
-    pub(crate) fn edited(&mut self, now: Timestamp) {
+    pub(crate) fn edited(&mut self) {
         if self.search.is_edited() {
             self.is_list_old |= self.filter.clear();
-            return self.load_datasets(now);
+            return self.load_datasets();
         }
         self.filter.edited();
     }
@@ -340,11 +340,11 @@ impl State {
                 let title = super::view::column_title(column);
                 if let Some(order) = title.and_then(ListOrder::of_column) {
                     sort_by(order, &mut self.order, &mut self.is_reversed);
-                    self.sort_again(now);
+                    self.sort_again();
                 }
             }
             Target::Chart(kind) => self.kind = kind,
-            Target::Resolution(resolution) => self.set_zoom(Zoom { resolution, ..self.zoom }, now),
+            Target::Resolution(resolution) => self.set_zoom(Zoom { resolution, ..self.zoom }),
             Target::Time(time) => {
                 self.pane = Pane::Chart;
                 if let Some(n) = self.chart.index_from_newest(time) {
@@ -377,10 +377,10 @@ impl State {
         self.tape_top = self.tape.get(idx).filter(|_| idx > 0).map(|row| row.timestamp);
     }
 
-    fn sort_again(&mut self, now: Timestamp) {
+    fn sort_again(&mut self) {
         if self.order == ListOrder::Listed {
             // The service's own order is lost.
-            return self.load_datasets(now);
+            return self.load_datasets();
         }
         self.sort_list();
     }
@@ -388,13 +388,13 @@ impl State {
 
 impl State {
     /// Shows another part of the past.
-    pub(crate) fn set_zoom(&mut self, zoom: Zoom, now: Timestamp) {
+    pub(crate) fn set_zoom(&mut self, zoom: Zoom) {
         self.zoom = zoom;
         if zoom.resolution != self.chart.resolution() {
             self.crosshair = None;
             self.chart.change_resolution(zoom.resolution);
-            self.rows = Loadable::Idle;
-            self.load_rows(now);
+            self.rows = Resource::EMPTY;
+            self.load_rows();
             self.reload_table();
         }
     }

@@ -37,7 +37,6 @@ use crate::{
     },
     state::{
         layout::{Divider, TableName},
-        loadable::Loadable,
         navigation::Steps as _,
         services::Service,
     },
@@ -163,12 +162,12 @@ fn draw_list(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
         return;
     }
     let n_listed = state.list().len();
-    let mut info = match &state.datasets {
-        Loadable::Ready { value, .. } => match value.n_datasets {
+    let mut info = match (state.datasets.value(), state.datasets.failure()) {
+        (Some(page), None) => match page.n_datasets {
             Some(n) if n > n_listed as u64 => format!("{n_listed} of {}", format::count(n)),
             _ => n_listed.to_string(),
         },
-        other => other.note(frame.state.now),
+        _ => state.datasets.note(frame.state.now),
     };
     if let Some((field, value)) = state.filter.active() {
         info = format!("{field}={value} · {info}");

@@ -22,9 +22,9 @@ use crate::{
     state::{
         Dirty, State,
         field::Field,
-        loadable::Failure,
         overlay::{Overlay, SaveForm},
         pattern::Pattern,
+        resource::Failure,
         results::{self, Position, RunView},
         runs::{Input, Phase, RunHead, RunId, Verdict, workers_text},
         services::{HeadId, Service},

@@ -177,7 +177,7 @@ fn draw_phases(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
                     (_, n) => format!("running, {n_over} of {n} done,"),
                 };
                 let took = format::elapsed(run.elapsed(state.now));
-                let picture = spinner::picture(state.now);
+                let picture = spinner(state.now);
                 steps.push((format!("{picture} {doing} {took}"), theme.info));
                 steps.extend([later("grouping"), later("done")]);
             }
@@ -377,7 +377,7 @@ fn peer_cells(part: &Part, run: &Run, frame: Frame<'_>) -> Vec<Cell> {
 
 /// The glyph, the word and the color of how far a peer is.
 fn stage_words(part: &Part, frame: Frame<'_>) -> (char, String, Style) {
-    let (theme, picture) = (frame.theme, spinner::picture(frame.state.now));
+    let (theme, picture) = (frame.theme, spinner(frame.state.now));
     match &part.stage {
         Stage::Ready => ('◌', "ready".to_owned(), theme.muted),
         Stage::Fetching => (picture, "fetching".to_owned(), theme.info),

@@ -22,7 +22,7 @@ use wire::inference::{
 use crate::{
     event::{Effect, LatestBundle},
     screens::inference::state::actors::{Detail, Sort},
-    state::{loadable::Loadable, navigation::ColumnOrder},
+    state::{navigation::ColumnOrder, resource::Resource},
 };
 
 /// Poll interval of topics in view. They are small, and carry the clock.
@@ -64,7 +64,7 @@ pub(crate) struct State {
     /// Effects that the current update requests.
     pub(crate) effects: Vec<Effect>,
     /// The topics there are.
-    pub(crate) topics: Loadable<TopicList>,
+    pub(crate) topics: Resource<TopicList>,
     /// True if the screen is in view.
     pub(crate) is_shown: bool,
     /// True if the services' addresses are known.
@@ -74,7 +74,7 @@ pub(crate) struct State {
     /// The topic in view.
     pub(crate) selected: Option<TopicId>,
     /// Its newest bundle.
-    pub(crate) latest: Loadable<LatestBundle>,
+    pub(crate) latest: Resource<LatestBundle>,
     /// The past of topics.
     pub(crate) pasts: BTreeMap<TopicId, History>,
     /// The label in view; the first one while none was chosen.

@@ -13,8 +13,8 @@ use crate::{
         view,
     },
     state::{
-        loadable::{Failure, Loadable},
         navigation::{ColumnOrder, Steps as _, cycled, rows_down, sort_by},
+        resource::{Failure, Resource},
     },
 };
 
@@ -112,10 +112,10 @@ impl State {
     /// Handles an action.
     pub(crate) fn act(&mut self, action: Action, now: Timestamp) {
         if let Some(n) = rows_down(action, PAGE_ROWS) {
-            return self.move_by(n, now);
+            return self.move_by(n);
         }
         match action {
-            Action::NextTopic => self.select_topic(self.topic_by(1), now),
+            Action::NextTopic => self.select_topic(self.topic_by(1)),
             Action::PreviousLabel => self.label = self.label_by(-1),
             Action::NextLabel => self.label = self.label_by(1),
             Action::Sort if self.pane == Pane::Topics => {
@@ -144,7 +144,7 @@ impl State {
             }
             Action::Resistant => {
                 self.is_resistant = !self.is_resistant;
-                self.load_latest(now);
+                self.load_latest();
             }
             Action::LeaveOuts => self.detail = self.detail.cycled(1),
             Action::AskLess => self.change_interval(1),
@@ -161,7 +161,7 @@ impl State {
     }
 
     /// Handles a click.
-    pub(crate) fn click(&mut self, target: Target, now: Timestamp) {
+    pub(crate) fn click(&mut self, target: Target) {
         match target {
             Target::Column { pane, column } => self.sort_column(Pane::numbered(pane), column),
             Target::Label(idx) => {
@@ -172,7 +172,7 @@ impl State {
                 self.pane = Pane::numbered(pane).unwrap_or(self.pane);
                 if self.pane == Pane::Topics {
                     let topic = self.topics.value().and_then(|list| list.topics.get(row));
-                    self.select_topic(topic.and_then(|it| TopicId::new(it.topic_id)), now);
+                    self.select_topic(topic.and_then(|it| TopicId::new(it.topic_id)));
                 } else if self.pane == Pane::Actors {
                     self.actor = self.actors().get(row).map(|actor| actor.worker.clone());
                 }
@@ -220,18 +220,18 @@ impl State {
             return self.wait_for_limit(now);
         }
         self.limited_until = None;
-        self.topics.begin(now);
+        self.topics.begin();
         self.effects.push(Effect::LoadTopics);
         let is_unlisted = self.topics.failure().is_some() && self.feed != Feed::Up;
         if is_unlisted || self.latest.failure().is_some() {
-            self.load_latest(now);
+            self.load_latest();
         }
         self.effects.push(Effect::SetTimer(Timer::Topics, self.poll_interval()));
     }
 
-    fn load_latest(&mut self, now: Timestamp) {
+    fn load_latest(&mut self) {
         let Some(topic) = self.selected else { return };
-        self.latest.begin(now);
+        self.latest.begin();
         self.effects.push(Effect::LoadLatest { topic, is_resistant: self.is_resistant });
         self.load_beside(topic);
     }
@@ -239,7 +239,7 @@ impl State {
     /// Loads the list of topics only.
     pub(crate) fn reload_list(&mut self, now: Timestamp) {
         if self.is_connected && self.limited_until.is_none_or(|until| until <= now) {
-            self.topics.begin(now);
+            self.topics.begin();
             self.effects.push(Effect::LoadTopics);
         }
     }
@@ -260,13 +260,13 @@ impl State {
             let first = self.topics.value().and_then(|list| list.topics.first());
             // A service that lists no topics still has a first one.
             let first = first.map_or(1, |topic| topic.topic_id);
-            return self.select_topic(TopicId::new(first), now);
+            return self.select_topic(TopicId::new(first));
         }
         let newest = self.topic().and_then(|topic| topic.last_nonce);
         let known = self.latest.value().map(|latest| latest.bundle.nonce);
-        let is_idle = matches!(self.latest, Loadable::Idle);
+        let is_idle = self.latest.is_idle();
         if is_idle || (newest.is_some() && newest != known) {
-            self.load_latest(now);
+            self.load_latest();
         }
     }
 
@@ -310,17 +310,17 @@ impl State {
         self.pasts.entry(topic).or_default()
     }
 
-    fn select_topic(&mut self, topic: Option<TopicId>, now: Timestamp) {
+    fn select_topic(&mut self, topic: Option<TopicId>) {
         if topic.is_none() || topic == self.selected {
             return;
         }
         self.selected = topic;
-        self.latest = Loadable::Idle;
+        self.latest = Resource::EMPTY;
         self.label = None;
         self.actor = None;
         self.confidence = None;
         self.leaderboard = None;
-        self.load_latest(now);
+        self.load_latest();
         // Past bundles show the earlier values of actors.
         let past = topic.map(|topic| Effect::LoadPastBundles { topic, limit: state::VALUES_MAX });
         self.effects.extend(past);
@@ -345,9 +345,9 @@ impl State {
     }
 
     /// Moves the choice in the focused list: of topics, else of actors.
-    pub(crate) fn move_by(&mut self, n: isize, now: Timestamp) {
+    pub(crate) fn move_by(&mut self, n: isize) {
         if self.pane == Pane::Topics {
-            return self.select_topic(self.topic_by(n.signum()), now);
+            return self.select_topic(self.topic_by(n.signum()));
         }
         let actors = self.actors();
         let here = actors.iter().position(|actor| Some(actor.worker) == self.actor.as_ref());
@@ -401,7 +401,7 @@ impl State {
             StreamEvent::Item(latest) => {
                 self.feed = Feed::Up;
                 if self.is_resistant {
-                    return self.load_latest(now);
+                    return self.load_latest();
                 }
                 self.on_latest(Ok(*latest), now);
                 self.load_beside(topic);

@@ -50,7 +50,7 @@ use crate::{
     },
     theme::Theme,
     view::{
-        Frame, focus_if,
+        Frame, draw_centered, draw_failure, focus_if,
         hits::Hits,
         split_columns, split_rows,
         table::{self, Cell, Column, Side, Table},
@@ -59,7 +59,7 @@ use crate::{
         bars::{Floor, Sparkline},
         format,
         line::{self, Lines, Point},
-        note, paint,
+        paint,
         pane::{self, Focus},
         stats,
         strip::Strip,
@@ -172,10 +172,10 @@ impl Scene<'_> {
                 None => ("its values come when the first one closes", self.theme.muted),
             };
             let first = ("no epoch of this topic has closed yet", self.theme.text);
-            return note::centered(buf, area, &[first, reason]);
+            return draw_centered(buf, area, &[first, reason]);
         }
         match self.state.latest.failure() {
-            Some(why) => note::failed(buf, area, why, self.theme),
+            Some(why) => draw_failure(buf, area, why, self.theme),
             // The list of topics is there, and the bundle is awaited.
             None if self.state.latest.is_loading() && self.state.topics.failure().is_none() => {
                 self.frame.draw_loading(area, buf);
@@ -380,7 +380,7 @@ pub(super) fn draw_history(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let body = scene.draw_pane(area, buf, Pane::Past, "Over time", info);
     let epochs: Vec<&Epoch> = state.past().map_or_else(Vec::new, |past| past.epochs().collect());
     let Some(first) = since_silence(&epochs).first() else {
-        return note::centered(buf, body, &[("no epochs yet", theme.muted)]);
+        return draw_centered(buf, body, &[("no epochs yet", theme.muted)]);
     };
     let all = state.past().map_or_else(Vec::new, History::epochs_with_gaps);
     let line =
@@ -483,7 +483,7 @@ pub(super) fn draw_losses(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     }
     let [combined, ..] = &lines;
     if combined.is_empty() {
-        return note::centered(buf, body, &[("no ground truth yet", theme.muted)]);
+        return draw_centered(buf, body, &[("no ground truth yet", theme.muted)]);
     }
     let [chart, row] = split_rows(body, body.height.saturating_sub(1));
     let gap = gap(combined.iter().map(|point| point.time));

@@ -10,9 +10,9 @@ use crate::{
     overlay,
     state::{
         State as Whole,
-        loadable::{Failure, Loadable},
         overlay::moved,
         palette::Goal,
+        resource::{Failure, Resource},
     },
 };
 
@@ -36,7 +36,7 @@ pub(crate) struct State {
     /// The selected row, counted over all panes.
     pub(crate) row: usize,
     /// The newest bundle of each topic.
-    pub(crate) topics: BTreeMap<TopicId, Loadable<LatestBundle>>,
+    pub(crate) topics: BTreeMap<TopicId, Resource<LatestBundle>>,
 }
 
 impl State {
@@ -109,7 +109,7 @@ pub(crate) fn load_bundles(state: &mut Whole) {
             // Epochs of each topic that are loaded: more than its line has columns.
             state.effects.push(Effect::LoadHistory { topic, limit: 120 });
         }
-        state.overview.topics.entry(topic).or_default().begin(state.now);
+        state.overview.topics.entry(topic).or_default().begin();
         state.effects.push(Effect::LoadLatest { topic, is_resistant: false });
     }
 }

@@ -31,19 +31,19 @@ use crate::{
     },
     state::{
         layout::Divider,
-        loadable::{Failure, Loadable},
         nodes::Node,
+        resource::{Failure, Resource},
         runs::Phase,
         services::{Health, Service, why_at},
         stack,
     },
     view::{
-        Frame, Tier, draw_empty, focus_if, header, hits::Hits, notices, results, spinner,
-        split_columns, split_rows, text_cut,
+        Frame, Tier, draw_centered, draw_empty, focus_if, header, hits::Hits, notices, results,
+        spinner, split_columns, split_rows, text_cut,
     },
     widget::{
         bars::{Floor, Sparkline},
-        format, note, paint,
+        format, paint,
         pane::Pane,
     },
 };
@@ -132,7 +132,7 @@ fn draw_absent<T>(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    list: &Loadable<T>,
+    list: &Resource<T>,
     every: Duration,
     [unnamed, empty]: [&str; 2],
 ) {
@@ -140,9 +140,9 @@ fn draw_absent<T>(
     if let Some(failure) = list.failure() {
         let why = format!("failed to {}: {}", failure.what, failure.why);
         let again = again(frame, failure, every);
-        return note::centered(buf, area, &[(&*why, theme.warn), (&*again, theme.muted)]);
+        return draw_centered(buf, area, &[(&*why, theme.warn), (&*again, theme.muted)]);
     }
-    let starting = format!("{} starting the local stack", spinner::picture(frame.state.now));
+    let starting = format!("{} starting the local stack", spinner(frame.state.now));
     let is_starting = frame.state.stack.phase == stack::Phase::Starting;
     frame.draw_absent(area, buf, list, [if is_starting { &starting } else { unnamed }, empty]);
 }
@@ -370,7 +370,7 @@ fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
 
 /// Age of a topic's value: since its epoch opened, or if the service does not say how long a
 /// block takes, since the value arrived.
-fn topic_note(newest: &Loadable<LatestBundle>, frame: Frame<'_>) -> String {
+fn topic_note(newest: &Resource<LatestBundle>, frame: Frame<'_>) -> String {
     let (state, inference) = (frame.state, &frame.state.inference);
     let came = newest.note(state.now);
     let Some(latest) = newest.value() else { return came };
@@ -391,7 +391,7 @@ fn is_away(frame: Frame<'_>) -> bool {
 }
 
 /// True if the topic has no value because no epoch of it has closed.
-fn is_first_epoch_open(newest: &Loadable<LatestBundle>, topic: &TopicSummary) -> bool {
+fn is_first_epoch_open(newest: &Resource<LatestBundle>, topic: &TopicSummary) -> bool {
     let is_missing = newest.failure().is_some_and(|why| why.status == Some(404));
     is_missing && newest.value().is_none() && topic.last_nonce.is_none()
 }

@@ -1,35 +1,35 @@
-//! How many executions a node answered lately, period by period: told by how its count grows from
-//! one list to the next, so that it holds for nodes of any origin.
+//! Recent activity of a node: the number of its results in each period, derived from the growth of
+//! its count between two lists.
 
 use std::{collections::VecDeque, time::Duration};
 
 use model::timestamp::Timestamp;
 
-/// A period. Longer than the longest wait between two lists, so that none is skipped.
+/// Length of a period. It exceeds the longest wait between two lists, so that none is skipped.
 pub(crate) const PERIOD: Duration = Duration::from_secs(20);
 
-/// Periods in a minute.
+/// Number of periods in a minute.
 const PERIODS_A_MINUTE: i64 = 3;
 
-/// Periods kept: more than a bar each has room for.
+/// Maximum number of periods, more than there are columns for bars.
 const PERIODS_MAX: usize = 120;
 
 /// The recent activity of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Activity {
-    /// The count of the last list.
+    /// Count in the last list.
     n_runs: Option<u64>,
-    /// Number of a period, and the executions answered in it, oldest first.
+    /// Number of each period and of its results, oldest first.
     periods: VecDeque<(i64, u64)>,
 }
 
 impl Activity {
-    /// Takes in that the node has answered `n_runs` executions by `now`.
+    /// Records that the node has `n_runs` results by `now`.
     pub(crate) fn take(&mut self, n_runs: u64, now: Timestamp) {
         let n_new = match self.n_runs.replace(n_runs) {
-            // What was before the first look is of no known time.
+            // The times of results before the first list are unknown.
             None => 0,
-            // A head that starts again counts from zero.
+            // A restarted head counts from zero.
             Some(before) => n_runs.checked_sub(before).unwrap_or(n_runs),
         };
         let period = period_of(now);
@@ -42,8 +42,8 @@ impl Activity {
         }
     }
 
-    /// The executions answered in each of the last `n` periods, oldest first and the running one
-    /// last; none for those that nobody looked at.
+    /// Returns the number of results in each of the last `n` periods, oldest first and the current one
+    /// last; `None` for periods without a list.
     pub(crate) fn last(&self, n: usize, now: Timestamp) -> Vec<Option<f64>> {
         let newest = period_of(now);
         let oldest = newest.saturating_sub(i64::try_from(n).unwrap_or(i64::MAX)) + 1;
@@ -55,7 +55,8 @@ impl Activity {
         (oldest..=newest).map(count).collect()
     }
 
-    /// The executions answered in the last minute of whole periods; none before it was watched.
+    /// Returns the number of results in the last minute of complete periods; `None` if it was not
+    /// observed for that long.
     pub(crate) fn a_minute(&self, now: Timestamp) -> Option<u64> {
         let newest = period_of(now);
         let before = newest - PERIODS_A_MINUTE - 1;

@@ -1,7 +1,7 @@
-//! The union of what several heads list: one node for each peer.
+//! Merges the lists of several heads into one node for each peer.
 //!
-//! What a worker says of itself (slots, functions, attributes) it says to every head: that is taken
-//! once. What a head counts of its own executions (runs, agreement, running orders) is added up.
+//! A worker reports its slots, functions and attributes equally to every head, so these are taken from
+//! one list. Runs, agreement and running orders are counted by each head, so these are added up.
 
 use std::collections::HashMap;
 
@@ -11,19 +11,19 @@ use wire::functions::NodeBody;
 use super::{HeadNodes, Node, Origin, Report, Stack};
 use crate::{local::LocalNode, state::services::HeadId};
 
-/// What one head lists of a peer.
+/// Entry of a peer in the list of one head.
 #[derive(Debug, Clone, Copy)]
 struct Listing<'a> {
     head: HeadId,
-    /// Whether the head did not list its nodes at the last try.
+    /// True if the last request to the head failed.
     is_stale: bool,
     /// Time of the list.
     at: Timestamp,
     body: &'a NodeBody,
 }
 
-/// The nodes that `heads` list: those of the first head in its order, then those that others add. Of
-/// several heads, the heads come first.
+/// Returns the nodes that `heads` list, in the order of the lists. With several heads, the heads come
+/// first.
 pub(super) fn nodes(heads: &[HeadNodes], stack: &Stack) -> Vec<Node> {
     let lists = heads.iter().map(|head| {
         let is_stale = head.is_stale();
@@ -33,7 +33,7 @@ pub(super) fn nodes(heads: &[HeadNodes], stack: &Stack) -> Vec<Node> {
         };
         bodies.iter().map(move |body| Listing { head: head.id, is_stale, at, body })
     });
-    // A head lists its peers as they connected, local ones in any order.
+    // A head lists its peers in the order of their connections, which is arbitrary for local ones.
     let place = |node: &Node| {
         let is_it = |local: &LocalNode| local.peer_id == node.peer_id;
         stack.ready.nodes.iter().position(is_it).unwrap_or(usize::MAX)
@@ -57,15 +57,15 @@ pub(super) fn nodes(heads: &[HeadNodes], stack: &Stack) -> Vec<Node> {
     nodes
 }
 
-/// The node that `listings`, of which there is at least one, are of.
+/// Merges the entries of one peer, of which there is at least one.
 fn node(listings: &[Listing<'_>], stack: &Stack) -> Node {
-    // What was true when a head last answered counts where no other head lists the peer now.
+    // A stale entry counts only if no other head lists the peer now.
     let is_any_fresh = listings.iter().any(|listing| !listing.is_stale);
     let current = || {
         let listings = listings.iter().filter(move |listing| !(is_any_fresh && listing.is_stale));
         listings.map(|listing| listing.body)
     };
-    // Of itself alone a head does not say when it heard it.
+    // A head reports no time of the last message only for itself.
     let is_own =
         |body: &&NodeBody| body.role.as_deref() == Some("head") && body.last_seen.is_none();
     let Some(main) = current().find(is_own).or_else(|| current().next()) else {
@@ -75,7 +75,7 @@ fn node(listings: &[Listing<'_>], stack: &Stack) -> Node {
     let free = current().filter_map(|body| body.slots_free).min();
     Node {
         peer_id: main.peer_id.clone(),
-        // Of a head that is gone the others say no role.
+        // Other heads do not know the role of a head that is gone.
         role: current()
             .chain(listings.iter().map(|listing| listing.body))
             .find_map(|body| body.role.clone()),
@@ -89,7 +89,7 @@ fn node(listings: &[Listing<'_>], stack: &Stack) -> Node {
         // The connections of a head that does not respond are unknown.
         is_connected: is_any_fresh.then(|| current().any(|body| body.connected)),
         latency_ms: current().find_map(|body| body.latency_ms),
-        // A head does not say when it heard itself: a stale one was last heard when it sent its list.
+        // The last message of a stale head is its last list.
         last_seen: current()
             .filter_map(|body| body.last_seen.as_deref()?.parse().ok())
             .max()
@@ -118,8 +118,8 @@ fn node(listings: &[Listing<'_>], stack: &Stack) -> Node {
     }
 }
 
-/// How strict the decision is that `word` names. A cordoned node that still runs something is draining:
-/// the same decision.
+/// Returns the strictness of the decision `word`, and true if the node is still draining, which is the
+/// same decision as cordoning.
 fn strictness(word: &str) -> (u8, bool) {
     match word {
         "refused" => (3, false),
@@ -129,7 +129,7 @@ fn strictness(word: &str) -> (u8, bool) {
     }
 }
 
-/// Whether heads that say these words have decided the same.
+/// Returns true if two heads made the same decision.
 pub(super) fn is_same_decision(one: Option<&str>, other: Option<&str>) -> bool {
     one.map(|word| strictness(word).0) == other.map(|word| strictness(word).0)
 }

@@ -1,43 +1,43 @@
-//! The progress of each peer of a run, by the head's events.
+//! Progress of each peer in a run, according to the events of the head.
 
 use std::{collections::VecDeque, time::Duration};
 
 use model::timestamp::Timestamp;
 use wire::executions::{ClusterEventKind, ExecutionBody, Usage};
 
-/// Executions told of before it was known whose they are. Others have runs at the same head, too;
-/// the oldest is evicted.
+/// Maximum number of executions whose run is not known yet, including those of other clients; the
+/// oldest is evicted.
 const EARLY_MAX: usize = 64;
 
-/// Stages of a peer that executes its work order.
+/// Stages of a peer that is executing its work order.
 const WORKING: [Stage; 2] = [Stage::Compiling, Stage::Running];
 
-/// Stage of a peer in a run.
+/// Stage of a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It answered the roll call and waits.
+    /// It responded to the roll call and is waiting.
     Ready,
-    /// It fetches the function.
+    /// It is fetching the function.
     Fetching,
-    /// It compiles the function for the work order.
+    /// It is compiling the function.
     Compiling,
-    /// It executes the work order.
+    /// It is executing the work order.
     Running,
     Answered {
         /// The exit code of its run.
         exit_code: i32,
     },
-    /// It gave no result.
+    /// It returned no result.
     Failed {
         reason: String,
         /// True if another peer replaced it.
         is_replaced: bool,
     },
-    /// Its work was cancelled: the quorum was met.
+    /// Its work order was cancelled, because the quorum was met.
     Cancelled,
-    /// It was ready, and others were enough.
+    /// It was ready, but not needed.
     Spare,
-    /// The head did not tell what it came to.
+    /// The head did not report its outcome.
     Unknown,
 }
 
@@ -55,30 +55,31 @@ pub(crate) struct Part {
     sent_at: Option<Timestamp>,
 }
 
-/// The progress of a run, by the head's events.
+/// Progress of a run, according to the events of the head.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct RunProgress {
-    /// The peers, in the order in which they were heard of.
+    /// The peers, in the order of their first event.
     pub(crate) parts: Vec<Part>,
-    /// True while the head looks for workers.
+    /// True during the roll call.
     pub(crate) is_calling: bool,
-    /// True if the run has ended: peers that report later are spare.
+    /// True if the run is over. Peers that report later are spare.
     is_over: bool,
 }
 
-/// The progress of executions whose run is not known yet.
+/// Progress of executions whose run is not known yet.
 #[derive(Debug, Default)]
 pub(crate) struct Early(VecDeque<(String, RunProgress)>);
 
 impl Stage {
-    /// True if the peer is done.
+    /// Returns true if the peer is done.
     pub(crate) const fn is_over(&self) -> bool {
         !matches!(self, Self::Ready | Self::Fetching | Self::Compiling | Self::Running)
     }
 }
 
 impl RunProgress {
-    /// Numbers of dispatched peers that were not replaced, and of those that have ended.
+    /// Returns the number of dispatched peers that were not replaced, and the number of those that are
+    /// done.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let has_work = |part: &&Part| {
             !matches!(part.stage, Stage::Ready | Stage::Failed { is_replaced: true, .. })
@@ -132,12 +133,12 @@ impl RunProgress {
         }
     }
 
-    /// Handles a log line of a local worker that fetches the function.
+    /// Records that a local worker is fetching the function, according to its log.
     pub(crate) fn fetching(&mut self, peer_id: &str, now: Timestamp) {
         self.advance(peer_id, &[Stage::Ready], Stage::Fetching, now);
     }
 
-    /// Takes in the head's whole account of the run, which is the better one.
+    /// Applies the head's report of the whole run, which is more accurate than its events.
     pub(crate) fn settle(&mut self, body: &ExecutionBody) {
         let Ok(started_at) = body.started_at.parse::<Timestamp>() else { return };
         let millis = |ms: f64| Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default();
@@ -167,8 +168,7 @@ impl RunProgress {
         }
     }
 
-    /// Those that reported, or fetch the function, and were given nothing are spare: the run has
-    /// ended without them.
+    /// Marks peers without a work order as spare, because the run is over.
     fn spare_unsent(&mut self) {
         self.is_over = true;
         let is_open = |part: &&mut Part| !part.stage.is_over() && part.sent_at.is_none();
@@ -177,7 +177,7 @@ impl RunProgress {
         }
     }
 
-    /// Nobody wants the run any more.
+    /// Marks peers that are not done as cancelled.
     pub(crate) fn cancel(&mut self, now: Timestamp) {
         self.is_calling = false;
         self.is_over = true;
@@ -187,7 +187,7 @@ impl RunProgress {
         }
     }
 
-    /// Marks peers without a result as unreported, since the run has ended.
+    /// Marks peers that are not done as unknown, because the run is over.
     pub(crate) fn lose(&mut self) {
         self.spare_unsent();
         self.is_calling = false;
@@ -206,7 +206,7 @@ impl RunProgress {
     fn part(&mut self, peer_id: &str, now: Timestamp) -> &mut Part {
         let idx = self.parts.iter().position(|part| part.peer_id == peer_id);
         let idx = idx.unwrap_or_else(|| {
-            // The most peers of a run that are listed.
+            // Maximum number of listed peers.
             self.parts.truncate(10_000);
             self.parts.push(Part {
                 peer_id: peer_id.to_owned(),
@@ -223,7 +223,7 @@ impl RunProgress {
 }
 
 impl Early {
-    /// The progress of execution `request_id`.
+    /// Returns the progress of execution `request_id`, created if it is new.
     pub(crate) fn progress_of(&mut self, request_id: &str) -> &mut RunProgress {
         let idx = self.0.iter().position(|(id, _)| id == request_id);
         let idx = idx.unwrap_or_else(|| {
@@ -242,7 +242,7 @@ impl Early {
         idx.and_then(|idx| self.0.remove(idx)).map(|(_, live)| live).unwrap_or_default()
     }
 
-    /// Forgets execution `request_id`.
+    /// Drops execution `request_id`.
     pub(crate) fn forget(&mut self, request_id: &str) {
         self.0.retain(|(id, _)| id != request_id);
     }

@@ -25,10 +25,10 @@ fn running(width: u16, height: u16) -> Harness {
 fn probe(
     screen: &mut Harness,
     service: Service,
-    answer: Option<Result<(), Failure>>,
+    response: Option<Result<(), Failure>>,
     latency: Duration,
 ) {
-    screen.take(Event::Probed { service, answer, latency });
+    screen.take(Event::Probed { service, response, latency });
 }
 
 /// Lets a probe of `service` time out, 4 s after it was last heard.

@@ -104,7 +104,7 @@ async fn appends_with_an_unconfirmed_commit_are_not_retried() {
     assert_eq!(status, 201, "{created}");
     let id = DatasetId::new(created["id"].as_i64().unwrap()).unwrap();
     let insert = async |minute: usize| {
-        let rows = json!([{"timestamp": moment(minute), "values": {"close": 1.0}}]);
+        let rows = json!([{"timestamp": timestamp_of(minute), "values": {"close": 1.0}}]);
         let body = json!({"dataset": id.get(), "rows": rows});
         service.post(&service.owner, "/api/rows/bulk_insert/", &body).await
     };
@@ -140,7 +140,8 @@ async fn appends_with_an_unconfirmed_commit_are_not_retried() {
     );
     let text = answers[1].1.to_string();
     assert!(text.contains("may or may not be stored"), "{text}");
-    let page = format!("/api/rows/?dataset={id}&start={FIRST}&end={}&resolution=raw", moment(600));
+    let page =
+        format!("/api/rows/?dataset={id}&start={FIRST}&end={}&resolution=raw", timestamp_of(600));
     let response = service.send(&service.owner, "GET", &page, Body::empty()).await;
     assert_eq!(response.headers()["X-Revision"], "2");
     let (_, rows) = json_of(response).await;

@@ -7,7 +7,7 @@ use super::*;
 use crate::store::{
     sqlite::{
         append, bucket_reader, catalog, chunks,
-        series::{ALL, SeriesId, span},
+        series::{SeriesId, span},
         tables, tail,
     },
     tests as contract,
@@ -63,16 +63,16 @@ fn late_rows_all_over_leave_what_the_same_rows_in_order_leave() {
     let write = connection.transaction().unwrap();
     append(&write, ordered, all.clone());
     for resolution in KEPT {
-        let page = bucket_reader::Page::all(ALL);
+        let page = bucket_reader::Page::all(Span::ALL);
         let read =
             |dataset| bucket_reader::read(&write, SeriesId { dataset, resolution }, &page).unwrap();
         assert!(!read(mixed).is_empty());
         assert_eq!(read(mixed), read(ordered), "{resolution:?}");
     }
     let n_rows = u64::try_from(all.len()).unwrap();
-    assert_eq!(scan::count(&write, mixed, ALL).unwrap(), n_rows, "what a late row replaces");
+    assert_eq!(scan::count(&write, mixed, Span::ALL).unwrap(), n_rows, "what a late row replaces");
     let end = chunks::end(&write, SeriesId::rows(mixed)).unwrap().unwrap();
-    let n_new = tail::count_new(&write, mixed, Span { last: end, ..ALL }).unwrap();
+    let n_new = tail::count_new(&write, mixed, Span { last: end, ..Span::ALL }).unwrap();
     assert_eq!(n_new, n_rows - 12_000);
 }
 

@@ -85,7 +85,7 @@ fn what_is_looked_up_is_what_a_plain_search_finds() {
         let text = text.trim();
         for (skip, limit) in [(0, 100), (0, 5), (3, 4), (60, 10)] {
             let found = look_up(&connection, &seen, text, skip, limit).unwrap();
-            let plain = look_through(&connection, &seen, text, skip, limit).unwrap();
+            let plain = search_all(&connection, &seen, text, skip, limit).unwrap();
             assert_eq!(
                 (found.count, found.is_last, found.page),
                 (plain.count, plain.is_last, plain.page),

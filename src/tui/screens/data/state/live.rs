@@ -13,7 +13,7 @@ use crate::{
     screens::data::state::{State, rows::RecentValues},
     state::{
         field::Field,
-        loadable::{Failure, Loadable},
+        resource::{Failure, Resource},
         runs::span,
     },
     widget::format,
@@ -251,7 +251,7 @@ pub(crate) struct Pin {
     /// Its newest values.
     pub(crate) spark: RecentValues,
     /// State of loading its details, which a pin of an earlier session waits for.
-    pub(crate) details: Loadable<()>,
+    pub(crate) details: Resource<()>,
     /// The metadata, which names the charted column.
     pub(crate) metadata: BTreeMap<String, String>,
 }
@@ -261,7 +261,7 @@ impl Pin {
     pub(crate) fn new(dataset: DatasetId, name: String) -> Self {
         let spark = RecentValues::new(PIN_VALUES, Timestamp::MIN);
         let (live, metadata) = (LiveStream::default(), BTreeMap::new());
-        Self { dataset, name, live, spark, details: Loadable::Idle, metadata }
+        Self { dataset, name, live, spark, details: Resource::EMPTY, metadata }
     }
 }
 

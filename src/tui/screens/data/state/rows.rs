@@ -17,7 +17,7 @@ use model::{
 use crate::{
     event::{Effect, NamedRow, Order, Rows, RowsPage, RowsQuery},
     screens::data::state::{State, chart::Shape},
-    state::loadable::Failure,
+    state::resource::Failure,
 };
 
 /// Values kept of each dataset: a few more than a sparkline has columns.

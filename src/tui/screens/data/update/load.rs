@@ -20,7 +20,7 @@ use crate::{
         },
         update::{BUCKETS, RAW_ROWS, ROWS_APART, ROWS_EVERY, ROWS_FIRST, SPARKS_MAX, TAPE_ROWS},
     },
-    state::loadable::{Failure, Loadable},
+    state::resource::{Failure, Resource},
 };
 
 /// Time before a failed request is retried.
@@ -31,15 +31,15 @@ const UNFIT: [u16; 2] = [400, 422];
 
 impl State {
     /// Reloads the list of datasets and clears a failure.
-    pub(crate) fn reload_list(&mut self, now: Timestamp) {
+    pub(crate) fn reload_list(&mut self) {
         if self.is_connected {
             self.datasets.clear_error();
-            self.load_datasets(now);
+            self.load_datasets();
         }
     }
 
-    pub(crate) fn load_datasets(&mut self, now: Timestamp) {
-        self.datasets.begin(now);
+    pub(crate) fn load_datasets(&mut self) {
+        self.datasets.begin();
         self.is_list_old = false;
         self.effects.push(Effect::LoadDatasets(self.dataset_search()));
     }
@@ -108,7 +108,7 @@ impl State {
         self.wanted = Some(dataset);
         self.search.clear();
         self.filter.clear();
-        self.load_datasets(now);
+        self.load_datasets();
     }
 
     pub(crate) fn select(&mut self, dataset: DatasetId, now: Timestamp) {
@@ -119,18 +119,19 @@ impl State {
         self.tape_top = None;
         self.n_list_scrolled = 0;
         self.columns = match self.known_columns.get(&dataset) {
-            Some(columns) => Loadable::Ready { value: columns.clone(), at: now },
-            None => Loadable::Loading { since: now },
+            Some(columns) => Resource::loaded(columns.clone(), now),
+            None => Resource::EMPTY,
         };
+        self.columns.begin();
         if !self.resolutions().contains(&self.zoom.resolution) {
             self.zoom.resolution = Resolution::Raw;
         }
         self.chart = Chart::new(self.zoom.resolution);
         self.new_columns.clear();
-        self.rows = Loadable::Idle;
-        self.tags = Loadable::Idle;
+        self.rows = Resource::EMPTY;
+        self.tags = Resource::EMPTY;
         self.effects.extend([Effect::LoadColumns { dataset }, Effect::LoadTags { dataset }]);
-        self.load_rows(now);
+        self.load_rows();
         self.effects.extend(self.table.clear());
         self.live = LiveStream::default();
         if self.is_shown {
@@ -164,7 +165,7 @@ impl State {
         }
         self.chart = Chart::new(self.zoom.resolution);
         self.sparklines.retain(|id, _| Some(*id) != self.selected);
-        self.load_rows(now);
+        self.load_rows();
         self.reload_table();
     }
 
@@ -174,14 +175,14 @@ impl State {
             return;
         }
         if self.datasets.value().is_none() {
-            return self.load_datasets(now);
+            return self.load_datasets();
         }
         self.load_pins(now);
         if let (Some(dataset), None) = (self.selected, self.columns.value()) {
             self.effects.push(Effect::LoadColumns { dataset });
         }
         if self.rows.failure().is_some() {
-            self.load_rows(now);
+            self.load_rows();
         }
         if self.table.failure.is_some() {
             self.reload_table();
@@ -198,9 +199,9 @@ impl State {
     }
 
     /// Asks for the newest rows of the selected dataset.
-    pub(crate) fn load_rows(&mut self, now: Timestamp) {
+    pub(crate) fn load_rows(&mut self) {
         let Some(query) = self.first_page() else { return };
-        self.rows.begin(now);
+        self.rows.begin();
         self.older = OlderRows::Unknown;
         self.ask(query);
     }
@@ -235,7 +236,7 @@ impl State {
         }
         let page = match result {
             Ok(page) => page,
-            Err(why) if is_unserved(query.resolution, &why) => return self.leave_resolution(now),
+            Err(why) if is_unserved(query.resolution, &why) => return self.leave_resolution(),
             Err(why) => return self.rows.settle(Err(why), now),
         };
         let n_before = self.chart.candles().len();
@@ -268,9 +269,9 @@ impl State {
     }
 
     /// Goes on without the resolutions of our own, at the next coarser one.
-    fn leave_resolution(&mut self, now: Timestamp) {
+    fn leave_resolution(&mut self) {
         self.is_documented_only = true;
-        self.set_zoom(self.zoom.coarser(self.resolutions()), now);
+        self.set_zoom(self.zoom.coarser(self.resolutions()));
     }
 }
 
@@ -293,7 +294,7 @@ impl State {
     }
 
     /// Charts the next column of numbers; after the last one, the usual one again.
-    pub(crate) fn next_column(&mut self, now: Timestamp) {
+    pub(crate) fn next_column(&mut self) {
         let (Some(dataset), Some(columns)) = (self.dataset(), self.columns.value()) else {
             return;
         };
@@ -317,7 +318,7 @@ impl State {
         self.forget_values(id);
         self.chart = Chart::new(self.zoom.resolution);
         self.crosshair = None;
-        self.load_rows(now);
+        self.load_rows();
     }
 
     /// Takes the columns of a dataset. Values of another column than is shown now are read again.

@@ -22,7 +22,7 @@ use crate::{
         },
         update::{BUCKETS_AGAIN, TAPE_ROWS},
     },
-    state::loadable::{Failure, Loadable},
+    state::resource::{Failure, Resource},
 };
 
 impl State {
@@ -49,11 +49,11 @@ impl State {
             StreamEvent::Connected => {
                 let was_lost = std::mem::take(&mut self.live.was_lost);
                 if was_lost && self.chart.resolution() != Resolution::Raw {
-                    self.load_rows(now);
+                    self.load_rows();
                 }
             }
             // Late rows may have been missed.
-            StreamEvent::Reset => self.load_rows(now),
+            StreamEvent::Reset => self.load_rows(),
             StreamEvent::Item(rows) => match &mut self.live.held {
                 Some(held) => {
                     held.n_rows = held.n_rows.saturating_add(rows.len());
@@ -74,7 +74,7 @@ impl State {
             return;
         };
         if held.n_rows != held.rows.len() {
-            self.load_rows(now);
+            self.load_rows();
         }
         self.add_rows(held.rows.into(), now);
     }
@@ -99,7 +99,7 @@ impl State {
             self.load_again();
         }
         if has_new_column && let Some(dataset) = self.selected {
-            self.columns.begin(now);
+            self.columns.begin();
             self.effects.push(Effect::LoadColumns { dataset });
         }
     }
@@ -143,7 +143,7 @@ impl State {
                 continue;
             }
             if let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == dataset) {
-                pin.details.begin(now);
+                pin.details.begin();
             }
             self.effects.push(Effect::LoadPinned { dataset });
         }
@@ -198,7 +198,7 @@ impl State {
         let mut pin = Pin::new(dataset.id, dataset.name);
         pin.live = self.live.clone();
         pin.live.held = None;
-        pin.details = Loadable::Ready { value: (), at: now };
+        pin.details = Resource::loaded((), now);
         pin.metadata = dataset.metadata;
         if self.chart.resolution() == Resolution::Raw {
             let newest = self.chart.candles().iter().rev().take(PIN_VALUES).rev().copied();

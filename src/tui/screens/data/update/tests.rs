@@ -15,7 +15,7 @@ use crate::{
     },
     keymap::Chord,
     screens::data::{state::rows::RecentValues, update::*},
-    state::loadable::Failure,
+    state::resource::Failure,
 };
 
 const NOW: i64 = 1_700_000_000;
@@ -105,9 +105,9 @@ fn streamed(state: &mut State, rows: Vec<NamedRow>) -> Vec<Effect> {
 /// The screen in view, with two datasets found and no rows yet; and what it asks for then.
 fn opened() -> (State, Vec<Effect>) {
     let mut state = State::default();
-    assert_eq!(effects_of(&mut state, |state| state.show(at(0))), []);
+    assert_eq!(effects_of(&mut state, State::show), []);
     assert!(
-        effects_of(&mut state, |state| state.connected(at(0)))
+        effects_of(&mut state, State::connected)
             .contains(&Effect::LoadDatasets(DatasetSearch::ALL))
     );
     let effects = found(&mut state, &[dataset(1, "cpu"), dataset(2, "market")]);
@@ -133,7 +133,7 @@ fn the_first_dataset_is_opened_and_followed() {
 #[test]
 fn nothing_is_requested_before_an_address_is_known() {
     let mut state = State::default();
-    assert_eq!(effects_of(&mut state, |state| state.show(at(0))), []);
+    assert_eq!(effects_of(&mut state, State::show), []);
     assert_eq!(act(&mut state, Action::Earlier, 0), []);
 }
 
@@ -142,13 +142,9 @@ fn a_hidden_screen_follows_nothing() {
     let (mut state, _) = opened();
     assert!(effects_of(&mut state, State::hide).contains(&Effect::CloseStream { dataset: id(1) }));
     assert_eq!(effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(2))), []);
-    let effects = effects_of(&mut state, |state| state.show(at(9)));
+    let effects = effects_of(&mut state, State::show);
     assert!(effects.contains(&Effect::OpenStream { dataset: id(1) }));
-    assert_eq!(
-        effects_of(&mut state, |state| state.show(at(9))),
-        [],
-        "a second time changes nothing"
-    );
+    assert_eq!(effects_of(&mut state, State::show), [], "a second time changes nothing");
 }
 
 #[test]
@@ -264,10 +260,7 @@ fn the_list_is_filtered_by_one_field_until_that_is_cleared() {
     state.filter.text.set("ticker=BTC");
     let search = DatasetSearch::Metadata("ticker".to_owned(), "BTC".to_owned());
     let want = Effect::LoadDatasets(search.clone());
-    assert_eq!(
-        effects_of(&mut state, |state| state.confirm_input(at(0))),
-        std::slice::from_ref(&want)
-    );
+    assert_eq!(effects_of(&mut state, State::confirm_input), std::slice::from_ref(&want));
     found(&mut state, &[dataset(7, "late")]);
     assert_eq!(state.list().len(), 2, "an answer to what is no longer asked");
     let result = Ok(page(&[dataset(2, "market")]));
@@ -276,7 +269,7 @@ fn the_list_is_filtered_by_one_field_until_that_is_cleared() {
     assert!(act(&mut state, Action::Refresh, 2).contains(&want));
     assert!(state.back());
     assert_eq!(
-        effects_of(&mut state, |state| state.reload_after_search(at(3))),
+        effects_of(&mut state, State::reload_after_search),
         [Effect::LoadDatasets(DatasetSearch::ALL)]
     );
 }
@@ -288,7 +281,7 @@ fn an_export_shows_its_path_range_and_progress() {
     state.act(Action::Export, at(0));
     assert_eq!(state.export.path.value(), "cpu-raw.csv");
     state.export.path.set("out/cpu.json");
-    let asked = effects_of(&mut state, |state| state.confirm_input(at(0)));
+    let asked = effects_of(&mut state, State::confirm_input);
     let [Effect::Export { query, path }] = &asked[..] else { panic!("{asked:?}") };
     assert_eq!((query.output, query.start, query.end), ("json", Some(at(1)), Some(at(9))));
     assert_eq!(path.to_str(), Some("out/cpu.json"));
@@ -395,7 +388,7 @@ fn a_search_runs_on_each_edit_and_drops_older_answers() {
     state.act(Action::Filter, at(0));
     state.field().unwrap().press(Chord::named("m").unwrap());
     assert_eq!(
-        effects_of(&mut state, |state| state.edited(at(0))),
+        effects_of(&mut state, State::edited),
         [Effect::LoadDatasets(DatasetSearch::Text("m".to_owned()))]
     );
     let result = Ok(page(&[dataset(1, "cpu")]));
@@ -405,10 +398,10 @@ fn a_search_runs_on_each_edit_and_drops_older_answers() {
     assert_eq!(state.list().len(), 1);
     assert!(state.back());
     assert_eq!(
-        effects_of(&mut state, |state| state.reload_after_search(at(2))),
+        effects_of(&mut state, State::reload_after_search),
         [Effect::LoadDatasets(DatasetSearch::ALL)]
     );
-    assert_eq!(effects_of(&mut state, |state| state.reload_after_search(at(2))), []);
+    assert_eq!(effects_of(&mut state, State::reload_after_search), []);
 }
 
 #[test]

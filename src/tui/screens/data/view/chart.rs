@@ -25,18 +25,18 @@ use crate::{
         },
         view::rows,
     },
-    state::{loadable::Loadable, services::Service},
+    state::services::Service,
     theme::Theme,
     view::{
-        Frame, field::draw_field, focus_if, hits::Hits, join_facts, split_columns, split_rows,
-        strip,
+        Frame, draw_centered, field::draw_field, focus_if, hits::Hits, join_facts, split_columns,
+        split_rows, strip,
     },
     widget::{
         axis::Scale,
         candles::{Candles, Overlay},
         format,
         line::{self, Lines, Point},
-        note, paint, pane, stats,
+        paint, pane, stats,
     },
 };
 
@@ -68,7 +68,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let focus = focus_if(state.pane == Pane::Chart);
     let Some(dataset) = state.dataset() else {
         let inside = pane::Pane::new("Chart").focus(focus).draw(area, buf, theme);
-        return note::centered(buf, inside, &[("nothing selected", theme.muted)]);
+        return draw_centered(buf, inside, &[("nothing selected", theme.muted)]);
     };
     // A long name leaves half of the border to the facts.
     let title = format::fit(&dataset.name, usize::from(area.width / 2)).into_owned();
@@ -96,7 +96,7 @@ fn draw_body(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) ->
     if state.shape() == Some(Shape::Nothing) && !state.tape.is_empty() {
         let hint = frame.key(Layer::Data, Action::RowsTable) + " shows the rows as a table";
         let lines = [("no column of numbers to chart", theme.text), (&*hint, theme.muted)];
-        note::centered(buf, body, &lines);
+        draw_centered(buf, body, &lines);
         return None;
     }
     if state.chart.candles().is_empty() {
@@ -165,7 +165,8 @@ fn info(frame: Frame<'_>, room: usize, history: Option<Bucket>) -> Line<'static>
         };
         parts.push(format!("{label} bucket open").into());
     }
-    if let Loadable::Stale { .. } | Loadable::Loading { .. } = state.rows {
+    let is_stale = state.rows.value().is_some() && state.rows.failure().is_some();
+    if is_stale || state.rows.is_loading() {
         parts.push(format!("rows {}", state.rows.note(now)).into());
     }
     parts.extend(export_note(&state.export).map(Span::raw));

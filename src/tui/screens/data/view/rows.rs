@@ -24,11 +24,11 @@ use crate::{
     },
     state::services::{Health, Service},
     theme::Theme,
-    view::{Frame, focus_if, split_rows, table::first_row},
+    view::{Frame, draw_centered, draw_failure, focus_if, split_rows, table::first_row},
     widget::{
         axis::Scale,
         braille::{self, Dot},
-        format, note, paint, pane,
+        format, paint, pane,
     },
 };
 
@@ -81,9 +81,9 @@ pub(super) fn draw_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
     if table.rows.is_empty() {
         return match &table.failure {
-            Some(why) => note::failed(buf, area, why, theme),
+            Some(why) => draw_failure(buf, area, why, theme),
             None if table.asked.is_some() => frame.draw_loading(area, buf),
-            None => note::centered(buf, area, &[("no rows", theme.muted)]),
+            None => draw_centered(buf, area, &[("no rows", theme.muted)]),
         };
     }
     // The last row says what there is beyond those above.
@@ -173,7 +173,7 @@ pub(super) fn draw_tape(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         .draw(area, buf, theme);
     if state.tape.is_empty() {
         let text = if state.selected.is_some() { "no rows yet" } else { "" };
-        note::centered(buf, body, &[(text, theme.muted)]);
+        draw_centered(buf, body, &[(text, theme.muted)]);
         return;
     }
     let shape = state.shape();

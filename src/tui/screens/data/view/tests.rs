@@ -17,7 +17,7 @@ use crate::{
         DataEvent, DatasetSearch, DatasetsPage, Effect, NamedRow, Rows, RowsPage, StreamEvent,
     },
     screens::Screen,
-    state::{self, loadable::Failure},
+    state::{self, resource::Failure},
     theme::{self, Theme, depth::Depth},
     view::{Tier, tests::shot},
 };
@@ -126,8 +126,8 @@ fn newest_first(mut rows: Vec<NamedRow>) -> Rows {
 /// The screen with four datasets, the first one open with its rows and its stream.
 fn opened(name: &str) -> state::State {
     let mut state = state::State { screen: Screen::Data, now: now(), ..state::State::default() };
-    state.data.show(now());
-    state.data.connected(now());
+    state.data.show();
+    state.data.connected();
     let mut datasets = vec![
         dataset(1, "synthetic-btc", "synthetic", "1m"),
         dataset(2, "cpu", "machine", "1s"),
@@ -275,8 +275,8 @@ fn history_shows_no_value_of_now() {
 /// The screen with one dataset of these columns, and its rows, newest first.
 fn of_columns(columns: &[(&str, Dtype)], rows: Vec<NamedRow>) -> state::State {
     let mut state = state::State { screen: Screen::Data, now: now(), ..state::State::default() };
-    state.data.show(now());
-    state.data.connected(now());
+    state.data.show();
+    state.data.connected();
     let datasets = vec![dataset(1, "states", "imported", "1m")];
     let page = DatasetsPage { n_datasets: Some(1), datasets, has_more: false };
     let found = DataEvent::Datasets { search: DatasetSearch::ALL, result: Ok(page) };
@@ -345,8 +345,8 @@ fn each_state() {
     let with = |result| {
         let mut state =
             state::State { screen: Screen::Data, now: now(), ..state::State::default() };
-        state.data.show(now());
-        state.data.connected(now());
+        state.data.show();
+        state.data.connected();
         let found = |result| DataEvent::Datasets { search: DatasetSearch::ALL, result };
         if let Some(result) = result {
             state.data.on(found(result), now());
@@ -383,8 +383,8 @@ fn each_state() {
 #[test]
 fn empty_states_say_what_to_do() {
     let mut state = state::State { now: now(), ..state::State::default() };
-    state.data.show(now());
-    state.data.connected(now());
+    state.data.show();
+    state.data.connected();
     let text = |state: &state::State| shot::text(&drawn(state, 120, 30, theme::Name::Dark));
     assert!(text(&state).contains("loading"));
     let page = DatasetsPage { n_datasets: None, datasets: Vec::new(), has_more: false };
@@ -473,8 +473,8 @@ proptest! {
     ) {
         let mut state =
             state::State { screen: Screen::Data, now: now(), ..state::State::default() };
-        state.data.show(now());
-        state.data.connected(now());
+        state.data.show();
+        state.data.connected();
         let datasets = vec![dataset(1, &name, &name, "1m")];
         let page = DatasetsPage { n_datasets: None, datasets, has_more: false };
         let found = DataEvent::Datasets { search: DatasetSearch::ALL, result: Ok(page) };
@@ -524,7 +524,7 @@ fn a_gap_between_raw_rows_is_marked_with_its_length() {
 #[test]
 fn a_chart_of_percent_is_scaled_from_0_to_100() {
     let mut state = opened("cpu");
-    let Loadable::Ready { value: page, .. } = &mut state.data.datasets else {
+    let Some(page) = state.data.datasets.value_mut() else {
         panic!("the list is there");
     };
     let unit = ("unit".to_owned(), "percent".to_owned());

@@ -94,7 +94,7 @@ fn an_unreachable_head_is_shown_until_it_answers() {
 fn a_head_without_a_list_of_nodes_gets_a_plain_request() {
     let mut screen = Harness::ready(160, 45);
     let head = screen.head();
-    screen.state.nodes.head_mut(head).unwrap().listed = crate::state::loadable::Loadable::Idle;
+    screen.state.nodes.head_mut(head).unwrap().listed = crate::state::resource::Resource::EMPTY;
     screen.take_effects();
     screen.press("e ctrl-r");
     let Some(Effect::Execute(_, order)) = screen.take_effects().pop() else { panic!("a run") };

@@ -13,7 +13,7 @@ use crate::{
     action::Action,
     event::{InferenceEvent, LatestBundle},
     screens::Screen,
-    state::{self, loadable::Failure},
+    state::{self, resource::Failure},
     theme::{self, depth::Depth},
     view::{Tier, tests::shot},
 };
@@ -298,7 +298,7 @@ fn label_and_order_are_chosen_by_clicks() {
     draw(area, &mut Buffer::empty(area), frame, &mut hits);
     let label = state.inference.labels()[2].to_owned();
     let target = (0..32).find_map(|y| hits.target_at(20, y).filter(|it| *it == Target::Label(2)));
-    state.inference.click(target.unwrap(), now());
+    state.inference.click(target.unwrap());
     assert_eq!(state.inference.label(), label);
     let ids = |state: &state::State| -> Vec<u64> {
         let topics = &state.inference.topics.value().unwrap().topics;
@@ -306,7 +306,7 @@ fn label_and_order_are_chosen_by_clicks() {
     };
     let pane = Pane::Topics.number();
     for want in [[1, 2], [2, 1]] {
-        state.inference.click(Target::Column { pane, column: 1 }, now());
+        state.inference.click(Target::Column { pane, column: 1 });
         assert_eq!(ids(&state), want, "by name");
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     harness::PEERS,
-    state::loadable::{Failure, Loadable},
+    state::resource::{Failure, Resource},
 };
 
 /// A worker as a head lists it, with ten slots.
@@ -19,7 +19,7 @@ fn worker(runs: u64, n_free: usize) -> NodeBody {
 }
 
 fn head_of(idx: usize, bodies: Vec<NodeBody>) -> HeadNodes {
-    let listed = Loadable::Ready { value: bodies, at: Timestamp::default() };
+    let listed = Resource::loaded(bodies, Timestamp::default());
     HeadNodes { id: HeadId { idx, generation: 0 }, listed, ..HeadNodes::default() }
 }
 

@@ -17,7 +17,7 @@ fn a_pinned_dataset_is_followed_while_others_are_charted() {
     let effects = effects_of(&mut state, State::hide);
     assert!(effects.contains(&Effect::CloseStream { dataset: id(2) }));
     assert!(!effects.contains(&Effect::CloseStream { dataset: id(1) }));
-    state.show(at(6));
+    state.show();
     state.act(Action::Up, at(6));
     assert_eq!(act(&mut state, Action::Pin, 6), [], "the chart still needs it");
     assert!(state.pins.is_empty());
@@ -115,7 +115,7 @@ fn refusal_of(n: i64, status: Option<u16>) -> DataEvent {
 #[test]
 fn restored_pins_are_followed_once_each() {
     let mut state = pinned_before();
-    state.connected(at(0));
+    state.connected();
     let effects = found(&mut state, &[dataset(1, "cpu"), dataset(2, "market")]);
     let follow = |n| Effect::OpenStream { dataset: id(n) };
     assert!(effects.contains(&Effect::LoadPinned { dataset: id(99) }), "{effects:?}");
@@ -132,7 +132,7 @@ fn restored_pins_are_followed_once_each() {
 #[test]
 fn pins_survive_an_outage_and_end_with_their_dataset() {
     let mut state = pinned_before();
-    state.connected(at(0));
+    state.connected();
     let away = Err(Failure::default());
     state.on(DataEvent::Datasets { search: DatasetSearch::ALL, result: away }, at(1));
     assert_eq!(pins(&state), [("pin 1", false), ("pin 2", false), ("pin 99", false)]);
@@ -145,7 +145,7 @@ fn pins_survive_an_outage_and_end_with_their_dataset() {
     assert!(effects.contains(&Effect::LoadPinned { dataset: id(2) }), "{effects:?}");
     state.on(details_of("market", 2), at(10));
     // The same service again, with another key.
-    state.connected(at(11));
+    state.connected();
     assert_eq!(pins(&state), [("cpu", false), ("market", false)]);
     state.pins.clear();
     assert_eq!(pins(&state), []);

@@ -1,4 +1,4 @@
-//! A client of HTTP/1.1: one connection, one request at a time, with as little overhead as possible.
+//! An HTTP/1.1 client with little overhead: one connection, one request at a time.
 
 use std::net::SocketAddr;
 
@@ -9,80 +9,75 @@ use tokio::{
 
 use crate::Outcome;
 
-/// Bytes read at a time: as many as the system has ready for a fast answer.
+/// Size of the read buffer.
 const READ_BYTES: usize = 256 * 1024;
 
-/// The longest head of an answer.
+/// Maximum size of the head of a response.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// A request, ready to be sent.
+/// An encoded request.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
+pub struct Request {
     bytes: Vec<u8>,
 }
 
-/// A whole answer.
+/// A response.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    /// The HTTP status.
-    pub(crate) status: u16,
-    /// The body.
-    pub(crate) body: Vec<u8>,
+pub struct Response {
+    /// HTTP status.
+    pub status: u16,
+    /// Body.
+    pub body: Vec<u8>,
 }
 
-/// An answer whose body was counted and discarded.
+/// Counts of a response whose body was discarded.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Drained {
-    /// The HTTP status.
-    pub(crate) status: u16,
+pub struct Drained {
+    /// HTTP status.
+    pub status: u16,
     /// Bytes of the body.
-    pub(crate) n_bytes: usize,
-    /// How often the marked byte occurred.
-    pub(crate) n_marks: usize,
+    pub n_bytes: usize,
+    /// Occurrences of the marked byte.
+    pub n_marks: usize,
 }
 
 /// A connection.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub struct Connection {
     stream: TcpStream,
     received: Vec<u8>,
 }
 
-/// The state of reading a body.
+/// State of a body that is read.
 #[derive(Debug)]
 enum Body {
     /// This many bytes are left.
     Length(usize),
-    /// In the line with a chunk's size: the part that was read.
+    /// In the line with the size of a chunk, of which this part was read.
     Size(Vec<u8>),
     /// In a chunk with this many bytes left, including its line end.
     Chunk(usize),
-    /// In the trailer: the part of its line that was read.
+    /// In a line of the trailer, of which this part was read.
     Trailer(Vec<u8>),
     /// The body is complete.
     Done,
 }
 
 impl Request {
-    /// Asks for `path`. Without a key there is no header for it.
-    pub(crate) fn get(path: &str, key: &str) -> Self {
+    /// Returns a `GET` request. An empty key is not sent.
+    pub fn get(path: &str, key: &str) -> Self {
         Self::get_with(path, key, "")
     }
 
-    /// Asks for `path` with further `headers`, each ended by a line's end.
-    pub(crate) fn get_with(path: &str, key: &str, headers: &str) -> Self {
+    /// Returns a `GET` request with additional `headers`, each with its line end.
+    pub fn get_with(path: &str, key: &str, headers: &str) -> Self {
         let key = header(key);
         let text = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{key}{headers}\r\n");
         Self { bytes: text.into_bytes() }
     }
 
-    /// Sends `body` to `path`.
-    pub(crate) fn post(
-        path: &str,
-        key: &str,
-        kind: &str,
-        body: &(impl AsRef<[u8]> + ?Sized),
-    ) -> Self {
+    /// Returns a `POST` request with `body` of the content type `kind`.
+    pub fn post(path: &str, key: &str, kind: &str, body: &(impl AsRef<[u8]> + ?Sized)) -> Self {
         let (key, body) = (header(key), body.as_ref());
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: localhost\r\n{key}content-type: {kind}\r\n\
@@ -97,35 +92,35 @@ fn header(key: &str) -> String {
     if key.is_empty() { String::new() } else { format!("x-api-key: {key}\r\n") }
 }
 
-impl Answer {
-    /// This answer as an error.
-    pub(crate) fn failed<T>(&self) -> Outcome<T> {
+impl Response {
+    /// Returns this response as an error.
+    pub fn failed<T>(&self) -> Outcome<T> {
         Err(format!("{}: {}", self.status, String::from_utf8_lossy(&self.body)).into())
     }
 
-    /// This answer, if its status is a success.
-    pub(crate) fn good(self) -> Outcome<Self> {
+    /// Returns this response if its status is a success.
+    pub fn ok(self) -> Outcome<Self> {
         if (200..300).contains(&self.status) { Ok(self) } else { self.failed() }
     }
 }
 
 impl Connection {
-    /// Connects.
-    pub(crate) async fn open(address: SocketAddr) -> Outcome<Self> {
+    /// Connects to `address`.
+    pub async fn open(address: SocketAddr) -> Outcome<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, received: Vec::with_capacity(READ_BYTES) })
     }
 
-    /// Sends a request, and reads the whole answer.
-    pub(crate) async fn ask(&mut self, request: &Request) -> Outcome<Answer> {
-        let mut whole = Vec::new();
-        let status = self.exchange(request, &mut |bytes| whole.extend_from_slice(bytes)).await?;
-        Ok(Answer { status, body: whole })
+    /// Sends a request, and reads the response.
+    pub async fn send(&mut self, request: &Request) -> Outcome<Response> {
+        let mut body = Vec::new();
+        let status = self.exchange(request, &mut |bytes| body.extend_from_slice(bytes)).await?;
+        Ok(Response { status, body })
     }
 
-    /// Sends a request, and counts the bytes of the answer, and `mark` among them.
-    pub(crate) async fn drain(&mut self, request: &Request, mark: u8) -> Outcome<Drained> {
+    /// Sends a request, and counts the bytes of the response and `mark` among them.
+    pub async fn drain(&mut self, request: &Request, mark: u8) -> Outcome<Drained> {
         let mut drained = Drained::default();
         let count = &mut |bytes: &[u8]| {
             drained.n_bytes += bytes.len();
@@ -135,9 +130,9 @@ impl Connection {
         Ok(drained)
     }
 
-    /// Sends a request whose answer has no end, and hands on what is read until `take` says that it
-    /// is enough. Heads and the sizes of chunks are among it. Returns at the end of the connection.
-    pub(crate) async fn follow(
+    /// Sends a request with an endless response, and passes everything that is read to `take`, including
+    /// the head and the sizes of chunks, until it returns false or the connection ends.
+    pub async fn follow(
         mut self,
         request: &Request,
         take: &mut (impl FnMut(&[u8]) -> bool + Send),
@@ -154,8 +149,8 @@ impl Connection {
         }
     }
 
-    /// Sends a request, and reads nothing. Returns the open connection.
-    pub(crate) async fn stall(mut self, request: &Request) -> Outcome<TcpStream> {
+    /// Sends a request without reading the response, and returns the open connection.
+    pub async fn stall(mut self, request: &Request) -> Outcome<TcpStream> {
         self.stream.write_all(&request.bytes).await?;
         Ok(self.stream)
     }
@@ -170,7 +165,7 @@ impl Connection {
                 break (status, body);
             }
             if self.received.len() > HEAD_BYTES_MAX {
-                return Err("an answer with an endless head".into());
+                return Err("response head is too long".into());
             }
         };
         loop {
@@ -185,7 +180,7 @@ impl Connection {
 
     async fn read(&mut self) -> Outcome<()> {
         if self.stream.read_buf(&mut self.received).await? == 0 {
-            return Err("the service closed the connection".into());
+            return Err("connection closed by the server".into());
         }
         Ok(())
     }
@@ -195,11 +190,11 @@ impl Body {
     fn take(&mut self, mut bytes: &[u8], sink: &mut impl FnMut(&[u8])) -> Outcome<()> {
         while !bytes.is_empty() {
             match self {
-                Self::Done => return Err("more than the answer".into()),
+                Self::Done => return Err("response is longer than its length".into()),
                 Self::Length(left) => {
                     let (body, rest) = bytes.split_at(bytes.len().min(*left));
                     if body.is_empty() {
-                        return Err("more than the answer".into());
+                        return Err("response is longer than its length".into());
                     }
                     sink(body);
                     *left -= body.len();
@@ -241,28 +236,28 @@ impl Body {
     }
 }
 
-/// Appends to `line` up to its end in `bytes`; returns what follows, if the end was found.
+/// Appends the bytes up to the line end to `line`. Returns the rest after the line end, if it was found.
 fn line_in<'a>(line: &mut Vec<u8>, bytes: &'a [u8]) -> Option<&'a [u8]> {
     let end = bytes.iter().position(|byte| *byte == b'\n');
     line.extend_from_slice(&bytes[..end.unwrap_or(bytes.len())]);
     end.map(|end| &bytes[end + 1..])
 }
 
-/// How often `mark` occurs in `bytes`.
-pub(crate) fn count_of(bytes: &[u8], mark: u8) -> usize {
+/// Counts `mark` in `bytes`.
+pub fn count_of(bytes: &[u8], mark: u8) -> usize {
     // Sums that fit a byte are vectorized.
     let sum = |part: &[u8]| part.iter().fold(0_u8, |sum, byte| sum + u8::from(*byte == mark));
     bytes.chunks(255).map(|part| usize::from(sum(part))).sum()
 }
 
-/// The status of an answer, the framing of its body and the length of its head, once the head is
+/// Returns the status of a response, the state of its body and the length of its head, if the head is
 /// complete.
 fn head(received: &[u8]) -> Outcome<Option<(u16, Body, usize)>> {
     let Some(end) = received.windows(4).position(|bytes| bytes == b"\r\n\r\n") else {
         return Ok(None);
     };
     let text = str::from_utf8(&received[..end])?;
-    let status = text.split(' ').nth(1).ok_or("an answer without a status")?.parse()?;
+    let status = text.split(' ').nth(1).ok_or("response without a status")?.parse()?;
     let mut body = Body::Length(0);
     for (name, value) in text.lines().filter_map(|line| line.split_once(':')) {
         if name.eq_ignore_ascii_case("content-length") {

@@ -1,0 +1,272 @@
+//! Functions of a worker: fetching, installing, evicting, and compiling them in the background.
+//!
+//! A function is queued for compilation when it was installed or fetched, and at start if its code
+//! is not on disk. A first run in the meantime waits for the same compilation. If too many functions
+//! are queued, further ones are compiled by their first run.
+//!
+//! Any peer can cause compilations that take minutes. Functions of unnamed peers are therefore
+//! compiled one at a time, separately from the others.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use content::{FUNCTION_PROTOCOL, Function, FunctionsError, Requester, Usage};
+use model::{function::FunctionId, node::PeerId};
+use parking_lot::Mutex;
+use task::{
+    causes::chain,
+    tally::{Counted, Tally},
+    traces,
+};
+use tokio::{sync::Semaphore, time::Instant};
+use tracing::{Instrument as _, debug, info, info_span, warn};
+
+use super::{Standing, WorkRefusal, Worker};
+use crate::{
+    message::{
+        Code, EvictFunctions, EvictFunctionsResponse, InstallFunction, InstallFunctionResponse,
+        Message,
+    },
+    metrics,
+    peers::FunctionPeers,
+};
+
+/// Maximum number of queued functions of one author, to leave room for others.
+const QUEUED_OF_AUTHOR_MAX: usize = 64;
+
+/// Number of queued functions above which those of unnamed peers are not added.
+const QUEUED_MAX: usize = 256;
+
+/// Compiled functions, and the queue of others.
+#[derive(Debug)]
+pub(super) struct Compilations {
+    /// Permits for functions of named peers. One that takes minutes does not delay the others.
+    named: Arc<Semaphore>,
+    unnamed: Arc<Semaphore>,
+    queued: Tally<Arc<str>>,
+    ready: Mutex<BTreeSet<FunctionId>>,
+}
+
+impl Default for Compilations {
+    fn default() -> Self {
+        Self {
+            named: Arc::new(Semaphore::new(2)),
+            unnamed: Arc::new(Semaphore::new(1)),
+            queued: Tally::default(),
+            ready: Mutex::default(),
+        }
+    }
+}
+
+impl Worker {
+    /// Fetches function `id` unless this worker holds it.
+    pub(super) async fn ensure_fetched(
+        &self,
+        author: &PeerId,
+        id: FunctionId,
+    ) -> Result<(), WorkRefusal> {
+        if self.0.context.functions.get(id).is_some() {
+            return Ok(());
+        }
+        let sources = self.sources(author, id);
+        let began = Instant::now();
+        let peers = FunctionPeers { network: &self.0.context.network, peers: &sources };
+        let requester = self.requester(author);
+        let span = info_span!(target: traces::TARGET, "FunctionInstall", function.cid = %id);
+        let obtaining = self.0.context.functions.obtain(id, &requester, &peers);
+        let obtained = obtaining.instrument(span).await;
+        self.0.context.metrics.observe(metrics::INSTALL_TIME, &[], began.elapsed());
+        self.count_installed(obtained.as_ref().ok());
+        self.compile_soon(author, obtained?.id);
+        Ok(())
+    }
+
+    /// Returns the party on whose behalf a function is stored for `peer`.
+    pub(super) fn requester(&self, peer: &PeerId) -> Requester {
+        match self.standing(peer) {
+            Standing::Named => Requester::Named(peer.clone()),
+            Standing::Stranger | Standing::Unknown => Requester::Peer(peer.clone()),
+        }
+    }
+
+    /// Records that function `id` ran for `head`, so that it is evicted later than unused ones.
+    pub(super) fn note_run(&self, head: &PeerId, id: FunctionId) {
+        let functions = &self.0.context.functions;
+        let Some(noted) = functions.note_use(id, &self.requester(head), true) else { return };
+        let functions = functions.clone();
+        self.0.context.group.spawn("save the use of a function", async move {
+            if let Err(error) = functions.save(noted).await {
+                warn!(function = %id, reason = chain(&error), "cannot save the use of a function");
+            }
+        });
+    }
+
+    /// Counts an attempt to install a function.
+    fn count_installed(&self, obtained: Option<&Function>) {
+        let metrics = &self.0.context.metrics;
+        metrics.add(metrics::INSTALLED, &[]);
+        match obtained {
+            Some(function) => {
+                metrics.add(metrics::INSTALLED_OK, &[]);
+                metrics.add_n(metrics::INSTALLED_BYTES, &[], function.size_bytes);
+            }
+            None => metrics.add(metrics::INSTALLED_ERR, &[]),
+        }
+    }
+
+    /// Returns the peers to request function `id` from: `author` first, then those that offer it,
+    /// then the rest.
+    fn sources(&self, author: &PeerId, id: FunctionId) -> Vec<PeerId> {
+        let peers = &self.0.context.peers;
+        let speaking = peers.speaking(FUNCTION_PROTOCOL);
+        // A peer that has just connected may not have identified itself yet.
+        let is_source = speaking.contains(author) || peers.is_silent(author);
+        let mut sources: Vec<PeerId> = is_source.then(|| author.clone()).into_iter().collect();
+        let holding = peers.holding(id).into_iter().filter(|peer| speaking.contains(peer));
+        for peer in holding.chain(speaking.iter().cloned()) {
+            if !sources.contains(&peer) {
+                sources.push(peer);
+            }
+        }
+        sources
+    }
+
+    /// Installs a function for `author`, and sends the outcome. A b7s worker sends nothing after a
+    /// failure. Cancel-safe.
+    pub async fn install(&self, author: PeerId, install: InstallFunction) {
+        let mut peers = self.0.context.peers.speaking(FUNCTION_PROTOCOL);
+        // The author most likely has the function.
+        peers.sort_by_key(|peer| *peer != author);
+        let peers = FunctionPeers { network: &self.0.context.network, peers: &peers };
+        let (cid, address) = (&install.cid, &install.manifest_url);
+        let requester = match self.requester(&author) {
+            Requester::Named(_) if install.pinned => Requester::Operator,
+            requester => requester,
+        };
+        let got = self.0.context.functions.install(cid, address, &requester, &peers).await;
+        self.count_installed(got.as_ref().ok());
+        let (code, message) = match got.map_err(WorkRefusal::from) {
+            Ok(function) => {
+                self.compile_soon(&author, function.id);
+                info!(function = install.cid, peer = %author, "installed a function");
+                // Response of b7s workers after success.
+                (Code::ACCEPTED, "installed".to_owned())
+            }
+            Err(refusal) => {
+                let reason = refusal.public_text();
+                warn!(function = install.cid, peer = %author, reason, "cannot install a function");
+                (refusal.code(), reason)
+            }
+        };
+        let response = InstallFunctionResponse { code, message, cid: install.cid };
+        self.tell(&author, &Message::InstallFunctionResponse(response)).await;
+    }
+
+    /// Removes functions for a named head, and sends their number.
+    pub async fn evict(&self, head: PeerId, request: EvictFunctions) {
+        let request_id = request.request_id.clone();
+        let is_named = matches!(self.requester(&head), Requester::Named(_));
+        let left = self.0.context.functions.usage().functions;
+        let report =
+            EvictFunctionsResponse { request_id, left, ..EvictFunctionsResponse::default() };
+        let report = if is_named {
+            match self.evicted(&request).await {
+                Ok(Usage { functions, bytes }) => {
+                    info!(peer = %head, functions, bytes, "evicted functions");
+                    let left = self.0.context.functions.usage().functions;
+                    EvictFunctionsResponse { code: Code::OK, functions, bytes, left, ..report }
+                }
+                Err(error) => {
+                    warn!(peer = %head, reason = chain(&error), "cannot evict functions");
+                    let message = "failed to evict: see its log".to_owned();
+                    EvictFunctionsResponse { code: Code::ERROR, message, ..report }
+                }
+            }
+        } else {
+            // Response to a peer that may not evict functions, as a sentence about the worker.
+            let message = "does not obey this head: see --obey and --boot-nodes".to_owned();
+            EvictFunctionsResponse { code: Code::FORBIDDEN, message, ..report }
+        };
+        self.tell(&head, &Message::EvictFunctionsResponse(report)).await;
+    }
+
+    async fn evicted(&self, request: &EvictFunctions) -> Result<Usage, FunctionsError> {
+        let functions = &self.0.context.functions;
+        if request.cid.is_empty() {
+            return functions.remove_unpinned().await;
+        }
+        let function = FunctionId::parse_any(&request.cid).ok().and_then(|id| functions.get(id));
+        let Some(function) = function else { return Ok(Usage::default()) };
+        let is_removed = functions.remove(function.id).await?;
+        let bytes = if is_removed { function.kept_bytes } else { 0 };
+        Ok(Usage { functions: usize::from(is_removed), bytes })
+    }
+}
+
+impl Worker {
+    /// Has function `id` of `author` compiled in the background.
+    pub(super) fn compile_soon(&self, author: &PeerId, id: FunctionId) {
+        let Compilations { named, unnamed, queued, .. } = &self.0.compilations;
+        let is_named = matches!(self.requester(author), Requester::Named(_));
+        let author: Arc<str> = author.as_str().into();
+        let place = queued.add(&author, |n_own, n_others| {
+            n_own < QUEUED_OF_AUTHOR_MAX && (is_named || n_own + n_others < QUEUED_MAX)
+        });
+        if place.is_some() {
+            self.spawn_compile(if is_named { named } else { unnamed }, id, author, place);
+        } else {
+            debug!(function = %id, "a function is compiled by its first run: too many are queued");
+        }
+    }
+
+    /// Has the stored functions compiled in the background.
+    pub(super) fn compile_kept(&self) {
+        // As many as an offer contains.
+        for id in self.0.context.functions.foremost(256) {
+            self.spawn_compile(&self.0.compilations.named, id, Arc::default(), None);
+        }
+    }
+
+    fn spawn_compile(
+        &self,
+        permits: &Arc<Semaphore>,
+        id: FunctionId,
+        author: Arc<str>,
+        place: Option<Counted<Arc<str>>>,
+    ) {
+        let (worker, permits) = (self.clone(), Arc::clone(permits));
+        self.0.context.group.spawn("compile", async move {
+            if let Ok(_permit) = permits.acquire().await {
+                worker.compile(id, &author).await;
+            }
+            drop(place);
+        });
+    }
+
+    async fn compile(&self, id: FunctionId, author: &Arc<str>) {
+        let Some(function) = self.0.context.functions.get(id) else { return };
+        match self.0.executor.compile_ahead(&function, author).await {
+            Ok(true) => {
+                info!(function = %id, "function is compiled and ready");
+                self.note_compiled(id);
+            }
+            Ok(false) => {}
+            Err(error) => info!(function = %id, reason = chain(&error), "function is not compiled"),
+        }
+    }
+
+    /// Records that function `id` is compiled.
+    pub(super) fn note_compiled(&self, id: FunctionId) {
+        if self.0.compilations.ready.lock().insert(id) {
+            // The offer changes.
+            self.0.changed.notify_one();
+        }
+    }
+
+    /// Returns the stored functions that are compiled.
+    pub(crate) fn ready(&self) -> BTreeSet<FunctionId> {
+        let functions = &self.0.context.functions;
+        let mut ready = self.0.compilations.ready.lock();
+        ready.retain(|id| functions.get(*id).is_some());
+        ready.clone()
+    }
+}
