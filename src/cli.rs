@@ -1,14 +1,13 @@
 //! The command line: one file per subcommand. Only this module creates and connects the other crates.
 //!
-//! Errors that reach this file are printed for people.
+//! An error that reaches this file is printed as `error: ` with its causes. A text that ends in
+//! `\nhint: …` has advice, which is printed on its own line.
 
 mod completion;
 mod config;
 mod copy_tables;
 mod datasets;
-mod demo;
 mod doctor;
-mod env;
 mod function;
 mod gate;
 mod help;
@@ -20,7 +19,6 @@ mod nodes;
 mod output;
 mod own_files;
 mod parse;
-mod password;
 mod profiles;
 mod redact;
 mod runtime;
@@ -28,7 +26,6 @@ mod secret;
 mod services;
 mod shell;
 mod stop;
-mod store_place;
 mod tui;
 mod up;
 
@@ -39,9 +36,7 @@ use anyhow::anyhow;
 use clap::{
     Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, builder::Resettable,
 };
-use db::postgres::fault::next_step;
 use model::node::Role;
-use task::causes::chain;
 use tokio::runtime::{Builder, Runtime};
 
 /// A function cluster, a dataset service, an inference service, and one screen for all three.
@@ -88,7 +83,7 @@ enum Command {
     /// Serve and manage datasets, import and export rows
     #[command(subcommand)]
     Datasets(datasets::DatasetsCommand),
-    /// Serve a prediction network
+    /// Serve a prediction network, and take part in one
     #[command(subcommand)]
     Inference(inference::InferenceCommand),
     /// Manage API keys and accounts of the services on this machine, and keys of nodes
@@ -121,20 +116,20 @@ pub fn main() -> ExitCode {
 
 fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    if let Some(command) = runtime::called(&arguments) {
+    if let Some(command) = runtime::as_bls_runtime(&arguments) {
         return runtime::run(command);
     }
     if runtime::is_compiler(&arguments) {
         return ::runtime::compiler::child::run();
     }
-    completion::answer();
+    completion::complete_if_requested();
     let cli = match parse_screen_alone(&arguments).map_or_else(|| parse(arguments), Ok) {
         Ok(cli) => cli,
         Err(error) => match error.downcast::<clap::Error>() {
             // Includes help and version.
             Ok(error) => error.exit(),
             Err(error) => {
-                output::tell(&format!("cannot {error:#}"));
+                output::report_error(&error);
                 return ExitCode::from(MISUSED);
             }
         },
@@ -144,9 +139,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(code) => code,
         Err(error) if output::is_reader_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let next = next_step(&*error).map(|next| format!("; {next}"));
-            let next = next.unwrap_or_default();
-            output::tell(&format!("cannot {}{next}", chain(&*error)));
+            output::report_error(&error);
             match error.downcast_ref::<RunError>() {
                 Some(RunError::NotATerminal | RunError::NoCursor) => ExitCode::from(MISUSED),
                 _ => ExitCode::FAILURE,
@@ -188,7 +181,7 @@ fn parse(arguments: Vec<OsString>) -> anyhow::Result<Cli> {
     let given = command.try_get_matches_from_mut(arguments).map_err(|error| {
         let text = redact::redact(error, &command).to_string();
         let reason = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        anyhow!("use the node's configuration file and the environment: {reason}")
+        anyhow!("invalid option in the node's configuration file or environment: {reason}")
     })?;
     Ok(Cli::from_arg_matches(&given)?)
 }
@@ -211,7 +204,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         None => block_on_one_worker(tui::run(cli.screen)),
         Some(Command::Tui(command)) => block_on_one_worker(tui::run(command)),
         Some(Command::Up(command)) => block_on(up::run(command)),
-        Some(Command::Env) => env::print(),
+        Some(Command::Env) => up::print_env(),
         Some(Command::Node(command)) if command.role == Role::Worker => {
             block_on_one_thread(node::run(command))
         }

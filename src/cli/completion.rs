@@ -1,5 +1,5 @@
-//! Values that shells complete: those of fixed lists, and what the services have. A shell asks this
-//! program itself each time, by an environment variable.
+//! Shell completion of option values: fixed lists, and names that the configured services know. The
+//! shell runs this program for each completion, and says so in an environment variable.
 
 use std::{env, time::Duration};
 
@@ -20,33 +20,25 @@ use crate::cli::{
     tui::user_files,
 };
 
-/// The variable by which a shell asks.
+/// Environment variable with which a shell requests completions.
 pub(super) const VARIABLE: &str = "TRIPTYCH_COMPLETE";
 
-/// The longest wait for a service's answer: somebody holds the tab key.
+/// Maximum wait for a service, since somebody is holding the tab key.
 const WITHIN: Duration = Duration::from_millis(700);
 
-/// The most names offered.
+/// Maximum number of names offered.
 const NAMES_MAX: usize = 200;
 
-/// Formats of files of rows.
-const FORMATS: &[&str] = &["csv", "ndjson", "json", "parquet", "arrow"];
-
-/// Resolutions of buckets.
-const RESOLUTIONS: &[&str] = &["raw", "5m", "15m", "1h", "4h", "1d"];
-
-/// Levels of log lines.
-const LEVELS: &[&str] = &["error", "warn", "info", "debug", "trace"];
-
-/// Answers a shell that asks for completions, and ends the process; returns where none asks.
-pub(super) fn answer() {
+/// Prints completions and exits if a shell requested them. Returns otherwise.
+pub(super) fn complete_if_requested() {
+    // Most starts are no such request, and do not even build the commands.
     // Most starts are no question: the commands are not even built for them.
     if env::var_os(VARIABLE).is_some() {
         CompleteEnv::with_factory(command).var(VARIABLE).complete();
     }
 }
 
-/// The commands with candidates for their values, and without what is hidden.
+/// Returns the visible commands with candidates for their values.
 fn command() -> Command {
     with_candidates(help::with_endings(super::Cli::command()))
 }
@@ -63,10 +55,10 @@ fn with_values(argument: Arg) -> Arg {
         ("print_theme", _) => ArgValueCandidates::new(|| offer(built_in_themes())),
         ("role", _) => listed(&["head", "worker"]),
         ("symbols", _) => listed(&["braille", "blocks", "ascii"]),
-        ("format", _) => listed(FORMATS),
+        ("format", _) => listed(&["csv", "ndjson", "json", "parquet", "arrow"]),
         ("profile", _) => ArgValueCandidates::new(profiles),
-        (_, "RESOLUTION") => listed(RESOLUTIONS),
-        (_, "LEVEL") => listed(LEVELS),
+        (_, "RESOLUTION") => listed(&["raw", "5m", "15m", "1h", "4h", "1d"]),
+        (_, "LEVEL") => listed(&["error", "warn", "info", "debug", "trace"]),
         (_, "open|closed") => listed(&["open", "closed"]),
         (_, "DATASET") => ArgValueCandidates::new(datasets),
         ("topic", "TOPIC") => ArgValueCandidates::new(topics),
@@ -89,10 +81,9 @@ fn built_in_themes() -> impl Iterator<Item = String> {
     std::iter::once("auto".to_owned()).chain(names)
 }
 
-/// Themes of the user's configuration folder; none where it cannot be listed.
+/// Returns the names of the themes in the user's configuration directory.
 fn own_themes() -> impl Iterator<Item = String> {
-    let folders = project_dirs().ok();
-    let files = folders.and_then(|folders| user_files::theme_files(folders.config_dir()).ok());
+    let files = project_dirs().and_then(|dirs| user_files::theme_files(dirs.config_dir()));
     files.unwrap_or_default().into_iter().map(|(name, _)| name)
 }
 
@@ -102,21 +93,21 @@ fn profiles() -> Vec<CompletionCandidate> {
 }
 
 fn datasets() -> Vec<CompletionCandidate> {
-    offer(ask_services(async |services: Services| {
+    offer(query_services(async |services: Services| {
         let page = services.datasets().ok()?.list(&DatasetsQuery::default()).await.ok()?;
         Some(page.datasets.into_iter().map(|dataset| dataset.name).collect())
     }))
 }
 
 fn topics() -> Vec<CompletionCandidate> {
-    offer(ask_services(async |services: Services| {
+    offer(query_services(async |services: Services| {
         let topics = services.inference().ok()?.topics().await.ok()?.topics;
         Some(topics.into_iter().map(|topic| topic.topic_id.to_string()).collect())
     }))
 }
 
 fn functions() -> Vec<CompletionCandidate> {
-    offer(ask_services(async |services: Services| {
+    offer(query_services(async |services: Services| {
         let head = Transport::new(services.profile.heads.first()?, None).ok()?;
         let head = Functions::new(head.with_token(config::head_token().ok()?));
         let listed = head.functions().await.ok()?;
@@ -124,10 +115,10 @@ fn functions() -> Vec<CompletionCandidate> {
     }))
 }
 
-/// Asks the services that the environment, the profile or a stack that runs names; nothing where
-/// they do not answer in time.
-fn ask_services(
-    ask: impl AsyncFnOnce(Services) -> Option<Vec<String>>,
+/// Queries the services that the environment, the profile or the running local stack names. Returns
+/// nothing if they do not respond in time.
+fn query_services(
+    query: impl AsyncFnOnce(Services) -> Option<Vec<String>>,
 ) -> impl Iterator<Item = String> {
     let variable = |name| config::variable(name).ok().flatten();
     let flags = AddressFlags {
@@ -138,7 +129,7 @@ fn ask_services(
     };
     let work = async {
         let services = Services::choose(flags, KeyFlag::default()).await.ok()?;
-        ask(services).await
+        query(services).await
     };
     let names = super::block_on_one_thread(async { Ok(timeout(WITHIN, work).await) });
     let names = names.ok().and_then(Result::ok).flatten().unwrap_or_default();
@@ -149,28 +140,29 @@ fn ask_services(
 mod tests {
     use super::*;
 
-    /// What is offered after these words, the last of which is completed.
-    fn offered(words: &[&str]) -> Vec<String> {
+    /// Returns the candidates for the last of `words`.
+    fn candidates(words: &[&str]) -> Vec<String> {
         let words: Vec<_> = words.iter().map(Into::into).collect();
         let last = words.len() - 1;
         let all = clap_complete::engine::complete(&mut command(), words, last, None).unwrap();
-        let value = |it: &CompletionCandidate| it.get_value().to_string_lossy().into_owned();
-        all.iter().filter(|it| !it.is_hide_set()).map(value).collect()
+        let value =
+            |candidate: &CompletionCandidate| candidate.get_value().to_string_lossy().into_owned();
+        all.iter().filter(|candidate| !candidate.is_hide_set()).map(value).collect()
     }
 
     #[test]
     fn values_of_fixed_lists_are_offered() {
-        assert_eq!(offered(&["triptych", "node", "--role", ""]), ["head", "worker"]);
-        assert!(offered(&["triptych", "--theme", "l"]).contains(&"light".to_owned()));
-        assert!(offered(&["triptych", "keys", "sign-up", ""]).contains(&"closed".to_owned()));
-        let formats = offered(&["triptych", "datasets", "export", "x", "--format", "p"]);
+        assert_eq!(candidates(&["triptych", "node", "--role", ""]), ["head", "worker"]);
+        assert!(candidates(&["triptych", "--theme", "l"]).contains(&"light".to_owned()));
+        assert!(candidates(&["triptych", "keys", "sign-up", ""]).contains(&"closed".to_owned()));
+        let formats = candidates(&["triptych", "datasets", "export", "x", "--format", "p"]);
         assert_eq!(formats, ["parquet"]);
     }
 
     #[test]
-    fn what_is_hidden_is_not_offered() {
+    fn hidden_options_are_not_offered() {
         for words in [["triptych", "--"].as_slice(), &["triptych", "up", "--"]] {
-            let all = offered(words);
+            let all = candidates(words);
             assert!(!all.is_empty());
             let is_hidden = |it: &String| it.contains("stop-with-stdin") || it.contains("break-in");
             assert!(!all.iter().any(is_hidden), "{all:?}");

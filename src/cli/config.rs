@@ -1,7 +1,9 @@
-//! Where the services are: flags, then the environment, then the profile of the configuration file.
+//! Addresses of the services: from flags, then the environment, then a profile of the configuration
+//! file.
 //!
-//! The API key and the token of a head are never flags (everyone on the machine can read those) and
-//! never stand in the file: they come from the environment, the key also from where `secret` looks.
+//! The API key and the token of a head are neither flags, which every user of the machine can read,
+//! nor in the file. They come from the environment, and the key also from where [`super::secret`]
+//! stores it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +12,7 @@ use std::{
 };
 
 use ::tui::{time_zone::TimeZone, widget::symbols::Symbols};
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow};
 use clap::Args;
 use client::transport::Token;
 use model::{address::redact_address, key::ApiKey};
@@ -20,52 +22,52 @@ use toml::Spanned;
 
 use crate::cli::parse::read_optional;
 
-/// The environment variable that holds the token of a head's REST API.
+/// Environment variable with the token of a head's REST API.
 pub(crate) const TOKEN_VARIABLE: &str = "TRIPTYCH_REST_TOKEN";
 
-/// The name of the configuration file in the configuration folder.
+/// Name of the configuration file in the configuration directory.
 const FILE_NAME: &str = "config.toml";
 
-/// Where the services are, as the command line or the environment names them.
+/// Addresses of the services, from the command line or the environment.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct AddressFlags {
-    /// The head's address, such as `http://127.0.0.1:8080`; the screen shows several together, named
-    /// with commas between or one by one
+    /// Address of the head, such as `http://127.0.0.1:8080`. The screen shows several together,
+    /// separated by commas or given one by one
     #[arg(long = "head", env = "TRIPTYCH_HEAD", value_name = "URL", value_delimiter = ',')]
     pub(crate) heads: Vec<String>,
-    /// The dataset service's address, ending in `/api`
+    /// Address of the dataset service, ending in `/api`
     #[arg(long, env = "TRIPTYCH_DATASETS", value_name = "URL")]
     pub(crate) datasets: Option<String>,
-    /// The inference service's address
+    /// Address of the inference service
     #[arg(long, env = "TRIPTYCH_INFERENCE", value_name = "URL")]
     pub(crate) inference: Option<String>,
-    /// A profile of the configuration file to take the other addresses from
+    /// Profile of the configuration file with the other addresses
     #[arg(long, env = "TRIPTYCH_PROFILE", value_name = "NAME")]
     pub(crate) profile: Option<String>,
 }
 
-/// Where the services are. What is left out is not used.
+/// Addresses of the services. A service without an address is not used.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profile {
-    /// The addresses of heads of one cluster: a text, or a list. Commands other than the screen
-    /// and `doctor` use the first.
+    /// Heads of one cluster: a string or a list in the file. Commands other than the screen and
+    /// `doctor` use the first.
     #[serde(default, rename = "head", deserialize_with = "addresses")]
     pub(crate) heads: Vec<String>,
-    /// The dataset service's address, ending in `/api`.
+    /// Dataset service, ending in `/api`.
     #[serde(default, deserialize_with = "address")]
     pub(crate) datasets: Option<String>,
-    /// The inference service's address.
+    /// Inference service.
     #[serde(default, deserialize_with = "address")]
     pub(crate) inference: Option<String>,
 }
 
-/// The services that are meant.
+/// Addresses in use, and the profile they come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ChosenProfile {
-    /// The profile's name; none if flags alone tell of the services.
+    /// Name of the profile; `None` if the addresses come from flags only.
     pub(crate) name: Option<String>,
-    /// Where they are.
+    /// Addresses of the services.
     pub(crate) profile: Profile,
 }
 
@@ -73,37 +75,37 @@ pub(crate) struct ChosenProfile {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// The profile used where none is named.
+    /// Profile to use if no other is named.
     profile: Option<String>,
-    /// The profiles by name.
+    /// Profiles by name.
     #[serde(default)]
     profiles: BTreeMap<String, Profile>,
-    /// How the screen is opened.
+    /// Settings of the screen.
     #[serde(default)]
     screen: ScreenOptions,
 }
 
-/// How the screen is opened where no flag says otherwise.
+/// Settings of the screen, which flags override.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ScreenOptions {
-    /// The name of a theme, or `auto`.
+    /// Name of a theme, or `auto`.
     pub(crate) theme: Option<Spanned<String>>,
-    /// Where that is written.
+    /// Line of the file with the theme.
     #[serde(skip)]
     pub(crate) theme_place: String,
-    /// What charts and marks are drawn with.
+    /// Symbols of charts and marks.
     #[serde(default, deserialize_with = "symbols")]
     pub(crate) symbols: Option<Symbols>,
-    /// The zone in which times are shown.
+    /// Time zone of the times shown.
     #[serde(default, deserialize_with = "time_zone")]
     pub(crate) time_zone: Option<TimeZone>,
-    /// Whether the mouse is taken from the terminal.
+    /// True to capture the mouse.
     #[serde(rename = "mouse")]
     pub(crate) has_mouse: Option<bool>,
-    /// Whether the terminal is asked for its background.
+    /// True to query the terminal for its background color.
     #[serde(rename = "probe")]
-    pub(crate) is_asked: Option<bool>,
+    pub(crate) has_probe: Option<bool>,
 }
 
 fn address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
@@ -121,7 +123,7 @@ fn addresses<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error
         Texts::One(text) => vec![text],
         Texts::Several(texts) => texts,
     };
-    let checked: Result<Vec<String>, String> = texts.into_iter().map(checked).collect();
+    let checked = texts.into_iter().map(checked).collect::<Result<Vec<String>, String>>();
     checked.map(unique).map_err(D::Error::custom)
 }
 
@@ -129,10 +131,13 @@ fn checked(address: String) -> Result<String, String> {
     if is_address(&address) {
         return Ok(address);
     }
-    Err(format!("`{}` is no address, such as http://127.0.0.1:8080", redact_address(&address)))
+    Err(format!(
+        "invalid address `{}`, expected one such as http://127.0.0.1:8080",
+        redact_address(&address)
+    ))
 }
 
-/// `addresses` without those that stand there twice: a head is asked once.
+/// Returns `addresses` without duplicates.
 fn unique(addresses: Vec<String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let is_new = |address: &String| seen.insert(address.trim_end_matches('/').to_owned());
@@ -147,23 +152,24 @@ fn time_zone<'de, D: Deserializer<'de>>(from: D) -> Result<Option<TimeZone>, D::
     String::deserialize(from)?.parse().map(Some).map_err(D::Error::custom)
 }
 
-/// The folder of compiled functions, which all nodes of one user share; none without a home folder.
+/// Returns the directory of compiled functions, which all nodes of a user share; `None` without a
+/// home directory.
 pub(crate) fn compiled_folder() -> Option<PathBuf> {
     project_dirs().ok().map(|folders| folders.cache_dir().join("compiled"))
 }
 
-/// Returns the addresses to use, none if nothing is configured anywhere.
+/// Returns the addresses to use; `None` if nothing is configured.
 ///
 /// # Errors
-/// If the configuration file cannot be read, or a profile is named that it does not hold.
+/// If the configuration file cannot be read or does not contain the named profile.
 pub(crate) fn profile(flags: AddressFlags) -> anyhow::Result<Option<Profile>> {
     Ok(choose_profile(flags, None)?.0.map(|chosen| chosen.profile))
 }
 
-/// Returns the services to use, none if nothing is configured anywhere, and every profile there is.
+/// Returns the addresses to use, `None` if nothing is configured, and all profiles.
 ///
-/// Where neither flags nor the environment tell of any, it is the profile `last`, if it is still
-/// there.
+/// If neither flags nor the environment name a service, the profile `last` is used if it still
+/// exists.
 ///
 /// # Errors
 /// As [`profile`].
@@ -179,7 +185,7 @@ pub(crate) fn choose_profile(
     Ok((choose(flags, &file)?, file.profiles))
 }
 
-/// Returns how the screen is to be opened.
+/// Returns the settings of the screen.
 ///
 /// # Errors
 /// As [`profile`].
@@ -187,40 +193,40 @@ pub(crate) fn screen() -> anyhow::Result<ScreenOptions> {
     let Ok(folders) = project_dirs() else { return Ok(ScreenOptions::default()) };
     let path = folders.config_dir().join(FILE_NAME);
     let Some(text) = read_optional(&path)? else { return Ok(ScreenOptions::default()) };
-    let mut screen = understood(&path, &text)?.screen;
+    let mut screen = parse_file(&path, &text)?.screen;
     let at = screen.theme.as_ref().map_or(0, |theme| theme.span().start);
     screen.theme_place = format!("{}:{}", path.display(), line_of(&text, at));
     Ok(screen)
 }
 
-/// The line, from 1 on, of the byte at `at`.
+/// Returns the line, counted from 1, of the byte at `at`.
 pub(crate) fn line_of(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }
 
 fn read(path: &Path) -> anyhow::Result<File> {
-    read_optional(path)?.map_or_else(|| Ok(File::default()), |text| understood(path, &text))
+    read_optional(path)?.map_or_else(|| Ok(File::default()), |text| parse_file(path, &text))
 }
 
-/// Understands the file at `path`, whose text is `text`.
-fn understood(path: &Path, text: &str) -> anyhow::Result<File> {
+/// Parses the configuration file at `path` with the content `text`.
+fn parse_file(path: &Path, text: &str) -> anyhow::Result<File> {
     toml::from_str(text).map_err(|error| {
         let line = line_of(text, error.span().unwrap_or_default().start);
-        anyhow!("use {}:{line}: {}", path.display(), error.message())
+        anyhow!("invalid configuration: {}:{line}: {}", path.display(), error.message())
     })
 }
 
-/// Whether a client could call `address`, as far as can be said without trying.
+/// Returns true if `address` has the form of one that a client can call.
 fn is_address(address: &str) -> bool {
     let rest = address.strip_prefix("http://").or_else(|| address.strip_prefix("https://"));
     rest.is_some_and(|rest| !rest.starts_with(['/', ':']) && !rest.is_empty())
         && !address.contains(char::is_whitespace)
 }
 
-/// Whether `text` could stand in the configuration file.
+/// Checks that `text` is a valid configuration file.
 #[cfg(test)]
 pub(crate) fn check(text: &str) -> anyhow::Result<()> {
-    understood(Path::new("config.toml"), text).map(drop)
+    parse_file(Path::new("config.toml"), text).map(drop)
 }
 
 fn choose(flags: AddressFlags, file: &File) -> anyhow::Result<Option<ChosenProfile>> {
@@ -228,17 +234,17 @@ fn choose(flags: AddressFlags, file: &File) -> anyhow::Result<Option<ChosenProfi
     let base = match &name {
         None => None,
         Some(name) => {
-            let Some(profile) = file.profiles.get(name) else {
+            let profile = file.profiles.get(name).with_context(|| {
                 let known: Vec<_> = file.profiles.keys().map(String::as_str).collect();
                 let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-                bail!("find profile `{name}` in the configuration file, which has: {known}");
-            };
+                format!("the configuration file has no profile `{name}`, only: {known}")
+            })?;
             Some(profile.clone())
         }
     };
     let heads: Vec<String> = flags.heads.iter().flat_map(|text| split_heads(text)).collect();
-    let is_told = !heads.is_empty() || flags.datasets.is_some() || flags.inference.is_some();
-    if base.is_none() && !is_told {
+    let has_address = !heads.is_empty() || flags.datasets.is_some() || flags.inference.is_some();
+    if base.is_none() && !has_address {
         return Ok(None);
     }
     let base = base.unwrap_or_default();
@@ -250,13 +256,13 @@ fn choose(flags: AddressFlags, file: &File) -> anyhow::Result<Option<ChosenProfi
     Ok(Some(ChosenProfile { name, profile }))
 }
 
-/// The addresses of heads in a text with commas between them.
+/// Splits a comma-separated list of heads.
 pub(crate) fn split_heads(text: &str) -> impl Iterator<Item = String> {
     text.split(',').map(str::trim).filter(|address| !address.is_empty()).map(str::to_owned)
 }
 
 impl AddressFlags {
-    /// Whether any address or profile is given.
+    /// Returns true if any address or profile is given.
     fn is_any(&self) -> bool {
         let Self { heads, datasets, inference, profile } = self;
         let is_any_head = heads.iter().any(|text| split_heads(text).next().is_some());
@@ -264,40 +270,40 @@ impl AddressFlags {
     }
 }
 
-/// Returns the text of the environment variable `name`; `None` if it is not set, or empty.
+/// Returns the value of the environment variable `name`; `None` if it is unset or empty.
 ///
 /// # Errors
-/// If what is set is no text. It is not repeated.
+/// If the value is not UTF-8. It is not repeated.
 pub(crate) fn variable(name: &str) -> anyhow::Result<Option<String>> {
-    let set = std::env::var_os(name).filter(|text| !text.is_empty());
-    let text = set.map(|text| text.into_string().ok().context("read what is no text"));
-    text.transpose().with_context(|| format!("use {name}"))
+    let value = std::env::var_os(name).filter(|text| !text.is_empty());
+    let text = value.map(|text| text.into_string().ok());
+    text.map(|text| text.with_context(|| format!("{name} is not valid UTF-8"))).transpose()
 }
 
-/// Parses the environment variable `name`, if it is set. The text is not repeated in errors.
+/// Parses the environment variable `name`, if it is set. The value is not repeated in errors.
 ///
 /// # Errors
-/// If what is set is no text, or none such.
+/// If the value is invalid.
 pub(crate) fn parsed_variable<T>(name: &str) -> anyhow::Result<Option<T>>
 where
     T: FromStr<Err: std::error::Error + Send + Sync + 'static>,
 {
     let parsed = variable(name)?.map(|text| text.parse());
-    parsed.transpose().with_context(|| format!("use {name}"))
+    parsed.transpose().with_context(|| format!("invalid {name}"))
 }
 
-/// Returns the API key of the environment, none if it is not set.
+/// Returns the API key of the environment, if it is set.
 ///
 /// # Errors
-/// If what is set is no key. The text is not repeated.
+/// If the value is not a key. It is not repeated.
 pub(crate) fn api_key() -> anyhow::Result<Option<ApiKey>> {
     parsed_variable(KEY_VARIABLE)
 }
 
-/// Returns the token of heads that the environment tells, none if it is not set.
+/// Returns the token of heads of the environment, if it is set.
 ///
 /// # Errors
-/// If what is set cannot be sent. The text is not repeated.
+/// If the value is not a token. It is not repeated.
 pub(crate) fn head_token() -> anyhow::Result<Option<Token>> {
     parsed_variable(TOKEN_VARIABLE)
 }
@@ -326,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_wins_over_the_profile() {
+    fn flag_overrides_the_profile() {
         let flags = AddressFlags { heads: vec!["http://flag".into()], ..Default::default() };
         let ChosenProfile { name, profile } = choose(flags, &file()).unwrap().unwrap();
         assert_eq!(name.as_deref(), Some("home"));
@@ -335,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn several_heads_are_a_list_or_stand_between_commas() {
+    fn several_heads_are_a_list_or_separated_by_commas() {
         let text =
             "profile = \"a\"\n[profiles.a]\nhead = [\"http://a\", \"http://b\", \"http://a/\"]";
         let file: File = toml::from_str(text).unwrap();
@@ -353,7 +359,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_fault(text: &str, parts: &[&str]) {
+    fn check_error(text: &str, parts: &[&str]) {
         let error = check(text).unwrap_err().to_string();
         for part in parts {
             assert!(error.contains(part), "{error}");
@@ -361,38 +367,38 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_is_named_by_line_with_what_may_stand_there() {
-        check_fault("a = 1", &["config.toml:1: unknown field `a`", "`profiles`", "`screen`"]);
-        check_fault(
+    fn invalid_file_is_reported_by_line_with_the_valid_names() {
+        check_error("a = 1", &["config.toml:1: unknown field `a`", "`profiles`", "`screen`"]);
+        check_error(
             "[profiles.a]\n\nhed = \"x\"",
             &["config.toml:3: unknown field `hed`", "`head`"],
         );
-        check_fault("[screen]\nmouse = 3", &["config.toml:2: ", "boolean"]);
-        check_fault(
+        check_error("[screen]\nmouse = 3", &["config.toml:2: ", "boolean"]);
+        check_error(
             "[screen]\ntime_zone = \"Mars\"",
             &["config.toml:2: unknown time zone `Mars`", "local"],
         );
-        check_fault(
+        check_error(
             "[profiles.a]\nhead = \"nowhere\"",
-            &["config.toml:2: `nowhere` is no address"],
+            &["config.toml:2: invalid address `nowhere`"],
         );
-        check_fault(
+        check_error(
             "[profiles.a]\nhead = [\"http://a\", \"b\"]",
-            &["config.toml:2: `b` is no address"],
+            &["config.toml:2: invalid address `b`"],
         );
-        check_fault(
+        check_error(
             "[profiles.a]\nhead = 3",
             &["config.toml:2: an address or a list of addresses"],
         );
-        check_fault("[profiles.a\n", &["config.toml:1: "]);
-        for unfit in ["http://", "ftp://a", "http://:80", "http://a b"] {
-            assert!(!is_address(unfit), "{unfit}");
+        check_error("[profiles.a\n", &["config.toml:1: "]);
+        for invalid in ["http://", "ftp://a", "http://:80", "http://a b"] {
+            assert!(!is_address(invalid), "{invalid}");
         }
         assert!(is_address("https://api.example.org/v1") && is_address("http://[::1]:8080"));
     }
 
     #[test]
-    fn a_profile_that_is_not_there_is_named_with_those_that_are() {
+    fn missing_profile_is_reported_with_the_existing_ones() {
         let flags = AddressFlags { profile: Some("moon".into()), ..Default::default() };
         let error = choose(flags, &file()).unwrap_err().to_string();
         assert!(error.contains("`moon`") && error.contains("far, home"), "{error}");

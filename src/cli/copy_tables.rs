@@ -1,53 +1,122 @@
-//! `triptych keys copy` and `triptych inference copy`: all that one store has in another one, whatever
-//! engines keep them.
+//! `triptych keys copy` and `triptych inference copy`: copy all of one store to another one,
+//! whichever engines they use. Also the arguments that name a store, and copying until a signal.
 
 use std::{
+    convert::Infallible,
+    fmt,
     ops::ControlFlow,
-    path::PathBuf,
+    path::{Path, PathBuf},
+    str::FromStr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::Args;
-use db::copy::{CopiedTables, CopyPlace, CopyProgress, copy};
-use model::count::counted;
+use db::{
+    copy::{CopiedTables, CopyPlace, CopyProgress, copy},
+    postgres::DatabaseUrl,
+};
+use model::{address::redact_address, count::counted};
 use stack::data_dir::DataDir;
 use tokio::{runtime::Handle, select, task::spawn_blocking};
 
 use crate::cli::{
     output::{can_redraw, print, redraw, tell},
     stop::{self, StopEvents},
-    store_place::{StorePlace, resolve_places},
 };
 
-/// The flags of `copy`.
-#[derive(Debug, Args)]
-pub(crate) struct CopyFlags {
-    /// The store to copy from: a services' data folder, a store's file, or `postgres://user@host/name`
-    from: StorePlace,
-    /// The store to copy to, likewise, which is empty; a file or the tables are made if they are missing
-    to: StorePlace,
+/// Path of a crate's store in the services' data directory.
+type FileIn = fn(&DataDir) -> PathBuf;
+
+/// Location of a store.
+#[derive(Debug, Clone)]
+pub(crate) enum StorePlace {
+    Database(DatabaseUrl),
+    /// The store's file, or the data directory with it.
+    Path(PathBuf),
 }
 
-/// Copies `tables`, of which a data folder has `file_in`.
+impl FromStr for StorePlace {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(text.parse().map_or_else(|_| Self::Path(text.into()), Self::Database))
+    }
+}
+
+impl fmt::Display for StorePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Database(url) => url.fmt(f),
+            Self::Path(path) => redact_address(&path.to_string_lossy()).fmt(f),
+        }
+    }
+}
+
+impl StorePlace {
+    /// Replaces a directory by the store's file in it, `file_in`. The target of a copy is a file if
+    /// its name ends in `.db`, and otherwise a directory, which is created.
+    fn resolve(self, is_source: bool, file_in: FileIn) -> anyhow::Result<Self> {
+        let Self::Path(path) = self else { return Ok(self) };
+        if path.to_str().is_some_and(|text| text.contains("://")) {
+            bail!(
+                "invalid address of a store, expected a PostgreSQL database such as \
+                 postgres://user@host/name"
+            );
+        }
+        if path.is_file() || path.extension().is_some_and(|ending| ending == "db") {
+            return Ok(Self::Path(path));
+        }
+        if is_source && !path.is_dir() {
+            bail!("{} does not exist", redact_address(&path.to_string_lossy()));
+        }
+        Ok(Self::Path(file_in(&DataDir::of_services(Some(path))?)))
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Path(one), Self::Path(other)) => {
+                let real = |path: &Path| path.canonicalize().ok();
+                one == other || (real(one).is_some() && real(one) == real(other))
+            }
+            _ => self.to_string() == other.to_string(),
+        }
+    }
+}
+
+/// Returns the stores to copy from and to, with directories replaced by `file_in` them.
 ///
 /// # Errors
-/// If a store cannot be opened, read or written, the other one has something already, or the copy is not
-/// equal to its source.
-pub(crate) async fn run(
-    flags: CopyFlags,
-    tables: CopiedTables,
-    file_in: fn(&DataDir) -> PathBuf,
+/// If they are the same, or the source does not exist.
+pub(crate) fn resolve_places(
+    from: StorePlace,
+    to: StorePlace,
+    file_in: FileIn,
+) -> anyhow::Result<(StorePlace, StorePlace)> {
+    let (from, to) = (from.resolve(true, file_in)?, to.resolve(false, file_in)?);
+    if from.is_same(&to) {
+        bail!("source and target of the copy are the same store: {from}");
+    }
+    if matches!(&from, StorePlace::Path(path) if !path.is_file()) {
+        bail!("{from} does not exist");
+    }
+    Ok((from, to))
+}
+
+/// Runs `work` on a thread that may block. A signal sets the flag passed to `work`, which is still
+/// waited for.
+///
+/// # Errors
+/// Those of `work`, and if signals cannot be received.
+pub(crate) async fn copy_until_stopped(
+    work: impl FnOnce(&AtomicBool) -> anyhow::Result<()> + Send + 'static,
 ) -> anyhow::Result<()> {
-    let (from, to) = resolve_places(flags.from, flags.to, file_in)?;
     let is_stopped = Arc::new(AtomicBool::new(false));
     let must_stop = Arc::clone(&is_stopped);
-    let runtime = Handle::current();
-    let mut work =
-        spawn_blocking(move || runtime.block_on(copy_all(&tables, from, to, &must_stop)));
+    let mut work = spawn_blocking(move || work(&must_stop));
     select! {
         done = &mut work => return done?,
         stopped = stop::wait_for_stop(StopEvents::Hangup) => stopped?,
@@ -56,14 +125,40 @@ pub(crate) async fn run(
     work.await?
 }
 
-/// Copies, and prints a line for each table.
+/// The flags of `copy`.
+#[derive(Debug, Args)]
+pub(crate) struct CopyFlags {
+    /// Store to copy from: a services' data directory, a store's file, or
+    /// `postgres://user@host/name`
+    from: StorePlace,
+    /// Store to copy to, likewise. It must be empty; a file or tables are created if missing
+    to: StorePlace,
+}
+
+/// Copies `tables`, which a data directory has in `file_in`.
+///
+/// # Errors
+/// If a store cannot be opened, read or written, the target is not empty, or the copy differs from
+/// its source.
+pub(crate) async fn run(
+    flags: CopyFlags,
+    tables: CopiedTables,
+    file_in: FileIn,
+) -> anyhow::Result<()> {
+    let (from, to) = resolve_places(flags.from, flags.to, file_in)?;
+    let runtime = Handle::current();
+    copy_until_stopped(move |must_stop| runtime.block_on(copy_all(&tables, from, to, must_stop)))
+        .await
+}
+
+/// Copies the tables and prints a line for each.
 async fn copy_all(
     tables: &CopiedTables,
     from: StorePlace,
     to: StorePlace,
     must_stop: &AtomicBool,
 ) -> anyhow::Result<()> {
-    let what = format!("copy {from} to {to}");
+    let what = format!("cannot copy {from} to {to}");
     let mut printed = Ok(());
     let mut on_progress = |progress: CopyProgress<'_>| {
         match progress {
@@ -86,7 +181,7 @@ async fn copy_all(
     let copied = copy(tables, &from.into(), &to.into(), &mut on_progress).await;
     printed?;
     let n_rows = copied.context(what)?;
-    tell(&format!("{} copied, each equal to its source", counted(n_rows, "row")));
+    tell(&format!("copied {}, each equal to its source", counted(n_rows, "row")));
     Ok(())
 }
 

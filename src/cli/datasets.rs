@@ -1,9 +1,8 @@
-//! `triptych datasets`: serve datasets, look at them, and take rows in and out.
+//! `triptych datasets`: serve datasets, look at them, import and export rows.
 //!
-//! All but `serve` and the upkeep of stores speak HTTP to a service, as anyone could.
-//! Standard output carries the result and nothing else; messages go to standard error.
+//! All commands except `serve` and the maintenance of stores speak HTTP to a service, as any client
+//! could. Standard output carries the result and nothing else. Messages go to standard error.
 
-mod archive_flags;
 mod catalog;
 pub(crate) mod connection;
 mod copy;
@@ -12,62 +11,98 @@ mod follow;
 mod import;
 mod mirror;
 mod progress;
-mod replay;
 mod rows;
 mod serve;
 mod store_file;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
+use model::timestamp::Timestamp;
+use transfer::replay::{self, ReplayOptions, ReplaySpan, ReplayTarget, RowTimes, Speed};
+
+use self::{connection::DatasetServiceFlags, progress::ProgressReporter};
+use crate::cli::{output::print_json, parse::parse_timestamp};
 
 /// The subcommands of `datasets`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DatasetsCommand {
     /// Serve datasets: rows, buckets, bulk downloads and streams
     Serve(serve::ServeCommand),
-    /// List the datasets that the key sees: number, name, description
+    /// List the datasets that the key can see: number, name, description
     #[command(alias = "ls")]
     List(catalog::ListCommand),
-    /// Show a dataset: its columns, tags and newest row
+    /// Show a dataset: its columns, tags and latest row
     Show(catalog::ShowCommand),
-    /// Print rows or buckets of a dataset, the newest first
+    /// Print rows or buckets of a dataset, latest first
     Rows(rows::RowsCommand),
-    /// Create a dataset, and print its number
+    /// Create a dataset and print its number
     Create(catalog::CreateCommand),
     /// Delete a dataset with all its rows, or rows of a range
     #[command(alias = "rm")]
     Delete(catalog::DeleteCommand),
-    /// List the columns of a dataset; add, rename and delete some
+    /// List the columns of a dataset; add, rename and delete columns
     Columns(catalog::ColumnsCommand),
-    /// Show how long and how many rows of a dataset are kept, or change it
+    /// Show or change how long and how many rows of a dataset are stored
     Retention(catalog::RetentionCommand),
     /// List tags, acquire one, or change those of a dataset
     Tags(catalog::TagsCommand),
-    /// Send the rows of files to a dataset, which is created if need be
+    /// Import rows of files into a dataset, which is created if necessary
     Import(import::ImportCommand),
-    /// Write a range of a dataset to a file or to standard output
+    /// Export a range of a dataset to a file or to standard output
     #[command(after_help = export::EXAMPLES)]
     Export(export::ExportCommand),
-    /// Send the history of a dataset or a file again as if it were live
-    Replay(replay::ReplayCommand),
-    /// Print each new row of a dataset, without gap or repeat
+    /// Replay the history of a dataset or a file as if it were live
+    Replay(ReplayCommand),
+    /// Print each new row of a dataset, without gaps or duplicates
     #[command(visible_alias = "watch")]
     Follow(follow::FollowCommand),
-    /// Copy datasets from another service of this API, and keep them up to date
+    /// Copy datasets from another service with this API, and keep them up to date
     Mirror(mirror::MirrorCommand),
     /// Copy datasets from one store to another: files on this machine, or PostgreSQL databases
     Copy(copy::CopyCommand),
-    /// Check a store's file on this machine against itself
+    /// Check the consistency of a store's file on this machine
     Verify(store_file::VerifyCommand),
     /// Copy a store's file on this machine, also while a service writes to it
     Backup(store_file::BackupCommand),
-    /// Put a copy that `backup` made in the place of a store's file
+    /// Replace a store's file by a copy made by `backup`
     Restore(store_file::RestoreCommand),
+}
+
+/// The flags of `datasets replay`.
+#[derive(Debug, Args)]
+pub(crate) struct ReplayCommand {
+    /// Dataset to replay, by number or name, or a file
+    source: String,
+    /// Send the rows to this dataset, which is created if necessary [default: standard output, as
+    /// lines of JSON]
+    #[arg(long, value_name = "DATASET")]
+    to: Option<String>,
+    /// Speed relative to history, such as `60x`; `max` is as fast as possible
+    #[arg(long, default_value = "1x", value_name = "SPEED")]
+    speed: Speed,
+    /// Timestamps: `now` for the time at which a row is due, `keep` for its own
+    #[arg(long, default_value = "now", value_name = "TIMES")]
+    times: RowTimes,
+    /// Start at this time of history
+    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
+    start: Option<Timestamp>,
+    /// End after this time of history
+    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
+    end: Option<Timestamp>,
+    #[command(flatten)]
+    connection: DatasetServiceFlags,
+}
+
+async fn replay(command: ReplayCommand) -> anyhow::Result<()> {
+    let ReplayCommand { source, to, speed, times, start, end, connection } = command;
+    let options = ReplayOptions { source, speed, times, span: ReplaySpan { start, end } };
+    let to = to.as_deref().map_or(ReplayTarget::Lines(print_json), ReplayTarget::Dataset);
+    replay::run(options, to, async || connection.connect().await, &ProgressReporter::single()).await
 }
 
 /// Runs a subcommand of `datasets`.
 ///
 /// # Errors
-/// What it could not do.
+/// Those of the subcommand.
 pub(crate) async fn run(command: DatasetsCommand) -> anyhow::Result<()> {
     match command {
         DatasetsCommand::Serve(command) => serve::run(command).await,
@@ -81,7 +116,7 @@ pub(crate) async fn run(command: DatasetsCommand) -> anyhow::Result<()> {
         DatasetsCommand::Tags(command) => catalog::tags(command).await,
         DatasetsCommand::Import(command) => import::run(command).await,
         DatasetsCommand::Export(command) => export::run(command).await,
-        DatasetsCommand::Replay(command) => replay::run(command).await,
+        DatasetsCommand::Replay(command) => replay(command).await,
         DatasetsCommand::Follow(command) => follow::run(command).await,
         DatasetsCommand::Mirror(command) => mirror::run(command).await,
         DatasetsCommand::Copy(command) => copy::run(command).await,

@@ -1,15 +1,16 @@
-//! `triptych doctor`: what is wrong with what is configured on this machine, and what to do about it.
+//! `triptych doctor`: finds faults of this machine's configuration and services, and says what to
+//! do.
 //!
-//! Nothing is changed: services are asked what anyone may ask, and files are opened as services do.
+//! Nothing is changed: requests are those that any client can make, and files are opened as
+//! services do.
 
 mod database;
 mod endpoints;
 mod node;
-mod rooms;
 mod services;
 mod state;
 
-use std::path::PathBuf;
+use std::{error::Error as StdError, path::PathBuf};
 
 use anyhow::bail;
 use clap::Args;
@@ -26,32 +27,32 @@ use crate::cli::{config::AddressFlags, output, services::KeyFlag};
 /// Shown below the help.
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  triptych doctor                                    what this user's commands and services use
-  triptych doctor --listen :8081                     also whether that address is free to serve at
+  triptych doctor                                    everything that this user's commands and services use
+  triptych doctor --listen :8081                     also checks that this address is free to serve at
   triptych doctor --node-config head.yaml            also a node's file: its key, ports, boot nodes
   triptych doctor --store postgres://triptych@db/triptych    also a database
   triptych doctor --archive s3://triptych/rows       also an archive of old rows
   triptych doctor --otlp http://otel:4318            also the collector that services send spans to
   triptych doctor --json | jq 'select(.state != \"ok\")'
 
-Exit codes: 0 nothing is wrong, warnings aside; 1 something is, and the list says what to do.";
+Exit codes: 0 nothing is wrong, warnings aside; 1 something is wrong, and the list says what to do.";
 
 /// The flags of `doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorCommand {
-    /// The services' data folder [default: the platform's folder for data]
+    /// The services' data directory [default: the platform's data directory]
     #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// An address that a service of this machine is to be served at, such as :8081; may be repeated
+    /// Address at which a service of this machine is to be served, such as :8081; may be repeated
     #[arg(long, value_name = "ADDRESS")]
     listen: Vec<String>,
-    /// A file of options of a node, as for `triptych node --config`
+    /// File of options of a node, as for `triptych node --config`
     #[arg(long, value_name = "FILE")]
     node_config: Option<PathBuf>,
-    /// The database of services, as for `triptych datasets serve --store`
+    /// Database of services, as for `triptych datasets serve --store`
     #[arg(long, env = "TRIPTYCH_STORE", hide_env_values = true, value_name = "URL")]
     store: Option<DatabaseUrl>,
-    /// The archive of old rows, as for `triptych datasets serve --archive`
+    /// Archive of old rows, as for `triptych datasets serve --archive`
     #[arg(long, env = "TRIPTYCH_ARCHIVE", hide_env_values = true, value_name = "URL")]
     archive: Option<ArchiveUrl>,
     #[command(flatten)]
@@ -65,50 +66,50 @@ pub(crate) struct DoctorCommand {
     key: KeyFlag,
 }
 
-/// How something is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
-enum State {
-    /// As it should be.
+enum Severity {
     Ok,
-    /// It works, and somebody should know.
+    /// It works, but somebody should know.
     Warning,
-    /// Something does not work.
     Wrong,
 }
 
-/// What a check found.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Finding {
     what: String,
-    state: State,
-    /// What was seen.
+    state: Severity,
+    /// Observation.
     seen: String,
-    /// What to do; empty where there is nothing to do.
+    /// Advice; empty if there is nothing to do.
     next: String,
 }
 
 impl Finding {
     fn ok(what: impl Into<String>, seen: impl Into<String>) -> Self {
-        Self { what: what.into(), state: State::Ok, seen: seen.into(), next: String::new() }
+        Self { what: what.into(), state: Severity::Ok, seen: seen.into(), next: String::new() }
     }
 
     fn warning(what: impl Into<String>, seen: impl Into<String>, next: impl Into<String>) -> Self {
         let (seen, next) = (seen.into(), next.into());
-        Self { what: what.into(), state: State::Warning, seen, next }
+        Self { what: what.into(), state: Severity::Warning, seen, next }
     }
 
     fn wrong(what: impl Into<String>, seen: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { state: State::Wrong, ..Self::warning(what, seen, next) }
+        Self { state: Severity::Wrong, ..Self::warning(what, seen, next) }
     }
 
-    /// What failed with `error`, whose text says the rest.
-    fn failed(what: impl Into<String>, error: &anyhow::Error, next: &str) -> Self {
-        Self::wrong(what, format!("cannot {}", chain(&**error)), next)
+    /// Reports `error`. Its own hint replaces `next`.
+    fn failed(what: impl Into<String>, error: &dyn StdError, next: &str) -> Self {
+        let text = chain(error);
+        let (seen, next) = text.split_once("\nhint: ").unwrap_or((&text, next));
+        Self::wrong(what, seen, next)
     }
 }
 
-/// Prints what is found.
+/// Runs all checks and prints the findings.
 ///
 /// # Errors
 /// If something is wrong.
@@ -128,7 +129,7 @@ pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
     }
     if let Some(url) = &store {
         findings.push(database::check(url).await);
-        findings.extend(rooms::check(url).await);
+        findings.extend(database::check_other_tables(url).await);
     }
     if let Some(url) = archive {
         findings.push(database::check_archive(url).await);
@@ -143,14 +144,14 @@ pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
     } else {
         output::print(&text(&findings))?;
     }
-    let n_wrong = findings.iter().filter(|it| it.state == State::Wrong).count();
+    let n_wrong = findings.iter().filter(|it| it.state == Severity::Wrong).count();
     if n_wrong > 0 {
-        bail!("find everything well: {}, listed above", counted(n_wrong, "fault"));
+        bail!("found {}, listed above", counted(n_wrong, "fault"));
     }
     Ok(())
 }
 
-/// A line for each finding, and one below it for what to do.
+/// Formats a line for each finding, with the advice on a line below it.
 fn text(findings: &[Finding]) -> String {
     let lines = findings.iter().map(|Finding { what, state, seen, next }| {
         let state: &str = state.into();

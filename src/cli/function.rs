@@ -1,12 +1,11 @@
-//! `triptych function`: functions of a cluster, or of this machine: add, list, show, run, remove, evict.
+//! `triptych function`: functions of a cluster or of this machine: add, list, show, run, remove,
+//! evict.
 //!
-//! Standard output carries the result and nothing else (of `add` the content id alone), so
-//! that scripts can take it; messages go to standard error.
+//! Standard output carries the result and nothing else, for `add` only the content id. Messages go
+//! to standard error.
 
-pub(crate) mod advice;
 mod backend;
 mod events;
-pub(crate) mod progress;
 mod report;
 mod run;
 mod run_local;
@@ -24,14 +23,13 @@ use model::escape::escape_line;
 use model::function::{FunctionId, Method};
 use wire::functions::{EvictedBody, FunctionDetail, FunctionsResponse, InstallRequest};
 
-pub(crate) use self::backend::{HeadFlags, NOT_FOUND};
+pub(crate) use self::backend::{HeadFlags, NOT_FOUND, with_advice};
 use self::{
     backend::BackendFlags,
     events::EventsCommand,
-    progress::with_progress,
     run::{ResultCommand, RunCommand},
 };
-use crate::cli::output::{print, print_body, tell};
+use crate::cli::output::{print, print_body, tell, with_progress};
 
 /// The flags and arguments of `function`.
 #[derive(Debug, Args)]
@@ -43,15 +41,15 @@ pub(crate) struct FunctionCommand {
 /// The subcommands of `function`.
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Take a module or a folder, and print its content id
+    /// Add a module or a directory, and print its content id
     Add {
-        /// The module, or the folder with modules at its top
+        /// The module, or the directory with modules at its top
         path: PathBuf,
-        /// What to call it [default: the file's name without its ending, or the folder's]
+        /// Name of the function [default: the file's name without its ending, or the directory's]
         #[arg(long)]
         name: Option<String>,
-        /// The file to run [default: the file's own name; in a folder the one with the folder's name,
-        /// else the first]
+        /// File to run [default: the file's own name; in a directory the one with the directory's
+        /// name, else the first]
         #[arg(long, value_name = "FILE")]
         method: Option<Method>,
         #[command(flatten)]
@@ -60,7 +58,7 @@ enum Action {
     /// List functions: content id, bytes, method, name
     #[command(alias = "ls")]
     List {
-        /// Print the list as JSON, as `GET /api/v1/functions` answers it
+        /// Print the list as JSON, as in the response of `GET /api/v1/functions`
         #[arg(long)]
         json: bool,
         #[command(flatten)]
@@ -68,10 +66,10 @@ enum Action {
     },
     /// Show a function and its files
     Show {
-        /// Its content id
+        /// Content id of the function
         #[arg(value_name = "CID")]
         id: FunctionId,
-        /// Print it as JSON, as `GET /api/v1/functions/CID` answers it
+        /// Print JSON, as in the response of `GET /api/v1/functions/CID`
         #[arg(long)]
         json: bool,
         #[command(flatten)]
@@ -83,20 +81,20 @@ enum Action {
     Result(ResultCommand),
     /// Cancel an execution, also on its workers
     Cancel {
-        /// The id that `run --async` printed
+        /// Id that `run --async` printed
         #[arg(value_name = "REQUEST")]
         id: String,
         #[command(flatten)]
         head: HeadFlags,
     },
-    /// Print what happens in a cluster as it happens, until interrupted
+    /// Print the events of a cluster as they happen
     Events(EventsCommand),
     /// Have the nodes of a cluster install a function, and print its id
     Install {
-        /// A content id, or the address of a manifest, whose SHA-256 is then the function's id
+        /// Content id, or address of a manifest, whose SHA-256 is then the function's id
         #[arg(value_name = "CID_OR_URL")]
         source: String,
-        /// Only the nodes of this group
+        /// Only nodes of this group
         #[arg(long, alias = "topic", value_name = "NAME")]
         subgroup: Option<String>,
         #[command(flatten)]
@@ -105,20 +103,20 @@ enum Action {
     /// Have the workers of a cluster remove a function from their stores, or all functions that no
     /// operator added or installed
     Evict {
-        /// Its content id
+        /// Content id of the function
         #[arg(value_name = "CID", required_unless_present = "all")]
         id: Option<FunctionId>,
-        /// Remove all functions that were only fetched for executions. Those that an operator added or
-        /// installed stay
+        /// Remove all functions that were only fetched for executions. Those that an operator added
+        /// or installed stay
         #[arg(long, conflicts_with = "id")]
         all: bool,
         #[command(flatten)]
         backend: BackendFlags,
     },
-    /// Forget a function; workers that hold it keep it (see evict)
+    /// Remove a function; workers that have it keep it (see evict)
     #[command(alias = "rm")]
     Remove {
-        /// Its content id
+        /// Content id of the function
         #[arg(value_name = "CID")]
         id: FunctionId,
         #[command(flatten)]
@@ -126,15 +124,15 @@ enum Action {
     },
 }
 
-/// Runs a subcommand of `function`, and returns how the process is to exit.
+/// Runs a subcommand of `function`, and returns the exit code of the process.
 ///
 /// # Errors
-/// If the action fails.
+/// Those of the subcommand.
 pub(crate) async fn run(command: FunctionCommand) -> anyhow::Result<ExitCode> {
-    acted(command.action).await.map_err(advice::advised)
+    dispatch(command.action).await.map_err(with_advice)
 }
 
-async fn acted(action: Action) -> anyhow::Result<ExitCode> {
+async fn dispatch(action: Action) -> anyhow::Result<ExitCode> {
     match action {
         Action::Add { path, name, method, backend } => add(&path, name, method, backend).await?,
         Action::List { json, backend } => list(json, backend).await?,
@@ -150,11 +148,11 @@ async fn acted(action: Action) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Packs the module or folder at `path`.
-async fn packed(path: &Path) -> anyhow::Result<Upload> {
+/// Packs the module or directory at `path`.
+async fn pack(path: &Path) -> anyhow::Result<Upload> {
     let reading = format!("reading {}", path.display());
     let packed = with_progress(&reading, Store::pack_path(path)).await;
-    packed.with_context(|| format!("take {} as a function", path.display()))
+    packed.with_context(|| format!("{} is not a function", path.display()))
 }
 
 async fn add(
@@ -163,13 +161,13 @@ async fn add(
     method: Option<Method>,
     backend: BackendFlags,
 ) -> anyhow::Result<()> {
-    let mut upload = packed(path).await?;
+    let mut upload = pack(path).await?;
     let function = &mut upload.function;
     if let Some(method) = method {
         if function.runs(&method) || matches!(function.kind, content::Kind::Module) {
             function.method = method;
         } else {
-            bail!("find {method} among the modules at the top of {}", path.display());
+            bail!("{} has no module {method} at its top", path.display());
         }
     }
     if let Some(name) = name {
@@ -188,7 +186,7 @@ async fn list(is_json: bool, backend: BackendFlags) -> anyhow::Result<()> {
         return print_body(&FunctionsResponse { functions });
     }
     if functions.is_empty() {
-        tell(&format!("there are no functions in {backend}"));
+        tell(&format!("no functions in {backend}"));
         return Ok(());
     }
     let lines: Vec<String> = functions
@@ -214,7 +212,7 @@ async fn show(id: FunctionId, is_json: bool, backend: BackendFlags) -> anyhow::R
     print(&format_detail(&detail))
 }
 
-/// A function for people.
+/// Formats a function with its files.
 fn format_detail(detail: &FunctionDetail) -> String {
     let function = &detail.function;
     let mut lines = vec![
@@ -233,7 +231,7 @@ fn format_detail(detail: &FunctionDetail) -> String {
 
 async fn cancel(id: &str, head: HeadFlags) -> anyhow::Result<()> {
     let execution = head.connect()?.cancel(id).await;
-    let execution = execution.with_context(|| format!("cancel execution {id}"))?;
+    let execution = execution.with_context(|| format!("cannot cancel execution {id}"))?;
     print(&format!("execution {id} is {}", escape_line(&execution.state)))
 }
 
@@ -244,16 +242,16 @@ async fn install(source: &str, subgroup: Option<String>, head: HeadFlags) -> any
         source.clone_into(&mut request.uri);
         FunctionId::from_address(source)
     } else {
-        let id: FunctionId = source.parse().context("read what to install")?;
+        let id: FunctionId = source.parse().context("cannot install the function")?;
         request.cid = id.to_string();
         id
     };
     let installing = format!("waiting for the nodes to install {source}");
     let installed = with_progress(&installing, head.install(&request)).await;
-    let installed = installed.with_context(|| format!("install {source}"))?;
+    let installed = installed.with_context(|| format!("cannot install {source}"))?;
     if installed.code != CODE_OK {
         let why = report::reason(&installed.code, &installed.message);
-        bail!("install {source}: {why}");
+        bail!("cannot install {source}: {why}");
     }
     tell(&format!("installed {source} in the cluster of {}", head.address()));
     print(&id.to_string())
@@ -263,18 +261,18 @@ async fn evict(id: Option<FunctionId>, backend: BackendFlags) -> anyhow::Result<
     let backend = backend.open().await?;
     let nodes = with_progress("waiting for the workers", backend.evict(id)).await?;
     if nodes.is_empty() {
-        bail!("evict functions: {backend} has no connected worker");
+        bail!("{backend} has no connected worker");
     }
     let lines: Vec<String> = nodes.iter().map(format_evicted).collect();
     print(&lines.join("\n"))?;
     let n_failed = nodes.iter().filter(|node| !node.message.is_empty()).count();
     if n_failed > 0 {
-        bail!("evict functions at {n_failed} of {} workers", nodes.len());
+        bail!("{n_failed} of {} workers evicted nothing", nodes.len());
     }
     Ok(())
 }
 
-/// A line about what one store removed.
+/// Formats what one store removed.
 fn format_evicted(node: &EvictedBody) -> String {
     let (id, EvictedBody { functions, bytes, left, message, .. }) =
         (escape_line(&node.peer_id), node);

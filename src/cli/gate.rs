@@ -1,4 +1,4 @@
-//! The flags of services that ask for API keys: how often a caller may ask, and who knows the keys.
+//! Flags of services that require API keys: rate limits, and where the keys are checked.
 
 use std::{error::Error, path::Path};
 
@@ -27,59 +27,60 @@ use crate::cli::{
     own_files::{connect_accounts, open_accounts},
 };
 
-/// The environment variable that holds the token with which services ask about keys.
+/// Environment variable with the token with which services ask about keys.
 pub(crate) const TOKEN_VARIABLE: &str = "TRIPTYCH_ACCOUNTS_TOKEN";
 
-/// Warns of a data directory that other users of the machine can look into.
+/// Warns of a data directory that other users of the machine can read.
 pub(crate) fn warn_of_open_folder(folder: &Path) {
     if let Some(mode) = permissions(folder).filter(|mode| mode & 0o007 != 0) {
         let folder = folder.display();
         warn!(
-            "other users of this machine can look into the data directory {folder}, whose mode is \
-             {mode:04o}: chmod 700 {folder}"
+            "other users of this machine can read the data directory {folder}, whose mode is {mode:04o}: chmod 700 \
+             {folder}"
         );
     }
 }
 
-/// The flags of the gate in front of a service.
+/// Flags of the gate in front of a service.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct GateFlags {
-    /// Requests in a second that an account may make over time with all its keys, or a key that
-    /// belongs to none; 0 for no limit
+    /// Requests per second that an account can make on average with all its keys, or a key without
+    /// an account; 0 for no limit
     #[arg(long, default_value_t = 1000, value_name = "N", help_heading = "Limits")]
     rate: u32,
-    /// Requests that it may make at once before the rate holds, 0 for a second's worth
+    /// Requests that it can make in a burst before the rate applies, 0 for a second's worth
     #[arg(long, default_value_t = 2000, value_name = "N", help_heading = "Limits")]
     burst: u32,
-    /// Requests that it may make in a day of UTC, 0 for no limit
+    /// Requests that it can make in a day of UTC, 0 for no limit
     #[arg(long, default_value_t = 0, value_name = "N", help_heading = "Limits")]
     requests_per_day: u64,
-    /// Bytes of bodies, both ways, that it may have in a day of UTC, 0 for no limit
+    /// Bytes of bodies, both ways, in a day of UTC, 0 for no limit
     #[arg(long, default_value_t = 0, value_name = "N", help_heading = "Limits")]
     bytes_per_day: u64,
-    /// Limit nobody who asks from this machine
+    /// Do not limit callers on this machine
     #[arg(long, help_heading = "Limits")]
     unlimited_loopback: bool,
-    /// Take the last address in X-Forwarded-For for the caller's. Only for a service that nobody
-    /// but a proxy can reach
+    /// Use the last address in X-Forwarded-For as the caller's. Only for a service that is reached
+    /// through a proxy and in no other way
     #[arg(long, help_heading = "Limits")]
     behind_proxy: bool,
-    /// A name under which the service is reached, beside localhost and addresses. Requests without a
-    /// key (the portal, the health check) that name another host are refused: a web page may have
+    /// Name of the service's host, next to localhost and addresses. Requests without a key (the
+    /// portal, the health check) that name another host are rejected, since a web page may have
     /// sent them
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     host_name: Vec<HostName>,
-    /// Ask the service at this address what keys are good for, in the place of the accounts here; the
-    /// token for that comes from `TRIPTYCH_ACCOUNTS_TOKEN`
+    /// Check keys at the service at this address instead of with the accounts here; the token for
+    /// that comes from `TRIPTYCH_ACCOUNTS_TOKEN`
     #[arg(long, env = "TRIPTYCH_ACCOUNTS", hide_env_values = true, value_name = "URL")]
     accounts: Option<String>,
 }
 
-/// The flags of the database of a service.
+/// Flags of a service's database.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct StoreFlags {
-    /// Keep everything, with accounts and keys, in this PostgreSQL database, which several services may
-    /// share, in place of files: `postgres://user@host/name`, with the password in PGPASSWORD or ~/.pgpass
+    /// Store everything, with accounts and keys, in this PostgreSQL database, which several
+    /// services can share, instead of files: `postgres://user@host/name`, with the password in
+    /// PGPASSWORD or ~/.pgpass
     #[arg(long, env = "TRIPTYCH_STORE", hide_env_values = true, value_name = "URL")]
     pub(crate) store: Option<DatabaseUrl>,
     /// Serve from a standby, which --store names, and write nothing to it: writes get 503
@@ -88,11 +89,11 @@ pub(crate) struct StoreFlags {
 }
 
 impl GateFlags {
-    /// The gate of a service, which the accounts in `data_dir` open, or those in the database of
-    /// `store`, or those of another machine; and the accounts, if the service has them.
+    /// Creates the gate of a service, with the accounts in `data_dir`, in the database of `store`,
+    /// or of another machine. Also returns the accounts, if the service has them.
     ///
     /// # Errors
-    /// If the accounts cannot be opened, or the address or token of others is unfit.
+    /// If the accounts cannot be opened, or the address or token of another machine is invalid.
     pub(crate) async fn gate(
         &self,
         data_dir: &DataDir,
@@ -106,7 +107,7 @@ impl GateFlags {
                 let accounts = match store {
                     None => open_accounts(data_dir, clock.clone()).await?,
                     Some(url) => {
-                        warn_of_unused(data_dir, url);
+                        warn_of_unused_keys(data_dir, url);
                         connect_accounts(url, *read_only, clock.clone()).await?
                     }
                 };
@@ -115,7 +116,7 @@ impl GateFlags {
                 }
                 (Keys::Local(accounts.clone()), Some(accounts))
             }
-            Some(url) => (Keys::Remote(RemoteKeys::new(Elsewhere::new(url)?)), None),
+            Some(url) => (Keys::Remote(RemoteKeys::new(AccountsService::new(url)?)), None),
         };
         let options = GateOptions {
             limits: Limits {
@@ -132,48 +133,48 @@ impl GateFlags {
         Ok((gate, accounts))
     }
 
-    /// The names under which the service is reached.
+    /// Returns the names of the service's host.
     pub(crate) fn hosts(&self) -> HostNames {
         self.host_name.iter().cloned().collect()
     }
 
-    /// Whose word on a caller's address is taken.
+    /// Returns the source of callers' addresses.
     pub(crate) fn addresses(&self) -> AddressSource {
         addresses(self.behind_proxy)
     }
 }
 
-/// Says that keys of the accounts file open nothing where the accounts are in a database.
-fn warn_of_unused(data_dir: &DataDir, url: &DatabaseUrl) {
+/// Warns that the keys of the accounts file are unused if the accounts are in a database.
+fn warn_of_unused_keys(data_dir: &DataDir, url: &DatabaseUrl) {
     let path = data_dir.accounts();
     if path.exists() {
         warn!(
-            "accounts and keys are those in {url}; those in {} open nothing here: `triptych keys \
-             create NAME --database URL` makes a key",
+            "accounts and keys are those in {url}, and those in {} are unused: `triptych keys create NAME \
+             --database URL` creates a key",
             path.display()
         );
     }
 }
 
-/// Whose word on a caller's address is taken, by a flag.
+/// Returns the source of callers' addresses.
 pub(crate) fn addresses(is_behind_proxy: bool) -> AddressSource {
     if is_behind_proxy { AddressSource::Proxy } else { AddressSource::Connection }
 }
 
-/// The flags of what serves accounts.
+/// Flags of a service with accounts.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PortalFlags {
-    /// Whether anyone may sign up, open or closed [default: what `triptych keys sign-up` said, else
+    /// Let anyone sign up, open or closed [default: the setting of `triptych keys sign-up`, else
     /// open]
     #[arg(long, value_name = "open|closed", help_heading = "Accounts")]
     sign_up: Option<SignUp>,
 }
 
 impl PortalFlags {
-    /// What serves `accounts` under `hosts`: an API and a page.
+    /// Returns the API and the portal of `accounts`.
     ///
     /// # Errors
-    /// If the operator's token is unfit.
+    /// If the operator's token is invalid.
     pub(crate) fn router(
         &self,
         accounts: Accounts,
@@ -181,38 +182,37 @@ impl PortalFlags {
         hosts: HostNames,
     ) -> anyhow::Result<Router> {
         let token = variable(TOKEN_VARIABLE)?.map(|text| OperatorToken::new(&text)).transpose();
-        let token = token.with_context(|| format!("use {TOKEN_VARIABLE}"))?;
+        let token = token.with_context(|| format!("invalid {TOKEN_VARIABLE}"))?;
         let options = PortalOptions { sign_up: self.sign_up, addresses, token, hosts };
         Ok(accounts::server::router(accounts, options))
     }
 }
 
-/// Asks the service at `url`, which has the accounts, about a key that nobody has.
+/// Checks the service at `url`, which has the accounts, with a key that nobody has.
 ///
 /// # Errors
-/// If there is no token for that, or the service does not answer or refuses it.
-pub(crate) async fn ask_for_accounts(url: &str) -> anyhow::Result<()> {
-    let nobody = "0".repeat(64);
-    Elsewhere::new(url)?.0.verify(nobody).await?;
+/// If there is no token, or the request fails.
+pub(crate) async fn check_accounts_service(url: &str) -> anyhow::Result<()> {
+    let unknown = "0".repeat(64);
+    AccountsService::new(url)?.0.verify(unknown).await?;
     Ok(())
 }
 
 /// The accounts of another machine.
 #[derive(Debug)]
-struct Elsewhere(client::accounts::Accounts);
+struct AccountsService(client::accounts::Accounts);
 
-impl Elsewhere {
+impl AccountsService {
     fn new(url: &str) -> anyhow::Result<Self> {
-        let token: Token = parsed_variable(TOKEN_VARIABLE)?.with_context(|| {
-            format!("use --accounts without {TOKEN_VARIABLE}, which is not set")
-        })?;
-        let transport = Transport::new(url, None).context("use --accounts")?;
+        let token: Token = parsed_variable(TOKEN_VARIABLE)?
+            .with_context(|| format!("--accounts requires a token\nhint: set {TOKEN_VARIABLE}"))?;
+        let transport = Transport::new(url, None).context("invalid --accounts")?;
         Ok(Self(client::accounts::Accounts::new(transport.with_token(Some(token)))))
     }
 }
 
 #[async_trait]
-impl KeyLookup for Elsewhere {
+impl KeyLookup for AccountsService {
     async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>> {
         let key = self.0.verify(hash.to_string()).await?;
         Ok(key.map(Verified::from))

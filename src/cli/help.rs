@@ -1,18 +1,19 @@
-//! What the help of every command ends with: examples and exit codes.
+//! Examples and exit codes at the end of every command's help.
 
 use clap::Command;
 
-/// What a process's exit code says where a command does not say more.
-const EXIT_CODES: &str = "Exit codes: 0 all is well; 1 it failed, and standard error says why; 2 \
-     the command line is wrong.";
+/// Exit codes of commands without codes of their own.
+const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure, with the reason on standard error; 2 invalid \
+     command line.";
 
-/// How the text of a command's own begins that has exit codes.
+/// Beginning of the exit codes in a command's own text.
 const EXIT_CODES_START: &str = "Exit codes:";
 
-/// What stands at the end of a command's help, below a line of `===` and the command.
+/// Examples of each command, below a line of `===` and the command.
 const ENDINGS: &str = include_str!("../../assets/help.txt");
 
-/// Adds to `command` and all below it the examples and the exit codes that their help lacks.
+/// Adds examples and exit codes to the help of `command` and its subcommands, where they are
+/// missing.
 pub(super) fn with_endings(command: Command) -> Command {
     let path = command.get_name().to_owned();
     with_endings_at(command, &path)
@@ -40,10 +41,11 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, NODE, node, shell::Guide};
 
-    /// The id of a peer, in place of that of a reader's node.
+    /// Id of a peer, in place of that of a reader's node.
     const PEER: &str = "12D3KooWRp3AVk7qtc2Av6xiqgAza1ZouksQaYcS2cvN94kHSCoa";
 
-    /// The command lines of an example: what is behind `triptych ` up to a comment, a pipe, or the end.
+    /// Returns the command lines of an example: from `triptych ` up to a comment, a pipe, or the
+    /// end.
     fn command_lines(text: &str) -> Vec<String> {
         let text = text.replace("\\\n      ", "");
         let mut found = Vec::new();
@@ -66,7 +68,7 @@ mod tests {
         found
     }
 
-    /// Splits a command line as a shell does, with values in place of its placeholders.
+    /// Splits a command line as a shell does, with values for its placeholders.
     fn words(line: &str) -> Vec<String> {
         const FUNCTION: &str = "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy";
         const ACTOR: &str = "allo1w508d6qejxtdg4y5r3zarvary0c5xw7k5wdecp";
@@ -79,27 +81,28 @@ mod tests {
             }
         }
         words.retain(|word| !word.is_empty());
-        let placed = |word: String| match word.as_str() {
+        let with_value = |word: String| match word.as_str() {
             "MULTIADDRESS" => format!("/ip4/127.0.0.1/tcp/9527/p2p/{PEER}"),
             "CID" => FUNCTION.to_owned(),
             "PEER_ID" => PEER.to_owned(),
             "ADDRESS" => ACTOR.to_owned(),
             _ => word.replace("URL", "http://127.0.0.1:8080"),
         };
-        words.into_iter().map(placed).collect()
+        words.into_iter().map(with_value).collect()
     }
 
-    /// Every command line of the help of `command` and of all below it, with what its parser says.
-    fn refused(command: &Command, refusals: &mut Vec<String>, n_lines: &mut usize) {
+    /// Parses every command line in the help of `command` and of its subcommands, and collects the
+    /// errors.
+    fn parse_examples(command: &Command, errors: &mut Vec<String>, n_lines: &mut usize) {
         let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         for line in command_lines(&text) {
             *n_lines += 1;
             if let Err(error) = parse(&words(&line)) {
-                refusals.push(format!("{line}\n{error}"));
+                errors.push(format!("{line}\n{error}"));
             }
         }
         for below in command.get_subcommands() {
-            refused(below, refusals, n_lines);
+            parse_examples(below, errors, n_lines);
         }
     }
 
@@ -109,14 +112,15 @@ mod tests {
     }
 
     #[test]
-    fn the_parser_takes_every_example() {
-        let (mut refusals, mut n_lines) = (Vec::new(), 0);
-        refused(&with_endings(Cli::command()), &mut refusals, &mut n_lines);
-        assert!(refusals.is_empty(), "{}", refusals.join("\n"));
-        assert!(n_lines > 100, "{n_lines} examples are found");
+    fn every_example_is_parsed() {
+        let (mut errors, mut n_lines) = (Vec::new(), 0);
+        parse_examples(&with_endings(Cli::command()), &mut errors, &mut n_lines);
+        assert!(errors.is_empty(), "{}", errors.join("\n"));
+        assert!(n_lines > 100, "found {n_lines} examples");
     }
 
-    /// The command lines of a systemd unit, with the options that its file of options suggests.
+    /// Returns the command lines of a systemd unit, with the options that its file of options
+    /// suggests.
     fn unit_lines(unit: &str, options: &str) -> Vec<String> {
         let options = options.lines().find_map(|line| line.strip_prefix("#OPTIONS=")).unwrap();
         let text = unit.replace("$OPTIONS", options).replace("PEER_ID", PEER);
@@ -125,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parser_takes_every_command_of_the_guide() {
+    fn every_command_of_the_guide_is_parsed() {
         let guide = Guide::Operate.text().replace("runuser -u triptych -- ", "");
         let is_command = |line: &&str| line.starts_with("    triptych ");
         let text: Vec<_> = guide.lines().filter(is_command).collect();
@@ -137,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parser_takes_what_systemd_starts() {
+    fn every_command_of_systemd_units_is_parsed() {
         macro_rules! unit {
             ($name:literal) => {
                 unit_lines(
@@ -164,25 +168,26 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_example_is_refused() {
+    fn invalid_example_is_rejected() {
         let text = "Examples:\n  X=$(triptych keys create a  --b)\n  triptych nodes --evry 5 | cat";
         let lines = command_lines(text);
         assert_eq!(lines, ["triptych keys create a", "triptych nodes --evry 5"]);
         assert!(parse(&words(&lines[0])).is_ok() && parse(&words(&lines[1])).is_err());
     }
 
-    /// The commands from `command` on whose help lacks an example or exit codes.
-    fn lacking(command: &Command, path: &str) -> Vec<String> {
+    /// Returns the commands from `command` on without an example or exit codes.
+    fn incomplete(command: &Command, path: &str) -> Vec<String> {
         let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-        let is_whole = text.contains("triptych ") && text.contains(EXIT_CODES_START);
-        let own = (!is_whole).then(|| path.to_owned()).into_iter();
+        let is_complete = text.contains("triptych ") && text.contains(EXIT_CODES_START);
+        let own = (!is_complete).then(|| path.to_owned()).into_iter();
         let below = command.get_subcommands();
-        own.chain(below.flat_map(|it| lacking(it, &format!("{path} {}", it.get_name())))).collect()
+        own.chain(below.flat_map(|it| incomplete(it, &format!("{path} {}", it.get_name()))))
+            .collect()
     }
 
     #[test]
-    fn every_command_has_an_example_and_tells_its_exit_codes() {
+    fn every_command_has_an_example_and_exit_codes() {
         let command = with_endings(Cli::command());
-        assert_eq!(lacking(&command, ""), [] as [String; 0]);
+        assert_eq!(incomplete(&command, ""), [] as [String; 0]);
     }
 }

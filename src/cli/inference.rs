@@ -1,9 +1,8 @@
-//! `triptych inference`: serve a prediction network, and compute single epochs of one.
+//! `triptych inference`: serve a prediction network, take part in one, and compute single epochs.
 
 mod backtest;
 mod compute;
 mod leaderboard;
-mod retention;
 mod signing;
 mod submit;
 mod topics;
@@ -14,7 +13,7 @@ mod work;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use ::inference::{
-    network::{submission::WorkerQuota, topic::demo_topics},
+    network::{retention::Retention, submission::WorkerQuota, topic::demo_topics},
     server::{InferenceService, ServiceOptions},
     store::Store,
 };
@@ -33,11 +32,10 @@ use self::{
     backtest::BacktestCommand,
     compute::ComputeCommand,
     leaderboard::LeaderboardCommand,
-    retention::RetentionFlags,
     signing::SigningFlags,
     submit::SubmitCommand,
     topics::TopicsCommand,
-    upstream::{Cluster, Series},
+    upstream::{ClusterRuns, DatasetRows},
     watch::{ShowCommand, WatchCommand},
     work::WorkCommand,
 };
@@ -45,8 +43,10 @@ use crate::cli::{
     config::{self, AddressFlags},
     copy_tables::{self, CopyFlags},
     gate::{GateFlags, StoreFlags},
-    output, secret,
-    services::{KeyFlag, Services, key_of},
+    output,
+    parse::parse_bytes,
+    secret,
+    services::{KeyFlag, Services, read_key_file},
     stop,
 };
 
@@ -55,9 +55,9 @@ use crate::cli::{
 pub(crate) enum InferenceCommand {
     /// Serve a prediction network: its topics, epochs and bundles
     Serve(Box<ServeCommand>),
-    /// Print a topic's newest bundle: values, actors, what each changes, weights
+    /// Print a topic's latest bundle: values, actors, one-out values, weights
     Show(ShowCommand),
-    /// Print a topic's actors by their mean loss, and what its values lost
+    /// Rank a topic's actors by their mean loss, and print the losses of its values
     Leaderboard(LeaderboardCommand),
     /// Print each new bundle of a topic
     Watch(WatchCommand),
@@ -66,49 +66,49 @@ pub(crate) enum InferenceCommand {
     /// List, create, update, pause, resume and delete topics
     #[command(subcommand)]
     Topics(TopicsCommand),
-    /// Submit an inference or a forecast for the epoch that is open
+    /// Submit an inference or a forecast for the open epoch
     Submit(SubmitCommand),
-    /// Have a program of any language infer or forecast in each epoch of a topic
+    /// Have a program in any language infer or forecast in each epoch of a topic
     Work(WorkCommand),
-    /// See how models would have fared in a topic over a dataset's past
+    /// Evaluate models of a topic on the past rows of a dataset
     Backtest(BacktestCommand),
     /// Copy topics and epochs to another store: files on this machine, or PostgreSQL databases
     Copy(CopyFlags),
-    /// Combine what was submitted in one epoch, or several, that a file describes
+    /// Combine the submissions of epochs that a file describes
     Synthesize(ComputeCommand),
 }
 
 /// The flags of `inference serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeCommand {
-    /// Where to serve; `:8082` means port 8082 on every interface
+    /// Address to serve at; `:8082` means port 8082 on all interfaces
     #[arg(long, default_value = "127.0.0.1:8082", value_name = "ADDRESS")]
     listen: String,
-    /// Keep all state in this folder [default: the platform's folder for data]
+    /// Directory of all state [default: the platform's data directory]
     #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
     #[command(flatten)]
     store: StoreFlags,
-    /// The head whose workers run the topics' predictors
+    /// Head whose workers run the topics' predictors
     #[arg(long, env = "TRIPTYCH_HEAD", value_name = "URL")]
     head: String,
-    /// The dataset service that the topics read, ending in /api
+    /// Dataset service that the topics read, ending in /api
     #[arg(long, env = "TRIPTYCH_DATASETS", value_name = "URL")]
     datasets: String,
     #[command(flatten)]
     key: KeyFlag,
-    /// Have the two demo topics: the machine's load, and the synthetic market's direction
+    /// Serve two demo topics: the machine's load, and the synthetic market's direction
     #[arg(long)]
     demo: bool,
-    /// How long a block of the local chain takes, in milliseconds
+    /// Time between blocks of the local chain, in milliseconds
     #[arg(long, default_value_t = 1000, value_name = "MS", value_parser = clap::value_parser!(u64).range(50..=600_000))]
     block_time_ms: u64,
     #[command(flatten)]
     signing: SigningFlags,
     #[command(flatten)]
     retention: RetentionFlags,
-    /// Workers that an epoch of a topic takes of one account under all its keys, or of one key of
-    /// the operator; 0 for no limit
+    /// Maximum number of workers in an epoch of a topic of one account with all its keys, or of one
+    /// key of the operator; 0 for no limit
     #[arg(long, default_value_t = WorkerQuota::USUAL.0, value_name = "N", help_heading = "Limits")]
     workers_per_account: u32,
     #[command(flatten)]
@@ -117,24 +117,54 @@ pub(crate) struct ServeCommand {
     process: stop::ProcessFlags,
 }
 
-/// Which inference service is meant.
+/// How much of their past topics keep, unless their settings say otherwise.
+#[derive(Debug, Args)]
+struct RetentionFlags {
+    /// Maximum size of past epochs of a topic, such as 500MB or 2GB. The oldest are deleted first.
+    /// Beyond half of it, old epochs lose forecasts and values of pairs of actors. A topic's
+    /// setting `keep_bytes` overrides it
+    #[arg(long, default_value = "2GB", value_name = "BYTES", value_parser = parse_retained_bytes, help_heading = "Limits")]
+    keep_bytes: u64,
+    /// Maximum age of an epoch, in days. A topic's setting `keep_days` overrides it [default: no
+    /// limit]
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
+    keep_days: Option<u32>,
+}
+
+impl RetentionFlags {
+    fn retention(&self) -> Retention {
+        let age = self.keep_days.map(|days| Duration::from_hours(u64::from(days) * 24));
+        Retention { bytes: self.keep_bytes, age }
+    }
+}
+
+/// Parses a size that the latest epochs fit in.
+fn parse_retained_bytes(text: &str) -> Result<u64, String> {
+    let bytes = parse_bytes(text)?;
+    if bytes < Retention::BYTES_MIN {
+        return Err(format!("minimum is {} bytes", Retention::BYTES_MIN));
+    }
+    Ok(bytes)
+}
+
+/// Flags that name an inference service.
 #[derive(Debug, Args)]
 pub(crate) struct ServiceFlags {
-    /// The inference service's address [default: the profile's, else that of the local stack that
-    /// runs, else that of `inference serve` on this machine]
+    /// Address of the inference service [default: the profile's, else that of the running local
+    /// stack, else that of `inference serve` on this machine]
     #[arg(long, env = "TRIPTYCH_INFERENCE", value_name = "URL")]
     inference: Option<String>,
-    /// The profile of the configuration file to take the address from
+    /// Profile of the configuration file with the address
     #[arg(long, env = "TRIPTYCH_PROFILE", value_name = "NAME")]
     profile: Option<String>,
     #[command(flatten)]
     key: KeyFlag,
 }
 
-/// Which topic of which inference service is meant.
+/// Flags that name a topic and its service.
 #[derive(Debug, Args)]
 pub(crate) struct TopicFlags {
-    /// The topic's number
+    /// Number of the topic
     topic: TopicId,
     #[command(flatten)]
     service: ServiceFlags,
@@ -157,7 +187,7 @@ impl ServiceFlags {
 /// Runs a subcommand of `inference`.
 ///
 /// # Errors
-/// If the service cannot be started, or a file is unfit.
+/// Those of the subcommand.
 pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
     match command {
         InferenceCommand::Serve(command) => serve(*command).await,
@@ -165,7 +195,8 @@ pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
         InferenceCommand::Leaderboard(command) => leaderboard::run(command).await,
         InferenceCommand::Watch(command) => watch::watch(command).await,
         InferenceCommand::Signer(service) => {
-            let signer = service.service().await?.signer().await.context("ask who signs")?;
+            let signer =
+                service.service().await?.signer().await.context("cannot read the signer")?;
             output::print(&signer.address)
         }
         InferenceCommand::Topics(command) => topics::run(command).await,
@@ -179,10 +210,10 @@ pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
     }
 }
 
-/// Lets only operators make accounts, unless they said otherwise: every key can submit, and the service
-/// signs what it makes of submissions.
+/// Lets only operators create accounts, unless they decided otherwise: every key can submit, and
+/// the service signs values that are made of submissions.
 async fn close_sign_up(accounts: &Accounts) -> anyhow::Result<()> {
-    if accounts.close_sign_up_by_default().await.context("close sign-up")? {
+    if accounts.close_sign_up_by_default().await.context("cannot close sign-up")? {
         warn!(
             "sign-up at the portal is closed, since this service signs what accounts submit; \
              `triptych keys sign-up open` opens it"
@@ -200,24 +231,24 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     if let Some(accounts) = accounts.filter(|_| !command.store.read_only) {
         close_sign_up(&accounts).await?;
     }
-    // The environment may name several, for the screen.
+    // The environment may list several heads, for the screen.
     let head = config::split_heads(&command.head).next().unwrap_or_default();
-    let head = Transport::new(&head, None).context("use --head")?;
+    let head = Transport::new(&head, None).context("invalid --head")?;
     let head = head.with_token(config::head_token()?);
     let key = match &command.key.key_file {
-        Some(path) => Some(key_of(path)?),
+        Some(path) => Some(read_key_file(path)?),
         None => secret::key(None).await?,
     };
     if key.is_none() {
         warn!(
-            "there is no API key for the dataset service at {}, so that its topics get no rows: set \
-             {KEY_VARIABLE}, or keep a key with `triptych keys store`, and start again",
+            "no API key for the dataset service at {}, so that topics receive no rows: set {KEY_VARIABLE}, or \
+             store a key with `triptych keys store`, and start again",
             redact_address(&command.datasets)
         );
     }
-    let datasets = Transport::new(&command.datasets, key).context("use --datasets")?;
-    let runs = Arc::new(Cluster::new(Functions::new(head)));
-    let rows = Arc::new(Series::new(Datasets::new(datasets)));
+    let datasets = Transport::new(&command.datasets, key).context("invalid --datasets")?;
+    let runs = Arc::new(ClusterRuns::new(Functions::new(head)));
+    let rows = Arc::new(DatasetRows::new(Datasets::new(datasets)));
     let topics = if command.demo { demo_topics() } else { vec![] };
     let options = ServiceOptions {
         listen: command.listen,
@@ -231,9 +262,8 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
         consumers: command.signing.consumers(data_dir.folder())?,
         quota: WorkerQuota(command.workers_per_account),
     };
-    InferenceService::start(options, runs, rows, &group, clock)
-        .await
-        .context("start the inference service")?;
+    let started = InferenceService::start(options, runs, rows, &group, clock).await;
+    started.context("cannot start the inference service")?;
     let stopped = stop::wait_for_stop(command.process.stop_events()).await;
     group.shutdown().await;
     stopped

@@ -1,166 +1,186 @@
-//! `triptych keys`: API keys and accounts of the services on this machine, and keys of nodes.
+//! `triptych keys`: API keys and accounts of the services on this machine, stored keys, and keys of
+//! nodes.
 
 mod account;
 mod limits;
-mod node;
-mod stored_key;
-mod table;
+mod password;
 
-use std::path::PathBuf;
+use std::{
+    io::IsTerminal as _,
+    path::{Path, PathBuf},
+};
 
 use ::tui::profiles::NO_PROFILE;
 use accounts::{
-    AccountName, Accounts, Scope, SignUp,
+    AccountId, AccountName, AccountRecord, Accounts, KeyRecord, Scope, SignUp,
     server::{self, ServerOptions},
 };
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::{Args, Subcommand};
+use cluster::identity::Identity;
 use db::postgres::DatabaseUrl;
-use model::key::{ApiKey, KeyId};
-use stack::{data_dir::DataDir, running::find_running};
+use model::{
+    key::{ApiKey, KeyId},
+    timestamp::Timestamp,
+};
+use stack::{data_dir::DataDir, running::find_running, start::KEY_VARIABLE};
 use task::{clock::Clock, group::Group};
 use web::host_names::HostName;
 use wire::accounts::{KeyWithSecret, KeysBody, Secret};
 
-use self::{account::AccountCommand, limits::LimitFlags, stored_key::WhoseKey};
+use self::{account::AccountCommand, limits::LimitFlags};
 use crate::cli::{
     copy_tables::{self, CopyFlags},
     gate::PortalFlags,
-    output::{print, print_body, tell},
+    output::{print, print_body, table, tell},
     own_files::{connect_accounts, open_accounts},
+    secret::Keys,
     stop,
 };
+
+/// File of the private key in a directory of `keys node`.
+const PRIVATE_FILE: &str = "priv.bin";
 
 /// The subcommands of `keys`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
-    /// Create a key and print it, this once: only its hash is kept
+    /// Create a key and print it. Later it cannot be printed again, since only its hash is stored
     Create {
-        /// What the key is for
+        /// Purpose of the key
         name: String,
-        /// The account it is to belong to [default: none; operators alone manage it]
+        /// Account of the key [default: none, so that only operators manage it]
         #[arg(long, value_name = "NAME")]
         account: Option<AccountName>,
-        /// Keep it for the commands and services of this user, as `keys store` does, in place of
+        /// Store it for the commands and services of this user, as `keys store` does, instead of
         /// printing it
         #[arg(long, conflicts_with = "json")]
         store: bool,
         #[command(flatten)]
         file: KeysFile,
         #[command(flatten)]
-        form: Form,
+        format: FormatFlags,
     },
     /// List the keys: number, state, beginning, creation, last use, account, name
     List {
-        /// The keys of one account only
+        /// Only keys of this account
         #[arg(long, value_name = "NAME")]
         account: Option<AccountName>,
         #[command(flatten)]
         file: KeysFile,
         #[command(flatten)]
-        form: Form,
+        format: FormatFlags,
     },
-    /// Call a key something else
+    /// Change the name of a key
     Rename {
         #[command(flatten)]
         key: OneKey,
-        /// What it is for
+        /// Purpose of the key
         name: String,
     },
-    /// Give a key a new secret and print it, this once; the old one stops working, and what the key
-    /// owns stays its own
+    /// Give a key a new secret and print it, only this once. The old one stops working, and the key
+    /// keeps what it owns
     Renew {
         #[command(flatten)]
         key: OneKey,
         #[command(flatten)]
-        form: Form,
+        format: FormatFlags,
     },
     /// Revoke a key for good
     Revoke(OneKey),
-    /// Show a key's own limits, or set them
+    /// Show or set the limits of a key
     Limits {
         #[command(flatten)]
         limits: LimitFlags,
         #[command(flatten)]
         key: OneKey,
         #[command(flatten)]
-        form: Form,
+        format: FormatFlags,
     },
-    /// Manage accounts: people who make their own keys
+    /// Manage accounts: people who create their own keys
     #[command(subcommand)]
     Account(AccountCommand),
-    /// Say whether anyone may sign up, or show it
+    /// Show or set whether anyone can sign up
     SignUp {
-        /// open or closed [default: show which it is]
+        /// open or closed [default: show the setting]
         #[arg(value_name = "open|closed")]
         sign_up: Option<SignUp>,
         #[command(flatten)]
         file: KeysFile,
     },
-    /// Copy accounts, keys and sessions to another store: files on this machine, or PostgreSQL databases
+    /// Copy accounts, keys and sessions to another store: files on this machine, or PostgreSQL
+    /// databases
     Copy(CopyFlags),
-    /// Serve accounts and their page alone, without datasets
+    /// Serve accounts and their portal only, without datasets
     Serve(ServeCommand),
-    /// Keep the API key that this program shows to the services of a profile
-    Store(WhoseKey),
-    /// Forget that key
-    Forget(WhoseKey),
-    /// Say where that key is kept
-    Where(WhoseKey),
-    /// Make the private key of a cluster node, and print its peer id
+    /// Store the API key that this program sends to the services of a profile
+    Store(ProfileFlag),
+    /// Remove the stored API key of a profile
+    Forget(ProfileFlag),
+    /// Print where the API key of a profile is stored
+    Where(ProfileFlag),
+    /// Create the private key of a cluster node, and print its peer id
     Node {
-        /// The folder to write to: priv.bin, pub.bin, pubkey.txt, identity, peerid.txt. One that
-        /// holds a key already is left as it is
+        /// Directory for priv.bin, pub.bin, pubkey.txt, identity and peerid.txt. An existing key is
+        /// not replaced
         #[arg(long, short, value_name = "DIR")]
         output: PathBuf,
     },
 }
 
-/// Where the accounts are stored: a folder of this machine, or a database.
+/// Location of the accounts: a directory of this machine, or a database.
 #[derive(Debug, Args)]
 pub(crate) struct KeysFile {
-    /// The services' data folder [default: the platform's folder for data]
+    /// The services' data directory [default: the platform's data directory]
     #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// The PostgreSQL database of services with this `--store`, in place of a folder
+    /// PostgreSQL database of services with this `--store`, instead of a directory
     #[arg(long, env = "TRIPTYCH_STORE", hide_env_values = true, value_name = "URL")]
     database: Option<DatabaseUrl>,
 }
 
-/// How to print.
+/// Output format.
 #[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct Form {
+pub(crate) struct FormatFlags {
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
 }
 
-/// The number of a key, of which accounts.
+/// A key by its number, and its accounts.
 #[derive(Debug, Args)]
 pub(crate) struct OneKey {
-    /// The key's number, as `list` shows it
+    /// Number of the key, as `list` prints it
     #[arg(value_parser = number)]
     id: i64,
     #[command(flatten)]
     file: KeysFile,
 }
 
-/// The flags of `keys serve`.
+/// Profile of a stored key.
+#[derive(Debug, Args)]
+pub(crate) struct ProfileFlag {
+    /// Profile of the configuration file [default: the key used without a profile]
+    #[arg(long, env = "TRIPTYCH_PROFILE", value_name = "NAME", default_value = NO_PROFILE)]
+    #[arg(hide_default_value = true)]
+    profile: String,
+}
+
+/// Flags of `keys serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeCommand {
-    /// Where to serve; `:8083` means port 8083 on every interface
+    /// Address to serve at; `:8083` means port 8083 on all interfaces
     #[arg(long, default_value = "127.0.0.1:8083", value_name = "ADDRESS")]
     listen: String,
     #[command(flatten)]
     file: KeysFile,
     #[command(flatten)]
     portal: PortalFlags,
-    /// Take the last address in X-Forwarded-For for the caller's. Only for a service that nobody
-    /// but a proxy can reach
+    /// Use the last address in X-Forwarded-For as the caller's. Only for a service that is reached
+    /// through a proxy and in no other way
     #[arg(long)]
     behind_proxy: bool,
-    /// A name under which accounts are reached, beside localhost and addresses. Requests that name
-    /// another host are refused: a web page may have sent them
+    /// Name of the service's host, next to localhost and addresses. Requests that name another host
+    /// are rejected, since a web page may have sent them
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     host_name: Vec<HostName>,
     #[command(flatten)]
@@ -168,7 +188,7 @@ pub(crate) struct ServeCommand {
 }
 
 impl KeysFile {
-    /// Opens the accounts, and makes them if they are missing.
+    /// Opens the accounts, which are created if they are missing.
     async fn open_or_create(self) -> anyhow::Result<Accounts> {
         match self.database {
             Some(url) => connect_accounts(&url, false, Clock::system()).await,
@@ -176,8 +196,7 @@ impl KeysFile {
         }
     }
 
-    /// Opens the accounts that are there: to look into a file that was made just now would hide a
-    /// folder that is misspelled.
+    /// Opens existing accounts. Creating them for reading would hide a misspelled directory.
     async fn open(self) -> anyhow::Result<Accounts> {
         match self.database {
             Some(url) => connect_accounts(&url, false, Clock::system()).await,
@@ -185,7 +204,7 @@ impl KeysFile {
         }
     }
 
-    /// Which services a new key is for, and which it is not for.
+    /// Describes the services that a new key is for.
     fn scope_text(&self) -> anyhow::Result<String> {
         let services = match &self.database {
             Some(url) => format!("the key is for services with `--store` {url}"),
@@ -197,8 +216,8 @@ impl KeysFile {
         Ok(match find_running().and_then(|stack| stack.datasets) {
             None => services,
             Some(datasets) => format!(
-                "{services}, not for the local stack that runs at {datasets}: commands find the key \
-                 of that one by themselves where no other is configured"
+                "{services}, not for the running local stack at {datasets}: commands find its key themselves if no \
+                 other is configured"
             ),
         })
     }
@@ -210,21 +229,18 @@ impl OneKey {
     }
 }
 
-/// What to say where there is no key of that number to do `what` with.
-fn no_key(what: &str, id: KeyId) -> anyhow::Error {
-    anyhow::anyhow!(
-        "{what} key {id}: there is none of that number that is not revoked (`triptych keys list` \
-         shows all)"
-    )
+/// Returns the error about a key that does not exist.
+fn no_key(id: KeyId) -> anyhow::Error {
+    anyhow!("key {id} does not exist or is revoked\nhint: `triptych keys list` lists all keys")
 }
 
 /// Runs a subcommand of `keys`.
 ///
 /// # Errors
-/// If the accounts cannot be read or written, or there is no such key or account.
+/// If the accounts cannot be read or written, or a key or account does not exist.
 pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
     match command {
-        KeysCommand::Create { name, account, store, file, form } => {
+        KeysCommand::Create { name, account, store, file, format } => {
             let scope_text = file.scope_text()?;
             let accounts = file.open_or_create().await?;
             let owner = match account {
@@ -232,95 +248,130 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
                 Some(account) => Some(account::id(&accounts, account).await?),
             };
             let created = accounts.create_account_key(owner, &name).await;
-            let (id, secret) = created.context("create a key")?;
+            let (id, secret) = created.context("cannot create a key")?;
             if store {
-                stored_key::keep(NO_PROFILE, &secret)?;
+                store_key(NO_PROFILE, &secret)?;
             } else {
-                print_secret(&accounts, id, &secret, form).await?;
+                print_secret(&accounts, id, &secret, format).await?;
             }
             tell(&scope_text);
             Ok(())
         }
-        KeysCommand::List { account, file, form } => list(&file.open().await?, account, form).await,
+        KeysCommand::List { account, file, format } => {
+            list(&file.open().await?, account, format).await
+        }
         KeysCommand::Rename { key, name } => {
             let (id, accounts) = key.open().await?;
             let renamed = accounts.rename_key(Scope::All, id, &name).await;
-            ensure!(renamed.context("rename the key")?, no_key("rename", id));
-            tell(&format!("key {id} is called {name} now"));
+            ensure!(renamed.context("cannot rename the key")?, no_key(id));
+            tell(&format!("key {id} is now called {name}"));
             Ok(())
         }
-        KeysCommand::Renew { key, form } => {
+        KeysCommand::Renew { key, format } => {
             let (id, accounts) = key.open().await?;
-            let secret = accounts.renew(Scope::All, id).await.context("renew the key")?;
-            print_secret(&accounts, id, &secret.ok_or_else(|| no_key("renew", id))?, form).await
+            let secret = accounts.renew(Scope::All, id).await.context("cannot renew the key")?;
+            print_secret(&accounts, id, &secret.ok_or_else(|| no_key(id))?, format).await
         }
         KeysCommand::Revoke(key) => {
             let (id, accounts) = key.open().await?;
             let revoked = accounts.revoke_key(Scope::All, id).await;
-            ensure!(revoked.context("revoke the key")?, no_key("revoke", id));
-            tell(&format!("key {id} opens nothing any more"));
+            ensure!(revoked.context("cannot revoke the key")?, no_key(id));
+            tell(&format!("revoked key {id}"));
             Ok(())
         }
-        KeysCommand::Limits { key, limits, form } => {
+        KeysCommand::Limits { key, limits, format } => {
             let (id, accounts) = key.open().await?;
-            limits::run(&accounts, id, limits, form).await
+            limits::run(&accounts, id, limits, format).await
         }
         KeysCommand::Account(command) => account::run(command).await,
         KeysCommand::SignUp { sign_up, file } => {
-            switch(&file.open_or_create().await?, sign_up).await
+            show_or_set_sign_up(&file.open_or_create().await?, sign_up).await
         }
         KeysCommand::Copy(flags) => {
             copy_tables::run(flags, Accounts::copied_tables(), DataDir::accounts).await
         }
         KeysCommand::Serve(command) => serve(command).await,
-        KeysCommand::Store(whose) => stored_key::store(&whose),
-        KeysCommand::Forget(whose) => stored_key::forget(&whose),
-        KeysCommand::Where(whose) => stored_key::place(&whose),
-        KeysCommand::Node { output } => print(&node::new(&output)?.peer_id().to_string()),
+        KeysCommand::Store(ProfileFlag { profile }) => {
+            let text = password::read_secret("API key: ")?;
+            store_key(&profile, &text.trim().parse().context("invalid API key")?)
+        }
+        KeysCommand::Forget(ProfileFlag { profile }) => forget_key(&profile),
+        KeysCommand::Where(ProfileFlag { profile }) => match Keys::of_user()?.find(&profile)? {
+            Some(found) => print(&format!("the key of {profile} is {}", found.place)),
+            None => print(&format!("no key of {profile} is stored")),
+        },
+        KeysCommand::Node { output } => create_node_key(&output),
     }
 }
 
-/// Says whether anyone may sign up, or shows it.
-async fn switch(accounts: &Accounts, sign_up: Option<SignUp>) -> anyhow::Result<()> {
+async fn show_or_set_sign_up(accounts: &Accounts, sign_up: Option<SignUp>) -> anyhow::Result<()> {
     let Some(sign_up) = sign_up else {
-        return print(&accounts.sign_up().await.context("read the switch")?.to_string());
+        return print(&accounts.sign_up().await.context("cannot read the setting")?.to_string());
     };
-    accounts.set_sign_up(sign_up).await.context("switch sign-up")?;
-    tell(&format!("sign-up is {sign_up} now"));
+    accounts.set_sign_up(sign_up).await.context("cannot change the setting")?;
+    tell(&format!("sign-up is now {sign_up}"));
     Ok(())
 }
 
-async fn list(accounts: &Accounts, account: Option<AccountName>, form: Form) -> anyhow::Result<()> {
+async fn list(
+    accounts: &Accounts,
+    account: Option<AccountName>,
+    format: FormatFlags,
+) -> anyhow::Result<()> {
     let scope = match account {
         None => Scope::All,
         Some(account) => Scope::Of(account::id(accounts, account).await?),
     };
-    let keys = accounts.list_keys(scope).await.context("list the keys")?;
-    if form.json {
-        return print_body(&KeysBody {
-            keys: keys.iter().map(accounts::KeyRecord::body).collect(),
-        });
+    let keys = accounts.list_keys(scope).await.context("cannot list keys")?;
+    if format.json {
+        return print_body(&KeysBody { keys: keys.iter().map(KeyRecord::body).collect() });
     }
     if keys.is_empty() {
-        tell("there are no such keys; `triptych keys create NAME` makes one");
+        tell("no such keys; `triptych keys create NAME` creates one");
         return Ok(());
     }
-    let people = accounts.accounts().await.context("list the accounts")?;
-    print(&table::of_keys(&keys, &people))
+    let people = accounts.accounts().await.context("cannot list accounts")?;
+    print(&keys_table(&keys, &people))
 }
 
-/// Prints a key's secret: alone, so that a script can take it, or with all that is known of the key.
+/// Formats keys with the names of their accounts.
+fn keys_table(keys: &[KeyRecord], people: &[AccountRecord]) -> String {
+    let owner = |id: Option<AccountId>| {
+        let found = id.and_then(|id| people.iter().find(|account| account.id == id));
+        found.map_or("-", |account| account.name.as_str())
+    };
+    let rows = keys.iter().map(|key| {
+        vec![
+            key.id.to_string(),
+            if key.revoked_at.is_some() { "revoked" } else { "valid" }.to_owned(),
+            key.prefix.as_ref().map_or("UP-…".to_owned(), |prefix| format!("{prefix}…")),
+            format_seconds(key.created_at),
+            key.used_at.map_or("never".to_owned(), format_seconds),
+            owner(key.account).to_owned(),
+            key.name.clone(),
+        ]
+    });
+    let header = ["ID", "STATE", "KEY", "CREATED", "LAST USED", "ACCOUNT", "NAME"];
+    table(&header, &rows.collect::<Vec<_>>(), &[])
+}
+
+/// Formats a timestamp to the second.
+fn format_seconds(timestamp: Timestamp) -> String {
+    Timestamp::from_seconds(timestamp.seconds()).to_string()
+}
+
+/// Prints a key's secret only, for scripts, or all about the key.
 async fn print_secret(
     accounts: &Accounts,
     id: KeyId,
     secret: &ApiKey,
-    form: Form,
+    format: FormatFlags,
 ) -> anyhow::Result<()> {
-    if !form.json {
+    if !format.json {
         return print(secret.reveal());
     }
-    let record = accounts.key(Scope::All, id).await.context("read the key")?;
-    let record = record.with_context(|| format!("read key {id}: it is gone"))?;
+    let record = accounts.key(Scope::All, id).await.context("cannot read the key")?;
+    let record = record.ok_or_else(|| no_key(id))?;
     print_body(&KeyWithSecret { key: record.body(), api_key: Secret::from(secret) })
 }
 
@@ -332,12 +383,44 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     let hosts = command.host_name.into_iter().collect();
     let router = command.portal.router(accounts, addresses, hosts)?;
     let options = ServerOptions { listen: command.listen, addresses };
-    server::start(options, router, &group).await.context("start serving accounts")?;
+    server::start(options, router, &group).await.context("cannot start serving accounts")?;
     let stopped = stop::wait_for_stop(command.process.stop_events()).await;
     group.shutdown().await;
     stopped
 }
 
+/// Creates the identity of a node in `folder`, which has none yet, and prints its id.
+fn create_node_key(folder: &Path) -> anyhow::Result<()> {
+    let private = folder.join(PRIVATE_FILE);
+    if private.exists() {
+        let folder = folder.display();
+        let identity = Identity::load(&private);
+        let identity =
+            identity.with_context(|| format!("{folder} has an unreadable key already"))?;
+        bail!("{folder} already has the key of {}", identity.peer_id());
+    }
+    let identity = Identity::random();
+    identity.write_keyforge(folder).context("cannot write the key")?;
+    print(&identity.peer_id().to_string())
+}
+
+/// Stores `key` for `profile`, and prints where.
+fn store_key(profile: &str, key: &ApiKey) -> anyhow::Result<()> {
+    let stored = Keys::of_user()?.store(profile, key)?;
+    let note = stored.note.map_or_else(String::new, |note| format!(" ({note})"));
+    print(&format!("the key of {profile} is {}{note}", stored.place))
+}
+
+fn forget_key(profile: &str) -> anyhow::Result<()> {
+    let was_stored = Keys::of_user()?.forget(profile)?;
+    let is_set = std::env::var_os(KEY_VARIABLE).is_some() && std::io::stdout().is_terminal();
+    let note = if is_set { format!("; {KEY_VARIABLE} is still set") } else { String::new() };
+    print(&if was_stored {
+        format!("removed the key of {profile}{note}")
+    } else {
+        format!("no key of {profile} was stored{note}")
+    })
+}
 fn number(text: &str) -> Result<i64, &'static str> {
-    text.parse().map_err(|_| "a key's number, as `triptych keys list` shows it")
+    text.parse().map_err(|_| "expected a key's number, as `triptych keys list` prints it")
 }

@@ -1,10 +1,10 @@
-//! Logs: one JSON object a line, `{"level",…fields…,"time","message"}`, as b7s nodes write them.
+//! Logs: one JSON object per line, `{"level",…fields…,"time","message"}`, as b7s nodes write them.
 //!
-//! Services write to their standard output or error; the screen, which owns both, to a file that
-//! rolls each day. A field named `x.json` holds JSON, and is written as the member `x`.
+//! Services write to their standard output or error. The screen, which uses both, writes to a file
+//! that is replaced each day. A field named `x.json` holds JSON and is written as the member `x`.
 //!
-//! Warnings and errors are written before the program goes on; others some milliseconds later, with
-//! those that come meanwhile, so that no answer waits for its log line.
+//! Warnings and errors are written before the program continues. Other lines are written some
+//! milliseconds later in batches, so that no response waits for its log line.
 
 mod buffered;
 mod traces;
@@ -38,15 +38,15 @@ pub(crate) use self::{
     traces::{Collector, ServiceName},
 };
 
-/// The field that holds what an event says.
+/// Field with the message of an event.
 const MESSAGE: &str = "message";
 
-/// Days of the screen's own log that are kept.
+/// Number of daily files of the screen's log that are kept.
 const FILES_KEPT: usize = 7;
 
-/// The rooms of this program: their lines are written from the level asked for, those of libraries
+/// Crates of this program. Their lines are written from the chosen level on, those of libraries
 /// from `warn` on.
-const ROOMS: [&str; 18] = [
+const CRATES: [&str; 18] = [
     "accounts",
     "client",
     "cluster",
@@ -67,17 +67,17 @@ const ROOMS: [&str; 18] = [
     "wire",
 ];
 
-/// What a service logs and traces; none of it waits once this is dropped.
+/// Log and traces of a service. Both are flushed on drop.
 pub(crate) struct ServiceLog {
     _traces: Option<TracesGuard>,
     _lines: FlushGuard,
 }
 
-/// Writes the log lines of `service` to standard output from `level` on, for the rest of the process, and
-/// sends its spans to `collector`.
+/// Writes the log lines of `service` to standard output from `level` on, and sends its spans to
+/// `collector`.
 ///
 /// # Errors
-/// If logging was set up before, or spans cannot be sent.
+/// If logging is already set up, or spans cannot be sent.
 pub(crate) fn of_service(
     level: Level,
     collector: Option<&Collector>,
@@ -92,29 +92,28 @@ pub(crate) fn of_service(
     Ok(ServiceLog { _traces: traces, _lines: lines })
 }
 
-/// Writes log lines to standard error from `level` on, for the rest of the process; none waits once the
-/// guard is dropped.
+/// Writes log lines to standard error from `level` on. They are flushed when the guard is dropped.
 ///
 /// # Errors
-/// If logging was set up before.
+/// If logging is already set up.
 pub(crate) fn to_stderr(level: Level) -> anyhow::Result<FlushGuard> {
     init(Box::new(io::stderr()), level, None)
 }
 
-/// Writes log lines to a file in `folder` that rolls each day; none waits once the guard is dropped.
+/// Writes log lines to a daily file in `folder`. They are flushed when the guard is dropped.
 ///
 /// # Errors
-/// If the folder cannot be written, or logging was set up before.
+/// If the directory cannot be written, or logging is already set up.
 pub(crate) fn to_folder(folder: &Path, level: Level) -> anyhow::Result<FlushGuard> {
-    // Older files are looked for first, and a folder that is not there is complained about aloud.
-    fs::create_dir_all(folder).with_context(|| format!("make the folder {}", folder.display()))?;
+    // The appender looks for old files first, and prints an error if the directory is missing.
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let file = rolling::Builder::new()
         .rotation(rolling::Rotation::DAILY)
         .filename_prefix("triptych")
         .filename_suffix("log")
         .max_log_files(FILES_KEPT)
         .build(folder)
-        .with_context(|| format!("open a log file in {}", folder.display()))?;
+        .with_context(|| format!("cannot open a log file in {}", folder.display()))?;
     init(Box::new(file), level, None)
 }
 
@@ -127,7 +126,7 @@ fn init(
         .with_default(Level::WARN)
         // It warns whenever a node knows no peer, as every first node does.
         .with_target("libp2p_kad", Level::ERROR)
-        .with_targets(ROOMS.map(|room| (room, level)));
+        .with_targets(CRATES.map(|name| (name, level)));
     let (buffered, guard) = BufferedLines::start(writer, lost_line)?;
     let lines = JsonLines { lines: buffered, clock: Clock::system() };
     let spans = tracer.map(|tracer| {
@@ -139,11 +138,11 @@ fn init(
         .with(lines.with_filter(targets))
         .with(spans)
         .try_init()
-        .context("set up logging")?;
+        .context("cannot set up logging")?;
     Ok(guard)
 }
 
-/// The layer that turns events into lines.
+/// Layer that formats events as lines.
 struct JsonLines {
     lines: BufferedLines,
     clock: Clock,
@@ -159,17 +158,17 @@ impl<S: Subscriber> Layer<S> for JsonLines {
     }
 }
 
-/// The line that stands for so many that were lost.
+/// Formats the line that replaces `n_lost` lost lines.
 fn lost_line(n_lost: u64) -> Vec<u8> {
     let mut fields = Fields::default();
     fields.put("lines", n_lost);
-    fields.message.push_str("nobody read the log for a while, and lines were dropped");
+    fields.message.push_str("log lines were dropped since the output was blocked");
     let mut line = Vec::new();
     put_line(&mut line, Level::WARN, &fields, Clock::system().now());
     line
 }
 
-/// Adds a line, with its line feed.
+/// Appends a line with its line feed.
 fn put_line(to: &mut Vec<u8>, level: Level, fields: &Fields, now: Timestamp) {
     let level = match level {
         Level::ERROR => "error",
@@ -178,7 +177,7 @@ fn put_line(to: &mut Vec<u8>, level: Level, fields: &Fields, now: Timestamp) {
         Level::DEBUG => "debug",
         Level::TRACE => "trace",
     };
-    // The second, and its milliseconds in three digits whatever they are.
+    // The timestamp always has three digits of milliseconds.
     let second = Timestamp::from_seconds(now.seconds()).to_string();
     let (second, millis) =
         (second.trim_end_matches('Z'), now.micros().rem_euclid(1_000_000) / 1000);
@@ -191,7 +190,7 @@ fn put_line(to: &mut Vec<u8>, level: Level, fields: &Fields, now: Timestamp) {
     write!(to, ",\"time\":\"{second}.{millis:03}Z\",\"message\":").unwrap_or_default();
     put_json(to, &fields.message);
     to.extend_from_slice(b"}\n");
-    // JSON leaves DEL, C1 and what turns text around as they are.
+    // JSON leaves DEL, C1 and bidirectional controls as they are.
     let escaped = to.get(start..).and_then(|line| str::from_utf8(line).ok()).map(escape_json);
     if let Some(Cow::Owned(line)) = escaped {
         to.truncate(start);
@@ -200,11 +199,11 @@ fn put_line(to: &mut Vec<u8>, level: Level, fields: &Fields, now: Timestamp) {
 }
 
 fn put_json(to: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
-    // Neither text nor a number can fail to be JSON, nor can writing to memory.
+    // Neither text nor a number can fail to serialize, nor can writing to memory.
     serde_json::to_writer(to, value).unwrap_or_default();
 }
 
-/// What an event carries: its message, and its fields in their order, as members.
+/// Content of an event: its message, and its fields in their order as members.
 #[derive(Debug, Default)]
 struct Fields {
     message: String,

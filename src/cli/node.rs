@@ -1,4 +1,4 @@
-//! `triptych node`: a head or a worker of a function cluster.
+//! `triptych node`: runs a head or a worker of a function cluster.
 
 pub(crate) mod allowed_peers;
 mod flags;
@@ -29,42 +29,44 @@ use web::{serve::BindError, tls::TlsFiles};
 pub(crate) use self::flags::NodeCommand;
 use self::{
     flags::{FunctionFlags, HeadFlags, NetworkFlags, RelayFlags, RunFlags},
-    state::State,
+    state::NodeState,
 };
 use crate::cli::{
     config,
     stop::{self, StopEvents},
 };
 
-/// The program in the folder of `--runtime-path` where `--runtime-cli` does not name it.
+/// Program in the directory of `--runtime-path` without `--runtime-cli`.
 const RUNTIME_CLI: &str = "bls-runtime";
 
-/// How much longer a head waits for an answer than a function may run: the answer takes its way,
-/// and a run that was cut off should still be heard of.
-const ANSWER_MARGIN: Duration = Duration::from_secs(2);
+/// Time that a head waits for a response beyond the run limit: for the way of the response, and to
+/// hear of a run that was ended.
+const RESPONSE_MARGIN: Duration = Duration::from_secs(2);
 
-/// Runs a node until it is asked to stop.
+/// Runs a node until a signal.
 ///
 /// # Errors
 /// If the node cannot be started.
 pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
     let identity = match &command.private_key {
-        Some(path) => Identity::load(path).context("read the node's identity")?,
+        Some(path) => Identity::load(path).context("cannot read the node's identity")?,
         None => Identity::random(),
     };
     let mut process = command.process.clone();
     process.otlp = process.otlp.or(command.unused.collector()?);
     let _log = process.log(&command.role.to_string(), Some(identity.peer_id().to_string()))?;
     for unused in command.unused.warnings() {
-        warn!("this node does not do what is asked with {unused}");
+        warn!("this node does not support {unused}");
     }
-    let state = State::choose(command.state, command.private_key.is_some(), identity.peer_id())?;
+    let state =
+        NodeState::choose(command.state, command.private_key.is_some(), identity.peer_id())?;
     let stop_events = command.process.stop_events();
     let websocket = &command.network.websocket;
     let ports = [command.network.port, websocket.websocket_port];
     let ports = ports.into_iter().take(if websocket.websocket { 2 } else { 1 });
-    let heed = allowed_peers(command.role, &command.head, &command.runs)?;
-    let heeded = allowed_peers::read(&heed).context("read the peers to heed")?;
+    let flags = allowed_peer_flags(command.role, &command.head, &command.runs)?;
+    let allowed = allowed_peers::read(flags).context("cannot read the allowed peers")?;
+    let flags = flags.to_vec();
     let options = NodeOptions {
         role: role(command.role, &command.head)?,
         identity,
@@ -73,7 +75,7 @@ pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
         boot_nodes: command.boot_nodes,
         subgroups: command.topic,
         connectivity: Connectivity {
-            allowed: heeded.clone(),
+            allowed: allowed.clone(),
             relay: relay(command.role, &command.head.relay, &command.network)?,
             ..connectivity(command.role, &command.network, &state)?
         },
@@ -85,31 +87,32 @@ pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
         work: work(command.head, command.runs),
     };
     for port in ports {
-        free(options.address, port)?;
+        check_port_free(options.address, port)?;
     }
     let group = Group::default();
-    let node = Node::start(options, &group, Clock::system()).await.context("start the node")?;
+    let started = Node::start(options, &group, Clock::system()).await;
+    let node = started.context("cannot start the node")?;
     tokio::select! {
         stopped = stop::wait_for_stop(stop_events) => stopped?,
-        () = allowed_peers::follow(&node, heed, heeded) => {}
+        () = allowed_peers::follow(&node, flags, allowed) => {}
     }
     tokio::select! {
         () = node.shutdown() => {}
         again = stop::wait_for_stop(StopEvents::LostTerminal) => {
             again?;
-            bail!("wait for the functions that run: received a second signal");
+            bail!("stopped before all functions had finished, by a second signal");
         }
     }
     drop(state);
     Ok(())
 }
 
-/// Makes sure that nobody listens on `port`. Nodes let their port be used again, so that the system
-/// would give two of them on one port each a part of the connections.
+/// Checks that nobody listens on `port`. Nodes set `SO_REUSEPORT`, with which the system would
+/// split the connections between two nodes on one port.
 ///
 /// # Errors
-/// If somebody does.
-pub(crate) fn free(address: IpAddr, port: u16) -> anyhow::Result<()> {
+/// If the port is in use.
+pub(crate) fn check_port_free(address: IpAddr, port: u16) -> anyhow::Result<()> {
     if port == 0 {
         return Ok(());
     }
@@ -122,35 +125,39 @@ fn role(role: Role, head: &HeadFlags) -> anyhow::Result<RoleOptions> {
     match (role, &head.rest_api) {
         (Role::Worker, None) => Ok(RoleOptions::Worker),
         (Role::Head, Some(rest_api)) => Ok(RoleOptions::Head { rest_api: rest_api.clone() }),
-        (Role::Worker, Some(_)) => bail!("serve a REST API from a worker: give --role head"),
-        (Role::Head, None) => bail!("start a head without --rest-api, such as --rest-api :8080"),
+        (Role::Worker, Some(_)) => {
+            bail!("a worker cannot serve a REST API\nhint: pass --role head")
+        }
+        (Role::Head, None) => bail!("a head requires --rest-api, such as --rest-api :8080"),
     }
 }
 
-/// The flags that name the peers a node of `role` heeds.
+/// Returns the flags with the peers that a node of `role` allows.
 ///
 /// # Errors
-/// If those of the other role are given.
-fn allowed_peers(
+/// If the flags of the other role are given.
+fn allowed_peer_flags<'a>(
     role: Role,
-    head: &HeadFlags,
-    runs: &RunFlags,
-) -> anyhow::Result<Vec<allowed_peers::AllowedPeer>> {
-    let (own, (others, flag)) = match role {
-        Role::Head => {
-            (&head.accept, (&runs.obey, "--obey: it is for workers; a head has --accept"))
+    head: &'a HeadFlags,
+    runs: &'a RunFlags,
+) -> anyhow::Result<&'a [allowed_peers::AllowedPeer]> {
+    match role {
+        Role::Head if !runs.obey.is_empty() => {
+            bail!("--obey is for workers\nhint: a head has --accept")
         }
-        Role::Worker => {
-            (&runs.obey, (&head.accept, "--accept: it is for heads; a worker has --obey"))
+        Role::Worker if !head.accept.is_empty() => {
+            bail!("--accept is for heads\nhint: a worker has --obey")
         }
-    };
-    if !others.is_empty() {
-        bail!("use {flag}");
+        Role::Head => Ok(&head.accept),
+        Role::Worker => Ok(&runs.obey),
     }
-    Ok(own.clone())
 }
 
-fn connectivity(role: Role, flags: &NetworkFlags, state: &State) -> anyhow::Result<Connectivity> {
+fn connectivity(
+    role: Role,
+    flags: &NetworkFlags,
+    state: &NodeState,
+) -> anyhow::Result<Connectivity> {
     let mut connectivity = Connectivity::for_role(role);
     let websocket = &flags.websocket;
     connectivity.websocket = websocket.websocket.then_some(websocket.websocket_port);
@@ -169,13 +176,13 @@ fn connectivity(role: Role, flags: &NetworkFlags, state: &State) -> anyhow::Resu
     Ok(connectivity)
 }
 
-/// How the node relays, and who relays for it.
+/// Returns the relay options of the node.
 ///
 /// # Errors
-/// If a worker is asked to relay.
+/// If a worker is to relay.
 fn relay(role: Role, flags: &RelayFlags, network: &NetworkFlags) -> anyhow::Result<RelayOptions> {
     if flags.relay && role == Role::Worker {
-        bail!("use --relay: it is for heads; a worker behind NAT has --relay-through");
+        bail!("--relay is for heads\nhint: a worker behind NAT has --relay-through");
     }
     let limits = RelayLimits {
         reservations: flags.relay_reservations,
@@ -187,24 +194,25 @@ fn relay(role: Role, flags: &RelayFlags, network: &NetworkFlags) -> anyhow::Resu
     Ok(RelayOptions { limits: flags.relay.then_some(limits), through })
 }
 
-/// The addresses advertised in place of those listened on.
+/// Returns the addresses to advertise instead of those listened on.
 fn advertised(flags: &NetworkFlags) -> anyhow::Result<Vec<Advertised>> {
     let host = flags.dialback_address.as_str();
     let ws = &flags.websocket;
-    // b7s nodes say so for none.
+    // The latter is the default of b7s nodes.
     if host.is_empty() || host == "0.0.0.0" {
         if flags.dialback_port != 0 || ws.websocket_dialback_port != 0 {
-            bail!("tell others a port without --dialback-address");
+            bail!("a port is advertised without --dialback-address");
         }
         return Ok(Vec::new());
     }
     let or = |port: u16, listened: u16| if port == 0 { listened } else { port };
     let port = or(flags.dialback_port, flags.port);
-    let failed = "advertise the address: give --dialback-port, or --port";
+    let failed = "cannot advertise the address: pass --dialback-port, or --port";
     let mut advertised = vec![Advertised::tcp(host, port).context(failed)?];
     if ws.websocket {
         let port = or(ws.websocket_dialback_port, ws.websocket_port);
-        let failed = "advertise the address: give --websocket-dialback-port, or --websocket-port";
+        let failed =
+            "cannot advertise the address: pass --websocket-dialback-port, or --websocket-port";
         advertised.push(Advertised::websocket(host, port).context(failed)?);
     }
     Ok(advertised)
@@ -230,12 +238,12 @@ fn limits(flags: &RunFlags) -> Limits {
     Limits { wall, memory_bytes, output_bytes, ..LIMITS_DEFAULT }
 }
 
-fn execution(flags: &RunFlags, state: &State) -> anyhow::Result<ExecutionOptions> {
+fn execution(flags: &RunFlags, state: &NodeState) -> anyhow::Result<ExecutionOptions> {
     let name = flags.runtime_cli.as_deref().unwrap_or(Path::new(RUNTIME_CLI));
     Ok(ExecutionOptions {
         workspace: Some(state.workspace.clone()),
         compiled_folder: config::compiled_folder(),
-        compile_in: CompileIn::own_child().context("find this program's own file")?,
+        compile_in: CompileIn::own_child().context("cannot find this program's file")?,
         compile_within: Duration::from_secs(flags.compile_limit),
         external: flags.runtime_path.as_ref().map(|folder| ExternalRuntime {
             program: folder.join(name),
@@ -260,7 +268,7 @@ fn work(head: HeadFlags, runs: RunFlags) -> WorkOptions {
         } else {
             SignaturePolicy::WhereGiven
         },
-        answer_within: Duration::from_secs(runs.run_limit) + ANSWER_MARGIN,
+        answer_within: Duration::from_secs(runs.run_limit) + RESPONSE_MARGIN,
         compile_within: Duration::from_secs(runs.compile_limit),
         attributes: runs.attribute.into_iter().collect(),
         ..WorkOptions::usual()

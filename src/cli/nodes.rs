@@ -1,5 +1,4 @@
-//! `triptych nodes`: the nodes of a cluster, as the head knows them, and what its operator decides of
-//! them.
+//! `triptych nodes`: lists and manages the nodes of a cluster, as its head knows them.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -20,13 +19,13 @@ use wire::{
 };
 
 use crate::cli::{
-    function::{HeadFlags, NOT_FOUND, advice::advised, progress::with_progress},
+    function::{HeadFlags, NOT_FOUND, with_advice},
     node::allowed_peers::whole_id,
-    output::{self, tell},
+    output::{self, tell, with_progress},
     stop,
 };
 
-/// Names of the columns: texts, then numbers from `SLOTS` to `FUNCTIONS`.
+/// Names of the columns: text, then numbers from `SLOTS` to `READY`.
 const COLUMNS: [&str; 13] = [
     "PEER",
     "ROLE",
@@ -43,21 +42,20 @@ const COLUMNS: [&str; 13] = [
     "ATTRIBUTES",
 ];
 
-/// Shown for an unknown value.
+/// Text for an unknown value.
 const NONE: &str = "-";
 
-/// Longest wait of one request for a node to be idle, after which it is looked at whether the drain was
-/// undone.
+/// Maximum wait of one request for an idle node, after which the node may have been uncordoned.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Time in which runs that were canceled end.
+/// Time for canceled runs to end.
 const CANCELED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Exit code of a drain that was undone: a node was uncordoned meanwhile, or lost.
+/// Exit code of a drain that was undone, since a node was uncordoned or lost.
 const UNDONE: u8 = 4;
 
-/// Longest list of groups that is shown, in characters: anybody can join groups with long names, and
-/// the column is as wide as its longest cell.
+/// Maximum length of the list of groups, in characters: anybody can join groups with long names,
+/// and the column is as wide as its longest cell.
 const GROUPS_CHARS_MAX: usize = 32;
 
 /// The flags and arguments of `nodes`.
@@ -73,89 +71,89 @@ pub(crate) struct NodesCommand {
 /// The subcommands of `nodes`.
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the nodes, as `triptych nodes` alone does
+    /// List the nodes, as `triptych nodes` without a subcommand does
     #[command(alias = "ls")]
     List(ListFlags),
-    /// Give nodes no new work; what they run goes on
+    /// Give nodes no new work; running work continues
     Cordon(ChosenNodes),
     /// Give cordoned nodes work again
     Uncordon(ChosenNodes),
     /// Cordon nodes, and wait until they run nothing for this head
     Drain {
-        /// How long to wait. What runs then is not ended, and the command fails
+        /// Maximum wait. Work that still runs then is not canceled, and the command fails
         #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(..=86_400))]
         timeout: u64,
-        /// How long to wait before the executions that still run there are canceled, also on other nodes
+        /// Wait before the executions that still run there are canceled, also on other nodes
         #[arg(long, value_name = "SECONDS", conflicts_with = "timeout", value_parser = clap::value_parser!(u64).range(..=86_400))]
         deadline: Option<u64>,
         #[command(flatten)]
         chosen: ChosenNodes,
     },
-    /// Let nodes work for a head that requires approval, also before they are seen there
+    /// Let nodes work for a head that requires approval, also before they connect
     Approve(NamedNodes),
-    /// Give nodes no work, even where approval is not required
+    /// Give nodes no work, even if approval is not required
     Refuse(NamedNodes),
 }
 
-/// The flags of the list.
+/// Flags of the list.
 #[derive(Debug, Args)]
 struct ListFlags {
     /// Print the list as JSON on one line
     #[arg(long)]
     json: bool,
-    /// Print it again each so many seconds
+    /// Print the list again at this interval
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     every: Option<u64>,
-    /// Only nodes that declare this, as kubectl selects: `zone=a,gpu!=none`, `zone in (a,b)`, `!old`
+    /// Only nodes with these attributes, as kubectl selects: `zone=a,gpu!=none`, `zone in (a,b)`,
+    /// `!old`
     #[arg(long, value_name = "SELECTOR")]
     selector: Option<Selector>,
     #[command(flatten)]
     head: HeadFlags,
 }
 
-/// Nodes that are named, or selected by what they declare.
+/// Nodes by id or attributes.
 #[derive(Debug, Args)]
 struct ChosenNodes {
-    /// The ids of the nodes
+    /// Ids of the nodes
     #[arg(value_name = "PEER_ID", required_unless_present = "selector", value_parser = whole_id)]
     nodes: Vec<PeerId>,
-    /// All workers that declare this: `zone=a,gpu!=none`, `zone in (a,b)`, `!old`
+    /// All workers with these attributes: `zone=a,gpu!=none`, `zone in (a,b)`, `!old`
     #[arg(long, value_name = "SELECTOR", conflicts_with = "nodes")]
     selector: Option<Selector>,
     #[command(flatten)]
     change: ChangeFlags,
 }
 
-/// Nodes by id only: what a node declares of itself is no reason to trust it.
+/// Nodes by id only, since attributes are no reason to trust a node.
 #[derive(Debug, Args)]
 struct NamedNodes {
-    /// The ids of the nodes
+    /// Ids of the nodes
     #[arg(value_name = "PEER_ID", required = true, value_parser = whole_id)]
     nodes: Vec<PeerId>,
     #[command(flatten)]
     change: ChangeFlags,
 }
 
-/// The head that changes nodes, and the output format.
+/// The head, and the output format of changed nodes.
 #[derive(Debug, Args)]
 struct ChangeFlags {
-    /// Print the nodes as JSON on one line, with the work orders that they run
+    /// Print the nodes as JSON on one line, with their running work orders
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     head: HeadFlags,
 }
 
-/// Prints or changes nodes.
+/// Lists or changes nodes.
 ///
 /// # Errors
-/// If the head does not answer or refuses, or standard output fails; of `drain`, also if a node still
-/// runs something.
+/// If a request fails; of `drain`, also if a node still runs something.
 pub(crate) async fn run(command: NodesCommand) -> anyhow::Result<ExitCode> {
     let done = match command.action {
         Some(Action::Drain { timeout, deadline, chosen }) => {
             let within = Duration::from_secs(deadline.unwrap_or(timeout));
-            return drain(chosen, within, deadline.is_some()).await.map_err(advised);
+            return drain(chosen, within, deadline.is_some()).await.map_err(with_advice);
         }
         None => list(command.list).await,
         Some(Action::List(flags)) => list(flags).await,
@@ -166,16 +164,16 @@ pub(crate) async fn run(command: NodesCommand) -> anyhow::Result<ExitCode> {
         Some(Action::Approve(named)) => decide(named, NodeApproval::Approved).await,
         Some(Action::Refuse(named)) => decide(named, NodeApproval::Refused).await,
     };
-    done.map(|()| ExitCode::SUCCESS).map_err(advised)
+    done.map(|()| ExitCode::SUCCESS).map_err(with_advice)
 }
 
-/// What cordons a node.
+/// Change that cordons a node.
 const CORDON: NodePatch = NodePatch { cordoned: Some(true), approval: None };
 
 async fn list(flags: ListFlags) -> anyhow::Result<()> {
     let head = flags.head.connect()?;
     let list = || async {
-        let mut nodes = head.nodes().await.context("list the nodes")?;
+        let mut nodes = head.nodes().await.context("cannot list nodes")?;
         if let Some(selector) = &flags.selector {
             nodes.retain(|node| is_selected(node, selector));
         }
@@ -195,13 +193,13 @@ async fn list(flags: ListFlags) -> anyhow::Result<()> {
     stop::run_until_stopped(&Group::default(), work).await
 }
 
-/// Whether `selector` matches the node. Heads declare nothing, and never match.
+/// Returns true if `selector` matches the node. Heads have no attributes, and never match.
 fn is_selected(node: &NodeBody, selector: &Selector) -> bool {
     let is_head = node.role.as_deref().is_some_and(|role| role.parse() == Ok(Role::Head));
     !is_head && selector.matches(&node.attributes)
 }
 
-/// The ids of the chosen nodes, at least one.
+/// Returns the ids of the chosen nodes, at least one.
 async fn choose(
     head: &Head,
     nodes: Vec<PeerId>,
@@ -210,11 +208,11 @@ async fn choose(
     let Some(selector) = selector else {
         return Ok(nodes.iter().map(PeerId::to_string).collect());
     };
-    let nodes = head.nodes().await.context("list the nodes")?;
+    let nodes = head.nodes().await.context("cannot list nodes")?;
     let selected = nodes.into_iter().filter(|node| is_selected(node, &selector));
     let ids: Vec<String> = selected.map(|node| node.peer_id).collect();
     if ids.is_empty() {
-        bail!("find a worker that `{selector}` selects: triptych nodes lists what each declares");
+        bail!("no worker matches `{selector}`\nhint: triptych nodes lists the attributes of each");
     }
     Ok(ids)
 }
@@ -236,17 +234,17 @@ async fn change(head: &Head, ids: &[String], patch: NodePatch) -> anyhow::Result
     let mut changed = Vec::new();
     for id in ids {
         let node = head.change_node(id, patch, Duration::ZERO).await;
-        changed.push(node.with_context(|| format!("change node {id}"))?);
+        changed.push(node.with_context(|| format!("cannot change node {id}"))?);
     }
     Ok(changed)
 }
 
-/// Drains nodes, and cancels what runs there after `within` if it `cancels`.
+/// Drains nodes. If `cancels`, cancels their executions after `within`.
 async fn drain(chosen: ChosenNodes, within: Duration, cancels: bool) -> anyhow::Result<ExitCode> {
     let head = chosen.change.head.connect()?;
     let ids = choose(&head, chosen.nodes, chosen.selector).await?;
     let deadline = Instant::now() + within;
-    // All at once, so that none is given the work of another.
+    // All are cordoned first, so that none gets the work of another.
     let cordoned = change(&head, &ids, CORDON).await?;
     let waiting = match ids.as_slice() {
         [_] => "waiting for what the node runs".to_owned(),
@@ -268,8 +266,8 @@ async fn drain(chosen: ChosenNodes, within: Duration, cancels: bool) -> anyhow::
     let busy: Vec<String> = busy.map(still_running).collect();
     if !busy.is_empty() {
         bail!(
-            "drain within {} s: {}; they stay cordoned: drain again to wait on, or with --deadline to \
-             cancel them",
+            "nodes are not drained after {} s: {}\nhint: they stay cordoned; drain again to wait on, or with \
+             --deadline to cancel the executions",
             within.as_secs(),
             busy.join("; ")
         );
@@ -277,17 +275,18 @@ async fn drain(chosen: ChosenNodes, within: Duration, cancels: bool) -> anyhow::
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns why a node is not drained although it runs nothing, or is not to be waited for.
+/// Returns the reason why a node that runs nothing is not drained, or why it is no use to wait for
+/// it.
 fn undone_by(before: &NodeDetail, now: &NodeDetail) -> Option<String> {
     let id = &now.node.peer_id;
     if !now.node.cordoned {
         return Some(format!("{id} was uncordoned"));
     }
     let is_lost = before.node.connected && before.node.running > 0 && !now.node.connected;
-    is_lost.then(|| format!("{id} was lost with what it ran"))
+    is_lost.then(|| format!("{id} was lost with its work"))
 }
 
-/// Cancels the executions that nodes still run. Returns true if there were any.
+/// Cancels the executions that still run on nodes. Returns true if there were any.
 async fn cancel_running(head: &Head, drained: &[NodeDetail]) -> anyhow::Result<bool> {
     let running = drained.iter().filter(|detail| detail.node.cordoned);
     let orders: Vec<&str> =
@@ -295,9 +294,11 @@ async fn cancel_running(head: &Head, drained: &[NodeDetail]) -> anyhow::Result<b
     for id in &orders {
         match head.cancel(id).await {
             Ok(_) => tell(&format!("canceled execution {id}")),
-            // It may have ended meanwhile.
+            // It may have ended in the meantime.
             Err(error) if error.status() == Some(NOT_FOUND) => {}
-            Err(error) => return Err(error).with_context(|| format!("cancel execution {id}")),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot cancel execution {id}"));
+            }
         }
     }
     Ok(!orders.is_empty())
@@ -319,17 +320,17 @@ async fn wait_all_idle(
 async fn wait_idle(head: &Head, id: &str, deadline: Instant) -> anyhow::Result<NodeDetail> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        // Whole seconds, or the last part of one would be asked for again and again.
+        // Whole seconds, or the last fraction would be requested again and again.
         let left = Duration::from_secs(left.as_millis().div_ceil(1000).try_into()?);
         let node = head.change_node(id, NodePatch::default(), left.min(WAIT_MAX)).await;
-        let node = node.with_context(|| format!("wait for node {id}"))?;
+        let node = node.with_context(|| format!("cannot wait for node {id}"))?;
         if node.node.running == 0 || !node.node.cordoned || left <= WAIT_MAX {
             return Ok(node);
         }
     }
 }
 
-/// What a node still runs.
+/// Describes the running work of a node.
 fn still_running(detail: &NodeDetail) -> String {
     let NodeDetail { node, orders } = detail;
     let requests: Vec<&str> = orders.iter().map(|order| &*order.request_id).collect();
@@ -352,13 +353,13 @@ fn print(nodes: Vec<NodeBody>, is_json: bool) -> anyhow::Result<()> {
     output::print(&text(&nodes))
 }
 
-/// A head of column names and a line for each node: names on the left, numbers on the right.
+/// Formats a header and a line for each node.
 fn text(nodes: &[NodeBody]) -> String {
     let rows: Vec<Vec<String>> = nodes.iter().map(|node| row(node).to_vec()).collect();
     output::table(&COLUMNS, &rows, &[5, 6, 7, 8, 9, 10])
 }
 
-/// Returns the names of groups, cut at [`GROUPS_CHARS_MAX`].
+/// Formats the names of groups, shortened to [`GROUPS_CHARS_MAX`].
 fn groups(names: &[String]) -> String {
     let names = names.join("+");
     let names = escape_line(&names);
@@ -401,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up_and_what_is_not_known_is_a_dash() {
+    fn columns_are_aligned_and_unknown_values_are_dashes() {
         let head = NodeBody {
             peer_id: "12D3KooWHead".to_owned(),
             role: Some("head".to_owned()),
@@ -432,8 +433,9 @@ PEER          ROLE    GROUPS  LINK  STATUS    SLOTS  RUNS  AGREE   PING  FUNCTIO
 12D3KooWW     worker  gpu     down  draining   8/10    41    97%  0.4ms          2      1  -          gpu=none,zone=a";
         assert_eq!(text(&[head, worker]), want);
     }
+
     #[test]
-    fn names_that_others_chose_stay_in_their_cell() {
+    fn names_of_others_stay_in_their_cell() {
         let subgroups = vec!["gpu\nfake\u{1b}[2J\u{202e}".to_owned()];
         let text = text(&[NodeBody { subgroups, ..NodeBody::default() }]);
         assert_eq!(text.lines().count(), 2, "{text}");
@@ -441,7 +443,7 @@ PEER          ROLE    GROUPS  LINK  STATUS    SLOTS  RUNS  AGREE   PING  FUNCTIO
     }
 
     #[test]
-    fn long_names_of_groups_do_not_widen_the_table() {
+    fn long_group_names_do_not_widen_the_table() {
         let check = |subgroups: &[&str], want: &str| {
             let subgroups: Vec<String> = subgroups.iter().map(|name| (*name).to_owned()).collect();
             assert_eq!(groups(&subgroups), want);
@@ -452,7 +454,7 @@ PEER          ROLE    GROUPS  LINK  STATUS    SLOTS  RUNS  AGREE   PING  FUNCTIO
     }
 
     #[test]
-    fn drain_is_undone_by_an_uncordon_and_by_the_loss_of_a_busy_node() {
+    fn drain_is_undone_by_an_uncordon_or_the_loss_of_a_busy_node() {
         let detail = |cordoned: bool, connected: bool, running: usize| NodeDetail {
             node: NodeBody { cordoned, connected, running, ..NodeBody::default() },
             orders: Vec::new(),

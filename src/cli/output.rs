@@ -1,41 +1,51 @@
-//! Standard output and standard error of the commands: the only place that writes to them.
+//! Standard output and standard error of the commands, which nothing else writes to.
 //!
-//! Text that came from elsewhere is part of most lines. What a terminal acts on is escaped in all
-//! of them, also where a pipe reads: its other end may be a terminal.
+//! Most lines contain text of others. Terminal control characters are escaped in all of them, also
+//! for a pipe, whose other end may be a terminal.
 
 use std::{
     fmt,
     io::{self, IsTerminal as _, Write as _},
+    time::Duration,
 };
 
 use anyhow::Context as _;
+use client::error::ClientError;
+use db::postgres::fault::next_step;
 use model::escape::{escape_json, escape_line, escape_lines};
 use serde::Serialize;
+use task::causes::chain;
+use tokio::time::{Instant, interval_at};
 
-/// What fails where standard output takes nothing.
-pub(super) const PRINT: Print = Print;
+/// Time after which a wait is reported. Shorter ones need no explanation.
+const REPORT_AFTER: Duration = Duration::from_secs(2);
 
-/// See [`PRINT`]: a type, so that it is distinguished from other errors of a broken pipe.
+/// Interval between further reports of a wait.
+const REPORT_EVERY: Duration = Duration::from_secs(10);
+
+/// Context of a failure to write to standard output. A type, so that it differs from other broken
+/// pipes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Print;
+pub(super) struct PrintError;
 
-impl fmt::Display for Print {
+impl fmt::Display for PrintError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("print to standard output")
+        f.write_str("cannot write to standard output")
     }
 }
 
-/// Whether a command ended because the reader of its output closed it, as `head` does.
+/// Returns true if a command failed because the reader of its output closed the pipe, as `head`
+/// does.
 pub(super) fn is_reader_gone(error: &anyhow::Error) -> bool {
     let cause = error.root_cause().downcast_ref::<io::Error>();
-    error.downcast_ref::<Print>().is_some()
+    error.downcast_ref::<PrintError>().is_some()
         && cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Writes `text`, which may have several lines, and a line feed to standard output.
 ///
 /// # Errors
-/// Why it could not be written.
+/// If it cannot be written.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
     write(format!("{}\n", escape_lines(text)).as_bytes())
 }
@@ -53,20 +63,39 @@ pub(super) fn print_json(json: &str) -> anyhow::Result<()> {
 /// # Errors
 /// As [`print`].
 pub(super) fn print_body(body: &impl Serialize) -> anyhow::Result<()> {
-    print_json(&serde_json::to_string(body).context("write JSON")?)
+    print_json(&serde_json::to_string(body)?)
 }
 
-/// Writes bytes of this program's own to standard output, and flushes it.
+/// Prints `items`: as lines of JSON, or as a table with a row for each, and nothing if there are
+/// none.
+///
+/// # Errors
+/// As [`print`].
+pub(super) fn print_list<T: Serialize>(
+    items: &[T],
+    is_json: bool,
+    header: &[&str],
+    right: &[usize],
+    row: impl Fn(&T) -> Vec<String>,
+) -> anyhow::Result<()> {
+    if is_json {
+        return items.iter().try_for_each(print_body);
+    }
+    if items.is_empty() {
+        return Ok(());
+    }
+    print(&table(header, &items.iter().map(row).collect::<Vec<_>>(), right))
+}
+/// Writes bytes of this program to standard output, and flushes it.
 ///
 /// # Errors
 /// As [`print`].
 pub(super) fn write(bytes: &[u8]) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(bytes).and_then(|()| out.flush()).context(PRINT)
+    out.write_all(bytes).and_then(|()| out.flush()).context(PrintError)
 }
 
-/// Writes data that was asked for byte for byte to standard output: as they are into a pipe or a
-/// file, escaped on a terminal.
+/// Writes data to standard output: byte for byte to a pipe or file, escaped on a terminal.
 ///
 /// # Errors
 /// As [`print`].
@@ -78,7 +107,7 @@ pub(super) fn write_data(bytes: &[u8]) -> anyhow::Result<()> {
     }
 }
 
-/// As [`write_data`], to standard error. Where that is closed, the data are lost.
+/// Writes data to standard error as [`write_data`] does. If it is closed, the data are lost.
 pub(super) fn write_data_to_stderr(bytes: &[u8]) {
     let mut err = io::stderr();
     drop(if err.is_terminal() {
@@ -88,17 +117,66 @@ pub(super) fn write_data_to_stderr(bytes: &[u8]) {
     });
 }
 
-/// Writes a message to standard error. Where that is closed, the message is lost.
+/// Writes a message to standard error. If it is closed, the message is lost.
 pub(super) fn tell(text: &str) {
     drop(writeln!(io::stderr(), "triptych: {}", escape_lines(text)));
 }
 
-/// Writes a log line, a JSON object, to standard error. Where that is closed, the line is lost.
+/// Writes an error with its causes to standard error, and its hint, if it has one, on a separate
+/// line.
+pub(super) fn report_error(error: &anyhow::Error) {
+    let hint = next_step(&**error).map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    drop(writeln!(io::stderr(), "error: {}{hint}", escape_lines(&chain(&**error))));
+}
+
+/// Waits for `work`, and reports on standard error what it is `doing` if that takes long.
+pub(super) async fn with_progress<T>(doing: &str, work: impl Future<Output = T>) -> T {
+    report_progress(doing, work, |line| tell(&line)).await
+}
+
+async fn report_progress<T>(
+    doing: &str,
+    work: impl Future<Output = T>,
+    mut report: impl FnMut(String),
+) -> T {
+    let started = Instant::now();
+    let mut reports = interval_at(started + REPORT_AFTER, REPORT_EVERY);
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => return done,
+            _ = reports.tick() => {
+                report(format!("{doing}, for {} s so far", started.elapsed().as_secs()));
+            }
+        }
+    }
+}
+
+/// Reports once that a stream was lost, and once that it is back.
+#[derive(Debug, Default)]
+pub(super) struct StreamStatus {
+    is_lost: bool,
+}
+
+impl StreamStatus {
+    pub(super) fn connected(&mut self) {
+        if std::mem::take(&mut self.is_lost) {
+            tell("the stream is back");
+        }
+    }
+
+    pub(super) fn lost(&mut self, why: &ClientError) {
+        if !std::mem::replace(&mut self.is_lost, true) {
+            tell(&format!("lost the stream, reconnecting: {}", why.why()));
+        }
+    }
+}
+/// Writes a log line, a JSON object, to standard error. If it is closed, the line is lost.
 pub(super) fn log_json(json: &str) {
     drop(writeln!(io::stderr(), "{}", escape_json(json)));
 }
 
-/// Whether standard error is a terminal, on which [`redraw`] works.
+/// Returns true if standard error is a terminal, on which [`redraw`] works.
 pub(super) fn can_redraw() -> bool {
     io::stderr().is_terminal()
 }
@@ -109,7 +187,8 @@ pub(super) fn redraw(text: &str) {
     drop(write!(err, "\r{}\x1b[K", escape_line(text)).and_then(|()| err.flush()));
 }
 
-/// Lines of columns, each as wide as its widest cell; numbers of `right` stand to the right.
+/// Formats rows as columns that are as wide as their widest cell. The columns `right` are
+/// right-aligned.
 ///
 /// Cells are escaped, so that each row is one line.
 pub(super) fn table(header: &[&str], rows: &[Vec<String>], right: &[usize]) -> String {
@@ -136,24 +215,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_output_that_nobody_reads_ends_a_command_well() {
+    fn broken_pipe_of_standard_output_is_no_failure() {
         let broken = || Err::<(), _>(io::Error::from(io::ErrorKind::BrokenPipe));
-        let printed = broken().context(PRINT).context("show it").unwrap_err();
+        let printed = broken().context(PrintError).context("cannot show it").unwrap_err();
         assert!(is_reader_gone(&printed));
-        assert!(!is_reader_gone(&broken().context("reach it").unwrap_err()));
+        assert!(!is_reader_gone(&broken().context("cannot connect").unwrap_err()));
         let full = Err::<(), _>(io::Error::from(io::ErrorKind::StorageFull));
-        assert!(!is_reader_gone(&full.context(PRINT).unwrap_err()));
+        assert!(!is_reader_gone(&full.context(PrintError).unwrap_err()));
     }
 
     #[test]
-    fn a_table_is_as_wide_as_its_cells() {
+    fn columns_are_as_wide_as_their_cells() {
         let rows = [vec!["1".to_owned(), "btc".to_owned()], vec!["20".to_owned(), "e".to_owned()]];
         assert_eq!(table(&["id", "name"], &rows, &[0]), "id  name\n 1  btc\n20  e");
     }
 
     #[test]
-    fn a_cell_is_one_line() {
+    fn cell_is_one_line() {
         let rows = [vec!["a\nb\u{1b}[2J".to_owned(), "c".to_owned()]];
         assert_eq!(table(&["x", "y"], &rows, &[]), "x              y\na\\nb\\u{1b}[2J  c");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_long_work_is_reported() {
+        for (seconds, want) in
+            [(1, &[][..]), (20, &["working, for 2 s so far", "working, for 12 s so far"][..])]
+        {
+            let mut lines = Vec::new();
+            let work = tokio::time::sleep(Duration::from_secs(seconds));
+            report_progress("working", work, |line| lines.push(line)).await;
+            assert_eq!(lines, want);
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! The services' own files, opened: accounts, identities and functions, also for the local stack.
+//! Access to the services' files: accounts, identities and functions, also for the local stack, and
+//! the demo functions of this program.
 
 use std::path::{Path, PathBuf};
 
@@ -8,33 +9,46 @@ use async_trait::async_trait;
 use cluster::identity::Identity;
 use content::Functions;
 use db::postgres::DatabaseUrl;
-use model::{key::ApiKey, node::PeerId};
+use model::{function::FunctionId, key::ApiKey, node::PeerId};
 use stack::{
     data_dir::DataDir,
     local::{LocalFunction, Packed},
     start::ServiceFiles,
 };
 use task::clock::Clock;
-
-use crate::cli::demo;
-
-/// The name of a stack's key among the accounts.
+/// Name of a stack's key among the accounts.
 const STACK_KEY_NAME: &str = "local stack";
 
-/// Opens the file of accounts and API keys of `data_dir`.
+/// A demo function.
+struct DemoFunction {
+    name: &'static str,
+    module: &'static [u8],
+}
+
+/// Demo functions, beginning with the one for newcomers. Their sources are in `assets/functions/`.
+const DEMO_FUNCTIONS: [DemoFunction; 4] = [
+    DemoFunction { name: "hello", module: include_bytes!("../../assets/functions/hello.wasm") },
+    DemoFunction { name: "whoami", module: include_bytes!("../../assets/functions/whoami.wasm") },
+    DemoFunction {
+        name: "ohlcv-stats",
+        module: include_bytes!("../../assets/functions/ohlcv-stats.wasm"),
+    },
+    DemoFunction { name: "predict", module: include_bytes!("../../assets/functions/predict.wasm") },
+];
+/// Opens the accounts and API keys of `data_dir`.
 ///
 /// # Errors
-/// If it cannot be opened: with its name.
+/// If the file cannot be opened.
 pub(crate) async fn open_accounts(data_dir: &DataDir, clock: Clock) -> anyhow::Result<Accounts> {
     let path = data_dir.accounts();
     let opened = Accounts::open(&path, clock).await;
-    opened.with_context(|| format!("open the accounts in {}", path.display()))
+    opened.with_context(|| format!("cannot open the accounts in {}", path.display()))
 }
 
-/// Opens the accounts and API keys in the database at `url`, for reads alone if `is_read_only`.
+/// Opens the accounts and API keys in the database at `url`, without writing if `is_read_only`.
 ///
 /// # Errors
-/// If they cannot be opened: with the address.
+/// If they cannot be opened.
 pub(crate) async fn connect_accounts(
     url: &DatabaseUrl,
     is_read_only: bool,
@@ -45,10 +59,10 @@ pub(crate) async fn connect_accounts(
     } else {
         Accounts::connect(url, clock).await
     };
-    opened.with_context(|| format!("open the accounts in {url}"))
+    opened.with_context(|| format!("cannot open the accounts in {url}"))
 }
 
-/// The files of services of this machine.
+/// Files of the services on this machine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OwnFiles;
 
@@ -57,25 +71,26 @@ impl ServiceFiles for OwnFiles {
     async fn renew_key(&self, data_dir: &DataDir) -> anyhow::Result<ApiKey> {
         let accounts = open_accounts(data_dir, Clock::system()).await?;
         let (_id, key) =
-            accounts.renew_key(STACK_KEY_NAME).await.context("make the stack's key")?;
+            accounts.renew_key(STACK_KEY_NAME).await.context("cannot create the stack's key")?;
         Ok(key)
     }
 
     fn load_identity(&self, key: &Path) -> anyhow::Result<PeerId> {
-        let identity = Identity::load_or_create(key).context("prepare a node's identity")?;
+        let identity = Identity::load_or_create(key).context("cannot create a node's identity")?;
         Ok(identity.peer_id().clone())
     }
 
     async fn add_functions(&self, folder: PathBuf) -> anyhow::Result<Vec<LocalFunction>> {
-        let store = Functions::open(folder).await.context("open the head's functions")?;
+        let store = Functions::open(folder).await.context("cannot open the head's functions")?;
         let mut added = Vec::new();
-        for function in demo::FUNCTIONS {
-            let method = function.method().parse()?;
-            store.add(method, function.module).await.context("add a demo function")?;
+        for DemoFunction { name, module } in DEMO_FUNCTIONS {
+            let method = format!("{name}.wasm");
+            let stored = store.add(method.parse()?, module).await;
+            stored.with_context(|| format!("cannot add demo function {name}"))?;
             added.push(LocalFunction {
-                name: function.name.to_owned(),
-                function_id: function.id().to_string(),
-                method: function.method(),
+                name: name.to_owned(),
+                function_id: FunctionId::from_module(module).to_string(),
+                method,
             });
         }
         Ok(added)

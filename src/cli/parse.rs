@@ -1,4 +1,4 @@
-//! Values of flags that several commands take, and the files that they name.
+//! Values of flags that several commands have, and the files that they name.
 
 use std::{
     fs,
@@ -9,45 +9,45 @@ use std::{
 use anyhow::{Context as _, bail};
 use model::timestamp::Timestamp;
 
-/// The path that means standard input, or standard output.
+/// Path that stands for standard input or output.
 pub(crate) const STDIO: &str = "-";
 
-/// Reads the text in the file at `path`, or of standard input if that is [`STDIO`].
+/// Reads the text of the file at `path`, or of standard input if that is [`STDIO`].
 ///
 /// # Errors
-/// If it cannot be read, is no text, or has more than `bytes_max` bytes.
+/// If it cannot be read, is not UTF-8, or has more than `bytes_max` bytes.
 pub(crate) fn read_text(path: &Path, bytes_max: usize) -> anyhow::Result<String> {
     let (source, name): (Box<dyn io::Read>, String) = if path.as_os_str() == STDIO {
         (Box::new(io::stdin()), "standard input".to_owned())
     } else {
         let name = path.display().to_string();
-        (Box::new(fs::File::open(path).with_context(|| format!("read {name}"))?), name)
+        (Box::new(fs::File::open(path).with_context(|| format!("cannot read {name}"))?), name)
     };
     let mut bytes = Vec::new();
     let read = source.take(bytes_max as u64 + 1).read_to_end(&mut bytes);
-    read.with_context(|| format!("read {name}"))?;
+    read.with_context(|| format!("cannot read {name}"))?;
     if bytes.len() > bytes_max {
-        bail!("take {name} as input: it has more than {bytes_max} bytes");
+        bail!("{name} has more than {bytes_max} bytes");
     }
-    String::from_utf8(bytes).with_context(|| format!("take {name} as input, which is text"))
+    String::from_utf8(bytes).with_context(|| format!("{name} is not text"))
 }
 
-/// Reads the file at `path`; `None` if there is none.
+/// Reads the file at `path`; `None` if it does not exist.
 ///
 /// # Errors
-/// If there is one that cannot be read.
+/// If it cannot be read.
 pub(crate) fn read_optional(path: &Path) -> anyhow::Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("read {}", path.display())),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
 }
 
-/// Reads a number of bytes with or without a unit: `3000000`, `500MB`, `2 GB`.
+/// Parses a number of bytes with or without a unit: `3000000`, `500MB`, `2 GB`.
 ///
 /// # Errors
-/// If it is none.
+/// If it is invalid.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
@@ -57,31 +57,31 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
         "MB" => 1_000_000,
         "GB" => 1_000_000_000,
         "TB" => 1_000_000_000_000,
-        _ => return Err("the unit is kB, MB, GB or TB".to_owned()),
+        _ => return Err("unknown unit, expected kB, MB, GB or TB".to_owned()),
     };
     let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-    bytes.ok_or_else(|| "it is a number of bytes such as 2GB".to_owned())
+    bytes.ok_or_else(|| "expected a number of bytes such as 2GB".to_owned())
 }
 
-/// Reads a timestamp: RFC 3339, or a date alone, which is midnight UTC.
+/// Parses a timestamp: RFC 3339, or a date, which is midnight UTC.
 ///
 /// # Errors
-/// If it is none.
+/// If it is invalid.
 pub(crate) fn parse_timestamp(text: &str) -> Result<Timestamp, String> {
     let midnight = || format!("{text}T00:00:00Z").parse();
     text.parse().or_else(|_| midnight()).map_err(|_| {
-        "a timestamp is RFC 3339, such as 2026-07-30T21:57:00Z, or a date such as 2026-07-30".into()
+        "expected RFC 3339, such as 2026-07-30T21:57:00Z, or a date such as 2026-07-30".into()
     })
 }
 
-/// Reads `NAME=VALUE`.
+/// Parses `NAME=VALUE`.
 ///
 /// # Errors
-/// If it is none.
+/// If it is invalid.
 pub(crate) fn parse_pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("it is NAME=VALUE".to_owned()),
+        _ => Err("expected NAME=VALUE".to_owned()),
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_have_a_unit_or_none() {
+    fn bytes_have_an_optional_unit() {
         check("2GB", Some(2_000_000_000));
         check("500 mb", Some(500_000_000));
         check("999", Some(999));

@@ -1,4 +1,4 @@
-//! What the screen asks for profiles: the configuration file's, with keys out of `secret`.
+//! Profiles of the configuration file for the screen, with their keys.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +13,19 @@ use crate::cli::{
     secret::Keys,
 };
 
-/// The profiles that can be opened.
-pub(crate) struct Keeper {
+/// Profiles that the screen can open.
+pub(crate) struct ProfileOpener {
     profiles: BTreeMap<String, Profile>,
     keys: Keys,
 }
 
-impl Keeper {
-    /// The profiles of the configuration file.
+impl ProfileOpener {
     pub(crate) const fn new(profiles: BTreeMap<String, Profile>, keys: Keys) -> Self {
         Self { profiles, keys }
     }
 
     async fn try_open(&self, name: &str) -> anyhow::Result<Opened> {
-        let profile = self.profiles.get(name).context("the configuration file has none")?;
+        let profile = self.profiles.get(name).context("it is not in the configuration file")?;
         let head_token = config::head_token()?;
         let named = name.to_owned();
         let found = self.keys.on_a_thread(move |keys| keys.find(&named)).await?;
@@ -37,13 +36,13 @@ impl Keeper {
     }
 }
 
-/// Where a profile's services are, without a key.
+/// Returns the addresses of a profile, without a key.
 pub(crate) fn addresses(profile: Profile) -> Addresses {
     let Profile { heads, datasets, inference } = profile;
     Addresses { heads, datasets, inference, ..Addresses::default() }
 }
 
-/// The profiles as the screen lists them.
+/// Returns the profiles as the screen lists them.
 pub(crate) fn listed(profiles: &BTreeMap<String, Profile>) -> Vec<Named> {
     let named = |(name, profile): (&String, &Profile)| Named {
         name: name.clone(),
@@ -53,28 +52,31 @@ pub(crate) fn listed(profiles: &BTreeMap<String, Profile>) -> Vec<Named> {
 }
 
 #[async_trait]
-impl ProfileStore for Keeper {
+impl ProfileStore for ProfileOpener {
     async fn open(&self, name: &str) -> Result<Opened, ProfileError> {
-        self.try_open(name).await.map_err(|error| refused(&format!("open profile {name}"), error))
+        let failed = || format!("cannot open profile {name}");
+        self.try_open(name).await.map_err(|error| profile_error(failed(), error))
     }
 
     async fn keep_key(&self, name: &str, key: &ApiKey) -> Result<KeyPlace, ProfileError> {
         let (named, key) = (name.to_owned(), key.clone());
-        let kept = self.keys.on_a_thread(move |keys| keys.keep(&named, &key)).await;
-        let kept = kept.map_err(|error| refused(&format!("keep the key of {name}"), error))?;
-        if let Some(note) = kept.note {
+        let stored = self.keys.on_a_thread(move |keys| keys.store(&named, &key)).await;
+        let failed = || format!("cannot store the key of {name}");
+        let stored = stored.map_err(|error| profile_error(failed(), error))?;
+        if let Some(note) = stored.note {
             tracing::info!("the key of {name} is in a file: {note}");
         }
-        Ok(kept.place)
+        Ok(stored.place)
     }
 
     async fn forget_key(&self, name: &str) -> Result<bool, ProfileError> {
         let named = name.to_owned();
-        let forgotten = self.keys.on_a_thread(move |keys| keys.forget(&named)).await;
-        forgotten.map_err(|error| refused(&format!("forget the key of {name}"), error))
+        let removed = self.keys.on_a_thread(move |keys| keys.forget(&named)).await;
+        let failed = || format!("cannot remove the key of {name}");
+        removed.map_err(|error| profile_error(failed(), error))
     }
 }
 
-fn refused(what: &str, error: anyhow::Error) -> ProfileError {
-    ProfileError { what: what.to_owned(), source: error.into() }
+fn profile_error(what: String, error: anyhow::Error) -> ProfileError {
+    ProfileError { what, source: error.into() }
 }

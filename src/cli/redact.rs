@@ -1,4 +1,5 @@
-//! Errors of the command line without the secrets in it: clap repeats what it cannot read.
+//! Secrets on the command line: keeps them out of errors, in which clap repeats invalid values, and
+//! warns of passwords.
 
 use std::ffi::OsStr;
 
@@ -10,11 +11,11 @@ use clap::{
 use db::postgres::DatabaseUrl;
 use model::address::{REDACTED, redact_address};
 
-/// How addresses begin that may have a password in them; it is refused in others.
+/// Schemes of addresses that can contain a password, which is rejected in others.
 const WITH_PASSWORD: [&str; 2] = ["postgres://", "postgresql://"];
 
-/// Takes out of `error` the value of an argument of `command` that may be a secret, which is one whose
-/// help hides what its variable holds, and what looks like credentials in any other.
+/// Removes secrets from `error`: the value of an argument of `command` whose help hides the value
+/// of its variable, and whatever looks like credentials in any other.
 pub(super) fn redact(mut error: clap::Error, command: &Command) -> clap::Error {
     let is_secret = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(shown)) => {
@@ -36,29 +37,31 @@ pub(super) fn redact(mut error: clap::Error, command: &Command) -> clap::Error {
     error
 }
 
-/// Whether `command` or one below it has an option called `long` whose value may be a secret.
+/// Returns true if `command` or a subcommand has an option called `long` whose value can be a
+/// secret.
 fn has_secret(command: &Command, long: &str) -> bool {
     let mut options = command.get_arguments();
     options.any(|it| it.is_hide_env_values_set() && it.get_long() == Some(long))
         || command.get_subcommands().any(|below| has_secret(below, long))
 }
 
-/// What to do about each password that `given`, the arguments of `command`, show to everybody who lists
-/// the processes of this machine.
+/// Returns advice for each password in `given`, the arguments of `command`, which all users of this
+/// machine can read in the list of processes.
 pub(super) fn exposed_passwords(command: &Command, given: &ArgMatches) -> Vec<String> {
     let own = command.get_arguments().filter_map(|argument| {
         let id = argument.get_id().as_str();
         let is_typed = given.value_source(id) == Some(ValueSource::CommandLine);
         let values = given.get_raw(id).filter(|_| is_typed)?;
-        let is_kept = |it: &&str| WITH_PASSWORD.iter().any(|scheme| it.starts_with(scheme));
-        let mut addresses = values.filter_map(OsStr::to_str).filter(is_kept);
+        let has_password_scheme =
+            |text: &&str| WITH_PASSWORD.iter().any(|scheme| text.starts_with(scheme));
+        let mut addresses = values.filter_map(OsStr::to_str).filter(has_password_scheme);
         addresses.any(DatabaseUrl::has_password).then(|| advice(argument))
     });
     let below = given
         .subcommand()
         .and_then(|(name, below)| Some(exposed_passwords(command.find_subcommand(name)?, below)));
     let mut all: Vec<_> = own.chain(below.into_iter().flatten()).collect();
-    // An option of all subcommands is there on each level.
+    // An option of all subcommands is listed at each level.
     all.dedup();
     all
 }
@@ -69,7 +72,7 @@ fn advice(argument: &Arg) -> String {
     let variable = argument.get_env().map(|it| format!(", or set {}", it.to_string_lossy()));
     let variable = variable.unwrap_or_default();
     format!(
-        "everybody on this machine can read the password in {name}; put it in PGPASSWORD or \
-         ~/.pgpass{variable} instead"
+        "all users of this machine can read the password in {name}; put it in PGPASSWORD or ~/.pgpass{variable} \
+         instead"
     )
 }

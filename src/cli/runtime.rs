@@ -1,5 +1,5 @@
-//! `triptych runtime`: runs one module as bls-runtime does, for nodes that call a runtime of that
-//! kind: theirs, and ours with `--runtime-path` and `--runtime-cli`.
+//! `triptych runtime`: executes one module as bls-runtime does, for nodes with such a runtime:
+//! those of b7s, and ours with `--runtime-path` and `--runtime-cli`.
 
 use std::{ffi::OsString, num::NonZeroU32, path::PathBuf, process::ExitCode};
 
@@ -13,52 +13,54 @@ use clap::Args;
 
 use crate::cli::config::compiled_folder;
 
-/// The name under which nodes look for a runtime. Called so, by a link say, the program is one.
+/// Name under which nodes look for a runtime. Under this name, such as by a link, the program is
+/// one.
 const RUNTIME_NAME: &str = "bls-runtime";
 
-/// What bls-runtime ends with where its command line is at fault.
+/// Exit code of bls-runtime for an invalid command line.
 const EXIT_OTHER: u8 = 255;
 
-/// The bits of an exit code that a system keeps.
+/// Bits of an exit code that the system keeps.
 const EXIT_BITS: i32 = 0xff;
 
-/// The command line of `runtime`, which is that of bls-runtime, help and all.
+/// Command line of `runtime`, which is that of bls-runtime, including its help.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct RuntimeCommand {
-    /// What bls-runtime takes: MODULE [OPTIONS] [-- ARGUMENTS...]; `--help` lists the options
+    /// Command line of bls-runtime: MODULE [OPTIONS] [-- ARGUMENTS...]; `--help` lists the options
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     arguments: Vec<OsString>,
 }
 
-/// Returns the command of a program that was called with `arguments`, its own name in front, if it
-/// was called as a runtime.
-pub(crate) fn called(arguments: &[OsString]) -> Option<RuntimeCommand> {
+/// Returns the command if the program was called under the name of a runtime. `arguments` begin
+/// with its name.
+pub(crate) fn as_bls_runtime(arguments: &[OsString]) -> Option<RuntimeCommand> {
     let (name, arguments) = arguments.split_first()?;
     let is_runtime = PathBuf::from(name).file_stem().is_some_and(|name| name == RUNTIME_NAME);
     is_runtime.then(|| RuntimeCommand { arguments: arguments.to_vec() })
 }
 
-/// Whether the program was called with `arguments`, its own name in front, to compile a program for
-/// another process of it.
+/// Returns true if another process of this program called it to compile a module. `arguments` begin
+/// with its name.
 pub(crate) fn is_compiler(arguments: &[OsString]) -> bool {
     matches!(arguments, [_, command] if command == child::COMMAND)
 }
 
-/// The engine that runs at most `runs_max` modules at once in this process, and compiles them in
-/// processes of its own.
+/// Creates an engine that executes at most `runs_max` modules at a time in this process, and
+/// compiles them in child processes.
 ///
 /// # Errors
 /// If it cannot be set up.
 pub(crate) fn engine(runs_max: NonZeroU32) -> anyhow::Result<Runtime> {
-    let compile_in = CompileIn::own_child().context("find this program's own file")?;
+    let compile_in = CompileIn::own_child().context("cannot find this program's file")?;
     let compiled_folder = compiled_folder();
     let options = RuntimeOptions::for_runs(runs_max, compile_in);
-    Runtime::new(RuntimeOptions { compiled_folder, ..options }).context("set up the runtime")
+    let runtime = Runtime::new(RuntimeOptions { compiled_folder, ..options });
+    runtime.context("cannot set up the runtime")
 }
 
-/// Runs a module on this thread, with the standard streams of this process, and returns the code to
-/// exit with: the module's own, or the one bls-runtime has for what went wrong.
+/// Executes a module on this thread, with the standard streams of this process. Returns its exit
+/// code, or that of bls-runtime for the error.
 pub(crate) fn run(command: RuntimeCommand) -> ExitCode {
     let Ok(compile_in) = CompileIn::own_child() else { return ExitCode::from(EXIT_OTHER) };
     let code = ::runtime::bls::run(command.arguments, compile_in);

@@ -1,4 +1,4 @@
-//! Which services a command means, and which key goes with them.
+//! Services and API key of a command.
 
 use std::{
     fs,
@@ -17,40 +17,39 @@ use crate::cli::{
     output, secret,
 };
 
-/// Where `datasets serve` serves by default.
+/// Default address of `datasets serve`.
 const DATASETS_ADDRESS: &str = "http://127.0.0.1:8081/api";
 
-/// Where `inference serve` serves by default.
+/// Default address of `inference serve`.
 const INFERENCE_ADDRESS: &str = "http://127.0.0.1:8082";
 
-/// Where the API key is.
+/// Location of the API key.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct KeyFlag {
-    /// Read the API key from this file, not from `TRIPTYCH_API_KEY` or where `keys store` keeps it
+    /// File with the API key, instead of `TRIPTYCH_API_KEY` or the key of `keys store`
     #[arg(long, env = "TRIPTYCH_API_KEY_FILE", value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
 }
 
-/// The services that are meant, and the key that goes with them.
+/// Services of a command, and their API key.
 #[derive(Debug)]
 pub(crate) struct Services {
-    /// Their addresses; none for those that nothing names.
+    /// Addresses; `None` for services that are not named.
     pub(crate) profile: Profile,
-    /// The key; none if there is none.
     pub(crate) key: Option<ApiKey>,
 }
 
 impl Services {
-    /// Those of `flags` and of the profile in use; where neither an address nor a key is configured,
-    /// those of the local stack that runs.
+    /// Returns the services of `flags` and of the profile in use, or those of the running local
+    /// stack if neither an address nor a key is configured.
     ///
     /// # Errors
-    /// If the configuration or the key is unfit.
+    /// If the configuration or the key is invalid.
     pub(crate) async fn choose(flags: AddressFlags, key: KeyFlag) -> anyhow::Result<Self> {
         let (chosen, _) = config::choose_profile(flags, None)?;
         let name = chosen.as_ref().and_then(|chosen| chosen.name.as_deref());
         let key = match key.key_file {
-            Some(path) => Some(key_of(&path)?),
+            Some(path) => Some(read_key_file(&path)?),
             None => secret::key(name).await?,
         };
         if chosen.is_none()
@@ -62,37 +61,39 @@ impl Services {
         Ok(Self { profile: chosen.map(|chosen| chosen.profile).unwrap_or_default(), key })
     }
 
-    /// Prepares calls of the dataset service.
+    /// Returns a client of the dataset service.
     ///
     /// # Errors
-    /// If its address is none.
+    /// If its address is invalid.
     pub(crate) fn datasets(&self) -> anyhow::Result<Datasets> {
         let address = self.profile.datasets.as_deref().unwrap_or(DATASETS_ADDRESS);
         let transport = Transport::new(address, self.key.clone());
-        Ok(Datasets::new(transport.context("use the dataset service")?))
+        Ok(Datasets::new(transport.context("cannot use the dataset service")?))
     }
 
-    /// Prepares calls of the inference service.
+    /// Returns a client of the inference service.
     ///
     /// # Errors
-    /// If its address is none.
+    /// If its address is invalid.
     pub(crate) fn inference(&self) -> anyhow::Result<Inference> {
         let address = self.profile.inference.as_deref().unwrap_or(INFERENCE_ADDRESS);
-        Ok(Inference::new(Transport::new(address, self.key.clone()).context("use --inference")?))
+        let transport = Transport::new(address, self.key.clone());
+        Ok(Inference::new(transport.context("cannot use the inference service")?))
     }
 }
 
-/// The key in the file at `path`.
+/// Reads the key in the file at `path`.
 ///
 /// # Errors
-/// If there is none. What is there is not repeated.
-pub(crate) fn key_of(path: &Path) -> anyhow::Result<ApiKey> {
+/// If the file cannot be read or contains no key. Its content is not repeated.
+pub(crate) fn read_key_file(path: &Path) -> anyhow::Result<ApiKey> {
     let shown = path.display();
     if permissions(path).is_some_and(|mode| mode & 0o077 != 0) {
         output::tell(&format!(
             "other users of this machine can read the API key in {shown}: chmod 600 {shown}"
         ));
     }
-    let text = fs::read_to_string(path).with_context(|| format!("read the API key in {shown}"))?;
-    text.trim().parse().with_context(|| format!("use the API key in {shown}"))
+    let text = fs::read_to_string(path);
+    let text = text.with_context(|| format!("cannot read the API key in {shown}"))?;
+    text.trim().parse().with_context(|| format!("invalid API key in {shown}"))
 }

@@ -1,4 +1,4 @@
-//! `triptych completions` and `triptych man`: what shells and readers of manuals need.
+//! `triptych completions` and `triptych man`: shell completions and the manual.
 
 use std::{fs, io, path::Path};
 
@@ -8,29 +8,29 @@ use clap_complete::{Shell, env::Shells};
 
 use crate::cli::{completion, output::write};
 
-/// The names under which shells complete the program.
+/// Names of the program that shells complete.
 const PROGRAMS: [&str; 2] = ["triptych", "tui"];
 
-/// The date on the pages of the manual: that of their last change in kind, since readers of manuals
-/// want one.
+/// Date on the pages of the manual, which have one by convention: that of their last substantial
+/// change.
 const MANUAL_DATE: &str = "2026-11-23";
 
-/// A guide beside the pages of commands.
+/// A guide next to the pages of commands.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum Guide {
-    /// How to run services for others: ports, TLS, backup, upgrade, limits, logs, monitoring
+    /// Operation of services for others: ports, TLS, backup, upgrade, limits, logs, monitoring
     Operate,
 }
 
 impl Guide {
-    /// The guide: headings at the start of a line, the rest indented.
+    /// Returns the text of the guide: headings at the start of a line, the rest indented.
     pub(super) const fn text(self) -> &'static str {
         match self {
             Self::Operate => include_str!("../../assets/operate.txt"),
         }
     }
 
-    /// Its page of the manual, which keeps the lines unchanged.
+    /// Returns the guide's page of the manual, which keeps its lines.
     fn page(self) -> Page {
         let Self::Operate = self;
         let version = env!("CARGO_PKG_VERSION");
@@ -49,46 +49,42 @@ impl Guide {
     }
 }
 
-/// Prints what has `shell` ask this program for completions, under each of its names.
+/// Prints the script with which `shell` requests completions from this program, under each of its
+/// names.
 ///
 /// # Errors
-/// If standard output takes nothing.
+/// If standard output fails.
 pub(super) fn completions(shell: Shell) -> anyhow::Result<()> {
     let name = shell.to_string();
     let shells = Shells::builtins();
-    let completer = shells.completer(&name).context("complete in this shell")?;
+    let completer = shells.completer(&name).context("shell is not supported")?;
     let mut script = Vec::new();
     for program in PROGRAMS {
-        let registered = completer.write_registration(
-            completion::VARIABLE,
-            program,
-            program,
-            program,
-            &mut script,
-        );
-        registered.context("write the completions")?;
+        completer
+            .write_registration(completion::VARIABLE, program, program, program, &mut script)
+            .context("cannot write the completions")?;
     }
     write(&script)
 }
 
-/// Prints the manual page of `command`, then those of its subcommands; or writes each, and the guide,
-/// to a file in `folder`.
+/// Prints the manual page of `command` and those of its subcommands. With `folder`, writes each of
+/// them and the guide to a file there.
 ///
 /// # Errors
 /// If a page cannot be written.
 pub(super) fn manual(command: Command, folder: Option<&Path>) -> anyhow::Result<()> {
     let mut pages = Vec::new();
-    // Fills in what subcommands take from the whole.
+    // Adds the options that subcommands inherit.
     let mut command = command.disable_help_subcommand(true);
     command.build();
-    render(&command, &mut pages).context("write the manual")?;
+    render(&command, &mut pages).context("cannot write the manual")?;
     let Some(folder) = folder else {
         return write(pages.iter().map(|page| page.text.as_str()).collect::<String>().as_bytes());
     };
-    fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     for page in pages.into_iter().chain([Guide::Operate.page()]) {
         let path = folder.join(format!("{}.{}", page.name, page.section));
-        fs::write(&path, page.text).with_context(|| format!("write {}", path.display()))?;
+        fs::write(&path, page.text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
 }
@@ -104,15 +100,16 @@ fn render(command: &Command, pages: &mut Vec<Page>) -> io::Result<()> {
     let mut text = Vec::new();
     clap_mangen::Man::new(command.clone()).date(MANUAL_DATE).render(&mut text)?;
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
-    pages.push(Page { name, section: 1, text: tidied(&String::from_utf8_lossy(&text)) });
+    let text = remove_extra_breaks(&String::from_utf8_lossy(&text));
+    pages.push(Page { name, section: 1, text });
     for subcommand in command.get_subcommands().filter(|it| !it.is_hide_set()) {
         render(subcommand, pages)?;
     }
     Ok(())
 }
 
-/// The page without line breaks beside vertical space, of which readers of manuals complain.
-fn tidied(page: &str) -> String {
+/// Removes line breaks next to vertical space, of which man programs complain.
+fn remove_extra_breaks(page: &str) -> String {
     let lines: Vec<&str> = page.lines().collect();
     let is_space =
         |line: Option<&&str>| line.is_some_and(|line| line.is_empty() || line.starts_with(".sp"));
@@ -133,12 +130,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_has_no_line_break_beside_space() {
-        assert_eq!(tidied("a\n.br\n\n.br\nb\n.br\nc\n"), "a\n\nb\n.br\nc\n");
+    fn page_has_no_line_break_next_to_space() {
+        assert_eq!(remove_extra_breaks("a\n.br\n\n.br\nb\n.br\nc\n"), "a\n\nb\n.br\nc\n");
     }
 
     #[test]
-    fn a_manual_has_a_page_for_each_subcommand() {
+    fn manual_has_a_page_for_each_subcommand() {
         let command = Command::new("a").subcommand(Command::new("b").about("does it"));
         let mut pages = Vec::new();
         render(&command, &mut pages).unwrap();

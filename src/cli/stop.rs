@@ -1,4 +1,5 @@
-//! When a service is to stop: a signal, or the end of what started it.
+//! Reasons to stop a service: a signal, or the exit of its parent process. Also the flags of every
+//! service.
 
 use std::io::Read as _;
 
@@ -11,38 +12,38 @@ use tracing::{Level, info};
 
 use super::log::{self, Collector, ServiceLog, ServiceName};
 
-/// The variable that names a collector for every service.
+/// Variable that names a collector for every service.
 pub(crate) const OTLP_VARIABLE: &str = "TRIPTYCH_OTLP";
 
-/// The flags of every service.
+/// Flags of every service.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ProcessFlags {
-    /// The least severe lines that are logged: error, warn, info, debug or trace
+    /// Lowest level of log lines: error, warn, info, debug or trace
     #[arg(long, short = 'l', default_value = "info", value_name = "LEVEL")]
     pub(crate) log_level: Level,
-    /// Send the spans of requests to the OpenTelemetry collector at this address, by OTLP over HTTP
+    /// Send the spans of requests to this OpenTelemetry collector, by OTLP over HTTP
     #[arg(
         long, value_name = "URL", env = OTLP_VARIABLE, hide_env_values = true,
         value_parser = Collector::parse
     )]
     pub(crate) otlp: Option<Collector>,
-    /// Stop when standard input ends: it is held by the process that started this one
+    /// Stop when standard input closes, which the parent process holds open
     #[arg(long, hide = true)]
     stop_with_stdin: bool,
 }
 
 impl ProcessFlags {
-    /// Sets up what the service that does `role` logs and traces.
+    /// Sets up logs and traces of the service in the role `role`.
     ///
     /// # Errors
-    /// As [`log::of_service`], and if signals cannot be listened to.
+    /// As [`log::of_service`], and if signals cannot be received.
     pub(crate) fn log(&self, role: &str, instance: Option<String>) -> anyhow::Result<ServiceLog> {
-        keep_hangup_from_ending_the_start()?;
+        ignore_hangup_during_start()?;
         let name = ServiceName { role: role.to_owned(), instance };
         log::of_service(self.log_level, self.otlp.as_ref(), name)
     }
 
-    /// Events that stop the service.
+    /// Returns the events that stop the service.
     pub(crate) fn stop_events(&self) -> StopEvents {
         if self.stop_with_stdin { StopEvents::LostParent } else { StopEvents::LostTerminal }
     }
@@ -51,33 +52,33 @@ impl ProcessFlags {
 /// Events that stop a process, next to SIGINT and SIGTERM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopEvents {
-    /// SIGHUP: a command that is of use only to its terminal.
+    /// SIGHUP, for a command that is of use only to its terminal.
     Hangup,
-    /// The loss of the terminal that a service was started in. SIGHUP alone does not stop a service:
-    /// tools for logs and configurations send it to have something read again.
+    /// Loss of the terminal that a service was started in. SIGHUP itself does not stop a service,
+    /// since tools for logs and configurations send it to have files read again.
     LostTerminal,
-    /// The same, and the end of the process holding the other end of standard input. When that ends,
-    /// however it ends, the pipe closes, unless it wrote [`STAY`] before.
+    /// The same, and the exit of the process that holds the other end of standard input. However it
+    /// exits, the pipe closes, unless it wrote [`STAY`] before.
     LostParent,
 }
 
-/// Waits until the process is asked to stop, and logs why.
+/// Waits until the process has to stop, and logs the reason.
 ///
 /// # Errors
-/// If signals cannot be listened to.
+/// If signals cannot be received.
 pub(crate) async fn wait_for_stop(events: StopEvents) -> anyhow::Result<()> {
     let reason = tokio::select! {
         reason = signal(events) => reason?,
-        () = parent_gone(events) => "the process that started it ended",
+        () = wait_for_parent_exit(events) => "the parent process exited",
     };
     info!(reason, "stopping");
     Ok(())
 }
 
-/// Does `work` until it ends or the process is asked to stop; waits for the tasks of `group` then.
+/// Does `work` until it ends or the process has to stop. Then waits for the tasks of `group`.
 ///
 /// # Errors
-/// Those of `work`, and if signals cannot be listened to.
+/// Those of `work`, and if signals cannot be received.
 pub(crate) async fn run_until_stopped(
     group: &Group,
     work: impl Future<Output = anyhow::Result<()>>,
@@ -90,12 +91,12 @@ pub(crate) async fn run_until_stopped(
     done
 }
 
-/// Has SIGHUP, which ends a process by default, do nothing until [`wait_for_stop`] listens to it.
-fn keep_hangup_from_ending_the_start() -> anyhow::Result<()> {
+/// Ignores SIGHUP, which ends a process by default, until [`wait_for_stop`] receives it.
+fn ignore_hangup_during_start() -> anyhow::Result<()> {
     #[cfg(unix)]
     if !task::process::ignores_hangup() {
         use tokio::signal::unix::{SignalKind, signal};
-        drop(signal(SignalKind::hangup()).context("listen to signals")?);
+        drop(signal(SignalKind::hangup()).context("cannot receive signals")?);
     }
     Ok(())
 }
@@ -106,10 +107,10 @@ async fn signal(events: StopEvents) -> anyhow::Result<&'static str> {
     use tokio::signal::unix::{SignalKind, signal};
 
     let had_terminal = has_terminal();
-    let listen = |kind| signal(kind).context("listen to signals");
+    let listen = |kind| signal(kind).context("cannot receive signals");
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut terminate = listen(SignalKind::terminate())?;
-    // Under nohup a service outlives its terminal. Listening would end that.
+    // Under nohup a service outlives its terminal, which receiving the signal would change.
     let mut hangup = if ignores_hangup() { None } else { Some(listen(SignalKind::hangup())?) };
     let hung_up = async {
         while let Some(hangup) = &mut hangup {
@@ -119,7 +120,7 @@ async fn signal(events: StopEvents) -> anyhow::Result<&'static str> {
             if events == StopEvents::Hangup || had_terminal && !has_terminal() {
                 return;
             }
-            info!("ignored SIGHUP: options and files are read at the start");
+            info!("ignored SIGHUP: options and files are read only at the start");
         }
         std::future::pending::<()>().await;
     };
@@ -132,17 +133,17 @@ async fn signal(events: StopEvents) -> anyhow::Result<&'static str> {
 
 #[cfg(not(unix))]
 async fn signal(_: StopEvents) -> anyhow::Result<&'static str> {
-    tokio::signal::ctrl_c().await.context("listen to signals")?;
+    tokio::signal::ctrl_c().await.context("cannot receive signals")?;
     Ok("interrupt")
 }
 
-async fn parent_gone(events: StopEvents) {
+async fn wait_for_parent_exit(events: StopEvents) {
     if events != StopEvents::LostParent {
         return std::future::pending().await;
     }
-    let (gone, is_gone) = oneshot::channel::<()>();
-    // A thread of its own: a read of standard input cannot be called off, and must not hold up the
-    // runtime's end. It ends with the process.
+    let (exited, has_exited) = oneshot::channel::<()>();
+    // A separate thread that ends with the process, since a read of standard input cannot be
+    // canceled and must not delay the end of the runtime.
     std::thread::spawn(move || {
         let mut bytes = [0_u8; 256];
         while let Ok(n @ 1..) = std::io::stdin().read(&mut bytes) {
@@ -150,10 +151,10 @@ async fn parent_gone(events: StopEvents) {
                 return;
             }
         }
-        // Where nobody waits any more it is ending already.
-        gone.send(()).ok();
+        // The receiver is dropped if the process is stopping already.
+        exited.send(()).ok();
     });
-    if is_gone.await.is_err() {
+    if has_exited.await.is_err() {
         std::future::pending::<()>().await;
     }
 }

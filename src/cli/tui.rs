@@ -1,4 +1,4 @@
-//! `triptych tui`: the screen.
+//! `triptych tui`: opens the screen.
 
 mod print;
 pub(super) mod user_files;
@@ -35,45 +35,46 @@ use crate::cli::{
     config::{self, AddressFlags, ChosenProfile, Profile, ScreenOptions},
     log,
     own_files::OwnFiles,
-    profiles::{self, Keeper},
+    profiles::{self, ProfileOpener},
     secret::Keys,
 };
 
-/// The name of the file of presets in the configuration folder.
+/// Name of the file of presets in the configuration directory.
 const PRESETS_FILE: &str = "presets.json";
 
-/// The flags of the screen.
+/// Flags of the screen.
 #[derive(Debug, Args)]
 pub(crate) struct TuiCommand {
     #[command(flatten)]
     addresses: AddressFlags,
-    /// The colors: auto, dark, light, cvd (color-blind), high-contrast, mono, ansi16, or a theme of
-    /// your own; auto, the default, asks the terminal for its background
+    /// Theme: auto, dark, light, cvd (color-blind), high-contrast, mono, ansi16, or a theme of your
+    /// own; auto, the default, queries the terminal for its background
     #[arg(long, env = "TRIPTYCH_THEME", value_name = "NAME")]
     theme: Option<String>,
-    /// What charts and marks are drawn with: braille (the default), blocks or ascii, as the
-    /// terminal's font allows; see --glyphs
+    /// Symbols of charts and marks: braille (the default), blocks or ascii, depending on the
+    /// terminal's font; see --glyphs
     #[arg(long, env = "TRIPTYCH_SYMBOLS", value_name = "NAME")]
     symbols: Option<Symbols>,
-    /// The zone in which times are shown: UTC (the default), local, or a name such as Europe/Berlin
+    /// Time zone of the times shown: UTC (the default), local, or a name such as Europe/Berlin
     #[arg(long, env = "TRIPTYCH_TIME_ZONE", value_name = "NAME")]
     time_zone: Option<TimeZone>,
     #[command(flatten)]
     print: PrintFlags,
-    /// Ask the terminal nothing: for those that print the question
+    /// Do not query the terminal, for those that print the query
     #[arg(long)]
     no_probe: bool,
-    /// Open as for the first time, and keep nothing of this session for the next
+    /// Open without the state of the last session, and do not save that of this one
     #[arg(long)]
     forget: bool,
-    /// Leave the mouse to the terminal
+    /// Do not capture the mouse
     #[arg(long)]
     no_mouse: bool,
-    /// Panic on the Logs screen: in drawing it, or in taking in a key; in builds for tests alone
+    /// Panic on the Logs screen: while drawing it, or while handling a key; only in builds for
+    /// tests
     #[cfg(debug_assertions)]
     #[arg(long, hide = true, value_name = "PLACE", value_parser = fault)]
     break_in: Option<FaultInjection>,
-    /// The folder of the local stack's state [default: the platform's folder for data]
+    /// Directory of the local stack's state [default: the platform's data directory]
     #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }
@@ -83,25 +84,25 @@ fn fault(text: &str) -> Result<FaultInjection, String> {
     match text {
         "view" => Ok(FaultInjection::View),
         "update" => Ok(FaultInjection::Update),
-        _ => Err("view or update".to_owned()),
+        _ => Err("expected view or update".to_owned()),
     }
 }
 
-/// The theme that suits the terminal, by name.
+/// Name of the theme that suits the terminal.
 const AUTO: &str = "auto";
 
-/// Where a person said what the screen is to be like.
-struct Taste {
+/// User settings of the screen.
+struct ScreenSettings {
     keys: Keymap,
     themes: Vec<&'static CustomTheme>,
-    /// Why files of themes cannot be used, none of which is asked for.
+    /// Errors in files of themes that are not in use.
     theme_faults: Vec<String>,
     theme: theme::InitialTheme,
     options: ScreenOptions,
 }
 
-impl Taste {
-    /// Reads the files of keys and themes, and finds the theme called `flag`, or the one configured.
+impl ScreenSettings {
+    /// Reads the files of keys and themes, and finds the theme called `flag` or the configured one.
     fn read(flag: Option<String>) -> anyhow::Result<Self> {
         let options = config::screen()?;
         let folder = project_dirs().ok().map(|folders| folders.config_dir().to_owned());
@@ -115,7 +116,7 @@ impl Taste {
             None => theme::InitialTheme::Session,
             Some((name, _)) if name == AUTO => theme::InitialTheme::Given(None),
             Some((name, place)) => {
-                theme::InitialTheme::Given(Some(find(&name, &place, &themes, &faults)?))
+                theme::InitialTheme::Given(Some(find_theme(&name, &place, &themes, &faults)?))
             }
         };
         let theme_faults = faults.into_iter().map(|fault| fault.why).collect();
@@ -123,11 +124,11 @@ impl Taste {
     }
 }
 
-/// Finds the theme called `name`, which is asked for at `place`.
+/// Finds the theme called `name`, which is named at `place`.
 ///
 /// # Errors
-/// If there is none, or its file cannot be used.
-fn find(
+/// If it does not exist, or its file is invalid.
+fn find_theme(
     name: &str,
     place: &str,
     themes: &[&'static CustomTheme],
@@ -141,20 +142,23 @@ fn find(
             theme::Name::ALL.into_iter().chain(themes.iter().map(|it| theme::Name::Custom(it)));
         let all: Vec<String> = all.map(|name| name.to_string()).collect();
         let all = all.join(", ");
-        format!("use {place}: there is no theme `{name}`; there are {AUTO}, {all}")
+        format!("unknown theme `{name}` in {place}, expected {AUTO}, {all}")
     })
 }
 
-/// Opens the screen and returns when it is closed.
+/// Opens the screen, and returns when it is closed.
 ///
 /// # Errors
-/// If the configuration is unfit, or there is no terminal.
+/// If the configuration is invalid, or there is no terminal.
 pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
     if command.print.print()? {
         return Ok(());
     }
-    let term = printing_refused()?;
-    let taste = Taste::read(command.theme)?;
+    let term = env::var("TERM").unwrap_or_default();
+    if term == "dumb" {
+        return Err(RunError::NoCursor.into());
+    }
+    let settings = ScreenSettings::read(command.theme)?;
     let session = state_path("session.json").filter(|_| !command.forget);
     let last = session.as_deref().and_then(|path| fs::read_to_string(path).ok());
     let (chosen, mut profiles) =
@@ -164,8 +168,9 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
     let given = given.map(|chosen| profiles::addresses(chosen.profile.clone()));
     let (start, current) = choose_start(chosen, &mut profiles)?;
     let key_place = matches!(start, Some(Start::Connect(_))).then_some(KeyPlace::Environment);
-    let keeper = Keys::of_user().ok().map(|keys| Box::new(Keeper::new(profiles, keys)) as _);
-    // The screen owns the terminal: its own log goes to a file, and without a home to none.
+    let keeper = Keys::of_user().ok().map(|keys| Box::new(ProfileOpener::new(profiles, keys)) as _);
+    // The screen uses the terminal, so that its log goes to a file, or nowhere without a home
+    // directory.
     let log_folder = state_path("log");
     let logging =
         log_folder.as_deref().map(|folder| log::to_folder(folder, Level::INFO)).transpose()?;
@@ -183,24 +188,24 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
             ..Profiles::default()
         },
         session,
-        theme: taste.theme,
-        custom_themes: taste.themes,
-        theme_faults: taste.theme_faults,
-        keys: taste.keys,
+        theme: settings.theme,
+        custom_themes: settings.themes,
+        theme_faults: settings.theme_faults,
+        keys: settings.keys,
         symbols: command
             .symbols
-            .or(taste.options.symbols)
+            .or(settings.options.symbols)
             .unwrap_or_else(|| Symbols::of_terminal(&term)),
-        asks_background: !command.no_probe && taste.options.is_asked.unwrap_or(true),
+        asks_background: !command.no_probe && settings.options.has_probe.unwrap_or(true),
         depth: depth(),
         has_mouse: !command.no_mouse
-            && taste
+            && settings
                 .options
                 .has_mouse
                 .or_else(|| last.as_deref().and_then(session::has_mouse))
                 .unwrap_or(true),
         is_far: env::var_os("SSH_TTY").is_some_and(|terminal| !terminal.is_empty()),
-        time_zone: command.time_zone.or(taste.options.time_zone).unwrap_or(TimeZone::UTC),
+        time_zone: command.time_zone.or(settings.options.time_zone).unwrap_or(TimeZone::UTC),
         clock: Clock::system(),
         reports: log_folder,
         #[cfg(debug_assertions)]
@@ -211,11 +216,11 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns what the screen opens with, and the name of its profile; `None` for the local stack. Addresses
-/// without a profile are added to `profiles`.
+/// Returns the start of the screen and the name of its profile; `None` for the local stack.
+/// Addresses without a profile are added to `profiles`.
 ///
-/// With the key in the environment nothing else is looked at, and the services are asked immediately.
-/// Otherwise the keyring may take a while, which the first frame does not wait for.
+/// With a key in the environment the services are called immediately. Otherwise the keyring may
+/// take a while, for which the first frame does not wait.
 fn choose_start(
     chosen: Option<ChosenProfile>,
     profiles: &mut BTreeMap<String, Profile>,
@@ -233,32 +238,23 @@ fn choose_start(
     Ok((Some(start), name))
 }
 
-/// The local stack, with its state in `data_dir`, else in a folder of the user that is free.
+/// Returns the local stack, with its state in `data_dir`, or else in a free directory of the user.
 fn local_processes(data_dir: Option<PathBuf>) -> Processes {
     let options = ProcessesOptions {
         data_dir,
-        // A head that does not understand it says so itself.
+        // A head reports an invalid token itself.
         head_token: config::head_token().ok().flatten(),
     };
     Processes::new(options, Arc::new(OwnFiles))
 }
 
-/// The path of `name`, which outlives the program; none without a home.
+/// Returns the path of the state file `name`; `None` without a home directory.
 fn state_path(name: &str) -> Option<PathBuf> {
     let folders = project_dirs().ok()?;
     Some(folders.state_dir().unwrap_or_else(|| folders.data_local_dir()).join(name))
 }
 
-/// Returns the terminal's name (`TERM`), unless it only prints: then what prints is named.
-fn printing_refused() -> anyhow::Result<String> {
-    let term = env::var("TERM").unwrap_or_default();
-    if term == "dumb" {
-        return Err(RunError::NoCursor.into());
-    }
-    Ok(term)
-}
-
-/// How many colors the terminal shows, as the environment tells.
+/// Returns the color depth of the terminal, according to the environment.
 fn depth() -> Depth {
     let value = |name| env::var(name).unwrap_or_default();
     Depth::detect(Hints {

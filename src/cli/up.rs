@@ -1,4 +1,4 @@
-//! `triptych up`: the local stack without a screen.
+//! `triptych up` and `triptych env`: run the local stack without a screen, and print its addresses.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -10,6 +10,7 @@ use stack::{
     data_dir::StackClaim,
     local::{Addresses, LocalFunction, LocalNode, LocalReady},
     process::Line,
+    running::find_running,
     start::{Ports, Progress, StackOptions, start},
     supervise::{Supervised, supervise},
 };
@@ -19,34 +20,34 @@ use tracing::{Level, warn};
 
 use crate::cli::{config, log, output, own_files::OwnFiles, stop};
 
-/// Log lines of the processes that may wait to be printed; where printing stalls, further ones are
-/// dropped rather than stalling a service.
+/// Capacity for log lines of the processes. Further ones are dropped, so that a blocked output does
+/// not stall a service.
 const LINES_CAPACITY: usize = 4096;
 
-/// The flags of `up`.
+/// Flags of `up`.
 #[derive(Debug, Args)]
 pub(crate) struct UpCommand {
-    /// Print one line of JSON once everything answers, and nothing else on standard output; logs go
-    /// to standard error
+    /// Print one line of JSON once all services respond, and nothing else on standard output; logs
+    /// go to standard error
     #[arg(long)]
     json: bool,
-    /// Keep all state in this folder [default: the platform's folder for data]
+    /// Directory of all state [default: the platform's data directory]
     #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// The port of the head's REST API, 0 for any free one
+    /// Port of the head's REST API, 0 for any free one
     #[arg(long, default_value_t = 0, value_name = "PORT")]
     head_port: u16,
-    /// The port of the dataset service, 0 for any free one
+    /// Port of the dataset service, 0 for any free one
     #[arg(long, default_value_t = 0, value_name = "PORT")]
     datasets_port: u16,
-    /// The port of the inference service, 0 for any free one
+    /// Port of the inference service, 0 for any free one
     #[arg(long, default_value_t = 0, value_name = "PORT")]
     inference_port: u16,
     #[command(flatten)]
     process: stop::ProcessFlags,
 }
 
-/// Runs the local stack until it is asked to stop; restarts processes of it that end.
+/// Runs the local stack until a signal, and restarts its processes when they exit.
 ///
 /// # Errors
 /// If the stack cannot be started.
@@ -73,7 +74,7 @@ pub(crate) async fn run(command: UpCommand) -> anyhow::Result<()> {
     let is_json = command.json;
     printing.spawn_to_end("print log lines", async move {
         if !is_json {
-            // The addresses come first. An error says that they never will: then lines tell why.
+            // The addresses come first. If the start fails, there are none, and the lines show why.
             drop(is_announced.await);
         }
         print_lines(received, is_json).await;
@@ -84,8 +85,8 @@ pub(crate) async fn run(command: UpCommand) -> anyhow::Result<()> {
     result
 }
 
-/// Starts the stack, announces it, and supervises it until it is asked to stop. `lines` gets log
-/// lines, which may be printed once `announced` is dropped.
+/// Starts the stack, prints its addresses, and supervises it until a signal. `lines` receives log
+/// lines, which can be printed once `announced` is dropped.
 async fn serve(
     options: &StackOptions,
     group: &Group,
@@ -96,10 +97,10 @@ async fn serve(
     let stopped = stop::wait_for_stop(command.process.stop_events());
     tokio::pin!(stopped);
     let started = tokio::select! {
-        started = start(options, &OwnFiles, group, lines.clone(), say_delay) => started?,
+        started = start(options, &OwnFiles, group, lines.clone(), report_delay) => started?,
         stopped = &mut stopped => return stopped,
     };
-    announce(&started.ready, command).context("print where the stack is")?;
+    print_addresses(&started.ready, command).context("cannot print the addresses of the stack")?;
     drop(announced);
     for process in started.processes {
         let (name, lines) = (Arc::clone(&process.process), lines.clone());
@@ -116,8 +117,8 @@ async fn serve(
     stopped.await
 }
 
-/// Says what a stack waits for that takes long to start.
-fn say_delay(progress: Progress<'_>) {
+/// Reports the pending part of a stack that starts slowly.
+fn report_delay(progress: Progress<'_>) {
     if let Progress::Delayed { since, awaited } = progress {
         let seconds = since.as_secs();
         output::tell(&format!(
@@ -126,25 +127,25 @@ fn say_delay(progress: Progress<'_>) {
     }
 }
 
-/// Logs what happens to the process called `name`.
+/// Logs an event of the process called `name`.
 fn log_restart(name: &str, happened: Supervised) {
     match happened {
         Supervised::Ended { ended, restart_in } => {
             let (how, seconds) = (ended.text, restart_in.as_secs_f64());
-            warn!(process = name, "the {name} ended ({how}); it restarts in {seconds:.1} s");
+            warn!(process = name, "the {name} exited ({how}); it restarts in {seconds:.1} s");
         }
         Supervised::Restarted(process) => {
             warn!(process = name, pid = process.pid, "the {name} restarted");
         }
         Supervised::Failed { error, restart_in } => {
             let seconds = restart_in.as_secs_f64();
-            warn!(process = name, "cannot {error:#}; it is tried again in {seconds:.1} s");
+            warn!(process = name, "{error:#}; retrying in {seconds:.1} s");
         }
     }
 }
 
-/// Prints where the stack answers. Scripts rely on the members of its JSON.
-fn announce(ready: &LocalReady, command: &UpCommand) -> anyhow::Result<()> {
+/// Prints the addresses of the stack. Scripts rely on the members of its JSON.
+fn print_addresses(ready: &LocalReady, command: &UpCommand) -> anyhow::Result<()> {
     let LocalReady { addresses, nodes, functions, .. } = ready;
     let Addresses { heads, datasets, inference, .. } = addresses;
     let head = heads.first().map_or("", String::as_str);
@@ -174,11 +175,9 @@ fn announce(ready: &LocalReady, command: &UpCommand) -> anyhow::Result<()> {
         format!("head       {head}"),
         format!("datasets   {datasets}"),
         format!("inference  {inference}"),
-        format!("API key    {api_key}   (shown this once; the next start makes another)"),
+        format!("API key    {api_key}   (only shown now; the next start creates another)"),
+        "\ntry   # in another terminal, whose commands find this stack".to_owned(),
     ];
-    lines.push(
-        "\ntry   # in another terminal, whose commands find this stack by themselves".to_owned(),
-    );
     if let Some(folder) = &command.data_dir {
         lines.push(format!("      export TRIPTYCH_DATA_DIR={}", folder.display()));
     }
@@ -194,20 +193,20 @@ fn announce(ready: &LocalReady, command: &UpCommand) -> anyhow::Result<()> {
     output::print(&lines.join("\n"))
 }
 
-/// Prints the lines of all processes, each with its process's name, until there are no more.
+/// Prints the lines of all processes, each with its process's name, until they end.
 async fn print_lines(mut lines: mpsc::Receiver<Line>, is_json: bool) {
     while let Some(line) = lines.recv().await {
         let text = named(&line);
         if is_json {
             output::log_json(&text);
         } else {
-            // Where nobody reads the output any more, the stack goes on.
+            // The stack goes on if nobody reads the output.
             drop(output::print_json(&text));
         }
     }
 }
 
-/// The line with the member `process` in front; a line that is no JSON object becomes one.
+/// Formats the line with the member `process` in front. A line that is no JSON object becomes one.
 fn named(line: &Line) -> String {
     let process = json!(&*line.process);
     match line.text.strip_prefix('{') {
@@ -216,6 +215,21 @@ fn named(line: &Line) -> String {
     }
 }
 
+/// Prints the addresses of the running stack and its key as assignments of a shell.
+///
+/// # Errors
+/// If no stack is running.
+pub(crate) fn print_env() -> anyhow::Result<()> {
+    let Addresses { heads, datasets, inference, api_key, .. } = find_running()
+        .context("no local stack is running\nhint: start one with `triptych up` or `triptych`")?;
+    let key = api_key.map(|key| key.reveal().to_owned());
+    let head = heads.into_iter().next();
+    let variables =
+        [("HEAD", head), ("DATASETS", datasets), ("INFERENCE", inference), ("KEY", key)];
+    // No value contains a quote, since all are made by this program.
+    let lines = variables.map(|(name, value)| format!("{name}='{}'", value.unwrap_or_default()));
+    output::print(&lines.join("\n"))
+}
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_tells_its_process() {
+    fn line_names_its_process() {
         check(r#"{"level":"info"}"#, r#"{"process":"head","level":"info"}"#);
         check("oops", r#"{"level":"warn","message":"oops","process":"head"}"#);
     }

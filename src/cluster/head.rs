@@ -69,8 +69,8 @@ use crate::{
 /// replaced by a spare, which gets the same time.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
-/// Maximum number of simultaneous executions. One client may have half of them. Further ones are
-/// refused, since each may hold a body and its results in memory.
+/// Maximum number of simultaneous executions. One client can have half of them. Further ones are
+/// refused, since each can hold a body and its results in memory.
 const EXECUTIONS_MAX: u32 = 512;
 
 /// Time for executions to end after a stopping node canceled them.
@@ -484,7 +484,7 @@ impl Inner {
             };
             let leases: Vec<Lease> =
                 peers.iter().map(|peer| self.slots.take_of(peer, order.function)).collect();
-            // A drain may have missed the lease of a worker that was cordoned since.
+            // A drain might have missed the lease of a worker that was cordoned since.
             if peers.iter().all(|peer| self.may_run(peer, order)) {
                 return Ok(Selection { leases, roster });
             }
@@ -507,7 +507,7 @@ pub enum Client {
 /// An execution counted for a client until dropped.
 type ClientShare = Counted<Client>;
 
-/// Counts an execution of `client`. A client may have half of what others leave of `n_max`.
+/// Counts an execution of `client`. A client can have half of what others leave of `n_max`.
 ///
 /// # Errors
 /// Returns [`Unavailable::ClientBusy`] if the client already has executions, else

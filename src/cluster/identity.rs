@@ -23,12 +23,14 @@ pub struct Identity {
 /// A key file could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// The file could not be read, or is much longer than a key.
-    #[error("cannot read key file {path}")]
-    Read {
+    /// The file could not be read, decoded as a key of a supported kind (Ed25519), or written.
+    #[error("cannot {step} key file {path}")]
+    File {
+        /// Failed step, as a verb.
+        step: &'static str,
         /// Path of the key file.
         path: PathBuf,
-        /// Cause.
+        /// Cause of the failure.
         source: io::Error,
     },
     /// The directory contains another key.
@@ -39,22 +41,13 @@ pub enum IdentityError {
         /// Owner of the existing key.
         peer: PeerId,
     },
-    /// The file does not contain a private key of a supported kind (Ed25519).
-    #[error("key file {path} is not a libp2p private key")]
-    Decode {
-        /// Path of the key file.
-        path: PathBuf,
-        /// Cause.
-        source: DecodingError,
-    },
-    /// The file exists already, or could not be written.
-    #[error("cannot write key file {path}")]
-    Write {
-        /// Path of the key file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+}
+
+impl IdentityError {
+    fn file(step: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File { step, path, source }
+    }
 }
 
 impl Identity {
@@ -68,23 +61,22 @@ impl Identity {
     /// # Errors
     /// Returns [`IdentityError`] if the file cannot be read or has no key of a supported kind.
     pub fn load(path: &Path) -> Result<Self, IdentityError> {
-        let unread = |source| IdentityError::Read { path: path.to_owned(), source };
         // An Ed25519 key file has 68 bytes. One with an RSA key has a few thousand, and is rejected
         // with a reason.
-        let bytes = read_at_most(path, 64 * 1024).map_err(unread)?;
+        let bytes = read_at_most(path, 64 * 1024).map_err(IdentityError::file("read", path))?;
         Self::decode(&bytes)
-            .map_err(|source| IdentityError::Decode { path: path.to_owned(), source })
+            .map_err(|error| IdentityError::file("decode", path)(io::Error::other(error)))
     }
 
     /// Writes the key to a new file that only its owner can read.
     ///
     /// # Errors
-    /// Returns [`IdentityError::Write`], also if the file exists: a key is never overwritten.
+    /// Returns [`IdentityError::File`], also if the file exists: a key is never overwritten.
     pub fn write_new(&self, path: &Path) -> Result<(), IdentityError> {
         let encoded = self.keypair.to_protobuf_encoding().map_err(io::Error::other);
         encoded
             .and_then(|encoded| write_new(path, &encoded, FileMode::Private))
-            .map_err(|source| IdentityError::Write { path: path.to_owned(), source })
+            .map_err(IdentityError::file("write", path))
     }
 
     /// Reads the identity from `path`, or generates one and writes it there, so that a node keeps
@@ -98,7 +90,7 @@ impl Identity {
 
     fn load_or(path: &Path, generate: impl FnOnce() -> Self) -> Result<Self, IdentityError> {
         match Self::load(path) {
-            Err(IdentityError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Err(IdentityError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 let identity = generate();
                 identity.write_new(path)?;
                 Ok(identity)
@@ -113,11 +105,9 @@ impl Identity {
     ///
     /// # Errors
     /// Returns [`IdentityError::Other`] if the directory contains another key, which is never
-    /// overwritten, and [`IdentityError::Write`] if a file cannot be written.
+    /// overwritten, and [`IdentityError::File`] if a file cannot be written.
     pub fn write_keyforge(&self, dir: &Path) -> Result<(), IdentityError> {
-        let write_error =
-            |path: &Path, source| IdentityError::Write { path: path.to_owned(), source };
-        fs::create_dir_all(dir).map_err(|source| write_error(dir, source))?;
+        fs::create_dir_all(dir).map_err(IdentityError::file("write", dir))?;
         // Name of the private key file in a directory that keyforge writes.
         let private = dir.join("priv.bin");
         let held = Self::load_or(&private, || self.clone())?;
@@ -135,7 +125,7 @@ impl Identity {
         for (name, content) in files {
             let path = dir.join(name);
             write_atomic(&path, content, FileMode::Public)
-                .map_err(|source| write_error(&path, source))?;
+                .map_err(IdentityError::file("write", &path))?;
         }
         Ok(())
     }

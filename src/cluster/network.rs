@@ -386,7 +386,7 @@ impl Network {
         self.guard.allows_everyone()
     }
 
-    /// Returns true if other machines may reach this node: it listens on, or advertises, an address
+    /// Returns true if other machines can reach this node: it listens on, or advertises, an address
     /// that is not a loopback one.
     pub fn is_exposed(&self) -> bool {
         let listening = self.listening.read();
@@ -433,7 +433,7 @@ impl Network {
         outcome.await.map_err(|_| PublishError::Stopped)?
     }
 
-    /// Sends a connected peer one message. Dropping the future may leave the message incomplete,
+    /// Sends a connected peer one message. Dropping the future might leave the message incomplete,
     /// and the peer then discards it.
     ///
     /// # Errors

@@ -311,7 +311,7 @@ impl Peers {
         wanted.map(|(id, _)| id.clone()).collect()
     }
 
-    /// Updates the time of a known peer. Gossip may have authors without a connection, which are
+    /// Updates the time of a known peer. Gossip might have authors without a connection, which are
     /// not added.
     fn note_seen(&self, peer: &PeerId) {
         let now = self.clock.now();

@@ -227,7 +227,7 @@ impl Worker {
         if self.0.is_stopping.load(Ordering::Relaxed) {
             return (n_slots_max, 0);
         }
-        // Canceled runs may still occupy the executor.
+        // Canceled runs might still occupy the executor.
         let n_taken = n_slots.saturating_sub(self.0.executor.n_free());
         let n_lost = n_taken.saturating_sub(self.0.slots.n_held());
         let turn = usize::try_from(self.0.turns_began.elapsed().as_secs()).unwrap_or_default();
@@ -235,7 +235,7 @@ impl Worker {
         (n_slots_max, share)
     }
 
-    /// Returns true if the shares of heads may change without a further order.
+    /// Returns true if the shares of heads might change without a further order.
     pub(crate) fn is_busy(&self) -> bool {
         let (n_slots, n_free) = self.slots();
         n_free < n_slots || self.0.orders.are_in_use()
@@ -356,7 +356,7 @@ impl Worker {
             return Err(WorkRefusal::Stopping);
         }
         let (_slot, has_waited) = self.take_slot(head, order, line).await?;
-        // The worker may have begun to stop while the order waited.
+        // The worker might have begun to stop while the order waited.
         if self.0.is_stopping.load(Ordering::Relaxed) {
             return Err(WorkRefusal::Stopping);
         }

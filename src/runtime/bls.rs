@@ -1,9 +1,8 @@
-//! The command line of the upstream's runtime, `bls-runtime`, on top of this one.
+//! The command line of the upstream runtime, `bls-runtime`, for this runtime.
 //!
-//! A node calls a runtime that is a program of its own as
-//! `<program> <module> [--flag value]… -- <argument>…`, and takes its output, its exit code and
-//! nothing else. What has no meaning here is read and ignored: drivers and permissions are for
-//! modules of the host that are not offered, and there is no log and no debugger to write for.
+//! A node calls an external runtime as `<program> <module> [--flag value]… -- <argument>…` and reads
+//! only its output and its exit code. Flags without a meaning here are accepted and ignored: drivers
+//! and permissions belong to host modules that are not offered, and there is no log or debugger.
 
 use std::{
     collections::BTreeMap,
@@ -29,81 +28,80 @@ use crate::{
     run::{Limits, RequestedLimits, Run, RunEnd, START},
 };
 
-/// The variable that names the others meant for the guest, joined by [`LIST_SEPARATOR`].
+/// Environment variable with the names of the guest's variables, joined by [`LIST_SEPARATOR`].
 pub const LIST_VARS: &str = "BLS_LIST_VARS";
 
-/// What stands between the names in [`LIST_VARS`].
+/// Separator of the names in [`LIST_VARS`].
 pub const LIST_SEPARATOR: char = ';';
 
-/// The flag that names a file of variables for the guest, as [`variables_text`] writes it. Ours: a
-/// node passes them so, since the environment of a process is also read by what runs in it, and its
-/// arguments by every user of the machine.
+/// Flag that names a file of variables for the guest, written by [`variables_text`]. An extension of
+/// the upstream's flags: the environment of a process is also read by its libraries, and its arguments
+/// are visible to every user of the machine.
 pub const VARIABLES_FLAG: &str = "--variables";
 
-/// The flag that bounds the guest's folder, in MiB. Ours.
+/// Flag that limits the guest's directory, in MiB. An extension.
 pub const FILES_LIMIT_FLAG: &str = "--limited-files";
 
-/// The flag that names the folder of the function's own files. Ours, as the two around it.
+/// Flag that names the directory of the function's own files. An extension.
 pub const FUNCTION_FILES_FLAG: &str = "--function-files";
 
-/// The flag that names the folder of compiled code. Ours: no variable of the environment does, since
-/// a process that can write to that folder can have its code run here.
+/// Flag that names the directory of compiled code. An extension. It has no environment variable, since
+/// whoever can write to that directory can have code run here.
 pub const COMPILED_FOLDER_FLAG: &str = "--compiled-folder";
 
 /// A mebibyte is 2 to the power of this many bytes.
 pub const MIB_BITS: u32 = 20;
 
-/// What ends each variable in a file of them: the one byte that no variable holds.
+/// Terminator of each variable in a file of variables. No variable contains this byte.
 const VARIABLE_END: char = '\0';
 
-/// The exit code of the upstream runtime if the command line or the module is at fault.
+/// Exit code of the upstream runtime if the command line or the module is invalid.
 const EXIT_OTHER: i32 = 255;
 
-/// The exit code of the upstream runtime if a file or folder that a flag names is not there.
+/// Exit code of the upstream runtime if a file or directory named by a flag is missing.
 const EXIT_CONFIG: i32 = 128;
 
-/// What a guest may use unless told otherwise: all there is, as with the upstream. A node that
-/// calls this program has limits of its own.
+/// Default limits: none, as in the upstream runtime. The calling node has its own.
 const LIMITS: Limits =
     Limits { wall: Duration::MAX, memory_bytes: 1 << 32, output_bytes: usize::MAX, fuel: None };
 
-/// How long a module is compiled: whoever waits for it can end this program.
+/// Time limit of a compilation. A caller that does not want to wait ends this process.
 const COMPILE_WITHIN: Duration = Duration::from_hours(1);
 
-/// Runs a WebAssembly module, a WASI command, as bls-runtime does.
+/// Runs a WebAssembly module, a WASI command, like bls-runtime.
 #[derive(Debug, Clone, PartialEq, Eq, Parser)]
 #[command(name = "runtime", no_binary_name = true, args_override_self = true)]
 struct Command {
-    /// The file of the module
+    /// File of the module
     module: PathBuf,
-    /// The exported function to start at
+    /// Exported function to start
     #[arg(long, value_name = "NAME", default_value = START)]
     entry: String,
-    /// End it after so many milliseconds
+    /// Time limit in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 0, hide_default_value = true)]
     run_time: u64,
-    /// End it after so many units of work
+    /// Fuel limit, in units of work
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     limited_fuel: u64,
-    /// Give it at most so many pages of 64 KiB
+    /// Memory limit, in pages of 64 KiB
     #[arg(long, value_name = "PAGES", default_value_t = 0, hide_default_value = true)]
     limited_memory: u64,
-    /// Show it this folder as /
+    /// Directory that the guest sees as /
     #[arg(long, value_name = "FOLDER")]
     fs_root_path: Option<PathBuf>,
-    /// A variable of its environment, beside those that `BLS_LIST_VARS` lists
+    /// Environment variable of the guest, in addition to those listed in `BLS_LIST_VARS`
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
-    /// A file of more of them, each NAME=VALUE and a zero byte
+    /// File of environment variables, each NAME=VALUE and a zero byte
     #[arg(long, value_name = "FILE")]
     variables: Option<PathBuf>,
-    /// Show it this folder as /function, read-only, beside the one of --fs-root-path
+    /// Directory that the guest sees as /function, read-only. Needs --fs-root-path
     #[arg(long, value_name = "FOLDER")]
     function_files: Option<PathBuf>,
-    /// Let the folder of --fs-root-path hold at most so much, and 1000 files
+    /// Limit of the directory of --fs-root-path, in MiB; it also holds at most 1000 files
     #[arg(long, value_name = "MIB")]
     limited_files: Option<u64>,
-    /// Keep compiled modules here, for this user's next runs
+    /// Directory for compiled modules, used by later runs of this user
     #[arg(long, value_name = "FOLDER")]
     compiled_folder: Option<PathBuf>,
     /// Read and ignored
@@ -118,39 +116,39 @@ struct Command {
     /// Read and ignored
     #[arg(long, value_name = "URL")]
     permission: Vec<String>,
-    /// What the module gets as arguments
+    /// Arguments of the module
     arguments: Vec<String>,
 }
 
-/// A text is no variable.
+/// A text is not a variable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("read {text:?} as a variable, NAME=VALUE")]
+#[error("invalid variable {text:?}, expected NAME=VALUE")]
 struct VariableError {
     text: String,
 }
 
-/// Why nothing was run.
+/// Reason why nothing was run.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error("read the variables in {}", path.display())]
+    #[error("cannot read the variables in {}", path.display())]
     Variables { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Variable(#[from] VariableError),
-    #[error("read the module {}", module.display())]
+    #[error("cannot read the module {}", module.display())]
     Module { module: PathBuf, source: io::Error },
-    #[error("set up the runtime")]
+    #[error("cannot set up the runtime")]
     Runtime(#[from] RuntimeError),
-    #[error("run the module")]
+    #[error("cannot run the module")]
     Run(#[from] RunError),
 }
 
 impl Command {
-    /// What the guest is to use; 0 asks for no limit.
+    /// Requested limits. Zero requests no limit.
     fn requested_limits(&self) -> RequestedLimits {
         RequestedLimits::from_numbers(self.run_time, self.limited_memory, self.limited_fuel)
     }
 
-    /// What the guest's folder may hold; `None` for as much as the disk.
+    /// Limits of the guest's directory; `None` if unlimited.
     fn files_limits(&self) -> Option<FilesLimits> {
         let bytes_max = |mib: u64| mib.saturating_mul(1 << MIB_BITS);
         let limits = |mib| FilesLimits { bytes_max: bytes_max(mib), ..files::LIMITS_DEFAULT };
@@ -158,8 +156,8 @@ impl Command {
     }
 }
 
-/// The content of a file of variables, for [`VARIABLES_FLAG`]. Names hold no `=`, and neither names
-/// nor values a zero byte.
+/// Returns the content of a file of variables for [`VARIABLES_FLAG`]. Names must not contain `=`, and
+/// neither names nor values a zero byte.
 #[must_use]
 pub fn variables_text(variables: &BTreeMap<String, String>) -> String {
     let mut text = String::new();
@@ -170,12 +168,12 @@ pub fn variables_text(variables: &BTreeMap<String, String>) -> String {
     text
 }
 
-/// Does what the command line `arguments`, without the program's name, says, with this process's
-/// standard streams and those variables of its environment that [`LIST_VARS`] lists. Returns the
-/// code the process should exit with. Blocks; not for a thread that drives futures.
+/// Runs the command line `arguments`, which do not include the program's name. The guest has this
+/// process's standard streams and the environment variables listed in [`LIST_VARS`]. Returns the exit
+/// code of the process. Blocks; must not be called in a thread that drives futures.
 ///
-/// The module is compiled as `compile_in` says. Compiled code is kept where the command line says,
-/// and nowhere else.
+/// The module is compiled in `compile_in`. Compiled code is stored only if the command line names a
+/// directory.
 pub fn run(
     arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     compile_in: CompileIn,
@@ -190,7 +188,7 @@ pub fn run(
             return if is_printed && !error.use_stderr() { 0 } else { EXIT_OTHER };
         }
     };
-    tell(&format!("runtime: failed to {}\n", chain(&failure)));
+    tell(&format!("runtime: {}\n", chain(&failure)));
     match failure {
         Failure::Run(RunError::Files { .. }) => EXIT_CONFIG,
         _ => EXIT_OTHER,
@@ -235,7 +233,7 @@ fn execute(command: Command, compile_in: CompileIn) -> Result<i32, Failure> {
     Ok(finished.exit_code)
 }
 
-/// The variables that are meant for the guest, of those that `variable` tells the values of.
+/// Returns the variables listed in [`LIST_VARS`]. `variable` returns the value of a variable.
 fn listed(variable: impl Fn(&str) -> Option<String>) -> BTreeMap<String, String> {
     let names = variable(LIST_VARS).unwrap_or_default();
     let names = names.split(LIST_SEPARATOR).filter(|name| !name.is_empty());
@@ -256,7 +254,7 @@ fn variable(text: &str) -> Result<(String, String), VariableError> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Writes to standard error. Where that is closed, nobody listens.
+/// Writes to standard error, if it is open.
 fn tell(text: &str) {
     if let Err(error) = io::stderr().write_all(text.as_bytes()) {
         tracing::debug!(%error, "standard error is closed");

@@ -1,15 +1,13 @@
-//! Compiling programs, contained: in a child process with limits on its time and memory.
+//! Compilation of programs in child processes with limits on time and memory.
 //!
-//! Compiling takes time and memory that a few bytes of a module can make large, and it cannot be
-//! interrupted. So each program is compiled by a child: this same program, called with
-//! [`child::COMMAND`], which limits itself before it reads the program (see `child.rs`), and which
-//! is killed when its time is up or nobody waits for it any more. Few children run at once:
-//! programs that look costly leave one of their places to small ones, and each client one to
-//! others. A program that took too much by itself is remembered for a while, and refused at once.
+//! A few bytes of a module can make its compilation take much time and memory, and the compiler
+//! cannot be interrupted. So each program is compiled by a child process: this executable, called
+//! with [`child::COMMAND`], which sets its own limits before it reads the program (see `child.rs`).
+//! It is killed at its time limit, or once no caller waits for it. Few children run concurrently:
+//! large programs leave one permit to small ones, and each client leaves one to other clients. A
+//! program that exceeded a limit is refused immediately for some minutes.
 
-mod bounds;
 pub mod child;
-mod cpu;
 mod imports;
 mod permits;
 mod process;
@@ -31,100 +29,100 @@ use crate::{
     system,
 };
 
-/// How long a program that took too much is refused without another try. The machine may have been
-/// busy with other things.
+/// Duration for which a program that exceeded a limit is refused. Afterwards it is tried again, since
+/// the machine may have been busy.
 const REFUSED_FOR: Duration = Duration::from_mins(10);
 
-/// Programs that are remembered as having taken too much. The one noted longest ago goes first.
+/// Maximum number of refused programs that are remembered. The oldest is forgotten first.
 const REFUSED_MAX: usize = 1024;
 
-/// The largest program that may count as small, its data included. Larger ones are not walked in
-/// this process.
-const SMALL_PROGRAM_BYTES_MAX: usize = 1024 * 1024;
+/// Maximum size of a small program. Compiling one usually takes a fraction of a second.
+const SMALL_PROGRAM_BYTES_MAX: usize = 128 * 1024;
 
 /// Where programs are compiled.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum CompileIn {
-    /// In a child process of `program`, which must call [`child::run`] where its only argument is
+    /// In a child process that runs `program`, which must call [`child::run`] if its only argument is
     /// [`child::COMMAND`].
     Child {
-        /// The program's file.
+        /// Path of the executable.
         program: PathBuf,
     },
-    /// In this process, without any limit: for tests and benches of rooms, which are no such program.
-    /// Never for programs of others.
+    /// In this process, without limits: for tests and benches, whose executable does not call
+    /// [`child::run`]. Never for programs of others.
     #[default]
     ThisProcess,
 }
 
 impl CompileIn {
-    /// In a child process of the program that runs now, also where its file was replaced since.
+    /// Returns a child process of the running executable, even if its file has been replaced.
     ///
     /// # Errors
-    /// If the system does not tell which file that is, or cannot limit a process.
+    /// If the path of the executable is unknown, or the system cannot limit a process.
     pub fn own_child() -> io::Result<Self> {
         if !system::LIMITS_PROCESSES {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "limit a child process"));
+            let reason = "child processes cannot be limited on this system";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
         }
         Ok(Self::Child { program: task::process::own_program()? })
     }
 }
 
-/// Why a program has no compiled code.
+/// Failure to compile a program.
 #[derive(Debug, Clone)]
 pub(crate) enum CompileError {
-    /// The program is at fault.
+    /// The program is the cause.
     Program(ProgramError),
-    /// The child could not be started, or did not work.
+    /// The child could not be started, or failed.
     Child(Arc<io::Error>),
-    /// Its time was up, most of which the processors spent on other work.
+    /// The time limit was reached while the processors were busy with other work.
     Busy,
-    /// No one waited for it any more, while it was at this step.
+    /// No caller waited any longer. The compilation was at this step.
     Unwanted(CompileStep),
 }
 
-/// Who waits for a compilation.
+/// Callers that wait for a compilation.
 pub(crate) struct Requester<'a> {
-    /// On whose behalf it is.
+    /// Client that the program is compiled for.
     pub(crate) client: &'a Arc<str>,
-    /// Returns false once no one waits for it any more.
+    /// Returns false once no caller waits.
     pub(crate) is_wanted: &'a dyn Fn() -> bool,
-    /// Takes what is being waited for.
+    /// Records the current step.
     pub(crate) note_step: &'a dyn Fn(CompileStep),
 }
 
-/// Compiles programs, a few at a time.
+/// Compiles programs, a few concurrently.
 #[derive(Debug)]
 pub(crate) struct Compiler {
     place: CompileIn,
-    /// How long a program may take.
+    /// Time limit of one compilation.
     pub(crate) within: Duration,
     permits: CompilePermits,
     refused: Mutex<VecDeque<Refused>>,
 }
 
-/// A program that took too much.
+/// A program that exceeded a limit of its compilation.
 #[derive(Debug)]
 struct Refused {
     program: ProgramKey,
-    /// Who had it compiled.
+    /// Client that requested the compilation.
     client: Arc<str>,
     error: ProgramError,
     at: Instant,
 }
 
 impl Compiler {
-    /// Compiles in `place`, each program within `within`.
+    /// Creates a compiler that runs in `place` and limits each compilation to `within`.
     pub(crate) fn new(place: CompileIn, within: Duration) -> Self {
         let permits = CompilePermits::of_machine(system::memory_bytes());
         Self { place, within, permits, refused: Mutex::default() }
     }
 
     /// Returns the code of `program` for `engine`, which has these `settings`. Blocks until it is
-    /// compiled, until its time is up, or until soon after no one wants it; the child is gone by then.
+    /// compiled, the time limit is reached, or no caller waits. The child has exited by then.
     ///
     /// # Errors
-    /// [`CompileError`], of which the program's own are the same on every host of this kind.
+    /// [`CompileError`].
     pub(crate) fn compile(
         &self,
         engine: &Engine,
@@ -136,11 +134,13 @@ impl Compiler {
         if let Some(error) = self.refusal(program) {
             return Err(CompileError::Program(error));
         }
+        let is_suspect = self.is_suspect(client);
+        let is_large = is_suspect || program.bytes.len() > SMALL_PROGRAM_BYTES_MAX;
         let compilation = Compilation {
             client: Arc::clone(client),
-            size: compile_size(program),
+            size: if is_large { CompileSize::Large } else { CompileSize::Small },
             memory_bytes: process::memory_bytes(program),
-            is_suspect: self.is_suspect(client),
+            is_suspect,
         };
         note_step(CompileStep::Queued);
         let _permit = self
@@ -165,7 +165,7 @@ impl Compiler {
         }
     }
 
-    /// Why `program` is not to be compiled: it took too much before.
+    /// Returns the error of `program` if it recently exceeded a limit.
     fn refusal(&self, program: &Program) -> Option<ProgramError> {
         let mut refused = self.refused.lock();
         refused.retain(|refused| refused.at.elapsed() < REFUSED_FOR);
@@ -173,7 +173,8 @@ impl Compiler {
         found.map(|refused| refused.error.clone())
     }
 
-    /// Whether a program of `client` took too much lately.
+    /// Returns true if a program of `client` recently exceeded a limit. Even its small programs then
+    /// count as large, so that they do not take the permit of small programs.
     fn is_suspect(&self, client: &Arc<str>) -> bool {
         let mut refused = self.refused.lock();
         refused.retain(|refused| refused.at.elapsed() < REFUSED_FOR);
@@ -194,24 +195,12 @@ impl Compiler {
     }
 }
 
-/// How much `program` is expected to cost to compile.
-fn compile_size(program: &Program) -> CompileSize {
-    if program.bytes.len() > SMALL_PROGRAM_BYTES_MAX {
-        return CompileSize::Large;
-    }
-    match bounds::check(&program.bytes) {
-        Ok(cost) if !cost.is_small() => CompileSize::Large,
-        // One beyond the bounds is refused at once.
-        Ok(_) | Err(_) => CompileSize::Small,
-    }
-}
-
-/// Why a program is not compiled, in the words of who found out.
+/// Reason why a program is not compiled, as text.
 #[derive(Debug)]
 enum Refusal {
-    /// It imports what is not offered.
+    /// An import is not offered.
     Import(String),
-    /// It is malformed, or exceeds a bound.
+    /// The program is malformed or has too many functions.
     Compile(String),
 }
 
@@ -225,9 +214,9 @@ impl From<Refusal> for ProgramError {
     }
 }
 
-/// Compiles a program that is within the bounds and is offered what it imports.
+/// Compiles a program after checking its imports.
 fn compile_checked(engine: &Engine, program: &Program) -> Result<Vec<u8>, Refusal> {
-    bounds::check(&program.bytes).map_err(|error| Refusal::Compile(error.to_string()))?;
+    imports::check_functions(&program.bytes).map_err(Refusal::Compile)?;
     imports::check(engine, program).map_err(|error| Refusal::Import(format!("{error:#}")))?;
     let compiled = if program.is_component() {
         engine.precompile_component(&program.bytes)
@@ -242,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_that_took_too_much_are_remembered_and_the_first_forgotten_first() {
+    fn oldest_refused_program_is_forgotten_first() {
         let compiler = Compiler::new(CompileIn::ThisProcess, Duration::from_secs(1));
         let program = |number: usize| Program::new(number.to_le_bytes());
         let error = ProgramError::CompileTime { within: Duration::from_secs(1) };
@@ -256,7 +245,8 @@ mod tests {
         assert!(!compiler.is_suspect(&"other".into()));
     }
 
-    /// How a compilation ends whose child runs this shell script.
+    /// Returns the error of a compilation whose child runs this shell script, and true if the program is
+    /// refused afterwards.
     #[cfg(target_os = "linux")]
     fn compile_with(script: &str) -> (CompileError, bool) {
         use std::{fs, os::unix::fs::PermissionsExt as _};
@@ -282,7 +272,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn only_programs_that_used_up_their_own_limits_are_remembered() {
+    fn only_programs_that_exceeded_their_own_limits_are_refused() {
         let (error, is_remembered) = compile_with("exec /bin/sleep 60");
         assert!(matches!(error, CompileError::Busy) && !is_remembered, "{error:?}");
         let (error, is_remembered) = compile_with("kill -KILL $$");

@@ -1,13 +1,13 @@
-//! Compiled code on the disk, shared by all processes of one user on one machine.
+//! Cache of compiled code on the disk, shared by all processes of one user on one machine.
 //!
-//! The engine runs whatever it loads, so each entry carries a tag under a key that lies beside them
-//! in a file only its owner may read. An entry without a valid tag for its own name is removed, and
-//! the program is compiled again. A folder that others may write to is not used at all.
+//! The engine runs any code that it loads. So each entry has a tag, made with a key in a file that only
+//! its owner can read. An entry without a valid tag for its name is removed, and the program is compiled
+//! again. A directory that other users can write to is not used.
 //!
 //! ```text
-//! <folder>/key                       the key, mode 0600
-//! <folder>/code/<program and engine> magic, tag, compiled code
-//! <folder>/turn-<number>             empty; locked by who compiles a program of this number
+//! <directory>/key                       the key, mode 0600
+//! <directory>/code/<program and engine> magic, tag, compiled code
+//! <directory>/turn-<number>             empty; locked while a program of this number is compiled
 //! ```
 
 use std::{
@@ -34,52 +34,52 @@ use crate::{
     system,
 };
 
-/// What an entry begins with: what it is, and in which form.
+/// First bytes of an entry: its type and version.
 const MAGIC: &[u8] = b"triptych code 2\n";
 
-/// The most that the entries of one folder take: the code of several of the largest modules. That of
-/// a demo function takes some ten kilobytes, that of an interpreter some ten megabytes. What was used
-/// longest ago goes first.
+/// Maximum size of all entries: the code of several of the largest modules. The code of a demo function
+/// has some ten kilobytes, that of an interpreter some ten megabytes. The least recently used entries
+/// are evicted first.
 const BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
-/// The largest entry that is read: the code of the largest module accepted, and its tag.
+/// Maximum size of an entry: the code of the largest module, and its tag.
 const ENTRY_BYTES_MAX: usize = 513 * 1024 * 1024;
 
-/// Files whose locks tell other processes what is being compiled. Two programs that share one are
-/// compiled one after the other, which must be rare: there are far fewer programs.
+/// Number of lock files for compilations. Two programs that share a lock file are compiled one after
+/// the other, which is rare since there are far fewer programs.
 const N_TURNS: u64 = 4096;
 
-/// The file of the key.
+/// Name of the key file.
 const KEY: &str = "key";
 
-/// Why compiled code is not kept on the disk.
+/// Reason why compiled code is not stored on the disk.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DiskError {
-    #[error("make the folder {}", folder.display())]
+    #[error("cannot create the directory {}", folder.display())]
     Folder { folder: PathBuf, source: io::Error },
-    #[error("trust the folder {}, which others may write to", folder.display())]
+    #[error("other users can write to the directory {}", folder.display())]
     Shared { folder: PathBuf },
-    #[error("read the key {}", path.display())]
+    #[error("cannot read the key {}", path.display())]
     Key { path: PathBuf, source: io::Error },
-    #[error("trust the key {}: its mode is not 0600, or it is not this user's; remove it", path.display())]
+    #[error("key {} has another owner or a mode other than 0600: remove it", path.display())]
     KeyShared { path: PathBuf },
 }
 
-/// Entries in a folder.
+/// Entries in a directory.
 #[derive(Debug)]
 pub(crate) struct Disk {
     folder: PathBuf,
     code: PathBuf,
     key: SealKey,
-    /// How many programs were found here, and not compiled again.
+    /// Number of programs that were found here.
     pub(crate) n_found: AtomicUsize,
 }
 
 impl Disk {
-    /// Uses `folder`, which is made if it is not there.
+    /// Opens `folder`, which is created if it does not exist.
     ///
     /// # Errors
-    /// [`DiskError`] if it cannot be used, or must not.
+    /// [`DiskError`] if it cannot or must not be used.
     pub(crate) fn open(folder: &Path) -> Result<Self, DiskError> {
         let failed = |source| DiskError::Folder { folder: folder.to_owned(), source };
         private::create_folder(folder).map_err(failed)?;
@@ -93,7 +93,7 @@ impl Disk {
         Ok(Self { folder: folder.to_owned(), code, key, n_found: AtomicUsize::new(0) })
     }
 
-    /// Returns the code of `program` for `engine`, if it is here and what this user put here.
+    /// Returns the code of `program` for `engine`, if there is a valid entry.
     pub(crate) fn find(&self, engine: &Engine, program: &Program) -> Option<AuthenticCode> {
         let name = entry_name(engine, program);
         let path = self.code.join(&name);
@@ -106,30 +106,30 @@ impl Disk {
             }
         };
         let Some(code) = self.checked(&name, bytes) else {
-            tracing::warn!(path = %path.display(), "compiled code was damaged; it is made again");
+            tracing::warn!(path = %path.display(), "compiled code is damaged; compiling it again");
             discard(&path);
             return None;
         };
-        // The dates tell which entries are in use.
+        // The modification time is the time of the last use.
         if let Ok(file) = File::options().write(true).open(&path)
             && let Err(error) = file.set_modified(SystemTime::now())
         {
-            tracing::debug!(%error, "compiled code keeps its old date");
+            tracing::debug!(%error, "modification time of compiled code cannot be set");
         }
         self.n_found.fetch_add(1, Ordering::Relaxed);
         Some(code)
     }
 
-    /// Returns true if the code of `program` for `engine` is here, be it damaged.
+    /// Returns true if there is an entry for `program` and `engine`, which can be damaged.
     pub(crate) fn holds(&self, engine: &Engine, program: &Program) -> bool {
         self.code.join(entry_name(engine, program)).exists()
     }
 
-    /// As [`Self::find`], but while another process compiles `program`, waits for its code as long as
-    /// `is_wanted` returns true. Otherwise returns the turn to compile it, which others wait for while
-    /// it is held; `None` if they do not learn of it. Blocks.
+    /// Returns the code of `program` as [`Self::find`] does. While another process compiles `program`,
+    /// waits for it as long as `is_wanted` returns true. Otherwise returns a lock that makes other
+    /// processes wait while this one compiles; `None` if it cannot be taken. Blocks.
     ///
-    /// The system releases the turn of a process that ends, and compiling has a limit in each.
+    /// The system releases the lock of a process that exits, and each compilation has a time limit.
     pub(crate) fn find_or_take_turn(
         &self,
         engine: &Engine,
@@ -144,7 +144,7 @@ impl Disk {
         let path = self.folder.join(format!("turn-{}", hasher.finish() % N_TURNS));
         let opened = File::options().create(true).truncate(false).write(true).open(&path);
         let turn = opened.inspect_err(|error| {
-            tracing::debug!(path = %path.display(), %error, "others do not learn what is compiled");
+            tracing::debug!(path = %path.display(), %error, "lock of a compilation cannot be opened");
         });
         let Ok(turn) = turn else { return Err(None) };
         while let Err(TryLockError::WouldBlock) = turn.try_lock() {
@@ -156,11 +156,11 @@ impl Disk {
                 return Ok(code);
             }
         }
-        // It may have been compiled between the look and the lock.
+        // It could have been compiled before the lock was taken.
         self.find(engine, program).ok_or(Some(turn))
     }
 
-    /// Keeps the code of `program` for `engine`. A disk that fails costs time alone.
+    /// Stores the code of `program` for `engine`. Failures are only logged.
     pub(crate) fn keep(&self, engine: &Engine, program: &Program, code: &AuthenticCode) {
         let name = entry_name(engine, program);
         let bytes = self.entry(&name, code.bytes());
@@ -175,15 +175,15 @@ impl Disk {
         [MAGIC, &self.key.tag(name.as_bytes(), code), code].concat()
     }
 
-    /// Takes an entry for code. None if it is not as it was written under this name.
+    /// Returns the code of an entry; `None` if its tag is invalid for this name.
     fn checked(&self, name: &str, bytes: Vec<u8>) -> Option<AuthenticCode> {
         let tag = *bytes.strip_prefix(MAGIC)?.first_chunk::<TAG_BYTES>()?;
         self.key.open(name.as_bytes(), &tag, bytes, MAGIC.len() + TAG_BYTES)
     }
 }
 
-/// Reads the key, which is made if it is not there. One that others could have read or written is
-/// not used.
+/// Reads the key, which is created if it does not exist. A key that other users could have read or
+/// written is refused.
 fn open_key(path: &Path) -> Result<SealKey, DiskError> {
     let failed = |source| DiskError::Key { path: path.to_owned(), source };
     match write_new(path, &SealKey::random().0, FileMode::Private) {
@@ -200,7 +200,7 @@ fn open_key(path: &Path) -> Result<SealKey, DiskError> {
     Ok(SealKey(bytes))
 }
 
-/// The name of the entry of `program`, compiled by `engine` in its version and with its settings.
+/// Returns the name of the entry of `program` for the version and settings of `engine`.
 fn entry_name(engine: &Engine, program: &Program) -> String {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
@@ -211,17 +211,17 @@ fn discard(path: &Path) {
     if let Err(error) = fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
     {
-        tracing::debug!(path = %path.display(), %error, "a file stays");
+        tracing::debug!(path = %path.display(), %error, "file cannot be removed");
     }
 }
 
-/// Removes the entries used longest ago until the others take at most `bytes_max`.
+/// Removes the least recently used entries until the rest has at most `bytes_max`.
 fn shrink(code: &Path, bytes_max: u64) -> io::Result<()> {
     let mut entries = Vec::new();
     let mut bytes = 0_u64;
     for entry in fs::read_dir(code)? {
         let entry = entry?;
-        // Another process may have removed it meanwhile.
+        // Another process can have removed it.
         let Ok(metadata) = entry.metadata() else { continue };
         bytes = bytes.saturating_add(metadata.len());
         entries.push((metadata.modified()?, metadata.len(), entry.path()));

@@ -1,4 +1,4 @@
-//! The clock of a guest: one for each thread that runs guests, made on its first run.
+//! Timers for guests: a tokio runtime for each thread that runs guests, created on its first run.
 
 use std::{
     cell::RefCell,
@@ -11,34 +11,33 @@ use std::{
 use tokio::runtime::{Builder, Runtime};
 
 thread_local! {
-    /// The driver of this thread, while no guest runs on it.
+    /// Driver of this thread, while no guest runs in it.
     static DRIVER: RefCell<Option<Runtime>> = const { RefCell::new(None) };
 }
 
-/// A future that has an owner and may change its thread.
+/// An owned future that can change its thread.
 pub(crate) type Owned<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Outcome of polling a future for the first time.
+/// Outcome of the first poll of a future.
 pub(crate) enum FirstPoll<T> {
-    /// The output of a future that was done at once.
+    /// Output of a completed future.
     Ready(T),
     Unfinished(Unfinished<T>),
     Panicked,
 }
 
-/// A future that has begun, with the driver that measures its sleeps.
+/// A future in progress with the driver of its timers.
 pub(crate) struct Unfinished<T> {
     future: Owned<T>,
     driver: Runtime,
 }
 
-/// Waits for `future` on this thread, which must not be one that drives futures itself.
+/// Runs `future` to completion in this thread, which must not drive futures itself.
 ///
-/// Its sleeps are measured by a driver of the thread's own, so that they end whatever the caller's
-/// runtime does.
+/// The thread's driver runs its timers, independently of the caller's runtime.
 ///
 /// # Errors
-/// The system's, where it refuses the driver.
+/// If the driver cannot be created.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> io::Result<T> {
     let driver = driver()?;
     let output = driver.block_on(future);
@@ -46,7 +45,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> io::Result<T> {
     Ok(output)
 }
 
-/// Runs `future` on this thread, which may be one that drives futures, until it first waits.
+/// Polls `future` once in this thread, which can be one that drives futures.
 ///
 /// # Errors
 /// As [`block_on`].
@@ -60,7 +59,7 @@ pub(crate) fn begin<T>(mut future: Owned<T>) -> io::Result<FirstPoll<T>> {
     if let Ok(Poll::Pending) = polled {
         return Ok(FirstPoll::Unfinished(Unfinished { future, driver }));
     }
-    // Kept even after a panic: a thread that drives futures cannot drop it.
+    // Kept even after a panic, since a thread that drives futures cannot drop it.
     DRIVER.set(Some(driver));
     Ok(match polled {
         Ok(Poll::Ready(output)) => FirstPoll::Ready(output),
@@ -69,7 +68,7 @@ pub(crate) fn begin<T>(mut future: Owned<T>) -> io::Result<FirstPoll<T>> {
 }
 
 impl<T> Unfinished<T> {
-    /// Waits for the rest, as [`block_on`] does.
+    /// Runs the rest like [`block_on`].
     pub(crate) fn block_on(self) -> T {
         let output = self.driver.block_on(self.future);
         DRIVER.set(Some(self.driver));

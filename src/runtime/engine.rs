@@ -1,4 +1,4 @@
-//! The engine: compiles programs, keeps what it compiled, and runs guests, a few at a time.
+//! The runtime: compiles programs, caches them, and runs a limited number of guests concurrently.
 
 use std::{
     convert::Infallible,
@@ -30,7 +30,7 @@ use crate::{
     settings::Fuel,
 };
 
-/// How much longer than its compilation takes at most a run waits for it: until its compiler starts.
+/// Time that a run waits in addition to the time limit of a compilation, until the compiler starts.
 const TURN_WITHIN: Duration = Duration::from_secs(1);
 
 /// Runs programs. Cheap to clone: all clones share one engine and its limits.
@@ -45,43 +45,43 @@ struct Inner {
     /// Set up by the first guest that has fuel.
     fueled: Mutex<Option<Arc<Machine>>>,
     places: Arc<Semaphore>,
-    /// Held while a guest is begun on a thread that drives futures: one at a time.
+    /// Locked while a guest begins in a thread that drives futures, so that only one does.
     beginning: Mutex<()>,
 }
 
-/// A program to be compiled before it runs.
+/// Options of a compilation ahead of a run.
 #[derive(Debug, Clone)]
 pub struct Preparation {
-    /// On whose behalf, as in [`Run::client`].
+    /// Client that it is compiled for, as in [`Run::client`].
     pub client: Arc<str>,
-    /// Whether its runs have a fuel limit, for which it is compiled in another way.
+    /// True if the runs have a fuel limit, which needs other code.
     pub has_fuel: bool,
-    /// Whether the caller waits however long others are compiled first. Otherwise it waits as long as
-    /// one compilation takes at most.
+    /// True if the caller waits until all earlier compilations are done. Otherwise it waits for the time
+    /// limit of one compilation.
     pub is_patient: bool,
 }
 
-/// How often programs were made ready to run for the first time.
+/// Numbers of programs that were compiled or found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compilations {
-    /// How many were compiled.
+    /// Number of compiled programs.
     pub n_compiled: usize,
-    /// How many were found compiled on the disk.
+    /// Number of programs whose code was found on the disk.
     pub n_found: usize,
 }
 
 impl Runtime {
-    /// Sets up an engine. It sets aside 12 GiB of addresses, not of memory, for each run at once; where
-    /// a limit of the system keeps it from that, guests get memory as they ask for it, and are slower.
+    /// Sets up an engine. It reserves 12 GiB of address space for each concurrent run. If a limit of the
+    /// system prevents that, memory is allocated on demand, and guests are slower.
     ///
     /// # Errors
-    /// [`RuntimeError`] if the engine or the system refuses.
+    /// [`RuntimeError`] if the engine cannot be set up.
     pub fn new(options: RuntimeOptions) -> Result<Self, RuntimeError> {
         let disk = options.compiled_folder.as_deref().and_then(|folder| {
             Disk::open(folder)
                 .inspect_err(|error| {
                     let cause = StdError::source(error).map(ToString::to_string);
-                    tracing::warn!(%error, cause, "compiled code is not kept on the disk");
+                    tracing::warn!(%error, cause, "compiled code is not stored on the disk");
                 })
                 .ok()
         });
@@ -100,13 +100,13 @@ impl Runtime {
         })))
     }
 
-    /// How many more programs could run now. A place is free only once its guest, and the compiler it
-    /// waited for, are gone.
+    /// Returns the number of further programs that could run now. A place becomes free once its guest,
+    /// and the compiler that it waited for, have ended.
     pub fn n_free(&self) -> usize {
         self.0.places.available_permits()
     }
 
-    /// How many programs were compiled so far, and how many needed not be.
+    /// Returns the numbers of programs that were compiled and found so far.
     pub fn compilations(&self) -> Compilations {
         let fueled = self.0.fueled.lock().as_ref().map_or(0, |machine| machine.n_prepared());
         let n_prepared = self.0.machine.n_prepared() + fueled;
@@ -114,8 +114,8 @@ impl Runtime {
         Compilations { n_compiled: n_prepared.saturating_sub(n_found), n_found }
     }
 
-    /// Returns true if a run of `program`, which has a fuel limit if `has_fuel`, starts immediately:
-    /// it is compiled in this process or on the disk.
+    /// Returns true if a run of `program` starts immediately, since its code is in the memory or on the
+    /// disk. `has_fuel` is true for a run with a fuel limit.
     pub fn is_compiled(&self, program: &Program, has_fuel: bool) -> bool {
         if !has_fuel {
             return self.0.machine.is_compiled(program);
@@ -130,8 +130,8 @@ impl Runtime {
     /// runtime around it.
     ///
     /// # Errors
-    /// [`RunError::Program`] if the module cannot be run at all, otherwise if this host cannot compile
-    /// it in time.
+    /// [`RunError::Program`] if the module is invalid, and other errors if this host cannot compile it in
+    /// time.
     pub async fn prepare(&self, program: &Program, how: Preparation) -> Result<(), RunError> {
         let Preparation { client, has_fuel, is_patient } = how;
         let (waiting, mut abandoned) = oneshot::channel::<Infallible>();
@@ -147,8 +147,8 @@ impl Runtime {
         prepared
     }
 
-    /// Runs `program` on this thread, otherwise as [`Self::execute`] does, but for waiting for a
-    /// place: `runs_max` is up to the caller. Blocks; not for a thread that drives futures.
+    /// Runs `program` in this thread like [`Self::execute`], but without waiting for a place: the caller
+    /// must observe `runs_max`. Blocks; must not be called in a thread that drives futures.
     ///
     /// # Errors
     /// As [`Self::execute`].
@@ -157,8 +157,8 @@ impl Runtime {
         self.0.run(program, run, Streams::Kept, abandoned)
     }
 
-    /// Runs `program` on this thread with the standard streams of this process: its output, up to
-    /// its limit, is not in what it left behind, and its input is not that of `run`.
+    /// Runs `program` in this thread with the standard streams of this process. The outcome contains no
+    /// output, and the input of `run` is ignored.
     ///
     /// # Errors
     /// As [`Self::execute`].
@@ -167,18 +167,16 @@ impl Runtime {
         self.0.run(program, run, Streams::Process, abandoned)
     }
 
-    /// Runs `program` to its end and returns what it left behind, however it ended: a guest that
-    /// fails or breaks a limit is a [`RunOutcome`] too.
+    /// Runs `program` to its end. A guest that fails or exceeds a limit also has a [`RunOutcome`].
     ///
-    /// Waits for a place while `runs_max` guests run, however many callers wait already: bounding
-    /// those is up to them. A program is compiled on its first run, once however many ask. One whose
-    /// last run was short begins on this thread, and leaves it after some 10 ms at most; all others
-    /// run on threads of their own. Cancel-safe: dropping the future ends the guest within some 10 ms,
-    /// and its compiler, if nobody else waits for that, within some 20 ms; the place is taken until
-    /// then. Needs a tokio runtime around it.
+    /// Waits for a place while `runs_max` guests run. The number of waiting callers is not limited. A
+    /// program is compiled once, on its first run. If its latest run was short, it begins in this thread,
+    /// and leaves it after about 10 ms at most. All others run in their own threads. Cancel-safe: dropping
+    /// the future ends the guest within about 10 ms, and its compiler, unless other callers wait for it,
+    /// within about 20 ms. The place is occupied until then. Needs a tokio runtime.
     ///
     /// # Errors
-    /// [`RunError::Program`] if the module cannot be run at all, otherwise if this host cannot.
+    /// [`RunError::Program`] if the module is invalid, and other errors if this host cannot run it.
     pub async fn execute(&self, program: &Program, run: Run) -> Result<RunOutcome, RunError> {
         let place = Arc::clone(&self.0.places).acquire_owned().await;
         let (waiting, abandoned) = oneshot::channel::<Infallible>();
@@ -231,13 +229,12 @@ impl Inner {
         guest::run(&ready, program, run, streams, abandoned)?.ok_or(RunError::Lost { source: None })
     }
 
-    /// How long a run waits until its program is compiled.
+    /// Returns the time that a run waits until its program is compiled.
     fn ready_within(&self) -> Duration {
         self.compiler.within.saturating_add(TURN_WITHIN)
     }
 
-    /// Returns `program` if it may begin on a thread that drives futures, and what it holds while it
-    /// does.
+    /// Returns `program` and a lock to hold meanwhile, if it can begin in a thread that drives futures.
     fn short(&self, program: &Program, run: &Run) -> Option<(Arc<Ready>, MutexGuard<'_, ()>)> {
         if run.limits.fuel.is_some() {
             return None;

@@ -1,143 +1,143 @@
-//! Why there is no runtime, no program or no run.
+//! Errors of the runtime, of programs and of runs.
 
 use std::{error::Error as StdError, io, sync::Arc, time::Duration};
 
 use tokio::task::JoinError;
 
-/// Why there is no runtime.
+/// Failure to set up a runtime.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuntimeError {
-    /// The engine refused its options or found too little address space.
-    #[error("set up the WebAssembly engine")]
+    /// The engine rejected its options, or there is too little address space.
+    #[error("cannot set up the WebAssembly engine")]
     Engine {
         /// The engine's reason.
         source: Box<dyn StdError + Send + Sync>,
     },
-    /// The system refused a thread.
-    #[error("start the thread that interrupts guests")]
+    /// The thread that interrupts guests could not be started.
+    #[error("cannot start the thread that interrupts guests")]
     Ticker {
         /// The system's reason.
         source: io::Error,
     },
 }
 
-/// Why a program cannot be run, ever.
+/// Reason why a program can never be run.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramError {
-    /// It is larger than accepted.
+    /// The module is too large.
     #[error("module has {n_bytes} bytes, maximum is {n_bytes_max}")]
     TooLarge {
         /// The size of the module.
         n_bytes: usize,
-        /// What is accepted.
+        /// The maximum.
         n_bytes_max: usize,
     },
-    /// It is no valid module, or has more of something than is compiled.
+    /// The module is invalid or has too many functions.
     #[error("module cannot be compiled")]
     Compile {
         /// The compiler's reason.
         source: Arc<dyn StdError + Send + Sync>,
     },
-    /// Compiling it takes too long. For some minutes it is refused at once.
+    /// Compilation takes too long. The program is refused immediately for some minutes.
     #[error(
-        "compiling the module takes longer than {within:?}: make its functions smaller, or raise \
+        "compilation of the module exceeds {within:?}: make its functions smaller, or raise \
          --compile-limit"
     )]
     CompileTime {
-        /// How long it may take.
+        /// The time limit.
         within: Duration,
     },
-    /// Compiling it takes too much memory. For some minutes it is refused at once.
+    /// Compilation takes too much memory. The program is refused immediately for some minutes.
     #[error(
-        "compiling the module takes more than {n_bytes} bytes of address space: make its functions \
+        "compilation of the module exceeds {n_bytes} bytes of address space: make its functions \
          smaller"
     )]
     CompileMemory {
-        /// How much it may take.
+        /// The limit.
         n_bytes: u64,
     },
-    /// It imports what WASI does not have, or is a component without `wasi:cli/run`.
-    #[error("module does not fit what functions are offered")]
+    /// An import is not offered, or a component does not export `wasi:cli/run`.
+    #[error("imports or exports of the module are not supported")]
     Import {
         /// The engine's reason, which names the import.
         source: Arc<dyn StdError + Send + Sync>,
     },
-    /// It is a library, not a command.
-    #[error("module does not export the function {entry}, as a WASI command does")]
+    /// The module is a library, not a command.
+    #[error("module does not export the function {entry} of a WASI command")]
     NoStart {
-        /// What was looked for.
+        /// Name of the missing export.
         entry: String,
     },
 }
 
-/// What a program that is not compiled yet waits for.
+/// Step of a compilation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
 pub enum CompileStep {
-    /// Another process of this machine, which compiles it.
+    /// Another process on this machine compiles the program.
     #[display("another process on this machine is compiling it")]
     Elsewhere,
-    /// One of the places to compile.
+    /// The compilation waits for a permit.
     #[display("other modules are compiled first")]
     Queued,
-    /// Its own compiler.
+    /// The compiler runs.
     #[display("its compilation is in progress")]
     Compiling,
 }
 
-/// Why a run did not happen.
+/// Reason why a run did not take place.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The program is at fault: it fails on every worker alike.
+    /// The program is invalid. It fails on every worker.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// The system refused what a run needs.
-    #[error("give the guest a clock")]
+    /// The guest's clock could not be set up.
+    #[error("cannot set up the guest's clock")]
     Clock {
         /// The system's reason.
         source: io::Error,
     },
-    /// The system refused the folder of a guest.
-    #[error("make the guest's folder")]
+    /// The guest's directory could not be created.
+    #[error("cannot create the guest's directory")]
     Files {
         /// The system's reason.
         source: io::Error,
     },
     /// The engine that counts fuel could not be set up.
-    #[error("give the guest fuel")]
+    #[error("cannot set up the engine that counts fuel")]
     Fuel {
         /// The engine's reason.
         source: Box<dyn StdError + Send + Sync>,
     },
     /// The process that compiles could not be started, or failed.
-    #[error("the compiler failed")]
+    #[error("compiler failed")]
     Compiler {
-        /// What went wrong.
+        /// The error of the process.
         source: Arc<io::Error>,
     },
-    /// Its time to be compiled was up, most of which the processors spent on other work.
+    /// The compilation reached its time limit while the processors were busy with other work.
     #[error(
         "module was not compiled within {within:?}, since the processors were busy with other work: \
          try again, or raise --compile-limit"
     )]
     ProcessorsBusy {
-        /// How long compiling can take.
+        /// The time limit.
         within: Duration,
     },
-    /// It is not compiled yet, after as long as a run waits for that.
+    /// The program was not compiled within the time that a run waits.
     #[error("module is not compiled after {within:?}: {step}; try again later")]
     NotCompiled {
-        /// How long the run waited.
+        /// Time that the run waited.
         within: Duration,
-        /// What is being waited for.
+        /// Current step of the compilation.
         step: CompileStep,
     },
-    /// The thread that ran the guest panicked, or the program is shutting down.
-    #[error("finish the run")]
+    /// The thread that ran the guest panicked, or the process is shutting down.
+    #[error("run was aborted")]
     Lost {
-        /// Which of the two.
+        /// The panic, if known.
         source: Option<JoinError>,
     },
 }

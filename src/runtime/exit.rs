@@ -1,4 +1,4 @@
-//! How a guest ended, read from what the engine says.
+//! Derives the end of a run from the engine's result.
 
 use wasmtime::{ThrownException, Trap};
 use wasmtime_wasi::I32Exit;
@@ -10,25 +10,24 @@ use crate::{
     run::{Limits, RunEnd},
 };
 
-/// Where the call into a guest stopped.
+/// End of the call into a guest.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// It returned with a code, or the engine or the guest ended it.
+    /// The guest returned a code, or the engine or the guest ended the call.
     Ended(wasmtime::Result<i32>),
-    /// Its time was up.
+    /// The time limit was reached.
     Deadline,
 }
 
 impl Stop {
-    /// Returns the error of the host, if one ended the guest, and no trap or exception of the guest's
-    /// own code.
+    /// Returns the host's error that ended the guest; `None` for a trap or exception of the guest's code.
     pub(crate) fn host_error(&self) -> Option<&wasmtime::Error> {
         let Self::Ended(Err(error)) = self else { return None };
         Some(error).filter(|error| !error.is::<Trap>() && !error.is::<ThrownException>())
     }
 }
 
-/// How a guest ended, and with which code.
+/// End of a run with its exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exit {
     pub(crate) ended: RunEnd,
@@ -36,7 +35,7 @@ pub(crate) struct Exit {
 }
 
 impl Exit {
-    /// Weighs what the engine says against the limits that were reached.
+    /// Derives the exit from the engine's result and the limits that were reached.
     pub(crate) fn new(stop: &Stop, memory: &MemoryLimit, written: &Written) -> Self {
         let error = match stop {
             Stop::Deadline => return Self::by_runtime(RunEnd::TimedOut),
@@ -74,7 +73,7 @@ impl Exit {
     }
 }
 
-/// What [`RunEnd::reason`] says, and of a guest that could not start, that.
+/// Returns [`RunEnd::reason`], with a specific text for a guest that could not start.
 pub(crate) fn reason(ended: RunEnd, limits: &Limits, memory: &MemoryLimit) -> Option<String> {
     if ended == RunEnd::OutOfMemory && memory.denied == Some(DeniedGrowth::AtStart) {
         return Some(format!(

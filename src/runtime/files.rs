@@ -1,4 +1,4 @@
-//! The folder a guest sees as `/`. The host's calls keep a guest inside of it, and `quota.rs` within
+//! Directory that a guest sees as `/`. The host's calls confine the guest to it, and `quota.rs` enforces
 //! its limits.
 
 use std::{
@@ -6,55 +6,54 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a guest's folder may hold unless its host says otherwise: the scratch files of a run, not a
-/// store.
+/// Default limits of a guest's directory, sufficient for the temporary files of a run.
 pub const LIMITS_DEFAULT: FilesLimits =
     FilesLimits { n_files_max: 1000, bytes_max: 256 * 1024 * 1024 };
 
-/// Where a guest sees the files that its function consists of.
+/// Path at which a guest sees the files of its function.
 pub const FUNCTION_DIR: &str = "/function";
 
-/// A folder for one guest.
+/// Directory of one guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
-    /// Where it is. It is made if it is not there.
+    /// Its path. It is created if it does not exist.
     pub folder: PathBuf,
-    /// What happens to the folder once the guest has ended.
+    /// Cleanup after the run.
     pub afterwards: FolderCleanup,
-    /// How much it may hold. None: as much as the disk.
+    /// Limits; `None` if unlimited.
     pub limits: Option<FilesLimits>,
-    /// The folder of the function's own files, which the guest sees as [`FUNCTION_DIR`] and cannot
-    /// change. None: it has none but its module.
+    /// Directory of the function's files, which the guest can read as [`FUNCTION_DIR`]; `None` if the
+    /// function is a single module.
     pub function: Option<PathBuf>,
 }
 
-/// What happens to a guest's folder once the guest has ended.
+/// Cleanup of a guest's directory after the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FolderCleanup {
-    /// It is removed with all it holds.
+    /// Removes it with its content.
     Remove,
-    /// It stays as the guest left it.
+    /// Leaves it unchanged.
     Keep,
 }
 
-/// How much a folder may hold.
+/// Limits of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FilesLimits {
-    /// Files, folders and links together.
+    /// Maximum number of files, directories and links.
     pub n_files_max: usize,
-    /// What they take on the disk.
+    /// Maximum size on the disk.
     pub bytes_max: u64,
 }
 
-/// A guest's folder while the guest runs.
+/// Directory of a running guest.
 #[derive(Debug)]
 pub(crate) struct Folder(pub(crate) Files);
 
 impl Folder {
-    /// Makes the folder.
+    /// Creates the directory.
     ///
     /// # Errors
-    /// The system's.
+    /// If it cannot be created.
     pub(crate) fn make(files: Files) -> io::Result<Self> {
         fs::create_dir_all(&files.folder)?;
         Ok(Self(files))
@@ -66,16 +65,16 @@ impl Drop for Folder {
         if self.0.afterwards == FolderCleanup::Remove
             && let Err(error) = remove(&self.0.folder)
         {
-            tracing::warn!(folder = %self.0.folder.display(), %error, "a guest's folder stays");
+            tracing::warn!(folder = %self.0.folder.display(), %error, "guest's directory cannot be removed");
         }
     }
 }
 
-/// Removes `folder` and all below it, however deep: no path here is longer than two steps, and no
-/// more than two folders are open at a time.
+/// Removes `folder` and its content at any depth. No path has more than two components below it, and at
+/// most two directories are open at a time.
 ///
 /// # Errors
-/// The system's.
+/// If an entry cannot be removed.
 pub fn remove(folder: &Path) -> io::Result<()> {
     let mut n_lifted = 0_u64;
     loop {
@@ -103,7 +102,7 @@ pub fn remove(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Moves the folder `inner` right into `folder`, under a name that nothing there has.
+/// Moves the directory `inner` into `folder` under an unused name.
 fn lift(inner: &Path, folder: &Path, n_lifted: &mut u64) -> io::Result<()> {
     loop {
         *n_lifted += 1;

@@ -1,4 +1,4 @@
-//! One guest: the host it sees, and its run from start to end.
+//! A guest: its WASI context and its run.
 
 pub(crate) mod commands;
 pub(crate) mod components;
@@ -36,29 +36,29 @@ use crate::{
     system,
 };
 
-/// What the names of WASI preview 2's interfaces of files begin with.
+/// Prefix of the names of WASI preview 2's file interfaces.
 const WASI_FILES: &str = "wasi:filesystem/";
 
-/// What the host holds for one guest.
+/// The host's state of one guest.
 pub(crate) struct Guest {
     wasi: WasiP1Ctx,
     memory: MemoryLimit,
-    /// What its files may take. None: as much as the disk, or it has none.
+    /// Quota of its files; `None` if they are unlimited or it has none.
     quota: Option<Quota>,
 }
 
-/// A program that is compiled and has its imports.
+/// A compiled and linked program.
 pub(crate) struct Ready {
     form: Form,
-    /// Whether it asks for files: who does not is spared a folder.
+    /// True if it imports functions for files. Otherwise its runs need no directory.
     has_files: bool,
-    /// Up to what it takes of the processor's time a run is short.
+    /// Maximum processor time of a short run.
     short_cpu: Duration,
-    /// Whether its last run was short.
+    /// True if its latest run was short.
     was_short: AtomicBool,
 }
 
-/// What a program is.
+/// Kind of a program.
 enum Form {
     /// A WASI preview 1 command.
     Command(InstancePre<Guest>),
@@ -66,7 +66,7 @@ enum Form {
     Component(CommandPre<Guest>),
 }
 
-/// Waits for the one who waits for the guest to go away: nothing is ever sent.
+/// Closed once no caller waits for the guest. Nothing is ever sent.
 pub(crate) type Abandoned = oneshot::Receiver<Infallible>;
 
 impl WasiView for Guest {
@@ -76,10 +76,10 @@ impl WasiView for Guest {
 }
 
 impl Ready {
-    /// Gives a command its imports. A run that takes up to `short_cpu` is short.
+    /// Links a command. A run of at most `short_cpu` is short.
     ///
     /// # Errors
-    /// The engine's, which names the import that is not offered.
+    /// The engine's error, which names the missing import.
     pub(crate) fn command(
         linker: &Linker<Guest>,
         module: &Module,
@@ -90,10 +90,10 @@ impl Ready {
         Ok(Self { form, has_files, short_cpu, was_short: AtomicBool::new(false) })
     }
 
-    /// Gives a component its imports. A run that takes up to `short_cpu` is short.
+    /// Links a component. A run of at most `short_cpu` is short.
     ///
     /// # Errors
-    /// The engine's, which names the import that is not offered, or what a command should export.
+    /// The engine's error, which names the missing import or export.
     pub(crate) fn component(
         linker: &component::Linker<Guest>,
         component: &component::Component,
@@ -107,7 +107,7 @@ impl Ready {
         Ok(Self { form, has_files, short_cpu, was_short: AtomicBool::new(false) })
     }
 
-    /// What its code takes of memory.
+    /// Returns the size of its code in memory.
     pub(crate) fn n_bytes(&self) -> usize {
         let image = match &self.form {
             Form::Command(command) => command.module().image_range(),
@@ -119,7 +119,7 @@ impl Ready {
     /// Checks that a run can start at `entry`.
     ///
     /// # Errors
-    /// [`ProgramError::NoStart`] if it is not a function without arguments and results.
+    /// [`ProgramError::NoStart`] if this is not a function without arguments and results.
     pub(crate) fn check_entry(&self, entry: &str) -> Result<(), ProgramError> {
         let Form::Command(command) = &self.form else { return Ok(()) };
         let export = command.module().get_export(entry);
@@ -132,7 +132,7 @@ impl Ready {
         }
     }
 
-    /// Whether [`begin`] is for it: it never waits for files, and ended soon when it last ran.
+    /// Returns true if it can run with [`begin`]: it never waits for files, and its latest run was short.
     pub(crate) fn is_short(&self) -> bool {
         matches!(self.form, Form::Command(_))
             && !self.has_files
@@ -146,7 +146,7 @@ impl Ready {
         }
     }
 
-    /// Starts the guest and returns the code it ends with by returning.
+    /// Runs the guest until it returns. Returns its exit code.
     async fn call(&self, store: &mut Store<Guest>, entry: &str) -> wasmtime::Result<i32> {
         match &self.form {
             Form::Command(command) => {
@@ -165,12 +165,12 @@ impl Ready {
     }
 }
 
-/// Runs a guest to its end, its deadline, or until nobody waits for it any more: then none.
+/// Runs a guest until it ends, reaches its deadline, or is abandoned, which returns `None`.
 ///
-/// Blocks the thread, which must not be one that drives futures.
+/// Blocks the thread, which must not drive futures.
 ///
 /// # Errors
-/// [`RunError`], where the system refuses what the guest needs.
+/// [`RunError`] if the guest's files or its clock cannot be set up.
 pub(crate) fn run(
     ready: &Ready,
     program: &Program,
@@ -182,8 +182,8 @@ pub(crate) fn run(
         .map_err(|source| RunError::Clock { source })?
 }
 
-/// Runs a guest on this thread, which may be one that drives futures, until it ends, or waits, or a
-/// tick has passed. The rest is for another thread.
+/// Runs a guest in this thread, which can be one that drives futures, until it ends, waits, or a tick
+/// has passed. Another thread runs the rest.
 ///
 /// # Errors
 /// As [`run`].
@@ -231,7 +231,7 @@ async fn run_until_stopped(
     let (started, mut cpu) = (Instant::now(), Duration::ZERO);
     let stop = {
         let mut call = pin!(ready.call(&mut store, &run.entry));
-        // It may go on in another thread than it began in.
+        // The run can continue in another thread.
         let call = poll_fn(|context| {
             let cpu_started = system::thread_cpu();
             let polled = call.as_mut().poll(context);
@@ -251,7 +251,7 @@ async fn run_until_stopped(
     Ok(Some(outcome(&stop, program, &output, &store.data().memory, limits, usage)))
 }
 
-/// What a run took.
+/// Time used by a run.
 #[derive(Clone, Copy)]
 struct TimeUsed {
     wall: Duration,
@@ -293,7 +293,7 @@ fn outcome(
     }
 }
 
-/// No network, no files but those of its folder, and of the environment what the run says.
+/// Returns a WASI context without network, with the files of `folder` and the environment of the run.
 fn wasi(run: &mut Run, folder: Option<&Folder>, output: &Output) -> wasmtime::Result<WasiP1Ctx> {
     let mut wasi = WasiCtxBuilder::new();
     wasi.arg(&run.name).args(&run.arguments);
@@ -307,8 +307,8 @@ fn wasi(run: &mut Run, folder: Option<&Folder>, output: &Output) -> wasmtime::Re
     wasi.stdout(output.stdout()).stderr(output.stderr());
     wasi.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
     if let Some(folder) = folder {
-        // The thread is the guest's own: looking up a file on it holds up nobody else. But a sleep
-        // must not block it, or no deadline would be seen.
+        // A run with files has its own thread, so that opening a directory can block it. A sleep must
+        // not, since the deadline would be missed.
         wasi.allow_blocking_current_thread(true);
         wasi.preopened_dir(&folder.0.folder, "/", FsPerms::ReadWrite)?;
         if let Some(function) = &folder.0.function {

@@ -1,35 +1,35 @@
-//! Why a host call ended its guest: the call's name, and the host's error.
+//! Limits and errors of host calls.
 
 use wasmparser::{BinaryReader, Operator, OperatorsReader, Parser, Payload, TypeRef};
 use wasmtime::{Error, FrameInfo, WasmBacktrace, component::ResourceTableError};
 use wasmtime_wasi::{ResourceTable, filesystem::Descriptor};
 
-/// Files and directories that a guest can have open at once: each is one of this process, which has
-/// some thousand for all.
+/// Maximum number of open files and directories of a guest. This process has some thousand for all.
 const FILES_MAX: usize = 64;
 
-/// Events that a guest can wait for at once. A file or a clock rarely has more than two.
+/// Maximum number of events that a guest can wait for at a time. A file or a clock rarely has more than
+/// two.
 pub(crate) const SUBSCRIPTIONS_MAX: u32 = 256;
 
-/// Entries in a guest's table of handles: files, and for each event that it waits for a stream and
-/// the event. None of the latter takes a file of this process.
+/// Maximum number of a guest's handles: its files, and a stream and an event for each subscription, which
+/// take no file of this process.
 pub(crate) const RESOURCES_MAX: usize = FILES_MAX + 2 * SUBSCRIPTIONS_MAX as usize;
 
-/// The longest name of a call that is shown, in bytes. Those of WASI have some 50; a component may
-/// name its own imports.
+/// Maximum length of a call's name in error messages. Names of WASI have about 50 bytes, but a component
+/// can choose the names of its own imports.
 const NAME_BYTES_MAX: usize = 100;
 
-/// Returns true if a guest with this table cannot open one more file.
+/// Returns true if a guest with this table cannot open another file.
 pub(crate) fn is_out_of_files(table: &mut ResourceTable) -> bool {
     table.iter_mut().filter(|entry| entry.is::<Descriptor>()).count() >= FILES_MAX
 }
 
-/// Describes the host's `error`, which is no trap of the guest's own code, as `fd_write: missing
-/// required memory export`. Without the call's name if the guest called indirectly.
+/// Describes the host's `error`, for example `fd_write: missing required memory export`. The call's name
+/// is omitted if the guest called indirectly.
 pub(crate) fn describe(error: &Error, program: &[u8]) -> String {
     let reason = match error.downcast_ref() {
         Some(ResourceTableError::Full) => {
-            format!("{RESOURCES_MAX} files, streams and events are open already")
+            format!("{RESOURCES_MAX} files, streams and events are already open")
         }
         _ => error.root_cause().to_string(),
     };
@@ -41,13 +41,13 @@ pub(crate) fn describe(error: &Error, program: &[u8]) -> String {
     }
 }
 
-/// Returns the name of the import that the instruction at `offset` of `program` calls. None if it
-/// calls none, or does so through a table.
+/// Returns the name of the import that the instruction at `offset` of `program` calls; `None` if it is
+/// no direct call.
 fn import_called_at(program: &[u8], offset: usize) -> Option<&str> {
     let mut imports = Vec::new();
     for payload in Parser::new(0).parse_all(program) {
         match payload.ok()? {
-            // A component has modules within it.
+            // A component contains modules.
             Payload::Version { .. } => imports.clear(),
             Payload::ImportSection(section) => {
                 let functions = section

@@ -1,14 +1,13 @@
-//! A function, contained: runs a WebAssembly module and says what it left behind.
+//! Runs WebAssembly modules in a sandbox.
 //!
 //! [`Runtime`](engine::Runtime) executes a [`Program`](program::Program), a WASI preview 1 command
 //! or a preview 2 component, with the arguments, environment and standard input of a
-//! [`Run`](run::Run), and answers with a [`RunOutcome`](run::RunOutcome). A guest has no network, no
-//! files but those of a folder made for it, and no more of the host's environment than it is given;
-//! its time, memory, stack, output and files are limited, and it ends soon after the future that
-//! waits for it is dropped. Programs are compiled in child processes, which have limits, too
-//! ([`compiler`]). [`bls`] is the command line of the upstream's runtime. Absent on
-//! purpose: where modules come from, and what a cluster makes of their results. Nothing outside
-//! this room names the engine.
+//! [`Run`](run::Run), and returns a [`RunOutcome`](run::RunOutcome). A guest has no network, only the
+//! files of its own directory, and only the environment variables of its run. Its time, memory, stack,
+//! output and files are limited, and it ends soon after its future is dropped. Programs are compiled in
+//! child processes with limits ([`compiler`]). [`bls`] is the command line of the upstream runtime.
+//! Fetching modules and comparing results are left to other crates. Only this crate depends on the
+//! engine.
 
 pub mod bls;
 pub mod compiler;

@@ -1,12 +1,11 @@
-//! Loading compiled code into an engine: the one place of the workspace with `unsafe` code.
+//! Loads compiled code into an engine. This is the only `unsafe` code of the workspace.
 //!
-//! The engine checks that code was compiled for it, by the same version and with the same settings,
-//! but not that it is harmless: machine code does what it does, outside any sandbox. So both
-//! functions take an [`AuthenticCode`], which exists only for bytes that this process compiled, or
-//! that carry a valid tag under a key that only this user's processes know (`seal.rs`). Such bytes
-//! are what `Engine::precompile_module` or `precompile_component` returned, unchanged, which is what
-//! the engine's functions require.
-#![expect(unsafe_code, reason = "the engine can load compiled code in no other way")]
+//! The engine checks that code was compiled by the same version and with the same settings, but machine
+//! code itself is not sandboxed. So both functions take an [`AuthenticCode`], which exists only for
+//! bytes that this process compiled or that have a valid tag under a key known only to this user's
+//! processes (`seal.rs`). Such bytes are the unchanged output of `Engine::precompile_module` or
+//! `precompile_component`, as the engine's functions require.
+#![expect(unsafe_code, reason = "the engine has no safe function to load compiled code")]
 
 use wasmtime::{Engine, Module, component::Component};
 

@@ -1,4 +1,4 @@
-//! One engine with its settings, and the programs it has compiled.
+//! An engine with its settings and its compiled programs.
 
 use std::{
     error::Error as StdError,
@@ -29,18 +29,18 @@ use crate::{
     ticker::Ticker,
 };
 
-/// The size of a 32-bit address space. What a guest may really take is up to its limits; so much
-/// is set aside in addresses alone, which lets the processor check its accesses.
+/// Reserved addresses of one memory: the whole 32-bit address space, so that the processor checks all
+/// accesses. The memory itself is bounded by the limits of a guest.
 const ADDRESS_SPACE_BYTES: usize = 1 << 32;
 
-/// What is kept of a memory once its guest has ended, zeroed, for the next one: what a small
-/// program touches. Given back and asked for again, its pages would cost more than the program.
+/// Bytes of a memory that are kept and zeroed for the next guest: as many as a small program touches.
+/// Returning these pages to the system would cost more time than the program takes.
 const MEMORY_KEPT_BYTES: usize = 256 * 1024;
 
-/// What is kept of a table, likewise.
+/// Bytes of a table that are kept for the next guest.
 const TABLE_KEPT_BYTES: usize = 16 * 1024;
 
-/// An engine, what it offers to guests, and what it has compiled.
+/// An engine, its linkers and its compiled programs.
 pub(crate) struct Machine {
     engine: Engine,
     settings: Settings,
@@ -57,11 +57,10 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Sets up an engine that finds compiled code on `disk`, if there is one, and has `compiler`
-    /// compile the rest.
+    /// Sets up an engine that looks up compiled code on `disk`, and compiles the rest with `compiler`.
     ///
     /// # Errors
-    /// [`RuntimeError`] if the engine or the system refuses.
+    /// [`RuntimeError`] if the engine cannot be set up.
     pub(crate) fn new(
         options: &RuntimeOptions,
         fuel: Fuel,
@@ -75,7 +74,7 @@ impl Machine {
         let (engine, settings) = match running_engine(settings, options) {
             Ok(engine) => (engine, settings),
             Err(error) => {
-                tracing::debug!(cause = %format!("{error:#}"), "no address space is set aside");
+                tracing::debug!(cause = %format!("{error:#}"), "cannot reserve address space for guests");
                 let settings = Settings { memory: MemoryPlace::OnDemand, ..settings };
                 (running_engine(settings, options).map_err(refused)?, settings)
             }
@@ -102,16 +101,16 @@ impl Machine {
         })
     }
 
-    /// How many programs it was made ready for: compiled, or found compiled on the disk.
+    /// Returns the number of programs that were compiled or found on the disk.
     pub(crate) fn n_prepared(&self) -> usize {
         self.n_prepared.load(Ordering::Relaxed)
     }
 
-    /// Returns `program`, compiled: now on behalf of `client`, or once before. Blocks while it is
-    /// compiled, at most `within`, and until soon after `is_gone` returns true.
+    /// Returns the compiled `program`, after compiling it for `client` if necessary. Blocks for at most
+    /// `within`, and until soon after `is_gone` returns true.
     ///
     /// # Errors
-    /// [`RunError::Program`] if it cannot be run, others if this host cannot compile it now.
+    /// [`RunError::Program`] if the program is invalid, and others if this host cannot compile it now.
     pub(crate) fn ready(
         self: &Arc<Self>,
         program: &Program,
@@ -143,13 +142,13 @@ impl Machine {
         }
     }
 
-    /// Returns true if `program` need not be compiled: it is here, or on the disk.
+    /// Returns true if the code of `program` is in the memory or on the disk.
     pub(crate) fn is_compiled(&self, program: &Program) -> bool {
         let is_kept = |disk: &Arc<Disk>| disk.holds(&self.engine, program);
         self.compiled_before(program).is_some() || self.disk.as_ref().is_some_and(is_kept)
     }
 
-    /// Returns `program` if it is compiled already.
+    /// Returns `program` if its code is in the memory.
     pub(crate) fn compiled_before(&self, program: &Program) -> Option<Arc<Ready>> {
         self.programs.get(&program.key)
     }
@@ -160,7 +159,7 @@ impl Machine {
         client: &Arc<str>,
         wanted: &Demand<Result<Arc<Ready>, CompileError>>,
     ) -> Result<Arc<Ready>, CompileError> {
-        // Another caller may have had it compiled since this one looked.
+        // Another caller could have compiled it in the meantime.
         if let Some(ready) = self.compiled_before(program) {
             return Ok(ready);
         }
@@ -198,7 +197,7 @@ impl Machine {
         Ok(code)
     }
 
-    /// Loads compiled code and gives it its imports.
+    /// Loads compiled code and links its imports.
     fn link(&self, program: &Program, code: &AuthenticCode) -> Result<Ready, ProgramError> {
         let compile = |error| ProgramError::Compile { source: shared(error) };
         let import = |error| ProgramError::Import { source: shared(error) };

@@ -1,49 +1,49 @@
-//! How much memory a guest may take, and how much it took.
+//! Limits and usage of a guest's memory.
 
 use std::mem;
 
 use wasmtime::ResourceLimiter;
 
-/// Elements a guest's tables may have together. A table holds the functions a guest calls by
-/// pointer: large C++ programs have some ten thousand.
+/// Maximum number of elements of all tables together. A table contains the functions that a guest calls
+/// by pointer. Large C++ programs have some ten thousand.
 pub(crate) const TABLE_ELEMENTS_MAX: usize = 100_000;
 
-/// Tables a guest may have: C has one, languages with references a few, a component one for each of
+/// Maximum number of tables: C has one, languages with references a few, and a component one for each of
 /// its modules.
 pub(crate) const TABLES_MAX: u32 = 8;
 
-/// Memories that a guest can have, next to the one for its garbage-collected objects: few modules
-/// have more than one, and components made of several programs one for each.
+/// Maximum number of memories, without the one for garbage-collected objects. Few modules have more than
+/// one, and components made of several programs have one for each.
 pub(crate) const MEMORIES_MAX: u32 = 2;
 
-/// Modules a component may start: a program brings some four of them, with what adapts it.
+/// Maximum number of module instances in a component. A program has about four, including its adapters.
 pub(crate) const INSTANCES_MAX: u32 = 16;
 
-/// Denies growth beyond a limit and remembers that it did.
+/// Denies growth beyond a limit and records the denial.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryLimit {
-    /// The most that all memories can have together, objects that are garbage collected included.
+    /// Maximum size of all memories together, including garbage-collected objects.
     pub(crate) bytes_max: usize,
-    /// All memories together.
+    /// Size of all memories together.
     bytes: usize,
-    /// The largest size the memory had.
+    /// Peak of `bytes`.
     pub(crate) peak_bytes: usize,
-    /// All tables together.
+    /// Number of elements in all tables.
     n_elements: usize,
-    /// The growth allowed last, in case the system refuses it.
+    /// Latest growth, to be undone if the system refuses it.
     last: Growth,
-    /// The first growth denied, if any was.
+    /// The first denied growth.
     pub(crate) denied: Option<DeniedGrowth>,
-    /// Whether the guest has its first memory.
+    /// True once the guest is instantiated.
     pub(crate) has_started: bool,
 }
 
 /// A growth that was denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeniedGrowth {
-    /// The module's own first size: the guest cannot start.
+    /// The module's initial size. The guest cannot start.
     AtStart,
-    /// A later growth: the guest's instruction returns -1.
+    /// A later growth. The guest's instruction returns -1.
     Later,
 }
 
@@ -66,7 +66,7 @@ impl ResourceLimiter for MemoryLimit {
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        // Beyond the module's own maximum a growth fails anyway, and is no matter of ours.
+        // A growth beyond the module's own maximum fails anyway.
         let is_ours = maximum.is_none_or(|maximum| desired <= maximum);
         let growth = desired.saturating_sub(current);
         let bytes = self.bytes.saturating_add(growth);

@@ -1,4 +1,4 @@
-//! How a runtime is sized, and the usual sizes.
+//! Options of a runtime and their defaults.
 
 use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
@@ -6,55 +6,51 @@ use task::cache::Capacity;
 
 use crate::compiler::CompileIn;
 
-/// The stack a guest's calls may take: what the engine gives by default, and eight times the stack
-/// of a thread in WASI's C library.
+/// Stack size of a guest: the engine's default, and eight times the stack of a thread in WASI's C
+/// library.
 const STACK_BYTES: usize = 512 * 1024;
 
-/// The largest module accepted. Functions are some ten kilobytes in C, a few megabytes in Go, and up
-/// to a hundred with an interpreter and its libraries. Compiling takes time and memory in proportion.
+/// Maximum module size. Functions have some ten kilobytes in C, a few megabytes in Go, and up to a
+/// hundred with an interpreter and its libraries. Compilation takes time and memory in proportion.
 const MODULE_BYTES_MAX: usize = 128 * 1024 * 1024;
 
-/// Compiled modules kept, by number and by size: one of the largest, since compiled code is some
-/// three times its module.
+/// Cache of compiled modules. It can hold one of the largest, since compiled code has about three times
+/// the size of its module.
 const KEPT: Capacity = Capacity { n_values_max: 64, bytes_max: 512 * 1024 * 1024 };
 
-/// The longest that one program is compiled unless the operator says otherwise. An interpreter of
-/// 17 MB takes a minute of two processors that do nothing else.
+/// Default time limit of a compilation. An interpreter of 17 MB takes a minute on two idle processors.
 pub const COMPILE_WITHIN: Duration = Duration::from_mins(5);
 
-/// Up to what it took last, of the processor's time, a program is begun on a thread that does other
-/// things: a tenth of what such a thread may then be held up.
+/// Maximum processor time of a short run: a tenth of the time that a run can block a shared thread.
 const SHORT_CPU: Duration = Duration::from_millis(1);
 
-/// How a runtime is sized.
+/// Options of a runtime.
 #[derive(Debug, Clone)]
 pub struct RuntimeOptions {
-    /// How many guests run at once. Who comes when all places are taken waits for one.
+    /// Maximum number of concurrent guests. Further runs wait.
     pub runs_max: NonZeroU32,
-    /// How deep a guest's calls may go.
+    /// Stack size of a guest.
     pub stack_bytes: usize,
-    /// The largest module accepted.
+    /// Maximum module size.
     pub module_bytes_max: usize,
-    /// How many compiled modules are kept, and bytes of them.
+    /// Capacity of the cache of compiled modules.
     pub kept: Capacity,
-    /// A program whose last run took no more of the processor's time than this is begun on the
-    /// thread that asks for its next one.
+    /// Maximum processor time of a short run. After a short run, the next run of the program begins in
+    /// the calling thread.
     pub short_cpu: Duration,
-    /// Where compiled code is kept beyond the life of this runtime, shared with all others that
-    /// are given this folder. None: nowhere. A folder that cannot be used, or that other users
-    /// may write to, is not used, with a warning in the log.
+    /// Directory for compiled code, shared with other runtimes. `None` stores none. A directory that is
+    /// unusable or writable by other users is ignored with a warning in the log.
     pub compiled_folder: Option<PathBuf>,
-    /// Where programs are compiled.
+    /// Place of compilations.
     pub compile_in: CompileIn,
-    /// How long compiling one program may take. The limits of a run apply only
-    /// afterwards.
+    /// Time limit of one compilation. The limits of a run apply afterwards.
     pub compile_within: Duration,
 }
 
 impl RuntimeOptions {
-    /// The usual sizes for `runs_max` guests at once: a stack of 512 KiB, modules up to 128 MiB, 64
-    /// of them kept compiled in at most 512 MiB, none on the disk; compiling takes five minutes at
-    /// most; a run up to 1 ms is short.
+    /// Returns the defaults for `runs_max` concurrent guests: a stack of 512 KiB, modules up to 128 MiB,
+    /// a cache of 64 compiled modules in at most 512 MiB and none on the disk, five minutes for a
+    /// compilation, and 1 ms for a short run.
     #[must_use]
     pub const fn for_runs(runs_max: NonZeroU32, compile_in: CompileIn) -> Self {
         Self {

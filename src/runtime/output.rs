@@ -1,4 +1,4 @@
-//! What a guest writes: both of its streams, under one limit.
+//! Standard streams of a guest, with one limit for both outputs.
 
 use std::{
     io::{self, Write as _},
@@ -14,16 +14,15 @@ use wasmtime_wasi::{
     p2::{OutputStream, Pollable, StreamError, StreamResult},
 };
 
-/// How much a guest may hand over at once. What it has written is counted on arrival, so this is
-/// about copying alone.
+/// Maximum number of bytes per write. It only affects copying, since all bytes are counted.
 const WRITE_BYTES_MAX: usize = 64 * 1024;
 
-/// Where a guest's standard streams lead.
+/// Source and target of a guest's standard streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Streams {
-    /// Input comes from its run, output is kept for the one who waits.
+    /// The input is that of the run, and the output is collected.
     Kept,
-    /// All are this process's own.
+    /// The streams of this process.
     Process,
 }
 
@@ -34,14 +33,14 @@ pub(crate) struct Output {
     written: Arc<Mutex<Written>>,
 }
 
-/// What was written.
+/// Collected output.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     /// To standard output.
     pub(crate) stdout: Vec<u8>,
     /// To standard error.
     pub(crate) stderr: Vec<u8>,
-    /// Whether there was more than the limit lets through.
+    /// True if the output exceeded the limit.
     pub(crate) is_cut: bool,
     bytes_left: usize,
 }
@@ -59,39 +58,39 @@ enum Stream {
     Error,
 }
 
-/// The guest wrote more than it may.
+/// The output exceeds its limit.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("write within the output limit")]
+#[error("output exceeds its limit")]
 struct Full;
 
 impl Output {
-    /// Lets at most `bytes_max` bytes through, of both streams together.
+    /// Creates an output of at most `bytes_max` bytes in both streams together.
     pub(crate) fn new(streams: Streams, bytes_max: usize) -> Self {
         let written = Written { bytes_left: bytes_max, ..Written::default() };
         Self { streams, written: Arc::new(Mutex::new(written)) }
     }
 
-    /// The standard output.
+    /// Returns the standard output.
     pub(crate) fn stdout(&self) -> Sink {
         Sink { output: self.clone(), stream: Stream::Out }
     }
 
-    /// The standard error.
+    /// Returns the standard error.
     pub(crate) fn stderr(&self) -> Sink {
         Sink { output: self.clone(), stream: Stream::Error }
     }
 
-    /// Takes what was written so far, leaving nothing.
+    /// Takes the collected output.
     pub(crate) fn take(&self) -> Written {
         std::mem::take(&mut self.written.lock())
     }
 }
 
 impl Sink {
-    /// Takes what the limit lets through.
+    /// Writes `bytes` up to the limit.
     ///
     /// # Errors
-    /// [`Full`] if that is not all, or if this process's own streams are closed.
+    /// [`Full`] if the limit is exceeded, or a stream of this process is closed.
     fn take(&self, bytes: &[u8]) -> Result<(), Full> {
         let mut written = self.output.written.lock();
         let n_taken = bytes.len().min(written.bytes_left);
@@ -127,7 +126,7 @@ impl IsTerminal for Sink {
 }
 
 impl StdoutStream for Sink {
-    /// What preview 3 alone asks for, which is not offered: a pipe that nobody reads.
+    /// Returns a pipe without a reader. Only preview 3 uses it, which is not offered.
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
         Box::new(duplex(1).0)
     }
@@ -138,7 +137,7 @@ impl StdoutStream for Sink {
 }
 
 impl OutputStream for Sink {
-    /// A trap where the limit is reached: it ends the guest.
+    /// Traps at the limit, which ends the guest.
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         self.take(&bytes).map_err(|full| StreamError::Trap(full.into()))
     }

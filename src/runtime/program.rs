@@ -1,4 +1,4 @@
-//! What is executed: a module's bytes, named by what they contain.
+//! A program: the bytes of a module, identified by their hash.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 /// The bytes of a module and their hash. Cheap to clone.
 ///
-/// The hash is computed here and nowhere else, so a compiled module is never taken for another.
+/// The hash is computed only here, so that a compiled module is never confused with another.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Program({} bytes)", bytes.len())]
 pub struct Program {
@@ -18,16 +18,16 @@ pub struct Program {
 pub(crate) type ProgramKey = [u8; 32];
 
 impl Program {
-    /// Takes the bytes of a WebAssembly module or component, in the binary format. They are not
-    /// looked at yet.
+    /// Creates a program from the bytes of a WebAssembly module or component in the binary format,
+    /// which are not checked.
     #[must_use]
     pub fn new(bytes: impl Into<Arc<[u8]>>) -> Self {
         let bytes = bytes.into();
         Self { key: Sha256::digest(&bytes).into(), bytes }
     }
 
-    /// Whether it is a component, by its first bytes: after the magic, a module says version 1 in
-    /// layer 0, a component is of layer 1.
+    /// Returns true if the header is that of a component: its layer after the magic and the version is 1,
+    /// that of a module is 0.
     pub(crate) fn is_component(&self) -> bool {
         self.bytes.get(6..8) == Some(&[1, 0])
     }

@@ -1,9 +1,9 @@
-//! How much a guest's files may take, counted where the guest writes.
+//! Quota of a guest's files.
 //!
-//! Each call that adds something is charged what it adds at most. Where the charges since the last
-//! count could have passed a limit, everything is counted again: what is in the folder, and files
-//! that are open and have no name any more. So a guest passes its limit by one write at most, a write
-//! is [`WRITE_BYTES_MAX`] at most, and a guest far from its limit is rarely counted.
+//! Each call is charged the most that it could have added. If the charges since the last count could
+//! exceed a limit, everything is counted again: the directory, and open files whose name was removed.
+//! So a guest exceeds its limit by at most one write, which has at most [`WRITE_BYTES_MAX`], and files
+//! are rarely counted while their size is far below the limit.
 
 use std::{
     collections::BTreeSet,
@@ -21,52 +21,52 @@ use crate::{
     system,
 };
 
-/// The most bytes that one call writes to a file: a short write, as POSIX allows. The guest writes the
+/// Maximum number of bytes per write. Longer writes are short, as POSIX allows, and the guest writes the
 /// rest with its next call.
 pub(crate) const WRITE_BYTES_MAX: u32 = 1024 * 1024;
 
-/// The least that a file system sets aside for a byte, where it says less.
+/// Minimum allocation unit, if the file system reports a smaller one.
 const CLUSTER_BYTES_MIN: u64 = 4096;
 
-/// What a guest's files take, at most its limits. Cheap to clone; all clones share it.
+/// Usage and limits of a guest's files. Cheap to clone; all clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Quota(Arc<Mutex<State>>);
 
-/// The guest's files take more than they may.
+/// The guest's files exceed their limits.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("keep files within their limits")]
+#[error("files exceed their limits")]
 pub(crate) struct FilesFull;
 
 #[derive(Debug)]
 struct State {
     folder: PathBuf,
     limits: FilesLimits,
-    /// What the file system sets aside at once.
+    /// Allocation unit of the file system.
     cluster_bytes: u64,
-    /// What the last count found.
+    /// Usage at the last count.
     counted: Usage,
-    /// What may have been added since.
+    /// Charges since then.
     charged: Usage,
-    /// Files that the guest has opened, as far as they may still be open.
+    /// Files opened by the guest.
     open: Vec<Weak<File>>,
 }
 
-/// An amount of files.
+/// Number and size of files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// Files, folders and links together.
+    /// Number of files, directories and links.
     n_files: usize,
-    /// What they take on the disk.
+    /// Their size on the disk.
     bytes: u64,
 }
 
 impl Quota {
-    /// Begins to count the files in a folder. None if they have no limits.
+    /// Creates the quota of a directory; `None` if it has no limits.
     pub(crate) fn new(files: &Files) -> Option<Self> {
         let limits = files.limits?;
         let cluster_bytes =
             fs::metadata(&files.folder).map_or(0, |about| system::cluster_bytes(&about));
-        // Nothing is counted yet: the first charge counts what was in the folder before.
+        // The first charge counts the existing files.
         let charged = Usage { n_files: limits.n_files_max, bytes: limits.bytes_max };
         Some(Self(Arc::new(Mutex::new(State {
             folder: files.folder.clone(),
@@ -81,12 +81,12 @@ impl Quota {
     /// Charges `n_bytes` written to a file. Blocks.
     ///
     /// # Errors
-    /// [`FilesFull`] if there is more than the limits allow; the guest is to end.
+    /// [`FilesFull`] if a limit is exceeded. The guest must end.
     pub(crate) fn wrote(&self, n_bytes: u64) -> Result<(), FilesFull> {
         self.0.lock().charge(0, n_bytes)
     }
 
-    /// Charges a file, folder or link that may have been made. Blocks.
+    /// Charges a file, directory or link that could have been created. Blocks.
     ///
     /// # Errors
     /// As [`Self::wrote`].
@@ -94,7 +94,7 @@ impl Quota {
         self.0.lock().charge(1, 0)
     }
 
-    /// Takes note of the files that a guest has open in `table`.
+    /// Records the open files in `table`.
     pub(crate) fn note_open(&self, table: &mut ResourceTable) {
         for entry in table.iter_mut() {
             if let Some(Descriptor::File(file)) = entry.downcast_ref() {
@@ -103,7 +103,7 @@ impl Quota {
         }
     }
 
-    /// Takes note that a file is open.
+    /// Records an open file.
     fn hold(&self, file: &Arc<File>) {
         let open = &mut self.0.lock().open;
         open.retain(|open| open.strong_count() > 0);
@@ -116,7 +116,7 @@ impl Quota {
 
 impl State {
     fn charge(&mut self, n_files: usize, n_bytes: u64) -> Result<(), FilesFull> {
-        // Written across the border of two clusters, a byte more takes one more.
+        // A write that is not aligned touches one more cluster.
         let n_clusters = n_bytes.div_ceil(self.cluster_bytes).saturating_add(1);
         let bytes = n_clusters.saturating_mul(self.cluster_bytes);
         self.charged = self.charged.and(Usage { n_files, bytes });
@@ -124,7 +124,7 @@ impl State {
             return Ok(());
         }
         self.counted = count(&self.folder, &self.open, self.limits).ok_or(FilesFull)?;
-        // What is charged now may still be on its way to the disk.
+        // The latest charge might not be on the disk yet.
         self.charged = Usage { n_files, bytes };
         Ok(())
     }
@@ -143,8 +143,8 @@ impl Usage {
     }
 }
 
-/// Counts what is in `folder` and what is `open` without a name. None if it is more than the limits
-/// allow, or if it cannot be counted, since the guest nested it too deep.
+/// Counts the files in `folder`, and those in `open` whose name was removed. Returns `None` if they
+/// exceed the limits, or cannot be counted because they are nested too deep.
 pub(crate) fn count(folder: &Path, open: &[Weak<File>], limits: FilesLimits) -> Option<Usage> {
     let mut usage = nameless(open);
     let mut folders = vec![folder.to_owned()];
@@ -155,7 +155,7 @@ pub(crate) fn count(folder: &Path, open: &[Weak<File>], limits: FilesLimits) -> 
             Err(_) => return None,
         };
         for entry in entries.flatten() {
-            // Of a link this is the link itself.
+            // Does not follow links.
             let Ok(metadata) = entry.metadata() else { continue };
             usage = usage.and(Usage { n_files: 1, bytes: system::disk_bytes(&metadata) });
             if !usage.is_within(limits) {
@@ -169,7 +169,7 @@ pub(crate) fn count(folder: &Path, open: &[Weak<File>], limits: FilesLimits) -> 
     usage.is_within(limits).then_some(usage)
 }
 
-/// Counts the files that are open and have no name, each once.
+/// Counts the open files whose name was removed, each once.
 fn nameless(open: &[Weak<File>]) -> Usage {
     let (mut usage, mut seen) = (Usage::default(), BTreeSet::new());
     for file in open.iter().filter_map(Weak::upgrade) {

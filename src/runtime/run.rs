@@ -1,4 +1,4 @@
-//! One execution: what goes in, what bounds it, and what comes out.
+//! Input, limits and outcome of a run.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -6,66 +6,63 @@ use wasmtime::Trap;
 
 use crate::files::Files;
 
-/// The function that a WASI command exports, and where a guest starts unless told otherwise.
+/// Function that a WASI command exports, the default entry.
 pub const START: &str = "_start";
 
-/// The unit in which requests limit memory: a page of WebAssembly.
+/// Unit of requested memory limits: a page of WebAssembly.
 pub const PAGE_BYTES: usize = 64 * 1024;
 
-/// What a guest is given.
+/// Input of a guest.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// The name the guest is called by, its argument 0: the method of the function.
+    /// Argument 0: the method of the function.
     pub name: String,
-    /// The exported function it starts at, usually [`START`]. A component always starts at
-    /// `wasi:cli/run`.
+    /// Exported function to start, usually [`START`]. A component always starts at `wasi:cli/run`.
     pub entry: String,
-    /// The arguments after the name.
+    /// Arguments after the name.
     pub arguments: Vec<String>,
-    /// The whole environment: the guest sees nothing of the host's.
+    /// Environment variables. The guest does not see those of the host.
     pub environment: BTreeMap<String, String>,
-    /// The standard input.
+    /// Standard input.
     pub stdin: Vec<u8>,
-    /// The folder it sees as `/`. None: it has no files at all.
+    /// Directory that the guest sees as `/`; `None` if it has no files.
     pub files: Option<Files>,
-    /// What the guest may use.
+    /// Limits.
     pub limits: Limits,
-    /// Who has it run: the programs of one client are compiled few at a time. Empty where there are no
-    /// clients.
+    /// Client that requested the run, whose share of concurrent compilations is limited. Empty if
+    /// unknown.
     pub client: Arc<str>,
 }
 
-/// What a guest may use. Its stack is bounded for all guests, by
-/// [`RuntimeOptions::stack_bytes`](crate::options::RuntimeOptions::stack_bytes), and so are its
-/// tables.
+/// Limits of a guest. Stacks and tables have the same limits for all guests (see
+/// [`RuntimeOptions::stack_bytes`](crate::options::RuntimeOptions::stack_bytes)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The time from start to end, asleep or not. Compiling and waiting for a turn do not count.
+    /// Time from start to end, including sleeps. Compiling and waiting for a place do not count.
     pub wall: Duration,
-    /// Linear memory. Growth beyond is denied to the guest; a module whose first size is larger
-    /// does not start.
+    /// Linear memory. Growth beyond the limit is denied. A module with a larger initial size does not
+    /// start.
     pub memory_bytes: usize,
-    /// Standard output and error together. The guest ends where it writes more, and what it wrote
-    /// up to the limit is kept.
+    /// Standard output and error together. A guest that writes more ends, and its output up to the limit
+    /// is returned.
     pub output_bytes: usize,
-    /// Units of work, about one for each instruction. None: as many as its time allows, and a guest
-    /// that is not counted is faster.
+    /// Units of work, about one for each instruction. `None` sets no limit, which makes the guest faster.
     pub fuel: Option<u64>,
 }
 
-/// Limits that a request asks for. None leaves one to the host.
+/// Limits of a request; `None` leaves a limit to the host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestedLimits {
-    /// The time limit, as in [`Limits::wall`].
+    /// Time limit, see [`Limits::wall`].
     pub wall: Option<Duration>,
-    /// The memory limit, as in [`Limits::memory_bytes`].
+    /// Memory limit, see [`Limits::memory_bytes`].
     pub memory_bytes: Option<usize>,
-    /// The fuel limit, as in [`Limits::fuel`].
+    /// Fuel limit, see [`Limits::fuel`].
     pub fuel: Option<u64>,
 }
 
 impl RequestedLimits {
-    /// Reads numbers of a request; 0 asks for no limit. A page has [`PAGE_BYTES`].
+    /// Converts the numbers of a request. Zero requests no limit. A page has [`PAGE_BYTES`].
     #[must_use]
     pub fn from_numbers(run_time_ms: u64, n_pages: u64, fuel: u64) -> Self {
         let some = |number: u64| (number > 0).then_some(number);
@@ -79,7 +76,7 @@ impl RequestedLimits {
 }
 
 impl Limits {
-    /// These limits, each lowered to what was asked for. What was asked never raises one.
+    /// Returns these limits, each lowered to the requested one. A request never raises a limit.
     #[must_use]
     pub fn lowered(self, asked: RequestedLimits) -> Self {
         Self {
@@ -96,56 +93,55 @@ impl Limits {
     }
 }
 
-/// What a guest left behind.
+/// Outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunOutcome {
-    /// What it wrote to its standard output.
+    /// Standard output.
     pub stdout: Vec<u8>,
-    /// What it wrote to its standard error. Where the runtime ended it, the last line says why
-    /// (`runtime: time limit of 5s reached`), in the same words on every worker.
+    /// Standard error. If the runtime ended the guest, the last line is the reason (`runtime: time limit
+    /// of 5s reached`), with the same text on every worker.
     pub stderr: Vec<u8>,
-    /// Its own exit code, or, where the runtime ended it, the one of the list at
-    /// [`RunEnd::exit_code`].
+    /// Exit code of the guest, or [`RunEnd::exit_code`] if the runtime ended it.
     pub exit_code: i32,
-    /// How it ended.
+    /// End of the run.
     pub ended: RunEnd,
-    /// How long it took.
+    /// Elapsed time.
     pub wall: Duration,
-    /// The processor's time it took. Of a guest in this process, with what the host did in its calls.
+    /// Processor time. For a guest in this process it includes host calls.
     pub cpu_user: Duration,
     /// CPU time spent in the kernel; zero for a guest in this process.
     pub cpu_system: Duration,
-    /// The largest size of its memory.
+    /// Peak memory.
     pub memory_peak_bytes: usize,
 }
 
-/// How a guest ended.
+/// End of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RunEnd {
     /// The guest returned or called `exit`.
     Exited,
-    /// At its time limit.
+    /// The time limit was reached.
     TimedOut,
-    /// With its fuel used up.
+    /// No fuel was left.
     OutOfFuel,
-    /// Badly, after it was denied memory, or before it started where its first size is denied. If
-    /// it chose an exit code itself, it keeps that.
+    /// The guest failed after memory was denied, or could not start with its initial size. If it chose
+    /// an exit code itself, it keeps that.
     OutOfMemory,
-    /// At its output limit.
+    /// The output limit was reached.
     OutputFull,
-    /// With more files, or larger ones, than it may have.
+    /// The limits of files were exceeded.
     FilesFull,
-    /// By doing what WebAssembly forbids; `None` in a call of the host.
+    /// The guest trapped; `None` if the trap is in a host call.
     Trapped(Option<Trap>),
-    /// With an exception that it did not catch.
+    /// An exception was not caught.
     Thrown,
 }
 
 impl RunEnd {
-    /// The line that tells the user why the host ended a guest. None if the guest ended by itself.
+    /// Returns a line with the reason why the host ended a guest; `None` if the guest exited.
     ///
-    /// It depends on nothing but the limits and the guest, so that equal results stay equal.
+    /// The line depends only on the limits and the guest, so that equal results stay equal.
     #[must_use]
     pub fn reason(self, limits: &Limits) -> Option<String> {
         let reason = match self {
@@ -161,11 +157,10 @@ impl RunEnd {
         Some(format!("runtime: {reason}\n"))
     }
 
-    /// The exit code of a guest that the runtime ended, as the upstream runtime numbers them: 1
+    /// Returns the exit code of a guest that the runtime ended, as in the upstream runtime: 1
     /// fuel, 2 stack, 3 memory access, 4 alignment, 5 table access, 6 empty element, 7 call type,
     /// 8 overflow, 9 division by zero, 10 conversion, 11 unreachable, 15 time limit, 16 memory
-    /// limit, 255 the rest (limits of output and files included). 0 for one that ended by
-    /// itself.
+    /// limit, 255 the rest (including the limits of output and files). 0 for a guest that exited.
     #[must_use]
     pub const fn exit_code(self) -> i32 {
         match self {
@@ -179,7 +174,7 @@ impl RunEnd {
     }
 }
 
-/// The exit code of a trap and what it is called, as bls-runtime has both.
+/// Returns the exit code and the name of a trap, those of bls-runtime.
 const fn describe_trap(trap: Option<Trap>) -> (i32, &'static str) {
     match trap {
         Some(Trap::StackOverflow) => (2, "call stack exhausted"),

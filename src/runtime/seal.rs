@@ -1,21 +1,21 @@
-//! Authentication of compiled code: only what carries a tag under a secret key is ever loaded.
+//! Authentication of compiled code. Only code with a valid tag is loaded.
 //!
-//! The tag is HMAC-SHA256 over the context (what the code was compiled from, and for which engine)
-//! and the code. One key stays in a file that only its owner may read, for entries of the disk; the
-//! others live for one compilation each, between this process and the child that compiles.
+//! The tag is HMAC-SHA256 over a context (the program and the engine) and the code. Entries on the disk
+//! use a key in a file that only its owner can read. Each compilation in a child process has its own
+//! key.
 
 use bytes::Bytes;
 use hmac::{Hmac, Mac as _};
 use rand::Rng as _;
 use sha2::Sha256;
 
-/// The size of a key and of a tag in bytes: what SHA-256 gives.
+/// Size of a key and of a tag: the output size of SHA-256.
 pub(crate) const TAG_BYTES: usize = 32;
 
-/// The block of SHA-256, in bytes.
+/// Block size of SHA-256.
 const BLOCK_BYTES: usize = 64;
 
-/// Proves that a holder of the key wrote some code for some context.
+/// Authentication tag of code in a context.
 pub(crate) type Tag = [u8; TAG_BYTES];
 
 /// A secret key.
@@ -23,11 +23,11 @@ pub(crate) type Tag = [u8; TAG_BYTES];
 #[debug("SealKey(secret)")]
 pub(crate) struct SealKey(pub(crate) [u8; TAG_BYTES]);
 
-/// Compiled code that this process made, or whose tag it checked. Nothing else is loaded.
+/// Compiled code that this process compiled itself or whose tag is valid.
 pub(crate) struct AuthenticCode(Bytes);
 
 impl SealKey {
-    /// Makes a key that nobody else knows.
+    /// Returns a random key.
     pub(crate) fn random() -> Self {
         let mut bytes = [0; TAG_BYTES];
         rand::rng().fill_bytes(&mut bytes);
@@ -39,7 +39,7 @@ impl SealKey {
         self.mac(context, code).finalize().into_bytes().into()
     }
 
-    /// Takes the code that begins at `start` in `bytes` if `tag` is its tag in `context`.
+    /// Returns the code that begins at `start` in `bytes` if `tag` is its tag in `context`.
     pub(crate) fn open(
         &self,
         context: &[u8],
@@ -52,11 +52,11 @@ impl SealKey {
     }
 
     fn mac(&self, context: &[u8], code: &[u8]) -> Hmac<Sha256> {
-        // A key shorter than a block is filled up with zeros, by definition of the algorithm.
+        // HMAC pads a key shorter than a block with zeros.
         let mut block = [0; BLOCK_BYTES];
         block[..TAG_BYTES].copy_from_slice(&self.0);
         let mut mac = Hmac::<Sha256>::new(&block.into());
-        // The length in front keeps a context from running over into the code.
+        // The length separates the context from the code.
         mac.update(&u64::try_from(context.len()).unwrap_or(u64::MAX).to_le_bytes());
         mac.update(context);
         mac.update(code);
@@ -65,7 +65,7 @@ impl SealKey {
 }
 
 impl AuthenticCode {
-    /// Takes code that this process has compiled itself.
+    /// Wraps code that this process has compiled.
     pub(crate) fn compiled_here(bytes: Vec<u8>) -> Self {
         Self(bytes.into())
     }

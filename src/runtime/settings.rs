@@ -1,56 +1,55 @@
-//! What an engine is set to, as far as compiled code depends on it.
+//! Engine settings that compiled code depends on.
 
 use std::num::NonZeroUsize;
 
 use wasmtime::{Config, Engine};
 
-/// What the host's own functions may take of a guest's stack beyond its limit. A debug build has
-/// large frames; the engine's default is a little less.
+/// Stack of the host's functions, in addition to the guest's limit. A debug build has large frames, and
+/// the engine's default is a little less.
 const HOST_STACK_BYTES: usize = 2 * 1024 * 1024;
 
-/// Whether an engine counts what a guest does. That makes each guest slower, so it is an engine of
-/// its own.
+/// Fuel mode of an engine. Counting fuel makes guests slower, so it needs a separate engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fuel {
-    /// Guests have fuel, and end when it is used up.
+    /// Guests consume fuel and end when none is left.
     Counted,
-    /// Guests have all the fuel they want.
+    /// Fuel is not counted.
     Free,
 }
 
-/// What an engine is set to, as far as compiled code depends on it.
+/// Engine settings that compiled code depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// How deep a guest's calls may go.
+    /// Stack size of a guest.
     pub(crate) stack_bytes: usize,
-    /// Whether guests have fuel.
+    /// Fuel mode.
     pub(crate) fuel: Fuel,
-    /// Where memories of guests are.
+    /// Allocation of memories.
     pub(crate) memory: MemoryPlace,
 }
 
-/// Where an engine has the memories of its guests.
+/// Allocation of guests' memories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MemoryPlace {
-    /// In address space that is set aside at the start, all that a guest could name: the processor
-    /// checks its accesses.
+    /// In address space that is reserved at the start for all possible addresses, so that the processor
+    /// checks accesses.
     Reserved,
-    /// In memory that is asked for when a guest starts or grows: its code checks its accesses, which
-    /// makes it slower. For a process whose address space is limited, as by `ulimit -v`.
+    /// Allocated when a guest starts or grows. Its code checks accesses, which makes it slower. For
+    /// processes with a limited address space, as by `ulimit -v`.
     OnDemand,
 }
 
 impl Settings {
-    /// Returns an engine that compiles for those with the same settings, and cannot run anything: it
-    /// sets no addresses aside.
+    /// Returns an engine that compiles for engines with the same settings. It reserves no addresses and
+    /// cannot run guests.
     ///
     /// # Errors
-    /// The engine's, if it refuses its settings.
+    /// If the engine rejects the settings.
     pub(crate) fn compiling_engine(self) -> wasmtime::Result<Engine> {
         Engine::new(&self.config())
     }
 
-    /// What compiled code depends on, the same in engines that run and in those that only compile.
+    /// Returns the part of the configuration that compiled code depends on.
     pub(crate) fn config(self) -> Config {
         let Self { stack_bytes, fuel, memory } = self;
         let mut config = Config::new();
@@ -62,9 +61,9 @@ impl Settings {
             .epoch_interruption(true)
             .max_wasm_stack(stack_bytes)
             .async_stack_size(stack_bytes.saturating_add(HOST_STACK_BYTES))
-            // The innermost frame tells which host call a guest failed in.
+            // The innermost frame identifies a failed host call.
             .wasm_backtrace_max_frames(Some(NonZeroUsize::MIN))
-            // Results are compared between machines: a NaN has one spelling, SIMD one meaning.
+            // Results are compared between machines, so NaN and SIMD must be deterministic.
             .cranelift_nan_canonicalization(true)
             .relaxed_simd_deterministic(true);
         config

@@ -1,4 +1,4 @@
-//! Work that several callers wait for: done once, on a thread of its own, while any of them waits.
+//! Deduplication of work: it is done once in its own thread while any caller waits.
 
 use std::{
     collections::HashMap,
@@ -15,26 +15,26 @@ use tokio::time::Instant;
 
 use crate::error::CompileStep;
 
-/// How often a wait looks whether it is still of use.
+/// Interval at which a waiting thread checks that it is still wanted.
 pub(crate) const WANTED_EVERY: Duration = Duration::from_millis(20);
 
-/// Work under way, by key.
+/// Work in progress, by key.
 #[derive(Debug)]
 pub(crate) struct SingleFlight<K, V> {
     jobs: Arc<Mutex<HashMap<K, Arc<Job<V>>>>>,
 }
 
-/// Tells work whether anybody still waits for it.
+/// Handle of the work to its waiting callers.
 pub(crate) struct Demand<V>(Arc<Job<V>>);
 
-/// Why a caller has no value.
+/// Reason why a caller gets no value.
 #[derive(Debug)]
 pub(crate) enum NoValue {
-    /// It gave up waiting while the work was at this step.
+    /// The caller stopped waiting while the work was at this step.
     GaveUp(CompileStep),
     /// The work panicked.
     Panicked,
-    /// The system refused a thread.
+    /// The thread could not be started.
     Thread(io::Error),
 }
 
@@ -46,7 +46,7 @@ struct Job<V> {
 
 #[derive(Debug)]
 struct JobState<V> {
-    /// `None` while it is under way; an error after a panic.
+    /// `None` while in progress; an error after a panic.
     outcome: Option<Result<V, ()>>,
     n_waiting: usize,
     step: CompileStep,
@@ -61,10 +61,10 @@ where
         Self { jobs: Arc::default() }
     }
 
-    /// Returns the value of `key`: of the work under way, or of `work`, which is begun if there is
-    /// none. Blocks for at most `within`, and until soon after `is_gone` says that the caller is.
+    /// Returns the value of `key` from the work in progress, or from `work`, which is started if there is
+    /// none. Blocks for at most `within`, and until soon after `is_gone` returns true.
     ///
-    /// The last caller who gives up waits until the work has noticed and ended.
+    /// The last caller to stop waiting blocks until the work has ended.
     ///
     /// # Errors
     /// [`NoValue`].
@@ -88,7 +88,7 @@ where
                 has_given_up = true;
                 state.n_waiting -= 1;
             }
-            // Others who wait keep the work going, and this caller need not stay.
+            // Other callers still wait, so this one can return.
             if has_given_up && state.n_waiting > 0 {
                 return Err(NoValue::GaveUp(state.step));
             }
@@ -102,8 +102,7 @@ where
         work: impl FnOnce(&Demand<V>) -> V + Send + 'static,
     ) -> io::Result<Arc<Job<V>>> {
         let mut jobs = self.jobs.lock();
-        // One that all have given up on ends soon, without a value for new callers: they
-        // start the work again beside it.
+        // A job without callers ends soon and has no value, so new callers start another.
         if let Some(job) = jobs.get(&key) {
             let mut state = job.state.lock();
             if state.n_waiting > 0 {
@@ -130,17 +129,17 @@ where
 }
 
 impl<V> Demand<V> {
-    /// Whether anybody waits.
+    /// Returns true if a caller waits.
     pub(crate) fn is_wanted(&self) -> bool {
         self.0.state.lock().n_waiting > 0
     }
 
-    /// The step that the work is at.
+    /// Returns the current step.
     pub(crate) fn step(&self) -> CompileStep {
         self.0.state.lock().step
     }
 
-    /// Records the step that the work is at.
+    /// Records the current step.
     pub(crate) fn note_step(&self, step: CompileStep) {
         self.0.state.lock().step = step;
     }
@@ -171,7 +170,7 @@ mod tests {
                 n_made.fetch_add(1, Ordering::SeqCst)
             })
         };
-        // The maker waits until all the others have joined.
+        // The work waits until all callers have joined.
         thread::scope(|scope| {
             let threads: Vec<_> = (0..N_THREADS).map(|_| scope.spawn(ask)).collect();
             let job = loop {
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_all_have_given_up_on_ends_before_the_last_of_them_goes_on() {
+    fn last_caller_returns_after_abandoned_work_has_ended() {
         let pending = SingleFlight::<u8, ()>::new();
         let has_ended = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&has_ended);
@@ -207,11 +206,11 @@ mod tests {
         assert!(pending.wait(1, within, &mut || false, work).is_ok());
         assert!(has_ended.load(Ordering::SeqCst));
         let again = pending.wait(1, LONG, &mut || true, |wanted| while wanted.is_wanted() {});
-        assert!(again.is_ok(), "it has ended, and told so");
+        assert!(again.is_ok(), "the work has ended");
     }
 
     #[test]
-    fn a_panic_wakes_all_waiters() {
+    fn panic_wakes_all_callers() {
         let pending = SingleFlight::<u8, ()>::new();
         let panics = pending.wait(1, LONG, &mut || false, |_| panic!("as expected here"));
         assert!(matches!(panics, Err(NoValue::Panicked)));

@@ -1,5 +1,5 @@
-//! What this room asks of a Unix system, and nothing else here does. Elsewhere each answer says
-//! that it is not known, and programs are not compiled in child processes: that is what a port adds.
+//! Functions of the operating system that need Unix. On other systems they return that the value is
+//! unknown, and programs are not compiled in child processes.
 
 #[cfg(not(unix))]
 mod elsewhere;
@@ -11,8 +11,8 @@ pub(crate) use self::elsewhere::*;
 #[cfg(unix)]
 pub(crate) use self::unix::*;
 
-/// Returns the memory of this machine in bytes, or that of the control group of this process, if it has
-/// less; the largest number if it is unknown.
+/// Returns the memory of this machine or of this process's control group in bytes, whichever is less;
+/// `u64::MAX` if unknown.
 pub(crate) fn memory_bytes() -> u64 {
     let Ok(mut system) = sysinfo::System::new() else { return u64::MAX };
     system.refresh_memory();
@@ -20,17 +20,17 @@ pub(crate) fn memory_bytes() -> u64 {
     system.total_memory().min(group)
 }
 
-/// Limits that a process takes on.
+/// Limits of a process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProcessLimits {
-    /// The most address space it may take, in bytes.
+    /// Maximum address space, in bytes.
     pub(crate) address_space_bytes: u64,
-    /// The most processor time it may take, in seconds.
+    /// Maximum processor time, in seconds.
     pub(crate) cpu_s: u64,
 }
 
-/// Which of its limits ended a process.
-#[cfg_attr(not(unix), expect(dead_code, reason = "no process is limited"))]
+/// Limit that ended a process.
+#[cfg_attr(not(unix), expect(dead_code, reason = "processes are not limited"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LimitHit {
     CpuTime,

@@ -1,4 +1,4 @@
-//! The heartbeat that makes a computing guest let go of its thread now and then.
+//! Periodic interruption of running guests.
 
 use std::{
     io,
@@ -10,19 +10,19 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 use wasmtime::Engine;
 
-/// How long a guest computes before it yields. A deadline or a cancellation is seen at most this
-/// much late; a shorter one costs every guest more interruptions.
+/// Time that a guest computes before it yields. Deadlines and cancellations are noticed at most this
+/// late. A shorter time interrupts every guest more often.
 const TICK: Duration = Duration::from_millis(10);
 
-/// A thread that moves the engine's epoch on while guests run, and sleeps once none has come for a
-/// tick: guests that are gone within one need not wake it. Dropping it ends the thread.
+/// A thread that advances the engine's epoch while guests run. It sleeps after a tick without any guest.
+/// Dropping it ends the thread.
 #[derive(Debug)]
 pub(crate) struct Ticker {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A guest runs while this is held.
+/// Keeps the epoch advancing until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Ticking(Arc<Shared>);
 
@@ -35,9 +35,9 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     n_running: usize,
-    /// Guests so far, so that the thread sees whether any came.
+    /// Number of guests so far, which shows the thread that one started since the last tick.
     n_started: u64,
-    /// Whether the thread sleeps until it is woken.
+    /// True while the thread sleeps.
     is_asleep: bool,
     is_stopping: bool,
 }
@@ -46,7 +46,7 @@ impl Ticker {
     /// Starts the thread.
     ///
     /// # Errors
-    /// The system's, where it refuses a thread.
+    /// If the thread cannot be started.
     pub(crate) fn start(engine: Engine) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let ticks = Arc::clone(&shared);
@@ -56,7 +56,7 @@ impl Ticker {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Keeps the epoch moving until the answer is dropped.
+    /// Keeps the epoch advancing until the returned guard is dropped.
     pub(crate) fn tick(&self) -> Ticking {
         let mut state = self.shared.state.lock();
         state.n_running += 1;

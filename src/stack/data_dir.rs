@@ -41,7 +41,7 @@ pub struct StackClaim {
 /// If the user has no home directory.
 pub fn project_dirs() -> anyhow::Result<ProjectDirs> {
     ProjectDirs::from("", "", "triptych")
-        .context("find the home folder: set HOME, or give --data-dir")
+        .context("home directory is unknown: set HOME, or pass --data-dir")
 }
 
 impl DataDir {
@@ -63,8 +63,8 @@ impl DataDir {
         let path = data_dir.accounts();
         if !path.exists() {
             bail!(
-                "find accounts in {}: name the services' folder with --data-dir, or begin with \
-                 `triptych keys create NAME`",
+                "{} does not exist\nhint: pass the directory of the services with --data-dir, or start \
+                 with `triptych keys create NAME`",
                 path.display()
             );
         }
@@ -72,7 +72,8 @@ impl DataDir {
     }
 
     fn create(folder: PathBuf) -> anyhow::Result<Self> {
-        private::create_folder(&folder).with_context(|| format!("make {}", folder.display()))?;
+        private::create_folder(&folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
         Ok(Self { folder })
     }
 
@@ -114,7 +115,7 @@ impl StackClaim {
             return match Self::try_acquire(folder)? {
                 Some(claim) => Ok(claim),
                 None => bail!(
-                    "use {shown}: another local stack runs there; stop it, or name another --data-dir"
+                    "{shown} is used by another local stack: stop it, or pass another --data-dir"
                 ),
             };
         }
@@ -123,7 +124,7 @@ impl StackClaim {
                 return Ok(claim);
             }
         }
-        bail!("start a local stack: {STACKS_MAX} run already; stop one, or name a --data-dir")
+        bail!("{STACKS_MAX} local stacks are already running: stop one, or pass a --data-dir")
     }
 
     fn try_acquire(folder: PathBuf) -> anyhow::Result<Option<Self>> {
@@ -171,7 +172,7 @@ pub fn services_folder(data_dir: Option<PathBuf>) -> anyhow::Result<PathBuf> {
 /// If the directory is not writable.
 pub fn lock_folder(folder: &Path) -> anyhow::Result<Option<Lock>> {
     let path = folder.join(LOCK_NAME);
-    try_lock(&path).with_context(|| format!("lock {}", path.display()))
+    try_lock(&path).with_context(|| format!("cannot lock {}", path.display()))
 }
 
 /// Returns true if a process holds the lock of `folder`.

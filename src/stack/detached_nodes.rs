@@ -59,7 +59,7 @@ impl DetachedNode {
         let record = serde_json::to_string_pretty(self)? + "\n";
         let path = self.folder.join(RECORD);
         write_atomic(&path, record.as_bytes(), FileMode::Private)
-            .with_context(|| format!("write {}", path.display()))
+            .with_context(|| format!("cannot write {}", path.display()))
     }
 
     fn read(folder: &Path) -> Option<Self> {
@@ -78,7 +78,7 @@ impl DetachedNode {
     pub(crate) fn command(&self) -> anyhow::Result<Command> {
         Ok(Command {
             process: self.node.name.clone().into(),
-            program: std::env::current_exe().context("find this program's own file")?,
+            program: std::env::current_exe().context("path of this program is unknown")?,
             arguments: self.arguments.clone(),
             environment: Vec::new(),
             log: Some(self.folder.join(LOG)),

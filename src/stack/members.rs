@@ -30,7 +30,7 @@ impl Members {
     pub(crate) fn add(&self, role: Role, peer: &PeerId) -> anyhow::Result<()> {
         for file in [Role::Head, Role::Worker] {
             let path = self.path(file);
-            let known = read(&path).with_context(|| format!("read {}", path.display()))?;
+            let known = read(&path).with_context(|| format!("cannot read {}", path.display()))?;
             let mut ids = known.clone().unwrap_or_default();
             if file == role {
                 ids.insert(peer.to_string());
@@ -41,7 +41,7 @@ impl Members {
             let mut text = ids.iter().cloned().collect::<Vec<String>>().join("\n");
             text.push('\n');
             let written = write_atomic(&path, text.as_bytes(), FileMode::Private);
-            written.with_context(|| format!("write {}", path.display()))?;
+            written.with_context(|| format!("cannot write {}", path.display()))?;
         }
         Ok(())
     }

@@ -150,7 +150,8 @@ impl Command {
         if let Some(path) = &self.log {
             let open = || File::options().create(true).append(true).open(path);
             let log = open().and_then(|log| Ok((log.metadata()?.len(), log.try_clone()?, log)));
-            let (n_bytes, out, err) = log.with_context(|| format!("open {}", path.display()))?;
+            let (n_bytes, out, err) =
+                log.with_context(|| format!("cannot open {}", path.display()))?;
             n_read = n_bytes;
             command.stdout(out).stderr(err);
         } else {
@@ -165,7 +166,8 @@ impl Command {
         // stops the others in order.
         #[cfg(unix)]
         command.process_group(0);
-        let mut child = command.spawn().with_context(|| format!("start the {}", self.process))?;
+        let mut child =
+            command.spawn().with_context(|| format!("cannot start the {}", self.process))?;
         let pid = child.id().unwrap_or_default();
         let (tell, facts) = watch::channel(Facts::default());
         let started = Arc::new(self);
@@ -256,11 +258,12 @@ impl Running {
     ) -> anyhow::Result<T> {
         let mut facts = self.facts.clone();
         let seen = facts.wait_for(|facts| facts.ended.is_some() || look(facts).is_some()).await;
-        let facts = seen.with_context(|| format!("follow the {}", self.process))?.clone();
+        let facts =
+            seen.with_context(|| format!("the {} is not watched any more", self.process))?.clone();
         look(&facts).with_context(|| {
             let ended = facts.ended.map(|ended| ended.text).unwrap_or_default();
             let trouble = facts.trouble.map(|text| format!(": {text}")).unwrap_or_default();
-            format!("start the {}: it ended ({ended}){trouble}", self.process)
+            format!("the {} exited ({ended}){trouble}", self.process)
         })
     }
 

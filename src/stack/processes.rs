@@ -171,7 +171,7 @@ impl Processes {
                 LocalEvent::Restarting { process, code: ended.code, restart_in }
             }
             Supervised::Failed { error, restart_in } => {
-                tracing::warn!("cannot {error:#}");
+                tracing::warn!("{error:#}");
                 LocalEvent::Restarting { process, code: None, restart_in }
             }
             Supervised::Restarted(running) => {
@@ -195,9 +195,10 @@ impl Processes {
         if claimed.is_none() {
             *claimed = Some(StackClaim::acquire(self.options.data_dir.clone())?);
         }
-        let data_dir = &claimed.as_ref().context("claim a folder")?.data_dir;
+        let data_dir = &claimed.as_ref().context("the stack has no directory")?.data_dir;
         let folder = detached_nodes::free_folder(data_dir.folder(), name);
-        fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
         self.folders.lock().insert(name.to_owned(), folder.clone());
         Ok(folder)
     }
@@ -208,7 +209,7 @@ impl Processes {
             return Ok(Members::new(folder));
         }
         let claimed = self.claimed.lock();
-        Ok(Members::new(claimed.as_ref().context("claim a folder")?.data_dir.folder()))
+        Ok(Members::new(claimed.as_ref().context("the stack has no directory")?.data_dir.folder()))
     }
 
     /// Returns the first unused name for a node of `role`.
@@ -241,7 +242,7 @@ impl Processes {
         }
         let command = Command {
             process: name.into(),
-            program: std::env::current_exe().context("find this program's own file")?,
+            program: std::env::current_exe().context("path of this program is unknown")?,
             arguments,
             environment: Vec::new(),
             log: Some(folder.join(detached_nodes::LOG)),
@@ -334,7 +335,7 @@ impl Processes {
     fn find(&self, name: &str) -> anyhow::Result<Process> {
         let processes = self.running.lock();
         let found = processes.iter().find(|(process, _)| *process.process == *name).cloned();
-        found.with_context(|| format!("find a process called {name}"))
+        found.with_context(|| format!("no process is called {name}"))
     }
 
     async fn try_restart(
@@ -424,7 +425,7 @@ impl LocalStack for Processes {
     async fn pack(&self, path: &str) -> Result<Packed, LocalError> {
         let packing = async {
             if !Path::new(path).exists() {
-                bail!("no such file or folder");
+                bail!("it does not exist");
             }
             self.files.pack(Path::new(path)).await
         };

@@ -49,7 +49,7 @@ pub struct Program {
     printed: Vec<u8>,
     /// True from a request to its response.
     is_asked: bool,
-    has_answered: bool,
+    has_responded: bool,
 }
 
 /// State of standard error.
@@ -77,10 +77,11 @@ impl Program {
         shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         #[cfg(unix)]
         shell.process_group(0);
-        let mut child = shell.spawn().context("start a shell")?;
+        let mut child = shell.spawn().context("cannot start a shell")?;
         let stdin = child.stdin.take();
-        let stdout = child.stdout.take().context("read the program's output")?;
-        let stderr = child.stderr.take().context("read the program's errors")?;
+        let stdout = child.stdout.take().context("output of the program is not readable")?;
+        let stderr =
+            child.stderr.take().context("standard error of the program is not readable")?;
         let said = Arc::<Mutex<Said>>::default();
         let (open, errors_end) = oneshot::channel();
         let show = show_errors(stderr, Arc::clone(&said), tell);
@@ -97,23 +98,23 @@ impl Program {
             unsent: Vec::new(),
             printed: Vec::new(),
             is_asked: false,
-            has_answered: false,
+            has_responded: false,
         })
     }
 
     /// Returns true if the program has responded to a request. Until then it might be loading.
     #[must_use]
-    pub const fn has_answered(&self) -> bool {
-        self.has_answered
+    pub const fn has_responded(&self) -> bool {
+        self.has_responded
     }
 
     /// Waits for at most `within` until the program has responded to its last request, and drops that
     /// response, which is too late. Returns false if the program is still loading. Cancel-safe.
     ///
     /// # Errors
-    /// Same as [`Self::ask`].
+    /// Same as [`Self::request`].
     pub async fn is_ready(&mut self, within: Duration) -> anyhow::Result<bool> {
-        Ok(!self.is_asked || self.answer(within).await?.is_some())
+        Ok(!self.is_asked || self.response(within).await?.is_some())
     }
 
     /// Sends `input` to the program and waits for its next line, for at most `within`. Returns `None` if
@@ -123,22 +124,26 @@ impl Program {
     /// # Errors
     /// If the program exits, times out after an earlier response, or prints too much. It must not be
     /// used afterwards.
-    pub async fn ask(&mut self, input: &str, within: Duration) -> anyhow::Result<Option<String>> {
+    pub async fn request(
+        &mut self,
+        input: &str,
+        within: Duration,
+    ) -> anyhow::Result<Option<String>> {
         self.said.lock().n_shown = 0;
         self.unsent = input.as_bytes().to_vec();
         self.is_asked = true;
-        self.answer(within).await
+        self.response(within).await
     }
 
-    async fn answer(&mut self, within: Duration) -> anyhow::Result<Option<String>> {
+    async fn response(&mut self, within: Duration) -> anyhow::Result<Option<String>> {
         let exchanged = timeout(within, self.exchange()).await;
-        if exchanged.is_err() && !self.has_answered {
+        if exchanged.is_err() && !self.has_responded {
             return Ok(None);
         }
         exchanged.unwrap_or_else(|_| Err(late(within)))?;
         let line = take(&mut self.printed);
         if line.ends_with(b"\n") {
-            (self.is_asked, self.has_answered) = (false, true);
+            (self.is_asked, self.has_responded) = (false, true);
             return text(line).map(Some);
         }
         check_size(&line)?;
@@ -153,7 +158,7 @@ impl Program {
             while let (Some(stdin), false) = (stdin.as_mut(), unsent.is_empty()) {
                 match stdin.write(unsent).await {
                     Ok(n_bytes) if n_bytes > 0 => drop(unsent.drain(..n_bytes)),
-                    // The program has exited or is not reading. `answer` reports both.
+                    // The program has exited or is not reading. `response` reports both.
                     _ => return,
                 }
             }
@@ -235,7 +240,7 @@ impl std::fmt::Display for Ended {
             Some(code) if EXIT_NO_COMMAND.contains(&code) => {
                 write!(f, "the command cannot be run (exit code {code})")?;
             }
-            Some(code) => write!(f, "the program ended with exit code {code}")?,
+            Some(code) => write!(f, "the program exited with code {code}")?,
             None => f.write_str("the program was killed by a signal")?,
         }
         match &self.last_line {
@@ -249,7 +254,7 @@ fn check_size(output: &[u8]) -> anyhow::Result<()> {
     if u64::try_from(output.len()).is_ok_and(|n_bytes| n_bytes < ANSWER_BYTES_MAX) {
         return Ok(());
     }
-    bail!("the program printed {ANSWER_BYTES_MAX} bytes and more for one answer")
+    bail!("the program printed {ANSWER_BYTES_MAX} bytes or more for one response")
 }
 
 /// Waits for `work` for at most `limit`.
@@ -261,11 +266,11 @@ async fn within_limit<T>(
 }
 
 fn late(limit: Duration) -> anyhow::Error {
-    anyhow!("the program did not answer within {:.1} s", limit.as_secs_f64())
+    anyhow!("the program did not respond within {:.1} s", limit.as_secs_f64())
 }
 
 fn text(bytes: Vec<u8>) -> anyhow::Result<String> {
-    String::from_utf8(bytes).context("read the program's output as UTF-8")
+    String::from_utf8(bytes).context("output of the program is not UTF-8")
 }
 
 /// Displays standard error line by line.
@@ -280,7 +285,7 @@ async fn show_errors(
         said.last_line = Some(line.to_owned());
         match said.n_shown {
             ..=ERROR_LINES_MAX => tell(&format!("program: {line}")),
-            n if n == ERROR_LINES_MAX + 1 => tell("program: more lines until its next answer"),
+            n if n == ERROR_LINES_MAX + 1 => tell("program: further lines are hidden"),
             _ => {}
         }
     };
@@ -300,7 +305,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn program_that_is_loading_keeps_running_and_its_late_answer_is_dropped() {
+    async fn loading_program_keeps_running_and_its_late_response_is_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let loaded = folder.path().join("loaded");
         let echo = "while read -r line; do echo \"got $line\"; done";
@@ -309,27 +314,27 @@ mod tests {
         // Larger than a pipe, so that the rest is sent when the program reads.
         let first = "x".repeat(200_000) + "\n";
         assert!(program.is_ready(SHORT).await.unwrap(), "nothing was asked yet");
-        assert_eq!(program.ask(&first, SHORT).await.unwrap(), None);
-        assert!(!program.is_ready(SHORT).await.unwrap() && !program.has_answered());
+        assert_eq!(program.request(&first, SHORT).await.unwrap(), None);
+        assert!(!program.is_ready(SHORT).await.unwrap() && !program.has_responded());
         std::fs::write(&loaded, "").unwrap();
         assert!(program.is_ready(LONG).await.unwrap());
-        let answer = program.ask("second\n", LONG).await.unwrap();
+        let answer = program.request("second\n", LONG).await.unwrap();
         assert_eq!(answer.as_deref(), Some("got second\n"));
     }
 
     #[tokio::test]
-    async fn program_that_answered_once_has_to_answer_in_time() {
+    async fn program_must_respond_in_time_after_first_response() {
         let mut program = program("read -r line; echo \"$line\"; read -r line; sleep 600");
-        assert_eq!(program.ask("first\n", LONG).await.unwrap().as_deref(), Some("first\n"));
-        let error = program.ask("second\n", SHORT).await.unwrap_err();
-        assert_eq!(error.to_string(), "the program did not answer within 0.0 s");
+        assert_eq!(program.request("first\n", LONG).await.unwrap().as_deref(), Some("first\n"));
+        let error = program.request("second\n", SHORT).await.unwrap_err();
+        assert_eq!(error.to_string(), "the program did not respond within 0.0 s");
     }
 
     #[tokio::test]
-    async fn program_that_ends_while_loading_says_how() {
+    async fn exit_of_loading_program_is_described() {
         let mut program = program("read -r line; echo no such model >&2; exit 3");
-        let error = program.ask("first\n", LONG).await.unwrap_err().to_string();
-        let want = "the program ended with exit code 3; its last error line: no such model";
+        let error = program.request("first\n", LONG).await.unwrap_err().to_string();
+        let want = "the program exited with code 3; its last error line: no such model";
         assert_eq!(error, want);
     }
 }

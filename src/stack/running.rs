@@ -120,7 +120,7 @@ pub(crate) fn write_starting(folder: &Path) -> anyhow::Result<()> {
 fn write_record(folder: &Path, record: &Value) -> anyhow::Result<()> {
     let path = folder.join(FILE_NAME);
     let written = write_atomic(&path, format!("{record}\n").as_bytes(), FileMode::Private);
-    written.with_context(|| format!("write {}", path.display()))
+    written.with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Removes the record of the stack in `folder`.

@@ -202,7 +202,7 @@ pub async fn start(
     lines: mpsc::Sender<Line>,
     progress: impl Fn(Progress<'_>) + Sync,
 ) -> anyhow::Result<StartedStack> {
-    let program = env::current_exe().context("find this program's own file")?;
+    let program = env::current_exe().context("path of this program is unknown")?;
     let folder = options.claim.data_dir.folder();
     running::write_starting(folder)?;
     let awaited = Awaited::default();
@@ -267,7 +267,8 @@ impl Starter<'_> {
         let members = Members::new(data_dir.folder());
         for node in NODES {
             let folder = data_dir.node(node.name);
-            fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+            fs::create_dir_all(&folder)
+                .with_context(|| format!("cannot create {}", folder.display()))?;
             members.add(node.role, &self.files.load_identity(&folder.join(KEY_FILE))?)?;
         }
         self.files.add_functions(data_dir.node(NODES[0].name).join(FUNCTIONS_FOLDER)).await
@@ -330,12 +331,12 @@ impl Starter<'_> {
     /// Waits until the head responds and is connected to all `nodes`.
     async fn wait_for_cluster(&self, head: &str, nodes: &[LocalNode]) -> anyhow::Result<()> {
         let awaited = self.awaited;
-        awaited.set(format!("the head to answer at {head}"));
+        awaited.set(format!("the head to respond at {head}"));
         let head = Transport::new(head, None)?.with_token(self.options.head_token.clone());
         let head = Functions::new(head);
         let answers = wait::until(READY_WITHIN, || async {
             let known = head.nodes().await.map_err(|error| {
-                awaited.set(format!("the head to answer: cannot {}", chain(&error)));
+                awaited.set(format!("the head to respond: {}", chain(&error)));
                 error.to_string()
             })?;
             let is_missing = |expected: &&LocalNode| {
@@ -349,7 +350,7 @@ impl Starter<'_> {
                 None => Ok(()),
             }
         });
-        answers.await.context("bring the cluster together")
+        answers.await.context("the nodes did not connect")
     }
 }
 
@@ -416,18 +417,18 @@ async fn describe_nodes(processes: &[Running], head: &str) -> anyhow::Result<Vec
 async fn wait_for_services(addresses: &Addresses, awaited: &Awaited) -> anyhow::Result<()> {
     let Addresses { datasets, inference, api_key, .. } = addresses;
     let [datasets, inference] = [datasets, inference].map(|url| url.as_deref().unwrap_or_default());
-    awaited.set(format!("the services to answer at {datasets} and {inference}"));
+    awaited.set(format!("the services to respond at {datasets} and {inference}"));
     let datasets = Datasets::new(Transport::new(datasets, api_key.clone())?);
     let inference = Inference::new(Transport::new(inference, api_key.clone())?);
     let answers = wait::until(READY_WITHIN, || async {
         let report = |service: &str, error: &ClientError| {
-            awaited.set(format!("the {service} service to answer: cannot {}", chain(error)));
+            awaited.set(format!("the {service} service to respond: {}", chain(error)));
             error.to_string()
         };
         datasets.acquire_tag(PUBLIC_TAG).await.map_err(|error| report("dataset", &error))?;
         inference.health().await.map_err(|error| report("inference", &error))
     });
-    answers.await.context("reach the services")
+    answers.await.context("the services did not respond")
 }
 
 /// Waits for `work`. Fails if one of `processes` exits first.
@@ -445,7 +446,7 @@ async fn or_first_end(
 async fn wait_for_first_end(processes: &[Running]) -> anyhow::Error {
     let ends = processes.iter().map(|process| Box::pin(process.wait_for_end()));
     let (ended, index, _) = select_all(ends).await;
-    anyhow!("keep the local stack up: the {} ended ({})", processes[index].process, ended.text)
+    anyhow!("the {} exited ({})", processes[index].process, ended.text)
 }
 
 #[cfg(test)]

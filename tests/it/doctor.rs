@@ -27,7 +27,7 @@ fn check(output: &Output, code: i32, state: &str, parts: &[&str]) {
 fn machine_without_configuration_is_ok() {
     let said = Home::new().run(&["doctor"]);
     check(&said, 0, "ok", &["services", "starts its own"]);
-    check(&said, 0, "ok", &["data folder", "the first service makes it"]);
+    check(&said, 0, "ok", &["data directory", "the first service creates it"]);
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn unreachable_services_are_reported_with_a_hint() {
     home.write(CONFIG, config.as_bytes());
     let said = home.run(&["doctor"]);
     check(&said, 0, "ok", &["head of near", "3 workers"]);
-    check(&said, 0, "ok", &["datasets of near", "takes the key"]);
+    check(&said, 0, "ok", &["datasets of near", "accepts the key"]);
     check(&said, 0, "ok", &["inference of near", "topics"]);
     home.write(CONFIG, format!("{config}[profiles.far]\ndatasets = \"{NOBODY}/api\"\n").as_bytes());
     let said = home.run(&["doctor"]);
@@ -132,7 +132,7 @@ fn node_configuration_is_checked_with_its_files_and_addresses() {
             format!("role: head\nrest-api: {}", boot.local_addr().unwrap()),
             ["address", "another address"],
         ),
-        ("prometheus-address: 300.1.1.1:1".to_owned(), ["address 300.1.1.1:1", "cannot"]),
+        ("prometheus-address: 300.1.1.1:1".to_owned(), ["address 300.1.1.1:1", "another address"]),
     ] {
         let path = home.write("node.yaml", format!("{option}\n").as_bytes());
         check(&home.run(&["doctor", "--node-config", &path]), 1, "wrong", &parts);
@@ -160,7 +160,7 @@ fn data_directory_and_key_file_readable_by_others_cause_warnings() {
     let key = home.run_ok(&["keys", "create", "me", "--data-dir", &folder]);
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     let said = home.run(&["doctor", "--data-dir", &folder]);
-    check(&said, 0, "warning", &["data folder", "mode is 0755", "chmod 700"]);
+    check(&said, 0, "warning", &["data directory", "mode is 0755", "chmod 700"]);
     home.write("key", key.as_bytes());
     fs::set_permissions(home.path("key"), fs::Permissions::from_mode(0o644)).unwrap();
     let said = home.run(&["doctor", "--key-file", &home.path("key")]);
@@ -173,7 +173,7 @@ fn address_of_datasets_without_api_is_accepted() {
     let home = Home::new().with("TRIPTYCH_API_KEY", up.text("api_key"));
     let address = up.text("datasets").trim_end_matches("/api").to_owned();
     let said = home.run(&["doctor", "--datasets", &address]);
-    check(&said, 0, "ok", &["datasets of this command", "takes the key"]);
+    check(&said, 0, "ok", &["datasets of this command", "accepts the key"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod active_set;
 mod backtest;
+mod demo_networks;
 mod latest_network_inferences;
 mod scenarios;
 mod submissions;

@@ -117,7 +117,7 @@ fn failed_start_is_reported_in_one_sentence() {
     let address = other.local_addr().unwrap().to_string();
     let output = home.run(&["datasets", "serve", "--listen", &address, "--data-dir", "services"]);
     let want = format!(
-        "triptych: cannot start the dataset service: cannot listen on {address}: another program uses this \
+        "error: cannot start the dataset service: cannot listen on {address}: another program uses this \
          port; stop it, or choose another port\n"
     );
     assert_eq!((output.code, output.err), (1, want));

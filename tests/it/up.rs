@@ -105,12 +105,12 @@ fn commands_of_the_same_user_find_the_stack_and_its_key() {
     }
     let created = home.run(&["keys", "create", "me"]);
     let datasets = line["datasets"].as_str().unwrap();
-    assert!(created.err.contains(&format!("not for the local stack that runs at {datasets}")));
+    assert!(created.err.contains(&format!("not for the running local stack at {datasets}")));
     // A configured key is for other services than the stack's.
     let key = home.run_ok(&["keys", "create", "me"]);
     let home = home.with("TRIPTYCH_API_KEY", key.trim());
     assert!(home.run_err(&["datasets", "list"]).contains("http://127.0.0.1:8081"));
     drop(up);
     let home = home.with("TRIPTYCH_API_KEY", "");
-    assert!(home.run_err(&["nodes"]).contains("find a head to ask"));
+    assert!(home.run_err(&["nodes"]).contains("no head is configured"));
 }

@@ -1,5 +1,5 @@
-//! `triptych datasets list`, `show`, `create`, `delete`, `columns`, `retention` and `tags`: datasets and
-//! what belongs to them.
+//! `triptych datasets list`, `show`, `create`, `delete`, `columns`, `retention` and `tags`: the
+//! catalog.
 
 use std::collections::BTreeMap;
 
@@ -19,55 +19,55 @@ use wire::datasets::{AccessBody, ColumnBody, CreateColumn, CreateDataset, Datase
 
 use super::connection::{DatasetFlags, DatasetServiceFlags};
 use crate::cli::{
-    output::{print, print_body, print_json, table, tell},
+    output::{print, print_body, print_list, table, tell},
     parse::{parse_bytes, parse_pair, parse_timestamp},
 };
 
-/// The most of a description that a line shows.
+/// Maximum length of a description in a list, in characters.
 const DESCRIPTION_CHARS: usize = 60;
 
 /// The flags of `datasets list`.
 #[derive(Debug, Args)]
 pub(crate) struct ListCommand {
-    /// Only those whose name or description contains this
+    /// Only datasets whose name or description contains this
     #[arg(long, value_name = "TEXT", conflicts_with = "field")]
     search: Option<String>,
-    /// Only those with this metadata field at this value, such as `ticker=btcusd`
+    /// Only datasets with this metadata field at this value, such as `ticker=btcusd`
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair)]
     field: Option<(String, String)>,
-    /// At most this many
+    /// Maximum number of datasets
     #[arg(long, default_value_t = 100, value_name = "N")]
     limit: usize,
-    /// Print each as a line of JSON, as the service answers it
+    /// Print each as a line of JSON, as in the service's response
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     connection: DatasetServiceFlags,
 }
 
-/// Lists the datasets that the key sees.
+/// Lists the datasets that the key can see.
 ///
 /// # Errors
-/// If the service cannot be asked.
+/// If the request fails.
 pub(super) async fn list(command: ListCommand) -> anyhow::Result<()> {
     let service = command.connection.connect().await?;
-    let wanted = DatasetFilter::new(command.field, command.search);
-    let (datasets, n_more) = list_datasets(&service, &wanted, command.limit).await?;
+    let filter = DatasetFilter::new(command.field, command.search);
+    let (datasets, n_more) = list_datasets(&service, &filter, command.limit).await?;
     if command.json {
-        for dataset in datasets {
-            print_body(&DatasetBody::from(dataset))?;
-        }
-        return Ok(());
+        return datasets
+            .into_iter()
+            .try_for_each(|dataset| print_body(&DatasetBody::from(dataset)));
     }
     if datasets.is_empty() {
-        let is_all = wanted == DatasetFilter::Search(String::new());
-        let what = if is_all { "this key sees no datasets" } else { "there are no such datasets" };
-        let hint = if is_all {
-            "; `triptych datasets tags --acquire public` shows it the public ones"
+        let address = service.address();
+        tell(&if filter == DatasetFilter::Search(String::new()) {
+            format!(
+                "this key can see no datasets at {address}; `triptych datasets tags --acquire public` \
+                 adds the public ones"
+            )
         } else {
-            ""
-        };
-        tell(&format!("{what} at {}{hint}", service.address()));
+            format!("no matching datasets at {address}")
+        });
         return Ok(());
     }
     let row = |dataset: &Dataset| {
@@ -77,7 +77,7 @@ pub(super) async fn list(command: ListCommand) -> anyhow::Result<()> {
     let rows: Vec<_> = datasets.iter().map(row).collect();
     print(&table(&["id", "name", "description"], &rows, &[0]))?;
     if n_more > 0 {
-        tell(&format!("{n_more} more; ask for them with --limit, or for fewer with --search"));
+        tell(&format!("{n_more} more; --limit shows more of them, --search fewer"));
     }
     Ok(())
 }
@@ -85,90 +85,87 @@ pub(super) async fn list(command: ListCommand) -> anyhow::Result<()> {
 /// The flags of `datasets show`.
 #[derive(Debug, Args)]
 pub(crate) struct ShowCommand {
-    /// Print it as one line of JSON
+    /// Print one line of JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     dataset: DatasetFlags,
 }
 
-/// What is shown.
-struct Shown {
+/// A dataset with all that is shown of it.
+struct DatasetSummary {
     dataset: Dataset,
     columns: Vec<Column>,
     tags: Vec<TagBody>,
     access: AccessBody,
-    newest: Option<NamedRow>,
+    latest: Option<NamedRow>,
 }
 
-/// Shows a dataset and what belongs to it.
+/// Shows a dataset with its columns, tags and latest row.
 ///
 /// # Errors
 /// If there is no such dataset.
 pub(super) async fn show(command: ShowCommand) -> anyhow::Result<()> {
     let (service, dataset) = command.dataset.find().await?;
     let id = dataset.id;
-    let reading = || format!("read what belongs to dataset {id}");
-    let newest = service.newest(id, Limit::clamp(1)).await.with_context(reading)?;
-    let newest = newest.into_iter().next();
-    let shown = Shown {
-        columns: service.columns(id).await.with_context(reading)?,
-        tags: service.dataset_tags(id).await.with_context(reading)?,
-        access: service.access(id, false).await.with_context(reading)?,
+    let failed = || format!("cannot read dataset {id}");
+    let summary = DatasetSummary {
+        latest: service.newest(id, Limit::clamp(1)).await.with_context(failed)?.into_iter().next(),
+        columns: service.columns(id).await.with_context(failed)?,
+        tags: service.dataset_tags(id).await.with_context(failed)?,
+        access: service.access(id, false).await.with_context(failed)?,
         dataset,
-        newest,
     };
-    if command.json { print_json(&shown.json()) } else { print(&shown.text()) }
+    if command.json { print_body(&summary.json()) } else { print(&summary.text()) }
 }
 
-impl Shown {
-    fn json(self) -> String {
-        let columns = self.columns.into_iter().map(ColumnBody::from).collect::<Vec<_>>();
+impl DatasetSummary {
+    fn json(self) -> serde_json::Value {
+        let columns: Vec<_> = self.columns.into_iter().map(ColumnBody::from).collect();
         let tags: Vec<_> = self.tags.into_iter().map(|tag| tag.name).collect();
-        let newest = self.newest.map(|row| row.timestamp.to_string());
         let mut body = json!(DatasetBody::from(self.dataset));
         body["columns"] = json!(columns);
         body["tags"] = json!(tags);
         body["is_owner"] = json!(self.access.is_owner);
-        body["newest"] = json!(newest);
-        body.to_string()
+        body["newest"] = json!(self.latest.map(|row| row.timestamp.to_string()));
+        body
     }
 
     fn text(&self) -> String {
-        let Self { dataset, columns, tags, access, newest } = self;
-        let owner = if access.is_owner { "owner: read, write, tags" } else { "reader" };
+        let Self { dataset, columns, tags, access, latest } = self;
+        let tags: Vec<_> = tags.iter().map(|tag| escape_line(&tag.name)).collect();
         let mut lines = vec![
             format!("id           {}", dataset.id),
             format!("name         {}", escape_line(&dataset.name)),
             format!("description  {}", escape_line(&dataset.description)),
             format!("created      {}", dataset.created_at),
             format!("updated      {}", dataset.updated_at),
-            format!("this key is  {owner}"),
+            format!(
+                "this key is  {}",
+                if access.is_owner { "owner: read, write, tags" } else { "reader" }
+            ),
+            format!(
+                "tags         {}",
+                if tags.is_empty() { "none".to_owned() } else { tags.join(", ") }
+            ),
         ];
-        let names: Vec<_> = tags.iter().map(|tag| escape_line(&tag.name)).collect();
-        lines.push(format!(
-            "tags         {}",
-            if names.is_empty() { "none".to_owned() } else { names.join(", ") }
-        ));
         if !dataset.metadata.is_empty() {
             lines.push("metadata:".to_owned());
-            let fields = dataset.metadata.iter();
-            lines
-                .extend(fields.map(|(name, value)| {
-                    format!("  {}={}", escape_line(name), escape_line(value))
-                }));
+            lines.extend(
+                dataset
+                    .metadata
+                    .iter()
+                    .map(|(name, value)| format!("  {}={}", escape_line(name), escape_line(value))),
+            );
         }
-        match newest {
-            None => lines.push("newest row   none".to_owned()),
-            Some(row) => lines.push(format!("newest row   {}", row.timestamp)),
-        }
+        let timestamp = latest.as_ref().map(|row| row.timestamp.to_string());
+        lines.push(format!("latest row   {}", timestamp.as_deref().unwrap_or("none")));
         lines.push("columns:".to_owned());
         lines.extend(columns.iter().map(|column| {
-            let newest = newest.as_ref().and_then(|row| row.values.get(&column.name));
-            let newest =
-                newest.map_or_else(String::new, |value| escape_line(&value.to_string()).into());
-            let (dtype, name) = (column.dtype, escape_line(&column.name));
-            format!("  {dtype:<8} {name}  {newest}").trim_end().to_owned()
+            let value = latest.as_ref().and_then(|row| row.values.get(&column.name));
+            let value = value.map(ToString::to_string).unwrap_or_default();
+            let name = escape_line(&column.name);
+            format!("  {:<8} {name}  {}", column.dtype, escape_line(&value)).trim_end().to_owned()
         }));
         lines.join("\n")
     }
@@ -177,36 +174,36 @@ impl Shown {
 /// The flags of `datasets create`.
 #[derive(Debug, Args)]
 pub(crate) struct CreateCommand {
-    /// The name of the dataset
+    /// Name of the dataset
     name: String,
-    /// A column, such as `close` or `trades:integer`; types are float, integer, string, boolean
+    /// Column, such as `close` or `trades:integer`; types are float, integer, string, boolean
     #[arg(long = "column", value_name = "NAME[:TYPE]", value_parser = parse_column)]
     columns: Vec<CreateColumn>,
     #[command(flatten)]
     about: AboutFlags,
-    /// Print it as JSON, as the service answers it
+    /// Print JSON, as in the service's response
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     connection: DatasetServiceFlags,
 }
 
-/// What a new dataset is about, and who may read it.
+/// Description, metadata and tags of a new dataset.
 #[derive(Debug, Clone, Args)]
 pub(super) struct AboutFlags {
-    /// What a new dataset is, for people
+    /// Description of a new dataset
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(super) description: String,
-    /// A metadata field of a new dataset, such as `ticker=btcusd`
+    /// Metadata field of a new dataset, such as `ticker=btcusd`
     #[arg(long = "metadata", value_name = "NAME=VALUE", value_parser = parse_pair)]
     pub(super) metadata: Vec<(String, String)>,
-    /// A tag of a new dataset, whose holders may read it; `public` lets every key
+    /// Tag of a new dataset, whose holders can read it; `public` is for every key
     #[arg(long = "tag", value_name = "TAG")]
     pub(super) tags: Vec<String>,
 }
 
 impl AboutFlags {
-    /// The body that creates a dataset called `name`.
+    /// Returns the request that creates a dataset called `name`.
     pub(super) fn body(self, name: &str, columns: Vec<CreateColumn>) -> CreateDataset {
         CreateDataset {
             name: name.to_owned(),
@@ -221,27 +218,27 @@ impl AboutFlags {
 /// Creates an empty dataset.
 ///
 /// # Errors
-/// If the service refuses.
+/// If the request fails.
 pub(super) async fn create(command: CreateCommand) -> anyhow::Result<()> {
     let service = command.connection.connect().await?;
     let body = command.about.body(&command.name, command.columns);
-    let creating = || format!("create dataset {}", command.name);
-    let dataset = service.create(&body).await.with_context(creating)?;
+    let created = service.create(&body).await;
+    let dataset = created.with_context(|| format!("cannot create dataset {}", command.name))?;
     if command.json {
         return print_body(&DatasetBody::from(dataset));
     }
     print(&dataset.id.to_string())
 }
 
-/// Reads `NAME` or `NAME:TYPE`.
+/// Parses `NAME` or `NAME:TYPE`.
 ///
 /// # Errors
-/// If it is neither.
+/// If the name is empty or the type is unknown.
 pub(super) fn parse_column(text: &str) -> Result<CreateColumn, String> {
     let (name, dtype) = text.rsplit_once(':').unwrap_or((text, "float"));
     let dtype: Dtype = dtype.parse().map_err(|error| format!("{error}"))?;
     if name.is_empty() {
-        return Err("a column has a name".to_owned());
+        return Err("the name of the column is empty".to_owned());
     }
     Ok(CreateColumn::new(name, dtype))
 }
@@ -249,13 +246,13 @@ pub(super) fn parse_column(text: &str) -> Result<CreateColumn, String> {
 /// The flags of `datasets delete`.
 #[derive(Debug, Args)]
 pub(crate) struct DeleteCommand {
-    /// Only its rows from this time on
+    /// Only rows from this time on
     #[arg(long, value_name = "TIME", value_parser = parse_timestamp, requires = "end")]
     start: Option<Timestamp>,
-    /// Only its rows up to this time
+    /// Only rows up to this time
     #[arg(long, value_name = "TIME", value_parser = parse_timestamp, requires = "start")]
     end: Option<Timestamp>,
-    /// Mean it: there is no way back
+    /// Confirm: deleted data cannot be recovered
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
@@ -265,19 +262,19 @@ pub(crate) struct DeleteCommand {
 /// Deletes a dataset, or a range of its rows.
 ///
 /// # Errors
-/// Without the confirming flag, or if the key does not own the dataset.
+/// Without the confirmation, or if the key does not own the dataset.
 pub(super) async fn delete(command: DeleteCommand) -> anyhow::Result<()> {
     let (service, dataset) = command.dataset.find().await?;
     let (id, name) = (dataset.id, escape_line(&dataset.name));
     if !command.yes {
-        bail!("delete from dataset {id}, {name}, unless it is meant: say so with --yes");
+        bail!("deleting from dataset {id}, {name}, was not confirmed\nhint: pass --yes");
     }
     if let (Some(start), Some(end)) = (command.start, command.end) {
-        let deleting = || format!("delete rows of dataset {id}");
-        let n_rows = service.delete_rows(id, start, end).await.with_context(deleting)?;
+        let deleted = service.delete_rows(id, start, end).await;
+        let n_rows = deleted.with_context(|| format!("cannot delete rows of dataset {id}"))?;
         tell(&format!("deleted {} of dataset {id}, {name}", counted(n_rows, "row")));
     } else {
-        service.delete(id).await.with_context(|| format!("delete dataset {id}"))?;
+        service.delete(id).await.with_context(|| format!("cannot delete dataset {id}"))?;
         tell(&format!("deleted dataset {id}, {name}"));
     }
     Ok(())
@@ -286,98 +283,95 @@ pub(super) async fn delete(command: DeleteCommand) -> anyhow::Result<()> {
 /// The flags of `datasets columns`.
 #[derive(Debug, Args)]
 pub(crate) struct ColumnsCommand {
-    /// Add a column, such as `close` or `trades:integer`; types are float, integer, string, boolean.
-    /// Rows that are stored have no value in it
+    /// Add a column, such as `close` or `trades:integer`; types are float, integer, string,
+    /// boolean. Existing rows have no value in it
     #[arg(long, value_name = "NAME[:TYPE]", value_parser = parse_column)]
     add: Vec<CreateColumn>,
     /// Rename a column; its values stay
     #[arg(long, value_name = "NAME=NEW_NAME", value_parser = parse_pair)]
     rename: Vec<(String, String)>,
-    /// Delete a column with its values; takes --yes
+    /// Delete a column with its values; requires --yes
     #[arg(long, value_name = "NAME")]
     delete: Vec<String>,
-    /// Confirm --delete: there is no way back
+    /// Confirm --delete: deleted values cannot be recovered
     #[arg(long, requires = "delete")]
     yes: bool,
-    /// Print each column as a line of JSON, as the service answers it
+    /// Print each column as a line of JSON, as in the service's response
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     dataset: DatasetFlags,
 }
 
-/// Changes columns in the order rename, delete, add, and lists those that there are then.
+/// Renames, deletes and adds columns, in this order, and lists the columns afterwards.
 ///
 /// # Errors
-/// If a delete is not confirmed, or the service refuses a change. Those before it are made.
+/// If a deletion is not confirmed, or a request fails. Earlier changes are kept then.
 pub(super) async fn columns(command: ColumnsCommand) -> anyhow::Result<()> {
     let (service, dataset) = command.dataset.find().await?;
     let id = dataset.id;
     if !command.delete.is_empty() && !command.yes {
-        let names = command.delete.join(", ");
-        let name = escape_line(&dataset.name);
-        bail!("delete {names} of dataset {id}, {name}, without --yes: there is no way back");
+        bail!(
+            "deleting {} of dataset {id}, {}, was not confirmed\nhint: pass --yes",
+            command.delete.join(", "),
+            escape_line(&dataset.name)
+        );
     }
     for (name, new_name) in &command.rename {
-        let renaming = || format!("rename column {name} of dataset {id} to {new_name}");
-        service.rename_column(id, name, new_name).await.with_context(renaming)?;
+        let renamed = service.rename_column(id, name, new_name).await;
+        renamed.with_context(|| format!("cannot rename column {name} of dataset {id}"))?;
         tell(&format!("renamed column {name} of dataset {id} to {new_name}"));
     }
     for name in &command.delete {
-        let deleting = || format!("delete column {name} of dataset {id}");
-        service.delete_column(id, name).await.with_context(deleting)?;
+        let deleted = service.delete_column(id, name).await;
+        deleted.with_context(|| format!("cannot delete column {name} of dataset {id}"))?;
         tell(&format!("deleted column {name} of dataset {id}"));
     }
     for CreateColumn { name, dtype } in &command.add {
-        let adding = || format!("add column {name} to dataset {id}");
-        service.add_column(id, name, dtype.parse()?).await.with_context(adding)?;
+        let added = service.add_column(id, name, dtype.parse()?).await;
+        added.with_context(|| format!("cannot add column {name} to dataset {id}"))?;
         tell(&format!("added column {name} to dataset {id}"));
     }
-    let columns = service.columns(id).await.with_context(|| format!("list columns of {id}"))?;
-    if command.json {
-        for column in columns {
-            print_body(&ColumnBody::from(column))?;
-        }
-        return Ok(());
-    }
+    let columns = service.columns(id).await;
+    let columns = columns.with_context(|| format!("cannot list columns of dataset {id}"))?;
     if columns.is_empty() {
         tell(&format!("dataset {id} has no columns; --add NAME adds one"));
-        return Ok(());
     }
-    let rows: Vec<_> =
-        columns.into_iter().map(|column| vec![column.name, column.dtype.to_string()]).collect();
-    print(&table(&["name", "type"], &rows, &[]))
+    let columns: Vec<_> = columns.into_iter().map(ColumnBody::from).collect();
+    print_list(&columns, command.json, &["name", "type"], &[], |column| {
+        vec![column.name.clone(), column.dtype.clone()]
+    })
 }
 
-/// The metadata field with the number of days that rows are kept.
+/// Metadata field with the maximum age of stored rows, in days.
 const KEEP_DAYS: &str = "keep_days";
 
-/// The metadata field with the number of bytes of rows that are kept.
+/// Metadata field with the maximum size of stored rows, in bytes.
 const KEEP_BYTES: &str = "keep_bytes";
 
 /// The flags of `datasets retention`.
 #[derive(Debug, Args)]
 pub(crate) struct RetentionCommand {
-    /// Delete rows that are older than this many days
+    /// Delete rows older than this many days
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..))]
     keep_days: Option<u32>,
-    /// Delete the oldest rows where all of them take more than this, such as 500MB or 2GB
+    /// Delete the oldest rows once all rows exceed this size, such as 500MB or 2GB
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     keep_bytes: Option<u64>,
-    /// Keep all rows: removes a limit that no other flag sets
+    /// Keep all rows: removes limits that no other flag sets
     #[arg(long)]
     keep_all: bool,
-    /// Print it as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     dataset: DatasetFlags,
 }
 
-/// Sets what the flags name, and prints what is kept then.
+/// Sets the limits that the flags name, and prints the limits afterwards.
 ///
 /// # Errors
-/// If the key does not own the dataset, or the service refuses a limit.
+/// If the key does not own the dataset, or the service rejects a limit.
 pub(super) async fn retention(command: RetentionCommand) -> anyhow::Result<()> {
     let (service, mut dataset) = command.dataset.find().await?;
     let limits = [
@@ -388,8 +382,8 @@ pub(super) async fn retention(command: RetentionCommand) -> anyhow::Result<()> {
     let changes: BTreeMap<_, _> = limits.into_iter().filter(is_changed).collect();
     let id = dataset.id;
     if !changes.is_empty() {
-        let setting = || format!("set what dataset {id} keeps");
-        dataset = service.set_metadata(id, &changes).await.with_context(setting)?;
+        let changed = service.set_metadata(id, &changes).await;
+        dataset = changed.with_context(|| format!("cannot set the retention of dataset {id}"))?;
     }
     let [days, bytes] = [KEEP_DAYS, KEEP_BYTES].map(|field| dataset.metadata.get(field));
     if command.json {
@@ -406,65 +400,68 @@ pub(super) async fn retention(command: RetentionCommand) -> anyhow::Result<()> {
 /// The flags of `datasets tags`.
 #[derive(Debug, Args)]
 pub(crate) struct TagsCommand {
-    /// List the tags of this dataset, by its number or name, not all there are
+    /// Dataset whose tags are listed, by number or name [default: all tags]
     dataset: Option<String>,
-    /// Give the dataset this tag, whose holders may read it from then on
+    /// Add this tag to the dataset, whose holders can read it from then on
     #[arg(long, value_name = "TAG", requires = "dataset")]
     add: Vec<String>,
-    /// Take this tag from the dataset
+    /// Remove this tag from the dataset
     #[arg(long, value_name = "TAG", requires = "dataset")]
     remove: Vec<String>,
     /// Acquire this tag for the key, such as `public`
     #[arg(long, value_name = "TAG", conflicts_with = "dataset")]
     acquire: Option<String>,
-    /// Print each as a line of JSON, as the service answers it
+    /// Print each as a line of JSON, as in the service's response
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     connection: DatasetServiceFlags,
 }
 
-/// Lists tags, or changes who has which.
+/// Lists or changes tags.
 ///
 /// # Errors
-/// If the service refuses.
+/// If a request fails.
 pub(super) async fn tags(command: TagsCommand) -> anyhow::Result<()> {
     let service = command.connection.connect().await?;
     if let Some(tag) = command.acquire {
         let acquired = service.acquire_tag(&tag).await;
-        match acquired.with_context(|| format!("acquire tag {tag}"))? {
-            Acquired::Now => tell(&format!("the key holds tag {tag} now")),
-            Acquired::Already => tell(&format!("the key held tag {tag} already")),
+        match acquired.with_context(|| format!("cannot acquire tag {tag}"))? {
+            Acquired::Now => tell(&format!("the key now holds tag {tag}")),
+            Acquired::Already => tell(&format!("the key already held tag {tag}")),
         }
         return Ok(());
     }
     let tags = match &command.dataset {
-        None => service.tags().await.context("list the tags")?,
+        None => service.tags().await.context("cannot list tags")?,
         Some(name) => {
             let id = find_dataset(&service, name).await?.id;
             for tag in &command.add {
-                let adding = || format!("give dataset {id} tag {tag}");
-                service.add_tag(id, tag).await.with_context(adding)?;
+                let added = service.add_tag(id, tag).await;
+                added.with_context(|| format!("cannot add tag {tag} to dataset {id}"))?;
             }
             for tag in &command.remove {
-                let removing = || format!("take tag {tag} from dataset {id}");
-                service.remove_tag(id, tag).await.with_context(removing)?;
+                let removed = service.remove_tag(id, tag).await;
+                removed.with_context(|| format!("cannot remove tag {tag} from dataset {id}"))?;
             }
-            service.dataset_tags(id).await.with_context(|| format!("list the tags of {id}"))?
+            let tags = service.dataset_tags(id).await;
+            tags.with_context(|| format!("cannot list tags of dataset {id}"))?
         }
     };
     if tags.is_empty() {
         tell(match command.dataset {
-            Some(_) => "it has no tags: its owner alone reads it; --add public lets every key",
+            Some(_) => {
+                "the dataset has no tags, so that only its owner can read it; --add public opens it to every key"
+            }
             None => "there are no tags",
         });
     }
-    for TagBody { name, is_public } in tags {
+    for tag in tags {
         if command.json {
-            print_body(&TagBody { name, is_public })?;
+            print_body(&tag)?;
         } else {
-            let free = if is_public { "  any key may acquire it" } else { "" };
-            print(&format!("{}{free}", escape_line(&name)))?;
+            let free = if tag.is_public { "  any key can acquire it" } else { "" };
+            print(&format!("{}{free}", escape_line(&tag.name)))?;
         }
     }
     Ok(())

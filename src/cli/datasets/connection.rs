@@ -1,4 +1,4 @@
-//! The flags that name a dataset service and its key.
+//! Flags that name a dataset service and its key.
 
 use anyhow::bail;
 use clap::Args;
@@ -13,31 +13,31 @@ use crate::cli::{
     services::{KeyFlag, Services},
 };
 
-/// The flags that name a dataset service.
+/// Flags that name a dataset service.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Which service")]
 pub(crate) struct DatasetServiceFlags {
-    /// The dataset service's address, ending in `/api` [default: the profile's, else
-    /// that of the local stack that runs, else that of `datasets serve` on this machine]
+    /// Address of the dataset service, ending in `/api` [default: the profile's, else that of the
+    /// running local stack, else that of `datasets serve` on this machine]
     #[arg(long, env = "TRIPTYCH_DATASETS", value_name = "URL")]
     datasets: Option<String>,
-    /// The profile of the configuration file to take the address from
+    /// Profile of the configuration file with the address
     #[arg(long, env = "TRIPTYCH_PROFILE", value_name = "NAME")]
     profile: Option<String>,
     #[command(flatten)]
     key: KeyFlag,
 }
 
-/// The flags that name a dataset, of which service.
+/// Flags that name a dataset and its service.
 #[derive(Debug, Clone, Args)]
 pub(super) struct DatasetFlags {
-    /// The dataset's number or name
+    /// Number or name of the dataset
     dataset: String,
     #[command(flatten)]
     connection: DatasetServiceFlags,
 }
 
-/// The flags that name rows or buckets of a dataset.
+/// Flags that name rows or buckets of a dataset.
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct RangeFlags {
     /// Not before this time
@@ -46,16 +46,16 @@ pub(super) struct RangeFlags {
     /// Not after this time; buckets start before it
     #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
     pub(super) end: Option<Timestamp>,
-    /// How coarse: raw, 5m, 1h, 1d, and others that the service keeps
+    /// Resolution: raw, 5m, 1h, 1d, and others that the service offers
     #[arg(long, default_value = "raw", value_name = "RESOLUTION")]
     pub(super) resolution: Resolution,
 }
 
 impl DatasetFlags {
-    /// Connects to the service, and finds the dataset there.
+    /// Connects to the service and finds the dataset.
     ///
     /// # Errors
-    /// As [`DatasetServiceFlags::connect`], and if the key sees no such dataset.
+    /// As [`DatasetServiceFlags::connect`], and if the key cannot see the dataset.
     pub(super) async fn find(self) -> anyhow::Result<(Datasets, Dataset)> {
         let service = self.connection.connect().await?;
         let dataset = find_dataset(&service, &self.dataset).await?;
@@ -64,18 +64,18 @@ impl DatasetFlags {
 }
 
 impl DatasetServiceFlags {
-    /// Connects to the service that the flags, the environment or a profile name.
+    /// Connects to the service that the flags, the environment or a profile names.
     ///
     /// # Errors
-    /// If they name none that could be one, or there is no key.
+    /// If the address is invalid, or there is no API key.
     pub(crate) async fn connect(self) -> anyhow::Result<Datasets> {
         let Self { datasets, profile, key } = self;
         let flags = AddressFlags { datasets, profile, ..AddressFlags::default() };
         let services = Services::choose(flags, key).await?;
         if services.key.is_none() {
             bail!(
-                "use the dataset service without a key: `triptych keys store` keeps one, or set \
-                 {KEY_VARIABLE}, or name --key-file"
+                "no API key for the dataset service\nhint: store one with `triptych keys store`, set \
+                 {KEY_VARIABLE}, or pass --key-file"
             )
         }
         services.datasets()

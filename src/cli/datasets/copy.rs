@@ -1,4 +1,4 @@
-//! `triptych datasets copy`: datasets of one store in another one, whatever engines keep them.
+//! `triptych datasets copy`: copies datasets from one store to another, whichever engines they use.
 
 use std::{
     ops::ControlFlow,
@@ -17,7 +17,6 @@ use model::{
     escape::escape_line,
 };
 use stack::data_dir::DataDir;
-use tokio::{select, task::spawn_blocking};
 use transfer::event::{Reporter as _, Work};
 use tsdb::{
     admin::copy::{self, CopiedDataset, CopyOutcome, CopyProgress, FailedCopy},
@@ -31,52 +30,45 @@ use tsdb::{
     },
 };
 
-use super::progress::Drawn;
+use super::progress::{ProgressReporter, share};
 use crate::cli::{
-    output::{print, tell},
-    stop::{self, StopEvents},
-    store_place::{StorePlace, resolve_places},
+    copy_tables::{StorePlace, copy_until_stopped, resolve_places},
+    output::{print, report_error, tell},
 };
 
-/// Settings of an archive that is only read.
+/// Options of an archive that is only read.
 const READ_ONLY: ArchiveOptions = ArchiveOptions { after: Duration::MAX, grace: Duration::MAX };
 
 /// The flags of `datasets copy`.
 #[derive(Debug, Args)]
 pub(crate) struct CopyCommand {
-    /// The store to copy from: a services' data folder, a store's file, or `postgres://user@host/name`
+    /// Store to copy from: a services' data directory, a store's file, or
+    /// `postgres://user@host/name`
     from: StorePlace,
-    /// The store to copy to, likewise; a file or the tables are made if they are missing
+    /// Store to copy to, likewise. A file or tables are created if missing
     to: StorePlace,
-    /// Archive of the store to copy from, as `serve` has it. Archived rows are copied into the other store
+    /// Archive of the source, as for `serve`. Archived rows are copied into the target itself
     #[arg(long, value_name = "URL")]
     archive: Option<ArchiveUrl>,
-    /// Copy this dataset, by number or name, not all; may be repeated
+    /// Copy this dataset, by number or name, instead of all. May be repeated
     #[arg(long = "dataset", value_name = "DATASET")]
     chosen: Vec<String>,
 }
 
-/// Copies.
+/// Copies datasets.
 ///
 /// # Errors
-/// If a store cannot be opened, read or written, or a copy is not equal to its source; where that is so of
-/// several datasets, the others were printed before.
+/// If a store cannot be opened, read or written, or a copy differs from its source. If several
+/// datasets fail, all but the last error were printed before.
 pub(super) async fn run(command: CopyCommand) -> anyhow::Result<()> {
     let CopyCommand { from, to, archive, chosen } = command;
     let (from, to) = resolve_places(from, to, DataDir::datasets)?;
-    let is_stopped = Arc::new(AtomicBool::new(false));
-    let must_stop = Arc::clone(&is_stopped);
-    let mut work = spawn_blocking(move || {
+    copy_until_stopped(move |must_stop| {
         let source =
-            open_source(&from, archive.as_ref()).with_context(|| format!("open {from}"))?;
-        copy_all((&*source, &from), &to, &chosen, &must_stop)
-    });
-    select! {
-        done = &mut work => return done?,
-        stopped = stop::wait_for_stop(StopEvents::Hangup) => stopped?,
-    }
-    is_stopped.store(true, Ordering::Relaxed);
-    work.await?
+            open_source(&from, archive.as_ref()).with_context(|| format!("cannot open {from}"))?;
+        copy_all((&*source, &from), &to, &chosen, must_stop)
+    })
+    .await
 }
 
 /// Opens a store. Blocks.
@@ -107,12 +99,12 @@ fn copy_all(
     chosen: &[String],
     must_stop: &AtomicBool,
 ) -> anyhow::Result<()> {
-    let target = open(to).with_context(|| format!("open {to}"))?;
+    let target = open(to).with_context(|| format!("cannot open {to}"))?;
     let is_chosen = |dataset: &Dataset| {
-        let is_it = |name: &String| *name == dataset.name || *name == dataset.id.to_string();
-        chosen.is_empty() || chosen.iter().any(is_it)
+        let is_named = |name: &String| *name == dataset.name || *name == dataset.id.to_string();
+        chosen.is_empty() || chosen.iter().any(is_named)
     };
-    let mut drawing = Drawing { work: None, is_comparing: false, name: String::new() };
+    let mut drawing = CopyDrawing { work: None, is_comparing: false, name: String::new() };
     let mut printed = Ok(());
     let copied = copy::copy(source, &*target, &is_chosen, &mut |progress| {
         if let CopyProgress::Copied(dataset) = progress {
@@ -129,24 +121,22 @@ fn copy_all(
     drop(drawing);
     printed?;
     let CopyOutcome { n_copied, failed } =
-        copied.with_context(|| format!("copy {from} to {to}"))?;
+        copied.with_context(|| format!("cannot copy {from} to {to}"))?;
     let fail = |FailedCopy { id, name, error }| {
-        anyhow::Error::new(error)
-            .context(format!("copy dataset {id} ({}) to {to}", escape_line(&name)))
+        let name = escape_line(&name);
+        anyhow::Error::new(error).context(format!("cannot copy dataset {id} ({name}) to {to}"))
     };
     let mut failed: Vec<anyhow::Error> = failed.into_iter().map(fail).collect();
     let last = failed.pop();
-    for error in failed {
-        tell(&format!("cannot {error:#}"));
-    }
+    failed.iter().for_each(report_error);
     if n_copied == 0 && last.is_none() && !chosen.is_empty() {
-        bail!("find {} in {from}: no dataset has such a number or name", chosen.join(", "));
+        bail!("no dataset in {from} has number or name {}", chosen.join(" or "));
     }
-    tell(&format!("{} copied, each equal to its source", counted(n_copied, "dataset")));
+    tell(&format!("copied {}, each equal to its source", counted(n_copied, "dataset")));
     last.map_or(Ok(()), Err)
 }
 
-/// A copied dataset as a line for people: `2  btcusd  40.5 k rows  3.1 k buckets  equal  09c2…`.
+/// Formats a copied dataset as a line: `2  btcusd  40.5 k rows  3.1 k buckets  equal  09c2…`.
 fn line_of(dataset: &CopiedDataset) -> String {
     let CopiedDataset { id, name, n_rows, n_buckets, checksum } = dataset;
     let rows = format!("{n_rows} {}", if *n_rows == 1 { "row" } else { "rows" });
@@ -154,14 +144,14 @@ fn line_of(dataset: &CopiedDataset) -> String {
     format!("{id}  {}  {rows}  {buckets}  equal  {checksum:016x}", escape_line(name))
 }
 
-/// The progress of one dataset.
-struct Drawing {
+/// Progress of copying one dataset.
+struct CopyDrawing {
     work: Option<Box<dyn Work>>,
     is_comparing: bool,
     name: String,
 }
 
-impl Drawing {
+impl CopyDrawing {
     fn update(&mut self, progress: CopyProgress<'_>) {
         let (n_rows, n_all) = match progress {
             CopyProgress::Began { dataset, n_rows } => {
@@ -180,16 +170,15 @@ impl Drawing {
             }
             _ => return,
         };
-        #[expect(clippy::cast_precision_loss, reason = "a share for people")]
-        let share = Some(n_rows as f64 / n_all.max(1) as f64);
         if let Some(work) = &mut self.work {
-            work.update(n_rows, share);
+            work.update(n_rows, Some(share(n_rows, n_all)));
         }
     }
 
     fn begin(&mut self, doing: &str, n_rows: u64) {
-        // The line before is cleared first.
+        // Dropping the previous work clears its line first.
         self.work = None;
-        self.work = Some(Drawn::alone().begin(format!("{doing} {}", self.name), n_rows));
+        self.work =
+            Some(ProgressReporter::single().begin(format!("{doing} {}", self.name), n_rows));
     }
 }

@@ -1,4 +1,4 @@
-//! `triptych datasets export`: a range of a dataset as a file.
+//! `triptych datasets export`: exports a range of a dataset to a file.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use transfer::event::{Reporter as _, Work};
 
 use super::{
     connection::{DatasetFlags, RangeFlags},
-    progress::Drawn,
+    progress::{ProgressReporter, share},
 };
 use crate::cli::{output::write_data, parse::STDIO};
 use model::escape::escape_line;
@@ -27,15 +27,15 @@ Examples:
   triptych datasets export btcusd -o day.parquet --start 2026-07-30 --end 2026-07-31
   triptych datasets export btcusd --resolution 1h --format ndjson | jq .close
 
-A file appears under its name when all of it is there; one of that name is replaced then.";
+A file appears under its name once it is complete, and replaces an existing one then.";
 
-/// The status of a service that does not know a format.
+/// Status of a service that does not support a format.
 const BAD_REQUEST: u16 = 400;
 
 /// The flags of `datasets export`.
 #[derive(Debug, Args)]
 pub(crate) struct ExportCommand {
-    /// Write to this file; `-` is standard output
+    /// File to write; `-` is standard output
     #[arg(long, short, default_value = STDIO, value_name = "FILE")]
     output: PathBuf,
     /// csv, json, ndjson, parquet or arrow [default: by the file's ending, else csv]
@@ -47,7 +47,7 @@ pub(crate) struct ExportCommand {
     dataset: DatasetFlags,
 }
 
-/// How the file is written, by the name that services have for it, or an ending.
+/// Format of the file, by the name that services use or by its ending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase", ascii_case_insensitive)]
 #[strum(parse_err_ty = String, parse_err_fn = unknown_format)]
@@ -63,18 +63,19 @@ pub(super) enum Format {
 }
 
 fn unknown_format(_: &str) -> String {
-    "a format is csv, json, ndjson, parquet or arrow".to_owned()
+    "unknown format, expected csv, json, ndjson, parquet or arrow".to_owned()
 }
 
-/// Exports.
+/// Exports rows.
 ///
 /// # Errors
-/// If the service refuses, or the file cannot be written whole.
+/// If the request fails, or the file cannot be written completely.
 pub(super) async fn run(command: ExportCommand) -> anyhow::Result<()> {
     let path = command.output;
-    if path.extension().is_some_and(|ending| ["gz", "zst"].iter().any(|it| ending == *it)) {
+    if path.extension().is_some_and(|ending| ending == "gz" || ending == "zst") {
         bail!(
-            "write {}: exports are not compressed; pipe `-o -` into gzip, or name another ending",
+            "exports to {} are not supported, since exports are not compressed\nhint: pipe `-o -` into \
+             gzip, or choose another ending",
             path.display()
         );
     }
@@ -89,32 +90,32 @@ pub(super) async fn run(command: ExportCommand) -> anyhow::Result<()> {
         output: format.into(),
     };
     let name = escape_line(&dataset.name);
-    let writing = || format!("write {}", path.display());
+    let writing = || format!("cannot write {}", path.display());
     let mut to = if path.as_os_str() == STDIO {
-        To::Stdout
+        ExportTarget::Stdout
     } else {
-        To::File(DownloadFile::create(&path).await.with_context(writing)?)
+        ExportTarget::File(DownloadFile::create(&path).await.with_context(writing)?)
     };
-    let mut progress = Drawn::alone().begin(format!("exporting {name}"), 0);
+    let mut progress = ProgressReporter::single().begin(format!("exporting {name}"), 0);
     let exported = export(&service, query, format, &mut to, progress.as_mut()).await;
-    let n_rows = exported.with_context(|| format!("export dataset {name}"))?;
-    if let To::File(file) = to {
+    let n_rows = exported.with_context(|| format!("cannot export dataset {name}"))?;
+    if let ExportTarget::File(file) = to {
         file.finish().await.with_context(writing)?;
         progress.finish(n_rows, &format!("exported {name} to {}", path.display()));
     }
     Ok(())
 }
 
-/// Writes the download to `to`; returns how many rows there were, as far as that is known.
+/// Writes the download to `to`. Returns the number of rows, as far as it is known.
 async fn export(
     service: &Datasets,
     mut query: DownloadQuery,
     format: Format,
-    to: &mut To,
+    to: &mut ExportTarget,
     progress: &mut dyn Work,
 ) -> anyhow::Result<u64> {
     let mut opened = service.download(&query).await;
-    // A service without this format has JSON, of which lines are soon made.
+    // A service without NDJSON has JSON, which is converted here.
     let is_converted = format == Format::Ndjson
         && opened.as_ref().is_err_and(|error| error.status() == Some(BAD_REQUEST));
     if is_converted {
@@ -139,9 +140,7 @@ async fn export(
             to.write(&bytes).await?;
         }
         let n_rows = counter.n_rows();
-        #[expect(clippy::cast_precision_loss, reason = "a share for people")]
-        let share = |(n_rows, n_all): (u64, u64)| n_rows as f64 / n_all.max(1) as f64;
-        let share = n_rows.zip(download.n_rows()).map(share);
+        let share = n_rows.zip(download.n_rows()).map(|(n_rows, n_all)| share(n_rows, n_all));
         progress.update(n_rows.unwrap_or(0), share);
     }
     if is_converted {
@@ -150,17 +149,17 @@ async fn export(
     Ok(counter.n_rows().or(download.n_rows()).unwrap_or(0))
 }
 
-/// Where an export goes.
-enum To {
+/// Destination of an export.
+enum ExportTarget {
     Stdout,
     File(DownloadFile),
 }
 
-impl To {
+impl ExportTarget {
     async fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         match self {
             Self::Stdout => write_data(bytes),
-            Self::File(file) => file.write(bytes).await.context("write the file"),
+            Self::File(file) => file.write(bytes).await.context("cannot write the file"),
         }
     }
 }

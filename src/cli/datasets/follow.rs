@@ -1,4 +1,4 @@
-//! `triptych datasets follow`: new rows as lines of JSON or text, until nobody wants any more.
+//! `triptych datasets follow`: prints new rows as lines of JSON or text.
 
 use anyhow::Context as _;
 use clap::Args;
@@ -9,9 +9,9 @@ use client::{
         resume::{self, ResumeFrom, RowEvent},
     },
 };
-use model::escape::escape_line;
 use model::{
     dataset::DatasetId,
+    escape::escape_line,
     page::{Limit, ROWS_MAX},
     timestamp::Timestamp,
 };
@@ -19,44 +19,44 @@ use task::group::Group;
 use tokio::sync::mpsc;
 
 use super::{connection::DatasetFlags, rows::json_of};
-use crate::cli::parse::parse_timestamp;
 use crate::cli::{
-    output::{print, print_json, tell},
+    output::{StreamStatus, print, print_json, tell},
+    parse::parse_timestamp,
     stop,
 };
 
-/// Batches of rows that wait to be printed. Then the service waits, too.
+/// Maximum number of batches of rows that wait to be printed. The service waits once it is reached.
 const EVENTS_CAPACITY: usize = 8;
 
 /// The flags of `datasets follow`.
 #[derive(Debug, Args)]
 pub(crate) struct FollowCommand {
-    /// Begin with this many of the newest rows
+    /// Start with this many of the latest rows
     #[arg(long, default_value_t = 10, value_name = "N", conflicts_with = "since")]
     last: usize,
-    /// Begin with the rows from this time on
+    /// Start with the rows from this time on
     #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
     since: Option<Timestamp>,
     /// Print each row as a line of JSON
     #[arg(long)]
     json: bool,
-    /// End after this many rows
+    /// Exit after this many rows
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     #[command(flatten)]
     dataset: DatasetFlags,
 }
 
-/// Follows.
+/// Follows a dataset.
 ///
 /// # Errors
-/// If there is no such dataset, or it is gone.
+/// If there is no such dataset, or it was deleted.
 pub(super) async fn run(command: FollowCommand) -> anyhow::Result<()> {
     let (service, dataset) = command.dataset.find().await?;
     let mut printer = Printer { n_left: command.limit, is_json: command.json };
     let newest = match command.since {
         Some(since) => Some(since - std::time::Duration::from_micros(1)),
-        None => begin(&service, dataset.id, command.last, &mut printer).await?,
+        None => print_latest(&service, dataset.id, command.last, &mut printer).await?,
     };
     if printer.n_left == Some(0) {
         return Ok(());
@@ -65,32 +65,32 @@ pub(super) async fn run(command: FollowCommand) -> anyhow::Result<()> {
     let group = Group::default();
     let resume_from = ResumeFrom { newest, ..ResumeFrom::default() };
     group.spawn("follow a dataset", resume::follow(service, dataset.id, resume_from, sender));
-    stop::run_until_stopped(&group, printed(&mut events, &mut printer)).await
+    stop::run_until_stopped(&group, print_events(&mut events, &mut printer)).await
 }
 
-/// Prints the newest `n_rows`, oldest first; returns the timestamp of the newest.
-async fn begin(
+/// Prints the latest `n_rows` rows, oldest first, and returns the timestamp of the last.
+async fn print_latest(
     service: &Datasets,
     dataset: DatasetId,
     n_rows: usize,
     printer: &mut Printer,
 ) -> anyhow::Result<Option<Timestamp>> {
-    // One row tells where to begin, also where none is wanted.
+    // At least one row, whose timestamp is the starting point.
     let limit = Limit::clamp(n_rows.min(ROWS_MAX));
-    let mut rows = service.newest(dataset, limit).await.context("read the newest rows")?;
+    let mut rows = service.newest(dataset, limit).await.context("cannot read the latest rows")?;
     let newest = rows.first().map(|row| row.timestamp);
     rows.truncate(n_rows);
     rows.reverse();
     printer.print(&rows)?;
-    // Without any, the first one to come is after the beginning of time.
+    // Without rows, every row to come is after the beginning of time.
     Ok(newest.or(Some(Timestamp::MIN)))
 }
 
-async fn printed(
+async fn print_events(
     events: &mut mpsc::Receiver<RowEvent>,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let mut is_lost = false;
+    let mut status = StreamStatus::default();
     while let Some(event) = events.recv().await {
         match event {
             StreamEvent::Item(batch) => {
@@ -99,27 +99,21 @@ async fn printed(
                     return Ok(());
                 }
             }
-            StreamEvent::Connected if is_lost => {
-                is_lost = false;
-                tell("the stream is back");
-            }
+            StreamEvent::Connected => status.connected(),
             StreamEvent::Lost { why, .. } if matches!(why.status(), Some(401 | 403 | 404)) => {
-                return Err(why).context("follow the dataset");
+                return Err(why).context("cannot follow the dataset");
             }
-            StreamEvent::Lost { why, .. } if !is_lost => {
-                is_lost = true;
-                tell(&format!("the stream is lost and tried again: {}", why.why()));
-            }
+            StreamEvent::Lost { why, .. } => status.lost(&why),
             StreamEvent::Reset => {
-                tell("the service forgot where the stream was: late rows may be left out");
+                tell("the service lost the position of the stream: late rows may be missing");
             }
-            _ => {}
+            StreamEvent::Heartbeat | StreamEvent::NotServed => {}
         }
     }
     Ok(())
 }
 
-/// Prints rows, as many as are wanted.
+/// Prints rows, up to a limit.
 struct Printer {
     n_left: Option<u64>,
     is_json: bool,
@@ -146,13 +140,12 @@ impl Printer {
     }
 }
 
-/// A row as a line for people: `2026-07-30T21:57:00Z  close 67431.22  volume 3.1`.
+/// Formats a row as a line: `2026-07-30T21:57:00Z  close 67431.22  volume 3.1`.
 fn text_of(row: &NamedRow) -> String {
-    let values = row.values.iter();
-    let values = values.map(|(name, value)| {
+    let value = |(name, value): (&String, &model::row::Value)| {
         format!("  {} {}", escape_line(name), escape_line(&value.to_string()))
-    });
-    row.timestamp.to_string() + &values.collect::<String>()
+    };
+    row.timestamp.to_string() + &row.values.iter().map(value).collect::<String>()
 }
 
 #[cfg(test)]
@@ -162,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_is_a_line_of_names_and_values() {
+    fn row_is_formatted_as_names_and_values() {
         let values = [("close", Value::Float(1.5)), ("note", Value::String("a\nb".to_owned()))];
         let values = values.map(|(name, value)| (name.to_owned(), value)).into();
         let row = NamedRow { timestamp: Timestamp::from_seconds(0), values };

@@ -1,8 +1,9 @@
-//! `triptych datasets mirror`: datasets of another service of this API, copied and kept up to date.
+//! `triptych datasets mirror`: copies datasets from another service with this API and keeps them up
+//! to date.
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Args;
 use client::datasets::Datasets;
 use model::{address::redact_address, timestamp::Timestamp};
@@ -13,7 +14,7 @@ use transfer::{
     mirror::{self, MirrorOptions},
 };
 
-use super::{connection::DatasetServiceFlags, progress::Drawn};
+use super::{connection::DatasetServiceFlags, progress::ProgressReporter};
 use crate::cli::{
     config::{Profile, variable},
     parse::{parse_pair, parse_timestamp},
@@ -21,59 +22,59 @@ use crate::cli::{
     stop,
 };
 
-/// The environment variable with the key of the service to copy from. Never the key of the
-/// target, which would be disclosed to the source.
+/// Environment variable with the key of the source. The key of the target is never used for it,
+/// since it would be disclosed to the source.
 const SOURCE_KEY_VARIABLE: &str = "TRIPTYCH_SOURCE_API_KEY";
 
 /// The flags of `datasets mirror`.
 #[derive(Debug, Args)]
 pub(crate) struct MirrorCommand {
-    /// The address of the service to copy from, ending in `/api`
+    /// Address of the source service, ending in `/api`
     url: String,
-    /// Copy these datasets, by number or name, not all that the key sees
+    /// Copy these datasets, by number or name, instead of all that the key can see
     #[arg(value_name = "DATASET")]
     chosen: Vec<String>,
-    /// Copy those whose name or description contains this
+    /// Copy the datasets whose name or description contains this
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["chosen", "field"])]
     search: Option<String>,
-    /// Copy those with this metadata field at this value, such as `source=tiingo`
+    /// Copy the datasets with this metadata field at this value, such as `source=tiingo`
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair, conflicts_with = "chosen")]
     field: Option<(String, String)>,
-    /// Of those copy the ones with this tag, which is acquired first
+    /// Copy only those with this tag, which is acquired first
     #[arg(long, value_name = "TAG")]
     tag: Option<String>,
-    /// At most this many
+    /// Maximum number of datasets
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Put this before the names of the copies
+    /// Prefix of the names of copies
     #[arg(long, value_name = "TEXT", default_value = "")]
     prefix: String,
-    /// Give new copies this tag, whose holders may read them; `public` lets every key
+    /// Tag of new copies, whose holders can read them; `public` is for every key
     #[arg(long = "give-tag", value_name = "TAG")]
     give_tags: Vec<String>,
-    /// Not the rows before this time
+    /// Skip rows before this time
     #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
     start: Option<Timestamp>,
-    /// End when all rows that there are now are copied
+    /// Exit once all rows that exist now are copied
     #[arg(long)]
     once: bool,
-    /// Downloads at a time
+    /// Concurrent downloads
     #[arg(long, default_value_t = 4, value_name = "N")]
     parallel: usize,
-    /// Read the source's key from this file, not from `TRIPTYCH_SOURCE_API_KEY`
+    /// File with the source's key, instead of `TRIPTYCH_SOURCE_API_KEY`
     #[arg(long, value_name = "FILE")]
     source_key_file: Option<PathBuf>,
-    /// Keep how far each copy is in this folder [default: one of the platform's folder for data]
+    /// Directory for the progress of each copy [default: one in the platform's data directory]
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
     #[command(flatten)]
     connection: DatasetServiceFlags,
 }
 
-/// Copies, and goes on copying.
+/// Copies datasets, and follows them unless told otherwise.
 ///
 /// # Errors
-/// If there is nothing to copy, or some of it could not be copied.
+/// If there is nothing to copy, or a copy fails.
 pub(super) async fn run(command: MirrorCommand) -> anyhow::Result<()> {
     let source = connect_source(&command)?;
     let target = command.connection.connect().await?;
@@ -94,23 +95,22 @@ pub(super) async fn run(command: MirrorCommand) -> anyhow::Result<()> {
         checkpoints,
     };
     let group = Group::default();
-    let work = mirror::run(options, source, target, &group, Box::new(Drawn::shared()));
+    let work = mirror::run(options, source, target, &group, Box::new(ProgressReporter::shared()));
     stop::run_until_stopped(&group, work).await
 }
 
-/// Connects to the service to copy from.
+/// Connects to the source service.
 fn connect_source(command: &MirrorCommand) -> anyhow::Result<Datasets> {
     let key = if let Some(path) = &command.source_key_file {
-        services::key_of(path)?
+        services::read_key_file(path)?
     } else {
-        let Some(text) = variable(SOURCE_KEY_VARIABLE)? else {
-            bail!(
-                "copy from {} without its key: set {SOURCE_KEY_VARIABLE}, or name \
-                 --source-key-file",
-                redact_address(&command.url)
+        let text = variable(SOURCE_KEY_VARIABLE)?.with_context(|| {
+            let url = redact_address(&command.url);
+            format!(
+                "no API key for {url}\nhint: set {SOURCE_KEY_VARIABLE}, or pass --source-key-file"
             )
-        };
-        text.trim().parse().with_context(|| format!("use {SOURCE_KEY_VARIABLE}"))?
+        })?;
+        text.trim().parse().with_context(|| format!("invalid {SOURCE_KEY_VARIABLE}"))?
     };
     let profile = Profile { datasets: Some(command.url.clone()), ..Profile::default() };
     Services { profile, key: Some(key) }.datasets()

@@ -1,4 +1,4 @@
-//! Progress of a long command: one line that changes on a terminal, a line every 10 s elsewhere.
+//! Progress of a long command: one line that is redrawn on a terminal, a line every 10 s elsewhere.
 
 use std::time::Duration;
 
@@ -8,45 +8,45 @@ use transfer::event::{Reporter, Work};
 
 use crate::cli::output::{can_redraw, redraw, tell};
 
-/// How often the line changes on a terminal.
+/// Interval between redraws on a terminal.
 const REDRAW_EVERY: Duration = Duration::from_millis(100);
 
-/// How often a line is written elsewhere: rare enough for a log.
+/// Interval between lines elsewhere: rare enough for a log.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// Cells of the bar.
+/// Width of the bar.
 const BAR_CELLS: usize = 20;
 
-/// The progress of a command.
+/// Progress of one operation.
 #[derive(Debug)]
 struct Progress {
     what: String,
-    began: Instant,
-    shown: Option<Instant>,
+    started_at: Instant,
+    shown_at: Option<Instant>,
     is_terminal: bool,
-    /// Rows that were there before: they count, but not for the rate.
+    /// Rows of an earlier run. They count for the total, not for the rate.
     n_rows_before: u64,
 }
 
-/// Draws what transfers report on standard error.
+/// Draws the progress of transfers on standard error.
 #[derive(Debug)]
-pub(super) struct Drawn {
+pub(super) struct ProgressReporter {
     is_terminal: bool,
 }
 
-impl Drawn {
-    /// For one work at a time.
-    pub(super) fn alone() -> Self {
+impl ProgressReporter {
+    /// Creates a reporter of one operation at a time.
+    pub(super) fn single() -> Self {
         Self { is_terminal: can_redraw() }
     }
 
-    /// With lines on a terminal, too: several works share it.
+    /// Creates a reporter of concurrent operations, which writes lines on a terminal, too.
     pub(super) const fn shared() -> Self {
         Self { is_terminal: false }
     }
 }
 
-impl Reporter for Drawn {
+impl Reporter for ProgressReporter {
     fn note(&self, text: &str) {
         if self.is_terminal {
             redraw("");
@@ -55,8 +55,8 @@ impl Reporter for Drawn {
     }
 
     fn begin(&self, what: String, n_rows_before: u64) -> Box<dyn Work> {
-        let (began, is_terminal) = (Instant::now(), self.is_terminal);
-        Box::new(Progress { what, began, shown: None, is_terminal, n_rows_before })
+        let (started_at, is_terminal) = (Instant::now(), self.is_terminal);
+        Box::new(Progress { what, started_at, shown_at: None, is_terminal, n_rows_before })
     }
 }
 
@@ -65,10 +65,10 @@ impl Work for Progress {
     fn update(&mut self, n_rows: u64, share: Option<f64>) {
         let now = Instant::now();
         let every = if self.is_terminal { REDRAW_EVERY } else { LINE_EVERY };
-        if now.duration_since(self.shown.unwrap_or(self.began)) < every {
+        if now.duration_since(self.shown_at.unwrap_or(self.started_at)) < every {
             return;
         }
-        self.shown = Some(now);
+        self.shown_at = Some(now);
         let line = self.line(n_rows, share);
         if self.is_terminal { redraw(&line) } else { tell(&line) }
     }
@@ -76,7 +76,7 @@ impl Work for Progress {
     /// Prints the total.
     fn finish(mut self: Box<Self>, n_rows: u64, did: &str) {
         self.clear();
-        let elapsed = self.began.elapsed();
+        let elapsed = self.started_at.elapsed();
         let rate = format_rate(n_rows.saturating_sub(self.n_rows_before), elapsed);
         let (rows, seconds) = (counted_short(n_rows, "row"), elapsed.as_secs_f64());
         tell(&format!("{did}: {rows} in {seconds:.1} s, {rate} rows/s"));
@@ -92,13 +92,13 @@ impl Drop for Progress {
 impl Progress {
     /// Clears the line on a terminal, so that a message can be printed.
     fn clear(&mut self) {
-        if self.is_terminal && self.shown.take().is_some() {
+        if self.is_terminal && self.shown_at.take().is_some() {
             redraw("");
         }
     }
 
     fn line(&self, n_rows: u64, share: Option<f64>) -> String {
-        let elapsed = self.began.elapsed();
+        let elapsed = self.started_at.elapsed();
         let rate = format_rate(n_rows.saturating_sub(self.n_rows_before), elapsed);
         let mut line = self.what.clone();
         if let Some(share) = share {
@@ -112,6 +112,11 @@ impl Progress {
     }
 }
 
+/// Returns the share of `n_done` in `n_all`.
+#[expect(clippy::cast_precision_loss, reason = "a share for people")]
+pub(super) fn share(n_done: u64, n_all: u64) -> f64 {
+    n_done as f64 / n_all.max(1) as f64
+}
 fn bar(share: f64) -> String {
     #[expect(
         clippy::cast_possible_truncation,
@@ -123,7 +128,7 @@ fn bar(share: f64) -> String {
     format!("{}{}", "█".repeat(n_full), "░".repeat(BAR_CELLS.saturating_sub(n_full)))
 }
 
-/// How long it will take, if it goes on as it went.
+/// Estimates the remaining time at the average rate so far. `None` near the start.
 fn time_left(share: f64, elapsed: Duration) -> Option<Duration> {
     (share > 0.005).then(|| elapsed.mul_f64(((1.0 - share) / share).max(0.0)))
 }
@@ -146,10 +151,10 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_line_shows_share_rate_and_time_left() {
-        let (what, began) = ("importing a.csv".to_owned(), Instant::now());
+    async fn line_shows_share_rate_and_time_left() {
+        let (what, started_at) = ("importing a.csv".to_owned(), Instant::now());
         let progress =
-            Progress { what, began, shown: None, is_terminal: false, n_rows_before: 500 };
+            Progress { what, started_at, shown_at: None, is_terminal: false, n_rows_before: 500 };
         tokio::time::advance(Duration::from_secs(100)).await;
         let line = progress.line(100_500, Some(0.25));
         let bar = "█████░░░░░░░░░░░░░░░";
@@ -162,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_is_hours_minutes_and_seconds() {
+    fn duration_is_formatted_as_hours_minutes_and_seconds() {
         assert_eq!(format_clock(Duration::from_secs(3725)), "1:02:05");
     }
 }

@@ -1,4 +1,4 @@
-//! `triptych datasets rows`: a look at the rows or buckets of a dataset.
+//! `triptych datasets rows`: prints rows or buckets of a dataset.
 
 use anyhow::Context as _;
 use clap::Args;
@@ -13,7 +13,7 @@ use model::{
 use super::connection::{DatasetFlags, RangeFlags};
 use crate::cli::output::{print, print_json, table};
 
-/// What the number of rows in a bucket is called, beside the columns of bars.
+/// Name of the number of rows in a bucket, next to the columns of bars.
 const COUNT: &str = "count";
 
 /// The flags of `datasets rows`.
@@ -21,10 +21,10 @@ const COUNT: &str = "count";
 pub(crate) struct RowsCommand {
     #[command(flatten)]
     range: RangeFlags,
-    /// At most this many
+    /// Maximum number of rows
     #[arg(long, default_value_t = 20, value_name = "N")]
     limit: usize,
-    /// The oldest first
+    /// Oldest first
     #[arg(long)]
     ascending: bool,
     /// Print each as a line of JSON
@@ -34,15 +34,15 @@ pub(crate) struct RowsCommand {
     dataset: DatasetFlags,
 }
 
-/// Prints rows.
+/// Prints rows or buckets.
 ///
 /// # Errors
-/// If there is no such dataset, or the service refuses the range.
+/// If there is no such dataset, or the request fails.
 pub(super) async fn run(command: RowsCommand) -> anyhow::Result<()> {
     let (service, dataset) = command.dataset.find().await?;
     let names: Vec<String> = match command.range.resolution {
         Resolution::Raw => {
-            let columns = service.columns(dataset.id).await.context("read the columns")?;
+            let columns = service.columns(dataset.id).await.context("cannot read the columns")?;
             columns.into_iter().map(|column| column.name).collect()
         }
         _ => BAR_COLUMNS.into_iter().chain([COUNT]).map(str::to_owned).collect(),
@@ -57,7 +57,7 @@ pub(super) async fn run(command: RowsCommand) -> anyhow::Result<()> {
     let (mut n_left, mut cells) = (command.limit, Vec::new());
     while n_left > 0 {
         query.limit = Limit::clamp(n_left.min(ROWS_MAX));
-        let page = service.rows(&query).await.context("read the rows")?;
+        let page = service.rows(&query).await.context("cannot read the rows")?;
         let rows = match page.rows {
             Rows::Raw(rows) => rows,
             Rows::Buckets(buckets) => buckets.into_iter().map(row_of).collect(),
@@ -84,7 +84,7 @@ pub(super) async fn run(command: RowsCommand) -> anyhow::Result<()> {
     print(&table(&header, &cells, &right))
 }
 
-/// A bucket as a row of its values.
+/// Converts a bucket to a row of its values.
 fn row_of(bucket: Bucket) -> NamedRow {
     let Bucket { timestamp, open, high, low, close, volume, count } = bucket;
     let floats = BAR_COLUMNS.into_iter().zip([open, high, low, close, volume].map(Value::Float));
@@ -93,7 +93,7 @@ fn row_of(bucket: Bucket) -> NamedRow {
     NamedRow { timestamp, values: values.map(|(name, value)| (name.to_owned(), value)).collect() }
 }
 
-/// Formats a row as a flat line of JSON, its members in alphabetical order, as services write them.
+/// Formats a row as a flat line of JSON with its members in alphabetical order, as services do.
 pub(super) fn json_of(row: &NamedRow) -> String {
     let names: Vec<String> = row.values.keys().cloned().collect();
     let values = row.values.values().cloned().map(Some).collect();

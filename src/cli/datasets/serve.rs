@@ -1,18 +1,22 @@
-//! `triptych datasets serve`: the service itself.
+//! `triptych datasets serve`: runs the dataset service.
 
 use std::{path::PathBuf, time::Duration};
 
 use ::datasets::{
-    DatasetsOptions, DatasetsService, LoadOptions, MarketOptions, MetadataFilters, ReadOptions,
+    ArchiveStorage, DatasetsOptions, DatasetsService, LoadOptions, MarketOptions, MetadataFilters,
+    ReadOptions,
 };
 use anyhow::Context as _;
-use clap::{Args, ValueEnum};
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser as _},
+};
 use stack::data_dir::DataDir;
 use task::{clock::Clock, group::Group};
+use tsdb::archive::objects::ArchiveUrl;
 use web::cors::ReaderSites;
 
 use crate::cli::{
-    datasets::archive_flags::ArchiveFlags,
     gate::{GateFlags, PortalFlags, StoreFlags},
     stop,
 };
@@ -20,34 +24,38 @@ use crate::cli::{
 /// The flags of `datasets serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeCommand {
-    /// Where to serve; `:8081` means port 8081 on every interface
+    /// Address to serve at; `:8081` means port 8081 on all interfaces
     #[arg(long, default_value = "127.0.0.1:8081", value_name = "ADDRESS")]
     listen: String,
-    /// Keep all state in this folder [default: the platform's folder for data]
+    /// Directory of all state [default: the platform's data directory]
     #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
     #[command(flatten)]
     store: StoreFlags,
-    /// Poll the database for rows that other services stored so often, for streams of them
+    /// Interval at which the database is polled for rows of other services, for streams
     #[arg(long, default_value_t = 250, value_name = "MS", requires = "store",
         value_parser = clap::value_parser!(u64).range(20..=60_000))]
     poll_ms: u64,
     #[command(flatten)]
     archive: ArchiveFlags,
-    /// Fill datasets with live data: this machine's own load, and a synthetic market
+    /// Fill datasets with live data: this machine's load, and a synthetic market
     #[arg(long)]
     demo: bool,
-    /// The widest range of raw rows between the `start` and `end` of a page, in hours; 0: any
+    /// Maximum range between `start` and `end` of a page of raw rows, in hours; 0 for no limit
     #[arg(long, default_value_t = 24, value_name = "HOURS")]
     raw_range_cap: u32,
-    /// Keep at most so much of compressed downloads beside the store, to send them again; 0: none
+    /// Size of the cache of compressed downloads next to the store; 0 for no cache
     #[arg(long, default_value_t = 1024, value_name = "MIB")]
     piece_cache_mib: u32,
-    /// How many metadata filters a search takes: the documented one, or any number
-    #[arg(long, value_enum, default_value = "one", value_name = "N")]
-    metadata_filters: Filters,
-    /// Let web pages of this origin read with a key, such as `https://example.com`; `*` for every
-    /// origin. May be repeated
+    /// Metadata filters of a search: one, as documented, or any number, all of which must match
+    #[arg(long, value_name = "N", default_value = "one",
+        value_parser = PossibleValuesParser::new(["one", "all"]).map(|text| match text.as_str() {
+            "all" => MetadataFilters::All,
+            _ => MetadataFilters::One,
+        }))]
+    metadata_filters: MetadataFilters,
+    /// Let web pages of this origin read with a key, such as `https://example.com`; `*` for all
+    /// origins. May be repeated
     #[arg(long, value_name = "ORIGIN", help_heading = "Browsers")]
     cors: Vec<ReaderSites>,
     #[command(flatten)]
@@ -58,25 +66,30 @@ pub(crate) struct ServeCommand {
     process: stop::ProcessFlags,
 }
 
-/// How many metadata filters a search takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Filters {
-    /// One; more are an error
-    One,
-    /// Any number; what is found fits all of them
-    All,
+/// Storage of old rows, and the age at which they move there.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Archive")]
+struct ArchiveFlags {
+    /// Store old rows as Parquet files: `s3://bucket/prefix?region=…`, with
+    /// `endpoint=http://host:port` for a server other than Amazon's, or `file:///path`. Credentials
+    /// come from `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or from the machine's role. All
+    /// services on a database need the same archive
+    #[arg(long, env = "TRIPTYCH_ARCHIVE", hide_env_values = true, value_name = "URL")]
+    archive: Option<ArchiveUrl>,
+    /// Age at which a month is archived, in days after its end, such as `90d`
+    #[arg(long, default_value = "90d", value_name = "DAYS", requires = "archive",
+        value_parser = parse_days)]
+    archive_after: Duration,
 }
 
-impl From<Filters> for MetadataFilters {
-    fn from(filters: Filters) -> Self {
-        match filters {
-            Filters::One => Self::One,
-            Filters::All => Self::All,
-        }
-    }
+/// Parses a number of days, such as `90d`.
+fn parse_days(text: &str) -> Result<Duration, String> {
+    let days = text.strip_suffix('d').unwrap_or(text).parse::<u16>();
+    let days = days.map_err(|_| "invalid number of days, expected one such as 90d".to_owned())?;
+    Ok(Duration::from_hours(u64::from(days) * 24))
 }
 
-/// Serves until asked to stop.
+/// Serves until a signal.
 ///
 /// # Errors
 /// If the service cannot be started.
@@ -89,12 +102,13 @@ pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
     let (addresses, hosts) = (command.gate.addresses(), command.gate.hosts());
     let portal = accounts.map(|accounts| command.portal.router(accounts, addresses, hosts));
     let portal = portal.transpose()?;
+    let ArchiveFlags { archive, archive_after: after } = command.archive;
     let options = DatasetsOptions {
         listen: command.listen,
         store_path: data_dir.datasets(),
         database: command.store.store,
         is_read_only: command.store.read_only,
-        archive: command.archive.storage(),
+        archive: archive.map(|url| ArchiveStorage { url, after }),
         poll_every: Duration::from_millis(command.poll_ms),
         gate,
         portal,
@@ -105,10 +119,11 @@ pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
                 .then(|| Duration::from_hours(command.raw_range_cap.into())),
             piece_bytes_max: u64::from(command.piece_cache_mib) << 20,
         },
-        metadata_filters: command.metadata_filters.into(),
+        metadata_filters: command.metadata_filters,
         reader_sites: command.cors,
     };
-    DatasetsService::start(options, &group, clock).await.context("start the dataset service")?;
+    let started = DatasetsService::start(options, &group, clock).await;
+    started.context("cannot start the dataset service")?;
     let stopped = stop::wait_for_stop(command.process.stop_events()).await;
     group.shutdown().await;
     stopped

@@ -1,4 +1,4 @@
-//! `triptych datasets verify`, `backup` and `restore`: upkeep of a store on this machine.
+//! `triptych datasets verify`, `backup` and `restore`: maintenance of a store on this machine.
 
 use std::path::PathBuf;
 
@@ -20,19 +20,19 @@ use tsdb::{
     store::postgres::PostgresStore,
 };
 
-use super::progress::Drawn;
+use super::progress::{ProgressReporter, share};
 use crate::cli::{
+    copy_tables::StorePlace,
     output::{print, print_body, tell},
-    store_place::StorePlace,
 };
 
-/// The flags that name a store.
+/// Flags that name a store.
 #[derive(Debug, Clone, Args)]
 pub(super) struct StoreFlags {
-    /// The services' data folder [default: the platform's folder for data]
+    /// The services' data directory [default: the platform's data directory]
     #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// This file, not the one of the data folder
+    /// File of the store, instead of the one in the data directory
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 }
@@ -43,7 +43,7 @@ pub(crate) struct VerifyCommand {
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
-    /// Read all files of the archive, too: its address, as `serve` has it
+    /// Address of the archive, as for `serve`, to verify all of its files, too
     #[arg(long, value_name = "URL")]
     archive: Option<ArchiveUrl>,
     /// Verify the archive of this database: `postgres://user@host/name`
@@ -54,10 +54,10 @@ pub(crate) struct VerifyCommand {
 }
 
 impl StoreFlags {
-    /// The store's file.
+    /// Returns the path of the store's file.
     ///
     /// # Errors
-    /// If the data folder is not known, or cannot be made.
+    /// If the data directory is unknown or cannot be created.
     pub(super) fn path(self) -> anyhow::Result<PathBuf> {
         match self.file {
             Some(file) => Ok(file),
@@ -65,8 +65,8 @@ impl StoreFlags {
         }
     }
 
-    /// As [`Self::path`], to read: if no flag names a store, that of the local stack that runs, as
-    /// other commands use its services.
+    /// Returns the path of a store to read. If no flag names a store, it is that of the running
+    /// local stack, as other commands use its services.
     ///
     /// # Errors
     /// As [`Self::path`].
@@ -77,10 +77,10 @@ impl StoreFlags {
     }
 }
 
-/// Checks a store.
+/// Verifies a store.
 ///
 /// # Errors
-/// If the store cannot be read, or is not as it should be.
+/// If the store cannot be read, or has faults.
 pub(super) async fn verify(command: VerifyCommand) -> anyhow::Result<()> {
     let VerifyCommand { json, archive, database, store } = command;
     let place = match database {
@@ -88,28 +88,27 @@ pub(super) async fn verify(command: VerifyCommand) -> anyhow::Result<()> {
         None => StorePlace::Path(store.path_to_read()?),
     };
     let shown = place.to_string();
-    let mut progress = Drawn::alone().begin(format!("verifying {shown}"), 0);
+    let mut progress = ProgressReporter::single().begin(format!("verifying {shown}"), 0);
     let (report, progress) = spawn_blocking(move || {
         let report = check_store(&place, archive.as_ref(), &mut |done| {
-            // Each row is looked at twice.
-            #[expect(clippy::cast_precision_loss, reason = "a share for people")]
-            let share = Some(done.n_done as f64 / done.n_all.max(1) as f64);
-            progress.update(done.n_done / 2, share);
+            // Each row is visited twice.
+            progress.update(done.n_done / 2, Some(share(done.n_done, done.n_all)));
         });
         (report, progress)
     })
     .await?;
-    let report = report.context("verify")?;
+    let report = report.with_context(|| format!("cannot verify {shown}"))?;
     progress.finish(report.n_rows, &format!("verified {shown}"));
     print_report(&report, json)?;
     if report.is_sound() {
         return Ok(());
     }
     let faults = counted(report.n_faults, "fault");
-    bail!("find {shown} sound: {faults}; restore a backup, or import again")
+    bail!("{shown} has {faults}\nhint: restore a backup, or import the rows again")
 }
 
-/// Verifies a file, and its archive if that is given; of a database only the archive. Blocks.
+/// Verifies a file and its archive, if that is given. Of a database only the archive is verified.
+/// Blocks.
 fn check_store(
     place: &StorePlace,
     archive: Option<&ArchiveUrl>,
@@ -121,7 +120,7 @@ fn check_store(
         (StorePlace::Database(url), Some(archive)) => {
             admin::verify_archive(&PostgresStore::open_read_only(url)?, &archive)?
         }
-        (StorePlace::Database(_), None) => bail!("name the archive of the database"),
+        (StorePlace::Database(_), None) => bail!("the archive of the database is not named"),
     })
 }
 
@@ -156,7 +155,7 @@ fn print_report(report: &Report, is_json: bool) -> anyhow::Result<()> {
 /// The flags of `datasets backup`.
 #[derive(Debug, Args)]
 pub(crate) struct BackupCommand {
-    /// The file to make; one that is there is left as it is
+    /// File to create; an existing file is not replaced
     to: PathBuf,
     #[command(flatten)]
     store: StoreFlags,
@@ -165,21 +164,21 @@ pub(crate) struct BackupCommand {
 /// Copies a store.
 ///
 /// # Errors
-/// If there is a file already, or it cannot be written whole.
+/// If the target exists or cannot be written completely.
 pub(super) async fn backup(command: BackupCommand) -> anyhow::Result<()> {
     let (path, to) = (command.store.path_to_read()?, command.to);
-    let done = format!("copied {} to {}", path.display(), to.display());
+    let copied = format!("copied {} to {}", path.display(), to.display());
     let n_bytes = spawn_blocking(move || admin::backup(&path, &to)).await?;
-    tell(&format!("{done}: {} bytes", n_bytes.context("back up")?));
+    tell(&format!("{copied}: {} bytes", n_bytes.context("cannot back up the store")?));
     Ok(())
 }
 
 /// The flags of `datasets restore`.
 #[derive(Debug, Args)]
 pub(crate) struct RestoreCommand {
-    /// The copy, which stays as it is
+    /// The copy, which is not changed
     from: PathBuf,
-    /// Mean it: what is stored now is lost
+    /// Confirm: the rows that are stored now are lost
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
@@ -189,16 +188,16 @@ pub(crate) struct RestoreCommand {
 /// Replaces a store by a copy of it.
 ///
 /// # Errors
-/// If it is not meant, a service uses the store, or the copy is not sound.
+/// If it is not confirmed, a service uses the store, or the copy has faults.
 pub(super) async fn restore(command: RestoreCommand) -> anyhow::Result<()> {
     let (from, path) = (command.from, command.store.path()?);
     if path.exists() && !command.yes {
-        bail!("replace {} unless it is meant: say so with --yes", path.display());
+        bail!("replacing {} was not confirmed\nhint: pass --yes", path.display());
     }
-    let done = format!("restored {} to {}", from.display(), path.display());
+    let restored = format!("restored {} to {}", from.display(), path.display());
     let report = spawn_blocking(move || admin::restore(&from, &path)).await?;
-    let report = report.context("restore")?;
+    let report = report.context("cannot restore the store")?;
     let datasets = counted(report.n_datasets, "dataset");
-    tell(&format!("{done}: {datasets}, {}", counted_short(report.n_rows, "row")));
+    tell(&format!("{restored}: {datasets}, {}", counted_short(report.n_rows, "row")));
     Ok(())
 }

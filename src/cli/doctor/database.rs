@@ -1,8 +1,13 @@
-//! The database that keeps datasets, accounts and networks, and the archive of old rows.
+//! Checks of the database with datasets, accounts and networks, and of the archive of old rows.
 
-use db::postgres::{DatabaseUrl, fault::diagnose};
+use accounts::Accounts;
+use db::postgres::{
+    self, DatabaseUrl,
+    fault::{Refused, diagnose, next_step},
+    schema::{SchemaSeen, late_sequences},
+};
+use inference::store::Store;
 use model::count::counted;
-use task::causes::chain;
 use tokio::task::spawn_blocking;
 use tsdb::{
     archive::objects::{ArchiveUrl, Objects},
@@ -17,37 +22,40 @@ use tsdb::{
 
 use super::Finding;
 
-/// Encoding of a database that holds every text.
+/// Encoding that can represent all text.
 const ENCODING: &str = "UTF8";
 
-/// Dataset services that a server is to have connections for: two, so that one can be lost, and one that
-/// is started in the place of another.
+/// Number of dataset services that a server should have connections for: two, so that one can fail,
+/// and one that is started to replace another.
 const SERVICES_MIN: u64 = 3;
 
-/// Connections that a dataset service opens at most.
+/// Maximum number of connections of a dataset service.
 const PER_SERVICE: u64 = (CONNECTIONS_MAX + accounts::CONNECTIONS_MAX) as u64;
 
-/// Looks at the database at `url`.
+/// Advice for tables of another format.
+const OTHER_FORMAT: &str = "use the program that made them; see UPGRADE in `triptych man operate`";
+
+/// Checks the database at `url`.
 pub(super) async fn check(url: &DatabaseUrl) -> Finding {
     let what = format!("store at {url}");
     match look(url).await {
-        Ok(seen) => finding(&what, seen),
-        Err(error) => unusable(what, &error),
+        Ok(seen) => evaluate(&what, seen),
+        Err(error) => report_failure(what, &error),
     }
 }
 
-/// Looks at the archive at `url`.
+/// Checks the archive at `url`.
 pub(super) async fn check_archive(url: ArchiveUrl) -> Finding {
     let what = format!("archive at {url}");
     let checked = spawn_blocking(move || Objects::open(&url)?.check()).await;
     match checked {
-        Ok(Ok(())) => Finding::ok(what, "can be reached"),
-        Ok(Err(error)) => Finding::wrong(what, chain(&error), error.advice()),
-        Err(error) => Finding::wrong(what, chain(&error), "try again"),
+        Ok(Ok(())) => Finding::ok(what, "is reachable"),
+        Ok(Err(error)) => Finding::failed(what, &error, error.advice()),
+        Err(error) => Finding::failed(what, &error, "try again"),
     }
 }
 
-fn finding(what: &str, seen: ServerSeen) -> Finding {
+fn evaluate(what: &str, seen: ServerSeen) -> Finding {
     let ServerSeen { version, is_too_old, is_standby, format, limit, rights, encoding } = seen;
     let version = format!("PostgreSQL {version}");
     let wrong = |seen: &str, next: &str| Finding::wrong(what, format!("{version}, {seen}"), next);
@@ -56,13 +64,13 @@ fn finding(what: &str, seen: ServerSeen) -> Finding {
     }
     if encoding != ENCODING {
         return wrong(
-            &format!("a database in {encoding}, which cannot hold all texts"),
-            "make another one: createdb --encoding UTF8 --template template0 NAME",
+            &format!("encoding {encoding}, which cannot represent all text"),
+            "create another database: createdb --encoding UTF8 --template template0 NAME",
         );
     }
     if rights == UserRights::NoUsage {
         return wrong(
-            "a schema datasets that the user may not use",
+            "no permission to use schema datasets",
             "let its owner GRANT USAGE ON SCHEMA datasets, accounts, inference TO user, and its tables",
         );
     }
@@ -71,12 +79,12 @@ fn finding(what: &str, seen: ServerSeen) -> Finding {
         Some(format) => {
             return wrong(
                 &format!("tables of format {format}; this program reads {}", ServerSeen::FORMAT),
-                "use the program that made them; see UPGRADE in `triptych man operate`",
+                OTHER_FORMAT,
             );
         }
         None if rights == UserRights::NoCreate => {
             return wrong(
-                "no tables, and the user may not create them",
+                "no tables, and no permission to create them",
                 "let its owner GRANT CREATE ON DATABASE name TO user",
             );
         }
@@ -85,7 +93,7 @@ fn finding(what: &str, seen: ServerSeen) -> Finding {
     if is_standby {
         return Finding::warning(
             what,
-            format!("{version}, a standby, which takes no writes, {tables}"),
+            format!("{version}, a standby, which accepts no writes, {tables}"),
             "name the server that leads, or start the service with --read-only",
         );
     }
@@ -94,15 +102,19 @@ fn finding(what: &str, seen: ServerSeen) -> Finding {
     next.map_or_else(|| Finding::ok(what, &seen), |next| Finding::warning(what, &seen, next))
 }
 
-/// The finding for a server that cannot be looked at.
-fn unusable(what: String, error: &StoreError) -> Finding {
-    let usual = "check that it runs, its host and port, and PGPASSWORD or ~/.pgpass";
-    let problem = || (format!("cannot {}", chain(error)), usual);
-    let (seen, next) = diagnose(error).map_or_else(problem, |found| (found.text, found.next));
-    Finding::wrong(what, seen, next)
+/// Reports a server that cannot be examined.
+fn report_failure(what: String, error: &StoreError) -> Finding {
+    if let Some(fault) = diagnose(error) {
+        return Finding::wrong(what, fault.text, fault.next);
+    }
+    Finding::failed(
+        what,
+        error,
+        "check that it runs, its host and port, and PGPASSWORD or ~/.pgpass",
+    )
 }
 
-/// How many services fit, and what to do where those are too few.
+/// Returns how many services the connections are enough for, and advice if those are too few.
 fn count_services(limit: ConnectionLimit) -> (String, Option<String>) {
     let ConnectionLimit { n_max, by } = limit;
     let n_services = n_max / PER_SERVICE;
@@ -124,6 +136,39 @@ fn count_services(limit: ConnectionLimit) -> (String, Option<String>) {
     (room, (n_services < SERVICES_MIN).then_some(next))
 }
 
+/// Checks the tables of accounts and networks in the database at `url`, which another version of
+/// the program may have made, and the sequences of all tables. Another check reports a server that
+/// cannot be reached.
+pub(super) async fn check_other_tables(url: &DatabaseUrl) -> Vec<Finding> {
+    let Ok(mut connection) = postgres::connect(url).await else { return Vec::new() };
+    let mut findings = Vec::new();
+    for schema in [Accounts::copied_tables().database, Store::copied_tables().database] {
+        let what = format!("tables of {} at {url}", schema.name);
+        findings.extend(match schema.look(&mut connection).await.map_err(Refused::from) {
+            Ok(SchemaSeen::Missing { .. }) => None,
+            Ok(SchemaSeen::Format(format)) if format == schema.version => {
+                Some(Finding::ok(what, format!("of format {format}")))
+            }
+            Ok(SchemaSeen::Format(format)) => {
+                let seen = format!("of format {format}; this program reads {}", schema.version);
+                Some(Finding::wrong(what, seen, OTHER_FORMAT))
+            }
+            Err(error) => {
+                let next = next_step(&error).unwrap_or("see the log of the server");
+                Some(Finding::failed(what, &error, next))
+            }
+        });
+    }
+    for schema in ["datasets", "accounts", "inference"] {
+        let late = late_sequences(&mut connection, schema).await.unwrap_or_default();
+        findings.extend(late.into_iter().map(|table| {
+            let next = "set it after the rows: SELECT setval(pg_get_serial_sequence('TABLE', 'id'), max(id)) FROM TABLE";
+            Finding::wrong(format!("numbers of {table}"), "the next number is in use", next)
+        }));
+    }
+    findings
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,13 +185,13 @@ mod tests {
             rights: UserRights::Enough,
             encoding: ENCODING.to_owned(),
         };
-        let finding = finding("store at postgres://db/rows", seen);
+        let finding = evaluate("store at postgres://db/rows", seen);
         let line = crate::cli::doctor::text(&[finding]);
         assert!(want.iter().all(|part| line.contains(part)), "{line}");
     }
 
     #[test]
-    fn fewer_than_three_services_are_warned_of_with_what_to_do() {
+    fn fewer_than_three_services_are_a_warning_with_advice() {
         let server = LimitedBy::Server;
         check(97, server, &["ok  ", "97 connections", "3 dataset services of 32 each"]);
         check(95, server, &["warning  ", "2 dataset services", "raise max_connections by 1,"]);

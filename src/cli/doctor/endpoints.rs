@@ -1,24 +1,23 @@
-//! Addresses that services connect to next to databases: the collector of spans, and the service that has
-//! the accounts.
+//! Checks of addresses that services connect to other than databases: the collector of spans, and
+//! the service with the accounts.
 
 use std::time::Duration;
 
 use clap::Args;
 use client::transport::install_crypto;
 use model::address::redact_address;
-use task::causes::chain;
 use tokio::{net::TcpStream, time::timeout};
 
-use super::{Finding, State};
-use crate::cli::{gate::ask_for_accounts, log::Collector, stop::OTLP_VARIABLE};
+use super::{Finding, Severity};
+use crate::cli::{gate::check_accounts_service, log::Collector, stop::OTLP_VARIABLE};
 
-/// The addresses, as services take them.
+/// Addresses, as for services.
 #[derive(Debug, Args)]
 pub(super) struct EndpointFlags {
-    /// The service that has the accounts, as for `triptych datasets serve --accounts`
+    /// Service with the accounts, as for `triptych datasets serve --accounts`
     #[arg(long, env = "TRIPTYCH_ACCOUNTS", hide_env_values = true, value_name = "URL")]
     accounts: Option<String>,
-    /// The collector of spans, as for every service
+    /// Collector of spans, as for every service
     #[arg(
         long, env = OTLP_VARIABLE, hide_env_values = true, value_name = "URL",
         value_parser = Collector::parse
@@ -26,23 +25,22 @@ pub(super) struct EndpointFlags {
     otlp: Option<Collector>,
 }
 
-/// Content type of spans. A request without any is empty.
+/// Content type of spans. A request without spans is empty.
 const OTLP_TYPE: &str = "application/x-protobuf";
 
-/// How long it may take to accept a connection: a round trip to the other side of the world, and a packet
-/// lost.
+/// Maximum time to connect: a round trip to the other side of the world, and a lost packet.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
-/// Whether `what`, which is at `host` and `port`, accepts connections; who is behind it is not asked.
+/// Checks that `host` accepts connections at `port`, whatever listens there.
 pub(super) async fn check_port(what: String, host: &str, port: u16, next: &str) -> Finding {
     match timeout(CONNECT_WITHIN, TcpStream::connect((host, port))).await {
         Ok(Ok(_)) => Finding::ok(what, "accepts connections"),
-        Ok(Err(error)) => Finding::wrong(what, format!("cannot connect to it: {error}"), next),
-        Err(_) => Finding::wrong(what, "does not answer", next),
+        Ok(Err(error)) => Finding::wrong(what, format!("cannot connect: {error}"), next),
+        Err(_) => Finding::wrong(what, "does not respond", next),
     }
 }
 
-/// Checks those that are named.
+/// Checks the addresses that are given.
 pub(super) async fn check(flags: &EndpointFlags) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(url) = &flags.accounts {
@@ -54,13 +52,13 @@ pub(super) async fn check(flags: &EndpointFlags) -> Vec<Finding> {
     findings
 }
 
-/// Checks the collector of spans: that it accepts connections, and a request without spans.
+/// Checks that the collector accepts connections, and a request without spans.
 pub(super) async fn check_collector(collector: &Collector) -> Finding {
     let what = format!("collector {}", collector.redacted());
     let (host, port) = collector.host_and_port();
     let next = "check that it runs, and --otlp or TRIPTYCH_OTLP";
     let reached = check_port(what.clone(), host, port, next).await;
-    if reached.state != State::Ok {
+    if reached.state != Severity::Ok {
         return reached;
     }
     install_crypto();
@@ -71,31 +69,31 @@ pub(super) async fn check_collector(collector: &Collector) -> Finding {
     };
     match sent.await.map(|response| response.status().as_u16()) {
         Ok(200..300) => Finding::ok(what, "accepts spans"),
-        // A collector may require headers, but another program may require a key just as well.
+        // A collector might require headers, but another program might require a key just as well.
         Ok(status @ (401 | 403)) => Finding::warning(
             what,
             format!("responds {status}"),
             "check OTEL_EXPORTER_OTLP_HEADERS, and that this is the address of a collector",
         ),
         Ok(status) => {
-            let seen = format!("responds {status} to OTLP over HTTP: another program is there");
+            let seen = format!("responds {status} to OTLP over HTTP: it is another program");
             Finding::wrong(what, seen, "name the port and path of OTLP over HTTP: 4318, /v1/traces")
         }
         Err(error) => {
-            let seen = format!("does not speak HTTP: {}", chain(&error.without_url()));
-            Finding::wrong(what, seen, "name the port of OTLP over HTTP, which is 4318 as a rule")
+            let next = "name the port of OTLP over HTTP, usually 4318";
+            Finding::failed(what, &error.without_url(), next)
         }
     }
 }
 
-/// Checks that the service at `url` answers what keys are good for, with the token of the environment.
+/// Checks that the service at `url` accepts the token of the environment.
 async fn check_accounts(url: &str) -> Finding {
     let what = format!("accounts at {}", redact_address(url));
-    match ask_for_accounts(url).await {
-        Ok(()) => Finding::ok(what, "answers, and takes the token"),
+    match check_accounts_service(url).await {
+        Ok(()) => Finding::ok(what, "responds, and accepts the token"),
         Err(error) => {
             let next = "check that it runs, and that TRIPTYCH_ACCOUNTS_TOKEN is the same there";
-            Finding::wrong(what, format!("cannot {}", chain(&*error)), next)
+            Finding::failed(what, &*error, next)
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The file of options of a node: its key, certificate, lists of peers, ports and boot nodes.
+//! Checks of a node's file of options: key, certificate, lists of peers, ports and boot nodes.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use web::tls::{Tls, TlsFiles};
 use super::{Finding, endpoints, state::check_address};
 use crate::cli::{
     Command, NODE,
-    node::{NodeCommand, allowed_peers, free},
+    node::{NodeCommand, allowed_peers, check_port_free},
     parse,
 };
 
-/// Checks the options of the node in the file `path`.
+/// Checks the node options in the file `path`.
 pub(super) async fn check(path: &Path) -> Vec<Finding> {
     let what = format!("node options {}", path.display());
     let arguments = ["triptych".into(), NODE.into(), "--config".into(), path.into()];
@@ -25,17 +25,19 @@ pub(super) async fn check(path: &Path) -> Vec<Finding> {
         },
         Err(error) => {
             let next = "correct the file; `triptych node --help` lists the options";
-            return vec![Finding::failed(what, &error, next)];
+            return vec![Finding::failed(what, &*error, next)];
         }
     };
-    let mut findings = vec![Finding::ok(what, format!("those of a {}", node.role))];
+    let mut findings = vec![Finding::ok(what, format!("options of a {}", node.role))];
     findings.extend(check_files(&node));
     let ports = [node.network.port, node.network.websocket.websocket_port];
     for port in ports.into_iter().filter(|port| *port != 0) {
         let what = format!("port {port}");
-        findings.push(match free(node.network.address, port) {
+        findings.push(match check_port_free(node.network.address, port) {
             Ok(()) => Finding::ok(what, "is free"),
-            Err(error) => Finding::failed(what, &error, "stop that node, or give another --port"),
+            Err(error) => {
+                Finding::failed(what, &*error, "stop that node, or choose another --port")
+            }
         });
     }
     for address in [&node.head.rest_api, &node.runs.prometheus_address].into_iter().flatten() {
@@ -44,7 +46,7 @@ pub(super) async fn check(path: &Path) -> Vec<Finding> {
     match node.process.otlp.clone().map_or_else(|| node.unused.collector(), |it| Ok(Some(it))) {
         Ok(None) => {}
         Ok(Some(collector)) => findings.push(endpoints::check_collector(&collector).await),
-        Err(error) => findings.push(Finding::failed("collector", &error, "correct it")),
+        Err(error) => findings.push(Finding::failed("collector", &*error, "correct it")),
     }
     let named = node.boot_nodes.iter().map(|boot| ("boot node", boot));
     let named = named.chain(node.network.relay_through.iter().map(|relay| ("relay", relay)));
@@ -52,7 +54,7 @@ pub(super) async fn check(path: &Path) -> Vec<Finding> {
     if node.head.relay.relay && node.network.address.is_loopback() {
         let what = format!("--relay with --address {}", node.network.address);
         let next = "listen on an address that workers behind NAT reach";
-        findings.push(Finding::wrong(what, "no other machine reaches this relay", next));
+        findings.push(Finding::wrong(what, "no other machine can reach this relay", next));
     }
     findings
 }
@@ -62,18 +64,19 @@ fn check_files(node: &NodeCommand) -> Vec<Finding> {
     let mut note = |what: &str, read: anyhow::Result<String>, next: &str| {
         findings.push(match read {
             Ok(seen) => Finding::ok(what, seen),
-            Err(error) => Finding::failed(what, &error, next),
+            Err(error) => Finding::failed(what, &*error, next),
         });
     };
     if let Some(path) = &node.private_key {
-        let read = Identity::load(path).context("read the identity");
+        let read = Identity::load(path).context("cannot read the identity");
         let next = "make one with `triptych keys node -o FOLDER`";
-        note("private key", read.map(|it| format!("is that of {}", it.peer_id())), next);
+        note("private key", read.map(|it| format!("belongs to {}", it.peer_id())), next);
     }
     if let (Some(certificate), Some(key)) = (&node.head.tls_certificate, &node.head.tls_key) {
         let files = TlsFiles { certificate: certificate.clone(), key: key.clone() };
-        let read = Tls::read(&files).context("use the certificate").map(|_| "can be used".into());
-        note("certificate", read, "`triptych node --help` says how to make one");
+        let read =
+            Tls::read(&files).context("cannot use the certificate").map(|_| "is valid".into());
+        note("certificate", read, "`triptych node --help` says how to create one");
     }
     for (what, flags) in [("--accept", &node.head.accept), ("--obey", &node.runs.obey)] {
         if !flags.is_empty() {
@@ -85,13 +88,13 @@ fn check_files(node: &NodeCommand) -> Vec<Finding> {
     findings
 }
 
-/// Whether the address of a boot node or a relay accepts connections; who is behind it is not asked.
+/// Checks that the address of a boot node or a relay accepts connections, whatever listens there.
 async fn check_boot_node(kind: &str, node: &BootNode) -> Finding {
     let what = format!("{kind} {node}");
     let text = node.to_string();
     let mut parts = text.split('/').skip(2);
     let (Some(host), Some("tcp"), Some(port)) = (parts.next(), parts.next(), parts.next()) else {
-        return Finding::warning(what, "is reached by other than an address and a port", "");
+        return Finding::warning(what, "is not an address and a port", "");
     };
     let next = "check that the node runs, its --port, and what is between";
     let Ok(port) = port.parse::<u16>() else { return Finding::wrong(what, "has no port", next) };

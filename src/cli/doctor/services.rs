@@ -1,7 +1,13 @@
-//! The configuration file, keys, and every address in it.
+//! Checks of the configuration file, of keys, and of every service that they name.
 
 use std::collections::BTreeMap;
 
+use super::Finding;
+use crate::cli::{
+    config::{AddressFlags, Profile, choose_profile, head_token},
+    secret,
+    services::{KeyFlag, read_key_file},
+};
 use ::tui::profiles::NO_PROFILE;
 use client::{
     datasets::{Datasets, DatasetsQuery},
@@ -13,76 +19,71 @@ use client::{
 use futures::future::join_all;
 use model::{address::redact_address, count::counted, key::ApiKey};
 use stack::{local::Addresses, running::find_running};
-use task::causes::chain;
 
-use super::Finding;
-use crate::cli::{
-    config::{AddressFlags, Profile, choose_profile, head_token},
-    secret,
-    services::{KeyFlag, key_of},
-};
-
-/// What addresses are called that stand in no profile.
+/// Name of addresses that are in no profile.
 const HERE: &str = "this command";
 
-/// Checks the configuration file and every service that it, the flags or the environment name, and the
-/// local stack if other commands use that.
+/// Checks the configuration file and all services that it, the flags or the environment name, and
+/// the local stack if other commands use it.
 pub(super) async fn check(flags: AddressFlags, key: KeyFlag) -> Vec<Finding> {
     let what = "configuration";
     let (chosen, mut profiles) = match choose_profile(flags, None) {
         Ok(found) => found,
         Err(error) => {
-            let next = "correct it; `triptych --print-config` prints all that may stand there";
-            return vec![Finding::failed(what, &error, next)];
+            let next = "correct it; `triptych --print-config` prints all settings";
+            return vec![Finding::failed(what, &*error, next)];
         }
     };
     let mut findings = vec![Finding::ok(what, counted(profiles.len(), "profile"))];
-    let given = key.key_file.map(|path| key_of(&path)).transpose();
+    let given = key.key_file.map(|path| read_key_file(&path)).transpose();
     let given = given.unwrap_or_else(|error| {
-        findings.push(Finding::failed("API key", &error, "correct --key-file"));
+        findings.push(Finding::failed("API key", &*error, "correct --key-file"));
         None
     });
     if let Some(chosen) = chosen {
         profiles.insert(chosen.name.unwrap_or_else(|| HERE.to_owned()), chosen.profile);
     } else if given.is_none() && matches!(secret::key(None).await, Ok(None)) {
-        findings.extend(local_stack(profiles.is_empty()).await);
+        findings.extend(check_local_stack(profiles.is_empty()).await);
     }
-    findings.extend(all(profiles, given).await);
+    findings.extend(check_profiles(profiles, given).await);
     findings
 }
 
-/// Checks the local stack that runs, if any. `is_alone`: nothing else is checked.
-async fn local_stack(is_alone: bool) -> Vec<Finding> {
+/// Checks the local stack, if it runs. `is_only`: no other service is checked.
+async fn check_local_stack(is_only: bool) -> Vec<Finding> {
     match find_running() {
-        None if is_alone => {
-            vec![Finding::ok("services", "none are named: `triptych` starts its own")]
+        None if is_only => {
+            vec![Finding::ok("services", "none are configured: `triptych` starts its own")]
         }
         None => Vec::new(),
         Some(Addresses { heads, datasets, inference, api_key, .. }) => {
             let profile = Profile { heads, datasets, inference };
-            of_profile("local stack", profile, api_key).await
+            check_profile("local stack", profile, api_key).await
         }
     }
 }
 
-async fn all(profiles: BTreeMap<String, Profile>, given: Option<ApiKey>) -> Vec<Finding> {
+async fn check_profiles(
+    profiles: BTreeMap<String, Profile>,
+    given: Option<ApiKey>,
+) -> Vec<Finding> {
     let checks = profiles.into_iter().map(async |(name, profile)| {
         let key = match given.clone() {
             Some(key) => Ok(Some(key)),
             None => secret::key(Some(if name == HERE { NO_PROFILE } else { &name })).await,
         };
         match key {
-            Ok(key) => of_profile(&name, profile, key).await,
+            Ok(key) => check_profile(&name, profile, key).await,
             Err(error) => {
                 let what = format!("API key of {name}");
-                vec![Finding::failed(what, &error, "keep another with `triptych keys store`")]
+                vec![Finding::failed(what, &*error, "store another with `triptych keys store`")]
             }
         }
     });
     join_all(checks).await.concat()
 }
 
-async fn of_profile(name: &str, profile: Profile, key: Option<ApiKey>) -> Vec<Finding> {
+async fn check_profile(name: &str, profile: Profile, key: Option<ApiKey>) -> Vec<Finding> {
     let Profile { heads, datasets, inference } = profile;
     let head = |address| ("head", address, "name the head's token in TRIPTYCH_REST_TOKEN");
     let datasets = datasets.map(|address| ("datasets", address, KEY_ADVICE));
@@ -92,53 +93,53 @@ async fn of_profile(name: &str, profile: Profile, key: Option<ApiKey>) -> Vec<Fi
         let key = key.clone();
         async move {
             let what = format!("{service} of {name} at {}", redact_address(&address));
-            let asked = async {
+            let checked = async {
                 let transport = Transport::new(&address, key)?;
                 match service {
-                    "head" => ask_head(&what, transport).await,
-                    "datasets" => ask_datasets(&what, transport).await,
-                    _ => ask_inference(&what, transport).await,
+                    "head" => check_head(&what, transport).await,
+                    "datasets" => check_datasets(&what, transport).await,
+                    _ => check_inference(&what, transport).await,
                 }
             };
-            asked.await.unwrap_or_else(|error| {
-                let is_refused = matches!(error.status(), Some(401 | 403));
-                let next = if is_refused { advice } else { error.next_step() };
-                Finding::wrong(what, format!("cannot {}", chain(&error)), next)
+            checked.await.unwrap_or_else(|error| {
+                let is_denied = matches!(error.status(), Some(401 | 403));
+                let next = if is_denied { advice } else { error.next_step() };
+                Finding::failed(what, &error, next)
             })
         }
     });
     join_all(checks).await
 }
 
-/// What to do where a service refuses the key.
-const KEY_ADVICE: &str = "make one with `triptych keys create NAME` where the service runs, and keep it here with \
-     `triptych keys store`";
+/// Advice if a service rejects the key.
+const KEY_ADVICE: &str = "create one with `triptych keys create NAME` where the service runs, and store it here \
+     with `triptych keys store`";
 
-async fn ask_head(what: &str, transport: Transport) -> Result<Finding, ClientError> {
-    // A token that cannot be sent fails where it is read by the commands that need it.
+async fn check_head(what: &str, transport: Transport) -> Result<Finding, ClientError> {
+    // The commands that need the token report one that is invalid.
     let token = head_token().ok().flatten();
     let nodes = Functions::new(transport.with_token(token)).nodes().await?;
     let workers = nodes.iter().filter(|it| it.connected && it.role.as_deref() == Some("worker"));
     Ok(match workers.count() {
         0 => Finding::warning(
             what,
-            "answers, and no worker is connected",
+            "responds, but no worker is connected",
             "start one: triptych node --boot-nodes MULTIADDRESS",
         ),
-        n_workers => Finding::ok(what, format!("answers, with {}", counted(n_workers, "worker"))),
+        n_workers => Finding::ok(what, format!("responds, with {}", counted(n_workers, "worker"))),
     })
 }
 
-async fn ask_datasets(what: &str, transport: Transport) -> Result<Finding, ClientError> {
+async fn check_datasets(what: &str, transport: Transport) -> Result<Finding, ClientError> {
     let datasets = Datasets::new(transport);
     datasets.health().await?;
     datasets.list(&DatasetsQuery { limit: Some(1), ..DatasetsQuery::default() }).await?;
-    Ok(Finding::ok(what, "answers, and takes the key"))
+    Ok(Finding::ok(what, "responds, and accepts the key"))
 }
 
-async fn ask_inference(what: &str, transport: Transport) -> Result<Finding, ClientError> {
+async fn check_inference(what: &str, transport: Transport) -> Result<Finding, ClientError> {
     let inference = Inference::new(transport);
     inference.health().await?;
     let n_topics = inference.topics().await?.topics.len();
-    Ok(Finding::ok(what, format!("answers, with {}", counted(n_topics, "topic"))))
+    Ok(Finding::ok(what, format!("responds, with {}", counted(n_topics, "topic"))))
 }

@@ -1,85 +1,101 @@
-//! Where functions are stored: at the head of a cluster, or on this machine.
+//! Stores of functions: the head of a cluster, or a directory of this machine.
 
 use std::{fmt, fs, path::PathBuf, time::Duration};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
-use client::{functions::Functions as Head, transport::Transport};
+use client::{error::ClientError, functions::Functions as Head, transport::Transport};
 use content::{Function, Functions, NameHints, Upload, Usage};
 use model::function::FunctionId;
 use stack::{
     data_dir::{lock_folder, project_dirs},
     running::find_running,
 };
-use task::{lock::Lock, wait};
+use task::{causes::chain, lock::Lock, wait};
 use wire::functions::{EvictRequest, EvictedBody, FunctionBody, FunctionDetail};
 
-use super::progress::with_progress;
-use crate::cli::config::{self, AddressFlags};
+use crate::cli::{
+    config::{self, AddressFlags, TOKEN_VARIABLE},
+    output::with_progress,
+};
 
-/// The environment variable that names the head where no flag does.
+/// Environment variable with the head, if no flag names it.
 const HEAD_VARIABLE: &str = "TRIPTYCH_HEAD";
 
-/// The environment variable that names the profile where no flag does.
+/// Environment variable with the profile, if no flag names it.
 const PROFILE_VARIABLE: &str = "TRIPTYCH_PROFILE";
 
-/// How long a command waits for another that uses the same store: longer than a large function takes
-/// to be checked and written. A node lets go of its store when it stops.
+/// Maximum wait for another command that uses the same store: longer than it takes to check and
+/// write a large function. A node releases its store when it exits.
 const LOCK_WITHIN: Duration = Duration::from_secs(10);
 
-/// What a head answers where it holds no function of an id, or remembers no execution.
+/// Status of a head that has no such function or execution.
 pub(crate) const NOT_FOUND: u16 = 404;
 
-/// The heading of these flags in the help.
+/// Heading of these flags in the help.
 const WHERE: &str = "Where functions are";
 
-/// The flags that name a head.
+/// Known causes of a broken connection, with advice. They are from several crates, whose types do
+/// not distinguish them.
+const CONNECTION_ADVICE: [(&str, &str); 4] = [
+    (
+        "CaUsedAsEndEntity",
+        "the head uses the certificate of an authority: make it one of a server (openssl req -x509 … -addext \
+         basicConstraints=critical,CA:FALSE)",
+    ),
+    (
+        "invalid peer certificate",
+        "to trust a certificate of your own, name its file in SSL_CERT_FILE",
+    ),
+    ("corrupt message of type InvalidContentType", "perhaps the head is at http://, without TLS"),
+    ("invalid HTTP version parsed", "perhaps the head is at https://, with TLS"),
+];
+/// Flags that name a head.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = WHERE)]
 pub(crate) struct HeadFlags {
-    /// The head of the cluster, such as `http://127.0.0.1:8080` [default: that of `TRIPTYCH_HEAD`,
-    /// else the profile's, else that of the local stack that runs]
+    /// Head of the cluster, such as `http://127.0.0.1:8080` [default: that of `TRIPTYCH_HEAD`, else
+    /// the profile's, else that of the running local stack]
     #[arg(long, value_name = "URL")]
     head: Option<String>,
-    /// The profile of the configuration file to take the head from [default: `TRIPTYCH_PROFILE`]
+    /// Profile of the configuration file with the head [default: `TRIPTYCH_PROFILE`]
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
 }
 
-/// What is to be run.
+/// Function to run.
 #[derive(Debug, Clone)]
-pub(super) enum Target {
-    /// A function that is kept.
-    Kept(FunctionId),
-    /// A module or folder of this machine.
+pub(super) enum RunTarget {
+    /// A stored function.
+    Stored(FunctionId),
+    /// A module or directory of this machine.
     Path(PathBuf),
 }
 
-/// The flags that name a head, or a folder of this machine.
+/// Flags that name a head, or a store of this machine.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = WHERE)]
 pub(super) struct BackendFlags {
     #[command(flatten)]
     head: HeadFlags,
-    /// Mean this machine, whatever head is configured
+    /// Use this machine, even if a head is configured
     #[arg(long, conflicts_with_all = ["head", "profile"])]
     local: bool,
-    /// The function store on this machine to use, not that of a node that runs [default: this
-    /// user's]
+    /// Function store on this machine that no running node uses [default: this user's]
     #[arg(long, value_name = "DIR", conflicts_with_all = ["head", "profile"])]
     function_db: Option<PathBuf>,
 }
 
-/// A store of this machine, which no other command uses meanwhile.
+/// Store of this machine, which no other command uses at the same time.
 #[derive(Debug)]
 pub(super) struct LocalStore {
     pub(super) functions: Functions,
     folder: PathBuf,
-    /// Locked. The system unlocks it when the process ends, however it ends.
+    /// Released by the system when the process exits, however it exits.
     _lock: Option<Lock>,
 }
 
-/// Where functions are stored.
+/// Store of functions.
 #[derive(Debug)]
 pub(super) enum FunctionBackend {
     Head(Head),
@@ -87,14 +103,14 @@ pub(super) enum FunctionBackend {
 }
 
 impl HeadFlags {
-    /// The head that the flags, the environment or a profile name.
+    /// Connects to the head that the flags, the environment or a profile names.
     ///
     /// # Errors
-    /// If none does, or what they name is no address.
+    /// If none is named, or the address is invalid.
     pub(crate) fn connect(self) -> anyhow::Result<Head> {
         match self.address()? {
             Some(address) => connect(&address),
-            None => bail!("find a head to ask: name one with --head URL, or in {HEAD_VARIABLE}"),
+            None => bail!("no head is configured\nhint: pass --head URL, or set {HEAD_VARIABLE}"),
         }
     }
 
@@ -112,10 +128,10 @@ impl HeadFlags {
 }
 
 impl BackendFlags {
-    /// The head that is meant, or none where this machine is.
+    /// Returns the head, or `None` for this machine.
     ///
     /// # Errors
-    /// If what is named is no head's address.
+    /// If the address of the head is invalid.
     pub(super) fn head(&self) -> anyhow::Result<Option<Head>> {
         if self.local || self.function_db.is_some() {
             return Ok(None);
@@ -123,10 +139,10 @@ impl BackendFlags {
         self.head.clone().address()?.map(|address| connect(&address)).transpose()
     }
 
-    /// The store of this machine that is meant.
+    /// Opens the store of this machine.
     ///
     /// # Errors
-    /// If its folder cannot be used.
+    /// If its directory cannot be used.
     pub(super) async fn store(self) -> anyhow::Result<LocalStore> {
         LocalStore::open(match self.function_db {
             Some(folder) => folder,
@@ -135,7 +151,7 @@ impl BackendFlags {
         .await
     }
 
-    /// Opens the backend that the flags name.
+    /// Opens the store that the flags name.
     ///
     /// # Errors
     /// As [`Self::head`] and [`Self::store`].
@@ -150,38 +166,37 @@ impl BackendFlags {
 impl LocalStore {
     async fn open(folder: PathBuf) -> anyhow::Result<Self> {
         let shown = folder.display().to_string();
-        fs::create_dir_all(&folder).with_context(|| format!("make {shown}"))?;
+        fs::create_dir_all(&folder).with_context(|| format!("cannot create {shown}"))?;
         let locking = wait::until(LOCK_WITHIN, || async {
             match lock_folder(&folder) {
-                Ok(None) => Err("another command, or a node that runs, uses it"),
-                done => Ok(done),
+                Ok(None) => Err("another command or a node uses it"),
+                locked => Ok(locked),
             }
         });
         let waiting = format!("waiting for the process that uses {shown}");
         let lock = with_progress(&waiting, locking).await;
-        let lock = lock.with_context(|| format!("have the function store {shown} alone"))??;
+        let lock = lock.with_context(|| format!("cannot lock the function store {shown}"))??;
         let opening = Functions::open(folder.clone());
         let opened = with_progress(&format!("checking the functions in {shown}"), opening).await;
-        let functions = opened.with_context(|| format!("open the function store {shown}"))?;
+        let functions =
+            opened.with_context(|| format!("cannot open the function store {shown}"))?;
         Ok(Self { functions, folder, _lock: lock })
     }
 }
 
 impl FunctionBackend {
-    /// Keeps a function.
+    /// Stores a function.
     ///
     /// # Errors
-    /// If it is refused.
+    /// If it is rejected.
     pub(super) async fn add(&self, upload: Upload) -> anyhow::Result<FunctionBody> {
         match self {
             Self::Head(head) => self::upload(head, upload).await,
             Self::Local(store) => {
                 let Upload { function: Function { name, method, .. }, car } = upload;
-                let added = store
-                    .functions
-                    .add_car(NameHints { name: Some(name.clone()), method: Some(method) }, car)
-                    .await;
-                Ok(added.with_context(|| format!("keep {name}"))?.body())
+                let hints = NameHints { name: Some(name.clone()), method: Some(method) };
+                let added = store.functions.add_car(hints, car).await;
+                Ok(added.with_context(|| format!("cannot store {name}"))?.body())
             }
         }
     }
@@ -189,10 +204,10 @@ impl FunctionBackend {
     /// Returns all functions, by name.
     ///
     /// # Errors
-    /// Those of a broken line to a head.
+    /// If the request fails.
     pub(super) async fn list(&self) -> anyhow::Result<Vec<FunctionBody>> {
         match self {
-            Self::Head(head) => head.functions().await.context("list the functions of the head"),
+            Self::Head(head) => head.functions().await.context("cannot list functions"),
             Self::Local(store) => Ok(store.functions.bodies()),
         }
     }
@@ -200,59 +215,63 @@ impl FunctionBackend {
     /// Returns a function with its files.
     ///
     /// # Errors
-    /// If it is not held.
+    /// If there is no such function.
     pub(super) async fn show(&self, id: FunctionId) -> anyhow::Result<FunctionDetail> {
         match self {
             Self::Head(head) => match head.function(id).await {
                 Err(error) if error.status() == Some(NOT_FOUND) => bail!(self.missing(id)),
-                answer => answer.with_context(|| format!("look up function {id}")),
+                detail => detail.with_context(|| format!("cannot read function {id}")),
             },
             Self::Local(store) => {
-                let detail = store.functions.detail(id).await.context("read a function")?;
-                detail.with_context(|| self.missing(id))
+                let detail = store.functions.detail(id).await;
+                detail
+                    .with_context(|| format!("cannot read function {id}"))?
+                    .with_context(|| self.missing(id))
             }
         }
     }
 
-    /// Forgets a function, and returns its name.
+    /// Removes a function and returns its name.
     ///
     /// # Errors
-    /// If it is not held.
+    /// If there is no such function.
     pub(super) async fn remove(&self, id: FunctionId) -> anyhow::Result<String> {
         match self {
             Self::Head(head) => match head.remove(id).await {
                 Err(error) if error.status() == Some(NOT_FOUND) => bail!(self.missing(id)),
-                answer => Ok(answer.with_context(|| format!("remove function {id}"))?.name),
+                removed => {
+                    Ok(removed.with_context(|| format!("cannot remove function {id}"))?.name)
+                }
             },
             Self::Local(store) => {
                 let function = store.functions.get(id).with_context(|| self.missing(id))?;
                 let removed = store.functions.remove(function.id).await;
-                removed.with_context(|| format!("remove function {id}"))?;
+                removed.with_context(|| format!("cannot remove function {id}"))?;
                 Ok(function.name)
             }
         }
     }
 
-    /// Removes function `id` from the stores of the workers or from that of this machine, or all functions
-    /// that are not pinned. Returns what each store did.
+    /// Removes function `id` from the stores of the workers or from that of this machine, or all
+    /// functions that are not pinned. Returns the outcome at each store.
     ///
     /// # Errors
-    /// If the head refuses, or the store cannot delete.
+    /// If the head rejects the request, or the store cannot delete files.
     pub(super) async fn evict(&self, id: Option<FunctionId>) -> anyhow::Result<Vec<EvictedBody>> {
         let store = match self {
             Self::Head(head) => {
                 let cid = id.map(|id| id.to_string()).unwrap_or_default();
                 let request = EvictRequest { all: cid.is_empty(), cid };
-                return head.evict(&request).await.context("evict functions");
+                return head.evict(&request).await.context("cannot evict functions");
             }
             Self::Local(store) => &store.functions,
         };
         let usage = match id {
-            None => store.remove_unpinned().await.context("evict functions")?,
+            None => store.remove_unpinned().await.context("cannot evict functions")?,
             Some(id) => {
                 let function = store.get(id).with_context(|| self.missing(id))?;
                 let removed = store.remove(function.id).await;
-                removed.with_context(|| format!("evict function {id}"))?;
+                removed.with_context(|| format!("cannot evict function {id}"))?;
                 Usage { functions: 1, bytes: function.kept_bytes }
             }
         };
@@ -262,7 +281,7 @@ impl FunctionBackend {
     }
 
     fn missing(&self, id: FunctionId) -> String {
-        format!("find function {id} in {self}")
+        format!("no function {id} in {self}")
     }
 }
 
@@ -281,46 +300,63 @@ impl fmt::Display for FunctionBackend {
     }
 }
 
-/// Gives `head` a function, and returns what it is known by there.
+/// Uploads a function to `head`, and returns its description there.
 ///
 /// # Errors
-/// If the head refuses it, or takes it for another.
+/// If the head rejects it, or computes another content id.
 pub(super) async fn upload(head: &Head, upload: Upload) -> anyhow::Result<FunctionBody> {
     let Upload { function, car } = upload;
     let sending = format!("sending {} bytes to {}", car.len(), head.address());
     let uploading = head.upload(&function.name, function.method.as_str(), car.to_vec());
     let added = with_progress(&sending, uploading).await;
-    let added = added.with_context(|| format!("give {} to the head", function.name))?;
+    let added = added.with_context(|| format!("cannot upload {} to the head", function.name))?;
     if added.function_id != function.id.to_string() {
-        bail!(
-            "give {} to the head: it took {} for {}",
-            function.name,
-            function.id,
-            added.function_id
-        );
+        let (name, own, other) = (function.name, function.id, added.function_id);
+        bail!("cannot upload {name} to the head: it computed id {other}, expected {own}");
     }
     Ok(added)
 }
 
-/// Asks `head` for function `id`; `None` where it does not have it.
+/// Returns function `id` of `head`; `None` if it has no such function.
 ///
 /// # Errors
-/// Those of a broken line, and refusals for other reasons.
+/// If the request fails for another reason.
 pub(super) async fn find_function(
     head: &Head,
     id: FunctionId,
 ) -> anyhow::Result<Option<FunctionBody>> {
     match head.function(id).await {
         Ok(detail) => Ok(Some(detail.function)),
-        // Existing heads do not tell what they hold.
+        // Heads of b7s do not list their functions.
         Err(error) if error.status() == Some(NOT_FOUND) => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("look up function {id}")),
+        Err(error) => Err(error).with_context(|| format!("cannot read function {id}")),
     }
 }
 
 fn connect(address: &str) -> anyhow::Result<Head> {
-    let transport = Transport::new(address, None).context("use the head")?;
+    let transport = Transport::new(address, None).context("cannot use the head")?;
     Ok(Head::new(transport.with_token(config::head_token()?)))
+}
+
+/// Adds a hint to `error`, if there is one for it.
+pub(crate) fn with_advice(error: anyhow::Error) -> anyhow::Error {
+    match advice(&error) {
+        Some(advice) => anyhow!("{}\nhint: {advice}", chain(&*error)),
+        None => error,
+    }
+}
+
+fn advice(error: &anyhow::Error) -> Option<String> {
+    let failed = error.chain().find_map(|cause| cause.downcast_ref::<ClientError>())?;
+    if failed.status() == Some(401) {
+        return Some(format!("set {TOKEN_VARIABLE} to the head's token"));
+    }
+    if !matches!(failed, ClientError::Reach { .. }) {
+        return None;
+    }
+    let text = format!("{error:#}");
+    let (_, advice) = CONNECTION_ADVICE.iter().find(|(cause, _)| text.contains(cause))?;
+    Some((*advice).to_owned())
 }
 
 #[cfg(test)]
@@ -328,17 +364,27 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_store_that_a_node_uses_is_not_touched() {
+    async fn store_of_a_running_node_is_not_touched() {
         let folder = tempfile::tempdir().unwrap();
         let unfinished = folder.path().join(".triptych-unfinished-1");
         fs::write(&unfinished, b"").unwrap();
         let lock = lock_folder(folder.path()).unwrap();
         let refused =
             format!("{:#}", LocalStore::open(folder.path().to_owned()).await.unwrap_err());
-        assert!(refused.contains("or a node that runs, uses it"), "{refused}");
+        assert!(refused.contains("another command or a node uses it"), "{refused}");
         assert!(unfinished.exists());
         drop(lock);
         LocalStore::open(folder.path().to_owned()).await.unwrap();
-        assert!(!unfinished.exists(), "what nobody writes any more is cleared away");
+        assert!(!unfinished.exists(), "leftovers are removed");
+    }
+
+    #[test]
+    fn rejected_token_comes_with_a_hint() {
+        let text = |status| {
+            let refused = ClientError::Refused { status, message: "no".to_owned() };
+            with_advice(anyhow::Error::new(refused).context("cannot list functions")).to_string()
+        };
+        assert!(text(401).ends_with(": no\nhint: set TRIPTYCH_REST_TOKEN to the head's token"));
+        assert_eq!(text(404), "cannot list functions");
     }
 }

@@ -1,4 +1,4 @@
-//! `triptych function events`: what happens in a cluster, line by line.
+//! `triptych function events`: prints the events of a cluster as lines.
 
 use anyhow::bail;
 use clap::Args;
@@ -18,26 +18,27 @@ use crate::cli::{
     stop,
 };
 
-/// Events that may wait to be printed. Full, the head waits, and cuts off who is far behind.
+/// Capacity for events to be printed. The head waits once it is full, and disconnects a slow
+/// reader.
 const EVENTS_MAX: usize = 256;
 
 /// The flags of `function events`.
 #[derive(Debug, Args)]
 pub(super) struct EventsCommand {
-    /// Only those of this execution, until it ends
+    /// Only events of this execution, until it ends
     #[arg(value_name = "REQUEST")]
     id: Option<String>,
-    /// Print each as the head sends it, a JSON object a line
+    /// Print each event as the head sends it, one JSON object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     head: HeadFlags,
 }
 
-/// Prints what happens in a cluster, until it is interrupted or the execution has ended.
+/// Prints the events of a cluster until it is interrupted or the execution ends.
 ///
 /// # Errors
-/// If the head has no such stream, or standard output takes nothing.
+/// If the head has no such stream, or standard output fails.
 pub(super) async fn events(command: EventsCommand) -> anyhow::Result<()> {
     let EventsCommand { id, json, head } = command;
     let head = head.connect()?;
@@ -56,7 +57,7 @@ async fn print_events(
     while let Some(event) = events.recv().await {
         let event = match event {
             StreamEvent::Connected => {
-                // The end of one that ended before it was followed is not sent.
+                // The end of an execution that ended before is not sent.
                 if let Some(id) = &id
                     && has_ended(head, id).await?
                 {
@@ -66,17 +67,17 @@ async fn print_events(
             }
             StreamEvent::Heartbeat | StreamEvent::Reset => continue,
             StreamEvent::NotServed => {
-                bail!("follow the cluster: its head tells of no events");
+                bail!("the head serves no events");
             }
             StreamEvent::Lost { why, retry_in } => {
                 let seconds = retry_in.as_secs_f64();
-                tell(&format!("the line broke ({}); again in {seconds:.1} s", why.why()));
+                tell(&format!("lost the connection ({}); retrying in {seconds:.1} s", why.why()));
                 continue;
             }
             StreamEvent::Item(event) => event,
         };
-        let is_its = |wanted: &String| event.kind.request_id() == Some(wanted.as_str());
-        if !id.as_ref().is_none_or(is_its) {
+        let is_of = |id: &String| event.kind.request_id() == Some(id.as_str());
+        if !id.as_ref().is_none_or(is_of) {
             continue;
         }
         if is_json {
@@ -97,14 +98,14 @@ async fn has_ended(head: &Functions, id: &str) -> anyhow::Result<bool> {
     match head.execution(id).await {
         Ok(execution) => Ok(execution.code.is_some()),
         Err(error) if error.status() == Some(NOT_FOUND) => {
-            bail!("follow execution {id}: the head remembers none of this id")
+            bail!("the head has no execution {id}")
         }
         // The stream reports a lost connection.
         Err(_) => Ok(false),
     }
 }
 
-/// An event for people: when, whose, what.
+/// Formats an event as a line: time, request, event.
 fn line(event: &ClusterEvent) -> String {
     let what = match &event.kind {
         ClusterEventKind::RollCall { function_id, topic, number_of_nodes, .. } => {
@@ -121,7 +122,7 @@ fn line(event: &ClusterEvent) -> String {
             format!("result      {peer_id} exit {exit_code} after {elapsed_ms:.0} ms")
         }
         ClusterEventKind::Failed { peer_id, reason, replaced, .. } => {
-            let then = if *replaced { ", another takes its place" } else { "" };
+            let then = if *replaced { ", replaced by another worker" } else { "" };
             format!("failed      {peer_id} {reason}{then}")
         }
         ClusterEventKind::Done { code, message, elapsed_ms, .. } => {
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_a_line_that_says_whose_it_is() {
+    fn event_is_formatted_with_its_request() {
         let (request_id, peer_id) = ("r1".to_owned(), "12D3".to_owned());
         let (exit_code, elapsed_ms) = (3, 12.4);
         let result = ClusterEventKind::Result { request_id, peer_id, exit_code, elapsed_ms };

@@ -1,4 +1,4 @@
-//! Replies as plain text: for people, screen readers and logs. No color, no boxes.
+//! Responses as plain text for people, screen readers and logs. No color, no boxes.
 
 use model::{
     count::counted,
@@ -6,11 +6,11 @@ use model::{
 };
 use wire::functions::{ExecuteResponse, ResultGroupBody};
 
-/// Returns a reply as text without a line feed at its end: what came of it, then the results, the
-/// most frequent first.
+/// Formats a response without a trailing line feed: its outcome, then the results, the most
+/// frequent first.
 ///
-/// What functions wrote stands two columns in, so that it cannot pass for ours, and without what
-/// terminals act on.
+/// The output of functions is indented, so that it cannot pass for text of this program, and
+/// escaped.
 pub(super) fn text(response: &ExecuteResponse) -> String {
     let mut text = String::new();
     if !response.request_id.is_empty() {
@@ -19,33 +19,33 @@ pub(super) fn text(response: &ExecuteResponse) -> String {
         line(&mut text, &format!("code {code}, request {id}, {}", counted(n_peers, "node")));
     }
     let n_groups = response.results.len();
-    let n_answers = response.results.iter().map(|group| group.peers.len()).sum();
+    let n_results = response.results.iter().map(|group| group.peers.len()).sum();
     for (index, group) in response.results.iter().enumerate() {
         if !text.is_empty() {
             line(&mut text, "");
         }
-        line(&mut text, &headline(index + 1, n_groups, group, n_answers));
+        line(&mut text, &headline(index + 1, n_groups, group, n_results));
         for peer in &group.peers {
             line(&mut text, &format!("node {}", escape_line(peer)));
         }
-        written(&mut text, "standard output", &group.result.stdout);
-        written(&mut text, "standard error", &group.result.stderr);
+        output(&mut text, "standard output", &group.result.stdout);
+        output(&mut text, "standard error", &group.result.stderr);
     }
     text.truncate(text.trim_end_matches('\n').len());
     text
 }
 
-/// Why an answer is no success, in words even where the head gives none, as heads of b7s do.
+/// Returns why a response is no success, also for heads of b7s, which give no message.
 pub(super) fn reason(code: &str, message: &str) -> String {
     let meaning = match code {
-        "202" => "it is under way",
-        "204" => "no node answered in time",
-        "206" => "too few nodes answered in time",
-        "400" => "the request is not valid",
-        "404" => "a node does not hold the function",
+        "202" => "it is in progress",
+        "204" => "no node responded in time",
+        "206" => "too few nodes responded in time",
+        "400" => "the request is invalid",
+        "404" => "a node does not have the function",
         "408" => "not enough nodes reported in time",
         "499" => "it was canceled",
-        "503" => "the head cannot serve it now",
+        "503" => "the head is unavailable",
         _ => "it failed",
     };
     let code = escape_line(code);
@@ -68,7 +68,7 @@ fn headline(number: usize, n_groups: usize, group: &ResultGroupBody, n_all: usiz
     )
 }
 
-fn written(text: &mut String, name: &str, content: &str) {
+fn output(text: &mut String, name: &str, content: &str) {
     if content.is_empty() {
         return line(text, &format!("{name}: none"));
     }

@@ -1,4 +1,4 @@
-//! Running a function in this process, with what a worker would let it have.
+//! Runs a function in this process, with the limits of a worker.
 
 use std::{
     fs,
@@ -23,43 +23,41 @@ use runtime::{
 use stack::data_dir::project_dirs;
 use wire::functions::{ExecuteRequest, ExecuteResponse, ResultGroupBody};
 
-use super::{
-    backend::{BackendFlags, Target},
-    progress::with_progress,
-};
-use crate::cli::runtime::engine;
+use super::backend::{BackendFlags, RunTarget};
+use crate::cli::{output::with_progress, runtime::engine};
 
-/// Runs `target` as `request` says, and returns the reply that a head would give: one result, of no
-/// peer.
+/// Runs `target` with the limits of `request`, and returns the response that a head would give,
+/// with one result of no peer.
 ///
 /// # Errors
-/// If it cannot be run at all.
+/// If it cannot be run.
 pub(super) async fn run(
-    target: Target,
+    target: RunTarget,
     method: Option<Method>,
     request: &ExecuteRequest,
-    held: BackendFlags,
+    backend: BackendFlags,
 ) -> anyhow::Result<ExecuteResponse> {
     let scratch = scratch();
     let function_dir = scratch.as_deref().map(|folder| FunctionDir(folder.join("function")));
     let function_path = function_dir.as_ref().map(|dir| dir.0.clone());
     let (method, module, is_folder) = match target {
-        Target::Path(path) => of_path(&path, method, function_path.clone()).await?,
-        Target::Kept(id) => {
-            let store = held.store().await?;
+        RunTarget::Path(path) => read_path(&path, method, function_path.clone()).await?,
+        RunTarget::Stored(id) => {
+            let store = backend.store().await?;
             let Some(function) = store.functions.get(id) else {
-                bail!("find function {id} in {store}: add it, or name a head with --head URL");
+                bail!("no function {id} in {store}\nhint: add it, or pass --head URL");
             };
             let method = method.unwrap_or_else(|| function.method.clone());
             if !function.runs(&method) {
-                bail!("find {method} among what runs in function {id}");
+                bail!("function {id} has no module {method}");
             }
-            let module = store.functions.module(id, &method).await.context("read a function")?;
-            let module = module.with_context(|| format!("find {method} in function {id}"))?;
+            let failed = || format!("cannot read function {id}");
+            let module = store.functions.module(id, &method).await.with_context(failed)?;
+            let module = module.with_context(failed)?;
             let is_folder = matches!(function.kind, Kind::Folder(_));
             if let Some(to) = function_path.clone().filter(|_| is_folder) {
                 let written = store.functions.write_to(id, to).await;
-                written.with_context(|| format!("lay out the files of function {id}"))?;
+                written.with_context(|| format!("cannot write the files of function {id}"))?;
             }
             (method, Program::new(module.as_ref()), is_folder)
         }
@@ -75,7 +73,7 @@ pub(super) async fn run(
     let run = call.into_run(limits, files, Arc::default());
     let runtime = engine(NonZeroU32::MIN)?;
     let finished = with_progress(&format!("running {name}"), runtime.execute(&module, run)).await;
-    let finished = finished.with_context(|| format!("run {name}"))?;
+    let finished = finished.with_context(|| format!("cannot run {name}"))?;
     let group =
         ResultGroupBody { result: outcome_body(finished), peers: Vec::new(), frequency: 100.0 };
     Ok(ExecuteResponse {
@@ -85,9 +83,9 @@ pub(super) async fn run(
     })
 }
 
-/// Reads the module at `path`, or the one of the folder there, whose files it writes to `files_to`.
-/// Returns which file that is, what runs, and whether it is of a folder.
-async fn of_path(
+/// Reads the module at `path`, or one of the directory there, whose files it writes to `files_to`.
+/// Returns its name, the program, and true if it is of a directory.
+async fn read_path(
     path: &Path,
     method: Option<Method>,
     files_to: Option<PathBuf>,
@@ -95,13 +93,13 @@ async fn of_path(
     let shown = path.display();
     let found = Functions::read_module(path, method, files_to).await;
     let LocalModule { method, module, is_folder } =
-        found.with_context(|| format!("take {shown} as a function"))?;
-    let module = module.with_context(|| format!("find {method} in {shown}"))?;
+        found.with_context(|| format!("{shown} is not a function"))?;
+    let module = module.with_context(|| format!("{shown} has no module {method}"))?;
     let program = Program::new(module.as_ref());
     Ok((method, program, is_folder))
 }
 
-/// What a function may use: as much as it asks for, and by default as much as at a worker.
+/// Returns the limits of a run: those requested, by default those of a worker.
 fn limits(call: &FunctionCall) -> Limits {
     let RequestedLimits { wall, memory_bytes, fuel } = call.requested_limits();
     Limits {
@@ -112,24 +110,25 @@ fn limits(call: &FunctionCall) -> Limits {
     }
 }
 
-/// The files of a function, in a folder that is removed, with the one around it if that is empty then,
-/// when this is dropped.
+/// Files of a function, in a directory that is removed on drop, with its parent if that is empty
+/// then.
 struct FunctionDir(PathBuf);
 
 impl Drop for FunctionDir {
     fn drop(&mut self) {
         // A function that is one module has no files.
+        // A function of one module has no files.
         if self.0.exists()
             && let Err(error) = files::remove(&self.0)
         {
-            tracing::warn!(folder = %self.0.display(), %error, "a function's folder stays");
+            tracing::warn!(folder = %self.0.display(), %error, "could not remove a function's directory");
         }
-        // Another run of this process may use it.
+        // Another run of this process might still use the parent.
         drop(self.0.parent().map(fs::remove_dir));
     }
 }
 
-/// A folder for this process alone, if this user has a home.
+/// Returns a directory for this process only, if this user has a home directory.
 fn scratch() -> Option<PathBuf> {
     let runs = project_dirs().ok()?.cache_dir().join("runs");
     Some(runs.join(std::process::id().to_string()))

@@ -19,7 +19,7 @@ fn group(stdout: &str, exit_code: i32, peers: &[&str], frequency: f64) -> Result
 }
 
 #[test]
-fn results_are_told_in_plain_lines_the_most_frequent_first() {
+fn results_are_formatted_with_the_most_frequent_first() {
     let mut response = ExecuteResponse {
         code: "200".to_owned(),
         request_id: "r1".to_owned(),
@@ -49,7 +49,7 @@ fn results_are_told_in_plain_lines_the_most_frequent_first() {
 }
 
 #[test]
-fn a_run_on_this_machine_names_no_nodes() {
+fn local_result_names_no_nodes() {
     let response = ExecuteResponse {
         code: "200".to_owned(),
         results: vec![group("x", 7, &[], 100.0)],
@@ -62,14 +62,14 @@ fn a_run_on_this_machine_names_no_nodes() {
 }
 
 #[test]
-fn a_failure_says_why_also_where_the_head_does_not() {
+fn failure_has_a_reason_even_if_the_head_gives_none() {
     assert_eq!(reason("408", ""), "code 408, not enough nodes reported in time");
     assert_eq!(reason("408", "2 of 3 reported"), "code 408, 2 of 3 reported");
     assert_eq!(reason("999", ""), "code 999, it failed");
 }
 
 #[test]
-fn a_function_is_format_detail_with_its_files() {
+fn function_is_formatted_with_its_files() {
     let function = FunctionBody {
         name: "scale".to_owned(),
         function_id: "bafy".to_owned(),

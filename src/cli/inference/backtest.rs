@@ -1,6 +1,4 @@
-//! `triptych inference backtest`: how models would have fared in a topic over a dataset's past.
-
-mod demo;
+//! `triptych inference backtest`: evaluates models of a topic on the past rows of a dataset.
 
 use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc, time::Duration};
 
@@ -24,40 +22,34 @@ use stack::program::Program;
 use task::group::Group;
 use transfer::find::{read_range, read_rows};
 
-use super::upstream::{Series, flat};
-use crate::cli::parse::parse_timestamp;
+use super::upstream::{DatasetRows, flat};
 use crate::cli::{
     datasets::connection::DatasetServiceFlags,
     output::{self, can_redraw, print_json, redraw, table},
+    parse::parse_timestamp,
 };
 
-/// How long a command may take for one prediction.
+/// Maximum time of a command for one prediction.
 const PREDICT_WITHIN: Duration = Duration::from_secs(30);
 
-/// How many rows a model sees where the topic does not say.
+/// Number of rows that a model reads if the topic does not say.
 pub(super) const N_ROWS: u32 = 120;
 
-/// The flags of `inference backtest`.
+/// Flags of `inference backtest`.
 #[derive(Debug, Args)]
 pub(crate) struct BacktestCommand {
-    /// The topic's settings in a file, demo:1, demo:2, or demo for both over synthetic rows
+    /// File with the topic's settings, or demo:1 or demo:2
     topic: String,
-    /// The first time that is predicted from: RFC 3339, or a date
-    #[arg(long, value_name = "TIME", value_parser = parse_timestamp, required_unless_present = "seeds", requires = "to")]
-    from: Option<Timestamp>,
-    /// The last time of the rows: RFC 3339, or a date
-    #[arg(long, value_name = "TIME", value_parser = parse_timestamp, requires = "from")]
-    to: Option<Timestamp>,
-    /// How many seeds demo runs over, from 1 on
-    #[arg(long, value_name = "N", conflicts_with_all = ["from", "to", "models"], value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    seeds: Option<u64>,
-    /// How many epochs demo learns from with each seed
-    #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    epochs: u32,
-    /// Seconds of the dataset's time between two epochs
+    /// First time to predict from: RFC 3339, or a date
+    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
+    from: Timestamp,
+    /// Last time of the rows: RFC 3339, or a date
+    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
+    to: Timestamp,
+    /// Time between two epochs, in seconds of the dataset
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
-    /// A command that predicts; may be repeated
+    /// Command that predicts; may be repeated
     #[arg(long = "model", value_name = "NAME=COMMAND")]
     models: Vec<String>,
     /// Leave out the baselines
@@ -70,7 +62,7 @@ pub(crate) struct BacktestCommand {
     connection: DatasetServiceFlags,
 }
 
-/// A command as a model.
+/// A command that predicts.
 struct CommandModel {
     name: String,
     command: String,
@@ -86,30 +78,24 @@ impl Model for CommandModel {
 
     async fn predict(&self, rows: &[FlatRow]) -> Result<Vec<Prediction>, Cause> {
         let program = Program::start(&self.command, &BTreeMap::new(), &self.group, output::tell);
-        let answer = async { program?.finish(&lines(rows), PREDICT_WITHIN).await };
-        let answer = answer.await.map_err(anyhow::Error::into_boxed_dyn_error)?;
-        let values = parse_prediction(&answer)?;
+        let output = async { program?.finish(&lines(rows), PREDICT_WITHIN).await };
+        let output = output.await.map_err(anyhow::Error::into_boxed_dyn_error)?;
+        let values = parse_prediction(&output)?;
         Ok(vec![Prediction { worker: self.worker.clone(), name: self.name.clone(), values }])
     }
 }
 
-/// Runs the backtest, and prints what it came to.
+/// Runs the backtest and prints its results.
 ///
 /// # Errors
-/// If the topic or a model is unfit, or the dataset service fails.
+/// If the topic or a model is invalid, or the dataset service fails.
 pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
-    if let Some(n_seeds) = command.seeds {
-        if command.topic != "demo" {
-            bail!("use --seeds with {}: it is for demo alone", command.topic);
-        }
-        return demo::run(n_seeds, command.epochs, command.json).await;
-    }
-    let (from, to) = command.from.zip(command.to).context("find --from and --to")?;
+    let BacktestCommand { from, to, .. } = command;
     if from >= to {
-        bail!("use --from {from}: it is not before --to {to}");
+        bail!("--from {from} is not before --to {to}");
     }
-    let topic = topic(&command.topic)?;
-    topic.check().context("use the topic")?;
+    let topic = read_topic(&command.topic)?;
+    topic.check().context("invalid topic")?;
     let group = Group::default();
     let mut models: Vec<Arc<dyn Model>> = Vec::new();
     for text in &command.models {
@@ -122,16 +108,14 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
     let n_rows = topic.predictor.as_ref().map_or(N_ROWS, |predictor| predictor.n_rows);
     let every = Duration::from_secs(command.every);
     let earlier = from - every.saturating_mul(n_rows);
-    let dataset = dataset_id(&Series::new(service.clone()), &topic).await?;
+    let dataset = find_dataset_id(&DatasetRows::new(service.clone()), &topic).await?;
     let name = &topic.source.dataset;
     let rows = flat(read_rows(&service, dataset, name, earlier..=to).await?);
     if rows.last().is_none_or(|row| row.timestamp < from) {
-        let what = format!("find rows of {name} from {from} to {to}");
-        match read_range(&service, dataset).await.context(what.clone())? {
-            Some((first, last)) => {
-                bail!("{what}: it has rows from {first} to {last}; choose --from and --to in there")
-            }
-            None => bail!("{what}: it has no rows"),
+        let missing = format!("dataset {name} has no rows from {from} to {to}");
+        match read_range(&service, dataset).await.context(missing.clone())? {
+            Some((first, last)) => bail!("{missing}\nhint: it has rows from {first} to {last}"),
+            None => bail!("{missing}"),
         }
     }
     let n_rows = usize::try_from(n_rows).unwrap_or(usize::MAX);
@@ -142,23 +126,21 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
     if is_shown {
         redraw("");
     }
-    print(&report.context("run the backtest")?, command.json)
+    print(&report.context("backtest failed")?, command.json)
 }
 
-fn topic(text: &str) -> anyhow::Result<Topic> {
-    if text == "demo" {
-        bail!("use demo without --seeds: pass --seeds 20, or name demo:1 or demo:2");
-    }
+fn read_topic(text: &str) -> anyhow::Result<Topic> {
     if let Some(number) = text.strip_prefix("demo:") {
-        let number: TopicId = number.parse().context("use the demo topic")?;
-        let topics = demo_topics();
-        let found = topics.into_iter().find(|topic| topic.id == number);
-        return found.with_context(|| format!("find {text}: there are demo:1 and demo:2"));
+        let number: TopicId = number.parse().context("invalid demo topic")?;
+        let found = demo_topics().into_iter().find(|topic| topic.id == number);
+        return found
+            .with_context(|| format!("unknown demo topic {text}, expected demo:1 or demo:2"));
     }
     let path = PathBuf::from(text);
-    let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-    let settings = serde_json::from_str(&text).context("read the topic's settings")?;
-    settings::topic(TopicId::FIRST, None, settings).context("use the topic's settings")
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let settings = serde_json::from_str(&text).context("invalid topic settings")?;
+    settings::topic(TopicId::FIRST, None, settings).context("invalid topic settings")
 }
 
 fn command_model(text: &str, group: &Group) -> anyhow::Result<CommandModel> {
@@ -171,20 +153,20 @@ fn command_model(text: &str, group: &Group) -> anyhow::Result<CommandModel> {
                 group: group.clone(),
             })
         }
-        _ => bail!("use --model {text}: it is a name = a command"),
+        _ => bail!("invalid --model {text}, expected NAME=COMMAND"),
     }
 }
 
-async fn dataset_id(series: &Series, topic: &Topic) -> anyhow::Result<DatasetId> {
+async fn find_dataset_id(rows: &DatasetRows, topic: &Topic) -> anyhow::Result<DatasetId> {
     let Source { dataset, dataset_id, .. } = &topic.source;
     if let Some(id) = dataset_id {
         return Ok(*id);
     }
-    let found = series.find(dataset).await.map_err(anyhow::Error::from_boxed);
-    found.with_context(|| format!("find {dataset}"))
+    let found = rows.find(dataset).await.map_err(anyhow::Error::from_boxed);
+    found.with_context(|| format!("cannot find dataset {dataset}"))
 }
 
-/// Draws how far it is, where somebody looks.
+/// Draws the progress on a terminal, once for each percent.
 fn show(is_shown: bool, step: Step) {
     let Step { n_done, n_epochs } = step;
     let percent = n_done * 100 / n_epochs.max(1);
@@ -236,7 +218,7 @@ fn sums(report: &Report) -> Vec<String> {
     lines.push(if *n_learned > 0 {
         format!("mean loss: combined {combined_loss:.6}, naive {naive_loss:.6}")
     } else {
-        "no epoch's truth is in the range: it has to go on beyond the horizon".to_owned()
+        "no ground truth is in the range, which has to extend beyond the horizon".to_owned()
     });
     if report.n_common_epochs > 0 {
         let common = counted(report.n_common_epochs, "common epoch");

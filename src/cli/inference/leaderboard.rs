@@ -1,5 +1,5 @@
-//! `triptych inference leaderboard`: ranks a topic's actors by their mean loss, and shows the network's
-//! values next to a baseline.
+//! `triptych inference leaderboard`: ranks a topic's actors by their mean loss, and compares the
+//! losses of the network's values.
 
 use anyhow::Context as _;
 use clap::Args;
@@ -9,10 +9,10 @@ use wire::inference::network::{EpochLosses, Leaderboard, RankedActor};
 use super::TopicFlags;
 use crate::cli::output::{print, print_body, table};
 
-/// The flags of `inference leaderboard`.
+/// Flags of `inference leaderboard`.
 #[derive(Debug, Args)]
 pub(crate) struct LeaderboardCommand {
-    /// The newest epochs that count, from 1 to 500
+    /// Number of latest epochs that count, from 1 to 500
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
     epochs: u32,
     /// Print JSON instead of text
@@ -25,12 +25,12 @@ pub(crate) struct LeaderboardCommand {
 /// Prints the leaderboard.
 ///
 /// # Errors
-/// If there is no such topic, or the service refuses.
+/// If there is no such topic, or the request fails.
 pub(crate) async fn run(command: LeaderboardCommand) -> anyhow::Result<()> {
     let LeaderboardCommand { topic, epochs, json } = command;
     let (topic, service) = topic.connect().await?;
     let board = service.leaderboard(topic, epochs).await;
-    let board = board.with_context(|| format!("read the leaderboard of topic {topic}"))?;
+    let board = board.with_context(|| format!("cannot read the leaderboard of topic {topic}"))?;
     if json {
         return print_body(&board);
     }
@@ -39,7 +39,7 @@ pub(crate) async fn run(command: LeaderboardCommand) -> anyhow::Result<()> {
 
 fn text(board: &Leaderboard) -> String {
     if board.epochs.is_empty() {
-        return "no epoch was learned from yet: the first truth is to come".to_owned();
+        return "no epoch has losses yet, since its ground truth is pending".to_owned();
     }
     let rows: Vec<_> = board.actors.iter().map(|actor| row(actor, board.min_epochs)).collect();
     let header = ["rank", "actor", "role", "epochs", "mean loss", "plain"];
@@ -59,18 +59,18 @@ fn row(actor: &RankedActor, min_epochs: u64) -> Vec<String> {
     ]
 }
 
-/// Says what the ranks are based on.
+/// Describes the basis of the ranks.
 fn basis(board: &Leaderboard) -> String {
     let Leaderboard { min_epochs, n_common_epochs, is_logarithmic, .. } = board;
     let kind = if *is_logarithmic { "base-10 logarithms of losses" } else { "losses" };
     if *n_common_epochs == 0 {
-        return format!("an actor is ranked from {} on", counted(*min_epochs, "epoch"));
+        return format!("actors are ranked after {}", counted(*min_epochs, "epoch"));
     }
     let common = counted(*n_common_epochs, "epoch");
     format!("ranked by {kind} over {common} that all ranked actors have in common")
 }
 
-/// The mean losses of the values, over the epochs that all of them have.
+/// Formats the mean losses of the values, over the epochs that have all of them.
 fn sums(epochs: &[EpochLosses]) -> String {
     let known: Vec<_> = epochs.iter().filter(|epoch| epoch.uninformed.is_some()).collect();
     #[expect(clippy::cast_precision_loss, reason = "epochs are few")]
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn actors_without_a_rank_say_how_many_epochs_they_lack() {
+    fn unranked_actors_show_how_many_epochs_they_have() {
         let board = Leaderboard {
             topic_id: 1,
             epochs: vec![epoch(1, None), epoch(13, Some(3.0))],

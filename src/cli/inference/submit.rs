@@ -1,4 +1,4 @@
-//! `triptych inference submit`: one payload for the epoch that is open.
+//! `triptych inference submit`: submits one payload for the open epoch.
 
 use std::collections::BTreeMap;
 
@@ -10,34 +10,34 @@ use wire::inference::{cases::Decimal, network::SubmissionBody};
 use super::ServiceFlags;
 use crate::cli::output::print;
 
-/// The flags of `inference submit`.
+/// Flags of `inference submit`.
 #[derive(Debug, Args)]
 pub(crate) struct SubmitCommand {
-    /// The topic's number
+    /// Number of the topic
     topic: TopicId,
-    /// A number, or one for each label as in up=0.5
+    /// A number, or one per label, as in up=0.5
     #[arg(value_name = "VALUE", allow_negative_numbers = true)]
     values: Vec<String>,
-    /// The loss expected of an inferer, by its address; may be repeated
+    /// Expected loss of an inferer, by its address; may be repeated
     #[arg(long, value_name = "ADDRESS=LOSS")]
     forecast: Vec<String>,
     /// Submit as one of several workers of the key
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// The epoch [default: the one that is open]
+    /// Height of the epoch [default: the open one]
     #[arg(long, value_name = "HEIGHT")]
     nonce: Option<u64>,
-    /// Only check whether it would be taken
+    /// Only check whether the submission would be accepted
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     service: ServiceFlags,
 }
 
-/// Submits, and prints for which epoch and as whom.
+/// Submits, and prints the epoch and the worker.
 ///
 /// # Errors
-/// If the service refuses, or a value is unfit.
+/// If a value is invalid, or the request fails.
 pub(crate) async fn run(command: SubmitCommand) -> anyhow::Result<()> {
     let topic = command.topic;
     let service = command.service.service().await?;
@@ -45,9 +45,9 @@ pub(crate) async fn run(command: SubmitCommand) -> anyhow::Result<()> {
         dry_run: command.dry_run,
         ..body(command.nonce, command.model, &command.values, &command.forecast)?
     };
-    let accepted = service.submit(topic, &body).await.context("submit")?;
+    let accepted = service.submit(topic, &body).await.context("cannot submit")?;
     let (nonce, worker) = (accepted.nonce, escape_line(&accepted.worker));
-    let what = if command.dry_run { "would be taken: " } else { "" };
+    let what = if command.dry_run { "would be accepted: " } else { "" };
     print(&format!("{what}topic {topic}, nonce {nonce}, as {worker}"))
 }
 
@@ -64,16 +64,16 @@ fn body(
         match text.split_once('=') {
             Some((label, number)) => {
                 if labeled.insert(label.to_owned(), decimal(number)).is_some() {
-                    bail!("submit label `{label}` more than once");
+                    bail!("label `{label}` has more than one value");
                 }
             }
             None if value.is_none() => value = Some(decimal(text)),
-            None => bail!("submit more than one number without labels"),
+            None => bail!("several numbers without labels"),
         }
     }
     let expected = |text: &String| {
         let pair = text.split_once('=').map(|(who, loss)| (who.to_owned(), decimal(loss)));
-        pair.with_context(|| format!("use --forecast {text}: it is an address = a loss"))
+        pair.with_context(|| format!("invalid --forecast {text}, expected ADDRESS=LOSS"))
     };
     Ok(SubmissionBody {
         nonce: nonce.map(|nonce| Decimal(nonce.to_string())),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stand_alone_or_behind_labels() {
+    fn numbers_are_single_or_have_labels() {
         check(&["42.50"], Some(r#"{"value":"42.50"}"#));
         check(&["up=0.5", "down=0.5"], Some(r#"{"values":{"down":"0.5","up":"0.5"}}"#));
         check(&["1", "2"], None);

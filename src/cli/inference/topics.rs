@@ -1,4 +1,4 @@
-//! `triptych inference topics`: topics of a running service.
+//! `triptych inference topics`: manages topics of a service.
 
 use std::path::{Path, PathBuf};
 
@@ -17,14 +17,14 @@ use crate::cli::{
     parse::read_text,
 };
 
-/// The most bytes of a topic's settings: more than any have.
+/// Maximum size of a topic's settings, more than any have.
 const SETTINGS_BYTES_MAX: usize = 1024 * 1024;
 
 /// The subcommands of `inference topics`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TopicsCommand {
-    /// List the topics: number, state with the nonce that is open, the height at which it closes,
-    /// epochs learned, actors, name
+    /// List the topics: number, state with the open nonce, height at which it closes, epochs
+    /// learned, actors, name
     List {
         /// Print JSON instead of text
         #[arg(long)]
@@ -34,7 +34,7 @@ pub(crate) enum TopicsCommand {
     },
     /// Create a topic from a JSON file, and print it
     Create {
-        /// The file of its settings; `-` for standard input
+        /// File with its settings; `-` for standard input
         file: PathBuf,
         #[command(flatten)]
         service: ServiceFlags,
@@ -43,32 +43,32 @@ pub(crate) enum TopicsCommand {
     Update {
         #[command(flatten)]
         topic: TopicFlags,
-        /// The file of its settings; `-` for standard input
+        /// File with its settings; `-` for standard input
         file: PathBuf,
     },
     /// Add a worker to the whitelist of a topic that your key created; the topic's setting
-    /// `enable_worker_whitelist` says whether others may submit
+    /// `enable_worker_whitelist` decides if others can submit
     Allow {
         #[command(flatten)]
         topic: TopicFlags,
-        /// The worker's address, as `inference submit` prints it
+        /// Address of the worker, as `inference submit` prints it
         #[arg(value_name = "ADDRESS")]
         worker: Address,
     },
-    /// Take a worker off the whitelist of a topic that your key created
+    /// Remove a worker from the whitelist of a topic that your key created
     Disallow {
         #[command(flatten)]
         topic: TopicFlags,
-        /// The worker's address
+        /// Address of the worker
         #[arg(value_name = "ADDRESS")]
         worker: Address,
     },
-    /// Print whether a topic works, why not, and what it keeps of its past
+    /// Print whether a topic works, its problem, and what it stores of its past
     Health(TopicFlags),
-    /// Read the truth of past epochs of a topic that your key created again, after rows were corrected,
-    /// and learn from them again
+    /// Read the ground truth of past epochs of a topic that your key created again, after rows were
+    /// corrected, and learn from them again
     Relearn {
-        /// The first epoch to read again
+        /// First epoch to read again
         #[arg(long, value_name = "HEIGHT")]
         from: u64,
         #[command(flatten)]
@@ -76,62 +76,61 @@ pub(crate) enum TopicsCommand {
     },
     /// Delete a topic that your key created, with all its epochs, for good
     Delete(TopicFlags),
-    /// Have no further epoch of a topic open
+    /// Stop opening epochs of a topic
     Pause(TopicFlags),
-    /// Have epochs of a topic open again
+    /// Open epochs of a topic again
     Resume(TopicFlags),
 }
 
 /// Runs a subcommand of `inference topics`.
 ///
 /// # Errors
-/// If the service refuses, or a file is unfit.
+/// If a file is invalid, or the request fails.
 pub(crate) async fn run(command: TopicsCommand) -> anyhow::Result<()> {
     match command {
         TopicsCommand::List { json, service } => {
-            let list = service.service().await?.topics().await.context("list the topics")?;
+            let list = service.service().await?.topics().await.context("cannot list topics")?;
             if json { print(&list) } else { print_table(&list) }
         }
         TopicsCommand::Create { file, service } => {
             let settings = settings(&file)?;
             let created = service.service().await?.create_topic(&settings).await;
-            print(&created.context("create the topic")?)
+            print(&created.context("cannot create the topic")?)
         }
         TopicsCommand::Update { topic, file } => {
             let settings = settings(&file)?;
             let (topic, service) = topic.connect().await?;
             let updated = service.update_topic(topic, &settings).await;
-            print(&updated.with_context(|| format!("update topic {topic}"))?)
+            print(&updated.with_context(|| format!("cannot update topic {topic}"))?)
         }
         TopicsCommand::Allow { topic, worker } => {
             let (topic, service) = topic.connect().await?;
             let changed = service.add_to_whitelist(topic, &worker).await;
-            print(&changed.with_context(|| format!("add {worker} to topic {topic}"))?)
+            print(&changed.with_context(|| format!("cannot add {worker} to topic {topic}"))?)
         }
         TopicsCommand::Disallow { topic, worker } => {
             let (topic, service) = topic.connect().await?;
             let changed = service.remove_from_whitelist(topic, &worker).await;
-            print(&changed.with_context(|| format!("take {worker} off topic {topic}"))?)
+            print(&changed.with_context(|| format!("cannot remove {worker} from topic {topic}"))?)
         }
         TopicsCommand::Health(topic) => {
             let (topic, service) = topic.connect().await?;
             let health = service.topic_health(topic).await;
-            print(&health.with_context(|| format!("read the health of topic {topic}"))?)
+            print(&health.with_context(|| format!("cannot read the health of topic {topic}"))?)
         }
         TopicsCommand::Relearn { topic, from } => {
             let (topic, service) = topic.connect().await?;
             let relearned = service.relearn(topic, from).await;
             let RelearnedBody { n_epochs, n_changed } =
-                relearned.with_context(|| format!("have topic {topic} learn again"))?;
+                relearned.with_context(|| format!("cannot relearn topic {topic}"))?;
             output::print(&format!(
-                "learned from {n_epochs} epochs of topic {topic} again; {n_changed} came to another \
-                 truth"
+                "learned from {n_epochs} epochs of topic {topic} again, {n_changed} of which changed"
             ))
         }
         TopicsCommand::Delete(topic) => {
             let (topic, service) = topic.connect().await?;
             let deleted = service.delete_topic(topic).await;
-            deleted.with_context(|| format!("delete topic {topic}"))?;
+            deleted.with_context(|| format!("cannot delete topic {topic}"))?;
             output::print(&format!("deleted topic {topic}"))
         }
         TopicsCommand::Pause(topic) => set_active(topic, false).await,
@@ -143,11 +142,11 @@ async fn set_active(topic: TopicFlags, is_active: bool) -> anyhow::Result<()> {
     let (topic, service) = topic.connect().await?;
     let verb = if is_active { "resume" } else { "pause" };
     let changed = service.set_active(topic, is_active).await;
-    print(&changed.with_context(|| format!("{verb} topic {topic}"))?)
+    print(&changed.with_context(|| format!("cannot {verb} topic {topic}"))?)
 }
 
 fn settings(file: &Path) -> anyhow::Result<TopicSettings> {
-    serde_json::from_str(&read_text(file, SETTINGS_BYTES_MAX)?).context("read the topic's settings")
+    serde_json::from_str(&read_text(file, SETTINGS_BYTES_MAX)?).context("invalid topic settings")
 }
 
 fn print(value: &impl Serialize) -> anyhow::Result<()> {

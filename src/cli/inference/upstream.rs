@@ -1,4 +1,4 @@
-//! What the network asks of the other services, asked through the client.
+//! Requests of the inference service to the other services, through the client.
 
 use ::inference::network::upstream::{
     Cause, DatasetColumn, Described, FlatRow, Job, PeerOutput, Rows, Runs,
@@ -19,32 +19,31 @@ use model::{
 use task::cache::{Cache, Capacity};
 use wire::functions::{EnvVar, ExecuteConfig, ExecuteRequest, ExecuteResponse};
 
-/// The most names whose content ids are remembered: a network has a topic for each at most.
+/// Maximum number of remembered content ids. A network has at most a topic for each.
 const NAMES_MAX: usize = 4096;
 
-/// Datasets asked for by name: those of exactly that name come first, the others only contain it.
-/// This many of one name are distinguished.
+/// Maximum number of datasets of one name that are distinguished. A search by name lists those of
+/// exactly that name first.
 const NAMED_DATASETS: usize = 100;
 
-/// How many datasets are named to a caller who asks for one that does not exist.
+/// Number of names in the error about a missing dataset.
 const SHOWN_NAMES: usize = 20;
 
-/// A cluster behind its head.
+/// Runs functions on the cluster of a head.
 #[derive(Debug)]
-pub(crate) struct Cluster {
+pub(crate) struct ClusterRuns {
     head: Functions,
     /// Content ids of functions, by name and method.
     known: Cache<(String, String), String>,
 }
 
-impl Cluster {
-    /// The cluster of `head`.
+impl ClusterRuns {
     pub(crate) fn new(head: Functions) -> Self {
         let capacity = Capacity { n_values_max: NAMES_MAX, bytes_max: usize::MAX };
         Self { head, known: Cache::new(capacity) }
     }
 
-    /// The content id of the function of `job`.
+    /// Returns the content id of the function of `job`.
     async fn function_id(&self, job: &Job) -> Result<String, Cause> {
         if job.function.parse::<FunctionId>().is_ok() {
             return Ok(job.function.clone());
@@ -55,7 +54,7 @@ impl Cluster {
         }
         let functions = self.head.functions().await?;
         let found = functions.into_iter().find(|f| f.name == name.0 && f.method == name.1);
-        let missing = || format!("find function `{}` on the head", name.0);
+        let missing = || format!("the head has no function `{}`", name.0);
         let id = found.ok_or_else(missing)?.function_id;
         self.known.put(name, id.clone(), id.len());
         Ok(id)
@@ -63,7 +62,7 @@ impl Cluster {
 }
 
 #[async_trait]
-impl Runs for Cluster {
+impl Runs for ClusterRuns {
     async fn run(&self, job: Job) -> Result<Vec<PeerOutput>, Cause> {
         let request = ExecuteRequest {
             function_id: self.function_id(&job).await?,
@@ -80,11 +79,11 @@ impl Runs for Cluster {
             ..ExecuteRequest::default()
         };
         let response = self.head.execute(&request).await?;
-        // Part of the workers is better than none: each is an inferer of its own.
+        // Results of some workers are better than none: each is an inferer.
         if response.code != CODE_OK && response.results.is_empty() {
             let ExecuteResponse { code, message, .. } = response;
             let method = job.method;
-            return Err(format!("run {method}: the head answered {code}: {message}").into());
+            return Err(format!("{method} failed: the head responded {code}: {message}").into());
         }
         let mut outputs = Vec::new();
         for group in response.results {
@@ -97,19 +96,19 @@ impl Runs for Cluster {
     }
 }
 
-/// The series of a dataset service.
+/// Reads rows of a dataset service.
 #[derive(Debug)]
-pub(crate) struct Series {
+pub(crate) struct DatasetRows {
     service: Datasets,
 }
 
-impl Series {
-    /// The series of `service`.
+impl DatasetRows {
     pub(crate) const fn new(service: Datasets) -> Self {
         Self { service }
     }
 
-    /// The datasets called `name`; of several the key's own one, if there is one.
+    /// Returns the datasets called `name`. Of several, only the one that the key owns, if there is
+    /// one.
     async fn named(&self, name: &str) -> Result<Vec<DatasetId>, Cause> {
         let query = DatasetsQuery {
             search: name.to_owned(),
@@ -131,7 +130,7 @@ impl Series {
         Ok(if own.len() == 1 { own } else { ids })
     }
 
-    /// Names of some datasets that the key may see.
+    /// Returns the names of some datasets that the key can see.
     async fn some_names(&self) -> Result<Vec<String>, Cause> {
         let query = DatasetsQuery { limit: Some(SHOWN_NAMES), ..DatasetsQuery::default() };
         let page = self.service.list(&query).await?;
@@ -140,17 +139,17 @@ impl Series {
 }
 
 #[async_trait]
-impl Rows for Series {
+impl Rows for DatasetRows {
     async fn find(&self, name: &str) -> Result<DatasetId, Cause> {
         let ids = self.named(name).await?;
         match ids.as_slice() {
             [id] => Ok(*id),
-            [] => Err(format!("find dataset `{name}`, or see it with this key").into()),
+            [] => Err(format!("dataset `{name}` does not exist, or the key cannot see it").into()),
             _ => {
                 let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
                 let ids = ids.join(", ");
-                let choice = format!("set dataset_id to one of {ids}");
-                Err(format!("choose among the datasets called `{name}`: {choice}").into())
+                Err(format!("several datasets are called `{name}`: set dataset_id to one of {ids}")
+                    .into())
             }
         }
     }
@@ -206,7 +205,7 @@ fn rows_limit(limit: u32) -> Limit {
     Limit::clamp(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-/// The rows with their numbers alone.
+/// Returns the rows with their numeric values only.
 pub(super) fn flat(rows: Vec<NamedRow>) -> Vec<FlatRow> {
     rows.into_iter()
         .map(|row| FlatRow {

@@ -1,4 +1,4 @@
-//! `triptych inference show` and `watch`: what the Inference screen shows, as text or lines of JSON.
+//! `triptych inference show` and `watch`: print bundles as text or lines of JSON.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,23 +12,25 @@ use client::{
     },
     stream::StreamEvent,
 };
-use model::escape::escape_line;
-use model::topic::{BlockHeight, TopicId, decimal};
-use serde_json::json;
+use model::{
+    escape::escape_line,
+    topic::{BlockHeight, TopicId, decimal},
+};
+use serde_json::{Value, json};
 use task::group::Group;
 use tokio::{sync::mpsc, time::sleep};
 use wire::inference::{LabeledValue, LatestBundle, WorkerValues, network::LatestBody};
 
 use super::TopicFlags;
 use crate::cli::{
-    output::{print, print_json, table, tell},
+    output::{StreamStatus, print, print_body, table, tell},
     stop,
 };
 
-/// Bundles that wait to be printed. Then the service skips to its newest.
+/// Capacity for bundles to be printed. The service skips to its latest once it is full.
 const EVENTS_CAPACITY: usize = 4;
 
-/// Which topic, and how it is printed.
+/// Flags of `inference show`.
 #[derive(Debug, Args)]
 pub(crate) struct ShowCommand {
     /// Leave outliers out of the bundle
@@ -41,26 +43,26 @@ pub(crate) struct ShowCommand {
     topic: TopicFlags,
 }
 
-/// The flags of `inference watch`.
+/// Flags of `inference watch`.
 #[derive(Debug, Args)]
 pub(crate) struct WatchCommand {
     /// Print each bundle as a line of JSON
     #[arg(long)]
     json: bool,
-    /// Ask this often where there is no stream, in seconds
+    /// Polling interval for a service without a stream, in seconds
     #[arg(long, default_value_t = 15, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
-    /// End after this many bundles
+    /// Exit after this many bundles
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     #[command(flatten)]
     topic: TopicFlags,
 }
 
-/// Prints the newest bundle: its values, and each actor's with its name, influence and weight.
+/// Prints the latest bundle: its values, and each actor with name, one-out value and weight.
 ///
 /// # Errors
-/// If there is no such topic, or no bundle yet.
+/// If there is no such topic, or it has no bundle yet.
 pub(super) async fn show(command: ShowCommand) -> anyhow::Result<()> {
     let ShowCommand { topic, outlier_resistant, json } = command;
     let (topic, service) = topic.connect().await?;
@@ -69,23 +71,23 @@ pub(super) async fn show(command: ShowCommand) -> anyhow::Result<()> {
     } else {
         service.latest(topic).await
     };
-    let mut latest = latest.with_context(|| format!("read topic {topic}"))?;
-    // Not every service tells weights, and those of another bundle say nothing of this one.
+    let mut latest = latest.with_context(|| format!("cannot read topic {topic}"))?;
+    // Not every service has weights, and those of another bundle do not apply to this one.
     let nonce = latest.bundle.nonce;
-    let beside = service.latest_with_weights(topic).await.ok();
-    let beside = beside.filter(|beside| beside.network_inferences.nonce == nonce);
-    if let Some(beside) = beside.as_ref().filter(|_| !outlier_resistant) {
-        // It has every array, with what each forecaster changes.
-        latest.bundle = beside.network_inferences.clone();
+    let details = service.latest_with_weights(topic).await.ok();
+    let details = details.filter(|details| details.network_inferences.nonce == nonce);
+    if let Some(details) = details.as_ref().filter(|_| !outlier_resistant) {
+        // It has every array, also the one-in values of each forecaster.
+        latest.bundle = details.network_inferences.clone();
     }
     if json {
-        print_json(&json_of(&latest, beside)?)
+        print_body(&json_of(&latest, details)?)
     } else {
-        print(&text_of(&latest, beside.as_ref(), &names(&service, topic).await))
+        print(&text_of(&latest, details.as_ref(), &names(&service, topic).await))
     }
 }
 
-/// Who is behind each address of a topic, where the service says so.
+/// Returns the names of a topic's actors by their addresses, as far as the service knows them.
 async fn names(service: &Inference, topic: TopicId) -> BTreeMap<String, String> {
     let Ok(list) = service.topics().await else { return BTreeMap::new() };
     let topics = list.topics.into_iter().filter(|summary| summary.topic_id == topic.get());
@@ -96,7 +98,7 @@ async fn names(service: &Inference, topic: TopicId) -> BTreeMap<String, String> 
 /// Prints each new bundle.
 ///
 /// # Errors
-/// If there is no such topic, or the service refuses.
+/// If there is no such topic, or the request fails.
 pub(super) async fn watch(command: WatchCommand) -> anyhow::Result<()> {
     let WatchCommand { topic, json, every, limit } = command;
     let (topic, service) = topic.connect().await?;
@@ -105,7 +107,7 @@ pub(super) async fn watch(command: WatchCommand) -> anyhow::Result<()> {
     let group = Group::default();
     group.spawn("follow a topic", bundles::follow(service.clone(), topic, sender));
     let work = async {
-        if followed(&mut events, &mut printer).await? {
+        if print_events(&mut events, &mut printer).await? {
             return Ok(());
         }
         poll(&service, topic, Duration::from_secs(every), &mut printer).await
@@ -113,34 +115,28 @@ pub(super) async fn watch(command: WatchCommand) -> anyhow::Result<()> {
     stop::run_until_stopped(&group, work).await
 }
 
-/// Prints what a stream brings, until enough is printed; returns false if there is no stream.
-async fn followed(
+/// Prints the bundles of a stream up to the limit. Returns false if the service has no stream.
+async fn print_events(
     events: &mut mpsc::Receiver<BundleEvent>,
     printer: &mut Printer,
 ) -> anyhow::Result<bool> {
-    let mut is_lost = false;
+    let mut status = StreamStatus::default();
     while let Some(event) = events.recv().await {
         match event {
             StreamEvent::Item(latest) if printer.print(&latest)? => return Ok(true),
-            StreamEvent::Connected if is_lost => {
-                is_lost = false;
-                tell("the stream is back");
-            }
+            StreamEvent::Connected => status.connected(),
             StreamEvent::NotServed => return Ok(false),
             StreamEvent::Lost { why, .. } if matches!(why.status(), Some(401 | 403)) => {
-                return Err(why).context("follow the topic");
+                return Err(why).context("cannot follow the topic");
             }
-            StreamEvent::Lost { why, .. } if !is_lost => {
-                is_lost = true;
-                tell(&format!("the stream is lost and tried again: {}", why.why()));
-            }
-            _ => {}
+            StreamEvent::Lost { why, .. } => status.lost(&why),
+            StreamEvent::Item(_) | StreamEvent::Heartbeat | StreamEvent::Reset => {}
         }
     }
     Ok(true)
 }
 
-/// Polls the latest bundle until enough is printed.
+/// Polls the latest bundle until the limit is reached.
 async fn poll(
     service: &Inference,
     topic: TopicId,
@@ -156,18 +152,18 @@ async fn poll(
                 }
             }
             Err(why) if is_final(&why) && printer.last.is_none() => {
-                return Err(why).with_context(|| format!("read topic {topic}"));
+                return Err(why).with_context(|| format!("cannot read topic {topic}"));
             }
             Err(why) => {
-                tell(&format!("no answer, asked again: {}", why.why()));
-                wait = why.retry_after().map_or(every, |asked| asked.max(every));
+                tell(&format!("request failed, retrying: {}", why.why()));
+                wait = why.retry_after().map_or(every, |delay| delay.max(every));
             }
         }
         sleep(wait).await;
     }
 }
 
-/// Whether asking again is no use.
+/// Returns true if a retry is no use.
 pub(super) fn is_final(why: &ClientError) -> bool {
     matches!(why.status(), Some(400 | 401 | 403 | 404))
 }
@@ -180,7 +176,7 @@ struct Printer {
 }
 
 impl Printer {
-    /// Prints `latest`, unless it was the last one, too; whether enough is printed.
+    /// Prints `latest`, unless it was printed last. Returns true if the limit is reached.
     fn print(&mut self, latest: &LatestBundle) -> anyhow::Result<bool> {
         if self.n_left == Some(0) {
             return Ok(true);
@@ -189,7 +185,7 @@ impl Printer {
             return Ok(false);
         }
         if self.is_json {
-            print_json(&json_of(latest, None)?)?;
+            print_body(&json_of(latest, None)?)?;
         } else {
             print(&line_of(latest))?;
         }
@@ -200,20 +196,20 @@ impl Printer {
     }
 }
 
-/// What the service said, with what stands beside it where that is known.
-fn json_of(latest: &LatestBundle, beside: Option<LatestBody>) -> anyhow::Result<String> {
-    let mut json = serde_json::to_value(latest).context("write a bundle")?;
-    if let Some(LatestBody { weights, confidence_intervals, has_outliers, closed_at, .. }) = beside
+/// Returns the service's response with `details` added to it, if they are known.
+fn json_of(latest: &LatestBundle, details: Option<LatestBody>) -> anyhow::Result<Value> {
+    let mut json = serde_json::to_value(latest)?;
+    if let Some(LatestBody { weights, confidence_intervals, has_outliers, closed_at, .. }) = details
     {
         json["weights"] = json!(weights);
         json["confidence_intervals"] = json!(confidence_intervals);
         json["has_outliers"] = json!(has_outliers);
         json["closed_at"] = json!(closed_at);
     }
-    Ok(json.to_string())
+    Ok(json)
 }
 
-/// A bundle in a line: `nonce 120  y 67502.8 (naive 67488.1)`.
+/// Formats a bundle as a line: `nonce 120  y 67502.8 (naive 67488.1)`.
 fn line_of(latest: &LatestBundle) -> String {
     let values = latest.bundle.combined_value.iter().map(|value| {
         let naive = of_label(&latest.bundle.naive_value, &value.label_name);
@@ -226,7 +222,7 @@ fn line_of(latest: &LatestBundle) -> String {
 
 fn text_of(
     latest: &LatestBundle,
-    beside: Option<&LatestBody>,
+    details: Option<&LatestBody>,
     names: &BTreeMap<String, String>,
 ) -> String {
     let bundle = &latest.bundle;
@@ -236,14 +232,14 @@ fn text_of(
         line_of(latest),
         latest.block_height
     )];
-    for interval in beside.iter().flat_map(|beside| &beside.confidence_intervals) {
+    for interval in details.iter().flat_map(|details| &details.confidence_intervals) {
         let points = interval.percentiles.iter().zip(&interval.values);
         let points: Vec<_> = points.map(|(at, value)| format!("p{at} {value}")).collect();
         parts.push(escape_line(&format!("{}: {}", interval.label_name, points.join("  "))).into());
     }
-    let weights: BTreeMap<&str, &str> = beside
+    let weights: BTreeMap<&str, &str> = details
         .iter()
-        .flat_map(|beside| beside.weights.inferers.iter().chain(&beside.weights.forecasters))
+        .flat_map(|details| details.weights.inferers.iter().chain(&details.weights.forecasters))
         .map(|(worker, share)| (worker.as_str(), share.as_str()))
         .collect();
     let mut rows = Vec::new();
@@ -272,7 +268,7 @@ fn text_of(
     parts.join("\n")
 }
 
-/// What the others combine to without an actor.
+/// Returns the combined value without an actor.
 fn without(latest: &LatestBundle, actor: &WorkerValues, label: &str) -> Option<String> {
     let bundle = &latest.bundle;
     let inferers = bundle.one_out_inferer_values.iter();
@@ -306,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_is_a_line_or_a_table_or_json() {
+    fn bundle_is_formatted_as_line_table_and_json() {
         let latest = latest();
         assert_eq!(line_of(&latest), "nonce 120  y 10.5 (naive 10)");
         let want = "topic 1  nonce 120  y 10.5 (naive 10)  height 131\n\
@@ -314,16 +310,15 @@ mod tests {
                     allo1aaa  mine  inferer  y       9.25       11       -";
         let names = [("allo1aaa".to_owned(), "mine".to_owned())].into();
         assert_eq!(text_of(&latest, None, &names), want);
-        let json: serde_json::Value =
-            serde_json::from_str(&json_of(&latest, None).unwrap()).unwrap();
+        let json = json_of(&latest, None).unwrap();
         assert_eq!(json["network_inferences"]["combined_value"][0]["value"], "10.5");
         assert_eq!(json["inference_block_height"], "131");
     }
 
     #[test]
-    fn a_bundle_is_printed_once() {
+    fn bundle_is_printed_once() {
         let mut printer = Printer { is_json: false, n_left: Some(0), last: None };
-        assert!(printer.print(&latest()).unwrap(), "enough is printed");
+        assert!(printer.print(&latest()).unwrap(), "the limit is reached");
         printer = Printer { is_json: false, n_left: None, last: Some(120) };
         assert!(!printer.print(&latest()).unwrap());
     }

@@ -1,8 +1,9 @@
-//! `triptych inference work`: a program of any language as a worker of a topic.
+//! `triptych inference work`: runs a program in any language as a worker of a topic.
 //!
-//! It follows the topic's epochs. In each window it gives the dataset's newest rows to the program
-//! and submits the answer. A program that fails is started again after pauses that grow, and with the
-//! next window at the latest. One that keeps running may load for longer than a window is open.
+//! It follows the topic's epochs. In each window it passes the dataset's latest rows to the program
+//! and submits its response. A program that fails is started again after increasing pauses, and at
+//! the next window at the latest. A program that keeps running can load for longer than a window is
+//! open.
 
 use std::{collections::BTreeMap, num::NonZeroU64, time::Duration};
 
@@ -26,7 +27,7 @@ use wire::inference::{
     network::{Accepted, SubmissionBody},
 };
 
-use super::{upstream::Series, watch::is_final};
+use super::{upstream::DatasetRows, watch::is_final};
 use crate::cli::{
     config::AddressFlags,
     output::{print, print_body, tell},
@@ -34,98 +35,98 @@ use crate::cli::{
     stop,
 };
 
-/// The first pause after a failure: several tries fit into a window of seconds.
+/// First pause after a failure, so that a window of seconds allows several attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
-/// The longest pause after a failure of the program. The next window ends a pause, too.
+/// Maximum pause after a failure of the program. The next window also ends a pause.
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// The longest wait between two looks at the topic: it may be paused, resumed or updated.
+/// Maximum interval between requests for the topic, which may be paused, resumed or updated.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// The shortest wait between two looks.
+/// Minimum interval between requests for the topic.
 const LOOK_EVERY_MIN: Duration = Duration::from_millis(50);
 
-/// The most labels in an example of an answer: enough to show the form.
+/// Maximum number of labels in the example of a response.
 const LABELS_SHOWN: usize = 3;
 
-/// The most characters of an answer that an error shows.
-const ANSWER_CHARS_SHOWN: usize = 120;
+/// Maximum length of a response in an error, in characters.
+const RESPONSE_CHARS_SHOWN: usize = 120;
 
-/// What is left of a window for submitting: an answer that comes later would be late.
+/// Time reserved for submitting: a later response would be late.
 const SUBMIT_WITHIN: Duration = Duration::from_millis(300);
 
-/// The flags of `inference work`.
+/// Flags of `inference work`.
 #[derive(Debug, Args)]
 pub(crate) struct WorkCommand {
-    /// The topic's number
+    /// Number of the topic
     topic: TopicId,
-    /// The program that answers, as a shell reads it
+    /// Program that infers or forecasts, as a command of a shell
     #[arg(long, value_name = "COMMAND")]
     command: String,
-    /// Work as one of several workers of the key, each with an address of its own
+    /// Work as one of several workers of the key, each with its own address
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// The newest rows that it reads, from 1 to 10000
+    /// Number of latest rows that it reads, from 1 to 10000
     #[arg(long, value_name = "N", default_value_t = super::backtest::N_ROWS, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rows: u32,
-    /// Start the program once, and ask it in each epoch; for programs that take long to load
+    /// Start the program once, and pass each epoch to it; for programs that take long to load
     #[arg(long)]
     keep_running: bool,
-    /// How long it may take for an answer, in seconds [default: until the window closes]; loading does
-    /// not count with --keep-running
+    /// Maximum time for a response, in seconds [default: until the window closes]; loading does not
+    /// count with --keep-running
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
     time_limit: Option<u32>,
-    /// End after this many submissions
+    /// Exit after this many submissions
     #[arg(long, value_name = "N")]
     limit: Option<NonZeroU64>,
     /// Print each submission as a line of JSON
     #[arg(long)]
     json: bool,
-    /// The dataset service, ending in /api; its key is that of the inference service
+    /// Address of the dataset service, ending in /api; its key is that of the inference service
     #[arg(long, env = "TRIPTYCH_DATASETS", value_name = "URL")]
     datasets: Option<String>,
     #[command(flatten)]
     service: super::ServiceFlags,
 }
 
-/// A window that takes submissions.
+/// An open window for submissions.
 #[derive(Debug, Clone)]
-struct Window {
+struct EpochWindow {
     topic: TopicSummary,
     nonce: u64,
-    /// When it closes, by this machine's clock.
+    /// Time of its close, by this machine's clock.
     closes_at: Instant,
-    /// When the next one opens.
+    /// Time at which the next one opens.
     next_opens_at: Instant,
 }
 
-struct Worker {
+struct ProgramWorker {
     command: WorkCommand,
     inference: Inference,
-    rows: Series,
+    rows: DatasetRows,
     group: Group,
     /// With `--keep-running`, the program between two epochs.
     program: Option<Program>,
-    /// The dataset, once it is known.
+    /// Dataset of the topic, once it is known.
     dataset: Option<DatasetId>,
-    /// The newest epoch that is over for this worker.
+    /// Latest epoch that this worker is done with.
     done: Option<u64>,
-    /// An answer that could not be submitted: its nonce, and the time that it took.
+    /// Response that could not be submitted: its nonce, and the time that the program took.
     unsent: Option<(u64, SubmissionBody, Duration)>,
     /// Pauses after failures of the program.
     backoff: Backoff,
-    /// Pauses while the inference service fails.
+    /// Pauses after failures of the inference service.
     service_backoff: Backoff,
-    /// What was last said of the topic's standing, so that it is said once.
+    /// Last note about the topic, which is not repeated.
     noted: Option<String>,
     n_submitted: u64,
 }
 
-/// Works until it is asked to stop, or has submitted as often as wanted.
+/// Works until a signal or the limit of submissions.
 ///
 /// # Errors
-/// If the topic does not exist, or the services refuse the key.
+/// If the topic does not exist, or a service rejects the key.
 pub(crate) async fn run(mut command: WorkCommand) -> anyhow::Result<()> {
     let (inference, profile) = (command.service.inference.take(), command.service.profile.take());
     let flags = AddressFlags {
@@ -136,17 +137,17 @@ pub(crate) async fn run(mut command: WorkCommand) -> anyhow::Result<()> {
     };
     let services = Services::choose(flags, command.service.key.clone()).await?;
     let group = Group::default();
-    let mut worker = Worker {
+    let mut worker = ProgramWorker {
         command,
         inference: services.inference()?,
-        rows: Series::new(services.datasets()?),
+        rows: DatasetRows::new(services.datasets()?),
         group: group.clone(),
         program: None,
         dataset: None,
         done: None,
         unsent: None,
         backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
-        // It does not tell when the next window opens.
+        // It does not know when the next window opens.
         service_backoff: Backoff::new(FIRST_PAUSE, LOOK_EVERY),
         noted: None,
         n_submitted: 0,
@@ -154,13 +155,13 @@ pub(crate) async fn run(mut command: WorkCommand) -> anyhow::Result<()> {
     stop::run_until_stopped(&group, async move { worker.work().await }).await
 }
 
-impl Worker {
+impl ProgramWorker {
     async fn work(&mut self) -> anyhow::Result<()> {
         loop {
             self.load();
             let list = match self.inference.topics().await {
                 Ok(list) => list,
-                Err(why) if is_final(&why) => return Err(why).context("read the topics"),
+                Err(why) if is_final(&why) => return Err(why).context("cannot read the topics"),
                 Err(why) => {
                     self.note(format!("cannot read the topics: {}", why.why()));
                     sleep(self.service_backoff.next_wait()).await;
@@ -190,17 +191,17 @@ impl Worker {
                     let until_next = window.next_opens_at.saturating_duration_since(Instant::now());
                     let wait = pause(self.backoff.next_wait(), until_next);
                     let (nonce, seconds) = (window.nonce, wait.as_secs_f64());
-                    tell(&format!("nonce {nonce}: {why:#}; tried again in {seconds:.1} s"));
+                    tell(&format!("nonce {nonce}: {why:#}; retrying in {seconds:.1} s"));
                     sleep(wait).await;
                 }
             }
         }
     }
 
-    /// Starts a program that keeps running, so that it loads before it is asked.
+    /// Starts a program that keeps running, so that it loads before its first epoch.
     fn load(&mut self) {
         if self.command.keep_running && self.program.is_none() {
-            // Its first question reports why it cannot be started.
+            // Its first epoch reports why it cannot be started.
             self.program = self.start().ok();
         }
     }
@@ -209,20 +210,20 @@ impl Worker {
         Program::start(&self.command.command, &BTreeMap::new(), &self.group, tell)
     }
 
-    /// The window that is open and not answered yet; without one, how long to wait for the next.
-    fn window(&mut self, list: TopicList) -> anyhow::Result<(Option<Window>, Duration)> {
+    /// Returns the open window that still needs a submission, or how long to wait for the next.
+    fn window(&mut self, list: TopicList) -> anyhow::Result<(Option<EpochWindow>, Duration)> {
         let id = self.command.topic;
-        let numbers = list.topics.iter().map(|topic| topic.topic_id.to_string());
-        let numbers: Vec<String> = numbers.collect();
+        let numbers: Vec<String> =
+            list.topics.iter().map(|topic| topic.topic_id.to_string()).collect();
         let topic = list.topics.into_iter().find(|topic| topic.topic_id == id.get());
         let topic = topic.with_context(|| match numbers.as_slice() {
-            [] => format!("find topic {id}: the service has none yet"),
-            _ => format!("find topic {id}: there are {}", numbers.join(", ")),
+            [] => format!("no topic {id}: the service has none yet"),
+            _ => format!("no topic {id}, only {}", numbers.join(", ")),
         })?;
         let of_blocks =
             |n_blocks: u64| Duration::from_millis(list.block_time_ms.saturating_mul(n_blocks));
         if topic.is_paused {
-            self.note(format!("topic {id} is paused: waiting until it is resumed"));
+            self.note(format!("topic {id} is paused: waiting until it resumes"));
             return Ok((None, LOOK_EVERY));
         }
         let until_next = of_blocks(topic.next_epoch_height.saturating_sub(list.block_height));
@@ -236,17 +237,17 @@ impl Worker {
         }
         let now = Instant::now();
         let (closes_at, next_opens_at) = (now + left, now + until_next);
-        Ok((Some(Window { topic, nonce, closes_at, next_opens_at }), wait))
+        Ok((Some(EpochWindow { topic, nonce, closes_at, next_opens_at }), wait))
     }
 
-    /// Asks the program, and submits its answer.
-    async fn epoch(&mut self, window: &Window) -> anyhow::Result<()> {
-        // It may be stored already, and a second answer might differ.
+    /// Runs the program and submits its response.
+    async fn epoch(&mut self, window: &EpochWindow) -> anyhow::Result<()> {
+        // It might be stored already, and another response might differ.
         let unsent = self.unsent.take().filter(|(nonce, ..)| *nonce == window.nonce);
         let (submission, took) = match unsent {
             Some((_, submission, took)) => (submission, took),
-            None => match self.answer(window).await? {
-                Some(answer) => answer,
+            None => match self.response(window).await? {
+                Some(response) => response,
                 None => return Ok(()),
             },
         };
@@ -255,57 +256,59 @@ impl Worker {
                 self.n_submitted += 1;
                 report(&submission, &accepted, took, self.command.json)
             }
-            Err(why) if is_denied(&why) => Err(why).context("submit the program's answer"),
-            // A second try would be refused, too: with the next epoch comes another answer.
+            Err(why) if is_denied(&why) => Err(why).context("cannot submit the program's response"),
+            // A retry would be rejected, too. The next epoch brings another response.
             Err(why) if why.status().is_some_and(|status| status < 500 && status != 429) => {
-                tell(&format!("nonce {}: the answer was refused: {}", window.nonce, why.why()));
+                tell(&format!("nonce {}: the response was rejected: {}", window.nonce, why.why()));
                 Ok(())
             }
             Err(why) => {
                 self.unsent = Some((window.nonce, submission, took));
-                Err(why).context("submit the program's answer")
+                Err(why).context("cannot submit the program's response")
             }
         }
     }
 
-    /// Returns the program's answer and the time it took; `None` without one for this window.
-    async fn answer(
+    /// Returns the program's response and the time it took; `None` if there is none for this
+    /// window.
+    async fn response(
         &mut self,
-        window: &Window,
+        window: &EpochWindow,
     ) -> anyhow::Result<Option<(SubmissionBody, Duration)>> {
         if !self.is_ready(window).await? {
             return Ok(None);
         }
-        let rows = self.newest_rows(&window.topic).await?;
-        let asked_at = Instant::now();
-        let Some(line) = self.ask(window, &rows).await? else { return Ok(None) };
-        let took = asked_at.elapsed();
+        let rows = self.latest_rows(&window.topic).await?;
+        let started_at = Instant::now();
+        let Some(line) = self.request(window, &rows).await? else { return Ok(None) };
+        let took = started_at.elapsed();
         let (model, labels) = (self.command.model.as_deref(), &window.topic.labels);
         let submission = submission(&line, window.nonce, labels, model)?;
         Ok(submission.map(|submission| (submission, took)))
     }
 
-    async fn newest_rows(&mut self, topic: &TopicSummary) -> anyhow::Result<Vec<FlatRow>> {
+    async fn latest_rows(&mut self, topic: &TopicSummary) -> anyhow::Result<Vec<FlatRow>> {
         let known = topic.dataset_id.and_then(DatasetId::new).or(self.dataset);
         let of = |error| anyhow::Error::from_boxed(error);
         let dataset = if let Some(id) = known {
             id
         } else {
             let found = self.rows.find(&topic.dataset).await.map_err(of);
-            found.with_context(|| format!("find dataset {}", topic.dataset))?
+            found.with_context(|| format!("cannot find dataset {}", topic.dataset))?
         };
         self.dataset = Some(dataset);
         let rows = self.rows.newest(dataset, self.command.rows).await.map_err(of);
-        let rows = rows.with_context(|| format!("read rows of dataset {}", topic.dataset))?;
+        let rows =
+            rows.with_context(|| format!("cannot read rows of dataset {}", topic.dataset))?;
         if rows.is_empty() {
-            bail!("read rows of dataset {}: it has none yet", topic.dataset);
+            bail!("dataset {} has no rows yet", topic.dataset);
         }
         Ok(rows)
     }
 
-    /// Returns true if the program can be asked in `window`. One that keeps running may still be loading
-    /// since it was asked in an earlier one.
-    async fn is_ready(&mut self, window: &Window) -> anyhow::Result<bool> {
+    /// Returns true if the program can take the epoch of `window`. A program that keeps running
+    /// might still be loading since an earlier epoch.
+    async fn is_ready(&mut self, window: &EpochWindow) -> anyhow::Result<bool> {
         let Some(mut program) = self.program.take() else { return Ok(true) };
         let is_ready = program.is_ready(window.left()).await?;
         self.program = Some(program);
@@ -315,8 +318,13 @@ impl Worker {
         Ok(is_ready)
     }
 
-    /// Asks the program. Returns `None` if it is still loading when the window closes.
-    async fn ask(&mut self, window: &Window, rows: &[FlatRow]) -> anyhow::Result<Option<String>> {
+    /// Passes an epoch to the program. Returns `None` if it is still loading when the window
+    /// closes.
+    async fn request(
+        &mut self,
+        window: &EpochWindow,
+        rows: &[FlatRow],
+    ) -> anyhow::Result<Option<String>> {
         let left = window.left();
         let limit = self.command.time_limit.map(|seconds| Duration::from_secs(seconds.into()));
         let within = limit.map_or(left, |limit| limit.min(left));
@@ -329,17 +337,17 @@ impl Worker {
             Some(program) => program,
             None => self.start()?,
         };
-        // The time limit is for answers, not for loading.
-        let within = if program.has_answered() { within } else { left };
-        let answer = program.ask(&epoch_line(window, rows)?, within).await?;
+        // The time limit is for responses, not for loading.
+        let within = if program.has_responded() { within } else { left };
+        let response = program.request(&epoch_line(window, rows)?, within).await?;
         self.program = Some(program);
-        if answer.is_none() {
+        if response.is_none() {
             tell_loading(window);
         }
-        Ok(answer)
+        Ok(response)
     }
 
-    /// Says how the topic or its service stands, unless that was said last.
+    /// Prints a note about the topic or its service, unless it was the last one.
     fn note(&mut self, text: String) {
         if self.noted.as_deref() != Some(&text) {
             tell(&text);
@@ -348,8 +356,8 @@ impl Worker {
     }
 }
 
-impl Window {
-    /// Returns the time that is left for an answer.
+impl EpochWindow {
+    /// Returns the time left for a response.
     fn left(&self) -> Duration {
         self.closes_at.saturating_duration_since(Instant::now() + SUBMIT_WITHIN)
     }
@@ -360,18 +368,18 @@ fn pause(wait: Duration, until_next: Duration) -> Duration {
     wait.min(until_next.max(LOOK_EVERY_MIN))
 }
 
-/// Says that a program that keeps running has not answered anything so far.
-fn tell_loading(Window { nonce, .. }: &Window) {
-    tell(&format!("nonce {nonce}: the program is still loading: it has not answered anything yet"));
+/// Reports a program that keeps running and has not responded yet.
+fn tell_loading(EpochWindow { nonce, .. }: &EpochWindow) {
+    tell(&format!("nonce {nonce}: the program is still loading and has not responded yet"));
 }
 
-/// Whether the service refuses the key.
+/// Returns true if the service rejects the key.
 fn is_denied(why: &ClientError) -> bool {
     matches!(why.status(), Some(401 | 403))
 }
 
-/// What a program that is started for an epoch finds in its environment.
-fn environment(Window { topic, nonce, .. }: &Window) -> BTreeMap<&'static str, String> {
+/// Returns the environment of a program that is started for an epoch.
+fn environment(EpochWindow { topic, nonce, .. }: &EpochWindow) -> BTreeMap<&'static str, String> {
     BTreeMap::from([
         ("TRIPTYCH_TOPIC", topic.topic_id.to_string()),
         ("TRIPTYCH_NONCE", nonce.to_string()),
@@ -380,9 +388,9 @@ fn environment(Window { topic, nonce, .. }: &Window) -> BTreeMap<&'static str, S
     ])
 }
 
-/// An epoch as one line, for a program that keeps running.
-fn epoch_line(window: &Window, rows: &[FlatRow]) -> anyhow::Result<String> {
-    let Window { topic, nonce, closes_at, .. } = window;
+/// Formats an epoch as one line, for a program that keeps running.
+fn epoch_line(window: &EpochWindow, rows: &[FlatRow]) -> anyhow::Result<String> {
+    let EpochWindow { topic, nonce, closes_at, .. } = window;
     let rows: Vec<Value> =
         lines(rows).lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
     let left = closes_at.saturating_duration_since(Instant::now());
@@ -399,10 +407,10 @@ fn epoch_line(window: &Window, rows: &[FlatRow]) -> anyhow::Result<String> {
     Ok(format!("{epoch}\n"))
 }
 
-/// Reads the submission in an answer. Returns `None` if the answer is an empty object.
+/// Parses the submission in a response. Returns `None` if it is an empty object.
 ///
 /// # Errors
-/// One sentence with the answer and the expected form.
+/// One sentence with the response and the expected form.
 fn submission(
     line: &str,
     nonce: u64,
@@ -412,33 +420,33 @@ fn submission(
     if serde_json::from_str::<Map<String, Value>>(line).is_ok_and(|members| members.is_empty()) {
         return Ok(None);
     }
-    let answer = serde_json::from_str(line).ok();
-    let answer = answer.filter(|answer| is_fit(answer, labels)).with_context(|| {
-        let shown: String = line.trim().chars().take(ANSWER_CHARS_SHOWN).collect();
+    let response = serde_json::from_str(line).ok();
+    let response = response.filter(|response| is_valid(response, labels)).with_context(|| {
+        let shown: String = line.trim().chars().take(RESPONSE_CHARS_SHOWN).collect();
         let shown = escape_line(&shown);
         format!("the program printed `{shown}`, expected {}", expected(labels))
     })?;
     let nonce = Some(Decimal(nonce.to_string()));
-    Ok(Some(SubmissionBody { nonce, model: model.map(str::to_owned), ..answer }))
+    Ok(Some(SubmissionBody { nonce, model: model.map(str::to_owned), ..response }))
 }
 
-/// Returns true if a program may give this `answer` to a topic with these labels.
-fn is_fit(answer: &SubmissionBody, labels: &[String]) -> bool {
-    let SubmissionBody { nonce, model, value, values, forecast, dry_run } = answer;
-    // These are the command's.
+/// Returns true if `response` is a valid one of a program to a topic with these labels.
+fn is_valid(response: &SubmissionBody, labels: &[String]) -> bool {
+    let SubmissionBody { nonce, model, value, values, forecast, dry_run } = response;
+    // The command sets these.
     let has_others = nonce.is_some() || model.is_some() || *dry_run;
-    let is_one = value.is_none() || (values.is_empty() && is_single(labels));
+    let has_one_form = value.is_none() || (values.is_empty() && is_single(labels));
     let mut numbers = value.iter().chain(values.values()).chain(forecast.values()).peekable();
-    let is_something = numbers.peek().is_some();
+    let has_numbers = numbers.peek().is_some();
     let are_finite = numbers.all(|number| number.0.trim().parse().is_ok_and(f64::is_finite));
-    !has_others && is_one && is_something && are_finite
+    !has_others && has_one_form && has_numbers && are_finite
 }
 
 fn is_single(labels: &[String]) -> bool {
     labels == [SINGLE_LABEL]
 }
 
-/// Returns examples of the answers that a topic with these labels takes.
+/// Returns examples of valid responses to a topic with these labels.
 fn expected(labels: &[String]) -> String {
     if is_single(labels) {
         return "{\"value\":42.5}, or {} for no submission".to_owned();
@@ -454,7 +462,7 @@ fn expected(labels: &[String]) -> String {
     format!("{{\"values\":{{{}}}}}, or {{}} for no submission", examples.join(","))
 }
 
-/// Prints what was submitted.
+/// Prints a submission.
 fn report(
     submission: &SubmissionBody,
     accepted: &Accepted,

@@ -1,4 +1,4 @@
-//! `triptych keys account`: accounts, as operators manage them.
+//! `triptych keys account`: manages accounts.
 
 use std::collections::HashMap;
 
@@ -8,43 +8,40 @@ use clap::Subcommand;
 use model::count::counted;
 use wire::accounts::AccountsBody;
 
-use super::{Form, KeysFile, table};
-use crate::cli::{
-    output::{print, print_body, tell},
-    password,
-};
+use super::{FormatFlags, KeysFile, format_seconds, password};
+use crate::cli::output::{print, print_body, table, tell};
 
-/// The subcommands of `keys account`.
+/// Subcommands of `keys account`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AccountCommand {
-    /// Make an account. The password is asked for, or is the first line of standard input
+    /// Create an account. The password is prompted for, or is the first line of standard input
     Add {
-        /// A user name or an e-mail address
+        /// User name or e-mail address
         name: AccountName,
         #[command(flatten)]
         file: KeysFile,
         #[command(flatten)]
-        form: Form,
+        format: FormatFlags,
     },
-    /// List the accounts: number, creation, good keys, name
+    /// List the accounts: number, creation, valid keys, name
     List {
         #[command(flatten)]
         file: KeysFile,
         #[command(flatten)]
-        form: Form,
+        format: FormatFlags,
     },
-    /// Give an account another password, and end its sessions. Asked for as by `add`
+    /// Change the password of an account, and end its sessions. The password is read as by `add`
     Password {
-        /// The name of the account
+        /// Name of the account
         name: AccountName,
         #[command(flatten)]
         file: KeysFile,
     },
     /// Delete an account with its sessions, and revoke its keys for good
     Remove {
-        /// The name of the account
+        /// Name of the account
         name: AccountName,
-        /// Do it without asking
+        /// Confirm: deleted accounts cannot be recovered
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
@@ -55,71 +52,83 @@ pub(crate) enum AccountCommand {
 /// Runs a subcommand of `keys account`.
 ///
 /// # Errors
-/// If the accounts file fails, or there is no such account.
+/// If the accounts cannot be read or written, or the account does not exist.
 pub(super) async fn run(command: AccountCommand) -> anyhow::Result<()> {
     match command {
-        AccountCommand::Add { name, file, form } => {
+        AccountCommand::Add { name, file, format } => {
             let accounts = file.open_or_create().await?;
-            let password = password::ask_new(&name)?;
-            let account =
-                accounts.register(name, password).await.context("make the account")?.account;
-            if form.json {
+            let password = password::read_new(&name)?;
+            let account = accounts
+                .register(name, password)
+                .await
+                .context("cannot create the account")?
+                .account;
+            if format.json {
                 return print_body(&account.body());
             }
             print(&format!("{} is account {}", account.name, account.id.get()))
         }
-        AccountCommand::List { file, form } => list(&file.open().await?, form).await,
+        AccountCommand::List { file, format } => list(&file.open().await?, format).await,
         AccountCommand::Password { name, file } => {
             let accounts = file.open().await?;
             id(&accounts, name.clone()).await?;
-            let changed = accounts.set_password(name.clone(), password::ask_new(&name)?).await;
-            let changed = changed.context("change the password")?;
-            let changed = changed.ok_or_else(|| none(&name))?;
-            print(&format!("changed; {} ended", counted(changed, "session")))
+            let changed = accounts.set_password(name.clone(), password::read_new(&name)?).await;
+            let changed = changed.context("cannot change the password")?;
+            let n_sessions = changed.ok_or_else(|| missing(&name))?;
+            print(&format!("changed; {} ended", counted(n_sessions, "session")))
         }
         AccountCommand::Remove { name, yes, file } => {
             let accounts = file.open().await?;
             id(&accounts, name.clone()).await?;
-            let deleting = format!("delete account {} and revoke its keys", name.as_str());
-            ensure!(yes, "{deleting} without being sure: add --yes");
+            let shown = name.as_str();
+            ensure!(yes, "deleting account {shown} was not confirmed\nhint: pass --yes");
             let removed = accounts.remove_account(name.clone()).await;
-            let n_keys = removed.context("delete the account")?.ok_or_else(|| none(&name))?;
+            let removed = removed.context("cannot delete the account")?;
+            let n_keys = removed.ok_or_else(|| missing(&name))?;
             print(&format!("deleted; {} revoked", counted(n_keys, "key")))
         }
     }
 }
 
-async fn list(accounts: &Accounts, form: Form) -> anyhow::Result<()> {
-    let people = accounts.accounts().await.context("list the accounts")?;
-    if form.json {
+async fn list(accounts: &Accounts, format: FormatFlags) -> anyhow::Result<()> {
+    let people = accounts.accounts().await.context("cannot list accounts")?;
+    if format.json {
         let accounts = people.iter().map(accounts::AccountRecord::body).collect();
         return print_body(&AccountsBody { accounts });
     }
     if people.is_empty() {
-        tell("there are no accounts; `triptych keys account add NAME` makes one");
+        tell("no accounts; `triptych keys account add NAME` creates one");
         return Ok(());
     }
     let mut n_keys: HashMap<AccountId, usize> = HashMap::new();
-    for key in accounts.list_keys(Scope::All).await.context("list the keys")? {
+    for key in accounts.list_keys(Scope::All).await.context("cannot list keys")? {
         if let Some(account) = key.account.filter(|_| key.revoked_at.is_none()) {
             *n_keys.entry(account).or_default() += 1;
         }
     }
-    print(&table::of_accounts(&people, |id| n_keys.get(&id).copied().unwrap_or(0)))
+    let rows = people.iter().map(|account| {
+        vec![
+            account.id.get().to_string(),
+            format_seconds(account.created_at),
+            n_keys.get(&account.id).copied().unwrap_or(0).to_string(),
+            account.name.clone(),
+        ]
+    });
+    print(&table(&["ID", "CREATED", "KEYS", "NAME"], &rows.collect::<Vec<_>>(), &[]))
 }
 
-/// The number of the account called `name`.
+/// Returns the number of the account called `name`.
 ///
 /// # Errors
-/// If there is none, or the file fails.
+/// If there is no such account, or the accounts cannot be read.
 pub(super) async fn id(accounts: &Accounts, name: AccountName) -> anyhow::Result<AccountId> {
-    let found = accounts.account(name.clone()).await.context("look for the account")?;
-    found.map(|account| account.id).ok_or_else(|| none(&name))
+    let found = accounts.account(name.clone()).await.context("cannot read the account")?;
+    found.map(|account| account.id).ok_or_else(|| missing(&name))
 }
 
-fn none(name: &AccountName) -> anyhow::Error {
+fn missing(name: &AccountName) -> anyhow::Error {
     anyhow::anyhow!(
-        "find account {}: `triptych keys account list` shows those there are",
+        "account {} does not exist\nhint: `triptych keys account list` lists all accounts",
         name.as_str()
     )
 }

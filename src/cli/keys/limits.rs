@@ -1,4 +1,4 @@
-//! `triptych keys limits`: the limits of one key.
+//! `triptych keys limits`: shows or sets the limits of one key.
 
 use std::str::FromStr;
 
@@ -8,60 +8,60 @@ use clap::Args;
 use model::key::KeyId;
 use wire::accounts::KeyLimits;
 
-use super::{Form, no_key};
+use super::{FormatFlags, no_key};
 use crate::cli::output::{print, print_body};
 
-/// A limit of one key: a number, 0 for none, or the service's own.
+/// New value of a limit: a number, 0 for no limit, or the service's default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Own<T> {
+enum LimitValue<T> {
     Default,
-    Of(T),
+    Number(T),
 }
 
-/// The limits to set.
+/// Limits to set.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct LimitFlags {
-    /// Requests in a second over time: a number, 0 for no limit, or `default`
+    /// Requests per second on average: a number, 0 for no limit, or `default`
     #[arg(long, value_name = "N")]
-    rate: Option<Own<u32>>,
-    /// Requests at once before the rate holds
+    rate: Option<LimitValue<u32>>,
+    /// Requests in a burst before the rate applies
     #[arg(long, value_name = "N")]
-    burst: Option<Own<u32>>,
+    burst: Option<LimitValue<u32>>,
     /// Requests in a day of UTC
     #[arg(long, value_name = "N")]
-    requests_per_day: Option<Own<u64>>,
+    requests_per_day: Option<LimitValue<u64>>,
     /// Bytes of bodies, both ways, in a day of UTC
     #[arg(long, value_name = "N")]
-    bytes_per_day: Option<Own<u64>>,
+    bytes_per_day: Option<LimitValue<u64>>,
 }
 
-impl<T: FromStr> FromStr for Own<T> {
+impl<T: FromStr> FromStr for LimitValue<T> {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text == "default" {
             return Ok(Self::Default);
         }
-        text.parse().map(Self::Of).map_err(|_| "not a number, nor `default`")
+        text.parse().map(Self::Number).map_err(|_| "expected a number, or `default`")
     }
 }
 
 impl LimitFlags {
-    /// What `limits` become; none if nothing is to change.
-    fn over(self, limits: KeyLimits) -> Option<KeyLimits> {
-        fn or<T>(own: Option<Own<T>>, held: Option<T>) -> Option<T> {
-            match own {
-                None => held,
-                Some(Own::Default) => None,
-                Some(Own::Of(limit)) => Some(limit),
+    /// Returns `limits` with these changes; `None` if there are none.
+    fn apply(self, limits: KeyLimits) -> Option<KeyLimits> {
+        fn or<T>(value: Option<LimitValue<T>>, current: Option<T>) -> Option<T> {
+            match value {
+                None => current,
+                Some(LimitValue::Default) => None,
+                Some(LimitValue::Number(limit)) => Some(limit),
             }
         }
         let Self { rate, burst, requests_per_day, bytes_per_day } = self;
-        let is_told = rate.is_some()
+        let has_change = rate.is_some()
             || burst.is_some()
             || requests_per_day.is_some()
             || bytes_per_day.is_some();
-        is_told.then(|| KeyLimits {
+        has_change.then(|| KeyLimits {
             rate: or(rate, limits.rate),
             burst: or(burst, limits.burst),
             requests_per_day: or(requests_per_day, limits.requests_per_day),
@@ -70,32 +70,32 @@ impl LimitFlags {
     }
 }
 
-/// Shows the limits of a key, or sets them.
+/// Shows or sets the limits of a key.
 ///
 /// # Errors
-/// If the file fails, or there is no such key.
+/// If the accounts cannot be read or written, or the key does not exist.
 pub(super) async fn run(
     accounts: &Accounts,
     id: KeyId,
     flags: LimitFlags,
-    form: Form,
+    format: FormatFlags,
 ) -> anyhow::Result<()> {
-    let record = accounts.key(Scope::All, id).await.context("read the key")?;
-    let record = record.ok_or_else(|| no_key("find", id))?;
-    let limits = match flags.over(record.limits) {
+    let record = accounts.key(Scope::All, id).await.context("cannot read the key")?;
+    let record = record.ok_or_else(|| no_key(id))?;
+    let limits = match flags.apply(record.limits) {
         None => record.limits,
         Some(limits) => {
-            let is_set = accounts.set_limits(id, limits).await.context("set limits")?;
-            ensure!(is_set, no_key("limit", id));
+            let is_set = accounts.set_limits(id, limits).await.context("cannot set the limits")?;
+            ensure!(is_set, no_key(id));
             limits
         }
     };
-    if form.json {
+    if format.json {
         return print_body(&limits);
     }
     let line = |what: &str, limit: Option<u64>| {
         let shown = match limit {
-            None => "as the service has it".to_owned(),
+            None => "the service's default".to_owned(),
             Some(0) => "no limit".to_owned(),
             Some(limit) => limit.to_string(),
         };
@@ -103,7 +103,7 @@ pub(super) async fn run(
     };
     let lines = [
         line("requests per second", limits.rate.map(u64::from)),
-        line("requests at once", limits.burst.map(u64::from)),
+        line("burst of requests", limits.burst.map(u64::from)),
         line("requests per day", limits.requests_per_day),
         line("bytes per day", limits.bytes_per_day),
     ];
@@ -115,15 +115,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_named_stays() {
+    fn limits_without_a_flag_are_unchanged() {
         let none =
             LimitFlags { rate: None, burst: None, requests_per_day: None, bytes_per_day: None };
-        let held = KeyLimits { rate: Some(5), burst: Some(6), ..KeyLimits::default() };
-        assert_eq!(none.over(held), None);
+        let current = KeyLimits { rate: Some(5), burst: Some(6), ..KeyLimits::default() };
+        assert_eq!(none.apply(current), None);
         let rate = "default".parse().ok();
         let flags = LimitFlags { rate, requests_per_day: "7".parse().ok(), ..none };
-        let want = KeyLimits { rate: None, requests_per_day: Some(7), ..held };
-        assert_eq!(flags.over(held), Some(want));
-        assert!("many".parse::<Own<u32>>().is_err() && "-1".parse::<Own<u32>>().is_err());
+        let want = KeyLimits { rate: None, requests_per_day: Some(7), ..current };
+        assert_eq!(flags.apply(current), Some(want));
+        assert!(
+            "many".parse::<LimitValue<u32>>().is_err() && "-1".parse::<LimitValue<u32>>().is_err()
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! Traces: sends the spans of this service to a collector, by OTLP over HTTP.
 //!
-//! Spans are sent every few seconds, by a thread of their own. A collector that is gone or slow costs
-//! spans and no more: so many wait, and others are dropped. The variables of OpenTelemetry for sampling
-//! (`OTEL_TRACES_SAMPLER`), batches and headers hold.
+//! Spans are sent every few seconds on a separate thread. If the collector is down or slow, a
+//! limited number of spans waits, and others are dropped. The variables of OpenTelemetry for
+//! sampling (`OTEL_TRACES_SAMPLER`), batches and headers apply.
 
 use std::{
     borrow::Cow,
@@ -25,31 +25,31 @@ use reqwest::{Url, blocking::Client};
 use task::causes::chain;
 use tracing::{info, warn};
 
-/// The path of a collector that takes spans.
+/// Path of a collector for spans.
 const PATH: &str = "v1/traces";
 
-/// How long the collector may take for a request. Spans of five seconds are one, so a slower one is
-/// behind for good.
+/// Maximum time of a request to the collector. It carries the spans of five seconds, so that a
+/// slower collector could never catch up.
 const SENT_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long the last spans may take to be sent when the service stops.
+/// Maximum time to send the last spans when the service stops.
 const LAST_WITHIN: Duration = Duration::from_secs(2);
 
-/// Where spans go.
+/// Address of a collector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Collector(Box<Url>);
 
 impl Collector {
-    /// Reads the address of a collector; one without a path gets that of spans.
+    /// Parses the address of a collector. Without a path it gets that of spans.
     ///
     /// # Errors
-    /// If it is none of HTTP, or has a user or a password in it. The text is not repeated.
+    /// If it is not an HTTP address, or contains a user or a password. It is not repeated.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let url = text.parse::<Url>().ok();
         let is_http = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
-        let mut url = url.filter(is_http).context("read it: give http://host:4318, or https")?;
+        let mut url = url.filter(is_http).context("expected http://host:4318, or https")?;
         if !url.username().is_empty() || url.password().is_some() {
-            bail!("take a user or password in it: set OTEL_EXPORTER_OTLP_HEADERS");
+            bail!("it contains a user or password, which belong in OTEL_EXPORTER_OTLP_HEADERS");
         }
         if url.path() == "/" {
             url.set_path(PATH);
@@ -57,40 +57,40 @@ impl Collector {
         Ok(Self(Box::new(url)))
     }
 
-    /// The address that spans are sent to.
+    /// Returns the address that spans are sent to.
     pub(crate) fn as_str(&self) -> &str {
         self.0.as_str()
     }
 
-    /// The host, without the brackets of IPv6, and the port.
+    /// Returns the host, without the brackets of IPv6, and the port.
     pub(crate) fn host_and_port(&self) -> (&str, u16) {
         let host = self.0.host_str().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
         (host, self.0.port_or_known_default().unwrap_or_default())
     }
 
-    /// The address without its query, which may have a token in it.
+    /// Returns the address without its query, which may contain a token.
     pub(crate) fn redacted(&self) -> Cow<'_, str> {
         redact_address(self.as_str())
     }
 }
 
-/// What a service is called in its spans.
+/// Name of a service in its spans.
 #[derive(Debug, Clone)]
 pub(crate) struct ServiceName {
-    /// What it does: `head`, `worker`, `datasets`, `inference`.
+    /// Role: `head`, `worker`, `datasets`, `inference`.
     pub(crate) role: String,
-    /// Which of several it is, if it has a name of its own.
+    /// Name of the instance, if it has one.
     pub(crate) instance: Option<String>,
 }
 
-/// Sends what waits when it is dropped.
+/// Sends the remaining spans on drop.
 pub(crate) struct TracesGuard(SdkTracerProvider);
 
-/// Starts to send the spans of `service`.
+/// Starts sending the spans of `service`.
 ///
 /// # Errors
-/// If the client cannot be made.
+/// If the client cannot be created.
 pub(super) fn start(
     collector: &Collector,
     service: ServiceName,
@@ -99,13 +99,13 @@ pub(super) fn start(
     let address = collector.as_str().to_owned();
     let mut builder = Client::builder().timeout(SENT_WITHIN).user_agent("triptych");
     if address.starts_with("http:") {
-        // No certificate is ever looked at.
+        // Certificates are never used.
         builder = builder.tls_certs_only([]);
     }
-    // On a thread of its own: a blocking client cannot be made where tasks run.
-    let made = std::thread::spawn(|| builder.build()).join();
-    let http = made.map_err(|_| anyhow!("start the thread of the collector's client"))?;
-    let http = http.context("prepare a client for the collector")?;
+    // On a separate thread, since a blocking client cannot be created where tasks run.
+    let built = std::thread::spawn(|| builder.build()).join();
+    let http = built.map_err(|_| anyhow!("the thread of the collector's client panicked"))?;
+    let http = http.context("cannot create a client for the collector")?;
     let exporter = SpanExporter::builder()
         .with_http()
         .with_http_client(Sender {
@@ -115,7 +115,7 @@ pub(super) fn start(
         })
         .with_endpoint(address)
         .build()
-        .context("prepare to send spans")?;
+        .context("cannot send spans")?;
     let mut attributes = vec![
         KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
         KeyValue::new("service.role", service.role),
@@ -132,16 +132,16 @@ pub(super) fn start(
 impl Drop for TracesGuard {
     fn drop(&mut self) {
         if let Err(error) = self.0.shutdown_with_timeout(LAST_WITHIN) {
-            warn!(cause = chain(&error), "the last spans did not reach the collector");
+            warn!(cause = chain(&error), "failed to send the last spans");
         }
     }
 }
 
-/// Sends spans, and logs when that begins to fail and when it works again.
+/// Sends spans, and logs when the collector becomes unreachable and reachable.
 #[derive(Debug)]
 struct Sender {
     http: Client,
-    /// Where to, for messages.
+    /// Address for messages.
     shown: String,
     is_failing: AtomicBool,
 }
@@ -158,16 +158,16 @@ impl HttpClient for Sender {
         match &sent {
             Err(error) if !was_failing => {
                 let cause = chain(error.as_ref());
-                warn!(collector, cause, "spans do not reach the collector: they are dropped");
+                warn!(collector, cause, "spans cannot be sent and are dropped");
             }
-            Ok(_) if was_failing => info!(collector, "spans reach the collector again"),
+            Ok(_) if was_failing => info!(collector, "spans are sent again"),
             _ => {}
         }
         sent
     }
 }
 
-/// `error` without the address of the collector, whose query may have a token in it.
+/// Removes the address of the collector from `error`, since its query may contain a token.
 fn without_url(error: HttpError) -> HttpError {
     match error.downcast::<reqwest::Error>() {
         Ok(error) => error.without_url().into(),
@@ -182,7 +182,7 @@ mod tests {
     const WITH_TOKEN: &str = "http://127.0.0.1:1/?token=hunter2";
 
     #[test]
-    fn an_address_with_a_user_is_refused_and_no_token_is_shown() {
+    fn address_with_a_user_is_rejected_and_no_token_is_shown() {
         for text in
             ["http://me:hunter2@host", "http://hunter2@host", "ftp://me:hunter2@host", "h:a"]
         {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn why_spans_were_not_sent_repeats_no_token() {
+    fn error_of_the_collector_contains_no_token() {
         client::transport::install_crypto();
         let http = Client::builder().tls_certs_only([]).no_proxy().build().unwrap();
         let sender = Sender { http, shown: String::new(), is_failing: AtomicBool::new(false) };

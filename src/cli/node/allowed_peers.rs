@@ -1,4 +1,4 @@
-//! The peers that a node allows: named on the command line, or in files that are read again.
+//! Peers that a node allows: named on the command line, or in files that are reread.
 
 use std::{collections::BTreeSet, fs, path::PathBuf, str::FromStr, time::Duration};
 
@@ -8,18 +8,18 @@ use model::{node::PeerId, parse::ParseError};
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-/// How often the files are looked at: a node that was added is to be of use soon.
+/// Interval between reads of the files, so that an added node is soon allowed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The longest file of ids read, in bytes: some thousands of them.
+/// Maximum size of a file of ids, in bytes: some thousands of them.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// A peer to allow, or a file of such.
+/// A peer to allow, or a file of peers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AllowedPeer {
     /// One peer by its id.
     Peer(PeerId),
-    /// A file with one id per line. Empty lines and lines that begin with # do not count.
+    /// A file with one id per line. Empty lines and lines that begin with # are ignored.
     File(PathBuf),
 }
 
@@ -28,25 +28,23 @@ impl FromStr for AllowedPeer {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.strip_prefix('@') {
-            Some("") => Err("no file is named after @".to_owned()),
+            Some("") => Err("no file after @".to_owned()),
             Some(path) => Ok(Self::File(path.into())),
             None => whole_id(text).map(Self::Peer),
         }
     }
 }
 
-/// Reads the id of a node. A truncated id would match no peer.
+/// Parses the id of a node. A truncated id would match no peer.
 pub(crate) fn whole_id(text: &str) -> Result<PeerId, String> {
     let id: PeerId = text.parse().map_err(|error: ParseError| error.to_string())?;
-    is_whole(&id)
-        .then_some(id)
-        .ok_or_else(|| "it is not whole: such ids begin with 12D3KooW".to_owned())
+    is_whole(&id).then_some(id).ok_or_else(|| "incomplete id: ids begin with 12D3KooW".to_owned())
 }
 
-/// Reads the peers to heed: everybody where nothing is named.
+/// Reads the allowed peers; `None` allows everybody.
 ///
 /// # Errors
-/// If a file cannot be read, or a line of it is no id: with its number.
+/// If a file cannot be read, or contains an invalid id.
 pub(crate) fn read(flags: &[AllowedPeer]) -> anyhow::Result<AllowedPeers> {
     if flags.is_empty() {
         return Ok(None);
@@ -58,20 +56,18 @@ pub(crate) fn read(flags: &[AllowedPeer]) -> anyhow::Result<AllowedPeers> {
                 peers.insert(peer.clone());
             }
             AllowedPeer::File(path) => {
-                let size = fs::metadata(path).map(|file| file.len());
-                let size = size.with_context(|| format!("read {}", path.display()))?;
-                if size > FILE_BYTES_MAX {
-                    bail!("read {}: it is longer than {FILE_BYTES_MAX} bytes", path.display());
+                let shown = path.display();
+                let failed = || format!("cannot read {shown}");
+                if fs::metadata(path).with_context(failed)?.len() > FILE_BYTES_MAX {
+                    bail!("{shown} is longer than {FILE_BYTES_MAX} bytes");
                 }
-                let text = fs::read_to_string(path);
-                let text = text.with_context(|| format!("read {}", path.display()))?;
+                let text = fs::read_to_string(path).with_context(failed)?;
                 for (idx, line) in text.lines().map(str::trim).enumerate() {
                     if line.is_empty() || line.starts_with('#') {
                         continue;
                     }
                     let id = whole_id(line).map_err(anyhow::Error::msg);
-                    let number = idx + 1;
-                    peers.insert(id.with_context(|| format!("read {}:{number}", path.display()))?);
+                    peers.insert(id.with_context(|| format!("{shown}:{}", idx + 1))?);
                 }
             }
         }
@@ -79,8 +75,9 @@ pub(crate) fn read(flags: &[AllowedPeer]) -> anyhow::Result<AllowedPeers> {
     Ok(Some(peers))
 }
 
-/// Has `node` heed the peers in the files among `flags` as they change. Runs until it is dropped.
-pub(super) async fn follow(node: &Node, flags: Vec<AllowedPeer>, mut heeded: AllowedPeers) {
+/// Updates the allowed peers of `node` when the files among `flags` change. Runs until it is
+/// dropped.
+pub(super) async fn follow(node: &Node, flags: Vec<AllowedPeer>, mut allowed: AllowedPeers) {
     if !flags.iter().any(|flag| matches!(flag, AllowedPeer::File(_))) {
         return std::future::pending().await;
     }
@@ -92,15 +89,15 @@ pub(super) async fn follow(node: &Node, flags: Vec<AllowedPeer>, mut heeded: All
         match read.map_err(anyhow::Error::from).and_then(|read| read) {
             Ok(now) => {
                 is_readable = true;
-                if now != heeded {
-                    info!("the peers that this node heeds have changed");
+                if now != allowed {
+                    info!("the allowed peers have changed");
                     node.set_allowed(now.clone()).await;
-                    heeded = now;
+                    allowed = now;
                 }
             }
             Err(error) if is_readable => {
                 is_readable = false;
-                warn!("keep heeding the same peers: {error:#}");
+                warn!("the allowed peers are unchanged: {error:#}");
             }
             Err(_) => {}
         }

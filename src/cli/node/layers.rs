@@ -1,5 +1,5 @@
-//! What the configuration file and the environment tell, put behind the command line as if it stood
-//! there: each option is defined, read and checked in one place, [`super::flags`].
+//! Options of the configuration file and the environment, appended to the command line. So each
+//! option is defined, parsed and checked in one place, [`super::flags`].
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,23 +14,23 @@ use serde_json::Value;
 
 use crate::cli::config::line_of;
 
-/// What the names of environment variables begin with.
+/// Prefix of the names of environment variables.
 const PREFIX: &str = "B7S_";
 
-/// The largest configuration file read, in bytes. A thousand boot nodes take a tenth.
+/// Maximum size of the configuration file, in bytes. A thousand boot nodes take a tenth.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The headings of b7s files below which the options of this name stand.
+/// Headings of b7s files whose options have the same name.
 const HEADINGS: [&str; 3] = ["connectivity", "head", "worker"];
 
-/// Values of options by the names of those without hyphens.
+/// Values of options by their names without hyphens.
 type OptionValues = BTreeMap<String, Vec<String>>;
 
-/// Adds to `arguments`, which were understood as `given`, what the file named among them and the
-/// environment tell of options that they do not.
+/// Appends options of the environment and of the file named in `arguments`, which were parsed to
+/// `given`, unless they are given there.
 ///
 /// # Errors
-/// If the file cannot be read, or has a name that is no option.
+/// If the file cannot be read, or contains an unknown option.
 pub(crate) fn with_layers(
     arguments: Vec<OsString>,
     command: &Command,
@@ -45,12 +45,12 @@ pub(crate) fn with_layers(
     let path = given.get_one::<std::path::PathBuf>("config").cloned();
     let path = path.or_else(|| Some(environment.get("config")?.first()?.into()));
     let file = match &path {
-        Some(path) => read_file(path).with_context(|| format!("read {}", path.display()))?,
+        Some(path) => read_file(path).with_context(|| format!("cannot read {}", path.display()))?,
         None => OptionValues::new(),
     };
     if let Some(unknown) = file.keys().find(|name| options.find(name).is_none()) {
         let path = path.unwrap_or_default();
-        bail!("read {}: `{unknown}` is no option; see triptych node --help", path.display());
+        bail!("unknown option `{unknown}` in {}; see triptych node --help", path.display());
     }
     let mut arguments = arguments;
     let mut set = BTreeSet::new();
@@ -60,14 +60,14 @@ pub(crate) fn with_layers(
             continue;
         }
         let long = option.get_long().unwrap_or_default();
-        // Nothing is what b7s nodes say where an option is not to be used.
+        // In files of b7s nodes, an option without a value is unset.
         let values = values.into_iter().filter(|value| !value.is_empty());
         arguments.extend(values.map(|value| format!("--{long}={value}").into()));
     }
     Ok(arguments)
 }
 
-/// Lets `--switch=false` be said of every switch of `command`, as b7s nodes do.
+/// Allows `--switch=false` for every switch of `command`, as b7s nodes do.
 pub(crate) fn with_switches(command: Command) -> Command {
     command.mut_args(|option| {
         if !matches!(option.get_action(), ArgAction::SetTrue) {
@@ -88,7 +88,7 @@ impl<'a> Options<'a> {
         Self(command.get_arguments().filter(|option| option.get_long().is_some()).collect())
     }
 
-    /// The option called `name`, hyphens left out.
+    /// Returns the option called `name`, which has no hyphens.
     fn find(&self, name: &str) -> Option<&'a Arg> {
         self.0.iter().copied().find(|option| {
             let aliases = option.get_all_aliases().unwrap_or_default();
@@ -97,13 +97,13 @@ impl<'a> Options<'a> {
     }
 }
 
-/// A name without what only separates its words.
+/// Returns a name without its separators.
 fn plain(name: &str) -> String {
     let letters = name.chars().filter(|c| !matches!(c, '-' | '_'));
     letters.flat_map(char::to_lowercase).collect()
 }
 
-/// The option that stands at `path` in a file of a b7s node.
+/// Returns the name of the option at `path` in a file of a b7s node.
 fn option_at(path: &[String]) -> String {
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     match parts.as_slice() {
@@ -129,11 +129,11 @@ fn read_environment(variables: impl Iterator<Item = (String, String)>) -> Option
 fn read_file(path: &Path) -> anyhow::Result<OptionValues> {
     let size = fs::metadata(path)?.len();
     if size > FILE_BYTES_MAX {
-        bail!("{size} bytes are more than an options file may have, {FILE_BYTES_MAX}");
+        bail!("file has {size} bytes, maximum is {FILE_BYTES_MAX}");
     }
     let text = fs::read_to_string(path)?;
     let is_toml = path.extension().is_some_and(|extension| extension == "toml");
-    // Neither error repeats the line, which may have a secret in it.
+    // Neither error repeats the line, which may contain a secret.
     let file: Value = if is_toml {
         let at = |error: &toml::de::Error| line_of(&text, error.span().unwrap_or_default().start);
         toml::from_str(&text)
@@ -145,17 +145,17 @@ fn read_file(path: &Path) -> anyhow::Result<OptionValues> {
     match file {
         Value::Null => {}
         Value::Object(_) => gather(&file, &mut Vec::new(), &mut all)?,
-        _ => bail!("it holds no options, such as `port: 9527`"),
+        _ => bail!("expected options, such as `port: 9527`"),
     }
     Ok(all)
 }
 
-/// Puts what stands in `value`, which is at `path`, into `all`.
+/// Adds the options in `value`, which is at `path`, to `all`.
 fn gather(value: &Value, path: &mut Vec<String>, all: &mut OptionValues) -> anyhow::Result<()> {
     let text = |value: &Value| match value {
         Value::String(text) => Ok(text.clone()),
         Value::Bool(_) | Value::Number(_) => Ok(value.to_string()),
-        _ => bail!("`{}` holds neither a value nor a list of values", path.join(": ")),
+        _ => bail!("`{}` is neither a value nor a list of values", path.join(": ")),
     };
     match value {
         Value::Null => {}

@@ -4,7 +4,7 @@ use clap::Parser;
 use tempfile::TempDir;
 
 use super::*;
-use crate::cli::node::state::State;
+use crate::cli::node::state::NodeState;
 
 #[derive(Parser)]
 struct Line {
@@ -16,16 +16,16 @@ fn node(line: &[&str]) -> NodeCommand {
     Line::try_parse_from(["node"].iter().chain(line)).unwrap().node
 }
 
-fn state() -> (TempDir, State) {
+fn state() -> (TempDir, NodeState) {
     let folder = TempDir::new().unwrap();
     let db = folder.path().to_str().unwrap().to_owned();
     let flags = node(&["--db", &db]).state;
-    let state = State::choose(flags, false, Identity::random().peer_id()).unwrap();
+    let state = NodeState::choose(flags, false, Identity::random().peer_id()).unwrap();
     (folder, state)
 }
 
 #[test]
-fn a_role_and_a_rest_api_go_together() {
+fn rest_api_is_for_heads() {
     let role = |line: &[&str]| {
         let node = node(line);
         role(node.role, &node.head).map_err(|error| error.to_string())
@@ -38,20 +38,22 @@ fn a_role_and_a_rest_api_go_together() {
 }
 
 #[test]
-fn a_node_behind_another_address_tells_that_one() {
-    let told = |line: &[&str]| {
+fn node_behind_another_address_advertises_that_one() {
+    let addresses = |line: &[&str]| {
         let advertised = advertised(&node(line).network).map_err(|error| format!("{error:#}"))?;
         Ok::<_, String>(advertised.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
     };
-    assert_eq!(told(&[]).unwrap(), "");
-    assert_eq!(told(&["--dialback-address", "0.0.0.0"]).unwrap(), "");
+    assert_eq!(addresses(&[]).unwrap(), "");
+    assert_eq!(addresses(&["--dialback-address", "0.0.0.0"]).unwrap(), "");
     let head = ["--dialback-address", "head.example", "--port", "9527"];
-    assert_eq!(told(&head).unwrap(), "/dns/head.example/tcp/9527");
+    assert_eq!(addresses(&head).unwrap(), "/dns/head.example/tcp/9527");
     let both = [&head[..], &["--websocket", "--websocket-dialback-port", "443"]].concat();
     let want = "/dns/head.example/tcp/9527 /dns/head.example/tcp/443/ws";
-    assert_eq!(told(&both).unwrap(), want);
-    assert!(told(&["--dialback-address", "head.example"]).unwrap_err().contains("--dialback-port"));
-    assert!(told(&["--dialback-port", "1"]).unwrap_err().contains("--dialback-address"));
+    assert_eq!(addresses(&both).unwrap(), want);
+    assert!(
+        addresses(&["--dialback-address", "head.example"]).unwrap_err().contains("--dialback-port")
+    );
+    assert!(addresses(&["--dialback-port", "1"]).unwrap_err().contains("--dialback-address"));
 }
 
 #[test]
@@ -74,27 +76,27 @@ fn a_head_relays_within_limits_and_a_worker_goes_through_it() {
 }
 
 #[test]
-fn a_port_that_another_node_has_is_not_shared_with_it() {
+fn port_of_another_node_is_not_shared() {
     let local = IpAddr::from([127, 0, 0, 1]);
     let other = TcpListener::bind((local, 0)).unwrap();
     let port = other.local_addr().unwrap().port();
-    let refused = format!("{:#}", free(local, port).unwrap_err());
+    let refused = format!("{:#}", check_port_free(local, port).unwrap_err());
     assert!(refused.starts_with(&format!("cannot listen on 127.0.0.1:{port}: ")), "{refused}");
     drop(other);
-    assert!(free(local, port).is_ok() && free(local, 0).is_ok());
+    assert!(check_port_free(local, port).is_ok() && check_port_free(local, 0).is_ok());
 }
 
 #[test]
-fn ids_of_peers_are_whole() {
+fn truncated_peer_ids_are_rejected() {
     let id = Identity::random().peer_id().to_string();
-    let obeyed = |id: &str| Line::try_parse_from(["node", "--obey", id]).is_ok();
-    assert!(obeyed(&id) && obeyed(&format!("{id},{id}")));
+    let is_valid = |id: &str| Line::try_parse_from(["node", "--obey", id]).is_ok();
+    assert!(is_valid(&id) && is_valid(&format!("{id},{id}")));
     let (short, _) = id.split_at(id.len() - 1);
-    assert!(!obeyed(short) && !obeyed("xx"));
+    assert!(!is_valid(short) && !is_valid("xx"));
 }
 
 #[test]
-fn connections_are_limited_unless_told_otherwise() {
+fn connections_are_limited_by_default() {
     let (_folder, state) = state();
     let limits = |line: &[&str]| {
         connectivity(Role::Worker, &node(line).network, &state).unwrap().connections
@@ -105,33 +107,33 @@ fn connections_are_limited_unless_told_otherwise() {
 }
 
 #[test]
-fn whom_a_node_hears_depends_on_its_role() {
+fn allowed_peers_depend_on_the_role() {
     let peer = Identity::random().peer_id().to_string();
-    let heeded = |line: &[&str]| {
+    let allowed = |line: &[&str]| {
         let node = node(line);
-        let flags = allowed_peers(node.role, &node.head, &node.runs);
-        flags.and_then(|flags| allowed_peers::read(&flags)).map_err(|error| format!("{error:#}"))
+        let flags = allowed_peer_flags(node.role, &node.head, &node.runs);
+        flags.and_then(allowed_peers::read).map_err(|error| format!("{error:#}"))
     };
     let only = Some(BTreeSet::from([peer.parse().unwrap()]));
-    assert_eq!(heeded(&[]).unwrap(), None);
-    assert_eq!(heeded(&["--obey", &peer]).unwrap(), only);
-    assert_eq!(heeded(&["--role", "head", "--accept", &peer]).unwrap(), only);
+    assert_eq!(allowed(&[]).unwrap(), None);
+    assert_eq!(allowed(&["--obey", &peer]).unwrap(), only);
+    assert_eq!(allowed(&["--role", "head", "--accept", &peer]).unwrap(), only);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("heads.txt");
     let file = format!("@{}", path.display());
-    assert!(heeded(&["--obey", &file]).unwrap_err().contains("heads.txt"), "there is no file");
+    assert!(allowed(&["--obey", &file]).unwrap_err().contains("heads.txt"), "there is no file");
     std::fs::write(&path, "# none yet\n\n").unwrap();
-    assert_eq!(heeded(&["--obey", &file]).unwrap(), Some(BTreeSet::new()));
+    assert_eq!(allowed(&["--obey", &file]).unwrap(), Some(BTreeSet::new()));
     std::fs::write(&path, format!("# ours\n{peer}\n")).unwrap();
-    assert_eq!(heeded(&["--obey", &file]).unwrap(), only);
+    assert_eq!(allowed(&["--obey", &file]).unwrap(), only);
     std::fs::write(&path, "\n12D3KooWshort\n").unwrap();
-    assert!(heeded(&["--obey", &file]).unwrap_err().contains("heads.txt:2"));
-    assert!(heeded(&["--accept", &peer]).unwrap_err().contains("--obey"));
-    assert!(heeded(&["--role", "head", "--obey", &peer]).unwrap_err().contains("--accept"));
+    assert!(allowed(&["--obey", &file]).unwrap_err().contains("heads.txt:2"));
+    assert!(allowed(&["--accept", &peer]).unwrap_err().contains("--obey"));
+    assert!(allowed(&["--role", "head", "--obey", &peer]).unwrap_err().contains("--accept"));
 }
 
 #[test]
-fn a_runtime_is_named_by_its_folder_and_its_file() {
+fn external_runtime_has_a_directory_and_a_name() {
     let (_folder, state) = state();
     let external = |line: &[&str]| execution(&node(line).runs, &state).unwrap().external;
     let runtime = |program: &str, variables: &[&str]| {
@@ -145,14 +147,14 @@ fn a_runtime_is_named_by_its_folder_and_its_file() {
 }
 
 #[test]
-fn limits_are_told_in_seconds_and_kilobytes() {
+fn limits_are_in_seconds_and_kilobytes() {
     assert_eq!(limits(&node(&[]).runs), LIMITS_DEFAULT);
-    let told = limits(&node(&["--run-limit", "3", "--memory-limit", "2048"]).runs);
-    assert_eq!((told.wall, told.memory_bytes), (Duration::from_secs(3), 2 * 1024 * 1024));
+    let limits = limits(&node(&["--run-limit", "3", "--memory-limit", "2048"]).runs);
+    assert_eq!((limits.wall, limits.memory_bytes), (Duration::from_secs(3), 2 * 1024 * 1024));
 }
 
 #[test]
-fn gateways_can_be_named_or_left_out() {
+fn gateways_can_be_replaced_or_disabled() {
     let gateways = |line: &[&str]| sources(node(line).functions).gateways.len();
     assert_eq!(gateways(&[]), 3);
     assert_eq!(gateways(&["--gateways", "http://127.0.0.1:1"]), 1);
@@ -160,25 +162,28 @@ fn gateways_can_be_named_or_left_out() {
 }
 
 #[test]
-fn a_folder_of_state_is_one_nodes_alone() {
+fn state_directory_belongs_to_one_node() {
     let (folder, state) = state();
     let db = folder.path().to_str().unwrap();
-    let again = State::choose(node(&["--db", db]).state, false, Identity::random().peer_id());
+    let again = NodeState::choose(node(&["--db", db]).state, false, Identity::random().peer_id());
     assert!(again.unwrap_err().to_string().contains("--db"));
     assert_eq!(state.functions, folder.path().join("functions"));
     drop(state);
     let functions = folder.path().join("own");
     let f = functions.to_str().unwrap();
     let own = ["--db", db, "--peer-db", "/p", "--function-db", f, "--workspace", "/w"];
-    let choose = || State::choose(node(&own).state, false, Identity::random().peer_id());
+    let choose = || NodeState::choose(node(&own).state, false, Identity::random().peer_id());
     let state = choose().unwrap();
     assert_eq!([&state.peers, &state.functions, &state.workspace], ["/p", f, "/w"].map(Path::new));
     assert!(choose().unwrap_err().to_string().contains("--function-db"));
 }
 
 #[test]
-fn what_is_not_done_is_told() {
-    let told = |line: &[&str]| node(line).unused.warnings().count();
-    assert_eq!(told(&["--cpu-percentage-limit", "1.0", "--enable-metrics"]), 0);
-    assert_eq!(told(&["--cpu-percentage-limit", "0.5", "--attributes", "--enable-tracing"]), 3);
+fn unsupported_options_are_reported() {
+    let n_warnings = |line: &[&str]| node(line).unused.warnings().count();
+    assert_eq!(n_warnings(&["--cpu-percentage-limit", "1.0", "--enable-metrics"]), 0);
+    assert_eq!(
+        n_warnings(&["--cpu-percentage-limit", "0.5", "--attributes", "--enable-tracing"]),
+        3
+    );
 }

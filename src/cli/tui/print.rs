@@ -10,10 +10,10 @@ use clap::Args;
 
 use crate::cli::output;
 
-/// A configuration file with everything that may stand in it, all of it left out.
+/// A configuration file with all settings, commented out.
 const CONFIG: &str = include_str!("../../../assets/config.toml");
 
-/// What every set of symbols is tried on.
+/// Samples that every set of symbols is shown with.
 const CARD: [(&str, &str); 6] = [
     ("borders ", "╭─────┬─────╮ │ ├─────┼─────┤ ╰─────┴─────╯"),
     ("dots    ", "⣀⣀⡠⠤⠒⠊⠉⠉⠑⠢⢄⣀⡠⠔⠊⠉⠒⢄⡀ ⣿⣷⣶⣦⣤⣄⣀"),
@@ -23,28 +23,28 @@ const CARD: [(&str, &str); 6] = [
     ("keys    ", "⏎ ⇥ ⇧ ⌫ ↑ ↓ ← → …"),
 ];
 
-/// What is printed instead of opening the screen.
+/// Flags to print something instead of opening the screen.
 #[derive(Debug, Args)]
 pub(crate) struct PrintFlags {
-    /// Print a configuration file with all that may stand in it
+    /// Print a configuration file with all settings
     #[arg(long, exclusive = true)]
     print_config: bool,
-    /// Print every key, as keymap.toml would have it
+    /// Print all keys, as in keymap.toml
     #[arg(long, exclusive = true)]
     print_keys: bool,
-    /// Print the colors of a theme, as a file in the folder themes would have them
+    /// Print the colors of a theme, as in a file of the directory themes
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "dark")]
     print_theme: Option<theme::Name>,
-    /// Print the symbols that charts and marks are drawn with, to see which of them the font has
+    /// Print the symbols of charts and marks, to see which of them the font has
     #[arg(long, exclusive = true)]
     glyphs: bool,
 }
 
 impl PrintFlags {
-    /// Prints what the flags request; returns whether they request anything.
+    /// Prints what the flags request. Returns false if they request nothing.
     ///
     /// # Errors
-    /// If it cannot be written, or a theme has no colors of its own.
+    /// If it cannot be printed, or a theme has no colors of its own.
     pub(super) fn print(&self) -> anyhow::Result<bool> {
         let text = if self.print_config {
             CONFIG.to_owned()
@@ -52,9 +52,9 @@ impl PrintFlags {
             defaults_text()
         } else if let Some(name) = self.print_theme {
             custom::text_of(name)
-                .with_context(|| format!("print {name}: its colors are the terminal's own"))?
+                .with_context(|| format!("theme {name} has only the terminal's own colors"))?
         } else if self.glyphs {
-            card()
+            symbols_card()
         } else {
             return Ok(false);
         };
@@ -63,10 +63,10 @@ impl PrintFlags {
     }
 }
 
-/// The symbols of each set, under its name.
-fn card() -> String {
+/// Formats the samples in each set of symbols.
+fn symbols_card() -> String {
     let mut text = String::from(
-        "Take the first set that looks right: no boxes, no gaps, borders that meet.\n\
+        "Choose the first set that looks right: no boxes, no gaps, borders that meet.\n\
          In config.toml: [screen] symbols = \"…\"; or --symbols …\n",
     );
     for symbols in [Symbols::Braille, Symbols::Blocks, Symbols::Ascii] {
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_can_be_put_to_use() {
+    fn printed_files_are_valid() {
         let all: String = CONFIG
             .lines()
             .map(|line| match line.strip_prefix("# ") {
@@ -96,8 +96,8 @@ mod tests {
     }
 
     #[test]
-    fn the_card_of_plain_symbols_is_plain() {
-        let card = card();
+    fn card_of_ascii_symbols_is_ascii() {
+        let card = symbols_card();
         let (_, ascii) = card.split_once("\nascii\n").unwrap();
         assert!(ascii.is_ascii(), "{ascii}");
     }

@@ -1,5 +1,5 @@
-//! User-defined keys and themes: read from files beside the configuration, with an error for each line
-//! that is not valid.
+//! User-defined keys and themes, read from files next to the configuration, with an error for each
+//! invalid line.
 
 use std::{
     fmt::Display,
@@ -20,39 +20,39 @@ use toml::{
 
 use crate::cli::{config::line_of, parse::read_optional};
 
-/// The file of keys in the configuration folder.
+/// File of keys in the configuration directory.
 const KEYS_FILE: &str = "keymap.toml";
 
-/// The folder of themes in the configuration folder.
+/// Directory of themes in the configuration directory.
 const THEMES_FOLDER: &str = "themes";
 
-/// Returns what every key does: the table, with the file of keys in `folder` over it.
+/// Returns the keymap: the defaults, overridden by the file of keys in `folder`.
 ///
 /// # Errors
-/// If the file cannot be read or followed: every fault, with its line.
+/// If the file cannot be read or is invalid. The error lists every fault with its line.
 pub(super) fn keys(folder: &Path) -> anyhow::Result<Keymap> {
     let path = folder.join(KEYS_FILE);
     let Some(text) = read_optional(&path)? else { return Ok(Keymap::default()) };
     let entries = entries(&path, &text)?;
     Keymap::with_overrides(&entries)
-        .or_else(|faults| refuse(&path, &faults, "`triptych tui --print-keys` prints all there is"))
+        .or_else(|faults| reject(&path, &faults, "`triptych tui --print-keys` prints all keys"))
 }
 
-/// The themes of a folder.
+/// Themes of a directory.
 #[derive(Debug, Default)]
 pub(super) struct Themes {
-    /// Those that can be used, by name. They stay as long as the program.
+    /// Valid themes, by name. They live as long as the program.
     pub(super) themes: Vec<&'static CustomTheme>,
-    /// Files that cannot be used.
+    /// Invalid files.
     pub(super) faults: Vec<ThemeFault>,
 }
 
-/// A file of a theme that cannot be used.
+/// An invalid file of a theme.
 #[derive(Debug)]
 pub(super) struct ThemeFault {
-    /// The theme's name.
+    /// Name of the theme.
     pub(super) name: String,
-    /// Every fault with its line, after "cannot".
+    /// All faults with their lines.
     pub(super) why: String,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn themes(folder: &Path) -> anyhow::Result<Themes> {
     Ok(all)
 }
 
-/// Lists name and path of each file of a theme in `folder`, by name.
+/// Lists the name and path of each theme file in `folder`, by name.
 ///
 /// # Errors
 /// If the folder cannot be listed.
@@ -80,7 +80,9 @@ pub(in crate::cli) fn theme_files(folder: &Path) -> anyhow::Result<Vec<(String, 
     let listed = match fs::read_dir(&folder) {
         Ok(listed) => listed,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error).with_context(|| format!("list {}", folder.display())),
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot list {}", folder.display()));
+        }
     };
     let paths = listed.filter_map(|entry| Some(entry.ok()?.path()));
     let themes = paths.filter(|path| path.extension().is_some_and(|ending| ending == "toml"));
@@ -92,29 +94,25 @@ pub(in crate::cli) fn theme_files(folder: &Path) -> anyhow::Result<Vec<(String, 
 
 fn theme(path: &Path, name: &str) -> anyhow::Result<&'static CustomTheme> {
     if name.parse::<::tui::theme::Name>().is_ok() || name == super::AUTO {
-        bail!(
-            "use {}: a theme is called `{name}` already; give the file another name",
-            path.display()
-        );
+        bail!("there is another theme `{name}`\nhint: rename {}", path.display());
     }
     let text = read_optional(path)?.unwrap_or_default();
     let entries = entries(path, &text)?;
-    let own = CustomTheme::read(name, &entries).or_else(|faults| {
-        refuse(path, &faults, "`triptych tui --print-theme` prints all there is")
-    });
+    let own = CustomTheme::read(name, &entries)
+        .or_else(|faults| reject(path, &faults, "`triptych tui --print-theme` prints all colors"));
     Ok(Box::leak(Box::new(own?)))
 }
 
-/// Every text of a file, in the order of its lines.
+/// Returns all strings of a file, in the order of its lines.
 fn entries(path: &Path, text: &str) -> anyhow::Result<Vec<Entry>> {
-    let at = |line: usize, why: &dyn Display| format!("use {}:{line}: {why}", path.display());
+    let at = |line: usize, why: &dyn Display| format!("{}:{line}: {why}", path.display());
     let table = DeTable::parse(text).map_err(|error| {
         let line = line_of(text, error.span().unwrap_or_default().start);
         anyhow::anyhow!(at(line, &error.message()))
     })?;
     let mut entries = Vec::new();
-    let mut strange = Vec::new();
-    let mut take = |table: &str, name: &str, value: &Spanned<DeValue<'_>>| {
+    let mut invalid = Vec::new();
+    let mut add = |table: &str, name: &str, value: &Spanned<DeValue<'_>>| {
         let line = line_of(text, value.span().start);
         match value.get_ref().as_str() {
             Some(value) => entries.push(Entry {
@@ -123,31 +121,31 @@ fn entries(path: &Path, text: &str) -> anyhow::Result<Vec<Entry>> {
                 value: value.to_owned(),
                 line,
             }),
-            None => strange.push(at(line, &format!("the value of `{name}` is to be a text"))),
+            None => invalid.push(at(line, &format!("the value of `{name}` is not a string"))),
         }
     };
     for (name, value) in table.get_ref() {
         match value.get_ref() {
             DeValue::Table(inner) => {
                 for (key, value) in inner {
-                    take(name.get_ref(), key.get_ref(), value);
+                    add(name.get_ref(), key.get_ref(), value);
                 }
             }
-            _ => take("", name.get_ref(), value),
+            _ => add("", name.get_ref(), value),
         }
     }
-    if !strange.is_empty() {
-        bail!(strange.join("\n"));
+    if !invalid.is_empty() {
+        bail!(invalid.join("\n"));
     }
     entries.sort_by_key(|entry| entry.line);
     Ok(entries)
 }
 
-/// Refuses `path` with all of its `faults`.
-fn refuse<T>(path: &Path, faults: &[Fault], next: &str) -> anyhow::Result<T> {
+/// Rejects `path` with all of its `faults`.
+fn reject<T>(path: &Path, faults: &[Fault], hint: &str) -> anyhow::Result<T> {
     let line = |Fault { line, why }: &Fault| format!("{}:{line}: {why}", path.display());
     let lines: Vec<String> = faults.iter().map(line).collect();
-    bail!("use {}\n  {next}", lines.join("\n  "))
+    bail!("{}\nhint: {hint}", lines.join("\n  "))
 }
 
 #[cfg(test)]
@@ -155,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_that_cannot_be_followed_are_named_by_file_and_line() {
+    fn invalid_keys_are_reported_by_file_and_line() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(keys(folder.path()).unwrap(), Keymap::default(), "no file");
         let write = |text: &str| fs::write(folder.path().join(KEYS_FILE), text).unwrap();
@@ -176,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn themes_are_read_by_name_or_refused_by_line() {
+    fn invalid_themes_are_reported_by_file_and_line() {
         let folder = tempfile::tempdir().unwrap();
         assert!(themes(folder.path()).unwrap().themes.is_empty(), "no folder");
         let place = folder.path().join(THEMES_FOLDER);
@@ -188,13 +186,13 @@ mod tests {
         fs::write(place.join("night.toml"), "\nfocus = \"#1122\"\n").unwrap();
         fs::write(place.join("dark.toml"), "").unwrap();
         let Themes { themes, faults } = themes(folder.path()).unwrap();
-        assert_eq!(themes.len(), 1, "the others are no fault of this one");
+        assert_eq!(themes.len(), 1, "the others do not affect this one");
         let [dark, night] = faults.as_slice() else { panic!("{faults:?}") };
         assert!(night.why.contains("night.toml:2: `#1122` is no color"), "{night:?}");
-        assert!(dark.why.contains("`dark` already"), "{dark:?}");
+        assert!(dark.why.contains("another theme `dark`"), "{dark:?}");
         assert_eq!((dark.name.as_str(), night.name.as_str()), ("dark", "night"));
-        assert!(super::super::find("dusk", "--theme", &themes, &faults).is_ok());
-        let refused = super::super::find("night", "--theme", &themes, &faults).unwrap_err();
+        assert!(super::super::find_theme("dusk", "--theme", &themes, &faults).is_ok());
+        let refused = super::super::find_theme("night", "--theme", &themes, &faults).unwrap_err();
         assert!(refused.to_string().contains("night.toml:2"), "{refused}");
     }
 }

@@ -449,7 +449,7 @@ impl Events {
     /// Sends an event to the readers. `kind` is only called if there are any.
     pub(super) fn emit(&self, kind: impl FnOnce() -> ClusterEventKind) {
         if self.events.receiver_count() > 0 {
-            // The last reader may just have left.
+            // The last reader might just have left.
             drop(self.events.send(self.timestamped(kind())));
         }
     }

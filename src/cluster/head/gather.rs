@@ -277,7 +277,7 @@ impl Work<'_> {
             Reply::Stalled(peer) => self.hedge(&peer, Instant::now()),
             Reply::Gone(peer) => {
                 if self.open.contains_key(&peer) {
-                    // It may already be back, with the order on its new connection.
+                    // It might already be back, with the order on its new connection.
                     self.head.cancel_at(&peer, self.track.request_id());
                 }
                 self.fail(&peer, Failure::Lost);
@@ -306,7 +306,8 @@ impl Work<'_> {
             self.end = self.end_compiled;
             open.is_pending = true;
             open.until = self.end.min(open.since + within);
-            // Most modules compile faster. A worker that only pretends to wait must not hold up a request.
+            // Most modules compile faster. A worker that only pretends to wait must not hold up a
+            // request.
             let hedge_at = open.hedge_at.map(|_| now + Duration::from_secs(10));
             open.hedge_at = hedge_at.filter(|at| *at < open.until);
         }
@@ -405,7 +406,7 @@ impl Work<'_> {
         }
         self.give_up_vacancies(|vacant| vacant.until <= now);
         if let Some(calls) = &mut self.calls {
-            calls.publish_if_due(&self.head.0).await;
+            calls.publish_if_due(&self.head.0, self.track, self.order).await;
         }
     }
 
@@ -424,7 +425,7 @@ impl Work<'_> {
         }
         let is_final = matches!(failure, Failure::Final(..) | Failure::TooLong);
         self.n_final_refusals += usize::from(is_final);
-        // A single worker may lie about this.
+        // A single worker might lie about this.
         let is_believed = is_final && self.n_final_refusals >= 2;
         if !is_believed && let Some(spare) = self.spare(Trust::Any) {
             return self.replace(peer.clone(), seat, failure, spare);
@@ -443,7 +444,7 @@ impl Work<'_> {
     /// Starts a roll call for spares.
     fn call(&mut self) {
         if self.calls.is_none() {
-            // Workers that refused before may be free now.
+            // Workers that refused before might be free now.
             self.roster.refused.clear();
             self.track.note_roll_call(topic(self.order));
             self.calls = Some(Calls::new(&self.head.0, self.track, self.order));
@@ -458,7 +459,7 @@ impl Work<'_> {
                 head.slots.note_missing(peer, self.order.function);
             }
             Failure::Refused(code, _) if *code == Code::UNAVAILABLE => head.slots.note_full(peer),
-            // The request may be at fault, and must not cost others their workers. The worker is
+            // The request might be at fault, and must not cost others their workers. The worker is
             // demoted once another one returns a result for the order.
             Failure::Refused(..) | Failure::Final(..) => {}
             // Disconnected workers are forgotten anyway.
@@ -487,7 +488,7 @@ impl Work<'_> {
             && let Some(peer) = self.roster.ready.remove(idx)
         {
             let lease = slots.take_of(&peer, self.order.function);
-            // It may have been cordoned since it reported.
+            // It might have been cordoned since it reported.
             if self.head.0.may_run(&peer, self.order) {
                 return Some(lease);
             }

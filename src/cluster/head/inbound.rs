@@ -63,7 +63,7 @@ impl Head {
         }
         match request_id {
             Some(request_id) => self.0.inboxes.put(request_id, Reply::TooLong(peer.clone())),
-            // Any request that waits for this worker may be affected.
+            // Any request that waits for this worker might be affected.
             None => self.0.inboxes.put_everywhere(|| Reply::TooLong(peer.clone())),
         }
     }

@@ -35,7 +35,7 @@ pub(super) enum Reply {
     TooLong(PeerId),
     /// The last connection to the peer was closed.
     Gone(PeerId),
-    /// The line with this number has ended. There may be a newer one.
+    /// The line with this number has ended. There might be a newer one.
     LineEnded(PeerId, u64),
 }
 

@@ -48,7 +48,7 @@ impl Default for Installs {
         Self {
             // Simultaneous requests to install.
             permits: Arc::new(Semaphore::new(32)),
-            // Simultaneous uploads. Each may need 260 MiB of memory.
+            // Simultaneous uploads. Each can need 260 MiB of memory.
             uploads: Arc::new(Semaphore::new(2)),
             // If a burst evicts the response that a request waits for, the request ends when the
             // head itself has the function.
@@ -125,7 +125,7 @@ impl Head {
 
     /// Handles a worker's response to an installation.
     pub(crate) fn note_installed(&self, peer: PeerId, answer: InstallFunctionResponse) {
-        // There may be no receiver.
+        // There might be no receiver.
         drop(self.0.installs.answers.send((peer, answer)));
     }
 
@@ -169,7 +169,7 @@ impl Head {
                     warn!(function = function.cid, reason, "cannot get a function");
                 }
             }
-            // The response may have been sent.
+            // The response might have been sent.
             drop(done.send(got));
             drop(permit);
         });
@@ -243,7 +243,7 @@ impl Head {
 
     /// Handles a worker's report about evicted functions.
     pub(crate) fn note_evicted(&self, peer: PeerId, report: EvictFunctionsResponse) {
-        // There may be no receiver.
+        // There might be no receiver.
         drop(self.0.installs.reports.send((peer, report)));
     }
 }

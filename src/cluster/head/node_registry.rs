@@ -296,7 +296,7 @@ impl Head {
         let (done, outcome) = oneshot::channel();
         let head = Arc::clone(&self.0);
         self.0.context.group.spawn("node change", async move {
-            // The caller may have left.
+            // The caller might have left.
             drop(done.send(head.decide(peer, change).await));
         });
         outcome.await.unwrap_or(Err(ChangeError::Stopping))

@@ -32,7 +32,7 @@ const HEDGE_MEANS: u32 = 3;
 /// See [`HEDGE_MEANS`].
 const HEDGE_DEVIATIONS: u32 = 4;
 
-/// Minimum time before a spare runs the order too: a busy machine may delay a result by as much.
+/// Minimum time before a spare runs the order too: a busy machine might delay a result by as much.
 pub(super) const HEDGE_AFTER_MIN: Duration = Duration::from_millis(300);
 
 /// Time before a spare runs an order for a function that has not been run yet. Most are faster.

@@ -228,7 +228,7 @@ pub(super) async fn call(
             // Checks again if the group is too small.
             () = sleep_until(relayed_at), if Instant::now() < relayed_at => {}
             () = sleep_until(calls.look_at) => {
-                calls.publish_if_due(head).await;
+                calls.publish_if_due(head, track, order).await;
                 // A worker that was full when it was asked, or got the function since, offers
                 // slots.
                 if queued.is_none() {
@@ -262,9 +262,6 @@ async fn grant(queued: &mut Option<QueuedRequest>) -> Option<Vec<Lease>> {
 /// Publishes one roll call repeatedly.
 #[derive(Debug)]
 pub(super) struct Calls {
-    request_id: String,
-    function: String,
-    topic: String,
     message: Vec<u8>,
     /// Time of the latest publication.
     published_at: Option<Instant>,
@@ -278,32 +275,28 @@ pub(super) struct Calls {
 
 impl Calls {
     pub(super) fn new(head: &Inner, track: &Track, order: &Order) -> Self {
-        let (request_id, function) = (track.request_id().to_owned(), order.function.to_string());
         let message = json(&Message::RollCall(RollCall {
-            function_id: function.clone(),
-            request_id: request_id.clone(),
+            function_id: order.function.to_string(),
+            request_id: track.request_id().to_owned(),
             consensus: 0,
             attributes: order.requirements.attributes.clone(),
             origin: head.context.network.peer_id().to_string(),
             carrier: Carrier::of_current_span(),
         }));
         Self {
-            request_id,
-            function,
-            topic: topic(order).to_owned(),
             message,
             published_at: None,
             n_joins: 0,
-            // Doubled each time. By then a busy worker may be free, or a slow one may have missed
-            // the call. Repeating it sooner would add to the load that delays the replies.
+            // Doubled each time. By then a busy worker might be free, or a slow one might have
+            // missed the call. Repeating it sooner would add to the load that delays the replies.
             again_after: Duration::from_secs(2),
             look_at: Instant::now(),
         }
     }
 
-    pub(super) async fn publish_if_due(&mut self, head: &Inner) {
+    pub(super) async fn publish_if_due(&mut self, head: &Inner, track: &Track, order: &Order) {
         let (now, n_joins) = (Instant::now(), head.context.peers.n_joins());
-        let (request, topic) = (&self.request_id, &self.topic);
+        let (request, topic) = (track.request_id(), topic(order));
         // A worker that has just connected missed the call, and gossip does not repeat it.
         self.look_at = now + Duration::from_millis(100);
         let is_due = self
@@ -319,10 +312,11 @@ impl Calls {
             Err(PublishError::NoListeners) => return,
             Err(error) => warn!(request, topic, %error, "failed to publish a roll call"),
         }
-        head.context.metrics.add(metrics::ROLLCALLS_PUBLISHED, &[&self.function]);
-        head.context.metrics.add(metrics::MESSAGES_PUBLISHED, &[topic]);
-        head.context.metrics.add(metrics::PUBLISHED, &["MsgRollCall", topic]);
-        head.context.metrics.add_n(metrics::MESSAGES_PUBLISHED_BYTES, &[], self.message.len());
+        let counts = &head.context.metrics;
+        counts.add(metrics::ROLLCALLS_PUBLISHED, &[&order.function.to_string()]);
+        counts.add(metrics::MESSAGES_PUBLISHED, &[topic]);
+        counts.add(metrics::PUBLISHED, &["MsgRollCall", topic]);
+        counts.add_n(metrics::MESSAGES_PUBLISHED_BYTES, &[], self.message.len());
         if self.published_at.replace(now).is_some() {
             self.again_after *= 2;
         }

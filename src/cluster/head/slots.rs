@@ -45,7 +45,7 @@ const FUNCTIONS_MAX: usize = 1024;
 /// workers take nothing else. Otherwise it would wait as long as others want single workers.
 const OVERTAKEN_MAX: u64 = 16;
 
-/// Interval at which a waiting request checks for workers again: a pause may be over, or the fast
+/// Interval at which a waiting request checks for workers again: a pause might be over, or the fast
 /// workers turn out to be stalled.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -60,7 +60,7 @@ pub(super) struct SlotRequest {
     pub(super) requirements: Requirements,
     /// Number of workers.
     pub(super) n: usize,
-    /// True if the workers may have to fetch the function first.
+    /// True if the workers might have to fetch the function first.
     pub(super) can_fetch: bool,
 }
 
@@ -184,7 +184,7 @@ impl Slots {
         let is_cold = table.worker(peer).note_answer(function, elapsed, Instant::now());
         let usual = match table.usual.get(&function) {
             None => RunTime::first(elapsed),
-            // The first run may include fetching and compiling.
+            // The first run might include fetching and compiling.
             Some(usual) if is_cold => *usual,
             Some(usual) => usual.after(elapsed),
         };
@@ -485,7 +485,7 @@ impl SlotTable {
             let n_waiting =
                 if n_free > 0 { 0 } else { self.n_queued * n_slots(worker) / n_slots_all.max(1) };
             let load = worker.load(want.function, n_waiting, now);
-            // The worker may have to fetch the function first.
+            // The worker might have to fetch the function first.
             let fetch_time =
                 if worker.has(want.function) { Duration::ZERO } else { Duration::from_millis(100) };
             let candidate = Candidate {

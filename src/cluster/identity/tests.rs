@@ -42,8 +42,14 @@ fn key_is_never_overwritten_and_invalid_file_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("priv.bin");
     fs::write(&path, b"nonsense").unwrap();
-    assert!(matches!(Identity::load_or_create(&path), Err(IdentityError::Decode { .. })));
-    assert!(matches!(Identity::random().write_new(&path), Err(IdentityError::Write { .. })));
+    assert!(matches!(
+        Identity::load_or_create(&path),
+        Err(IdentityError::File { step: "decode", .. })
+    ));
+    assert!(matches!(
+        Identity::random().write_new(&path),
+        Err(IdentityError::File { step: "write", .. })
+    ));
     assert_eq!(fs::read(&path).unwrap(), b"nonsense");
 }
 
@@ -92,7 +98,7 @@ fn keyforge_directory_is_written_as_keyforge_does_and_read_again() {
 fn endless_file_is_rejected() {
     let endless = Path::new("/dev/zero");
     if endless.exists() {
-        assert!(matches!(Identity::load(endless), Err(IdentityError::Read { .. })));
+        assert!(matches!(Identity::load(endless), Err(IdentityError::File { step: "read", .. })));
     }
 }
 

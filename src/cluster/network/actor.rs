@@ -139,7 +139,7 @@ impl Actor {
     }
 
     fn perform(&mut self, command: Command) {
-        // The receiver of the outcome may be gone.
+        // The receiver of the outcome might be gone.
         match command {
             Command::Subscribe { topic, done } => {
                 self.rendezvous.join(&topic);

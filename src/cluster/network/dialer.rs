@@ -48,7 +48,7 @@ pub(super) const ADDRESSES_MAX: usize = 8;
 /// Maximum number of peers dialed in one look at the table, ten times a second.
 const DUE_MAX: usize = 16;
 
-/// Rate of dials to peers that connected to this node. They named the addresses, which may belong
+/// Rate of dials to peers that connected to this node. They named the addresses, which might belong
 /// to anyone: a few identities must not make this node dial someone else's port all the time.
 const INBOUND_DIALS: Rate = Rate::per_second(4, 64);
 

@@ -31,7 +31,7 @@ const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 /// Size of the pieces in which a response is written: a second at the minimum rate.
 const ANSWER_PIECE_BYTES: usize = 64 * 1024;
 
-/// Time by which a response may fall behind the minimum rate.
+/// Time by which a response might fall behind the minimum rate.
 const PAUSE_MAX: Duration = Duration::from_secs(3);
 
 /// Size of the buffer for a longer message.

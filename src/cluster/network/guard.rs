@@ -8,7 +8,7 @@
 //! peers allowed by name are never banned. Work refused for lack of slots is no offense.
 //!
 //! The guard also limits the memory of unfinished messages ([`Budget`]), including data that the
-//! multiplexer buffers for unread streams. A peer may hold a quarter of what is left for others, so
+//! multiplexer buffers for unread streams. A peer can hold a quarter of what is left for others, so
 //! that there is room for a complete message while several peers send theirs slowly. A quarter of
 //! all is reserved for named peers.
 
@@ -69,7 +69,7 @@ impl Allowances {
 /// Limits for peers: several times what the busiest head sends to one worker, and a small part of
 /// what would overload a node. One node forwards 700 messages per second including those that
 /// enter, less than the 1 000 that its receivers accept from one relay. One offense per second is
-/// tolerated, since an honest but broken peer may cause it.
+/// tolerated, since an honest but broken peer might cause it.
 pub(super) const ALLOWANCES: Allowances = Allowances {
     streams: Rate::per_second(10_000, 20_000),
     gossip: Rate::per_second(2_000, 4_000),
@@ -334,7 +334,7 @@ const fn unnamed(bytes_max: usize) -> usize {
     bytes_max / 4 * 3
 }
 
-/// Returns the memory that a peer may hold without an offense when there is no room: a
+/// Returns the memory that a peer can hold without an offense when there is no room: a
 /// thirty-second, or a few of its messages. Others then use too much.
 const fn modest(bytes_max: usize) -> usize {
     bytes_max / 32
@@ -384,7 +384,7 @@ impl Share {
         let has_room = |n_own: usize, n_others: usize| {
             n_held = n_own;
             let n_left = n_open.saturating_sub(n_own + n_others).saturating_sub(more);
-            // An unnamed peer may hold a quarter of what is left.
+            // An unnamed peer can hold a quarter of what is left.
             if is_named { n_left > 0 } else { n_own.saturating_add(more) <= n_left / 4 }
         };
         if self.bytes.grow_to(n_bytes, has_room) {

@@ -339,7 +339,7 @@ impl<C: AsyncRead + AsyncWrite + Unpin> StreamMuxer for Muxer<C> {
                 waker.wake();
             }
         }
-        // There may be more frames.
+        // There might be more frames.
         context.waker().wake_by_ref();
         Poll::Pending
     }

@@ -25,7 +25,7 @@ use libp2p::{
 use tokio::time::Instant;
 use tracing::info;
 
-/// Connections younger than this may belong together: both sides dialed, or one side several
+/// Connections younger than this might belong together: both sides dialed, or one side several
 /// addresses. As long as a dial may take.
 const YOUNG_FOR: Duration = Duration::from_secs(10);
 

@@ -37,7 +37,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 const SETTLE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(90));
 
 /// Interval between looks when there are enough peers, and at which a topic is provided again: the
-/// nodes that store its record may have restarted. They would store it for a day.
+/// nodes that store its record might have restarted. They would store it for a day.
 const AGAIN_EVERY: Duration = Duration::from_mins(15);
 
 /// Maximum number of topics. A node of ours has its subgroups and the general one.
@@ -100,7 +100,7 @@ pub(super) struct Rendezvous {
     wait: Duration,
     /// Number of connected peers at the last look.
     n_peers: usize,
-    /// Number of peers found by the last look that may still be dialed.
+    /// Number of peers found by the last look that might still be dialed.
     n_invitations: usize,
     /// Delay of the first look after connecting to a head.
     settle_for: Duration,

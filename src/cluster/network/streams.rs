@@ -229,7 +229,7 @@ impl ConnectionHandler for Handler {
             }
             _ => return,
         };
-        // The receiver may have given up, which closes the stream.
+        // The receiver might have given up, which closes the stream.
         drop(opened.send(outcome));
     }
 }

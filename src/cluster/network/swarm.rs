@@ -144,7 +144,7 @@ fn behaviour(
         .with_max_established(n_established_max)
         // Sockets that never complete their handshake time out after 10 s.
         .with_max_pending_incoming(n_established_max)
-        // Both peers may have dialed at the same time, and a connection may be closing.
+        // Both peers might have dialed at the same time, and a connection might be closing.
         .with_max_established_per_peer(Some(4));
     // Protocol family that identify sends, as go-libp2p does.
     let identify = identify::Config::new("ipfs/0.1.0".to_owned(), keypair.public())

@@ -10,7 +10,7 @@ use task::wait::until;
 
 use super::{relay::Relays, *};
 
-/// Time limit of each step. Generous, since the machine may be busy.
+/// Time limit of each step. Generous, since the machine might be busy.
 const WITHIN: Duration = Duration::from_secs(15);
 const MESSAGES: &str = "/test/message/1.0.0";
 const QUESTIONS: &str = "/test/question/1.0.0";

@@ -72,7 +72,7 @@ impl Dispatch {
             // Most of them wait for a fetch. Separate permits keep roll calls responsive.
             installing: Arc::new(Semaphore::new(128)),
             installers: Tally::default(),
-            // Each may hold one of the largest modules in memory.
+            // Each can hold one of the largest modules in memory.
             functions: Arc::new(Semaphore::new(16)),
             // A large cluster that hears of a new function requests it at one time. Further peers
             // get no response, and try another peer or later.
@@ -158,7 +158,7 @@ impl Dispatch {
                     let was_worker = self.context.peers.is_worker(&peer);
                     self.context.peers.note_offer(&peer, &offer);
                     if is_worker && !was_worker && self.node_role.role() == Role::Worker {
-                        // It may have been sent an offer with slots.
+                        // It might have been sent an offer with slots.
                         self.identified.add(peer.clone());
                     }
                     if let Some(head) = self.node_role.head() {
@@ -315,7 +315,7 @@ impl Dispatch {
         self.context.group.spawn("send a function", async move {
             let Ok(_permit) = permits.acquire().await else { return };
             let found = functions.answer(&question).await;
-            // The peer may be disconnected.
+            // The peer might be disconnected.
             drop(answer.send(found));
             drop(place);
         });

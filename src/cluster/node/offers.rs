@@ -124,7 +124,7 @@ impl Offers {
         }
     }
 
-    /// Starts the sends that are due. Looks at all receivers at most once a second: a head may have
+    /// Starts the sends that are due. Looks at all receivers at most once a second: a head can have
     /// ten thousand of them.
     fn send_due(&mut self, offer: &Arc<Offer>, now: Instant) {
         let mut looked_at = self.identified.take();
@@ -180,7 +180,7 @@ impl Offers {
         wait_before(self.receivers.len(), is_worker, is_same)
     }
 
-    /// Continues with sends until an offer may be due: shortly after a peer was identified, the
+    /// Continues with sends until an offer might be due: shortly after a peer was identified, the
     /// offer changed, or a send failed, or at `end`.
     async fn wait_for_change(&mut self, mut end: Instant) {
         let changed = async {

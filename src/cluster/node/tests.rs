@@ -387,7 +387,7 @@ async fn rest_api_lists_nodes_and_functions_and_responds_to_health_checks() {
 async fn too_long_body_is_rejected() {
     let cluster = Cluster::of(&[]).await;
     let address = cluster.head.api_address().unwrap();
-    // One byte too many. The response to a longer body may be lost, since it is not read to its
+    // One byte too many. The response to a longer body might be lost, since it is not read to its
     // end.
     let (status, answer) = post(address, &"x".repeat(3 * 1024 * 1024 + 1)).await;
     assert_eq!(

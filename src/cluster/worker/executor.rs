@@ -47,7 +47,7 @@ pub struct ExecutionOptions {
     /// Directory for the temporary directories of executions. No other node may use it. `None`:
     /// functions have no files.
     pub workspace: Option<PathBuf>,
-    /// Directory for compiled functions, which all nodes of one user may share. `None`: functions
+    /// Directory for compiled functions, which all nodes of one user can share. `None`: functions
     /// are compiled again after each start.
     pub compiled_folder: Option<PathBuf>,
     /// Process in which functions are compiled. Functions of others require a child process.
@@ -252,7 +252,7 @@ impl Executor {
     ) -> Result<Option<NodeResult>, ExecutorError> {
         call.environment.insert(PEER_ID.to_owned(), peer_id.to_string());
         let limits = self.limits.lowered(call.requested_limits());
-        // Held until the run ends, since the function may be evicted in the meantime.
+        // Held until the run ends, since the function might be evicted in the meantime.
         let dir = self.function_dir(function).await?;
         let function_dir = dir.as_ref().map(|dir| dir.path().to_owned());
         let finished = match &self.host {

@@ -150,7 +150,7 @@ impl External {
         workspace: &Path,
         compiled_folder: Option<PathBuf>,
     ) -> io::Result<Self> {
-        // Links are kept, since a program may depend on the name it is called by.
+        // Links are kept, since a program might depend on the name it is called by.
         let program = path::absolute(&program)?;
         let about = fs::metadata(&program)?;
         if !about.is_file() {
@@ -257,7 +257,7 @@ impl Inner {
             let evicted = module_files.push(key.clone(), ()).filter(|(other, ())| *other != key);
             if let Some(((function, method), ())) = evicted {
                 let path = self.workspace.join(function.to_string()).join(method.as_str());
-                // The file may be missing.
+                // The file might be missing.
                 drop(fs::remove_file(path));
             }
         }

@@ -1,8 +1,8 @@
 //! Functions of a worker: fetching, installing, evicting, and compiling them in the background.
 //!
 //! A function is queued for compilation when it was installed or fetched, and at start if its code
-//! is not on disk. A first run in the meantime waits for the same compilation. If too many functions
-//! are queued, further ones are compiled by their first run.
+//! is not on disk. A first run in the meantime waits for the same compilation. If too many
+//! functions are queued, further ones are compiled by their first run.
 //!
 //! Any peer can cause compilations that take minutes. Functions of unnamed peers are therefore
 //! compiled one at a time, separately from the others.
@@ -118,7 +118,7 @@ impl Worker {
     fn sources(&self, author: &PeerId, id: FunctionId) -> Vec<PeerId> {
         let peers = &self.0.context.peers;
         let speaking = peers.speaking(FUNCTION_PROTOCOL);
-        // A peer that has just connected may not have identified itself yet.
+        // A peer that has just connected might not have identified itself yet.
         let is_source = speaking.contains(author) || peers.is_silent(author);
         let mut sources: Vec<PeerId> = is_source.then(|| author.clone()).into_iter().collect();
         let holding = peers.holding(id).into_iter().filter(|peer| speaking.contains(peer));

@@ -21,7 +21,7 @@ use crate::{
     network::line::{Frame, Frames, Incoming, Line},
 };
 
-/// Maximum number of open lines: many more than a worker has heads. Each may hold a frame of up to
+/// Maximum number of open lines: many more than a worker has heads. Each can hold a frame of up to
 /// 4 MiB that is being read. Further lines are closed immediately.
 pub(super) const LINES_MAX: u32 = 256;
 

@@ -110,7 +110,7 @@ fn describe_keep(error: &FunctionsError) -> String {
 
 /// Lists the first modules of a function.
 pub(super) fn list_modules(function: &Function) -> String {
-    /// Maximum number of listed modules. A directory may have many.
+    /// Maximum number of listed modules. A directory can have many.
     const NAMED_MAX: usize = 8;
     let Kind::Folder(methods) = &function.kind else { return function.method.to_string() };
     let named: Vec<&str> = methods.iter().take(NAMED_MAX).map(Method::as_str).collect();

@@ -21,7 +21,7 @@ pub(super) fn root(workspace: &Path) -> PathBuf {
     workspace.join("t")
 }
 
-/// Returns the name of the directory for request `request_id`, which may be any text.
+/// Returns the name of the directory for request `request_id`, which might be any text.
 pub(super) fn name(request_id: &str) -> String {
     let kept = request_id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-');
     let name: String = kept.take(NAME_CHARS_MAX).collect();
@@ -29,7 +29,7 @@ pub(super) fn name(request_id: &str) -> String {
 }
 
 /// Removes the directories of executions of an earlier process: those whose names begin with a
-/// UUID, as ids of requests do. Others may belong to someone else. Blocks.
+/// UUID, as ids of requests do. Others might belong to someone else. Blocks.
 ///
 /// # Errors
 /// Returns the error of the file system.
@@ -64,7 +64,7 @@ impl ScratchDir {
         let (folders, name) = (root(workspace), name(request_id));
         fs::create_dir_all(&folders)?;
         let mut path = folders.join(&name);
-        // Several executions of one request may run simultaneously, or have left a directory.
+        // Several executions of one request might run simultaneously, or have left a directory.
         for n in 1..64 {
             match fs::create_dir(&path) {
                 Ok(()) => return Ok(Self(path)),

@@ -2,7 +2,7 @@
 //!
 //! A head that was named to the worker, as one to obey or as a boot node, may hold all places.
 //! Others may hold a part, each and together, so that their endless runs leave places free. If no
-//! head was named, each may hold all but a quarter.
+//! head was named, each can hold all but a quarter.
 //!
 //! Heads that want more than there is get equal shares. A head that held a place recently keeps one
 //! of its share, so that its next order starts immediately. An order beyond a head's share waits,
@@ -282,7 +282,7 @@ impl Holder {
     }
 }
 
-/// Returns how many of `n_places` a head may hold: at least one.
+/// Returns how many of `n_places` a head can hold: at least one.
 pub(super) fn part_of(standing: Standing, n_places: usize) -> usize {
     let part = match standing {
         Standing::Named => n_places,

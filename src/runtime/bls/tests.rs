@@ -83,7 +83,7 @@ fn errors_name_the_argument_at_fault() {
         ("m.wasm --fast", "'--fast'"),
         ("m.wasm --entry", "'--entry <NAME>'"),
         ("m.wasm --run-time soon", "'soon'"),
-        ("m.wasm --env A", "read \"A\" as a variable, NAME=VALUE"),
+        ("m.wasm --env A", "invalid variable \"A\", expected NAME=VALUE"),
     ] {
         let error = parsed(line).unwrap_err().to_string();
         assert!(error.contains(want), "{line}: {error}");

@@ -1,8 +1,8 @@
 //! The child process that compiles one program: its limits, its input and its output.
 //!
 //! ```text
-//! input    header (limits, settings, key), then the program until the end of the stream
-//! output   status byte, tag, then compiled code or the reason why there is none
+//! input    header (limits, settings, key), program
+//! output   status byte, tag, compiled code or reason of the failure
 //! ```
 
 use std::{
@@ -18,36 +18,36 @@ use crate::{
     system::{self, ProcessLimits},
 };
 
-/// The argument that makes this program the child that compiles. Only its parent calls it.
+/// Argument that makes this executable compile a program. Only its parent process uses it.
 pub const COMMAND: &str = "compile-module";
 
-/// What the input begins with, so that nothing else is taken for it.
+/// First bytes of the input.
 const MAGIC: [u8; 8] = *b"compile1";
 
 /// The size of the header: magic, five numbers, and the key.
 pub(super) const HEADER_BYTES: usize = MAGIC.len() + 5 * size_of::<u64>() + TAG_BYTES;
 
-/// The size of what stands before the code or the reason: status and tag.
+/// Size of the status and the tag.
 pub(super) const PREFIX_BYTES: usize = 1 + TAG_BYTES;
 
-/// The longest reason told: a message of the compiler names one function and one offset.
+/// Maximum size of a reason. A message of the compiler names one function and one offset.
 const REASON_BYTES_MAX: usize = 4 * 1024;
 
-/// How much the child yields to others: a cold start may be slow, what already runs may not.
+/// Niceness of the child. A cold start can be slow, but running guests must not be slowed down.
 const NICENESS: i32 = 10;
 
-/// What the child reads before the program.
+/// Input of the child before the program.
 #[derive(Clone)]
 pub(super) struct Header {
-    /// What it may take.
+    /// Limits of the child.
     pub(super) limits: ProcessLimits,
-    /// What the engine is set to.
+    /// Settings of the engine.
     pub(super) settings: Settings,
-    /// What its output is authenticated with.
+    /// Key of the output's tag.
     pub(super) key: SealKey,
 }
 
-/// How a compilation ended.
+/// Outcome of a compilation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::FromRepr)]
 #[repr(u8)]
 pub(super) enum Status {
@@ -93,7 +93,7 @@ impl Header {
 }
 
 impl Status {
-    /// What a tag covers beside the output: this, and the program.
+    /// Returns the data that the tag covers in addition to the output: this status and the program.
     pub(super) fn context(self, program: &Program) -> Vec<u8> {
         [&[self as u8][..], &program.key].concat()
     }
@@ -101,9 +101,9 @@ impl Status {
 
 /// Compiles the program on standard input, for the parent that started this process. Blocks.
 ///
-/// The exit code is a success where the output is whole, also where the program was refused.
+/// Returns success if the output is complete, even if the program was refused.
 pub fn run() -> ExitCode {
-    // The parent sees a short output, and has nobody to tell the reason to.
+    // The parent notices a truncated output.
     if serve().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -123,7 +123,7 @@ fn serve() -> io::Result<()> {
         Err(Refusal::Import(reason)) => (Status::ImportRefused, reason.into_bytes()),
     };
     if status != Status::Compiled {
-        // The parent replaces a character that is cut.
+        // The parent replaces a truncated character.
         output.truncate(REASON_BYTES_MAX);
     }
     let tag: Tag = header.key.tag(&status.context(&program), &output);
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_is_read_as_it_was_written_and_no_other_input_is() {
+    fn header_round_trips_and_other_input_is_rejected() {
         let limits = ProcessLimits { address_space_bytes: 1 << 40, cpu_s: 7 };
         for (fuel, memory) in
             [(Fuel::Counted, MemoryPlace::Reserved), (Fuel::Free, MemoryPlace::OnDemand)]

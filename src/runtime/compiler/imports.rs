@@ -1,9 +1,9 @@
-//! Imports of a program, checked before it is compiled: a program that asks for more than it is
-//! offered would only be found out after all of its functions were compiled.
+//! Checks of a program before it is compiled: the number of its functions, and its imports. The
+//! compiler itself would report a missing import only after it had compiled all functions.
 //!
-//! Its types and imports are compiled and linked without the rest, which takes milliseconds. Of a
-//! component these are the sections before its first module. It may also import interfaces that only
-//! have types.
+//! The types and imports are compiled and linked without the rest, which takes milliseconds. In a
+//! component these are the sections before its first module. It may also import interfaces that
+//! contain only types.
 
 use wasmparser::{ComponentExternalKind, Encoding, Parser, Payload, SectionLimited};
 use wasmtime::{
@@ -12,6 +12,10 @@ use wasmtime::{
 };
 
 use crate::{guest, program::Program};
+
+/// Maximum number of functions of a program. Each costs the process that loads the program some
+/// hundred bytes. Large programs have some ten thousand.
+const FUNCTIONS_MAX: u64 = 100_000;
 
 /// The first bytes of a module: magic, then version 1.
 const MODULE_HEADER: [u8; 8] = *b"\0asm\x01\0\0\0";
@@ -28,11 +32,28 @@ const PREVIEW_0: &str = "wasi_unstable";
 /// The interface that a component of a command exports.
 const RUN: &str = "wasi:cli/run";
 
-/// The versions of WASI preview 2, without the number of a revision.
+/// Version of WASI preview 2, without the revision.
 const VERSION: &str = "0.2";
 
-/// Checks that `program` is offered what it imports, as far as that is known before it is compiled.
-/// A program that is malformed passes: the compiler says what is wrong.
+/// Checks the number of functions in a module or component, including those in nested modules.
+///
+/// # Errors
+/// The reason, with the number.
+pub(super) fn check_functions(program: &[u8]) -> Result<(), String> {
+    let payloads = Parser::new(0).parse_all(program).map_while(Result::ok);
+    let counts = payloads.map(|payload| match payload {
+        Payload::FunctionSection(section) => u64::from(section.count()),
+        _ => 0,
+    });
+    let n_functions: u64 = counts.sum();
+    if n_functions > FUNCTIONS_MAX {
+        return Err(format!("{n_functions} functions exceed the maximum of {FUNCTIONS_MAX}"));
+    }
+    Ok(())
+}
+
+/// Checks that all imports of `program` are offered, as far as this is known before compilation. A
+/// malformed program passes, and the compiler reports the error.
 ///
 /// # Errors
 /// The reason, which names the import.
@@ -55,8 +76,8 @@ fn check_module(engine: &Engine, program: &[u8]) -> wasmtime::Result<()> {
     linker.instantiate_pre(&module).map(drop)
 }
 
-/// Returns a module with the types and imports of `program` and nothing else; `None` if it imports
-/// nothing or is malformed.
+/// Returns a module with only the types and imports of `program`; `None` if it has no imports or is
+/// malformed.
 fn imports_only(program: &[u8]) -> Option<Vec<u8>> {
     let mut module = MODULE_HEADER.to_vec();
     for payload in Parser::new(0).parse_all(program) {
@@ -83,7 +104,7 @@ fn add_section<T>(
 ) -> Option<()> {
     let content = program.get(section.range())?;
     module.push(number);
-    // The length, seven bits a byte, the lowest first.
+    // The length as LEB128.
     let mut rest = content.len();
     while rest > 0x7f {
         module.push(u8::try_from(rest & 0x7f).ok()? | 0x80);
@@ -95,7 +116,7 @@ fn add_section<T>(
 }
 
 fn check_component(engine: &Engine, program: &[u8]) -> wasmtime::Result<()> {
-    // Modules and components within it have sections of the same kinds.
+    // Nested modules and components have sections of the same kinds.
     let mut depth = 0_usize;
     let mut has_run = false;
     for payload in Parser::new(0).parse_all(program) {
@@ -141,7 +162,7 @@ fn component_imports(program: &[u8]) -> &[u8] {
     program.get(..end).unwrap_or_default()
 }
 
-/// Returns true if `name` is that of `interface` in a version of preview 2.
+/// Returns true if `name` names `interface` in a version of preview 2.
 fn is_version_of(name: &str, interface: &str) -> bool {
     let version = name.strip_prefix(interface).and_then(|rest| rest.strip_prefix('@'));
     let revision = version.and_then(|version| version.strip_prefix(VERSION));
@@ -167,6 +188,15 @@ mod tests {
         let engine = settings.compiling_engine().unwrap();
         let program = Program::new(wat::parse_str(wat).unwrap());
         check(&engine, &program).map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn functions_are_counted_over_all_modules() {
+        let half = format!("(core module {})", "(func)".repeat(60_000));
+        let component = wat::parse_str(format!("(component {half} {half})")).unwrap();
+        assert!(check_functions(&component).unwrap_err().contains("120000 functions"));
+        let module = wat::parse_str("(module (func))").unwrap();
+        assert_eq!(check_functions(&module), Ok(()));
     }
 
     #[test]
@@ -204,7 +234,7 @@ mod tests {
         (import "example:shapes/empty" (instance))"#;
 
     #[test]
-    fn component_may_import_what_is_offered_and_instances_of_types() {
+    fn component_imports_of_offered_functions_and_of_types_pass() {
         assert_eq!(check_text(&command(OFFERED)), Ok(()));
         let runs_max = NonZeroU32::MIN;
         let options = RuntimeOptions::for_runs(runs_max, CompileIn::ThisProcess);
@@ -249,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn preview_0_is_refused_with_the_way_out() {
+    fn preview_0_is_refused_with_advice() {
         let old = r#"(module (import "wasi_unstable" "proc_exit" (func (param i32))))"#;
         let refusal = check_text(old).unwrap_err();
         assert!(refusal.contains("wasm32-wasip1"), "{refusal}");

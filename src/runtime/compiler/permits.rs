@@ -1,5 +1,5 @@
-//! Permits to compile: a share for each client, clients in turn, and one permit kept for small
-//! programs.
+//! Permits for compilations. Clients take turns, each has a maximum share, and one permit is reserved
+//! for small programs.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -10,45 +10,46 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::single_flight::WANTED_EVERY;
 
-/// Children that compile at once. Each takes several processors and up to some gigabytes. One client
-/// has all but one of them at most.
+/// Maximum number of concurrent compilations. Each takes several processors and up to some gigabytes.
+/// One client has at most all but one.
 const CHILDREN_MAX: usize = 4;
 
-/// Of these, children that compile large programs: one permit is left for small programs, which
-/// take a fraction of a second.
+/// Maximum number of concurrent compilations of large programs. One permit is left for small programs,
+/// which take a fraction of a second.
 const LARGE_MAX: usize = CHILDREN_MAX - 1;
 
-/// Of these, children of one client: it leaves one to the next client, which need not wait for it.
+/// Maximum number of concurrent compilations of one client's large programs. One is left for the next
+/// client.
 const LARGE_OF_CLIENT_MAX: usize = LARGE_MAX - 1;
 
-/// Large programs are compiled at once only if all of them together fit in this share of the memory.
-/// The other half is left to runs, files and other processes. A single program is always compiled.
+/// Large programs are compiled concurrently only if together they fit in the memory divided by this.
+/// The rest is left to runs, files and other processes. A single program is always compiled.
 const MEMORY_SHARE: u64 = 2;
 
-/// How much a program is expected to cost to compile.
+/// Expected cost of a compilation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CompileSize {
     Small,
     Large,
 }
 
-/// What a permit is asked for.
+/// A compilation that needs a permit.
 #[derive(Debug, Clone)]
 pub(super) struct Compilation {
-    /// Who has it compiled.
+    /// Client that requested it.
     pub(super) client: Arc<str>,
     pub(super) size: CompileSize,
-    /// Memory that compiling is expected to take.
+    /// Expected memory, in bytes.
     pub(super) memory_bytes: u64,
-    /// Whether a program of the client took too much lately: its large ones are compiled one at a
-    /// time.
+    /// True if a program of the client recently exceeded a limit. The client's programs are then
+    /// compiled one at a time.
     pub(super) is_suspect: bool,
 }
 
-/// The permits, and the threads that wait for them.
+/// The permits and the threads that wait for them.
 #[derive(Debug)]
 pub(super) struct CompilePermits {
-    /// Memory for all large programs that are compiled at once.
+    /// Maximum memory of all concurrent compilations of large programs.
     memory_bytes_max: u64,
     state: Mutex<State>,
     changed: Condvar,
@@ -59,12 +60,12 @@ struct State {
     running: Vec<Compilation>,
     /// In the order of their tickets.
     waiting: VecDeque<(u64, Compilation)>,
-    /// The last ticket of each client that has anything running or waiting.
+    /// Latest ticket of each client with running or waiting compilations.
     last_served: HashMap<Arc<str>, u64>,
     next_ticket: u64,
 }
 
-/// Allows compiling one program, until it is dropped.
+/// Permit for one compilation, released on drop.
 #[derive(Debug)]
 pub(super) struct CompilePermit<'a> {
     permits: &'a CompilePermits,
@@ -81,8 +82,8 @@ impl CompilePermits {
         }
     }
 
-    /// Blocks until a permit is free and it is the client's turn. `None` once `is_wanted` returns
-    /// false.
+    /// Blocks until a permit is free and it is the client's turn. Returns `None` once `is_wanted`
+    /// returns false.
     pub(super) fn acquire(
         &self,
         compilation: Compilation,
@@ -98,7 +99,7 @@ impl CompilePermits {
                 && state.next(compilation.size) == Some(ticket)
             {
                 state.leave(ticket);
-                // Tickets count requests, which come later than those that are served.
+                // A new number is larger than the ticket of every request so far.
                 let now = state.next_ticket;
                 state.last_served.insert(Arc::clone(&compilation.client), now);
                 state.next_ticket += 1;
@@ -118,7 +119,8 @@ impl CompilePermits {
 }
 
 impl State {
-    /// Small programs use any free permit while no large one could, and otherwise only their own.
+    /// Returns true if a permit is free. Small programs use any free permit if no large program can use
+    /// it, and otherwise only the reserved one.
     fn has_free(&self, size: CompileSize) -> bool {
         self.running.len() < CHILDREN_MAX
             && match size {
@@ -130,7 +132,7 @@ impl State {
             }
     }
 
-    /// Returns true if `compilation` is small or fits in the memory next to the large ones.
+    /// Returns true if `compilation` is small, or fits in the memory with the running large ones.
     fn has_memory(&self, compilation: &Compilation, bytes_max: u64) -> bool {
         let large = self.running.iter().filter(|running| running.size == CompileSize::Large);
         let taken = large.map(|running| running.memory_bytes).reduce(u64::saturating_add);
@@ -142,8 +144,8 @@ impl State {
         self.running.iter().filter(|running| running.size == size).count()
     }
 
-    /// The ticket that is served next: of a client that has least running, among these of the one
-    /// that was served longest ago. `None` if no client may have one more.
+    /// Returns the next ticket: that of the client with the fewest running compilations, and among
+    /// these of the least recently served one. `None` if no client can have another permit.
     fn next(&self, size: CompileSize) -> Option<u64> {
         let of_size = self.waiting.iter().filter(|(_, waiting)| waiting.size == size);
         let eligible = of_size.filter(|(_, waiting)| self.may_have_more(waiting));
@@ -222,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_program_compiles_beside_any_number_of_large_ones() {
+    fn small_program_compiles_next_to_large_ones() {
         let permits = CompilePermits::of_machine(u64::MAX);
         let large: Vec<_> =
             (0..9).filter_map(|n| try_take(&permits, &n.to_string(), CompileSize::Large)).collect();
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn one_client_leaves_a_permit_of_each_size_to_others() {
+    fn client_leaves_a_permit_of_each_size_to_others() {
         let permits = CompilePermits::of_machine(u64::MAX);
         let take = |client: &str, size| try_take(&permits, client, size);
         let mut own: Vec<_> = (0..9).filter_map(|_| take("bombs", CompileSize::Large)).collect();
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn large_programs_are_compiled_at_once_only_if_they_fit_in_the_memory() {
+    fn concurrent_large_programs_must_fit_in_memory() {
         let permits = CompilePermits::of_machine(10 * MEMORY_SHARE);
         let take = |client: &str, memory_bytes| {
             let large = compilation(client, CompileSize::Large);
@@ -270,7 +272,7 @@ mod tests {
         assert!(take("c", 4).is_some());
     }
 
-    /// The order in which large programs of these clients are served, one after the other.
+    /// Returns the order in which large programs of these clients are served.
     fn served(clients: &[&'static str]) -> Vec<&'static str> {
         let permits = CompilePermits::of_machine(u64::MAX);
         let taken = |n: usize| try_take(&permits, &format!("before {n}"), CompileSize::Large);
@@ -288,20 +290,20 @@ mod tests {
                     thread::yield_now();
                 }
             }
-            // Room for one.
+            // One permit is free.
             before.pop();
             receiver.iter().take(clients.len()).collect()
         })
     }
 
     #[test]
-    fn large_programs_of_a_client_are_served_in_their_order_and_clients_in_turn() {
+    fn clients_take_turns_and_their_programs_keep_their_order() {
         assert_eq!(served(&["a"; 3]), ["a"; 3]);
         assert_eq!(served(&["a", "a", "a", "a", "b"])[..2], ["a", "b"]);
     }
 
     #[test]
-    fn a_large_program_is_served_before_more_small_ones() {
+    fn large_program_is_served_before_further_small_ones() {
         let permits = CompilePermits::of_machine(u64::MAX);
         let take = |client: &str, size| try_take(&permits, client, size);
         let small: Vec<_> =

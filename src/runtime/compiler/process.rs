@@ -1,4 +1,5 @@
-//! The parent's side of compiling in a child: starts it, feeds it, takes its output, and ends it.
+//! The parent's side of a compilation: starts the child, writes its input, reads its output, and ends
+//! it.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -10,12 +11,12 @@ use std::{
     time::Duration,
 };
 
+use task::process::ThreadTimes;
 use tokio::time::Instant;
 
 use super::{
     CompileError, Refusal,
     child::{COMMAND, Header, PREFIX_BYTES, Status},
-    cpu,
 };
 use crate::{
     error::{CompileStep, ProgramError},
@@ -26,32 +27,36 @@ use crate::{
     system::{LimitHit, ProcessLimits, limit_hit},
 };
 
-/// Threads of one child. Its memory grows with each.
+/// Maximum number of threads of one child. Its memory grows with each.
 const THREADS_MAX: usize = 4;
 
-/// The address space of a child, beside what grows with its program: its own file and stacks, the
-/// arenas of its threads, and what a small program needs.
+/// Address space of a child for an empty program: its executable and stacks, and the arenas of its
+/// threads.
 const ADDRESS_SPACE_BYTES: u64 = 768 * 1024 * 1024;
 
 /// Address space for each byte of a program. The compiler holds all functions and all code at once.
 const ADDRESS_SPACE_BY_BYTE: u64 = 40;
 
-/// Memory that a child is expected to use for each byte of its program: 860 MB for a module of 16.7 MB.
+/// Expected memory of a child for each byte of its program: 860 MB for a module of 16.7 MB.
 const MEMORY_BY_BYTE: u64 = 52;
 
-/// The most code taken of a child: that of the largest program, four times its size.
+/// Maximum size of compiled code: four times the size of the largest program.
 const CODE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
-/// The variable that tells the compiler how many threads to use.
+/// Environment variable with the compiler's number of threads.
 const THREADS_VARIABLE: &str = "RAYON_NUM_THREADS";
 
-/// Returns the memory that compiling `program` is expected to take, in bytes.
+/// Minimum share of the time in which a child wanted a processor that it must have run, in percent, for
+/// its program to count as too slow. An otherwise idle machine takes the rest.
+const CPU_SHARE_MIN: u32 = 75;
+
+/// Returns the expected memory of compiling `program`, in bytes.
 pub(super) fn memory_bytes(program: &Program) -> u64 {
     u64::try_from(program.bytes.len()).unwrap_or(u64::MAX).saturating_mul(MEMORY_BY_BYTE)
 }
 
-/// Compiles `program` in a child of the program at `path`, and kills it after `within`, or once
-/// `is_wanted` returns false. The child is gone when this returns.
+/// Compiles `program` in a child that runs the executable at `path`. Kills it after `within`, or once
+/// `is_wanted` returns false. The child has exited when this returns.
 pub(super) fn compile(
     path: &Path,
     settings: Settings,
@@ -66,7 +71,7 @@ pub(super) fn compile(
     let header = Header {
         limits: ProcessLimits {
             address_space_bytes,
-            // It is killed before it has used so much, unless this process has died.
+            // It is killed earlier, unless this process has died.
             cpu_s: within.as_secs().saturating_add(1).saturating_mul(n_threads as u64),
         },
         settings,
@@ -92,13 +97,13 @@ pub(super) fn compile(
             let n_bytes = address_space_bytes;
             CompileError::Program(ProgramError::CompileMemory { n_bytes })
         }
-        // The system kills a process where the whole machine is out of memory.
+        // The system kills a process if the whole machine is out of memory.
         _ => failed(io::Error::other(format!("the compiler ended with {status}"))),
     })
 }
 
-/// Writes the child's input, reads its output, and waits for its end. It is killed where its time is
-/// up or it is not wanted any more.
+/// Writes the child's input, reads its output, and waits for its exit. Kills it at the time limit or
+/// once it is not wanted.
 fn converse(
     child: &mut Child,
     header: &[u8],
@@ -109,7 +114,7 @@ fn converse(
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let started = Instant::now();
     thread::scope(|scope| {
-        // Both end at the latest when the child has ended, and its ends of the pipes with it.
+        // Both threads end at the latest when the child exits and its ends of the pipes close.
         let write = move || {
             let Some(mut stdin) = stdin else { return };
             if let Err(error) =
@@ -123,7 +128,7 @@ fn converse(
             let mut output = Vec::new();
             let bytes_max = CODE_BYTES_MAX + PREFIX_BYTES as u64;
             let read = stdout.map(|stdout| stdout.take(bytes_max).read_to_end(&mut output));
-            // No receiver: the child was killed, and its output is of no use.
+            // Without a receiver the child was killed, and its output is not used.
             drop(sender.send(read.transpose().map(|_| output)));
         };
         let spawned = thread::Builder::new()
@@ -148,7 +153,7 @@ fn converse(
             Err(error) => Err(failed(error)),
         };
         if result.is_err() {
-            // One that has ended by itself cannot be killed, which is as well.
+            // Fails if the child has already exited.
             drop(child.kill());
         }
         let status = child.wait().map_err(failed)?;
@@ -156,18 +161,24 @@ fn converse(
     })
 }
 
-/// The error of a child that is not done in time: the program's own only if the child had the
-/// processors for most of that time.
+/// Returns the error of a child that reached its time limit: that of its program only if the child had
+/// a processor most of the time.
 fn late(child: &Child, within: Duration) -> CompileError {
     match task::process::thread_times(child.id()) {
-        Some(times) if cpu::is_most_of(times, within) => {
+        Some(times) if is_most_of(times, within) => {
             CompileError::Program(ProgramError::CompileTime { within })
         }
         _ => CompileError::Busy,
     }
 }
 
-/// Takes the output of a child apart; none if it is cut short.
+/// Returns true if a process with these times had a processor for most of `within`.
+fn is_most_of(times: ThreadTimes, within: Duration) -> bool {
+    let wanted = times.ran + times.waited;
+    times.ran >= within / 2 && times.ran * 100 >= wanted * CPU_SHARE_MIN
+}
+
+/// Parses the output of a child; `None` if it is truncated.
 fn read_output(
     header: &Header,
     program: &Program,
@@ -195,4 +206,22 @@ fn read_output(
 
 fn failed(error: io::Error) -> CompileError {
     CompileError::Child(Arc::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_for_a_processor_does_not_count_as_own_time() {
+        let within = Duration::from_secs(3);
+        let times = |ran_s, waited_s| ThreadTimes {
+            ran: Duration::from_secs(ran_s),
+            waited: Duration::from_secs(waited_s),
+        };
+        assert!(is_most_of(times(3, 0), within));
+        assert!(is_most_of(times(11, 1), within));
+        assert!(!is_most_of(times(1, 0), within));
+        assert!(!is_most_of(times(6, 6), within));
+    }
 }

@@ -1,5 +1,5 @@
-//! WASI preview 1 for commands, where calls that add to a guest's files are charged to its quota, and
-//! calls that ask for more than a guest can have return an error number instead of ending the guest.
+//! WASI preview 1 for commands. Calls that add to a guest's files are charged to its quota. Calls that
+//! exceed a limit of the host return an error number instead of ending the guest.
 
 use wasmtime::{AsContextMut as _, Caller, Extern, Linker};
 use wasmtime_wasi::{
@@ -17,64 +17,64 @@ use crate::{
     quota::WRITE_BYTES_MAX,
 };
 
-/// The module name that WASI preview 1 is imported from.
+/// Module name of WASI preview 1.
 const WASI: &str = "wasi_snapshot_preview1";
 
-/// The code of preview 1 for a call that did well.
+/// Error number of preview 1 for success.
 const SUCCESS: i32 = 0;
 
-/// The code of preview 1 for an argument that makes no sense.
+/// Error number of preview 1 for an invalid argument.
 const INVALID: i32 = 28;
 
-/// The code of preview 1 for too many open files.
+/// Error number of preview 1 for too many open files.
 const TOO_MANY_FILES: i32 = 33;
 
-/// The lowest eight bits of an exit code, which are all that a process tells of its code: a guest
-/// that runs in a process elsewhere must have the same code here.
+/// Mask of an exit code. A process has only eight bits, and a guest must have the same code whether it
+/// runs in its own process or here.
 const EXIT_CODE_BITS: i32 = 0xff;
 
-/// The most random bytes that one call returns, as the library allows.
+/// Maximum number of random bytes per call, that of the library.
 const RANDOM_BYTES_MAX: u32 = 64 * 1024 * 1024;
 
-/// The bit of `path_open` that has it make a file.
+/// Flag of `path_open` that creates a file.
 const CREATE: i32 = 1;
 
-/// Vectors that one call may write, as many as Linux takes.
+/// Maximum number of vectors per write, that of Linux.
 const VECTORS_MAX: u32 = 1024;
 
 /// The size of a vector: an address and a length.
 const VECTOR_BYTES: u32 = 8;
 
-/// Where the length is in a vector.
+/// Offset of the length in a vector.
 const LENGTH_AT: u32 = 4;
 
-/// The vectors of a write: where they are, and how many.
+/// The vectors of a write: their address and number.
 #[derive(Clone, Copy)]
 struct Vectors {
     at: u32,
     n: u32,
 }
 
-/// What is checked before a call is made.
+/// Check before a call.
 #[derive(Clone, Copy)]
 enum Check {
     /// The vectors of a write.
     Vectors(Vectors),
-    /// That one more file can be open.
+    /// Another file can be opened.
     Files,
-    /// That a number in the call does not exceed the second one.
+    /// The first number does not exceed the second.
     AtMost(i32, u32),
     Nothing,
 }
 
-/// What a call is charged for.
+/// Charge of a call.
 #[derive(Clone, Copy)]
 enum Charge {
-    /// Bytes, as many as it says at this address of the guest's memory.
+    /// The number of bytes at this address of the guest's memory.
     Written(u32),
-    /// Bytes, up to as many.
+    /// At most this number of bytes.
     Bytes(u64),
-    /// An entry of a folder.
+    /// An entry of a directory.
     Entry,
     Nothing,
 }
@@ -124,7 +124,7 @@ macro_rules! charged {
     };
 }
 
-/// Functions of preview 1 that the library implements without waiting, in the form of the others.
+/// Synchronous functions of preview 1 with the signature of the asynchronous ones.
 mod immediate {
     use std::future::{Ready, ready};
 
@@ -142,14 +142,14 @@ mod immediate {
     }
 }
 
-/// Offers a command WASI preview 1 and nothing else.
+/// Adds WASI preview 1 to a linker.
 ///
 /// # Errors
-/// The engine's, which names the function that cannot be offered.
+/// The engine's error, which names the function.
 pub(crate) fn offer(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     p1::add_to_linker_async(linker, |guest| &mut guest.wasi)?;
     linker.allow_shadowing(true);
-    // The library's own traps on codes above 125, which C's `exit(-1)` has.
+    // The library's function traps for codes above 125, such as C's `exit(-1)`.
     linker.func_wrap(WASI, "proc_exit", |code: i32| -> wasmtime::Result<()> {
         Err(I32Exit(code & EXIT_CODE_BITS).into())
     })?;
@@ -224,7 +224,7 @@ impl Vectors {
 }
 
 impl Check {
-    /// Returns the error number of a call that asks for more than `guest` can have.
+    /// Returns the error number of a call that exceeds a limit.
     fn refusal(self, guest: &mut Guest) -> Option<i32> {
         let (is_refused, code) = match self {
             Self::Vectors(vectors) => (vectors.n > VECTORS_MAX, INVALID),
@@ -236,8 +236,8 @@ impl Check {
     }
 }
 
-/// Shortens the vector that is written, the first that is not empty, if it is longer than a write may
-/// be. Returns where its length is, and what that was. What cannot be read, the call itself refuses.
+/// Shortens the first vector that is not empty, the only one that is written, to the maximum of a write.
+/// Returns the address of its length and the previous length. The call itself reports unreadable vectors.
 fn shorten(memory: &mut GuestMemory<'_>, vectors: Vectors) -> Option<(GuestPtr<u32>, u32)> {
     for n in 0..vectors.n {
         let at = vectors.at.checked_add(n.checked_mul(VECTOR_BYTES)?)?.checked_add(LENGTH_AT)?;
@@ -254,7 +254,7 @@ fn shorten(memory: &mut GuestMemory<'_>, vectors: Vectors) -> Option<(GuestPtr<u
     None
 }
 
-/// Charges a guest's quota, if it has one, and notes which files are open.
+/// Charges a guest's quota, if it has one, and records its open files.
 fn charge(guest: &mut Guest, memory: &GuestMemory<'_>, added: Charge) -> wasmtime::Result<()> {
     let Some(quota) = &guest.quota else { return Ok(()) };
     match added {

@@ -1,5 +1,5 @@
-//! WASI preview 2 for components, where calls that add to a guest's files are charged to its quota.
-//! All but those calls is handed through to the library's own implementation.
+//! WASI preview 2 for components. Calls that add to a guest's files are charged to its quota. All others
+//! are forwarded to the library.
 
 use bytes::Bytes;
 use wasmtime::component::{HasData, Linker, Resource};
@@ -23,16 +23,16 @@ use crate::{
     quota::{FilesFull, Quota, WRITE_BYTES_MAX},
 };
 
-/// The files of a guest, and what they may take.
+/// The files of a guest and their quota.
 struct ChargedFiles<'a> {
     files: WasiFilesystemCtxView<'a>,
     quota: Option<&'a Quota>,
 }
 
-/// How [`ChargedFiles`] are found in a guest.
+/// Gives access to the [`ChargedFiles`] of a guest.
 struct HasChargedFiles;
 
-/// A stream into a file, whose bytes are charged.
+/// A stream that writes to a file and charges its bytes.
 struct ChargedStream {
     stream: DynOutputStream,
     quota: Quota,
@@ -42,10 +42,10 @@ impl HasData for HasChargedFiles {
     type Data<'a> = ChargedFiles<'a>;
 }
 
-/// Offers a component WASI preview 2 and nothing else.
+/// Adds WASI preview 2 to a linker.
 ///
 /// # Errors
-/// The engine's, which names the function that cannot be offered.
+/// The engine's error, which names the function.
 pub(crate) fn offer(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     p2::add_to_linker_async(linker)?;
     linker.allow_shadowing(true);
@@ -58,7 +58,7 @@ pub(crate) fn offer(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
 }
 
 impl ChargedFiles<'_> {
-    /// Charges what a call may have added, after it did.
+    /// Charges a completed call.
     fn charge(&self, charge: impl FnOnce(&Quota) -> Result<(), FilesFull>) -> FsResult<()> {
         match self.quota {
             Some(quota) => charge(quota).map_err(FsError::trap),
@@ -66,7 +66,7 @@ impl ChargedFiles<'_> {
         }
     }
 
-    /// Has what is written to a stream charged.
+    /// Wraps a stream so that its bytes are charged.
     fn charged(
         &mut self,
         stream: Resource<DynOutputStream>,
@@ -104,10 +104,10 @@ impl HostDirectoryEntryStream for ChargedFiles<'_> {
     }
 }
 
-/// A file or folder that the guest has open.
+/// An open file or directory.
 type File = Resource<Descriptor>;
 
-/// Methods of open files that charge nothing, with their arguments as the host has them.
+/// Forwards methods of open files that are not charged.
 macro_rules! forward {
     ($($name:ident($($argument:ident: $kind:ty),*) -> $returned:ty;)*) => {
         $(async fn $name(&mut self, $($argument: $kind),*) -> $returned {
@@ -154,7 +154,7 @@ impl HostDescriptor for ChargedFiles<'_> {
         flags: DescriptorFlags,
     ) -> FsResult<File> {
         if is_out_of_files(self.files.table) {
-            // Preview 2 has no code for too many open files.
+            // Preview 2 has no error for too many open files.
             return Err(ErrorCode::InsufficientMemory.into());
         }
         let opened = self.files.open_at(folder, lookup, path, how, flags).await?;

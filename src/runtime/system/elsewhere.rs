@@ -1,10 +1,10 @@
-//! The answers where there is no Unix.
+//! Implementation for systems other than Unix.
 
 use std::{fs::Metadata, io, process::ExitStatus, time::Duration};
 
 use super::{LimitHit, ProcessLimits};
 
-/// Whether processes can be limited.
+/// True if processes can be limited.
 pub(crate) const LIMITS_PROCESSES: bool = false;
 
 pub(crate) fn limit_process(_limits: ProcessLimits, _niceness: i32) -> io::Result<()> {
@@ -15,7 +15,7 @@ pub(crate) fn limit_hit(_status: ExitStatus) -> Option<LimitHit> {
     None
 }
 
-/// Not known, so that nothing of others is trusted.
+/// The owner is unknown, so no file is trusted.
 pub(crate) fn is_own(_metadata: &Metadata, _mode_bits: u32) -> bool {
     false
 }
@@ -28,7 +28,7 @@ pub(crate) fn cluster_bytes(_metadata: &Metadata) -> u64 {
     0
 }
 
-/// An open file keeps its name there.
+/// An open file keeps its name.
 pub(crate) fn nameless_file(_metadata: &Metadata) -> Option<(u64, u64)> {
     None
 }

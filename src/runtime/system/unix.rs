@@ -1,4 +1,4 @@
-//! The answers of Unix.
+//! Implementation for Unix.
 
 use std::{
     fs::Metadata,
@@ -15,18 +15,18 @@ use rustix::{
 
 use super::{LimitHit, ProcessLimits};
 
-/// Whether processes can be limited.
+/// True if processes can be limited.
 pub(crate) const LIMITS_PROCESSES: bool = true;
 
-/// What a block of a file is measured in, whatever the disk's own blocks are.
+/// Unit of a file's number of blocks, independent of the disk's block size.
 const BLOCK_BYTES: u64 = 512;
 
-/// Takes on `limits`, which nothing that runs in this process later can raise, and `niceness`
-/// towards other processes. It ends with its parent, where the system can, and writes to no file.
+/// Sets `limits`, which this process cannot raise again, and its `niceness`. The process can no longer
+/// write to files. On Linux it ends with its parent.
 pub(crate) fn limit_process(limits: ProcessLimits, niceness: i32) -> io::Result<()> {
     let at_most = |n: u64| Rlimit { current: Some(n), maximum: Some(n) };
     setrlimit(Resource::As, at_most(limits.address_space_bytes))?;
-    // At the first the system ends it with a signal that tells the reason, at the second by force.
+    // The system sends SIGXCPU at the first limit and SIGKILL at the second.
     let cpu = Rlimit { current: Some(limits.cpu_s), maximum: Some(limits.cpu_s + 1) };
     setrlimit(Resource::Cpu, cpu)?;
     setrlimit(Resource::Core, at_most(0))?;
@@ -37,37 +37,37 @@ pub(crate) fn limit_process(limits: ProcessLimits, niceness: i32) -> io::Result<
     Ok(())
 }
 
-/// Which of its limits ended a process, as its status tells.
+/// Returns the limit that ended a process with this status.
 pub(crate) fn limit_hit(status: ExitStatus) -> Option<LimitHit> {
     match status.signal().and_then(Signal::from_named_raw)? {
         Signal::XCPU => Some(LimitHit::CpuTime),
-        // What exceeds its own address space aborts.
+        // A process that exceeds its address space aborts.
         Signal::ABORT | Signal::SEGV => Some(LimitHit::AddressSpace),
         _ => None,
     }
 }
 
-/// Whether a file or folder is this user's, and none of `mode_bits` is set.
+/// Returns true if a file or directory belongs to this user and none of `mode_bits` is set.
 pub(crate) fn is_own(metadata: &Metadata, mode_bits: u32) -> bool {
     metadata.uid() == geteuid().as_raw() && metadata.mode() & mode_bits == 0
 }
 
-/// What a file takes on the disk.
+/// Returns the size of a file on the disk.
 pub(crate) fn disk_bytes(metadata: &Metadata) -> u64 {
     metadata.blocks().saturating_mul(BLOCK_BYTES)
 }
 
-/// What the file system of a file sets aside at once.
+/// Returns the allocation unit of the file system.
 pub(crate) fn cluster_bytes(metadata: &Metadata) -> u64 {
     metadata.blksize()
 }
 
-/// The number of an open file that has no name any more.
+/// Returns the device and inode of an open file whose name was removed.
 pub(crate) fn nameless_file(metadata: &Metadata) -> Option<(u64, u64)> {
     (metadata.nlink() == 0).then(|| (metadata.dev(), metadata.ino()))
 }
 
-/// The processor's time this thread has taken.
+/// Returns the processor time of this thread.
 pub(crate) fn thread_cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }

@@ -33,7 +33,7 @@ async fn error_of_early_exit_contains_cause() {
     let (_group, running, _lines) =
         shell(r#"echo '{"level":"error","message":"bind","error":"in use"}'; exit 3"#);
     let error = running.wait_for(|facts| facts.address.clone()).await.unwrap_err();
-    assert_eq!(error.to_string(), "start the service: it ended (exit status: 3): bind: in use");
+    assert_eq!(error.to_string(), "the service exited (exit status: 3): bind: in use");
 }
 
 #[tokio::test]
@@ -44,7 +44,7 @@ async fn last_line_is_read_before_exit_is_reported() {
             echo '{"level":"error","message":"disk full"}') & exit 3"#,
     );
     let error = running.wait_for(|facts| facts.address.clone()).await.unwrap_err();
-    assert_eq!(error.to_string(), "start the service: it ended (exit status: 3): disk full");
+    assert_eq!(error.to_string(), "the service exited (exit status: 3): disk full");
 }
 
 #[tokio::test]

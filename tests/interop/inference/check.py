@@ -4,7 +4,6 @@ Starts a network on loopback, lets it learn, and lets each check loose on it.
 """
 
 import consumer
-import demo
 import description
 import queries
 import sdk
@@ -14,7 +13,6 @@ from checks import run  # isort: skip (`network` tells where it is)
 
 CHECKS = {
     "consumer": consumer.check,
-    "demo": demo.check,
     "queries": queries.check,
     "sdk": sdk.check,
     # Last, since it writes arbitrary data.

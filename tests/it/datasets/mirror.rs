@@ -142,7 +142,7 @@ async fn future_rows_are_copied_and_shown() {
     assert!(output.code == 0 && output.err.contains("bars is copied: 23 rows came"), "{output:?}");
     assert_eq!(pair.target.rows("bars").await, pair.source.rows("bars").await);
     let shown = pair.home.run_ok(&["datasets", "show", "bars"]);
-    assert!(shown.contains("newest row   2102-01-01T00:00:00Z"), "{shown}");
+    assert!(shown.contains("latest row   2102-01-01T00:00:00Z"), "{shown}");
 }
 
 /// The state claims that everything was copied, but the copy has lost rows since.

@@ -28,7 +28,7 @@ async fn backup_of_a_running_service_can_be_restored() {
     insert(&service.http(), dataset, &[minute_row(2_001)]).await;
 
     let why = home.run_err(&["datasets", "restore", &copy]);
-    assert!(why.contains("say so with --yes"), "{why}");
+    assert!(why.contains("hint: pass --yes"), "{why}");
     let why = home.run_err(&["datasets", "restore", &copy, "--yes"]);
     assert!(why.contains("is in use by a service"), "{why}");
     assert_eq!(service.n_rows("kept").await, 2_001);

@@ -72,7 +72,7 @@ fn stored_functions_are_listed_shown_and_removed() {
     home.run_ok(&["function", "remove", &id]);
     for command in ["show", "remove", "run"] {
         let why = home.run_err(&["function", command, &id]);
-        assert!(why.contains(&format!("find function {id} in the function store")), "{why}");
+        assert!(why.contains(&format!("no function {id} in the function store")), "{why}");
     }
     let none = home.run(&["function", "list"]);
     assert_eq!((none.code, none.out.as_str()), (0, ""), "{none:?}");
@@ -99,8 +99,8 @@ fn invalid_function_is_rejected() {
     home.write("page.html", b"<html>");
     home.write("empty/page.html", b"<html>");
     let cases = [
-        ("page.html", "find a WebAssembly module in page.html"),
-        ("empty", "find a WebAssembly module among 1 files"),
+        ("page.html", "page.html is not a WebAssembly module"),
+        ("empty", "no WebAssembly module among 1 files"),
         ("nowhere.wasm", "nowhere.wasm"),
     ];
     for (path, want) in cases {
@@ -147,7 +147,7 @@ async fn function_is_added_to_a_cluster_run_on_it_and_removed() {
     let removed = home.run(&["function", "remove", &id]);
     assert!(removed.err.contains(&format!("the cluster of {}", up.text("head"))), "{removed:?}");
     let why = home.run_err(&["function", "show", &id]);
-    assert!(why.contains(&format!("find function {id} in the cluster of")), "{why}");
+    assert!(why.contains(&format!("no function {id} in the cluster of")), "{why}");
 }
 
 #[tokio::test]
@@ -179,7 +179,7 @@ async fn failed_run_prints_the_reason_and_exits_with_1() {
     let why = home.run_err(&["function", "run", &unknown]);
     assert!(why.contains("--method"), "{why}");
     let why = home.run_err(&["function", "run", "no-such-file.wasm"]);
-    assert!(why.contains("neither a content id (CID) nor a path"), "{why}");
+    assert!(why.contains("neither a content id (CID) nor an existing path"), "{why}");
 }
 
 #[tokio::test]
@@ -195,7 +195,7 @@ async fn execution_is_started_and_its_result_fetched_later() {
     let canceled = home.run_ok(&["function", "cancel", id]);
     assert_eq!(canceled, format!("execution {id} is done\n"));
     let why = home.run_err(&["function", "result", "00000000-0000-4000-8000-000000000000"]);
-    assert!(why.contains("the head remembers none of this id"), "{why}");
+    assert!(why.contains("the head has no execution"), "{why}");
 }
 
 #[test]

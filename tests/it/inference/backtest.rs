@@ -1,7 +1,5 @@
 //! `triptych inference backtest` with a command as a model.
 
-use std::collections::BTreeSet;
-
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
@@ -64,52 +62,18 @@ async fn accurate_model_is_ranked_first() {
     let arguments =
         ["inference", "backtest", "topic.json", "--from", "2026-07-01T01:58:30Z", "--to"];
     let short = home.run_ok(&[&arguments[..], &["2026-07-01T01:59:30Z"]].concat());
-    assert!(short.contains("no epoch's truth is in the range"), "{short}");
+    assert!(short.contains("no ground truth is in the range"), "{short}");
     let times = |from: &'static str, to: &'static str| {
         ["inference", "backtest", "topic.json", "--model", sees, "--from", from, "--to", to]
     };
     for (from, to) in [("2026-08-01", "2026-08-02"), ("2025-01-01", "2025-01-02")] {
         let missing = home.run_err(&times(from, to));
-        let range = "it has rows from 2026-07-01T00:00:00Z to 2026-07-01T01:59:00Z";
+        let range = "hint: it has rows from 2026-07-01T00:00:00Z to 2026-07-01T01:59:00Z";
         assert!(missing.contains(range), "{missing}");
-        assert_eq!(missing.lines().count(), 1, "one error, once: {missing}");
+        assert_eq!(missing.lines().count(), 2, "one error and its hint: {missing}");
     }
     let backwards = home.run_err(&[&arguments[..], &["2026-07-01T01:00:00Z"]].concat());
-    assert!(backwards.contains("it is not before --to"), "{backwards}");
+    assert!(backwards.contains("is not before --to"), "{backwards}");
     let unnamed = home.run_err(&[&ARGUMENTS[..], &["--model", "cat"]].concat());
-    assert!(unnamed.contains("it is a name = a command"), "{unnamed}");
-}
-
-/// Seeds and epochs of a replay: as many epochs as a demo learns in ten minutes.
-/// `tests/interop/inference/run.sh` runs more.
-const DEMO_SIZE: (usize, u64) = (12, 47);
-
-#[test]
-fn demo_networks_beat_naive_uninformed_and_persistence_within_ten_minutes() {
-    let (n_seeds, n_epochs) = DEMO_SIZE;
-    let (seeds, epochs) = (n_seeds.to_string(), n_epochs.to_string());
-    let demo = ["inference", "backtest", "demo", "--seeds", &seeds, "--epochs", &epochs, "--json"];
-    let told = Home::new().run_ok(&demo);
-    let lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let order: Vec<_> = lines.iter().map(|line| (&line["seed"], &line["topic"])).collect();
-    let want: Vec<Value> =
-        (1..=n_seeds).flat_map(|seed| [json!([seed, 1]), json!([seed, 2])]).collect();
-    assert_eq!(json!(order), json!(want), "{told}");
-    for line in lines {
-        let loss = |name: &str| line["loss"][name].as_f64().unwrap();
-        for other in ["naive", "uninformed", "persistence"] {
-            assert!(loss("combined") < loss(other), "{other}: {line}");
-        }
-        assert_eq!(line["epochs"], n_epochs);
-        let actors = line["actors"].as_array().unwrap();
-        let is = |role: &str| actors.iter().filter(|actor| actor["role"] == role).count();
-        assert!((7..=8).contains(&is("inferer")) && (4..=5).contains(&is("forecaster")), "{line}");
-        let losses: BTreeSet<u64> =
-            actors.iter().map(|actor| actor["loss"].as_f64().unwrap().to_bits()).collect();
-        assert_eq!(losses.len(), actors.len(), "actors have equal losses: {line}");
-        // Losses differ, but the worst inferer is not far out of the others' range.
-        let inferers = actors.iter().filter(|actor| actor["role"] == "inferer");
-        let worst = inferers.filter_map(|actor| actor["loss"].as_f64()).fold(0.0, f64::max);
-        assert!(worst < 5.0 * loss("naive"), "{line}");
-    }
+    assert!(unnamed.contains("expected NAME=COMMAND"), "{unnamed}");
 }

@@ -50,9 +50,8 @@ fn invalid_case_is_rejected() {
     let home = Home::new();
     home.write("bad.json", br#"{"cases":[{"name":"bad","inferences":{"a":["much"]}}]}"#);
     let why = home.run_err(&["inference", "synthesize", "bad.json"]);
+    assert!(why.contains("invalid case 1 `bad`: "), "{why}");
     assert!(
-        why.contains("compute case 1 `bad`: inference `much` is not a decimal number"),
-        "{why}"
+        home.run_err(&["inference", "synthesize", "none.json"]).contains("cannot read none.json")
     );
-    assert!(home.run_err(&["inference", "synthesize", "none.json"]).contains("read none.json"));
 }

@@ -71,7 +71,7 @@ fn failed_program_is_restarted() {
         format!("[ -e {marker} ] || {{ touch {marker}; echo no luck >&2; exit 3; }}; {NEWEST}");
     let said = home.run(&[work(&id, "unlucky", &fails), vec!["--limit", "1"]].concat());
     assert_eq!((said.code, lines(&said.out).len()), (0, 1), "{said:?}");
-    let why = "the program ended with exit code 3; its last error line: no luck; tried again in";
+    let why = "the program exited with code 3; its last error line: no luck; retrying in";
     assert!(said.err.contains("program: no luck") && said.err.contains(why), "{said:?}");
 }
 
@@ -114,7 +114,7 @@ fn silent_or_verbose_program_is_killed_with_its_children() {
     let sleeps = format!("echo $$ >> {started}; sleep 600 & echo $! >> {started}; wait");
     let slow = [work(&id, "slow", &sleeps), vec!["--time-limit", "1"]].concat();
     let running = home.start(&slow);
-    running.wait_stderr("the program did not answer within 1.0 s");
+    running.wait_stderr("the program did not respond within 1.0 s");
     assert_eq!(running.interrupt(), Some(0));
     let started = std::fs::read_to_string(&started).unwrap();
     let started: Vec<u32> = started.lines().map(|pid| pid.parse().unwrap()).collect();
@@ -130,7 +130,7 @@ fn invalid_arguments_are_rejected() {
     let up = Up::shared();
     let (home, id) = topic(&up);
     let unknown = home.run_err(&work("4711", "any", NEWEST));
-    assert!(unknown.contains("find topic 4711: there are 1, 2, "), "{unknown}");
+    assert!(unknown.contains("no topic 4711, only 1, 2, "), "{unknown}");
     let running = home.start(&work(&id, "absent", "/no/such/model"));
     running.wait_stderr("the command cannot be run (exit code 127)");
     let running = home.start(&work(&id, "wordy", "echo hello"));

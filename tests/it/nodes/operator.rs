@@ -41,11 +41,11 @@ async fn worker_is_approved_cordoned_and_uncordoned() {
     home.run_ok(&run);
 
     let none = home.run_err(&["nodes", "cordon", "--selector", "zone=b"]);
-    assert!(none.contains("find a worker that `zone=b` selects"), "{none}");
+    assert!(none.contains("no worker matches `zone=b`"), "{none}");
     let unknown = home.run_err(&["nodes", "cordon", &head.id()]);
     assert!(unknown.contains("this is the head itself"), "{unknown}");
-    let short = home.run(&["nodes", "approve", "12D3KooWshort"]);
-    assert!(short.code == 2 && short.err.contains("it is not whole"), "{short:?}");
+    let cut = home.run(&["nodes", "approve", "12D3KooWshort"]);
+    assert!(cut.code == 2 && cut.err.contains("incomplete id"), "{cut:?}");
 }
 
 #[tokio::test]

@@ -32,7 +32,7 @@ fn commands_use_tls_and_explain_failures() {
     let list = |home: &Home, head: &str| home.run(&["function", "list", "--head", head]);
     let stranger = Home::new();
     let why = list(&stranger, &secure).err;
-    assert!(why.contains("trusted where SSL_CERT_FILE names its file"), "{why}");
+    assert!(why.contains("name its file in SSL_CERT_FILE"), "{why}");
     let why = list(&stranger, &plain).err;
     assert!(why.contains("perhaps the head is at https://"), "{why}");
     let open = Node::head(&[]);

@@ -33,7 +33,7 @@ async fn nodes_and_events_are_printed_as_text_and_json() {
     // A completed execution is not followed.
     assert_eq!(home.run_ok(&["function", "events", request.trim(), "--json"]), "");
     let unknown = home.run_err(&["function", "events", "no-such-request"]);
-    assert!(unknown.contains("remembers none of this id"), "{unknown}");
+    assert!(unknown.contains("the head has no execution"), "{unknown}");
 
     let following = home.start_in_background(&["function", "events", "--json"]);
     // Events before the command follows are not printed, so run until there are some.

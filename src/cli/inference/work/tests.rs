@@ -1,6 +1,6 @@
 use super::*;
 
-/// Reads an answer to a topic with one output, or with these labels.
+/// Parses a response to a topic with these labels.
 fn read(line: &str, labels: &[&str]) -> anyhow::Result<Option<SubmissionBody>> {
     let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
     submission(line, 12, &labels, Some("mine"))
@@ -13,7 +13,7 @@ fn check(line: &str, labels: &[&str], want: &str) {
 }
 
 #[test]
-fn an_answer_is_a_value_values_a_forecast_or_nothing() {
+fn response_is_a_value_values_a_forecast_or_nothing() {
     check(r#"{"value":42.50}"#, &["y"], r#"{"nonce":"12","model":"mine","value":"42.50"}"#);
     check(
         r#"{"values":{"up":"0.5","down":0.5}}"#,
@@ -29,7 +29,7 @@ fn an_answer_is_a_value_values_a_forecast_or_nothing() {
 }
 
 #[test]
-fn unfit_answer_is_one_sentence_with_the_expected_form() {
+fn invalid_response_is_reported_with_the_expected_form() {
     for line in [
         "",
         "42.5",

@@ -2,18 +2,18 @@ use std::{io, sync::mpsc};
 
 use super::*;
 
-/// Hands on what is written, and waits for leave before it takes more.
-struct Slow {
+/// Forwards written text, and blocks until it is released.
+struct BlockingWriter {
     written: mpsc::Sender<String>,
-    leave: mpsc::Receiver<()>,
+    release: mpsc::Receiver<()>,
 }
 
-impl Write for Slow {
+impl Write for BlockingWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8(bytes.to_vec()).unwrap();
         self.written.send(text).unwrap();
-        // Where the other end is gone nothing is held up.
-        self.leave.recv().unwrap_or_default();
+        // It does not block once the other end is dropped.
+        self.release.recv().unwrap_or_default();
         Ok(bytes.len())
     }
 
@@ -26,15 +26,15 @@ struct Log {
     lines: BufferedLines,
     guard: FlushGuard,
     written: mpsc::Receiver<String>,
-    leave: mpsc::Sender<()>,
+    release: mpsc::Sender<()>,
 }
 
 fn log() -> Log {
-    let ((sender, written), (leave, receiver)) = (mpsc::channel(), mpsc::channel());
-    let slow = Box::new(Slow { written: sender, leave: receiver });
+    let ((sender, written), (release, receiver)) = (mpsc::channel(), mpsc::channel());
+    let writer = Box::new(BlockingWriter { written: sender, release: receiver });
     let (lines, guard) =
-        BufferedLines::start(slow, |n_lost| format!("{n_lost} lost\n").into_bytes()).unwrap();
-    Log { lines, guard, written, leave }
+        BufferedLines::start(writer, |n_lost| format!("{n_lost} lost\n").into_bytes()).unwrap();
+    Log { lines, guard, written, release }
 }
 
 impl Log {
@@ -44,18 +44,18 @@ impl Log {
 }
 
 #[test]
-fn lines_are_written_without_anybody_asking_and_together() {
+fn lines_are_written_in_batches() {
     let log = log();
     log.add(false, "a\n");
     log.add(false, "b\n");
-    // While the first ones are written, which takes a while, others come.
+    // The writer blocks on the first lines while others are added.
     let mut first = log.written.recv().unwrap();
     for line in ["c\n", "d\n", "e\n"] {
         log.add(false, line);
     }
-    log.leave.send(()).unwrap();
+    log.release.send(()).unwrap();
     let second = log.written.recv().unwrap();
-    log.leave.send(()).unwrap();
+    log.release.send(()).unwrap();
     drop(log.guard);
     first.push_str(&second);
     first.extend(log.written.try_iter());
@@ -64,37 +64,37 @@ fn lines_are_written_without_anybody_asking_and_together() {
 }
 
 #[test]
-fn what_is_urgent_is_written_at_once_behind_what_waits() {
+fn urgent_line_is_written_immediately_after_waiting_ones() {
     let log = log();
-    log.leave.send(()).unwrap();
-    log.leave.send(()).unwrap();
+    log.release.send(()).unwrap();
+    log.release.send(()).unwrap();
     log.add(false, "a\n");
     log.add(true, "b\n");
     assert_eq!(log.written.try_iter().collect::<String>(), "a\nb\n");
 }
 
 #[test]
-fn nothing_is_lost_at_the_end_or_after_it() {
+fn lines_are_flushed_at_the_end_and_after_it() {
     let log = log();
     log.add(false, "a\n");
-    let Log { lines, guard, written, leave } = log;
-    drop(leave);
+    let Log { lines, guard, written, release } = log;
+    drop(release);
     drop(guard);
     lines.push(false, |to| to.extend_from_slice(b"b\n"));
     assert_eq!(written.try_iter().collect::<String>(), "a\nb\n");
 }
 
 #[test]
-fn an_output_that_nobody_reads_holds_up_nobody_and_what_is_lost_is_counted() {
+fn blocked_output_loses_lines_and_counts_them() {
     let log = log();
     log.add(false, "a\n");
-    // The thread is stuck from here on.
+    // The thread is blocked from here on.
     assert_eq!(log.written.recv().unwrap(), "a\n");
     let line = format!("{}\n", "x".repeat(BYTES_MAX / 4 - 1));
     for _ in 0..7 {
         log.add(false, &line);
     }
-    drop(log.leave);
+    drop(log.release);
     drop(log.guard);
     assert_eq!(log.written.recv().unwrap(), format!("{}3 lost\n", line.repeat(4)));
 }

@@ -8,8 +8,12 @@ fn command() -> Command {
     with_switches(NodeCommand::augment_args(Command::new("node")))
 }
 
-/// What a node is told by its command line, a file of that name and text, and the environment.
-fn layered(line: &[&str], file: Option<(&str, &str)>, environment: &[(&str, &str)]) -> String {
+/// Returns the options added to `line` from a file with this name and text, and from the environment.
+fn added_options(
+    line: &[&str],
+    file: Option<(&str, &str)>,
+    environment: &[(&str, &str)],
+) -> String {
     let folder = TempDir::new().unwrap();
     let mut arguments = vec![OsString::from("node")];
     arguments.extend(line.iter().map(OsString::from));
@@ -33,7 +37,7 @@ fn layered(line: &[&str], file: Option<(&str, &str)>, environment: &[(&str, &str
     }
 }
 
-/// As existing nodes have them.
+/// A file of a b7s node.
 const FILE: &str = "
 role: head
 concurrency: 3
@@ -58,9 +62,9 @@ telemetry:
 ";
 
 #[test]
-fn a_file_of_an_existing_node_is_understood() {
-    let told = layered(&[], Some(("node.yaml", FILE)), &[]);
-    let told: BTreeSet<_> = told.split(' ').collect();
+fn file_of_a_b7s_node_is_read() {
+    let added = added_options(&[], Some(("node.yaml", FILE)), &[]);
+    let added: BTreeSet<_> = added.split(' ').collect();
     let peer = "12D3KooWK99VoVxNE7XzyBwXEzW7xhK7Gpv85r9F3V3fyKSUKPH5";
     let boot_node = format!("--boot-nodes=/ip4/10.0.0.5/tcp/9527/p2p/{peer}");
     let want = [
@@ -81,20 +85,20 @@ fn a_file_of_an_existing_node_is_understood() {
         "--tracing-grpc-endpoint=x",
         "--websocket=true",
     ];
-    assert_eq!(told, BTreeSet::from(want));
+    assert_eq!(added, BTreeSet::from(want));
 }
 
 #[test]
-fn the_command_line_counts_before_the_file_and_that_before_the_environment() {
+fn command_line_overrides_file_and_file_overrides_environment() {
     let file = Some(("node.toml", "concurrency = 3\ntopic = \"gpu\"\n"));
     let environment = [("B7S_Concurrency", "7"), ("B7S_Role", "head"), ("B7S_Topics", "eu,us")];
-    assert_eq!(layered(&[], file, &environment), "--concurrency=3 --topic=gpu --role=head");
+    assert_eq!(added_options(&[], file, &environment), "--concurrency=3 --topic=gpu --role=head");
     let line = ["-c", "1", "--topics", "mine", "--role", "worker"];
-    assert_eq!(layered(&line, file, &environment), "");
+    assert_eq!(added_options(&line, file, &environment), "");
 }
 
 #[test]
-fn the_environment_names_options_as_existing_nodes_do() {
+fn environment_names_options_as_b7s_does() {
     let cases = [
         ("B7S_BootNodes", "--boot-nodes=x"),
         ("B7S_Connectivity_DialbackAddress", "--dialback-address=x"),
@@ -111,24 +115,24 @@ fn the_environment_names_options_as_existing_nodes_do() {
         let option = Options::new(&command).find(name).unwrap();
         assert_eq!(format!("--{}={}", option.get_long().unwrap(), values[0]), want);
     }
-    assert_eq!(layered(&[], None, &[("B7S_PBFT_BYZANTINE", "1"), ("HOME", "/x")]), "");
+    assert_eq!(added_options(&[], None, &[("B7S_PBFT_BYZANTINE", "1"), ("HOME", "/x")]), "");
 }
 
 #[test]
-fn a_file_with_an_unknown_option_is_refused_by_name() {
-    let told = |text| layered(&[], Some(("node.yaml", text)), &[]);
+fn unknown_option_is_rejected_by_name() {
+    let error = |text| added_options(&[], Some(("node.yaml", text)), &[]);
     assert_eq!(
-        told("connectivity: { prot: 1 }"),
-        "read /node.yaml: `prot` is no option; see triptych node --help"
+        error("connectivity: { prot: 1 }"),
+        "unknown option `prot` in /node.yaml; see triptych node --help"
     );
-    assert!(told("just text").contains("holds no options"), "{}", told("just text"));
-    assert!(told("port: [[1]]").contains("`port` holds neither"), "{}", told("port: [[1]]"));
-    assert!(told("port: [1").starts_with("read /node.yaml: "), "{}", told("port: [1"));
-    assert_eq!(told(""), "");
+    assert!(error("just text").contains("expected options"), "{}", error("just text"));
+    assert!(error("port: [[1]]").contains("`port` is neither"), "{}", error("port: [[1]]"));
+    assert!(error("port: [1").starts_with("cannot read /node.yaml: "), "{}", error("port: [1"));
+    assert_eq!(error(""), "");
 }
 
 #[test]
-fn a_switch_can_be_told_to_be_off() {
+fn switch_can_be_turned_off() {
     let given = |line: &[&str]| {
         let line = ["node"].iter().chain(line);
         command().try_get_matches_from(line).map(|given| given.get_flag("websocket"))

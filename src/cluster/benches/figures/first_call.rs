@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use test_bench::{Row, note};
 use tokio::{task::spawn_blocking, time::Instant};
 
 use crate::{
@@ -11,7 +12,6 @@ use crate::{
     http::{Client, Request},
     nodes::Nodes,
 };
-use test_bench::{Row, note};
 
 /// Number of workers without the function. All of them compile it, on the same cores.
 const N_WORKERS: usize = 3;

@@ -2,6 +2,7 @@
 
 use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 
+use test_bench::{Row, note};
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep, timeout, timeout_at},
@@ -14,7 +15,6 @@ use crate::{
     nodes::Nodes,
     part::RUNTIME_NAME,
 };
-use test_bench::{Row, note};
 
 /// Number of heads that share the workers.
 const N_HEADS: usize = 3;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use test_bench::{Row, mib, note, process::Usage};
 use tokio::time::sleep;
 
 use crate::{Outcome, cluster::Cluster, nodes::Nodes};
-use test_bench::{Row, mib, note, process::Usage};
 
 /// Time for which a worker is idle before it is measured: it only sends offers and gossip.
 const LEFT_ALONE: Duration = Duration::from_secs(5);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use test_bench::{Row, note, quantile};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -11,7 +12,6 @@ use crate::{
     http::{Client, Request},
     nodes::Nodes,
 };
-use test_bench::{Row, note, quantile};
 
 /// Number of requests for each figure.
 const N_SAMPLES: usize = 2000;

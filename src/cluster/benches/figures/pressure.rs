@@ -2,6 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
 
+use test_bench::{Row, note};
 use tokio::{
     process::Command,
     task::JoinSet,
@@ -17,7 +18,6 @@ use crate::{
     part::RUNTIME_NAME,
     rate::N_CONNECTIONS,
 };
-use test_bench::{Row, note};
 
 /// Runtime of the slow worker, as slow as a program that starts an interpreter.
 const SLOW_RUNTIME: &str = "#!/bin/sh\nsleep 0.14\necho hello\n";

@@ -2,6 +2,7 @@
 
 use std::{env, fs, net::SocketAddr, time::Duration};
 
+use test_bench::{Row, note};
 use tokio::{
     task::JoinSet,
     time::{Instant, timeout_at},
@@ -14,7 +15,6 @@ use crate::{
     nodes::Nodes,
     part::RUNTIME_NAME,
 };
-use test_bench::{Row, note};
 
 /// Number of connections.
 pub(crate) const N_CONNECTIONS: u32 = 32;

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use test_bench::{Row, note};
 use tokio::{
     task::JoinSet,
     time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout},
@@ -15,7 +16,6 @@ use crate::{
     rate::{N_CONNECTIONS, sustained},
     soak_usage::Watched,
 };
-use test_bench::{Row, note};
 
 /// Number of workers, one of which is missing now and then.
 const N_WORKERS: usize = 3;

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use crate::{Outcome, process::Process};
 use test_bench::{Row, mib, note, process::Usage};
+
+use crate::{Outcome, process::Process};
 
 /// Maximum growth of the head's memory from the second to the last quarter, due to fragments of the
 /// allocator.

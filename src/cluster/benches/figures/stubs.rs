@@ -19,6 +19,7 @@ use cluster::{
 };
 use model::node::{GENERAL_TOPIC, PeerId, Role};
 use task::{clock::Clock, group::Group};
+use test_bench::{Row, note};
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader, stdin},
     sync::mpsc,
@@ -32,7 +33,6 @@ use crate::{
     part::{boot_nodes, say},
     process::{BOOT, CONNECTIONS, PORT, Process, SLOTS},
 };
-use test_bench::{Row, note};
 
 /// Number of workers of the largest cluster.
 pub(crate) const N_STUBS: usize = 10_000;

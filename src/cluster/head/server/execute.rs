@@ -29,8 +29,8 @@ const PREFER: &str = "prefer";
 
 /// Runs a function on nodes of the cluster.
 ///
-/// The status is 200 for any outcome: see `code`. With `Prefer: respond-async` or `config.async`, it
-/// is 202 immediately.
+/// The status is 200 for any outcome: see `code`. With `Prefer: respond-async` or `config.async`,
+/// it is 202 immediately.
 #[utoipa::path(post, path = paths::FUNCTIONS_EXECUTE, tag = "functions",
     params(("Prefer" = Option<String>, Header,
         description = "`respond-async` for an immediate response.")), request_body = ExecuteRequest,

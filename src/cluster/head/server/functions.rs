@@ -1,4 +1,5 @@
-//! `/api/v1/functions`: the functions that a head holds, and uploading, installing and evicting some.
+//! `/api/v1/functions`: the functions that a head holds, and uploading, installing and evicting
+//! some.
 
 use std::time::Duration;
 
@@ -165,8 +166,8 @@ fn find(head: &Head, id: &str) -> Result<Function, RestError> {
     head.0.context.functions.get(id).ok_or(RestError::UNKNOWN_FUNCTION)
 }
 
-/// Checks an installation: by a content id, or by the address of a manifest, whose SHA-256 is then the
-/// function's id, as in b7s.
+/// Checks an installation: by a content id, or by the address of a manifest, whose SHA-256 is then
+/// the function's id, as in b7s.
 fn checked(request: &InstallRequest) -> Result<(InstallFunction, Option<Subgroup>), Vec<String>> {
     let InstallRequest { cid, uri, .. } = request;
     let mut errors = Vec::new();
@@ -180,7 +181,8 @@ fn checked(request: &InstallRequest) -> Result<(InstallFunction, Option<Subgroup
     };
     let cid = id.map(|id| id.to_string()).unwrap_or_default();
     let subgroup = subgroup(request.group(), &mut errors);
-    // b7s workers look for a CID at its usual address. Workers of ours fetch the content from anywhere.
+    // b7s workers look for a CID at its usual address. Workers of ours fetch the content from
+    // anywhere.
     let manifest_url = if uri.is_empty() { content::usual_address(&cid) } else { uri.clone() };
     let function = InstallFunction { manifest_url, cid, pinned: false };
     if errors.is_empty() { Ok((function, subgroup)) } else { Err(errors) }

@@ -17,7 +17,7 @@ use crate::{
     message::Offer,
 };
 
-/// Validity of an offer. Workers repeat theirs every 30 s, so one may be lost.
+/// Validity of an offer. Workers repeat theirs every 30 s, so one might be lost.
 pub(super) const FRESH_WITHIN: Duration = Duration::from_secs(75);
 
 /// Pause of a worker that reported it is full, doubled each time in a row. As long as it takes to
@@ -59,7 +59,7 @@ pub(super) struct WorkerState {
 struct Measured {
     time: RunTime,
     at: Instant,
-    /// True for a single measurement, which may include fetching and compiling.
+    /// True for a single measurement, which might include fetching and compiling.
     is_cold: bool,
 }
 

@@ -74,7 +74,7 @@ impl Actor {
     fn dial(&mut self, peer: PeerId, addresses: Option<Vec<Multiaddr>>) -> Result<(), DialError> {
         let options = DialOpts::peer_id(peer)
             .condition(PeerCondition::DisconnectedAndNotDialing)
-            // A new port, since the listening port may still hold the previous connection.
+            // A new port, since the listening port might still hold the previous connection.
             .allocate_new_port();
         self.swarm.dial(match addresses {
             Some(addresses) => options.addresses(addresses).build(),
@@ -112,7 +112,7 @@ impl Actor {
 
     /// Handles the identification of a peer.
     pub(super) fn on_identify(&mut self, peer: PeerId, info: &identify::Info) {
-        // A peer behind a relay may be anywhere.
+        // A peer behind a relay might be anywhere.
         let is_relayed = self.relaying.status.relay_of(&model_peer_id(peer)).is_some();
         let scope = if is_relayed { Scope::Public } else { self.scope_of(peer) };
         let relays = &self.relaying.relays;
@@ -127,7 +127,7 @@ impl Actor {
             for address in &addresses {
                 table.kad().add_address(&peer, address.clone());
             }
-            // A boot node or a head may have restarted without its records.
+            // A boot node or a head might have restarted without its records.
             if is_head || self.heads.is_empty() || self.dialer.is_boot_node(peer) {
                 self.rendezvous.note_table_peer();
             }

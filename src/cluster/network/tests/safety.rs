@@ -101,7 +101,7 @@ async fn peer_that_repeats_malformed_messages_is_banned() {
 async fn too_long_message_is_dropped() {
     let mut guarded = Guarded::start(ALLOWANCES).await;
     let long = vec![b'x'; MESSAGE_BYTES_MAX + 1];
-    // It may be sent completely before its reader gives up.
+    // It might be sent completely before its reader gives up.
     drop(guarded.bad.tell(guarded.node.peer_id(), MESSAGES, &long).await);
     guarded.bad.tell(guarded.node.peer_id(), MESSAGES, b"short").await.unwrap();
     assert_eq!(receive_message(&mut guarded.events, guarded.bad.peer_id()).await, "short");
@@ -148,7 +148,7 @@ async fn peers_that_are_not_allowed_reach_only_open_protocols() {
     }
     for (peer, _) in &peers {
         peer.publish("general", b"roll call".to_vec()).await.unwrap();
-        // The stranger's stream is closed, which it may not notice.
+        // The stranger's stream is closed, which it might not notice.
         drop(peer.tell(worker.peer_id(), MESSAGES, b"order").await);
     }
     let (mut has_gossip, mut has_told) = (false, false);

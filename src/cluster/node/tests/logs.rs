@@ -194,7 +194,7 @@ async fn too_few_nodes_and_results_are_logged() {
     impostor(&cluster, &hello.id.to_string(), Reaction::Silence).await;
     cluster.execute(request).await;
     let lines = recorder.take("cluster::head");
-    // Either of them may be known first.
+    // Either of them might be known first.
     let short = ["roll call timed out", "the group has fewer peers than requested"];
     let short = short.into_iter().find_map(|message| with(&lines, message).pop()).unwrap();
     assert_eq!((&short["ready"], &short["refused"]), (&json!(1), &json!(0)));

@@ -19,7 +19,7 @@ use crate::{
 };
 use content::{FUNCTION_PROTOCOL, Function, Hosts, SourceOptions, StoreLimits};
 
-/// Time limit of each step. Generous, since the machine may be busy.
+/// Time limit of each step. Generous, since the machine might be busy.
 pub(super) const WITHIN: Duration = Duration::from_secs(20);
 
 /// Prints a greeting.

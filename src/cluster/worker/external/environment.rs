@@ -3,8 +3,8 @@
 //!
 //! b7s passes a request's variables to the runtime process itself, and lists their names in
 //! `BLS_LIST_VARS`. A variable of that process can load code into it (`LD_PRELOAD`), run a command
-//! (`BASH_ENV`) or move its files (`XDG_CACHE_HOME`). No list of dangerous names is ever complete, so
-//! the operator lists the harmless ones.
+//! (`BASH_ENV`) or move its files (`XDG_CACHE_HOME`). No list of dangerous names is ever complete,
+//! so the operator lists the harmless ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -17,7 +17,7 @@ const LIMITS: Limits = Limits {
     fuel: None,
 };
 
-/// Time limit of each step. Generous, since the machine may be busy.
+/// Time limit of each step. Generous, since the machine might be busy.
 const WITHIN: Duration = Duration::from_secs(20);
 
 /// A shell script as runtime, and its workspace.

@@ -3,6 +3,11 @@
 
 use std::time::Duration;
 
+use test_bench::{
+    Row,
+    http::{Connection, Drained, Request},
+    mib, note, per_second,
+};
 use tokio::{
     select,
     time::{Instant, MissedTickBehavior, interval},
@@ -12,11 +17,6 @@ use crate::{
     Outcome,
     program::{Bench, Loaded},
     rows::millions,
-};
-use test_bench::{
-    Row,
-    http::{Connection, Drained, Request},
-    mib, note, per_second,
 };
 
 /// Interval at which the service's memory is sampled.

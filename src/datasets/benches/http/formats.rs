@@ -12,6 +12,7 @@ use parquet::{
     file::{properties::WriterProperties, writer::SerializedFileWriter},
     schema::types::Type,
 };
+use test_bench::{Row, http::Request, note, per_second};
 use tokio::{sync::Mutex, task::JoinSet, time::Instant};
 
 use crate::{
@@ -21,7 +22,6 @@ use crate::{
     program::Bench,
     rows::{Options, millions},
 };
-use test_bench::{Row, http::Request, note, per_second};
 
 /// Rows of a body.
 const BATCH_ROWS: usize = 20_000;

@@ -1,5 +1,6 @@
 //! Fills a dataset over HTTP, batch by batch, each durable before the next.
 
+use test_bench::{http::Request, note, per_second};
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
@@ -7,7 +8,6 @@ use crate::{
     market::{COLUMNS, Market},
     program::{Bench, Loaded},
 };
-use test_bench::{http::Request, note, per_second};
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 1_000;

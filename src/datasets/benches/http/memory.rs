@@ -18,6 +18,7 @@ use axum::{
     routing::{get, post},
 };
 use parking_lot::RwLock;
+use test_bench::http::{Connection, Request};
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
     net::TcpListener,
@@ -25,7 +26,6 @@ use tokio::{
 };
 
 use crate::Outcome;
-use test_bench::http::{Connection, Request};
 
 /// Environment variable that makes a process of this program the reference.
 const PART: &str = "FIGURES_MEMORY";

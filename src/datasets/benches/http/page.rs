@@ -5,6 +5,11 @@
 use std::{fmt::Write as _, time::Duration};
 
 use serde_json::Value;
+use test_bench::{
+    Row,
+    http::{Connection, Request, Response},
+    note, quantile, to_f64,
+};
 use tokio::{
     sync::oneshot,
     task::JoinSet,
@@ -16,11 +21,6 @@ use crate::{
     market::{COLUMNS, timestamp_of},
     memory::{Memory, hold},
     program::{Bench, Loaded},
-};
-use test_bench::{
-    Row,
-    http::{Connection, Request, Response},
-    note, quantile, to_f64,
 };
 
 /// Rows of a page.

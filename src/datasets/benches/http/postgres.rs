@@ -10,6 +10,7 @@ use std::{
 };
 
 use tempfile::TempDir;
+use test_bench::{Row, http::Request, note, per_second, process::CpuTime};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::TcpStream,
@@ -23,7 +24,6 @@ use crate::{
     program::Bench,
     rows::Options,
 };
-use test_bench::{Row, http::Request, note, per_second, process::CpuTime};
 
 /// User of the server if the bench runs as root, which `PostgreSQL` refuses: nobody.
 const NOBODY: u32 = 65_534;

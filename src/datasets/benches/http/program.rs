@@ -11,6 +11,11 @@ use std::{
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_bench::{
+    Row,
+    http::{Connection, Request},
+    process::{CpuTime, resident_bytes},
+};
 use tokio::{
     process::{Child, Command},
     time::{Instant, sleep, timeout},
@@ -19,11 +24,6 @@ use tokio::{
 use crate::{
     Outcome,
     rows::{Options, millions},
-};
-use test_bench::{
-    Row,
-    http::{Connection, Request},
-    process::{CpuTime, resident_bytes},
 };
 
 /// Time limit for starting and stopping the service.

@@ -4,6 +4,11 @@
 
 use std::{thread::available_parallelism, time::Duration};
 
+use test_bench::{
+    Row,
+    http::{Connection, Request},
+    note, per_second, to_f64,
+};
 use tokio::{task::JoinSet, time::Instant};
 
 use crate::{
@@ -12,11 +17,6 @@ use crate::{
     postgres::{self, Server},
     program::{Bench, Loaded},
     rows::Options,
-};
-use test_bench::{
-    Row,
-    http::{Connection, Request},
-    note, per_second, to_f64,
 };
 
 /// Number of services. On a machine of four cores, one is left for the server and the load.

@@ -2,13 +2,13 @@
 
 use std::{fs, time::Duration};
 
+use test_bench::{Row, http::Request, mib, note, to_f64};
 use tokio::time::{Instant, sleep};
 
 use crate::{
     Outcome,
     program::{Bench, Loaded},
 };
-use test_bench::{Row, http::Request, mib, note, to_f64};
 
 /// Maximum bytes per row once cold rows are compacted.
 const DISK_BAR: f64 = 45.0;

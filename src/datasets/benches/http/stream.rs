@@ -8,17 +8,17 @@ use std::{
     time::Duration,
 };
 
+use test_bench::{
+    Row,
+    http::{Connection, Request},
+    note, quantile, to_f64,
+};
 use tokio::{
     task::JoinSet,
     time::{Instant, MissedTickBehavior, interval, sleep, timeout},
 };
 
 use crate::{Outcome, market::timestamp_of, program::Bench};
-use test_bench::{
-    Row,
-    http::{Connection, Request},
-    note, quantile, to_f64,
-};
 
 /// Number of readers.
 const N_READERS: usize = 2_000;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use test_bench::{Row, http::Request, note, per_second, quantile};
 use tokio::{
     task::JoinSet,
     time::{Instant, timeout_at},
 };
 
 use crate::{Outcome, market::timestamp_of, program::Bench};
-use test_bench::{Row, http::Request, note, per_second, quantile};
 
 /// Number of concurrent writers.
 const N_WRITERS: usize = 64;

@@ -1,0 +1,163 @@
+//! The topics of the local stack over synthetic rows of many seeds, by the models that the stack's
+//! workers run: the combined value beats the naive one, the uninformed one and the latest value.
+
+use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc, thread, time::Duration};
+
+use async_trait::async_trait;
+use cluster::worker::LIMITS_DEFAULT;
+use datasets::synthetic_closes;
+use futures::executor::block_on;
+use inference::network::{
+    addresses,
+    backtest::{Backtest, Model, Prediction, Report},
+    topic::{Predictor, Topic, demo_topics},
+    upstream::{Cause, FlatRow, lines, parse_prediction},
+};
+use model::timestamp::Timestamp;
+use runtime::{
+    compiler::CompileIn,
+    engine::Runtime,
+    options::RuntimeOptions,
+    program::Program,
+    run::{Run, START},
+};
+
+use crate::support::command::demo;
+
+/// Seconds since 1970 at which synthetic rows begin: the start of 2026, at midnight.
+const START_SECONDS: i64 = 1_767_225_600;
+
+/// Seconds between the first rows of one seed and those of the next: a prime number, so that each
+/// seed begins in another phase of a regime.
+const SEED_SECONDS: i64 = 3_607;
+
+/// Rows from one epoch to the next: the epochs of both topics are twelve blocks long, and a row
+/// comes with each block.
+const EPOCH_ROWS: u32 = 12;
+
+/// Rows beyond the last ground truth, since a row may be missing. Fewer than an epoch has.
+const SPARE_ROWS: u32 = 5;
+
+/// The models of a predictor, run in this process.
+#[derive(Clone)]
+struct DemoModel {
+    runtime: Runtime,
+    program: Program,
+    predictor: Predictor,
+}
+
+#[async_trait]
+impl Model for DemoModel {
+    fn name(&self) -> &str {
+        &self.predictor.function
+    }
+
+    async fn predict(&self, rows: &[FlatRow]) -> Result<Vec<Prediction>, Cause> {
+        let predictions = self.predictor.models.iter().map(|model| {
+            let run = Run {
+                name: self.predictor.method.clone(),
+                entry: START.to_owned(),
+                arguments: Vec::new(),
+                environment: self.predictor.env_of(model),
+                stdin: lines(rows).into_bytes(),
+                files: None,
+                limits: LIMITS_DEFAULT,
+                client: Arc::default(),
+            };
+            let outcome = self.runtime.execute_here(&self.program, run)?;
+            assert_eq!(outcome.exit_code, 0, "{outcome:?}");
+            Ok(Prediction {
+                worker: addresses::of_model(&model.name),
+                name: model.name.clone(),
+                values: parse_prediction(&String::from_utf8_lossy(&outcome.stdout))?,
+            })
+        });
+        predictions.collect()
+    }
+}
+
+fn replay(topic: &Topic, model: DemoModel, seed: i64, n_epochs: u32) -> Report {
+    let horizon_rows = u32::try_from(topic.source.horizon.as_secs()).unwrap();
+    let n_first = model.predictor.n_rows;
+    let n_rows = n_first + (n_epochs - 1) * EPOCH_ROWS + horizon_rows + SPARE_ROWS;
+    let start = START_SECONDS + SEED_SECONDS * seed;
+    let rows = synthetic_closes(seed.unsigned_abs(), start..start + i64::from(n_rows));
+    let rows: Vec<FlatRow> = rows
+        .into_iter()
+        .map(|(second, value)| FlatRow {
+            timestamp: Timestamp::from_seconds(second),
+            values: [(topic.source.column.clone(), value)].into(),
+        })
+        .collect();
+    let backtest = Backtest {
+        topic: topic.clone(),
+        models: vec![Arc::new(model)],
+        every: Duration::from_secs(EPOCH_ROWS.into()),
+        n_rows: usize::try_from(n_first).unwrap(),
+    };
+    let from = Timestamp::from_seconds(start + i64::from(n_first) - 1);
+    block_on(backtest.run(&rows, from, |_| ())).unwrap()
+}
+
+/// Replays both topics over the rows of each seed, and checks that combined values beat the others in
+/// all of the seeds but `n_losses_max`.
+fn check(n_seeds: i64, n_epochs: u32, n_losses_max: usize) {
+    let options = RuntimeOptions::for_runs(NonZeroU32::new(8).unwrap(), CompileIn::ThisProcess);
+    let runtime = Runtime::new(options).unwrap();
+    for topic in demo_topics() {
+        let predictor = topic.predictor.clone().unwrap();
+        let module = std::fs::read(demo(&format!("{}.wasm", predictor.function))).unwrap();
+        let model =
+            DemoModel { runtime: runtime.clone(), program: Program::new(module), predictor };
+        let reports: Vec<Report> = thread::scope(|scope| {
+            let replays = (1..=n_seeds).map(|seed| {
+                let (topic, model) = (&topic, model.clone());
+                scope.spawn(move || replay(topic, model, seed, n_epochs))
+            });
+            let replays: Vec<_> = replays.collect();
+            replays.into_iter().map(|replay| replay.join().unwrap()).collect()
+        });
+        for other in ["naive", "uninformed", "persistence"] {
+            let losses = reports.iter().filter(|report| {
+                let persistence = report.actors.iter().find(|actor| actor.name == "persistence");
+                report.plain.combined
+                    >= match other {
+                        "naive" => report.plain.naive,
+                        "uninformed" => report.plain.uninformed,
+                        _ => persistence.unwrap().mean_plain_loss,
+                    }
+            });
+            let n_losses = losses.count();
+            assert!(n_losses <= n_losses_max, "topic {}: {n_losses} losses to {other}", topic.id);
+        }
+        for report in &reports {
+            check_actors(report, n_epochs);
+        }
+    }
+}
+
+fn check_actors(report: &Report, n_epochs: u32) {
+    assert!(report.failures.is_empty(), "{:?}", report.failures);
+    assert_eq!(report.n_learned, u64::from(n_epochs));
+    let (inferers, forecasters): (Vec<_>, Vec<_>) =
+        report.actors.iter().partition(|actor| actor.role.name() == "inferer");
+    assert!((7..=8).contains(&inferers.len()) && (4..=5).contains(&forecasters.len()));
+    let losses = report.actors.iter().map(|actor| actor.mean_plain_loss.to_bits());
+    let distinct: BTreeSet<u64> = losses.collect();
+    assert_eq!(distinct.len(), report.actors.len(), "an actor is a copy of another");
+    // Skill differs, and is sensible: the worst inferer is not far out of the others' range.
+    let worst = inferers.iter().map(|actor| actor.mean_plain_loss).fold(0.0, f64::max);
+    assert!(worst < 5.0 * report.plain.naive, "{worst}");
+}
+
+/// As many epochs as a demo learns from in its first ten minutes.
+#[test]
+fn demo_networks_beat_naive_uninformed_and_persistence_within_ten_minutes() {
+    check(12, 47, 0);
+}
+
+#[test]
+#[ignore = "takes minutes without optimizations"]
+fn demo_networks_beat_naive_uninformed_and_persistence_within_an_hour() {
+    check(20, 300, 1);
+}
