@@ -88,8 +88,8 @@ pub(crate) struct Runner {
     calls: Group,
     /// Tasks that outlive a change of services.
     tasks: Group,
-    /// Calls in progress by subject, such as `rows 3 5m`. A new call replaces an older one with the same
-    /// subject, which bounds the number of calls.
+    /// Calls in progress by subject, such as `rows 3 5m`. A new call replaces an older one with the
+    /// same subject, which bounds the number of calls.
     running: HashMap<String, CancellationToken>,
     clients: Clients,
     pub(crate) timers: Timers,
@@ -117,7 +117,8 @@ impl Runner {
         }
     }
 
-    /// Starts to perform `effect`, without waiting. Returns effects that only the event loop can perform.
+    /// Starts to perform `effect`, without waiting. Returns effects that only the event loop can
+    /// perform.
     pub(crate) fn perform(&mut self, effect: Effect) -> Option<Effect> {
         let effect = self.call_head(effect)?;
         let effect = self.call_datasets(effect)?;
@@ -313,8 +314,8 @@ async fn wait_for_result(
     events: &mpsc::Sender<Event>,
 ) -> Result<ExecuteResponse, Failure> {
     let what = format!("read the result of run {}", id.0);
-    // A warm function of a local head takes about as long as the first wait. The longest wait is short
-    // for a user, and long for a head.
+    // A warm function of a local head takes about as long as the first wait. The longest wait is
+    // short for a user, and long for a head.
     let mut wait = Backoff::new(Duration::from_millis(25), Duration::from_millis(400));
     let mut lost_since: Option<Instant> = None;
     loop {
@@ -362,7 +363,8 @@ async fn read_file(path: &str) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Reads the latest rows of a dataset as standard input: one flat JSON object per line, oldest first.
+/// Reads the latest rows of a dataset as standard input: one flat JSON object per line, oldest
+/// first.
 async fn read_rows(
     datasets: Option<Datasets>,
     name: &str,

@@ -1,7 +1,7 @@
 //! Panic handling: writes a report, and catches panics while a frame is drawn.
 //!
-//! Drawing does not change the state, so the screen can continue without the part that panicked. Any
-//! other panic restores the terminal, prints the path of the report, and ends the program.
+//! Drawing does not change the state, so the screen can continue without the part that panicked.
+//! Any other panic restores the terminal, prints the path of the report, and ends the program.
 
 use std::{
     backtrace::Backtrace,

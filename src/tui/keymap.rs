@@ -1,7 +1,8 @@
 //! Key bindings: one table for the actions, the hints in the footer, and the help.
 //!
-//! A key has the same meaning in all layers, if possible. These keys are never bound: `^B` and `^A`,
-//! the prefixes of tmux and screen, and `^Q` and `^J`, which terminals use. `^S` is bound only in forms.
+//! A key has the same meaning in all layers, if possible. These keys are never bound: `^B` and
+//! `^A`, the prefixes of tmux and screen, and `^Q` and `^J`, which terminals use. `^S` is bound
+//! only in forms.
 
 use std::fmt;
 
@@ -47,8 +48,8 @@ pub(crate) struct Chord {
     pub(crate) is_alt: bool,
 }
 
-/// Scope of a binding. `state::State::layers` returns the active layers. A key file names it as `global`
-/// or `node-form`.
+/// Scope of a binding. `state::State::layers` returns the active layers. A key file names it as
+/// `global` or `node-form`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
 #[strum(const_into_str, serialize_all = "kebab-case")]
 pub(crate) enum Layer {

@@ -19,16 +19,16 @@ const DATA_EVERY_FAR: Duration = Duration::from_millis(250);
 /// Time between two symbols of a spinner.
 pub(crate) const ANIMATION_EVERY: Duration = Duration::from_millis(125);
 
-/// Data frames at least this long after the last frame are checked for changes first. A check costs as
-/// much as drawing, so faster frames, which occur while data streams, are drawn unchecked.
+/// Data frames at least this long after the last frame are checked for changes first. A check costs
+/// as much as drawing, so faster frames, which occur while data streams, are drawn unchecked.
 const CHECKED_AFTER: Duration = Duration::from_millis(900);
 
 /// Time for which frames are drawn unchecked after a check that found a change. A check before each
 /// frame would double the cost of a live chart.
 const UNCHECKED_FOR: Duration = Duration::from_secs(30);
 
-/// Expected time until the next frame for data: a live chart gets one row per second. Ages and polls
-/// wait for that frame, since separate frames would triple the cost.
+/// Expected time until the next frame for data: a live chart gets one row per second. Ages and
+/// polls wait for that frame, since separate frames would triple the cost.
 const DATA_WITHIN: Duration = Duration::from_millis(1_250);
 
 /// Schedules frames by their reasons.
@@ -86,8 +86,8 @@ impl Pacer {
         self.next().is_some_and(|due| due <= now)
     }
 
-    /// Returns true if the next frame has to be checked for changes at `now`: it is for data, which can be
-    /// out of view, and the last frame is old enough.
+    /// Returns true if the next frame has to be checked for changes at `now`: it is for data, which
+    /// can be out of view, and the last frame is old enough.
     pub(crate) fn needs_check(&self, now: Instant) -> bool {
         let is_after = |at: Option<Instant>, wait| at.is_some_and(|at| now - at >= wait);
         let is_unchecked = self.changed_at.is_some() && !is_after(self.changed_at, UNCHECKED_FOR);

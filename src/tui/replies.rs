@@ -1,9 +1,9 @@
 //! Filters the terminal's replies out of the key input.
 //!
 //! A terminal replies to the query for its background with `ESC ] 11;rgb:1111/1313/1a1a ESC \`, at
-//! any time. The key parser reads that as `Alt-]`, letters and `Alt-\`. Keys are held back while they
-//! can belong to a reply, and returned if they do not. If a reply arrives in parts, the parser reads
-//! an escape at the end of a part as the escape key.
+//! any time. The key parser reads that as `Alt-]`, letters and `Alt-\`. Keys are held back while
+//! they can belong to a reply, and returned if they do not. If a reply arrives in parts, the parser
+//! reads an escape at the end of a part as the escape key.
 
 use crossterm::event::{Event as TermEvent, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 

@@ -122,8 +122,8 @@ pub enum RunError {
     NoCursor,
 }
 
-/// Opens the screen, and returns when it is closed, the terminal is restored, and local processes have
-/// stopped. Draws the first frame before it starts anything.
+/// Opens the screen, and returns when it is closed, the terminal is restored, and local processes
+/// have stopped. Draws the first frame before it starts anything.
 ///
 /// # Errors
 /// [`RunError::NotATerminal`] before any change to the terminal, others after it is restored.
@@ -140,7 +140,8 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     let signals = Signals::listen().map_err(RunError::Terminal)?;
     // Pending events of services. When the channel is full, senders wait.
     let (events, inbox) = mpsc::channel(256);
-    // Pending events of local processes. When the channel is full, log lines are dropped by the sender.
+    // Pending events of local processes. When the channel is full, log lines are dropped by the
+    // sender.
     let (local_events, local_inbox) = mpsc::channel(1_024);
     let mut state = State {
         now: clock.now(),
@@ -302,7 +303,8 @@ impl Loop {
         self.draw()
     }
 
-    /// Returns true if more than ages has changed: a frame at the time of the last one would differ.
+    /// Returns true if more than ages has changed: a frame at the time of the last one would
+    /// differ.
     fn has_changes(&mut self) -> bool {
         let now = std::mem::replace(&mut self.state.now, self.state.drawn_at);
         let (state, theme) = (&self.state, Theme::new(self.state.theme_name(), self.depth));
@@ -438,7 +440,8 @@ impl Loop {
                 }
                 Some(Effect::Page(text)) => {
                     terminal::switch_off();
-                    // Dropping the old stream stops its reads. The new one reads nothing until polled.
+                    // Dropping the old stream stops its reads. The new one reads nothing until
+                    // polled.
                     self.keys = EventStream::new();
                     self.is_paging = true;
                     self.runner.start_pager(text);
@@ -506,8 +509,8 @@ fn panic_if(is_injected: bool) {
 
 /// Returns the next item of `stream` if it is ready, without waiting.
 ///
-/// Polls with the waker of the task and not with a no-op waker, because the terminal's stream keeps the
-/// first waker until the next key.
+/// Polls with the waker of the task and not with a no-op waker, because the terminal's stream keeps
+/// the first waker until the next key.
 async fn poll_ready<S: Stream + Unpin>(stream: &mut S) -> Option<Option<S::Item>> {
     poll_fn(|context| match stream.poll_next_unpin(context) {
         Poll::Ready(item) => Poll::Ready(Some(item)),

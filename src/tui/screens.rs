@@ -1,5 +1,5 @@
-//! The screens, one directory each: `state` is the state of a screen, `update` changes it, `view` draws
-//! it.
+//! The screens, one directory each: `state` is the state of a screen, `update` changes it, `view`
+//! draws it.
 
 pub(crate) mod cluster {
     //! The Cluster screen: nodes, runs, result groups and local processes.

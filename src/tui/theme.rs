@@ -65,8 +65,8 @@ enum Part {
 
 /// A style for each meaning.
 ///
-/// The backgrounds [`bg`](Self::bg), [`bar`](Self::bar) and [`sel`](Self::sel) are combined with one of
-/// the other styles, which set no background.
+/// The backgrounds [`bg`](Self::bg), [`bar`](Self::bar) and [`sel`](Self::sel) are combined with
+/// one of the other styles, which set no background.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Theme {
     pub(crate) name: Name,
@@ -112,8 +112,8 @@ pub enum InitialTheme {
     /// The theme of the last session, or the one that suits the terminal.
     #[default]
     Session,
-    /// This theme, or with `None` the one that suits the terminal. It applies only to this start: the
-    /// session keeps its theme, unless the user chooses another one.
+    /// This theme, or with `None` the one that suits the terminal. It applies only to this start:
+    /// the session keeps its theme, unless the user chooses another one.
     Given(Option<Name>),
 }
 
@@ -165,8 +165,8 @@ impl FromStr for Name {
 impl Theme {
     /// Returns theme `name` in the colors of a terminal with color depth `depth`.
     ///
-    /// With 16 colors, every theme uses the terminal's palette, whose colors may be illegible on a painted
-    /// background. Without colors, it uses only weight.
+    /// With 16 colors, every theme uses the terminal's palette, whose colors may be illegible on a
+    /// painted background. Without colors, it uses only weight.
     pub(crate) fn new(name: Name, depth: Depth) -> Self {
         let Some(palette) = Palette::of_theme(name) else {
             let is_plain = name == Name::Mono || depth == Depth::None;
@@ -191,7 +191,8 @@ impl Theme {
         }
     }
 
-    /// Returns the inverse of a token, with its color as the background: for tags and the current tab.
+    /// Returns the inverse of a token, with its color as the background: for tags and the current
+    /// tab.
     pub(crate) fn tag(&self, token: Style) -> Style {
         match (self.bg.bg, token.fg) {
             (Some(bg), Some(fg)) if bg != Color::Reset => {
@@ -201,8 +202,8 @@ impl Theme {
         }
     }
 
-    /// Returns the background tinted with the color of `token`, by a `strength` from 0 to 1; `None` if
-    /// colors cannot be mixed.
+    /// Returns the background tinted with the color of `token`, by a `strength` from 0 to 1; `None`
+    /// if colors cannot be mixed.
     pub(crate) fn wash(&self, token: Style, strength: f64) -> Option<Color> {
         /// Maximum share of the color, with which text stays legible.
         const STRONGEST: f64 = 0.3;

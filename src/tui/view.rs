@@ -110,8 +110,8 @@ impl Frame<'_> {
         line
     }
 
-    /// Draws the reason why `list` has nothing to show in the middle of `area`: not requested, pending,
-    /// failed, or empty.
+    /// Draws the reason why `list` has nothing to show in the middle of `area`: not requested,
+    /// pending, failed, or empty.
     pub(crate) fn draw_absent<T>(
         &self,
         area: Rect,

@@ -101,8 +101,8 @@ impl Runner {
     }
 }
 
-/// Uploads the module or directory at `path` to the head. Content that the head already has keeps its
-/// name there.
+/// Uploads the module or directory at `path` to the head. Content that the head already has keeps
+/// its name there.
 pub(super) async fn add_function(
     local: Option<Arc<dyn LocalStack>>,
     head: Option<Functions>,
@@ -228,9 +228,9 @@ fn refused(error: &ProfileError) -> Failure {
     Failure::new(error.to_string(), chain(&*error.source), "")
 }
 
-// Terminals without support for OSC 52, and tmux with its defaults, ignore it silently. So the sequence
-// is used only if no tool copies the text: over SSH, where a tool would use the clipboard of the wrong
-// machine, and without a display.
+// Terminals without support for OSC 52, and tmux with its defaults, ignore it silently. So the
+// sequence is used only if no tool copies the text: over SSH, where a tool would use the clipboard
+// of the wrong machine, and without a display.
 
 /// A program that copies its standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -39,8 +39,8 @@ use crate::{
 /// Maximum number of datasets in the list: 40 requests. Others are found by search.
 const DATASETS_MAX: usize = 10_000;
 
-/// Minimum time between two batches of rows, so that a burst wakes the event loop at most 20 times per
-/// second.
+/// Minimum time between two batches of rows, so that a burst wakes the event loop at most 20 times
+/// per second.
 const BATCH_EVERY: Duration = Duration::from_millis(50);
 
 impl Runner {
@@ -367,7 +367,8 @@ async fn list_page(
     }
 }
 
-/// Writes the rows of `query` to `path`, and sends events of the progress. Leaves no file if dropped.
+/// Writes the rows of `query` to `path`, and sends events of the progress. Leaves no file if
+/// dropped.
 async fn export(
     service: Option<Datasets>,
     query: DownloadQuery,

@@ -59,8 +59,8 @@ impl Default for Keymap {
 }
 
 impl Keymap {
-    /// Returns the default bindings with `overrides`: in the table of a layer, key presses separated by
-    /// spaces, and the name of an action or `none`.
+    /// Returns the default bindings with `overrides`: in the table of a layer, key presses
+    /// separated by spaces, and the name of an action or `none`.
     ///
     /// # Errors
     /// A [`Fault`] for every invalid entry.
@@ -186,7 +186,8 @@ impl Keymap {
         Ok((layer, keys))
     }
 
-    /// Returns the reason why `keys` of `layer` conflict with other keys: one is a prefix of the other.
+    /// Returns the reason why `keys` of `layer` conflict with other keys: one is a prefix of the
+    /// other.
     fn hidden(&self, layer: Layer, keys: &[Chord]) -> Option<String> {
         let is_bound = self.sequences_of(layer).any(|(_, bound)| bound == keys);
         let chains = Layer::CHAINS.iter().filter(|chain| is_bound && chain.contains(&layer));

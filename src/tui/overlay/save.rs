@@ -24,7 +24,8 @@ pub(crate) struct Table {
 }
 
 impl SaveForm {
-    /// Returns the prompt with a file name for the current screen; `None` if it has nothing to save.
+    /// Returns the prompt with a file name for the current screen; `None` if it has nothing to
+    /// save.
     pub(crate) fn for_screen(state: &State) -> Option<Self> {
         let name = match state.screen {
             Screen::Logs => "logs.csv".to_owned(),
@@ -71,8 +72,8 @@ impl Table {
         Self::new(&["time", "level", "source", "message", "fields"], lines.into_iter().map(line))
     }
 
-    /// Returns the table of the current screen, oldest row first: the log lines that pass the filters, or
-    /// the epochs of the topic.
+    /// Returns the table of the current screen, oldest row first: the log lines that pass the
+    /// filters, or the epochs of the topic.
     pub(crate) fn for_screen(state: &State) -> Self {
         match state.screen {
             Screen::Logs => Self::from_log_lines(state.logs.visible_lines().map(|line| &line.log)),

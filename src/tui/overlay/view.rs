@@ -46,7 +46,8 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// Draws as many rows as fit, including the selected one. `draw_row` draws each row at its place.
+    /// Draws as many rows as fit, including the selected one. `draw_row` draws each row at its
+    /// place.
     pub(crate) fn draw(
         self,
         area: Rect,

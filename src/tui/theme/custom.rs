@@ -56,8 +56,8 @@ impl CustomTheme {
         if faults.is_empty() { Ok(Self { name: name.to_owned(), palette }) } else { Err(faults) }
     }
 
-    /// Returns the combinations with a low contrast, worst first: text on any background, lines on the
-    /// background of the screen. The built-in themes have none.
+    /// Returns the combinations with a low contrast, worst first: text on any background, lines on
+    /// the background of the screen. The built-in themes have none.
     pub(crate) fn low_contrast(&self) -> Vec<LowContrast> {
         let lines = Palette::tokens().filter(|token| token.contains('-'));
         let texts = TEXTS.iter().flat_map(|token| GROUNDS.map(|on| (*token, on)));

@@ -4,13 +4,13 @@
 
 use super::Name;
 
-/// Tokens of [`super::Theme`] in the order of a theme file, with their colors as 0xRRGGBB in the themes
-/// dark, light, cvd and high-contrast.
+/// Tokens of [`super::Theme`] in the order of a theme file, with their colors as 0xRRGGBB in the
+/// themes dark, light, cvd and high-contrast.
 ///
-/// The series of the dark theme are the colors of Okabe and Ito, which are distinct for every kind of
-/// color vision. In the light theme, `up`, `warn` and `info` are dark enough for the selected row. In
-/// cvd, rises are blue and falls are orange, so the focus is violet and no overlay is blue or orange.
-/// high-contrast is white on black, with visible borders and grids.
+/// The series of the dark theme are the colors of Okabe and Ito, which are distinct for every kind
+/// of color vision. In the light theme, `up`, `warn` and `info` are dark enough for the selected
+/// row. In cvd, rises are blue and falls are orange, so the focus is violet and no overlay is blue
+/// or orange. high-contrast is white on black, with visible borders and grids.
 const COLORS: [(&str, [u32; 4]); 23] = [
     ("bg", [0x0011_131a, 0x00fb_fbfd, 0x0011_131a, 0x0000_0000]),
     ("bar", [0x0017_1a23, 0x00ee_f1f7, 0x0017_1a23, 0x000f_0f0f]),

@@ -1,5 +1,5 @@
-//! The last line: hints of the active keys, and background activity. A notice replaces the hints while
-//! it is shown, and takes additional rows if needed.
+//! The last line: hints of the active keys, and background activity. A notice replaces the hints
+//! while it is shown, and takes additional rows if needed.
 
 use ratatui::{
     buffer::Buffer,

@@ -70,8 +70,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     }
 }
 
-/// Length of the health in the header. Usual notes have one width, so that a changing latency does not
-/// change the form.
+/// Length of the health in the header. Usual notes have one width, so that a changing latency does
+/// not change the form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// Names, and a note for each service.

@@ -54,8 +54,8 @@ impl Hits {
         *self = Self::default();
     }
 
-    /// Returns all targets from the top left on, with labels of one letter, or of two if there are too
-    /// many targets.
+    /// Returns all targets from the top left on, with labels of one letter, or of two if there are
+    /// too many targets.
     pub(crate) fn labels(&self) -> Vec<(String, Rect, Target)> {
         let mut places: Vec<(Rect, Target)> = Vec::new();
         for (place, target) in &self.places {
@@ -85,8 +85,8 @@ impl Hits {
             .collect()
     }
 
-    /// Translates a key press while labels are shown and `typed` was pressed: to a click on the target of
-    /// a complete label, or to the key.
+    /// Translates a key press while labels are shown and `typed` was pressed: to a click on the
+    /// target of a complete label, or to the key.
     pub(crate) fn jump_target(&self, typed: &str, chord: Chord) -> Event {
         let label = chord.letter().map(|letter| format!("{typed}{letter}"));
         let named = label.and_then(|label| self.labels().into_iter().find(|(it, ..)| *it == label));

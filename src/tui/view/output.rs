@@ -199,7 +199,8 @@ fn cut(line: &str, width: usize) -> Vec<Line<'static>> {
     wrapped_line(&Line::raw(printable(line.get(..end).unwrap_or(line))), width, "")
 }
 
-/// Returns the part of `line` from column `n_hidden` on that fits into `width`, with `…` if it is cut.
+/// Returns the part of `line` from column `n_hidden` on that fits into `width`, with `…` if it is
+/// cut.
 fn shift(line: &Line<'_>, n_hidden: usize, width: usize) -> Line<'static> {
     let mut shown = Line::default();
     let mut column = 0;

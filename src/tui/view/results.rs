@@ -178,7 +178,8 @@ fn draw_groups(
     }
 }
 
-/// Returns a sentence on peers and results, with the number of groups above and below the visible ones.
+/// Returns a sentence on peers and results, with the number of groups above and below the visible
+/// ones.
 fn sentence(response: &ExecuteResponse, hidden: (usize, usize), theme: &Theme) -> (String, Style) {
     let (n, n_groups) = (response.cluster.peers.len(), response.results.len());
     let few =

@@ -1,5 +1,5 @@
-//! Tables: ratatui's, with `…` at the end of cut texts and rows that can be clicked. The selected row
-//! stays visible.
+//! Tables: ratatui's, with `…` at the end of cut texts and rows that can be clicked. The selected
+//! row stays visible.
 
 use ratatui::{
     buffer::Buffer,
@@ -152,8 +152,8 @@ impl Table<'_> {
         widths
     }
 
-    /// Returns the gap between two columns. It is wider if the last column is right-aligned and there is
-    /// space left.
+    /// Returns the gap between two columns. It is wider if the last column is right-aligned and
+    /// there is space left.
     fn gap(&self, width: u16) -> u16 {
         /// A wider gap would make rows hard to read.
         const GAP_MAX: u16 = 4;

@@ -6,8 +6,8 @@ use ratatui::{
 };
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// Breaks `text` into lines of at most `width` columns, at spaces or within words that are longer than
-/// a line.
+/// Breaks `text` into lines of at most `width` columns, at spaces or within words that are longer
+/// than a line.
 pub(crate) fn wrapped(text: &str, width: u16) -> Vec<String> {
     let width = usize::from(width.max(1));
     let mut lines = Vec::new();

@@ -27,8 +27,8 @@ pub(crate) struct Ticks {
 const TICKS_MAX: u16 = 64;
 
 impl Scale {
-    /// Returns a scale over `values` with a margin at both ends, as a share of its length; `None` without
-    /// finite values.
+    /// Returns a scale over `values` with a margin at both ends, as a share of its length; `None`
+    /// without finite values.
     pub(crate) fn over(values: impl IntoIterator<Item = f64>, margin: f64) -> Option<Self> {
         let finite = values.into_iter().filter(|value| value.is_finite());
         let (low, high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
@@ -136,8 +136,9 @@ pub(crate) fn step_start(time: Timestamp, step: Duration) -> Timestamp {
     Timestamp::from_seconds(start.saturating_add(offset))
 }
 
-/// Returns the length of a step in seconds, and the offset of its start from 1970. Steps of hours start
-/// at midnight in the screen's time zone, steps of days at midnight UTC, like buckets of a day.
+/// Returns the length of a step in seconds, and the offset of its start from 1970. Steps of hours
+/// start at midnight in the screen's time zone, steps of days at midnight UTC, like buckets of a
+/// day.
 fn step_seconds(time: Timestamp, step: Duration) -> (i64, i64) {
     /// 1970 began on a Thursday; the first Monday was four days later.
     const MONDAY_SECONDS: i64 = 4 * 86_400;
@@ -150,10 +151,11 @@ fn step_seconds(time: Timestamp, step: Duration) -> (i64, i64) {
     (seconds, offset)
 }
 
-/// Returns the label of a tick at `time`: the time of day, the date if the day differs from the previous
-/// tick, or the month.
+/// Returns the label of a tick at `time`: the time of day, the date if the day differs from the
+/// previous tick, or the month.
 ///
-/// The first tick has date and time if it is not on the day of `now`, with the year if that differs.
+/// The first tick has date and time if it is not on the day of `now`, with the year if that
+/// differs.
 pub(crate) fn time_label(
     time: Timestamp,
     before: Option<Timestamp>,

@@ -83,8 +83,8 @@ impl Layer {
         }
     }
 
-    /// Tints the cells below the dots with the layer's color, fading downwards. Does nothing if colors
-    /// cannot be mixed.
+    /// Tints the cells below the dots with the layer's color, fading downwards. Does nothing if
+    /// colors cannot be mixed.
     pub(crate) fn wash(&self, area: Rect, buf: &mut Buffer, theme: &Theme) {
         for x in 0..self.width.min(area.width) {
             let is_set = |y: &u16| {
@@ -129,8 +129,8 @@ fn nearest(place: f64) -> i32 {
     place.round() as i32
 }
 
-/// Clips a line to a box of `size` with a margin of one dot (Liang-Barsky); `None` if no part is inside,
-/// or an end is not finite.
+/// Clips a line to a box of `size` with a margin of one dot (Liang-Barsky); `None` if no part is
+/// inside, or an end is not finite.
 fn clip(from: Dot, to: Dot, size: Dot) -> Option<(Dot, Dot)> {
     let (dx, dy) = (to.x - from.x, to.y - from.y);
     if ![from.x, from.y, to.x, to.y, dx, dy].iter().all(|place| place.is_finite()) {

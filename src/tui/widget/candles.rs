@@ -1,7 +1,7 @@
 //! Candles: open, high, low and close of each bucket, with volumes below and averages behind.
 //!
-//! The latest candle is on the right. Empty buckets leave their columns free. A longer gap is one dotted
-//! column with its length.
+//! The latest candle is on the right. Empty buckets leave their columns free. A longer gap is one
+//! dotted column with its length.
 
 use std::time::Duration;
 
@@ -327,8 +327,8 @@ impl Halves {
 
     /// Returns the symbols of `row`: in the middle column, and next to it.
     ///
-    /// No symbol has a wick on half a body, and a gap between wick and body looks broken. So a shared cell
-    /// is all body, all wick, or, for the thinnest bodies, a cross.
+    /// No symbol has a wick on half a body, and a gap between wick and body looks broken. So a
+    /// shared cell is all body, all wick, or, for the thinnest bodies, a cross.
     fn symbols(&self, row: u16) -> (char, char) {
         let (upper, lower) = (self.part(row * 2), self.part(row * 2 + 1));
         let is_thin = self.body.1 - self.body.0 == 1;

@@ -81,8 +81,8 @@ pub(crate) fn decimals_of(value: f64) -> usize {
     }
 }
 
-/// Returns the number of decimals for these values: as many as they have, limited by their size, or more
-/// if they would look equal otherwise.
+/// Returns the number of decimals for these values: as many as they have, limited by their size, or
+/// more if they would look equal otherwise.
 pub(crate) fn decimals_for(values: impl IntoIterator<Item = f64>) -> usize {
     let (mut lowest, mut highest) = (f64::INFINITY, f64::NEG_INFINITY);
     let (mut size, mut decimals) = (0.0_f64, 0);
@@ -112,8 +112,8 @@ fn places(value: f64) -> usize {
     (0..8).find(is_exact).unwrap_or(8).into()
 }
 
-/// Formats `value` by `write`, such as [`grouped`] or [`signed`]. A nonzero number that would look like
-/// zero is written as a power of ten: `-6.0e-8`.
+/// Formats `value` by `write`, such as [`grouped`] or [`signed`]. A nonzero number that would look
+/// like zero is written as a power of ten: `-6.0e-8`.
 pub(crate) fn telling(value: f64, decimals: usize, write: impl Fn(f64, usize) -> String) -> String {
     let text = write(value, decimals);
     let is_zero = !text.bytes().any(|byte| matches!(byte, b'1'..=b'9')) && value.is_finite();

@@ -104,8 +104,8 @@ impl Widget for Lines<'_> {
 }
 
 impl<'a> Lines<'a> {
-    /// Returns a chart of `series` over the time of the front line, whose latest value is marked. Lines are
-    /// interrupted at values that are not finite.
+    /// Returns a chart of `series` over the time of the front line, whose latest value is marked.
+    /// Lines are interrupted at values that are not finite.
     pub(crate) fn new(
         series: &'a [Line<'a>],
         now: Timestamp,

@@ -20,8 +20,8 @@ pub(crate) fn cell(buf: &mut Buffer, area: Rect, x: u16, y: u16) -> Option<&mut 
 
 /// Writes `symbol`, one column wide, at position `at` of `area`.
 ///
-/// Keeps the background if `style` has none, and resets modifiers. So a row has to be inverted after it
-/// is written.
+/// Keeps the background if `style` has none, and resets modifiers. So a row has to be inverted
+/// after it is written.
 pub(crate) fn put(
     buf: &mut Buffer,
     area: Rect,

@@ -55,8 +55,8 @@ impl<'a> Pane<'a> {
         Self { focus, ..self }
     }
 
-    /// Draws the border along the edge of `area`. Returns the inner area, with a margin of one column on
-    /// both sides.
+    /// Draws the border along the edge of `area`. Returns the inner area, with a margin of one
+    /// column on both sides.
     pub(crate) fn draw(&self, area: Rect, buf: &mut Buffer, theme: &Theme) -> Rect {
         let area = area.intersection(buf.area);
         if area.width < 2 || area.height == 0 {

@@ -15,8 +15,8 @@ pub(crate) struct Quartiles {
     pub(crate) upper: f64,
 }
 
-/// Distance from the median, in median deviations, from which a value is an outlier, as in the network's
-/// rule.
+/// Distance from the median, in median deviations, from which a value is an outlier, as in the
+/// network's rule.
 const OUTLIER_DEVIATIONS: f64 = 3.0;
 
 impl Quartiles {
@@ -50,8 +50,8 @@ pub(crate) fn usual_distance(times: impl Iterator<Item = Timestamp> + Clone) -> 
     apart.get(apart.len() / 2).copied().unwrap_or_default()
 }
 
-/// Returns true for each value that is an outlier: further from the median than `OUTLIER_DEVIATIONS`
-/// times the median of these distances. NaN is not an outlier.
+/// Returns true for each value that is an outlier: further from the median than
+/// `OUTLIER_DEVIATIONS` times the median of these distances. NaN is not an outlier.
 pub(crate) fn outliers(values: &[f64]) -> Vec<bool> {
     let Some(Quartiles { median, .. }) = Quartiles::compute(values) else {
         return vec![false; values.len()];
@@ -64,8 +64,8 @@ pub(crate) fn outliers(values: &[f64]) -> Vec<bool> {
         .collect()
 }
 
-/// Returns the mean of the last `n` closes for each candle; `None` for the first ones, and for values
-/// that are not finite.
+/// Returns the mean of the last `n` closes for each candle; `None` for the first ones, and for
+/// values that are not finite.
 pub(crate) fn moving_average(candles: &[Bucket], n: usize) -> Vec<Option<f64>> {
     if n == 0 {
         return vec![None; candles.len()];
@@ -79,8 +79,8 @@ pub(crate) fn moving_average(candles: &[Bucket], n: usize) -> Vec<Option<f64>> {
     means
 }
 
-/// Returns the exponential mean of the closes for each candle, with a decay of `1 - 2 / (n + 1)`; `None`
-/// for the first `n - 1` numbers.
+/// Returns the exponential mean of the closes for each candle, with a decay of `1 - 2 / (n + 1)`;
+/// `None` for the first `n - 1` numbers.
 pub(crate) fn exponential_average(candles: &[Bucket], n: usize) -> Vec<Option<f64>> {
     #[expect(clippy::cast_precision_loss, reason = "a window is short")]
     let share = 2.0 / (n as f64 + 1.0);
@@ -98,8 +98,8 @@ pub(crate) fn exponential_average(candles: &[Bucket], n: usize) -> Vec<Option<f6
         .collect()
 }
 
-/// Returns the mean of the last `n` closes plus `deviations` standard deviations for each candle; `None`
-/// where [`moving_average`] is `None`.
+/// Returns the mean of the last `n` closes plus `deviations` standard deviations for each candle;
+/// `None` where [`moving_average`] is `None`.
 pub(crate) fn band(candles: &[Bucket], n: usize, deviations: f64) -> Vec<Option<f64>> {
     let means = moving_average(candles, n);
     let band_at = |idx: usize, mean: f64| {
@@ -112,8 +112,8 @@ pub(crate) fn band(candles: &[Bucket], n: usize, deviations: f64) -> Vec<Option<
     means.iter().enumerate().map(|(idx, mean)| band_at(idx, (*mean)?)).collect()
 }
 
-/// Returns the volume-weighted mean price of the day so far for each candle; `None` until there is a
-/// volume.
+/// Returns the volume-weighted mean price of the day so far for each candle; `None` until there is
+/// a volume.
 pub(crate) fn volume_weighted_average(candles: &[Bucket]) -> Vec<Option<f64>> {
     let (mut paid, mut volume, mut day) = (0.0, 0.0, None);
     candles

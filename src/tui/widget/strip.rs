@@ -1,5 +1,5 @@
-//! A distribution of values: dots for inferers, triangles for forecasters, and lines for the combined and
-//! the naive value.
+//! A distribution of values: dots for inferers, triangles for forecasters, and lines for the
+//! combined and the naive value.
 //!
 //! ```text
 //!          ◇   ◆

@@ -1,7 +1,7 @@
 //! Replacement of symbols that the terminal's font lacks.
 //!
-//! Widgets draw with the finest symbols. For other fonts, each symbol of a drawn buffer is replaced.
-//! Letters of any script stay as they are.
+//! Widgets draw with the finest symbols. For other fonts, each symbol of a drawn buffer is
+//! replaced. Letters of any script stay as they are.
 
 use ratatui::buffer::Buffer;
 

@@ -76,8 +76,8 @@ const PEER_WIDTH_MAX: u16 = 19;
 /// Maximum width of names.
 const NAME_WIDTH_MAX: u16 = 14;
 
-/// Columns that a narrow table leaves out, in this order. The details contain them, too. Without STATUS,
-/// the reason why a node gets no work replaces its slots.
+/// Columns that a narrow table leaves out, in this order. The details contain them, too. Without
+/// STATUS, the reason why a node gets no work replaces its slots.
 const LEFT_OUT: [&str; 5] = ["ORIGIN", STATUS, "PING", "LAST", SLOTS];
 
 /// The same for grouped nodes. Groups have no round trip.
@@ -357,11 +357,12 @@ fn ping(node: &Node) -> String {
     }
 }
 
-/// Ages of connected nodes below this are shown equally. Heads receive messages of their peers several
-/// times per minute, which would need a frame each.
+/// Ages of connected nodes below this are shown equally. Heads receive messages of their peers
+/// several times per minute, which would need a frame each.
 const SILENT_MAX: Duration = Duration::from_mins(1);
 
-/// Returns the exit code of a node, `now` for the head that sent the list, or the age of the last message.
+/// Returns the exit code of a node, `now` for the head that sent the list, or the age of the last
+/// message.
 fn last(node: &Node, now: model::timestamp::Timestamp) -> String {
     if let Some(exit) = node.exited {
         return exit.code.map_or_else(|| "signal".to_owned(), |code| format!("exit {code}"));

@@ -1,5 +1,5 @@
-//! The pane Start here: first steps and names to open, in place of runs and results until there is a
-//! run.
+//! The pane Start here: first steps and names to open, in place of runs and results until there is
+//! a run.
 
 use model::{dataset::Dataset, topic::TopicId};
 use ratatui::{
@@ -235,8 +235,8 @@ fn steps(frame: Frame<'_>) -> Vec<Step> {
     steps
 }
 
-/// Draws as many functions of the head as fit. Returns the height of the list, and the number of visible
-/// functions.
+/// Draws as many functions of the head as fit. Returns the height of the list, and the number of
+/// visible functions.
 pub(crate) fn draw_functions(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> (u16, usize) {
     let row = |function: &FunctionBody| {
         let id = format::short_cid(&function.function_id).into_owned();
@@ -273,8 +273,8 @@ fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> (u16, usize) {
     draw_list(area, buf, frame, &title, topics.iter().map(row).collect())
 }
 
-/// Draws a title and rows with a name and two facts, followed by an empty row. Draws nothing without
-/// rows or with too little space. Returns the height, and the number of visible rows.
+/// Draws a title and rows with a name and two facts, followed by an empty row. Draws nothing
+/// without rows or with too little space. Returns the height, and the number of visible rows.
 fn draw_list(
     area: Rect,
     buf: &mut Buffer,

@@ -272,8 +272,8 @@ impl State {
         self.focus == Pane::Nodes && self.selected_group(known).is_some()
     }
 
-    /// Returns the index of the selected row of `nodes`. For a node in a folded group, this is the row of
-    /// the group.
+    /// Returns the index of the selected row of `nodes`. For a node in a folded group, this is the
+    /// row of the group.
     pub(crate) fn row_idx(&self, nodes: &[Node], rows: &[NodeRow]) -> usize {
         let is_selected = |node: &Node| Some(&node.peer_id) == self.node.as_ref();
         let node_idx = nodes.iter().position(is_selected).unwrap_or(0);

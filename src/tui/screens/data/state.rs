@@ -1,8 +1,8 @@
 //! The state of the Data screen: the list of datasets, and the charted one.
 //!
-//! The columns, the rows at a resolution and the stream of the selected dataset are loaded. The latest
-//! rows of the others are read in turn for their sparklines. The crosshair is a time and not a column,
-//! so that live rows do not move it. While paused, streamed rows are held back.
+//! The columns, the rows at a resolution and the stream of the selected dataset are loaded. The
+//! latest rows of the others are read in turn for their sparklines. The crosshair is a time and not
+//! a column, so that live rows do not move it. While paused, streamed rows are held back.
 
 pub(crate) mod chart;
 pub(crate) mod live;
@@ -236,7 +236,8 @@ impl State {
         self.list().iter().find(|dataset| Some(dataset.id) == self.selected)
     }
 
-    /// Returns true if the chart is a line: by choice, or because raw rows of one value have no candles.
+    /// Returns true if the chart is a line: by choice, or because raw rows of one value have no
+    /// candles.
     pub(crate) fn is_line(&self) -> bool {
         let is_raw = self.chart.resolution() == Resolution::Raw;
         self.kind == ChartKind::Line || (is_raw && matches!(self.shape(), Some(Shape::Value(_))))
@@ -271,8 +272,8 @@ impl State {
         }
     }
 
-    /// Returns the available resolutions. The service has buckets only of the default column, and not of
-    /// integers.
+    /// Returns the available resolutions. The service has buckets only of the default column, and
+    /// not of integers.
     pub(crate) fn resolutions(&self) -> &'static [Resolution] {
         let has_buckets = match (self.dataset(), self.columns.value()) {
             _ if self.chosen_column().is_some() => false,
@@ -286,8 +287,8 @@ impl State {
         }
     }
 
-    /// Returns the shape of a dataset for all views: by the chosen column, by its columns, or by a `row`
-    /// while its columns are unknown.
+    /// Returns the shape of a dataset for all views: by the chosen column, by its columns, or by a
+    /// `row` while its columns are unknown.
     pub(crate) fn shape_for(
         &self,
         dataset: DatasetId,
@@ -384,8 +385,8 @@ impl Filter {
         self.text.set(&choice);
     }
 
-    /// Applies the typed filter. Returns true if it changed. The field keeps focus if the text is not a
-    /// pair.
+    /// Applies the typed filter. Returns true if it changed. The field keeps focus if the text is
+    /// not a pair.
     pub(crate) fn apply(&mut self) -> bool {
         let (field, value) = self.text.value().split_once('=').unwrap_or_default();
         let (field, value) = (field.trim().to_owned(), value.trim().to_owned());

@@ -22,13 +22,15 @@ use crate::{
     },
 };
 
-/// Number of raw rows of the first page: an hour with one row per second. More are loaded on scrolling.
+/// Number of raw rows of the first page: an hour with one row per second. More are loaded on
+/// scrolling.
 const RAW_ROWS: usize = 3_600;
 
 /// Number of buckets of the first page, more than fit on the widest screen.
 const BUCKETS: usize = 1_000;
 
-/// Number of buckets read again when one closes, to replace the folded ones by those of the service.
+/// Number of buckets read again when one closes, to replace the folded ones by those of the
+/// service.
 const BUCKETS_AGAIN: usize = 3;
 
 /// Number of rows on the tape.
@@ -37,8 +39,8 @@ const TAPE_ROWS: usize = 200;
 /// Maximum number of sparklines.
 const SPARKS_MAX: usize = 32;
 
-/// Poll interval of the latest rows of each other dataset. Each response is parsed completely for a few
-/// new values, which costs a live screen more than its stream.
+/// Poll interval of the latest rows of each other dataset. Each response is parsed completely for a
+/// few new values, which costs a live screen more than its stream.
 const ROWS_EVERY: Duration = Duration::from_secs(10);
 
 /// Minimum wait between two such reads. Two per second are little load, even for a remote service.
@@ -409,7 +411,8 @@ impl State {
         self.crosshair = later.map(|candle| candle.timestamp);
     }
 
-    /// Moves the crosshair to candle `n`, counted from the latest. Loads older rows near the oldest one.
+    /// Moves the crosshair to candle `n`, counted from the latest. Loads older rows near the oldest
+    /// one.
     fn put_crosshair(&mut self, n: usize) {
         self.crosshair = self.chart.nth_newest(n).map(|candle| candle.timestamp);
         if self.chart.candles().len().saturating_sub(n) <= BUCKETS / 4 {

@@ -1,8 +1,8 @@
 //! The state of the Inference screen: the topics, and the latest bundle and the past of one topic.
 //!
 //! The list of topics contains the chain's clock and the nonce of each latest bundle, and is polled
-//! often. Bundle and past are loaded when the nonce changes, or periodically if the service lists no
-//! topics. A rate limit pauses all requests. The last values stay.
+//! often. Bundle and past are loaded when the nonce changes, or periodically if the service lists
+//! no topics. A rate limit pauses all requests. The last values stay.
 
 pub(crate) mod actors;
 
@@ -108,8 +108,8 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Returns the text for the copy action: the address of the selected actor, or the combined value with
-    /// all digits.
+    /// Returns the text for the copy action: the address of the selected actor, or the combined
+    /// value with all digits.
     pub(crate) fn selection(&self) -> Option<String> {
         if let Some(actor) = &self.actor {
             return Some(actor.to_string());
@@ -157,7 +157,8 @@ impl State {
         chosen.or_else(|| labels.first().copied()).unwrap_or(SINGLE_LABEL)
     }
 
-    /// Returns the current height of the chain: as of the last response, plus the blocks since then.
+    /// Returns the current height of the chain: as of the last response, plus the blocks since
+    /// then.
     pub(crate) fn height(&self, now: Timestamp) -> Option<BlockHeight> {
         let list = self.topics.value()?;
         let age = self.topics.age(now)?.as_millis();
@@ -240,7 +241,8 @@ impl History {
         self.with_gaps(epochs).collect()
     }
 
-    /// Returns the combined values of `label`, oldest first, with `None` for missing values and gaps.
+    /// Returns the combined values of `label`, oldest first, with `None` for missing values and
+    /// gaps.
     pub(crate) fn combined_with_gaps(&self, label: &str) -> Vec<Option<f64>> {
         let epochs = self.epochs_with_gaps().into_iter();
         epochs.map(|epoch| epoch?.combined.get(label).copied()).collect()
@@ -251,7 +253,8 @@ impl History {
         self.epochs.len()
     }
 
-    /// Returns the values of `worker` for `label` in the latest bundles, oldest first; `None` if missing.
+    /// Returns the values of `worker` for `label` in the latest bundles, oldest first; `None` if
+    /// missing.
     pub(crate) fn values_of(&self, worker: &Address, label: &str) -> Vec<Option<f64>> {
         let bundles = self.values.values();
         bundles.map(|actors| actors.get(worker)?.get(label).copied()).collect()
@@ -325,8 +328,8 @@ impl History {
     }
 }
 
-/// Returns the maximum number of blocks between two consecutive epochs: 1.5 times the usual number, since
-/// epochs can open a block early or late. Unlimited for fewer than two nonces.
+/// Returns the maximum number of blocks between two consecutive epochs: 1.5 times the usual number,
+/// since epochs can open a block early or late. Unlimited for fewer than two nonces.
 fn step_max(nonces: impl Iterator<Item = BlockHeight> + Clone) -> BlockHeight {
     let pairs = nonces.clone().zip(nonces.skip(1));
     let mut steps: Vec<BlockHeight> = pairs.map(|(one, next)| next.saturating_sub(one)).collect();

@@ -53,8 +53,8 @@ pub(crate) struct State {
     /// Lines sorted by time. Lines with equal times are in the order of their arrival.
     pub(crate) lines: VecDeque<Line>,
     pub(crate) n_lines: u64,
-    /// While a line is selected, lines from this number on are held back, so that visible lines do not
-    /// move.
+    /// While a line is selected, lines from this number on are held back, so that visible lines do
+    /// not move.
     pub(crate) held_from: u64,
     /// Processes with lines, in the order of their first line.
     pub(crate) sources: Vec<String>,
@@ -109,8 +109,9 @@ impl State {
         self.n_lines - self.lines.len() as u64
     }
 
-    /// Returns the last `n` lines of the process `only`, oldest first, ignoring filters. Without it, returns
-    /// the lines of all local processes except those of reads, most of which this screen causes.
+    /// Returns the last `n` lines of the process `only`, oldest first, ignoring filters. Without
+    /// it, returns the lines of all local processes except those of reads, most of which this
+    /// screen causes.
     pub(crate) fn tail(&self, n: usize, only: Option<&str>) -> Vec<&Line> {
         let is_wanted = |line: &&Line| match only {
             Some(process) => line.log.process == process,
@@ -121,8 +122,8 @@ impl State {
         tail
     }
 
-    /// Returns the lines that pass the filters for a pane of `height` rows, with the selected one in the
-    /// middle if there are enough lines.
+    /// Returns the lines that pass the filters for a pane of `height` rows, with the selected one
+    /// in the middle if there are enough lines.
     pub(crate) fn window(&self, height: usize) -> Window<'_> {
         let (above, below) = self.around(height);
         let n_below = below.len().min((height / 2).max(height.saturating_sub(above.len())));
@@ -153,7 +154,8 @@ impl State {
         self.selected.map_or(0, |_| self.n_lines - self.held_from)
     }
 
-    /// Returns up to `n` lines from the selected one upwards, and up to `n` lines below it, nearest first.
+    /// Returns up to `n` lines from the selected one upwards, and up to `n` lines below it, nearest
+    /// first.
     pub(crate) fn around(&self, n: usize) -> (Vec<&Line>, Vec<&Line>) {
         let wanted = self.query();
         let is_shown = |line: &&Line| self.is_shown(line, &wanted);

@@ -87,8 +87,8 @@ impl NodeForm {
         form
     }
 
-    /// Fills in the address of a head among `nodes`, once and only into an empty field. The head can become
-    /// known after the form is opened.
+    /// Fills in the address of a head among `nodes`, once and only into an empty field. The head
+    /// can become known after the form is opened.
     pub(crate) fn learn(&mut self, nodes: &[Node]) {
         if self.filled_in.is_some() || !self.text(NodeField::BootNodes).value().is_empty() {
             return;

@@ -1,9 +1,9 @@
 //! The candles of one dataset at one resolution, from the service's buckets and live rows.
 //!
 //! The service's buckets and the rows of the stream overlap, and it is unknown which rows are in a
-//! bucket. So the latest rows are stored and folded into a bucket, which replaces the service's bucket
-//! once it has at least as many rows. Until then it changes only the close and the extremes of the
-//! service's bucket. Corrections replace stored rows.
+//! bucket. So the latest rows are stored and folded into a bucket, which replaces the service's
+//! bucket once it has at least as many rows. Until then it changes only the close and the extremes
+//! of the service's bucket. Corrections replace stored rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,14 +16,15 @@ use model::{
 
 use crate::event::NamedRow;
 
-/// Maximum number of rows for folding: half an hour with one row per second. Older buckets are those of
-/// the service.
+/// Maximum number of rows for folding: half an hour with one row per second. Older buckets are
+/// those of the service.
 const ROWS_MAX: usize = 2_000;
 
 /// Maximum number of candles. Older ones are dropped, and loaded again when scrolled to.
 pub(crate) const CANDLES_MAX: usize = 12_000;
 
-/// Number of candles dropped together. With 1000 rows per second, this moves the rest once per second.
+/// Number of candles dropped together. With 1000 rows per second, this moves the rest once per
+/// second.
 const CANDLES_STEP: usize = 1_000;
 
 /// The candles of a chart.
@@ -68,8 +69,8 @@ impl Chart {
         &self.candles
     }
 
-    /// Returns the number of free slots after the latest candle of a chart that moves by `step` slots at a
-    /// time. Each move redraws the whole chart, a candle in between only one column.
+    /// Returns the number of free slots after the latest candle of a chart that moves by `step`
+    /// slots at a time. Each move redraws the whole chart, a candle in between only one column.
     pub(crate) const fn n_free(&self, step: usize) -> usize {
         match self.n_added.checked_rem(step) {
             None | Some(0) => 0,
@@ -176,8 +177,8 @@ fn fold(start: Timestamp, candles: impl Iterator<Item = Bucket>) -> Option<Bucke
     Some(Bucket { timestamp: start, ..whole })
 }
 
-/// Returns Heikin-Ashi candles: each opens in the middle of the previous one and closes at its own mean,
-/// so that a trend has one color.
+/// Returns Heikin-Ashi candles: each opens in the middle of the previous one and closes at its own
+/// mean, so that a trend has one color.
 pub(crate) fn heikin(candles: &[Bucket]) -> Vec<Bucket> {
     let mut before: Option<(f64, f64)> = None;
     let smooth = |candle: &Bucket| {
@@ -210,22 +211,22 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// Returns the shape of a dataset with this metadata and these columns. Of several numeric columns, it
-    /// is the first float or the first integer.
+    /// Returns the shape of a dataset with this metadata and these columns. Of several numeric
+    /// columns, it is the first float or the first integer.
     pub(crate) fn from_columns(metadata: &BTreeMap<String, String>, columns: &[Column]) -> Self {
         let first = first_of(columns, Dtype::Float).or_else(|| first_of(columns, Dtype::Integer));
         Self::choose(metadata, has_number(columns), first.map(|column| &column.name))
     }
 
-    /// Returns true if a service has buckets of a dataset with this metadata and these columns. It uses the
-    /// same rule, but never chooses a column of integers.
+    /// Returns true if a service has buckets of a dataset with this metadata and these columns. It
+    /// uses the same rule, but never chooses a column of integers.
     pub(crate) fn has_buckets(metadata: &BTreeMap<String, String>, columns: &[Column]) -> bool {
         let first = first_of(columns, Dtype::Float).map(|column| &column.name);
         Self::choose(metadata, has_number(columns), first) != Self::Nothing
     }
 
-    /// Guesses the shape from a row while the columns are unknown. Of several numbers, it is the first by
-    /// name.
+    /// Guesses the shape from a row while the columns are unknown. Of several numbers, it is the
+    /// first by name.
     pub(crate) fn guess(metadata: &BTreeMap<String, String>, row: &NamedRow) -> Self {
         let has = |name: &str| number(row, name).is_some();
         // A float that is a whole number reads as an integer.
@@ -233,7 +234,8 @@ impl Shape {
         Self::choose(metadata, has, first.map(|(name, _)| name))
     }
 
-    /// Returns bars if the dataset `has` all prices, or the column named by its metadata, or `first`.
+    /// Returns bars if the dataset `has` all prices, or the column named by its metadata, or
+    /// `first`.
     fn choose(
         metadata: &BTreeMap<String, String>,
         has: impl Fn(&str) -> bool,

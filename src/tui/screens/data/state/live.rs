@@ -25,8 +25,8 @@ pub(crate) const HELD_ROWS_MAX: usize = 2_000;
 /// Age from which the latest row counts as historic, even with one row per day.
 const PAST_FROM: Duration = Duration::from_hours(48);
 
-/// Minimum time of measuring a pace before an older measurement is dropped, so that the pace of catching
-/// up does not affect a source that is up to date.
+/// Minimum time of measuring a pace before an older measurement is dropped, so that the pace of
+/// catching up does not affect a source that is up to date.
 const PACE_WINDOW: Duration = Duration::from_secs(20);
 
 /// Status of a stream.
@@ -96,7 +96,8 @@ impl LiveStream {
         matches!(self.status, Status::Lost(_)) && self.n_tries <= 5
     }
 
-    /// Returns the time at which the latest row was added: its timestamp, or its arrival if it is historic.
+    /// Returns the time at which the latest row was added: its timestamp, or its arrival if it is
+    /// historic.
     /// `None` for historic rows of the replay, which can be old.
     pub(crate) fn updated_at(&self, now: Timestamp) -> Option<Timestamp> {
         match self.newest_row {
@@ -105,7 +106,8 @@ impl LiveStream {
         }
     }
 
-    /// Returns a short note with the age of the latest row: `live · 2s ago`, `replay 60× · 2025-11-03`,
+    /// Returns a short note with the age of the latest row: `live · 2s ago`, `replay 60× ·
+    /// 2025-11-03`,
     /// `paused · 118 new`, `stale 46s · reconnecting in 2s (3)`.
     pub(crate) fn note(&self, now: Timestamp) -> String {
         if let Some(held) = &self.held {

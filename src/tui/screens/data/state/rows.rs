@@ -1,5 +1,5 @@
-//! Rows of datasets: the latest values of each, the table of rows, and reading further into the past than
-//! one query can span.
+//! Rows of datasets: the latest values of each, the table of rows, and reading further into the
+//! past than one query can span.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -124,7 +124,8 @@ impl RecentValues {
 }
 
 impl State {
-    /// Returns the latest known values of a dataset. The stream of a pinned one can be ahead of the list.
+    /// Returns the latest known values of a dataset. The stream of a pinned one can be ahead of the
+    /// list.
     pub(crate) fn sparkline(&self, dataset: DatasetId) -> Option<&RecentValues> {
         let pinned = self.pins.iter().filter(|pin| pin.dataset == dataset).map(|pin| &pin.spark);
         let read = self.sparklines.get(&dataset);
@@ -141,7 +142,8 @@ fn value_text(value: &Value) -> String {
     }
 }
 
-/// Inserts a row into `rows`, which are sorted latest first, have distinct timestamps, and are at most
+/// Inserts a row into `rows`, which are sorted latest first, have distinct timestamps, and are at
+/// most
 /// `n_max`.
 pub(crate) fn put_newest(rows: &mut VecDeque<NamedRow>, row: NamedRow, n_max: usize) {
     match rows.binary_search_by(|kept| row.timestamp.cmp(&kept.timestamp)) {
@@ -286,8 +288,8 @@ impl Table {
         }
     }
 
-    /// Moves the selection by `n` rows. Returns the query for the next page if needed, derived from the
-    /// query `newest` for the first page.
+    /// Moves the selection by `n` rows. Returns the query for the next page if needed, derived from
+    /// the query `newest` for the first page.
     pub(crate) fn move_by(&mut self, n: isize, newest: RowsQuery) -> Option<RowsQuery> {
         let last = self.rows.len().checked_sub(1)?;
         let idx = self.selected_idx().saturating_add_signed(n).min(last);
@@ -357,8 +359,8 @@ impl Table {
 }
 
 impl State {
-    /// Returns the columns of the table: those of a bucket, of the dataset, or of the latest row while the
-    /// columns are unknown.
+    /// Returns the columns of the table: those of a bucket, of the dataset, or of the latest row
+    /// while the columns are unknown.
     pub(crate) fn table_columns(&self) -> Vec<&str> {
         match self.columns.value() {
             _ if self.chart.resolution() != Resolution::Raw => BUCKET_COLUMNS.to_vec(),

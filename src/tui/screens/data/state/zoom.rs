@@ -1,7 +1,7 @@
 //! The kind of chart, its indicators, and its zoom.
 //!
-//! Zooming steps through resolutions and densities, so that no span is requested that a resolution does
-//! not support.
+//! Zooming steps through resolutions and densities, so that no span is requested that a resolution
+//! does not support.
 
 use model::resolution::Resolution;
 use strum::VariantArray;

@@ -140,7 +140,8 @@ impl State {
         self.load_table();
     }
 
-    /// Records the columns of a dataset, and loads its rows again if another column was guessed before.
+    /// Records the columns of a dataset, and loads its rows again if another column was guessed
+    /// before.
     pub(crate) fn on_columns(
         &mut self,
         dataset: DatasetId,
@@ -319,7 +320,8 @@ impl State {
         self.load_rows();
     }
 
-    /// Records the columns of a dataset. Values of another column than the displayed one are loaded again.
+    /// Records the columns of a dataset. Values of another column than the displayed one are loaded
+    /// again.
     pub(crate) fn know_columns(&mut self, dataset: DatasetId, columns: Vec<Column>) {
         self.known_columns.insert(dataset, columns);
         // Several times the number of datasets that are read in turn.
@@ -339,8 +341,8 @@ impl State {
         }
     }
 
-    /// Drops the latest values of a dataset, because another column is displayed. They are loaded again,
-    /// for a pinned dataset by reopening its stream.
+    /// Drops the latest values of a dataset, because another column is displayed. They are loaded
+    /// again, for a pinned dataset by reopening its stream.
     fn forget_values(&mut self, dataset: DatasetId) {
         self.sparklines.remove(&dataset);
         if let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == dataset) {
@@ -389,8 +391,8 @@ impl State {
         !self.is_shown && query == sparkline_query(query.dataset)
     }
 
-    /// Returns the wait until the next of these reads, which is short while any values are old, as after a
-    /// change of the screen.
+    /// Returns the wait until the next of these reads, which is short while any values are old, as
+    /// after a change of the screen.
     pub(crate) fn next_sparkline_wait(&self, now: Timestamp) -> Duration {
         let is_old =
             |id| self.sparklines.get(&id).is_none_or(|it| now.since(it.at) > ROWS_EVERY * 2);

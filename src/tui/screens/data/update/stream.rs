@@ -149,8 +149,8 @@ impl State {
         }
     }
 
-    /// Records the details of a pinned dataset. A deleted or invisible one is unpinned. Other failures are
-    /// retried.
+    /// Records the details of a pinned dataset. A deleted or invisible one is unpinned. Other
+    /// failures are retried.
     pub(crate) fn on_pin_details(
         &mut self,
         id: DatasetId,

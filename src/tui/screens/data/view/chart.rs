@@ -179,7 +179,8 @@ fn info(frame: Frame<'_>, room: usize, history: Option<Bucket>) -> Line<'static>
     join_facts(parts, room)
 }
 
-/// Returns the start of the latest bucket, if it is open: by the clock, or because its rows still arrive.
+/// Returns the start of the latest bucket, if it is open: by the clock, or because its rows still
+/// arrive.
 fn open_bucket(frame: Frame<'_>) -> Option<Timestamp> {
     let (data, now) = (&frame.state.data, frame.state.now);
     let newest = data.chart.nth_newest(0)?.timestamp;
@@ -200,14 +201,14 @@ struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// Returns the part of a chart with `n_shown` candles: the latest ones, or as many half charts earlier
-    /// as needed to show the crosshair.
+    /// Returns the part of a chart with `n_shown` candles: the latest ones, or as many half charts
+    /// earlier as needed to show the crosshair.
     fn new(state: &'a State, n_shown: usize) -> Self {
         let n = state.crosshair.and_then(|time| state.chart.index_from_newest(time)).unwrap_or(0);
         let half = (n_shown / 2).max(1);
         let n_newer = n.checked_sub(n_shown).map_or(0, |beyond| (beyond / half + 1) * half);
-        // A live chart moves by an eighth of its width at a time, since each move redraws nearly all of its
-        // cells.
+        // A live chart moves by an eighth of its width at a time, since each move redraws nearly
+        // all of its cells.
         let n_free = if n_newer > 0 { 0 } else { state.chart.n_free(n_shown / 8) };
         let all = state.chart.candles();
         let end = all.len().saturating_sub(n_newer);

@@ -268,8 +268,8 @@ pub(super) fn arrow(change: f64) -> char {
     }
 }
 
-/// Returns the other columns of a row, and true for numeric ones: the volume, other numbers by name, the
-/// rest by name.
+/// Returns the other columns of a row, and true for numeric ones: the volume, other numbers by
+/// name, the rest by name.
 fn other_columns<'a>(column: Option<&str>, row: Option<&'a NamedRow>) -> Vec<(&'a str, bool)> {
     let values = row.into_iter().flat_map(|row| &row.values);
     let mut names: Vec<_> = values
@@ -283,7 +283,8 @@ fn other_columns<'a>(column: Option<&str>, row: Option<&'a NamedRow>) -> Vec<(&'
 /// Minimum width and height of a card.
 const CARD: (u16, u16) = (34, 4);
 
-/// Returns the height of the pane for `n_pins` pins in `width` columns, including borders; 0 without pins.
+/// Returns the height of the pane for `n_pins` pins in `width` columns, including borders; 0
+/// without pins.
 pub(crate) fn pins_height(n_pins: usize, width: u16) -> u16 {
     let n_across = across(n_pins, width);
     let n_rows = u16::try_from(n_pins.div_ceil(n_across.max(1).into())).unwrap_or(0);
@@ -307,8 +308,8 @@ pub(crate) fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     draw_cards(inside, buf, &watched, frame);
 }
 
-/// Draws a card for each of `watched` into `area`, as tall as possible. Returns the places of those that
-/// fit.
+/// Draws a card for each of `watched` into `area`, as tall as possible. Returns the places of those
+/// that fit.
 pub(crate) fn draw_cards(
     area: Rect,
     buf: &mut Buffer,

@@ -133,8 +133,8 @@ impl Sort {
 }
 
 impl State {
-    /// Returns the sorted actors of the latest bundle for the visible label: by mean loss all together,
-    /// otherwise inferers before forecasters.
+    /// Returns the sorted actors of the latest bundle for the visible label: by mean loss all
+    /// together, otherwise inferers before forecasters.
     pub(crate) fn actors(&self) -> Vec<Actor<'_>> {
         let Some(latest) = self.latest.value() else { return Vec::new() };
         let label = self.label();
