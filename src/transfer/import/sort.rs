@@ -1,7 +1,7 @@
-//! Sorting rows by timestamp within a limit of memory.
+//! Sorts rows by timestamp with limited memory.
 //!
-//! Rows beyond the limit are written to a temporary file, in runs that are sorted, and merged from
-//! there. Rows of one timestamp keep their order: the later one replaces the other.
+//! Rows beyond the limit are written to a temporary file in sorted runs, and merged from there.
+//! Rows of the same timestamp keep their order, since the later one replaces the other.
 
 use std::{
     cmp::Reverse,
@@ -21,36 +21,36 @@ use model::{
 
 use super::report::Origin;
 
-/// The most memory of rows, in bytes: some million rows of a few numbers, so that most files need no
+/// Maximum size of rows in memory: some million rows of a few numbers, so that most files need no
 /// temporary file.
 pub(super) const SORT_BYTES: usize = 256 * 1024 * 1024;
 
-/// The least memory that a run is read with when runs are merged: fewer bytes are many small reads.
+/// Minimum size of the buffer of a run, to avoid small reads.
 const RUN_BYTES_MIN: usize = 16 * 1024;
 
-/// The most memory of that: more does not make reading faster.
+/// Maximum size of the buffer of a run. More is not faster.
 const RUN_BYTES_MAX: usize = 1024 * 1024;
 
-/// A row and where it comes from.
+/// A row and its origin.
 pub(super) type OriginRow = (Row, Origin);
 
-/// Takes rows in any order.
+/// Receives rows in any order.
 pub(super) struct Sorter {
     rows: Vec<OriginRow>,
     n_bytes: usize,
     bytes_max: usize,
     file: Option<Arc<File>>,
-    /// Where in the file each run ends.
+    /// End of each run in the file.
     ends: Vec<u64>,
     n_rows: u64,
 }
 
-/// Gives rows in order.
+/// Returns rows in ascending order.
 pub(super) struct SortedRows {
     runs: Vec<Run>,
-    /// The next row of each run.
+    /// Next row of each run.
     heads: Vec<Option<OriginRow>>,
-    /// Timestamps of these with the run of each. Earlier runs have earlier rows of the file.
+    /// Timestamps of these rows, with the runs. Earlier runs have earlier rows of the file.
     order: BinaryHeap<Reverse<(Timestamp, usize)>>,
     n_rows: u64,
 }
@@ -68,15 +68,15 @@ struct FilePart {
 }
 
 impl Sorter {
-    /// Sorts rows in `bytes_max` of memory.
+    /// Creates a sorter with `bytes_max` of memory.
     pub(super) const fn new(bytes_max: usize) -> Self {
         Self { rows: Vec::new(), n_bytes: 0, bytes_max, file: None, ends: Vec::new(), n_rows: 0 }
     }
 
-    /// Takes a row.
+    /// Adds a row.
     ///
     /// # Errors
-    /// If the temporary file cannot be written.
+    /// An I/O error of the temporary file.
     pub(super) fn push(&mut self, row: Row, origin: Origin) -> io::Result<()> {
         self.n_bytes += row_bytes(&row);
         self.n_rows += 1;
@@ -84,10 +84,10 @@ impl Sorter {
         if self.n_bytes >= self.bytes_max { self.write_run() } else { Ok(()) }
     }
 
-    /// Returns the rows in order.
+    /// Returns the rows in ascending order.
     ///
     /// # Errors
-    /// If the temporary file cannot be read.
+    /// An I/O error of the temporary file.
     pub(super) fn finish(mut self) -> io::Result<SortedRows> {
         self.sort();
         let n_runs = self.ends.len();
@@ -145,7 +145,7 @@ impl SortedRows {
     /// Returns the next row; `None` after the last one.
     ///
     /// # Errors
-    /// If the temporary file cannot be read.
+    /// An I/O error of the temporary file.
     pub(super) fn next(&mut self) -> io::Result<Option<OriginRow>> {
         let Some(Reverse((_, idx))) = self.order.pop() else { return Ok(None) };
         let row = self.heads.get_mut(idx).and_then(Option::take);
@@ -183,7 +183,7 @@ impl Read for FilePart {
     }
 }
 
-/// About how much memory a row takes.
+/// Returns the approximate size of a row in memory.
 fn row_bytes(row: &Row) -> usize {
     let text_bytes = |value: &Option<Value>| match value {
         Some(Value::String(text)) => text.len(),
@@ -194,7 +194,8 @@ fn row_bytes(row: &Row) -> usize {
         + row.values.iter().map(text_bytes).sum::<usize>()
 }
 
-/// Writes a row: timestamp, line, if it was cut, the number of values, and each value after its kind.
+/// Writes a row: timestamp, line, whether it was cut, the number of values, and each value after
+/// its kind.
 fn encode(to: &mut Vec<u8>, row: &Row, origin: Origin) {
     to.extend_from_slice(&row.timestamp.micros().to_le_bytes());
     to.extend_from_slice(&origin.line.to_le_bytes());
@@ -221,7 +222,7 @@ fn encode(to: &mut Vec<u8>, row: &Row, origin: Origin) {
     }
 }
 
-/// Reads a row as [`encode`] wrote it.
+/// Reads a row that [`encode`] wrote.
 fn decode(from: &mut impl Read) -> io::Result<OriginRow> {
     let timestamp = Timestamp::from_micros(i64::from_le_bytes(read_bytes(from)?));
     let line = u64::from_le_bytes(read_bytes(from)?);
@@ -256,7 +257,7 @@ fn read_bytes<const N: usize>(from: &mut impl Read) -> io::Result<[u8; N]> {
 mod tests {
     use super::*;
 
-    /// Sorts rows at these seconds, each with its place among them as its values.
+    /// Sorts rows at these seconds, each with its index as a value.
     #[track_caller]
     fn check(seconds: &[i64], bytes_max: usize) {
         let mut sorter = Sorter::new(bytes_max);
@@ -289,7 +290,7 @@ mod tests {
     #[test]
     fn rows_are_sorted_and_equal_ones_keep_their_order() {
         let seconds: Vec<i64> = (0..500).map(|row| row * 37 % 101).collect();
-        // In memory, in some runs, and in a run for each row.
+        // All in memory, in some runs, and in one run per row.
         for bytes_max in [usize::MAX, 20_000, 1] {
             check(&seconds, bytes_max);
             check(&[], bytes_max);
