@@ -5,7 +5,6 @@ mod columns;
 mod files;
 mod report;
 mod send;
-mod sort;
 mod stored;
 
 use std::path::PathBuf;

@@ -13,7 +13,12 @@ use client::{
 };
 use formats::read::{BadRow, PlacedRow, ReadOptions, Rows, column_mapping::ColumnMapping, judge};
 use futures::{StreamExt as _, stream::FuturesOrdered};
-use model::{count::counted, dataset::DatasetId, row::Row, timestamp::Timestamp};
+use model::{
+    count::counted,
+    dataset::DatasetId,
+    row::{Row, Value},
+    timestamp::Timestamp,
+};
 use tokio::{sync::mpsc, task::spawn_blocking};
 
 use super::{
@@ -21,7 +26,6 @@ use super::{
     checkpoint::{ImportCheckpoint, ResumePoint},
     files::ImportFile,
     report::{ImportReport, Origin, Repeats},
-    sort::{SORT_BYTES, Sorter},
     stored::{FoundRows, StoredRows},
 };
 use crate::{
@@ -41,8 +45,9 @@ const BAD_SHOWN_MAX: u64 = 20;
 /// Advice after an invalid row.
 const SKIP_HINT: &str = "\nhint: correct it, pass --type or --null for how to read it, or skip such rows with --skip-bad";
 
-/// Error context of the temporary file.
-const SORTING: &str = "cannot sort the rows in a temporary file";
+/// Maximum size of rows that are sorted together: some million rows of a few numbers. Of a longer
+/// file, later parts are stored as late rows.
+const SORT_BYTES: usize = 256 * 1024 * 1024;
 
 /// Consecutive rows of a file, or of the sorted rows.
 struct Batch {
@@ -127,7 +132,7 @@ pub(super) async fn send(
                 sent: (resume, resume.n_rows),
                 last: None,
                 pending: Pending::default(),
-                sorted: None,
+                is_sorted: false,
                 sender,
             };
             reader.run()
@@ -224,6 +229,17 @@ fn bad_row_error(name: &str, BadRow { line, reason }: &BadRow) -> anyhow::Error 
     anyhow!("{name}:{line}: {reason}{SKIP_HINT}")
 }
 
+/// Returns the approximate size of a row in memory.
+fn row_bytes(row: &Row) -> usize {
+    let text_bytes = |value: &Option<Value>| match value {
+        Some(Value::String(text)) => text.len(),
+        _ => 0,
+    };
+    size_of::<(Row, Origin)>()
+        + row.values.len() * size_of::<Option<Value>>()
+        + row.values.iter().map(text_bytes).sum::<usize>()
+}
+
 impl SendState<'_> {
     fn acknowledge(&mut self, stored: &Batch, target: &ImportTarget<'_>) {
         for (origin, row) in stored.origins.iter().zip(&stored.rows) {
@@ -290,8 +306,8 @@ struct Reader {
     /// Timestamp of the row before.
     last: Option<Timestamp>,
     pending: Pending,
-    /// Number of sorted rows that were sent, and of all.
-    sorted: Option<(u64, u64)>,
+    /// True once rows are sorted.
+    is_sorted: bool,
     sender: mpsc::Sender<anyhow::Result<Box<Batch>>>,
 }
 
@@ -338,25 +354,26 @@ impl Reader {
         }
     }
 
-    /// Sorts all rows that were not sent yet, of which `first` is the next one, and sends them.
-    /// After a stopped import, those that were stored are not sent again.
+    /// Sends the rows that were not sent yet, of which `first` is the next one, in sorted parts of
+    /// [`SORT_BYTES`]. After a stopped import, those that were stored are not sent again.
     fn send_sorted(mut self, first: Option<PlacedRow>) -> anyhow::Result<()> {
-        let mut sorter = Sorter::new(SORT_BYTES);
         // If the pending rows were stored first, the latest of them could make all others late.
-        let rows = mem::take(&mut self.pending.rows).into_iter();
-        for (row, origin) in rows.zip(mem::take(&mut self.pending.origins)) {
-            sorter.push(row, origin).context(SORTING)?;
-        }
+        let Pending { rows, origins, .. } = &mut self.pending;
+        let mut part: Vec<(Row, Origin)> =
+            mem::take(rows).into_iter().zip(mem::take(origins)).collect();
+        let mut n_bytes: usize = part.iter().map(|(row, _)| row_bytes(row)).sum();
         let n_sent_rows;
         (self.at, n_sent_rows) = self.sent;
         // An import that resumes before rows that were sent already sorts these, too.
         let is_resumable = self.at.n_rows == n_sent_rows;
+        let (mut n_sorted, n_stored) = (0, self.at.n_sorted);
+        self.is_sorted = true;
         let mut next = first.map(Ok);
         loop {
             match next {
                 Some(Ok(PlacedRow { row, place, is_cut, .. })) => {
-                    let origin = Origin { line: place.line, is_cut };
-                    sorter.push(row, origin).context(SORTING)?;
+                    n_bytes += row_bytes(&row);
+                    part.push((row, Origin { line: place.line, is_cut }));
                 }
                 Some(Err(row)) if self.skips_bad => {
                     self.pending.bad.push(row);
@@ -368,37 +385,37 @@ impl Reader {
                 None => {}
             }
             next = self.rows.next_row()?;
-            if next.is_none() {
-                break;
+            if next.is_some() && n_bytes < SORT_BYTES {
+                continue;
             }
-        }
-        let mut sorted = sorter.finish().context(SORTING)?;
-        let (n_stored, n_all) = (self.at.n_sorted, sorted.n_rows());
-        for n_sent in 1..=n_all {
-            let row = sorted.next().context("cannot read the sorted rows")?;
-            let Some((row, origin)) = row.filter(|_| n_sent > n_stored) else { continue };
-            self.pending.rows.push(row);
-            self.pending.origins.push(origin);
-            self.sorted = Some((n_sent, n_all));
-            if is_resumable {
-                self.at.n_rows += 1;
-                self.at.n_sorted = n_sent;
+            // The sort is stable, since the later one of two equal rows must win.
+            part.sort_by_key(|(row, _)| row.timestamp);
+            for (row, origin) in part.drain(..) {
+                n_sorted += 1;
+                if n_sorted <= n_stored {
+                    continue;
+                }
+                self.pending.rows.push(row);
+                self.pending.origins.push(origin);
+                if is_resumable {
+                    self.at.n_rows += 1;
+                    self.at.n_sorted = n_sorted;
+                }
+                if self.is_full() && !self.send_batch() {
+                    return Ok(());
+                }
             }
-            if self.is_full() && !self.send_batch() {
+            if !self.send_batch() || next.is_none() {
                 return Ok(());
             }
+            n_bytes = 0;
         }
-        self.send_batch();
-        Ok(())
     }
 
     /// Sends the pending rows. Returns false if the import has ended.
     fn send_batch(&mut self) -> bool {
         let Pending { rows, origins, bad } = mem::take(&mut self.pending);
-        let (n_read, n_all) = match self.sorted {
-            Some((n_sent, n_all)) => (n_sent, Some(n_all)),
-            None => self.rows.progress_bytes(),
-        };
+        let (n_read, n_all) = self.rows.progress_bytes();
         #[expect(clippy::cast_precision_loss, reason = "an approximate share")]
         let share = n_all.map(|n_all| n_read as f64 / n_all.max(1) as f64);
         let batch = Batch {
@@ -409,7 +426,7 @@ impl Reader {
             bad,
             found: FoundRows::default(),
             example: self.rows.time_example().cloned(),
-            is_sorted: self.sorted.is_some(),
+            is_sorted: self.is_sorted,
             end: self.at,
             share,
         };
