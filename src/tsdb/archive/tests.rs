@@ -1,6 +1,7 @@
 //! Tests that a store with an archive equals one without.
 
 mod races;
+mod server;
 
 use std::{
     fs,
@@ -26,11 +27,12 @@ use proptest::{
 use tempfile::{TempDir, tempdir};
 
 pub(crate) use self::races::check_meanwhile;
+use self::server::TestServer;
 use super::{
     ArchiveOptions, ArchivedStore,
     archiver::Draft,
     month::Month,
-    objects::{ObjectError, Objects, test_server::TestServer},
+    objects::{ObjectError, Objects},
 };
 use crate::{
     admin::{self, copy::copy},

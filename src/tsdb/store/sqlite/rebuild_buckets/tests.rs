@@ -85,8 +85,8 @@ fn other_threads_only_fold_datasets_that_the_transaction_has_not_changed() {
     let rows = late(0, 7.0);
     let fold = catalog::fold(&connection, dataset).unwrap().unwrap();
     let columns = (scan::empty(&connection, dataset).unwrap(), fold.columns());
-    let layers = Layers { over: &rows, beneath: None };
-    let refold = BucketRebuild { dataset, fold, columns: &columns, layers };
+    let (over, beneath) = (Some(&rows), None);
+    let refold = BucketRebuild { dataset, fold, columns: &columns, over, beneath };
     let hour = |n: i64| span(Resolution::Hour, Timestamp::from_seconds(n * 21_600));
     let spans: Vec<Span> = (0..HOURS).map(hour).collect();
     let write = connection.transaction().unwrap();

@@ -49,7 +49,7 @@ fn rows_after(revision: u64) -> BTreeMap<i64, f64> {
         match operation(revision) {
             Operation::Append(new) => rows.extend(new),
             Operation::Delete(first, last) => {
-                rows.retain(|second, _| !(first..=last).contains(second))
+                rows.retain(|second, _| !(first..=last).contains(second));
             }
         }
     }
