@@ -175,7 +175,9 @@ async fn invalid_row_stops_the_import_which_resumes_after_the_last_valid_row() {
 
     let output = home.run(&[&arguments[..], &["--skip-bad"]].concat());
     assert_eq!(output.code, 0, "{output:?}");
-    for want in ["a.csv resumes after row 7", "skipped a.csv:9: column close", "skipped 1 invalid row"] {
+    for want in
+        ["a.csv resumes after row 7", "skipped a.csv:9: column close", "skipped 1 invalid row"]
+    {
         assert!(output.err.contains(want), "`{want}`: {}", output.err);
     }
     let want: Vec<_> = (0..12).filter(|minute| *minute != 7).collect();

@@ -94,7 +94,10 @@ async fn mirror_copies_datasets_with_columns_tags_and_rows() {
     assert!(status.is_success(), "{body}");
     insert(&http, bars, &[minute_row(44_000)]).await;
     let output = pair.home.run(&Pair::arguments(&url, &["bars", "--prefix", "my_", "--once"]));
-    assert!(output.code == 0 && output.err.contains("bars is copied: 1 row received"), "{output:?}");
+    assert!(
+        output.code == 0 && output.err.contains("bars is copied: 1 row received"),
+        "{output:?}"
+    );
     assert_eq!(pair.target.rows("my_bars").await, pair.source.rows("bars").await);
     let listed: Value = serde_json::from_str(&pair.home.run_ok(&again)).unwrap();
     assert_eq!(listed["metadata"], json!({"frequency": "1min"}));
@@ -139,7 +142,10 @@ async fn future_rows_are_copied_and_shown() {
     let page = http.get_ok(&format!("/api/rows/?dataset={bars}&limit=1&ordering=-timestamp")).await;
     assert_eq!(page["results"][0]["timestamp"], timestamp(19), "{page}");
     let output = pair.home.run(&Pair::arguments(&pair.source.address(), &["bars", "--once"]));
-    assert!(output.code == 0 && output.err.contains("bars is copied: 23 rows received"), "{output:?}");
+    assert!(
+        output.code == 0 && output.err.contains("bars is copied: 23 rows received"),
+        "{output:?}"
+    );
     assert_eq!(pair.target.rows("bars").await, pair.source.rows("bars").await);
     let shown = pair.home.run_ok(&["datasets", "show", "bars"]);
     assert!(shown.contains("latest row   2102-01-01T00:00:00Z"), "{shown}");
