@@ -1,7 +1,7 @@
-//! Checkpoints: small JSON files by which a stopped transfer resumes.
+//! Checkpoints: small JSON files from which a stopped transfer resumes.
 //!
-//! A checkpoint is written after the rows are stored, never before: it may lag behind what is
-//! stored, and rows that come twice are stored once.
+//! A checkpoint is written after the rows are stored, never before. It may lag behind what is
+//! stored, since rows that are sent twice are stored once.
 
 use std::{
     fs,

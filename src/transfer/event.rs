@@ -1,23 +1,23 @@
-//! What a transfer reports while it runs.
+//! Reports of a transfer in progress.
 
 use std::fmt::Debug;
 
-/// Receives what a transfer reports. Its calls do not block.
+/// Receiver of reports. Its calls do not block.
 pub trait Reporter: Debug + Send + Sync {
     /// Shows a message to the user.
     fn note(&self, text: &str);
 
-    /// Starts to show the progress of work such as `importing a.csv`. `n_rows` were stored by an
-    /// earlier run. They count, but not for the rate.
+    /// Shows the progress of work such as `importing a.csv`. `n_rows` were stored by an earlier
+    /// run. They count, except for the rate.
     fn begin(&self, work: String, n_rows: u64) -> Box<dyn Work>;
 }
 
-/// Work in progress. It failed if this is dropped.
+/// Work in progress. It has failed if this is dropped.
 pub trait Work: Send {
     /// Updates the number of rows, and the share of the work that is done, from 0 to 1, if it is
     /// known.
     fn update(&mut self, n_rows: u64, share: Option<f64>);
 
-    /// Finishes: `did` was done with `n_rows` in total.
+    /// Finishes: `did` describes the work, which processed `n_rows` in total.
     fn finish(self: Box<Self>, n_rows: u64, did: &str);
 }

@@ -1,4 +1,4 @@
-//! Finds datasets by number, name, text or metadata field, and reads their past rows.
+//! Finds datasets by id, name, text or metadata field, and reads their past rows.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -14,20 +14,20 @@ use model::{
 /// Datasets of one page.
 const PAGE_DATASETS: usize = 250;
 
-/// Status of a response for a dataset that does not exist, or that the key cannot see.
+/// Status of a response about a dataset that does not exist, or that the key cannot see.
 const NOT_FOUND: u16 = 404;
 
-/// A filter of datasets.
+/// Filter of datasets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DatasetFilter {
-    /// Those whose name or description contains the text; with none, all.
+    /// Name or description contains the text. Empty for all.
     Search(String),
-    /// Those with a metadata field at a value.
+    /// Metadata field has the value.
     Field(String, String),
 }
 
 impl DatasetFilter {
-    /// Returns the filter of a field and its value; without one, of a text.
+    /// Returns the filter of a field and its value if given, or else of a text.
     #[must_use]
     pub fn new(field: Option<(String, String)>, text: Option<String>) -> Self {
         match field {
@@ -37,53 +37,53 @@ impl DatasetFilter {
     }
 }
 
-/// Finds the dataset called `name`, or of that number.
+/// Finds the dataset of this name or id.
 ///
 /// # Errors
-/// If the key sees none.
+/// An error if the key sees none.
 pub async fn find_dataset(service: &Datasets, name: &str) -> anyhow::Result<Dataset> {
     match look_up_dataset(service, name).await? {
         Some(dataset) => Ok(dataset),
         None => bail!(
-            "find dataset {name} at {}: there is none, or none that this key may see (perhaps \
-             `triptych datasets tags --acquire public` helps)",
+            "no dataset {name} at {} is visible to this key\nhint: try `triptych datasets tags --acquire \
+             public`",
             service.address()
         ),
     }
 }
 
-/// Finds the dataset called `name`, or of that number; `None` if the key sees none.
+/// Finds the dataset of this name or id; `None` if the key sees none.
 ///
 /// # Errors
-/// If the service cannot be reached or refuses.
+/// An error if the service cannot be reached or refuses.
 pub(crate) async fn look_up_dataset(
     service: &Datasets,
     name: &str,
 ) -> anyhow::Result<Option<Dataset>> {
-    let looking = || format!("look for dataset {name} at {}", service.address());
+    let failed = || format!("cannot find dataset {name} at {}", service.address());
     let Ok(id) = name.parse::<DatasetId>() else {
-        return service.find_by_name(name).await.with_context(looking);
+        return service.find_by_name(name).await.with_context(failed);
     };
     match service.dataset(id).await {
         Ok(dataset) => Ok(Some(dataset)),
-        // A name may be a number, too.
+        // The name may be a number.
         Err(error) if error.status() == Some(NOT_FOUND) => {
-            service.find_by_name(name).await.with_context(looking)
+            service.find_by_name(name).await.with_context(failed)
         }
-        Err(error) => Err(error).with_context(looking),
+        Err(error) => Err(error).with_context(failed),
     }
 }
 
-/// Returns the first `limit` of the datasets that match, and the number of further ones.
+/// Returns the first `limit` matching datasets, and the number of further ones.
 ///
 /// # Errors
-/// If the service cannot be reached or refuses.
+/// An error if the service cannot be reached or refuses.
 pub async fn list_datasets(
     service: &Datasets,
     wanted: &DatasetFilter,
     limit: usize,
 ) -> anyhow::Result<(Vec<Dataset>, u64)> {
-    let listing = || format!("list the datasets of {}", service.address());
+    let failed = || format!("cannot list the datasets of {}", service.address());
     let (mut datasets, mut n_all) = (Vec::new(), 0);
     loop {
         let n_wanted = PAGE_DATASETS.min(limit - datasets.len());
@@ -98,7 +98,7 @@ pub async fn list_datasets(
             }
             DatasetFilter::Field(name, value) => service.search(name, value, datasets.len()).await,
         };
-        let page = page.with_context(listing)?;
+        let page = page.with_context(failed)?;
         let is_last = page.datasets.is_empty() || !page.has_more;
         datasets.extend(page.datasets);
         n_all = page.n_datasets.unwrap_or(0).max(n_all).max(datasets.len() as u64);
@@ -110,10 +110,10 @@ pub async fn list_datasets(
     }
 }
 
-/// Reads all rows of `dataset`, which is called `name`, in `span`, oldest first.
+/// Reads all rows of a dataset in `span`, in ascending order. `name` is for errors.
 ///
 /// # Errors
-/// If the service refuses.
+/// An error if the service refuses.
 pub async fn read_rows(
     service: &Datasets,
     dataset: DatasetId,
@@ -123,35 +123,36 @@ pub async fn read_rows(
     let (start, end) = span.into_inner();
     let mut query = RowsQuery {
         end: Some(end),
-        // A cursor before the first row: the widest span is for queries without one.
+        // A cursor before the first row, since the length of a span is only limited without one.
         after: Some(start - Duration::from_micros(1)),
         ..RowsQuery::oldest(dataset, Resolution::Raw, Limit::clamp(ROWS_MAX))
     };
     let mut all = Vec::new();
     loop {
-        let page = service.rows(&query).await.with_context(|| format!("read rows of {name}"))?;
+        let page = service.rows(&query).await;
+        let page = page.with_context(|| format!("cannot read rows of {name}"))?;
         all.extend(page.rows.into_raw());
         let Some(next) = page.next else { return Ok(all) };
         query.after = Some(next);
     }
 }
 
-/// Returns the timestamps of the oldest and the newest row of `dataset`; `None` if it has no rows.
+/// Returns the timestamps of the oldest and the latest row of `dataset`; `None` if it has no rows.
 ///
 /// # Errors
-/// If the service refuses.
+/// An error if the service refuses.
 pub async fn read_range(
     service: &Datasets,
     dataset: DatasetId,
 ) -> anyhow::Result<Option<(Timestamp, Timestamp)>> {
     let query = RowsQuery {
-        // A cursor before the first row: the widest span is for queries without one.
+        // A cursor before the first row, since the length of a span is only limited without one.
         after: Some(Timestamp::MIN),
         ..RowsQuery::oldest(dataset, Resolution::Raw, Limit::clamp(1))
     };
     let first = service.rows(&query).await?.rows.into_raw();
     let first = first.first().map(|row| row.timestamp);
-    let newest = service.newest(dataset, Limit::clamp(1)).await?;
-    let last = newest.first().map(|row| row.timestamp);
+    let latest = service.newest(dataset, Limit::clamp(1)).await?;
+    let last = latest.first().map(|row| row.timestamp);
     Ok(last.map(|last| (first.unwrap_or(last), last)))
 }

@@ -1,11 +1,10 @@
-//! Import: the rows of files, sent to datasets.
+//! Import of the rows of files into datasets.
 
 mod checkpoint;
 mod columns;
 mod files;
 mod report;
 mod send;
-mod sort;
 mod stored;
 
 use std::path::PathBuf;
@@ -31,76 +30,76 @@ use self::{
 };
 use crate::event::Reporter;
 
-/// What is imported, and how.
+/// Options of an import.
 #[derive(Debug)]
 pub struct ImportOptions {
-    /// Files, or folders of them; `-` is standard input, whose columns `columns` names.
+    /// Files, or directories of them; `-` is standard input, whose columns `columns` must name.
     pub paths: Vec<PathBuf>,
-    /// The dataset's number or name, or a template of it; `None` for the name that the path gives.
+    /// Id or name of the dataset, or a template of it; `None` for the name in the path.
     pub dataset: Option<String>,
-    /// The format of all files; `None` for that of each one's ending.
+    /// Format of all files; `None` to use the suffix of each.
     pub format: Option<Format>,
-    /// What separates the fields of CSV; `None` for whichever the header has most of.
+    /// Delimiter of CSV; `None` to detect it from the header.
     pub delimiter: Option<u8>,
-    /// Whether the first line of CSV has names; `None` to see by its texts.
+    /// True if the first line of CSV has names; `None` to detect it from its texts.
     pub has_header: Option<bool>,
-    /// Lines of CSV before the header, or before the data.
+    /// Number of lines of CSV before the header or the data.
     pub skip_lines: u64,
-    /// How fields become columns.
+    /// Mapping of fields to columns.
     pub columns: ColumnOptions,
-    /// What a row does to the stored row of its timestamp.
+    /// Effect of a row on the stored row of its timestamp.
     pub mode: InsertMode,
-    /// Whether rows that do not fit are left out; else the first one stops the import.
+    /// True to skip invalid rows. Otherwise the first one stops the import.
     pub skips_bad: bool,
-    /// Rows sent at a time.
+    /// Number of rows of a request.
     pub batch_rows: usize,
-    /// Batches that may be under way at once.
+    /// Maximum number of concurrent requests.
     pub n_in_flight: usize,
-    /// Whether nothing is sent.
+    /// True to send nothing.
     pub is_dry_run: bool,
-    /// Whether checkpoints of earlier imports are ignored.
+    /// True to ignore checkpoints of earlier imports.
     pub is_again: bool,
     /// Description, metadata and tags of a new dataset.
     pub template: CreateDataset,
-    /// The folder of checkpoints; `None` where there is none to write to.
+    /// Directory of the checkpoints; `None` to write none.
     pub checkpoints: Option<PathBuf>,
 }
 
-/// How the fields of a file become columns.
+/// Mapping of the fields of a file to columns.
 #[derive(Debug, Clone)]
 pub struct ColumnOptions {
-    /// The field with the timestamp; `None` for the one that looks like it.
+    /// Field with the timestamp; `None` to detect it.
     pub time: Option<String>,
-    /// What a number there counts; `None` to see by its size.
+    /// Unit of numeric timestamps; `None` to detect it from their size.
     pub time_unit: Option<TimeUnit>,
-    /// Number of the first hour of a day, in a field of hours; `None` to see by the numbers.
+    /// Number of the first hour of a day in a field of hours; `None` to detect it.
     pub first_hour: Option<i8>,
-    /// How texts are read as timestamps.
+    /// Interpretation of texts as timestamps.
     pub time_texts: TimeTexts,
-    /// The column of a field, where it is not called as the field.
+    /// Fields whose columns have other names.
     pub names: Vec<(String, String)>,
-    /// The types of columns.
+    /// Types of columns.
     pub types: Vec<(String, Dtype)>,
-    /// The decimal mark of numbers in texts; `None` to see.
+    /// Decimal mark of numbers in texts; `None` to detect it.
     pub decimal: Option<Decimal>,
-    /// Texts that are no value.
+    /// Texts that stand for a missing value.
     pub nulls: Vec<String>,
-    /// Fields that are left out.
+    /// Fields to leave out.
     pub leave_out: Vec<String>,
 }
 
 /// A file that was imported.
 #[derive(Debug)]
 pub struct Imported {
-    /// The file, for people.
+    /// Display name of the file.
     pub file: String,
-    /// Where its rows are; `None` if nothing was sent and there is no such dataset.
+    /// Dataset of the rows; `None` if nothing was sent and it does not exist.
     pub dataset: Option<DatasetId>,
-    /// What was done with them.
+    /// Counts of the rows.
     pub report: ImportReport,
 }
 
-/// An import of several files, one after another.
+/// An import of files, one after another.
 #[derive(Debug)]
 pub struct Import<'a> {
     options: &'a ImportOptions,
@@ -119,7 +118,7 @@ impl<'a> Import<'a> {
     /// Finds the files, and the checkpoint of an earlier import of them.
     ///
     /// # Errors
-    /// If a file is not there, or it is not to be seen how it is written or where it belongs.
+    /// An error if a file does not exist, or its format or dataset is unknown.
     pub fn open(
         options: &'a ImportOptions,
         service: &'a Datasets,
@@ -148,21 +147,21 @@ impl<'a> Import<'a> {
         })
     }
 
-    /// Imports files up to the next one that has rows to send; `None` after the last one.
+    /// Imports files up to the next one with rows to send; `None` after the last one.
     ///
     /// # Errors
-    /// If a file is not to be read, a row does not fit, or the service refuses. What was stored is
-    /// kept, and the same import goes on after it.
+    /// An error if a file cannot be read, a row is invalid, or the service refuses. Stored rows are
+    /// kept, and the same import continues after them.
     pub async fn next_file(&mut self) -> anyhow::Result<Option<Imported>> {
         while let Some(file) = self.files.next() {
             let one = self.import(&file).await;
-            // One of many that is empty is no reason to leave out those after it.
+            // One empty file of many does not stop the import.
             if self.n_files > 1 && one.as_ref().is_err_and(is_empty) {
                 let name = file.display_name();
-                self.reporter.note(&format!("{name} has no rows, and is left out"));
+                self.reporter.note(&format!("{name} has no rows, and is skipped"));
                 continue;
             }
-            let one = one.with_context(|| format!("import {}", file.display_name()))?;
+            let one = one.with_context(|| format!("cannot import {}", file.display_name()))?;
             self.n_imported += 1;
             if let Some(imported) = one {
                 self.n_stored += imported.report.n_stored();
@@ -173,18 +172,18 @@ impl<'a> Import<'a> {
         Ok(None)
     }
 
-    /// Reports the sum of all files, and removes the checkpoint.
+    /// Reports the total of all files, and removes the checkpoint.
     ///
     /// # Errors
-    /// If no file had a row.
+    /// An error if no file had a row.
     pub fn finish(self) -> anyhow::Result<()> {
         if self.options.is_dry_run {
             return Ok(());
         }
         self.checkpoint.remove();
         match (self.n_imported, self.n_files) {
-            (0, 1) => bail!("find a row in the file"),
-            (0, n_files) => bail!("find a row in any of {n_files} files"),
+            (0, 1) => bail!("file has no rows"),
+            (0, n_files) => bail!("none of {n_files} files has rows"),
             (1, _) => {}
             (n_imported, _) => {
                 let rows = counted_short(self.n_stored, "row");
@@ -192,13 +191,13 @@ impl<'a> Import<'a> {
             }
         }
         if self.n_skipped > 0 {
-            let rows = if self.n_skipped == 1 { "row that does" } else { "rows that do" };
-            self.reporter.note(&format!("left out {} {rows} not fit", self.n_skipped));
+            self.reporter
+                .note(&format!("skipped {}", counted_short(self.n_skipped, "invalid row")));
         }
         Ok(())
     }
 
-    /// Imports a file, or reads it in a dry run; `None` if all of it is stored already.
+    /// Imports a file, or only reads it in a dry run; `None` if it is stored already.
     async fn import(&mut self, file: &ImportFile) -> anyhow::Result<Option<Imported>> {
         let Self { options, service, reporter, .. } = *self;
         let checkpoint = &mut self.checkpoint;
@@ -213,7 +212,7 @@ impl<'a> Import<'a> {
         let mut dataset = plan.dataset();
         if !options.is_dry_run {
             let prepared = plan.prepare_dataset(service, &options.template, file).await?;
-            // A dataset that was created just now has nothing of an earlier one with its number.
+            // A new dataset has no rows of an earlier one with the same id.
             if dataset.is_none() {
                 checkpoint.forget(prepared);
             }
@@ -223,7 +222,7 @@ impl<'a> Import<'a> {
             }
             resume = checkpoint.resume_point(file, prepared);
             if resume.n_rows > 0 {
-                reporter.note(&format!("{name} goes on after row {}", resume.n_rows));
+                reporter.note(&format!("{name} resumes after row {}", resume.n_rows));
             }
             dataset = Some(prepared);
         }

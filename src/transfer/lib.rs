@@ -1,11 +1,11 @@
-//! Moving rows between files and dataset services: [`import`], [`mirror`],
-//! [`replay`], and past rows for a backtest.
+//! Transfer of rows between files and dataset services: [`import`], [`mirror`], [`replay`], and
+//! past rows for backtests.
 //!
-//! A transfer reports what it does to the caller's [`Reporter`](event::Reporter), which draws it;
-//! it prints nothing itself and knows no command line. A stopped import or mirror goes on from its
-//! `checkpoint`; calls that may succeed later are retried.
+//! A transfer reports its progress to a [`Reporter`](event::Reporter) of the caller, and prints
+//! nothing itself. A stopped import or mirror resumes from its checkpoint. Requests that may
+//! succeed later are retried.
 //!
-//! Errors are `anyhow`'s: each ends before a person, none is looked into.
+//! Errors are those of `anyhow`, since they are only shown to a person.
 
 mod checkpoint;
 pub mod event;

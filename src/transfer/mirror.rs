@@ -1,8 +1,8 @@
-//! Mirror: datasets of another service of this API, copied and kept up to date.
+//! Mirror: copies datasets of another service with the same API, and keeps the copies up to date.
 //!
-//! `fetch` reads rows of a range from the source, `copy` brings a dataset up to the newest row and
-//! compares it with the source, `live` keeps it up to date. Timestamps are unique, so that a row
-//! that comes twice is stored once.
+//! `fetch` reads rows of a range from the source, `copy` brings a dataset up to the latest row and
+//! compares it with the source, and `live` keeps it up to date. Timestamps are unique, so that a
+//! row that is received twice is stored once.
 
 mod copy;
 mod fetch;
@@ -33,18 +33,18 @@ use crate::{
     find::{DatasetFilter, find_dataset, list_datasets},
 };
 
-/// Maximum number of datasets that are followed: each holds a connection on both sides.
+/// Maximum number of datasets that are kept up to date. Each needs a connection on both sides.
 const FOLLOWED_MAX: usize = 500;
 
 /// Options of a mirror.
 #[derive(Debug)]
 pub struct MirrorOptions {
-    /// Numbers or names of the datasets; empty for those of `filter`.
+    /// Ids or names of the datasets; empty to use `filter`.
     pub chosen: Vec<String>,
     /// Filter of the datasets, if none are chosen.
     pub filter: DatasetFilter,
-    /// Tag that the datasets must have, which is acquired first; `None` for all datasets, after the
-    /// public tag is acquired.
+    /// Tag that the datasets must have, which is acquired first; `None` to acquire the public tag
+    /// and copy datasets with any tags.
     pub tag: Option<String>,
     /// Maximum number of datasets.
     pub limit: Option<usize>,
@@ -54,9 +54,9 @@ pub struct MirrorOptions {
     pub give_tags: Vec<String>,
     /// Earliest timestamp that is copied.
     pub start: Option<Timestamp>,
-    /// True if the copies are kept up to date.
+    /// True to keep the copies up to date.
     pub is_live: bool,
-    /// Maximum number of concurrent downloads, at least one.
+    /// Maximum number of concurrent downloads. At least 1.
     pub n_parallel: usize,
     /// Directory of the checkpoints.
     pub checkpoints: PathBuf,
@@ -68,15 +68,15 @@ struct Mirror {
     target: Datasets,
     reporter: Box<dyn Reporter>,
     downloads: Semaphore,
-    /// Directory of the checkpoints from this source to this target.
+    /// Directory of the checkpoints of this source and this target.
     folder: PathBuf,
     options: MirrorOptions,
 }
 
-/// Copies datasets of `source` to `target`, and keeps them up to date by tasks of `group`.
+/// Copies datasets of `source` to `target`, and keeps them up to date with tasks of `group`.
 ///
 /// # Errors
-/// If there is nothing to copy, or a dataset could not be copied.
+/// An error if there is nothing to copy, or a dataset could not be copied.
 pub async fn run(
     options: MirrorOptions,
     source: Datasets,
@@ -86,25 +86,26 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     if source.address() == target.address() && options.prefix.is_empty() {
         bail!(
-            "copy datasets of {} onto themselves: give the copies a --prefix, or name the service \
-             to copy to with --datasets",
+            "datasets of {} would be copied to themselves\nhint: pass a --prefix for the copies, or name the \
+             target service with --datasets",
             source.address()
         );
     }
     let tag = options.tag.as_deref().unwrap_or(PUBLIC_TAG);
     let acquired = source.acquire_tag(tag).await;
-    if acquired.with_context(|| format!("acquire tag {tag} at {}", source.address()))?
+    if acquired.with_context(|| format!("cannot acquire tag {tag} at {}", source.address()))?
         == Acquired::Now
     {
-        reporter.note(&format!("the source's key holds tag {tag} now"));
+        reporter.note(&format!("the key of the source holds tag {tag} now"));
     }
     let datasets = choose_datasets(&options, &source).await?;
     if datasets.is_empty() {
-        bail!("find datasets to copy at {}: its key sees none such", source.address());
+        bail!("no matching datasets at {} are visible to its key", source.address());
     }
     if options.is_live && datasets.len() > FOLLOWED_MAX {
         bail!(
-            "follow {} datasets, which is more than {FOLLOWED_MAX}: ask for fewer, or copy --once",
+            "{} datasets exceed the maximum of {FOLLOWED_MAX} that are kept up to date\nhint: select fewer, or \
+             copy --once",
             datasets.len()
         );
     }
@@ -133,7 +134,8 @@ async fn choose_datasets(
     let Some(tag) = &options.tag else { return Ok(datasets) };
     let mut tagged = Vec::new();
     for dataset in datasets {
-        let tags = source.dataset_tags(dataset.id).await.context("list the tags of a dataset")?;
+        let tags = source.dataset_tags(dataset.id).await;
+        let tags = tags.context("cannot list the tags of a dataset")?;
         if tags.iter().any(|of| of.name == *tag) {
             tagged.push(dataset);
         }
@@ -146,7 +148,7 @@ impl Mirror {
         self.folder.join(format!("{dataset}.json"))
     }
 
-    /// Copies `datasets`, and keeps them up to date if the options say so.
+    /// Copies `datasets`, and keeps them up to date if requested.
     async fn run(self: &Arc<Self>, datasets: Vec<Dataset>, group: &Group) -> anyhow::Result<()> {
         let failed = Mutex::new(Vec::new());
         let (alive, mut all_ended) = mpsc::channel::<()>(1);
@@ -163,7 +165,7 @@ impl Mirror {
                     }
                     Ok(None) => {}
                     Err(error) => {
-                        self.reporter.note(&format!("dataset {name} is not copied: {error:#}"));
+                        self.reporter.note(&format!("dataset {name} was not copied: {error:#}"));
                         failed.lock().push(name);
                     }
                 }
@@ -172,14 +174,14 @@ impl Mirror {
         drop(alive);
         if self.options.is_live {
             self.reporter.note("all copies are up to date; new rows follow");
-            // Nothing is ever sent: the channel closes when the last of them ends.
+            // Nothing is ever sent. The channel closes when the last copy ends.
             while all_ended.recv().await.is_some() {}
         }
         let failed = failed.into_inner();
-        if failed.is_empty() { Ok(()) } else { bail!("copy {}", failed.join(", ")) }
+        if failed.is_empty() { Ok(()) } else { bail!("cannot copy {}", failed.join(", ")) }
     }
 
-    /// Copies a dataset, and returns its stream if the copy is kept up to date.
+    /// Copies a dataset. Returns its stream if the copy is to be kept up to date.
     async fn copy(
         self: &Arc<Self>,
         dataset: Dataset,
@@ -192,14 +194,14 @@ impl Mirror {
         } else {
             None
         };
-        // A stream that resumes brings all that is missing.
+        // A resumed stream delivers all missing rows.
         if live.is_none() || !is_resumed {
-            // A copy without a stream gets corrections that days do not show by comparing rows.
+            // Without a stream, only comparing rows finds all corrections.
             let is_compared_by_rows = copy.checkpoint.is_whole && live.is_none();
             let by = if is_compared_by_rows { Comparison::Rows } else { Comparison::Days };
             let n_rows = copy.backfill(by).await?;
             let (name, rows) = (copy.name(), counted_short(n_rows, "row"));
-            self.reporter.note(&format!("{name} is copied: {rows} came"));
+            self.reporter.note(&format!("{name} is copied: {rows} received"));
         }
         Ok(live.map(|live| (live, copy)))
     }

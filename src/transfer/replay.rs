@@ -1,4 +1,4 @@
-//! Replay: sends the history of a dataset or a file as if it were live.
+//! Replay: sends the past rows of a dataset or a file as if they were live.
 
 mod pace;
 
@@ -38,17 +38,17 @@ use crate::{
     retry::retry_transient,
 };
 
-/// Rows sent at once, where several are due.
+/// Maximum number of rows of a request.
 const BATCH_ROWS_MAX: usize = 5_000;
 
 /// Options of a replay.
 #[derive(Debug)]
 pub struct ReplayOptions {
-    /// A dataset's number or name, or a file.
+    /// Id or name of a dataset, or a file.
     pub source: String,
     /// Speed, as a multiple of real time.
     pub speed: Speed,
-    /// The timestamps that rows get.
+    /// Timestamps of the rows.
     pub times: RowTimes,
     /// Range of the rows.
     pub span: ReplaySpan,
@@ -59,16 +59,16 @@ pub struct ReplayOptions {
 pub enum ReplayTarget<'a> {
     /// A function that prints lines of JSON.
     Lines(fn(&str) -> anyhow::Result<()>),
-    /// The dataset of this number or name, which is created if it is missing.
+    /// The dataset of this id or name, which is created if it is missing.
     Dataset(&'a str),
 }
 
-/// The rows of history to replay; `None` is no bound.
+/// Range of rows to replay. `None` is unbounded.
 #[derive(Debug, Clone, Copy)]
 pub struct ReplaySpan {
-    /// The first timestamp.
+    /// First timestamp.
     pub start: Option<Timestamp>,
-    /// The last timestamp.
+    /// Last timestamp.
     pub end: Option<Timestamp>,
 }
 
@@ -79,13 +79,13 @@ impl ReplaySpan {
     }
 }
 
-/// The columns of rows, in the order of their values.
+/// Names and types of columns, in the order of the values of rows.
 type Columns = Vec<(String, Dtype)>;
 
-/// Replays; `connect` connects to the service where one is needed.
+/// Runs a replay. Calls `connect` if a service is needed.
 ///
 /// # Errors
-/// If there is no such dataset or file, or rows are refused.
+/// An error if the dataset or file does not exist, or rows are refused.
 pub async fn run(
     options: ReplayOptions,
     to: ReplayTarget<'_>,
@@ -145,13 +145,14 @@ impl Source {
     async fn next(&mut self, columns: &Columns) -> anyhow::Result<Option<Vec<Row>>> {
         match self {
             Self::File { shown, rows } => {
-                let batch = read_batch(rows).with_context(|| format!("read {shown}"))?;
+                let batch = read_batch(rows).with_context(|| format!("cannot read {shown}"))?;
                 Ok(Some(batch).filter(|batch| !batch.is_empty()))
             }
             Self::Dataset(pages) => {
                 let Some(request) = pages else { return Ok(None) };
                 let (service, query) = &mut **request;
-                let page = retry_transient(|| service.rows(query)).await.context("read rows")?;
+                let page = retry_transient(|| service.rows(query)).await;
+                let page = page.context("cannot read rows")?;
                 query.after = page.next;
                 if page.next.is_none() {
                     *pages = None;
@@ -178,7 +179,7 @@ fn read_batch(rows: &mut FileRows) -> anyhow::Result<Vec<Row>> {
 async fn open_file(path: PathBuf) -> anyhow::Result<(Columns, Source)> {
     let shown = path.display().to_string();
     let Some(format) = Format::of_name(&path) else {
-        bail!("see how {shown} is written: its name ends in neither .csv, .ndjson nor .parquet")
+        bail!("unknown format of {shown}\nhint: its name must end in .csv, .ndjson or .parquet")
     };
     let open = move || {
         let options = ReadOptions::new(format);
@@ -191,7 +192,7 @@ async fn open_file(path: PathBuf) -> anyhow::Result<(Columns, Source)> {
         }
         FileRows::open(&path, options, plan, Place::default())
     };
-    let rows = spawn_blocking(open).await?.with_context(|| format!("read {shown}"))?;
+    let rows = spawn_blocking(open).await?.with_context(|| format!("cannot read {shown}"))?;
     let columns = rows.mapping().columns().iter();
     let columns = columns.map(|column| (column.name.clone(), column.dtype)).collect();
     Ok((columns, Source::File { shown, rows: Box::new(rows) }))
@@ -203,11 +204,11 @@ async fn open_dataset(
     span: ReplaySpan,
 ) -> anyhow::Result<(Columns, Source)> {
     let dataset = find_dataset(service, name).await?.id;
-    let columns = service.columns(dataset).await.context("read the columns")?;
+    let columns = service.columns(dataset).await.context("cannot read the columns")?;
     let columns = columns.into_iter().map(|column| (column.name, column.dtype)).collect();
     let query = RowsQuery {
         end: span.end,
-        // A cursor before the first row: the widest span is for queries without one.
+        // A cursor before the first row, since the length of a span is only limited without one.
         after: Some(span.start.unwrap_or(Timestamp::MIN) - Duration::from_micros(1)),
         ..RowsQuery::oldest(dataset, Resolution::Raw, Limit::clamp(ROWS_MAX / 10))
     };
@@ -238,7 +239,7 @@ impl Sink {
             ReplayTarget::Lines(print) => return Ok(Self::Lines(FlatLines::new(&names), print)),
             ReplayTarget::Dataset(to) => to,
         };
-        let service = service.context("connect to the dataset service")?;
+        let service = service.context("not connected to a dataset service")?;
         let found = look_up_dataset(&service, to).await?;
         let dataset = if let Some(dataset) = found {
             dataset.id
@@ -247,14 +248,14 @@ impl Sink {
             let columns = columns.iter().map(column).collect();
             let body = CreateDataset { name: to.to_owned(), columns, ..CreateDataset::default() };
             let created = service.create(&body).await;
-            let id = created.with_context(|| format!("create dataset {to}"))?.id;
+            let id = created.with_context(|| format!("cannot create dataset {to}"))?.id;
             reporter.note(&format!("created dataset {id}, {}", escape_line(to)));
             id
         };
         Ok(Self::Dataset { service, dataset, names })
     }
 
-    /// Sends all `rows`, which are empty afterwards, and returns their number.
+    /// Sends all `rows`, removes them, and returns their number.
     async fn send(&mut self, rows: &mut Vec<Row>) -> anyhow::Result<u64> {
         let n_rows = rows.len() as u64;
         if rows.is_empty() {
@@ -266,14 +267,14 @@ impl Sink {
                 for row in rows.iter() {
                     lines.push(&mut text, row);
                 }
-                let text = String::from_utf8(text).context("write rows as JSON")?;
+                let text = String::from_utf8(text).context("rows are not UTF-8")?;
                 print(text.trim_end_matches('\n'))?;
             }
             Self::Dataset { service, dataset, names } => {
                 let body = InsertBody::new(*dataset, names, rows);
                 let sent =
                     retry_transient(|| service.insert_body(&body, InsertMode::Replace)).await;
-                sent.context("send rows")?;
+                sent.context("cannot send rows")?;
             }
         }
         rows.clear();

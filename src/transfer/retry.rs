@@ -1,4 +1,4 @@
-//! Retries of calls of a dataset service.
+//! Retries of requests to a dataset service.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use client::error::ClientError;
 use task::backoff::Backoff;
 use tokio::time::sleep;
 
-/// Maximum number of tries of a call, about a minute.
+/// Maximum number of attempts of a request, about a minute.
 const TRIES_MAX: u32 = 8;
 
 /// Shortest and longest wait before a retry.
 const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
 
-/// Retries a call that may succeed later, with exponential backoff.
-pub(crate) async fn retry_transient<T, A>(mut ask: impl FnMut() -> A) -> Result<T, ClientError>
+/// Retries a request that may succeed later, with exponential backoff.
+pub(crate) async fn retry_transient<T, A>(mut send: impl FnMut() -> A) -> Result<T, ClientError>
 where
     A: Future<Output = Result<T, ClientError>>,
 {
     let mut backoff = Backoff::new(RETRY.0, RETRY.1);
     loop {
-        match ask().await {
+        match send().await {
             Err(error) if is_transient(&error) && backoff.n_tries() < TRIES_MAX => {
                 let wait = backoff.next_wait();
-                sleep(error.retry_after().map_or(wait, |asked| asked.max(wait))).await;
+                sleep(error.retry_after().map_or(wait, |least| least.max(wait))).await;
             }
             done => return done,
         }

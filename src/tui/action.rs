@@ -1,10 +1,10 @@
-//! What a key can do: one list, and the words that help and footer use for it.
+//! Actions of keys, and their titles in the help and the palette.
 
 use strum::IntoStaticStr;
 
 use crate::screens::Screen;
 
-/// The table of actions: each with what it does, as the help says it.
+/// Defines the actions with their titles.
 macro_rules! actions {
     ($($(#[$doc:meta])* $name:ident => $title:literal,)*) => {
         /// A command of the key table.
@@ -17,7 +17,7 @@ macro_rules! actions {
         }
 
         impl Action {
-            /// What it does, as the help says it.
+            /// Returns the title in the help.
             pub(crate) const fn title(self) -> &'static str {
                 match self {
                     Self::Show(screen) => screen.title(),
@@ -34,41 +34,41 @@ actions! {
     Help => "this help",
     /// Goes back one step: overlay, filter, zoom.
     Back => "back one step",
-    /// Ends the program; asks first while a run is awaited, or a node that was started by hand runs.
+    /// Exits, after a question if a run is pending or a node that the user added is running.
     Quit => "quit (asks while work is running)",
-    /// Ends the program, and leaves the nodes running that were started by hand.
+    /// Exits, and leaves nodes that the user added running.
     QuitKeeping => "quit, and leave added nodes running",
-    /// Cancels the run in view; twice in a row, ends the program.
+    /// Cancels pending runs. Exits the second time in a row.
     Interrupt => "cancel the run; twice: quit now",
-    /// Stops the program until the shell brings it back.
+    /// Stops the program until the shell continues it.
     Suspend => "suspend",
     /// Moves the focus to the next pane.
     NextPane => "next pane",
-    /// Moves the focus to the pane before.
+    /// Moves the focus to the previous pane.
     PreviousPane => "previous pane",
-    /// Gives the focused pane the whole screen, or takes it back.
+    /// Shows only the focused pane, or all panes again.
     Zoom => "zoom pane",
     /// Reloads from the services.
     Refresh => "refresh now",
     /// Opens the form that runs a function.
     OpenForm => "execute a function",
-    /// Copies what is selected.
+    /// Copies the selection.
     Copy => "copy the selection",
-    /// Chooses the form that what is selected is copied in.
+    /// Opens the list of formats to copy the selection in.
     CopyAs => "copy as id, JSON, CSV or curl",
     /// Opens the palette, or closes it.
     Palette => "command palette",
-    /// Labels everything that can be clicked, to be taken by a letter.
+    /// Labels all places that can be clicked, to be chosen by letters.
     Jump => "jump to a label",
-    /// Opens the choice of a theme.
+    /// Opens the list of themes.
     Themes => "theme",
-    /// Opens the notices there were.
+    /// Opens the list of past notices.
     Notices => "notices",
-    /// Opens the choice of a profile.
+    /// Opens the list of profiles.
     Profiles => "profile",
-    /// Opens the form that takes an API key.
+    /// Opens the form for an API key.
     EnterKey => "API key",
-    /// Forgets the API key of a profile.
+    /// Removes the API key of a profile.
     ForgetKey => "remove the API key",
     /// Moves the focus to the pane on the left.
     PaneLeft => "pane on the left",
@@ -86,9 +86,9 @@ actions! {
     Shorter => "shorter pane",
     /// Makes the focused pane taller.
     Taller => "taller pane",
-    /// Puts the panes back to where they stand by themselves.
+    /// Resets the dividers of the panes.
     ResetLayout => "reset layout",
-    /// Takes the mouse from the terminal, or gives it back.
+    /// Captures or releases the mouse.
     ToggleMouse => "mouse on / off (shift-drag selects)",
     /// Redraws the whole screen.
     Redraw => "redraw",
@@ -112,155 +112,155 @@ actions! {
     PageUp => "page up",
     /// Selects a page down.
     PageDown => "page down",
-    /// Opens what is selected.
+    /// Opens the selection.
     Open => "open",
     /// Sorts by the next column.
     Sort => "sort by the next column",
-    /// Turns the order around.
+    /// Reverses the order.
     Reverse => "reverse the order",
 
-    /// Chooses the columns of the table that has focus.
+    /// Opens the list of columns of the focused table.
     Columns => "columns of the table",
 
     // Cluster and Execute.
-    /// Opens the form that starts a node on this machine.
+    /// Opens the form for a new local node.
     AddNode => "add a node on this machine",
-    /// Asks whether to stop the selected local process.
+    /// Opens the question before the selected local process is stopped.
     StopProcess => "stop the local process",
-    /// Stops the selected process, after the question.
+    /// Confirms that the selected process is stopped.
     StopNow => "stop it",
-    /// Asks whether to cordon the selected node, or has it get work again.
+    /// Cordons the selected node after a question, or uncordons it.
     CordonNode => "cordon / uncordon the node, group",
-    /// Asks whether to approve the selected node.
+    /// Approves the selected node after a question.
     ApproveNode => "approve the node or group",
-    /// Asks whether to refuse the selected node.
+    /// Refuses the selected node after a question.
     RefuseNode => "refuse the node or group",
-    /// Changes the node, after the question.
+    /// Confirms the change of a node.
     ConfirmNode => "change the node",
-    /// Groups the nodes by the next attribute that they declare.
+    /// Groups the nodes by the next declared attribute.
     GroupNodes => "group nodes by the next attribute",
-    /// Folds the selected group of nodes, or shows its nodes again.
+    /// Folds or unfolds the selected group of nodes.
     FoldGroup => "fold / unfold the group of nodes",
-    /// Folds all groups of nodes, or shows all their nodes again.
+    /// Folds or unfolds all groups of nodes.
     FoldGroups => "fold / unfold all groups",
-    /// Starts the node that the form describes.
+    /// Starts the node of the form.
     StartNode => "start the node",
-    /// Runs the selected run again, or starts the selected process again.
+    /// Repeats the selected run, or restarts the selected process.
     Again => "repeat the run / restart the process",
-    /// Looks at the run before.
+    /// Shows the previous run.
     OlderRun => "older run",
-    /// Looks at the run after.
+    /// Shows the next run.
     NewerRun => "newer run",
-    /// Lists the forms that are kept.
+    /// Opens the list of presets.
     Presets => "presets",
-    /// Keeps the form under a name.
+    /// Saves the form as a preset.
     SavePreset => "save as a preset",
-    /// Removes what is selected.
+    /// Removes the selection.
     Remove => "remove",
-    /// Shows stdout, stderr, or the whole answer.
+    /// Shows stdout, stderr, or the whole response.
     NextOutput => "stdout / stderr / raw JSON",
-    /// Shows JSON a member a line, or as it was written.
+    /// Shows JSON formatted or raw.
     Pretty => "JSON formatted / raw",
-    /// Moves the output to the left.
+    /// Scrolls the output to the left.
     OutputLeft => "scroll output left",
-    /// Moves the output to the right.
+    /// Scrolls the output to the right.
     OutputRight => "scroll output right",
-    /// Shows the output in the program that `PAGER` names.
+    /// Shows the output in the pager.
     OpenPager => "output in $PAGER",
-    /// Marks a result group, for others to be compared with it.
+    /// Marks a result group for comparison.
     Mark => "mark the group to compare with",
-    /// Shows how two result groups differ.
+    /// Compares two result groups.
     Diff => "compare two result groups",
 
     // The form.
     /// Goes to the next field.
     NextField => "next field",
-    /// Goes to the field before.
+    /// Goes to the previous field.
     PreviousField => "previous field",
-    /// Takes the next known value of a field.
+    /// Selects the next known value of a field.
     NextChoice => "next known value",
-    /// Takes the known value before.
+    /// Selects the previous known value of a field.
     PreviousChoice => "previous known value",
     /// Undoes the last edit of a text field.
     Undo => "undo the last edit",
     /// Runs the function.
     Run => "run",
-    /// Copies the request as a command line for curl.
+    /// Copies the request as a curl command.
     CopyCurl => "copy as curl",
 
     // Live things.
-    /// Stops taking in what is new, or catches up.
+    /// Pauses updates, or catches up.
     Pause => "pause / resume",
-    /// Follows what is newest.
+    /// Follows the latest values.
     Follow => "follow the newest",
 
     // Data.
     /// Moves the crosshair, then the chart, into the past.
     Earlier => "move the crosshair left",
-    /// Moves the crosshair, then the chart, towards now.
+    /// Moves the crosshair, then the chart, towards the present.
     Later => "move the crosshair right",
-    /// Shows a shorter span; the resolution follows.
+    /// Shows a shorter period. The resolution follows.
     ZoomIn => "zoom in (resolution follows)",
-    /// Shows a longer span; the resolution follows.
+    /// Shows a longer period. The resolution follows.
     ZoomOut => "zoom out (resolution follows)",
-    /// Takes a coarser resolution.
+    /// Selects a coarser resolution.
     Coarser => "coarser resolution",
-    /// Takes a finer resolution.
+    /// Selects a finer resolution.
     Finer => "finer resolution",
     /// Draws candles, a line, or smoothed candles.
     NextChart => "candles / line / heikin",
-    /// Shows or hides indicators.
+    /// Selects the next set of indicators.
     Indicators => "averages / exponential / bands / none",
     /// Acquires the public tag.
     AcquireTag => "acquire the tag public",
-    /// Charts the next column of numbers.
+    /// Charts the next numeric column.
     NextColumn => "chart the next column",
-    /// Shows rows as numbers.
+    /// Shows rows as a table.
     RowsTable => "rows as a table",
-    /// Edits the one field of metadata that the list is filtered by.
+    /// Edits the metadata filter of the list.
     MetadataFilter => "filter by one field of metadata",
-    /// Watches what is selected, or no longer.
+    /// Pins or unpins the selected dataset.
     Pin => "pin / unpin",
-    /// Writes what is shown to a file.
+    /// Writes the current view to a file.
     Export => "export to a file",
 
     // Inference.
     /// Shows the next topic.
     NextTopic => "next topic",
-    /// Shows the label before.
+    /// Shows the previous label.
     PreviousLabel => "previous label",
     /// Shows the next label.
     NextLabel => "next label",
-    /// Leaves outliers out of the bundle, or does not.
+    /// Excludes or includes outliers.
     Resistant => "with / without outliers",
     /// Shows influence, leave-outs or losses of the actors.
     LeaveOuts => "influence / leave-outs / losses",
-    /// Asks the service less often.
+    /// Polls the service less often.
     AskLess => "poll less often",
-    /// Asks the service more often.
+    /// Polls the service more often.
     AskMore => "poll more often",
 
     // Logs.
-    /// Shows lower log level.
+    /// Shows lower log levels.
     LowerLevel => "lower log level",
-    /// Shows higher log level.
+    /// Shows only higher log levels.
     HigherLevel => "higher log level",
-    /// Shows the lines of one source, in turn.
+    /// Shows the lines of the next source only.
     NextSource => "next log source",
-    /// Goes to the next line that fits what was searched for.
+    /// Goes to the next search hit.
     NextMatch => "next match",
-    /// Goes to the line before that fits.
+    /// Goes to the previous search hit.
     PreviousMatch => "previous match",
-    /// Hides the lines that do not match the search, or shows them.
+    /// Hides or shows the lines that do not match the search.
     OnlyMatches => "only matching lines / all lines",
-    /// Breaks long lines, or cuts them.
+    /// Wraps or cuts long lines.
     Wrap => "wrap long lines",
-    /// Shows times, or not.
+    /// Shows or hides times.
     Times => "times on / off",
 }
 
 impl Action {
-    /// What a file of keys calls it: `next-pane`, `show-data`.
+    /// Returns the name in a key file: `next-pane`, `show-data`.
     pub(crate) fn name(self) -> String {
         match self {
             Self::Show(screen) => format!("show-{}", screen.title()),
@@ -268,7 +268,7 @@ impl Action {
         }
     }
 
-    /// Whether it is a step within what is in view, which means nothing from elsewhere.
+    /// Returns true if it is a step within the current view, which the palette does not offer.
     pub(crate) const fn is_step(self) -> bool {
         matches!(
             self,

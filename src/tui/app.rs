@@ -1,4 +1,5 @@
-//! The reducer: applies an event to the state and returns effects. It does no I/O and reads no clock.
+//! The reducer: applies an event to the state and returns effects. It does no I/O and reads no
+//! clock.
 //!
 //! Screens and overlays handle their own events in their `update` modules.
 
@@ -189,8 +190,8 @@ fn urgency(state: &State, event: &Event) -> Dirty {
     }
 }
 
-/// Finishes an update: performs the actions chosen in an overlay, restores the saved selection, records
-/// closed streams, hides expired notices. Returns the requested effects.
+/// Finishes an update: performs the actions chosen in an overlay, restores the saved selection,
+/// records closed streams, hides expired notices. Returns the requested effects.
 fn settle(state: &mut State) -> Vec<Effect> {
     let is_action = |effect: &Effect| matches!(effect, Effect::Perform(_));
     while let Some(idx) = state.effects.iter().position(is_action) {

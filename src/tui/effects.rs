@@ -38,25 +38,25 @@ use crate::{
 /// Clients of the services whose addresses are known.
 #[derive(Debug, Clone, Default)]
 struct Clients {
-    /// By [`HeadId::idx`]; none for an address that cannot be used.
+    /// By [`HeadId::idx`]; `None` for an invalid address.
     heads: Vec<Option<Functions>>,
     datasets: Option<Datasets>,
     inference: Option<Inference>,
 }
 
 impl Clients {
-    /// The client of `head`. Effects are of the connection in use: its place says which it is.
+    /// Returns the client of `head`, which belongs to the current connection.
     fn head(&self, head: HeadId) -> Option<Functions> {
         self.heads.get(head.idx)?.clone()
     }
 }
 
-/// The timers that are set, one of each kind.
+/// The pending timers, one of each kind.
 #[derive(Debug, Default)]
 pub(crate) struct Timers(HashMap<Timer, Instant>);
 
 impl Timers {
-    /// Sets `timer`, in place of an earlier setting.
+    /// Sets `timer`, replacing an earlier setting.
     fn set(&mut self, timer: Timer, due: Instant) {
         self.0.insert(timer, due);
     }
@@ -76,20 +76,20 @@ impl Timers {
     }
 }
 
-/// Performs effects, each in a task of its own.
+/// Performs effects, each in its own task.
 pub(crate) struct Runner {
     events: mpsc::Sender<Event>,
     local: Option<Arc<dyn LocalStack>>,
     local_events: mpsc::Sender<LocalEvent>,
     profiles: Option<Arc<dyn ProfileStore>>,
-    /// The file of presets; `None` if there is no folder for it.
+    /// File of presets; `None` if there is no directory for it.
     presets: Option<PathBuf>,
     /// Calls to the services in use.
     calls: Group,
     /// Tasks that outlive a change of services.
     tasks: Group,
-    /// The calls under way, each by its subject, such as `rows 3 5m`. A new call replaces an older one
-    /// of the same subject, so that there are never more calls than subjects on the screen.
+    /// Calls in progress by subject, such as `rows 3 5m`. A new call replaces an older one with the
+    /// same subject, which bounds the number of calls.
     running: HashMap<String, CancellationToken>,
     clients: Clients,
     pub(crate) timers: Timers,
@@ -117,7 +117,8 @@ impl Runner {
         }
     }
 
-    /// Starts to perform `effect`, without waiting. Returns what only the event loop can do.
+    /// Starts to perform `effect`, without waiting. Returns effects that only the event loop can
+    /// perform.
     pub(crate) fn perform(&mut self, effect: Effect) -> Option<Effect> {
         let effect = self.call_head(effect)?;
         let effect = self.call_datasets(effect)?;
@@ -134,7 +135,7 @@ impl Runner {
         None
     }
 
-    /// Drops every call, and waits until it has ended.
+    /// Drops all calls, and waits for their tasks.
     pub(crate) async fn shutdown(self) {
         self.tasks.stop();
         self.calls.shutdown().await;
@@ -162,7 +163,7 @@ impl Runner {
         };
     }
 
-    /// Stops waiting for a run, and asks its head to end it.
+    /// Drops the call of a run, and tells its head to cancel it.
     fn cancel(&mut self, id: RunId, at_head: Option<(HeadId, String)>) {
         self.drop_call(&format!("run {}", id.0));
         let Some((head, request_id)) = at_head else { return };
@@ -181,7 +182,7 @@ impl Runner {
         }
     }
 
-    /// Runs `work` beside all others, whatever the screen is connected to, and sends its event.
+    /// Runs `work`, which outlives a change of services, and sends its event.
     fn report(
         &self,
         name: &'static str,
@@ -195,7 +196,7 @@ impl Runner {
         });
     }
 
-    /// Runs a call in place of an older one of the same subject, and sends its event.
+    /// Runs a call, replacing an older one with the same subject, and sends its event.
     fn call(
         &mut self,
         subject: impl Into<String>,
@@ -219,14 +220,14 @@ impl Runner {
             older.cancel();
         }
         self.calls.spawn("call", async move {
-            // Cancels itself when done, so that the table above drops it.
+            // Cancels the token when done, so that the table above drops it.
             let _done = token.clone().drop_guard();
             token.run_until_cancelled(work).await;
         });
     }
 }
 
-/// A failed call in words, for the state.
+/// Describes a failed call for the user.
 fn failure(what: &str, error: &ClientError) -> Failure {
     let why = match error {
         ClientError::Reach { address, .. } => format!("{address}: {}", error.why()),
@@ -242,23 +243,23 @@ fn failure(what: &str, error: &ClientError) -> Failure {
     }
 }
 
-/// The failure of a call to a service whose address is not known.
+/// Returns the failure of a call to a service without an address.
 fn absent(what: &str) -> Failure {
     Failure::new(what.to_owned(), "no address of the service is known", "name one in the profile")
 }
 
-/// The failure of a file that cannot be written.
+/// Returns the failure to write a file.
 fn unwritten(what: &str, error: &std::io::Error) -> Failure {
     Failure::new(what, error.to_string(), "name another file")
 }
 
-/// Time for which an unreachable head is polled: as long as a restart takes.
+/// Time for which an unreachable head is polled, about as long as a restart takes.
 const LOST_WITHIN: Duration = Duration::from_secs(15);
 
-/// The most standard input sent: heads accept some 3 MiB, and refuse more.
+/// Maximum size of standard input. Heads refuse more than some 3 MiB.
 const INPUT_BYTES_MAX: u64 = 3 * 1024 * 1024;
 
-/// Executes `order`, sends events of its progress, and returns the event of its outcome.
+/// Executes `order`, sends events of its progress, and returns its result.
 async fn execute(
     clients: Clients,
     id: RunId,
@@ -304,8 +305,8 @@ async fn send_order(
     Ok(response)
 }
 
-/// Polls for the result until it is there, the head does not know the run, or does not answer for
-/// [`LOST_WITHIN`].
+/// Polls for the result until it is available, the head does not know the run, or the head is
+/// unreachable for [`LOST_WITHIN`].
 async fn wait_for_result(
     head: &Functions,
     id: RunId,
@@ -313,8 +314,8 @@ async fn wait_for_result(
     events: &mpsc::Sender<Event>,
 ) -> Result<ExecuteResponse, Failure> {
     let what = format!("read the result of run {}", id.0);
-    // A warm function of a local head takes about as long as the first wait.
-    // The longest wait is short for a user, and long for a head.
+    // A warm function of a local head takes about as long as the first wait. The longest wait is
+    // short for a user, and long for a head.
     let mut wait = Backoff::new(Duration::from_millis(25), Duration::from_millis(400));
     let mut lost_since: Option<Instant> = None;
     loop {
@@ -322,7 +323,7 @@ async fn wait_for_result(
         let problem = match head.result(request_id).await {
             Ok(response) if response.code != CODE_UNDER_WAY => return Ok(response),
             Ok(_) => None,
-            // The status of an execution that a head does not know.
+            // Status for an unknown execution.
             Err(error) if error.status() == Some(404) => {
                 return Err(Failure::new(
                     what,
@@ -362,7 +363,8 @@ async fn read_file(path: &str) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Reads the newest rows of a dataset as standard input: a flat JSON object a line, the oldest first.
+/// Reads the latest rows of a dataset as standard input: one flat JSON object per line, oldest
+/// first.
 async fn read_rows(
     datasets: Option<Datasets>,
     name: &str,
@@ -381,7 +383,7 @@ async fn read_rows(
     Ok(lines.map(|line| line + "\n").collect())
 }
 
-/// Reads the newest rows of the dataset called `name`, oldest first; `None` if it is not visible.
+/// Reads the latest rows of the dataset `name`, oldest first; `None` if it is not visible.
 async fn read_newest(
     service: &Datasets,
     name: &str,
@@ -400,7 +402,7 @@ async fn read_newest(
         let Rows::Raw(page_rows) = page.rows else { break };
         rows.extend(page_rows);
         let n_read = rows.len();
-        // Measured from its newest row, whose timestamp may be far from the clock of this machine.
+        // The period ends at the latest row, whose timestamp can be far from the local clock.
         if let (Window::Span(span), Some(newest)) = (window, rows.first().map(|row| row.timestamp))
         {
             rows.retain(|row| newest.since(row.timestamp) < span);

@@ -1,8 +1,8 @@
 //! Events and effects: the input and the output of an update.
 //!
-//! Only an [`Event`] changes the state. An [`Effect`] is a request of the state: plain data, performed
-//! in `effects.rs`, whose results are events. The state uses the client's types only through this
-//! module.
+//! Only an [`Event`] changes the state. An [`Effect`] is a request of the state: plain data,
+//! performed in `effects.rs`, whose results are events. The state uses the client's types only
+//! through this module.
 //!
 //! The state of a screen has these methods:
 //! - `show` and `hide` when it comes into view and leaves it, `connected` whenever the addresses of the

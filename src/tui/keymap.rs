@@ -1,7 +1,8 @@
-//! Keys: one table for what they do, for the footer's hints and for the help.
+//! Key bindings: one table for the actions, the hints in the footer, and the help.
 //!
-//! A key means the same in every layer that has it, as far as that goes. Never bound: `^B` and
-//! `^A`, the prefixes of tmux and screen, and `^Q` and `^J`, which terminals keep; `^S` in forms alone.
+//! A key has the same meaning in all layers, if possible. These keys are never bound: `^B` and
+//! `^A`, the prefixes of tmux and screen, and `^Q` and `^J`, which terminals use. `^S` is bound
+//! only in forms.
 
 use std::fmt;
 
@@ -17,7 +18,7 @@ pub(crate) use bindings::Bound;
 pub use bindings::{Keymap, defaults_text};
 pub(crate) use table::TABLE;
 
-/// Keys that are not letters: the name in a file of keys, and what people read.
+/// Keys that are not letters: name in a key file, code, and displayed text.
 const NAMED: [(&str, KeyCode, &str); 15] = [
     ("space", KeyCode::Char(' '), "space"),
     ("enter", KeyCode::Enter, "⏎"),
@@ -36,27 +37,27 @@ const NAMED: [(&str, KeyCode, &str); 15] = [
     ("delete", KeyCode::Delete, "del"),
 ];
 
-/// One press of a key.
+/// A key press.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Chord {
-    /// The key. A capital letter says that shift was held.
+    /// Key. Shift is expressed by a capital letter.
     pub(crate) code: KeyCode,
-    /// Whether control was held.
+    /// True if control was held.
     pub(crate) is_ctrl: bool,
-    /// Whether alt was held.
+    /// True if alt was held.
     pub(crate) is_alt: bool,
 }
 
-/// Where a binding holds. Which layers hold is the state's to say; see `state::State::layers`. A file
-/// of keys writes it as `global` or `node-form`.
+/// Scope of a binding. `state::State::layers` returns the active layers. A key file names it as
+/// `global` or `node-form`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
 #[strum(const_into_str, serialize_all = "kebab-case")]
 pub(crate) enum Layer {
-    /// Everywhere, also while a text is edited.
+    /// Everywhere, including text fields.
     Always,
-    /// Everywhere but while a text is edited.
+    /// Everywhere except in text fields.
     Global,
-    /// Wherever there is something to select.
+    /// Lists.
     List,
     /// The Cluster screen.
     Cluster,
@@ -74,60 +75,59 @@ pub(crate) enum Layer {
     Overview,
     /// The help overlay.
     Help,
-    /// A question to be answered with yes or no.
+    /// The question before quitting.
     Confirm,
-    /// A filter that is edited.
+    /// A focused filter or search.
     Edit,
     /// The palette overlay.
     Palette,
-    /// A list to choose from that lies over the screen.
+    /// A list in an overlay.
     Choice,
-    /// The choice of a profile.
+    /// The list of profiles.
     Profiles,
-    /// The form that takes a key.
+    /// The form for an API key.
     Secret,
     /// The form that starts a node.
     NodeForm,
     /// The list of presets.
     Presets,
-    /// The name of a preset.
+    /// The prompt for the name of a preset.
     PresetName,
-    /// Whether to stop a process.
+    /// The question before a process is stopped.
     ConfirmStop,
-    /// Whether to change a node.
+    /// The question before a node is changed.
     ConfirmNode,
-    /// The form that asks for a file.
+    /// The prompt for a file.
     Save,
-    /// Labels on everything that can be clicked.
+    /// Labels on all places that can be clicked.
     Jump,
 }
 
-/// What a key does in a layer.
+/// Action of keys in a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Binding {
-    /// The layer it holds in.
+    /// Layer of the binding.
     pub(crate) layer: Layer,
-    /// The keys, each alone enough; one of several presses has them apart by spaces: `g g`.
+    /// Alternative keys. The presses of a sequence are separated by spaces: `g g`.
     pub(crate) keys: &'static [&'static str],
-    /// The action it performs.
+    /// Action of the keys.
     pub(crate) action: Action,
-    /// What the footer says, empty for nothing.
+    /// Hint in the footer; empty for none.
     pub(crate) hint: &'static str,
 }
 
-/// What a press comes to.
+/// Outcome of a key press.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resolved {
-    /// A command of the key table.
     Action(Action),
-    /// The start of a longer sequence.
+    /// Part of a longer sequence.
     Pending,
     /// No binding matches.
     Nothing,
 }
 
 impl Layer {
-    /// The layers that are ever in force together, the first one first.
+    /// All combinations of active layers, highest precedence first.
     pub(crate) const CHAINS: [&'static [Self]; 21] = [
         &[Self::Cluster, Self::List, Self::Global, Self::Always],
         &[Self::Execute, Self::List, Self::Global, Self::Always],
@@ -152,20 +152,20 @@ impl Layer {
         &[Self::Jump, Self::Always],
     ];
 
-    /// The layers that are in force where this one is the first.
+    /// Returns the active layers while this one has the highest precedence.
     pub(crate) fn chain(self) -> &'static [Self] {
         let mut chains = Self::CHAINS.into_iter();
         chains.find(|chain| chain.first() == Some(&self)).unwrap_or(&[Self::Always])
     }
 
-    /// Whether letters are text where it is in force.
+    /// Returns true if letters are text while this layer is active.
     pub(crate) fn is_typed(self) -> bool {
         let is_question =
             matches!(self, Self::Confirm | Self::ConfirmStop | Self::ConfirmNode | Self::Presets);
         self == Self::Always || (self.chain().len() == 2 && !is_question)
     }
 
-    /// The screen it belongs to, if it belongs to one.
+    /// Returns the screen of the layer, if it belongs to one.
     pub(crate) const fn screen(self) -> Option<Screen> {
         match self {
             Self::Cluster => Some(Screen::Cluster),
@@ -178,7 +178,7 @@ impl Layer {
         }
     }
 
-    /// What the help calls it.
+    /// Returns the title of its section in the help.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Always | Self::Global => "EVERYWHERE",
@@ -200,7 +200,7 @@ impl Layer {
 }
 
 impl Chord {
-    /// The press that a terminal told of.
+    /// Converts a key event of the terminal.
     pub(crate) fn from_event(event: &KeyEvent) -> Self {
         let is_ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
         let is_shift = event.modifiers.contains(KeyModifiers::SHIFT);
@@ -213,7 +213,7 @@ impl Chord {
         Self { code, is_ctrl, is_alt: event.modifiers.contains(KeyModifiers::ALT) }
     }
 
-    /// The press that a word of the table names, such as `ctrl-r`, `alt-x`, `shift-tab` or `G`.
+    /// Parses the name of a key press, such as `ctrl-r`, `alt-x`, `shift-tab` or `G`.
     pub(crate) fn named(word: &str) -> Option<Self> {
         let (is_ctrl, word) = without(word, "ctrl-");
         let (is_alt, word) = without(word, "alt-");
@@ -232,7 +232,7 @@ impl Chord {
         Some(Self { code, is_ctrl, is_alt })
     }
 
-    /// The letter to be written into a text, if this is one.
+    /// Returns the letter to insert into a text, if this is one.
     pub(crate) fn letter(self) -> Option<char> {
         match self.code {
             KeyCode::Char(letter) if !self.is_ctrl && !self.is_alt => Some(letter),
@@ -266,12 +266,12 @@ fn without<'a>(word: &'a str, prefix: &str) -> (bool, &'a str) {
     word.strip_prefix(prefix).map_or((false, word), |rest| (true, rest))
 }
 
-/// The presses that `keys` name, apart by spaces; none if one is no key.
+/// Parses key presses separated by spaces; `None` if one is not a key.
 pub(crate) fn sequence(keys: &str) -> Option<Vec<Chord>> {
     keys.split(' ').map(Chord::named).collect()
 }
 
-/// Presses as people read them: `g g`, `^R`.
+/// Formats key presses for display: `g g`, `^R`.
 pub(crate) fn sequence_text(sequence: &[Chord]) -> String {
     let presses: Vec<String> = sequence.iter().map(Chord::to_string).collect();
     presses.join(" ")

@@ -1,5 +1,4 @@
-//! Translates the mouse: a click on what the last frame showed, the wheel over a pane, a divider that
-//! is dragged.
+//! Translates mouse input: clicks on targets of the last frame, the wheel, dragged dividers.
 
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Position;
@@ -10,16 +9,15 @@ use crate::{
     view::{WHEEL_ROWS, hits::Hits},
 };
 
-/// The mouse, between its events.
+/// State of the mouse between events.
 #[derive(Debug, Default)]
 pub(crate) struct Mouse {
-    /// The divider that is dragged, and the cell where it was grabbed.
+    /// Dragged divider, and the cell where it was grabbed.
     dragged: Option<(Divider, Position)>,
 }
 
 impl Mouse {
-    /// Returns the event that `mouse` stands for, where the last frame showed `hits`; `None` if it is
-    /// ignored.
+    /// Translates `mouse` to an event, with the targets of the last frame; `None` if it is ignored.
     pub(crate) fn translate(&mut self, mouse: MouseEvent, hits: &Hits) -> Option<Event> {
         let MouseEvent { column, row, .. } = mouse;
         match mouse.kind {

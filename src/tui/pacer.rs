@@ -1,4 +1,4 @@
-//! When to draw: soon after input, at a bounded rate for data, never without a change.
+//! Schedules frames: soon after input, at a bounded rate for data, never without a change.
 
 use std::time::Duration;
 
@@ -6,47 +6,47 @@ use tokio::time::Instant;
 
 use crate::state::Dirty;
 
-/// The least time between two frames: a held key repeats slower, and a burst of pasted keys makes one
+/// Minimum time between two frames. A held key repeats slower, and a burst of pasted keys takes one
 /// frame.
 const INPUT_EVERY: Duration = Duration::from_millis(8);
 
-/// The least time from a frame to one for data: ten a second are still readable.
+/// Minimum time between two frames for data. Ten per second are still readable.
 const DATA_EVERY: Duration = Duration::from_millis(100);
 
-/// [`DATA_EVERY`] over a network: a frame in which a chart moves is a dozen kilobytes.
+/// [`DATA_EVERY`] for a remote terminal. A frame in which a chart moves has dozens of kilobytes.
 const DATA_EVERY_FAR: Duration = Duration::from_millis(250);
 
-/// The time between two pictures of a spinner.
+/// Time between two symbols of a spinner.
 pub(crate) const ANIMATION_EVERY: Duration = Duration::from_millis(125);
 
-/// Data frames this long after the last frame are checked for changes first. Faster ones are drawn
-/// unchecked: they come while data streams, and a check costs as much as drawing.
+/// Data frames at least this long after the last frame are checked for changes first. A check costs
+/// as much as drawing, so faster frames, which occur while data streams, are drawn unchecked.
 const CHECKED_AFTER: Duration = Duration::from_millis(900);
 
-/// How long frames are drawn unchecked after a check that found a change: data that is in view keeps
-/// changing it, and a check before each frame would double the cost of a live chart.
+/// Time for which frames are drawn unchecked after a check that found a change. A check before each
+/// frame would double the cost of a live chart.
 const UNCHECKED_FOR: Duration = Duration::from_secs(30);
 
-/// How long after a frame for data the next one may be expected: a live chart gets a row a second. Ages
-/// and polls wait so long, to be drawn with it; frames of their own would treble its cost.
+/// Expected time until the next frame for data: a live chart gets one row per second. Ages and
+/// polls wait for that frame, since separate frames would triple the cost.
 const DATA_WITHIN: Duration = Duration::from_millis(1_250);
 
-/// Schedules frames by their causes.
+/// Schedules frames by their reasons.
 #[derive(Debug)]
 pub(crate) struct Pacer {
     pub(crate) dirty: Dirty,
     last_frame: Option<Instant>,
-    /// When the last frame for data was drawn.
+    /// Time of the last frame for data.
     last_data: Option<Instant>,
-    /// When a frame was last skipped.
+    /// Time of the last skipped frame.
     last_check: Option<Instant>,
-    /// When a check last found a change.
+    /// Time of the last check that found a change.
     changed_at: Option<Instant>,
     data_every: Duration,
 }
 
 impl Pacer {
-    /// A pacer for a terminal on this machine, or on another one if `is_far`.
+    /// Returns a pacer for a local terminal, or for a remote one if `is_far` is true.
     pub(crate) const fn new(is_far: bool) -> Self {
         let data_every = if is_far { DATA_EVERY_FAR } else { DATA_EVERY };
         Self {
@@ -59,12 +59,12 @@ impl Pacer {
         }
     }
 
-    /// Requests a frame for this cause.
+    /// Requests a frame for this reason.
     pub(crate) fn mark_dirty(&mut self, dirty: Dirty) {
         self.dirty = self.dirty.max(dirty);
     }
 
-    /// When the next frame is due; `None` if none is requested.
+    /// Returns the time of the next frame; `None` if none is requested.
     pub(crate) fn next(&self) -> Option<Instant> {
         let after =
             |last: Option<Instant>, wait| last.map_or_else(Instant::now, |last| last + wait);
@@ -81,13 +81,13 @@ impl Pacer {
         }
     }
 
-    /// Whether a frame is due at `now`.
+    /// Returns true if a frame is due at `now`.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.next().is_some_and(|due| due <= now)
     }
 
-    /// Whether to check at `now` that the next frame would show a change: it is for data, which may be
-    /// out of view, and none was drawn just before.
+    /// Returns true if the next frame has to be checked for changes at `now`: it is for data, which
+    /// can be out of view, and the last frame is old enough.
     pub(crate) fn needs_check(&self, now: Instant) -> bool {
         let is_after = |at: Option<Instant>, wait| at.is_some_and(|at| now - at >= wait);
         let is_unchecked = self.changed_at.is_some() && !is_after(self.changed_at, UNCHECKED_FOR);
@@ -107,7 +107,7 @@ impl Pacer {
         self.dirty = Dirty::Clean;
     }
 
-    /// Records that a frame was drawn at `now`, with a running animation or without.
+    /// Records a frame at `now`. `is_animated` requests the next frame of an animation.
     pub(crate) fn record_frame(&mut self, now: Instant, is_animated: bool) {
         self.last_frame = Some(now);
         if self.dirty == Dirty::Data {

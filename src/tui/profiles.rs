@@ -1,6 +1,7 @@
 //! Profiles: named sets of addresses, each with its API key, and the trait that stores them.
 //!
-//! The command line implements [`ProfileStore`] over its configuration file and the system's keyring.
+//! The command line implements [`ProfileStore`] over its configuration file and the system's
+//! keyring.
 
 use async_trait::async_trait;
 use model::key::ApiKey;
@@ -104,8 +105,8 @@ pub(crate) enum Choice<'a> {
 }
 
 impl Choice<'_> {
-    /// Returns the name under which its key is stored; `None` for the local stack, which creates its
-    /// own.
+    /// Returns the name under which its key is stored; `None` for the local stack, which creates
+    /// its own.
     pub(crate) const fn name(&self) -> Option<&str> {
         match self {
             Self::Local => None,

@@ -1,30 +1,30 @@
 //! Filters the terminal's replies out of the key input.
 //!
 //! A terminal replies to the query for its background with `ESC ] 11;rgb:1111/1313/1a1a ESC \`, at
-//! any time. The key parser reads that as `Alt-]`, letters and `Alt-\`. Keys are held back as long
-//! as they may belong to a reply, and returned if they turn out not to. Where a reply arrives in
-//! parts, the parser takes an escape at the end of one for the key of that name.
+//! any time. The key parser reads that as `Alt-]`, letters and `Alt-\`. Keys are held back while
+//! they can belong to a reply, and returned if they do not. If a reply arrives in parts, the parser
+//! reads an escape at the end of a part as the escape key.
 
 use crossterm::event::{Event as TermEvent, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// The start of every reply.
+/// Start of every reply.
 const START: &str = "11;rgb:";
 
-/// The length of the longest reply: three numbers of four digits.
+/// Maximum length of a reply, with three numbers of four digits.
 const LENGTH_MAX: usize = START.len() + 3 * 5;
 
-/// Keys that may be part of a reply.
+/// Held keys that can be part of a reply.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     held: Vec<TermEvent>,
     text: String,
-    /// A reply in parts may be split after an escape, which is then read as a key by itself.
+    /// True after an escape key, which can be the start of a split reply.
     is_after_escape: bool,
-    /// Whether the last character of a reply that was split within its end is still to come.
+    /// True if a reply was split within its end, so that its last character is missing.
     is_end_due: bool,
 }
 
-/// The part of a reply that a key may be.
+/// Part of a reply that a key can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Start,
@@ -36,10 +36,10 @@ enum Part {
 }
 
 impl Replies {
-    /// Returns the background, if `event` completes a reply, and the events that belong to none.
+    /// Returns the background if `event` completes a reply, and the events that belong to no reply.
     pub(crate) fn filter(&mut self, event: TermEvent) -> (Option<[u8; 3]>, Vec<TermEvent>) {
         let part = part_of(&event);
-        // A terminal may be resized while it replies.
+        // Other events, such as a resize, can arrive within a reply.
         if part == Part::NoKey {
             return (None, vec![event]);
         }
@@ -76,7 +76,7 @@ impl Replies {
         }
     }
 
-    /// Whether `letter` continues the reply so far.
+    /// Returns true if `letter` continues the reply.
     fn accepts(&self, letter: char) -> bool {
         match START.chars().nth(self.text.len()) {
             Some(wanted) => letter == wanted,
@@ -98,14 +98,14 @@ fn part_of(event: &TermEvent) -> Part {
         KeyCode::Esc if !is_alt => Part::Escape,
         KeyCode::Char(']') if is_alt => Part::Start,
         KeyCode::Char('\\') if is_alt => Part::End,
-        // The other end there is: BEL, which control and G send.
+        // The alternative end is BEL, which is also `Ctrl-G`.
         KeyCode::Char('g') if is_ctrl => Part::End,
         KeyCode::Char(letter) if !is_alt && !is_ctrl => Part::Letter(*letter),
         _ => Part::Foreign,
     }
 }
 
-/// The color in a reply, of one to four hexadecimal digits a channel.
+/// Parses the color in a reply, with one to four hexadecimal digits per channel.
 fn parse_color(text: &str) -> Option<[u8; 3]> {
     let mut parts = text.strip_prefix(START)?.split('/').map(|digits| {
         let high = match digits.len() {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_filtered_out_of_the_keys() {
+    fn reply_is_filtered_out_of_keys() {
         check("j\x1b]11;rgb:1111/1313/1a1a\x1b\\k", Some([0x11, 0x13, 0x1a]), "jk");
         check("\x1b]11;rgb:ff/fb/fd\x07", Some([0xff, 0xfb, 0xfd]), "");
         check("\x1b]11;rgb:f/0/8\x1b\\", Some([0xff, 0, 0x88]), "");
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_turn_out_to_be_no_reply_are_returned() {
+    fn keys_of_no_reply_are_returned() {
         check("\x1b]12", None, "\x1b]12");
         check("\x1b]11;q", None, "\x1b]11;q");
         check("11;rgb:1/1/1", None, "11;rgb:1/1/1");

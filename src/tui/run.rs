@@ -1,4 +1,4 @@
-//! The event loop: waits for an event, updates the state, draws, and waits again.
+//! The event loop: waits for an event, updates the state, draws a frame.
 
 use std::{
     future::poll_fn,
@@ -40,34 +40,34 @@ use crate::{
     widget::symbols::Symbols,
 };
 
-/// The longest wait for local processes to end; then the program ends without them.
+/// Maximum time to wait for local processes to stop before the program exits.
 const STOP_WITHIN: Duration = Duration::from_millis(2_500);
 
 /// Options for opening the screen.
 pub struct TuiOptions {
-    /// The services to show first.
+    /// Services to show first.
     pub start: Start,
-    /// Starts the services on this machine, and further nodes; `None` where they run elsewhere.
+    /// Starts the local stack and further nodes; `None` if the services run elsewhere.
     pub local: Option<Box<dyn LocalStack>>,
-    /// The file of saved forms; `None` if there is no folder for it.
+    /// File of presets; `None` if there is no directory for it.
     pub presets: Option<PathBuf>,
-    /// The theme to start with, or how to choose it.
+    /// Theme to start with.
     pub theme: theme::InitialTheme,
-    /// The user-defined themes.
+    /// User-defined themes.
     pub custom_themes: Vec<&'static theme::custom::CustomTheme>,
-    /// Why other user-defined themes cannot be used, a text for each file.
+    /// Errors in other user-defined themes, one for each file.
     pub theme_faults: Vec<String>,
-    /// The action of each key.
+    /// Bindings of the keys.
     pub keys: Keymap,
-    /// The symbols that charts and marks are drawn with.
+    /// Symbols for charts and marks.
     pub symbols: Symbols,
-    /// True to query the terminal's background, which selects the theme.
+    /// True to query the background of the terminal, which selects the theme.
     pub asks_background: bool,
-    /// Stores the profiles; `None` to show none.
+    /// Store of the profiles; `None` to show none.
     pub keeper: Option<Box<dyn ProfileStore>>,
-    /// The known profiles, and the one in use.
+    /// Known profiles, and the one in use.
     pub profiles: Profiles,
-    /// The file that restores the session; `None` to forget it.
+    /// File of the session; `None` to store none.
     pub session: Option<PathBuf>,
     /// Color depth of the terminal.
     pub depth: Depth,
@@ -75,42 +75,42 @@ pub struct TuiOptions {
     pub has_mouse: bool,
     /// True if the terminal is on another machine, which lowers the frame rate.
     pub is_far: bool,
-    /// The zone in which times are shown.
+    /// Time zone of displayed times.
     pub time_zone: TimeZone,
-    /// The wall clock.
+    /// Wall clock.
     pub clock: Clock,
-    /// The folder of the report of a panic.
+    /// Directory of the panic report.
     pub reports: Option<PathBuf>,
-    /// Place of an injected panic; only in test builds.
+    /// Place of an injected panic. Only in debug builds.
     #[cfg(debug_assertions)]
     pub fault: Option<FaultInjection>,
 }
 
-/// Place of an injected panic; only in test builds.
+/// Place of an injected panic. Only in debug builds.
 #[cfg(debug_assertions)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultInjection {
-    /// In drawing the Logs screen.
+    /// While the Logs screen is drawn.
     View,
-    /// In handling a key on the Logs screen.
+    /// While a key is handled on the Logs screen.
     Update,
 }
 
-/// Why the screen did not open, or ended.
+/// Failure of the screen to open or to continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// The input or the output is a file or a pipe.
-    #[error("open the screen without a terminal: standard input and output must be one")]
+    #[error("standard input and output must be a terminal")]
     NotATerminal,
     /// Reading, writing or setting up the terminal failed.
-    #[error("use the terminal")]
+    #[error("terminal failed")]
     Terminal(#[source] std::io::Error),
     /// A task panicked; the panic hook has printed the report.
-    #[error("continue after a panic")]
+    #[error("the screen panicked")]
     Panicked,
     /// Drawing a screen panicked twice in a row.
-    #[error("draw the {} screen, twice in a row; the report is in {report}", screen.name())]
+    #[error("the {} screen failed to draw twice in a row; the report is in {report}", screen.name())]
     Broken {
         /// The screen in view.
         screen: Screen,
@@ -118,15 +118,15 @@ pub enum RunError {
         report: String,
     },
     /// The terminal cannot move its cursor.
-    #[error("open the screen without a cursor (TERM=dumb); `--help` names other commands")]
+    #[error("terminal cannot move its cursor (TERM=dumb); `--help` lists other commands")]
     NoCursor,
 }
 
-/// Opens the screen, and returns when it is closed: with the terminal restored and local processes
-/// ended. Draws the first frame before it starts anything.
+/// Opens the screen, and returns when it is closed, the terminal is restored, and local processes
+/// have stopped. Draws the first frame before it starts anything.
 ///
 /// # Errors
-/// [`RunError::NotATerminal`] before any change; the others after the terminal is restored.
+/// [`RunError::NotATerminal`] before any change to the terminal, others after it is restored.
 pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Err(RunError::NotATerminal);
@@ -138,9 +138,10 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     let keeper: Option<Arc<dyn ProfileStore>> = options.keeper.map(Arc::from);
     let terminal = Tui::enter(has_mouse).map_err(RunError::Terminal)?;
     let signals = Signals::listen().map_err(RunError::Terminal)?;
-    // Events of services that wait for the loop. When it is full their senders wait.
+    // Pending events of services. When the channel is full, senders wait.
     let (events, inbox) = mpsc::channel(256);
-    // Pending events of local processes. When it is full log lines are dropped at their source.
+    // Pending events of local processes. When the channel is full, log lines are dropped by the
+    // sender.
     let (local_events, local_inbox) = mpsc::channel(1_024);
     let mut state = State {
         now: clock.now(),
@@ -182,7 +183,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     let asks_background = options.asks_background && depth != Depth::None;
     let result = screen.run(start, asks_background).await;
     let Loop { terminal, runner, mut local_inbox, state, .. } = screen;
-    // The terminal first, so that the prompt is back at once.
+    // The terminal is restored first, so that the prompt appears immediately.
     drop(terminal);
     if let Some(path) = &options.session
         && let Err(error) = write_session(path, &session::text(&state))
@@ -191,7 +192,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     }
     runner.shutdown().await;
     if let Some(local) = local {
-        // A process that reports its end must not wait for a reader.
+        // A process that reports its exit must not wait for a reader.
         local_inbox.close();
         if timeout(STOP_WITHIN, local.stop()).await.is_err() {
             tracing::warn!("local processes did not end within {STOP_WITHIN:?}");
@@ -252,7 +253,7 @@ impl Loop {
         if asks_background {
             Tui::query_background().map_err(RunError::Terminal)?;
         }
-        // The pause after the first frame, in which the terminal has the processors to show it.
+        // Leaves the processors to the terminal, which shows the first frame.
         sleep(Duration::from_millis(20)).await;
         self.perform(effects)?;
         while !self.is_over {
@@ -262,11 +263,11 @@ impl Loop {
             }
             self.state.now = self.clock.now();
             self.handle(next)?;
-            // Before the batch below, so that a flood of other events cannot delay them.
+            // Handled before the batch below, so that many other events cannot delay timers.
             for timer in self.runner.timers.take_due(Instant::now()) {
                 self.update(Event::TimerDue(timer))?;
             }
-            // Events handled before a frame is considered. The rest are handled in the next round.
+            // Limits the events handled before a frame. The rest are handled in the next round.
             for _ in 0..512 {
                 if self.is_over {
                     return Ok(());
@@ -286,7 +287,7 @@ impl Loop {
         if self.is_paging || !self.pacer.is_due(now) {
             return Ok(());
         }
-        // A screen that panicked is drawn again on input only.
+        // A screen that panicked is drawn again only after input.
         let waits_for_input = self.broken.is_some() && self.pacer.dirty < Dirty::Input;
         let is_checked = self.pacer.needs_check(now) && !self.state.is_animated();
         if waits_for_input || (is_checked && !self.has_changes()) {
@@ -302,8 +303,8 @@ impl Loop {
         self.draw()
     }
 
-    /// Whether a frame at the time of the last one would differ from it: whether more than ages has
-    /// changed.
+    /// Returns true if more than ages has changed: a frame at the time of the last one would
+    /// differ.
     fn has_changes(&mut self) -> bool {
         let now = std::mem::replace(&mut self.state.now, self.state.drawn_at);
         let (state, theme) = (&self.state, Theme::new(self.state.theme_name(), self.depth));
@@ -315,7 +316,7 @@ impl Loop {
         has_changes
     }
 
-    /// Waits for the next event; of those that are ready, returns the most urgent.
+    /// Waits for the next event. Returns the most urgent one that is ready.
     async fn wait(&mut self) -> Next {
         let frame = self.pacer.next();
         let timer = self.runner.timers.next();
@@ -361,7 +362,7 @@ impl Loop {
             }
             Next::Term(Some(Ok(event))) => self.handle_terminal(event)?,
             Next::Term(Some(Err(error))) => return Err(RunError::Terminal(error)),
-            // The terminal is gone, so that nobody can see or quit the screen.
+            // The terminal is gone.
             Next::Term(None) => self.is_over = true,
             Next::Signal(Signal::Stop) if self.is_paging => {
                 Tui::stop_with_pager().map_err(RunError::Terminal)?;
@@ -384,10 +385,10 @@ impl Loop {
         Ok(())
     }
 
-    /// Handles input: a reply of the terminal, or what the user did.
+    /// Handles input: a reply of the terminal, or user input.
     fn handle_terminal(&mut self, event: TermEvent) -> Result<(), RunError> {
         if matches!(event, TermEvent::Resize(..)) {
-            // Also at the size of the last frame: what a smaller size cut off meanwhile is gone.
+            // Even at the size of the last frame, an intermediate smaller size has cut off content.
             self.terminal.redraw().map_err(RunError::Terminal)?;
         }
         let (background, inputs) = self.replies.filter(event);
@@ -410,7 +411,7 @@ impl Loop {
         Ok(())
     }
 
-    /// The event that input stands for, by what the last frame showed; `None` if it is ignored.
+    /// Translates input to an event, according to the last frame; `None` if it is ignored.
     fn translate(&mut self, event: &TermEvent) -> Option<Event> {
         Some(match event {
             TermEvent::Key(key) if key.kind != KeyEventKind::Release => {
@@ -439,7 +440,8 @@ impl Loop {
                 }
                 Some(Effect::Page(text)) => {
                     terminal::switch_off();
-                    // A stream that is not polled reads no keys, and dropping the old one ends it.
+                    // Dropping the old stream stops its reads. The new one reads nothing until
+                    // polled.
                     self.keys = EventStream::new();
                     self.is_paging = true;
                     self.runner.start_pager(text);
@@ -447,7 +449,7 @@ impl Loop {
                 Some(effect) => {
                     self.terminal.perform(&effect).map_err(RunError::Terminal)?;
                     if matches!(effect, Effect::Suspend) {
-                        // The signal for the rest of the job can arrive here, too.
+                        // The signal sent to the whole job can arrive here, too.
                         self.stop_echo_until = Some(Instant::now() + Duration::from_secs(1));
                     }
                     self.state.mark_dirty(Dirty::Input);
@@ -507,8 +509,8 @@ fn panic_if(is_injected: bool) {
 
 /// Returns the next item of `stream` if it is ready, without waiting.
 ///
-/// Polls with the waker of the task, never with a no-op one: the terminal's stream keeps the first
-/// waker until the next key, which would then wake nobody.
+/// Polls with the waker of the task and not with a no-op waker, because the terminal's stream keeps
+/// the first waker until the next key.
 async fn poll_ready<S: Stream + Unpin>(stream: &mut S) -> Option<Option<S::Item>> {
     poll_fn(|context| match stream.poll_next_unpin(context) {
         Poll::Ready(item) => Poll::Ready(Some(item)),
@@ -547,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn polling_for_a_ready_event_leaves_the_waker_for_the_next_key() {
+    fn poll_without_event_registers_waker_for_next_key() {
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(Arc::clone(&woken));
         let mut context = Context::from_waker(&waker);

@@ -1,5 +1,5 @@
-//! The screens, one folder each: `state` holds what a screen shows, `update` changes it on an
-//! event, `view` draws it.
+//! The screens, one directory each: `state` is the state of a screen, `update` changes it, `view`
+//! draws it.
 
 pub(crate) mod cluster {
     //! The Cluster screen: nodes, runs, result groups and local processes.
@@ -50,7 +50,7 @@ pub enum Screen {
     /// Nodes, runs, result groups, local processes.
     #[default]
     Cluster,
-    /// The form, and the results of a run.
+    /// The form and the results of a run.
     Execute,
     /// Datasets and charts.
     Data,
@@ -67,7 +67,7 @@ impl Screen {
     pub const ALL: [Self; 6] =
         [Self::Cluster, Self::Execute, Self::Data, Self::Inference, Self::Logs, Self::Overview];
 
-    /// The name of each in the header, in a sentence, and in a narrow header.
+    /// Names in the header, in a sentence, and in a narrow header.
     const NAMES: [[&str; 3]; Self::ALL.len()] = [
         ["Cluster", "cluster", "Clus"],
         ["Execute", "execute", "Exec"],
@@ -77,22 +77,22 @@ impl Screen {
         ["Overview", "overview", "All"],
     ];
 
-    /// The name in the header.
+    /// Returns the name in the header.
     pub(crate) const fn name(self) -> &'static str {
         Self::NAMES[self as usize][0]
     }
 
-    /// The name in a sentence.
+    /// Returns the name in a sentence.
     pub(crate) const fn title(self) -> &'static str {
         Self::NAMES[self as usize][1]
     }
 
-    /// The name in a narrow header.
+    /// Returns the name in a narrow header.
     pub(crate) const fn short_name(self) -> &'static str {
         Self::NAMES[self as usize][2]
     }
 
-    /// The index in [`Self::ALL`].
+    /// Returns the index in [`Self::ALL`].
     pub(crate) const fn number(self) -> usize {
         self as usize
     }

@@ -207,7 +207,8 @@ impl State {
         self.overlays.push(overlay);
     }
 
-    /// Closes the topmost overlay and reverts a theme preview. Returns true if there was an overlay.
+    /// Closes the topmost overlay and reverts a theme preview. Returns true if there was an
+    /// overlay.
     pub(crate) fn close(&mut self) -> bool {
         let closed = self.overlays.pop();
         if let Some(Overlay::Themes(themes)) = closed {
@@ -302,8 +303,8 @@ impl State {
     ///
     /// The header shows the time of the frame, which its ages refer to, so they need no redraw each
     /// second. An idle screen is redrawn after a minute, then after twice as long each time, which
-    /// keeps its ages accurate to a half. Countdowns are redrawn each second, and so is the age of an
-    /// unavailable service while it is shown in seconds.
+    /// keeps its ages accurate to a half. Countdowns are redrawn each second, and so is the age of
+    /// an unavailable service while it is shown in seconds.
     pub(crate) fn redraw_after(&self) -> Option<Duration> {
         let away = self.services.away_ages_in(self.now);
         if self.is_counting() {
@@ -347,7 +348,8 @@ impl State {
         self.notify_failure_unless_on(&[], failure);
     }
 
-    /// As [`Self::notify_failure`], without the notice on `screens`, where a pane shows the failure.
+    /// As [`Self::notify_failure`], without the notice on `screens`, where a pane shows the
+    /// failure.
     pub(crate) fn notify_failure_unless_on(&mut self, screens: &[Screen], failure: &Failure) {
         let text = format!("failed to {}", failure.what);
         let detail = match (failure.why.as_str(), failure.next.as_str()) {
@@ -377,8 +379,8 @@ impl State {
         self.report(&[], Level::Warn, text, detail);
     }
 
-    /// Reports an outcome with a log line, and a notice unless the current screen is one of `screens`,
-    /// where a pane shows the outcome.
+    /// Reports an outcome with a log line, and a notice unless the current screen is one of
+    /// `screens`, where a pane shows the outcome.
     pub(crate) fn report(
         &mut self,
         screens: &[Screen],

@@ -1,8 +1,7 @@
-//! What colors mean: tokens such as `up` or `focus`, and the themes that fill them.
+//! Themes: a style for each token, such as `up` or `focus`.
 //!
-//! This is the one place that names colors; everything else asks for a meaning. A token is a whole
-//! [`Style`], so that a theme without colors can still tell things apart by weight. Asking the
-//! terminal for its background, and choosing a theme by it, is the caller's part.
+//! Only this module names colors. A token is a whole [`Style`], so that a theme without colors can
+//! still distinguish things by weight. The caller queries the terminal for its background.
 
 pub mod custom;
 pub mod depth;
@@ -18,7 +17,7 @@ use ratatui::{
 
 use self::{custom::CustomTheme, depth::Depth, palette::Palette};
 
-/// The themes there are.
+/// Name of a theme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Name {
     /// Light on dark blue-gray.
@@ -27,36 +26,36 @@ pub enum Name {
     Light,
     /// As dark, with blue and orange in place of green and red.
     Cvd,
-    /// White on black, every text at seven to one or better.
+    /// White on black, with a contrast of at least 7 to 1 for all text.
     HighContrast,
     /// No colors: weight and inversion only.
     Mono,
-    /// The sixteen colors of the user's own palette, on their own background.
+    /// The 16 colors of the terminal's palette, on its background.
     Ansi16,
-    /// One of the user's own, which is there as long as the program.
+    /// A user-defined theme, which lives as long as the program.
     Custom(&'static CustomTheme),
 }
 
-/// A text names no theme.
+/// The text is not the name of a theme.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("read `{text}` as a theme, which is dark, light, cvd, high-contrast, mono or ansi16")]
+#[error("unknown theme `{text}`, expected dark, light, cvd, high-contrast, mono or ansi16")]
 pub struct NameError {
     text: String,
 }
 
-/// How the body of a falling candle is filled.
+/// Fill of the body of a falling candle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
-    /// As a rising one: the color tells them apart.
+    /// Like a rising candle, which has another color.
     Solid,
-    /// Shaded, because no color tells them apart.
+    /// Shaded, for themes without colors.
     Shaded,
 }
 
-/// What a color of a palette is for, where fewer colors have to do.
+/// Use of a color, which limits its replacement if fewer colors are available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// Backgrounds, rules and borders: the nearest color will do.
+    /// Backgrounds, rules and borders: the nearest color.
     Background,
     /// Lines and dots: the nearest color that is legible on the screen's background.
     Mark,
@@ -66,75 +65,73 @@ enum Part {
 
 /// A style for each meaning.
 ///
-/// The backgrounds [`bg`](Self::bg), [`bar`](Self::bar) and [`sel`](Self::sel) are to be patched
-/// with one of the others, which set no background of their own.
+/// The backgrounds [`bg`](Self::bg), [`bar`](Self::bar) and [`sel`](Self::sel) are combined with
+/// one of the other styles, which set no background.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Theme {
-    /// Which theme this was made from.
     pub(crate) name: Name,
-    /// The background of the screen.
+    /// Background of the screen.
     pub(crate) bg: Style,
-    /// The first and the last line, and small boxes over a chart.
+    /// Background of the header, the footer, and boxes over a chart.
     pub(crate) bar: Style,
-    /// The selected row, the focused field.
+    /// Background of the selected row and the focused field.
     pub(crate) sel: Style,
-    /// What is read.
+    /// Text.
     pub(crate) text: Style,
     /// Labels, units, old values.
     pub(crate) muted: Style,
-    /// Rules, grids and placeholders. Too weak for text.
+    /// Rules, grids and placeholders. Its contrast is too low for text.
     pub(crate) faint: Style,
-    /// The border of a pane.
+    /// Border of a pane.
     pub(crate) border: Style,
-    /// The border of the focused pane; what is selected; identities.
+    /// Border of the focused pane, selections, identities.
     pub(crate) focus: Style,
-    /// A second identity: roles, sources.
+    /// Second kind of identities: roles, sources.
     pub(crate) accent2: Style,
-    /// Risen, well, done.
+    /// Rising values, success.
     pub(crate) up: Style,
-    /// Fallen values and failures.
+    /// Falling values, failures.
     pub(crate) down: Style,
-    /// To be looked at.
+    /// Warnings.
     pub(crate) warn: Style,
     /// Keys to press.
     pub(crate) key: Style,
     /// Work in progress.
     pub(crate) info: Style,
-    /// Lines and dots that only need to differ from one another.
+    /// Lines and dots that have to differ only from one another.
     pub(crate) series: [Style; 6],
-    /// Lines drawn over candles: as series, but none close to [`up`](Self::up) or
-    /// [`down`](Self::down).
+    /// Lines over candles: distinct from [`up`](Self::up) and [`down`](Self::down).
     pub(crate) overlay: [Style; 3],
-    /// How falling candles are filled.
+    /// Fill of falling candles.
     pub(crate) fill_down: Fill,
 }
 
-/// Which theme the screen opens with.
+/// Theme at the start of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InitialTheme {
-    /// That of the last session, else the one that suits the terminal.
+    /// The theme of the last session, or the one that suits the terminal.
     #[default]
     Session,
-    /// This one; none for the one that suits the terminal. It is for this start alone: the session
-    /// keeps the theme it had, unless another is chosen on the screen.
+    /// This theme, or with `None` the one that suits the terminal. It applies only to this start:
+    /// the session keeps its theme, unless the user chooses another one.
     Given(Option<Name>),
 }
 
 impl Name {
-    /// Every theme of the program, in the order a picker offers them.
+    /// All built-in themes, in the order of the list.
     pub const ALL: [Self; 6] =
         [Self::Dark, Self::Light, Self::Cvd, Self::HighContrast, Self::Mono, Self::Ansi16];
 
-    /// The theme called `text`, of those there are and those in `own`.
+    /// Returns the built-in or user-defined theme with the name `text`.
     #[must_use]
     pub fn among(text: &str, own: &[&'static CustomTheme]) -> Option<Self> {
         let is_it = |it: &&&'static CustomTheme| it.name == text;
         text.parse().ok().or_else(|| own.iter().find(is_it).map(|own| Self::Custom(own)))
     }
 
-    /// The theme that suits a background of this red, green and blue.
+    /// Returns the theme that suits a background color.
     pub(crate) fn for_background(rgb: [u8; 3]) -> Self {
-        /// At this luminance black and white text are equally legible.
+        /// Luminance at which black and white text are equally legible.
         const EVEN: f64 = 0.179;
         if depth::luminance(rgb) > EVEN { Self::Light } else { Self::Dark }
     }
@@ -166,11 +163,10 @@ impl FromStr for Name {
 }
 
 impl Theme {
-    /// Returns theme `name` in the colors a terminal of `depth` can show.
+    /// Returns theme `name` in the colors of a terminal with color depth `depth`.
     ///
-    /// With sixteen colors every theme falls back on the user's palette, and with none on weight
-    /// alone: sixteen colors of unknown shade cannot be trusted to be legible on a painted
-    /// background.
+    /// With 16 colors, every theme uses the terminal's palette, whose colors may be illegible on a
+    /// painted background. Without colors, it uses only weight.
     pub(crate) fn new(name: Name, depth: Depth) -> Self {
         let Some(palette) = Palette::of_theme(name) else {
             let is_plain = name == Name::Mono || depth == Depth::None;
@@ -195,7 +191,8 @@ impl Theme {
         }
     }
 
-    /// The inverse of a token: its color behind the text, as of a tag or the chosen tab.
+    /// Returns the inverse of a token, with its color as the background: for tags and the current
+    /// tab.
     pub(crate) fn tag(&self, token: Style) -> Style {
         match (self.bg.bg, token.fg) {
             (Some(bg), Some(fg)) if bg != Color::Reset => {
@@ -205,10 +202,10 @@ impl Theme {
         }
     }
 
-    /// The background with a breath of `token`'s color in it, the stronger the nearer `strength` is
-    /// to one; none where colors cannot be mixed.
+    /// Returns the background tinted with the color of `token`, by a `strength` from 0 to 1; `None`
+    /// if colors cannot be mixed.
     pub(crate) fn wash(&self, token: Style, strength: f64) -> Option<Color> {
-        /// The share of the color at its strongest: what is written over it stays legible.
+        /// Maximum share of the color, with which text stays legible.
         const STRONGEST: f64 = 0.3;
         let (Some(Color::Rgb(r, g, b)), Some(Color::Rgb(r0, g0, b0))) = (token.fg, self.bg.bg)
         else {
@@ -219,7 +216,7 @@ impl Theme {
         Some(Color::Rgb(r, g, b))
     }
 
-    /// The color of rises for numbers above zero, of falls for those below, and plain otherwise.
+    /// Returns the style of a number by its sign.
     pub(crate) fn signed(&self, value: f64) -> Style {
         if value > 0.0 {
             self.up
@@ -230,7 +227,7 @@ impl Theme {
         }
     }
 
-    /// The color of series number `idx`, counted round.
+    /// Returns the style of series `idx`, wrapping around.
     pub(crate) fn series(&self, idx: usize) -> Style {
         self.series.get(idx % self.series.len()).copied().unwrap_or(self.text)
     }
@@ -241,7 +238,7 @@ impl Theme {
         if area.is_empty() {
             return;
         }
-        // The blank is made once: each frame starts with thousands of them.
+        // The blank is created once, since each frame starts with thousands of them.
         let mut blank = Cell::EMPTY;
         blank.set_style(self.bg.patch(self.text));
         for y in area.top()..area.bottom() {
@@ -252,13 +249,13 @@ impl Theme {
         }
     }
 
-    /// Fades what is drawn in `area`, so that something laid over it stands out.
+    /// Fades the content of `area`, so that an overlay stands out.
     pub(crate) fn fade(&self, area: Rect, buf: &mut Buffer) {
         let style = Style::reset().patch(self.bg).patch(self.faint);
         buf.set_style(area, style);
     }
 
-    /// The theme whose tokens look as `style` says.
+    /// Returns the theme with the style that `style` returns for each token.
     fn of_styles(name: Name, fill_down: Fill, style: impl Fn(&str) -> Style) -> Self {
         Self {
             name,
@@ -298,11 +295,11 @@ impl Theme {
         let is_cvd = name == Name::Cvd;
         Self::of_styles(name, Fill::Solid, |token| match (token, is_cvd) {
             ("bg" | "bar", _) => Style::new().bg(Color::Reset),
-            // One color for the whole row: in its own colors it would be a row of patches.
+            // One color for the whole row, which would otherwise be a row of patches.
             ("sel", _) => plain.add_modifier(Modifier::REVERSED),
             ("muted", _) => plain.add_modifier(Modifier::DIM),
             ("faint" | "border", _) => fg(Color::DarkGray),
-            // The plain blue of many terminals is too dark to be seen on black.
+            // The plain blue of many terminals is too dark on black.
             ("focus", _) => fg(Color::LightBlue),
             ("key", _) => fg(Color::Yellow).add_modifier(Modifier::BOLD),
             ("info" | "series-1", _) | ("overlay-3", false) | ("overlay-2", true) => {

@@ -1,22 +1,21 @@
-//! The time zone in which the screen shows times: UTC, that of this machine, or one by its name.
+//! The time zone of displayed times: UTC, the local one, or a named one.
 
 use std::{env, fs, str::FromStr, sync::OnceLock};
 
 use jiff::{Zoned, tz};
 use model::timestamp::Timestamp;
 
-/// The zone in use, set once before the first frame. Every time on the screen is shown in it, so that
-/// each text need not be handed the zone.
+/// Zone in use, set once before the first frame. Static, since every displayed time depends on it.
 static IN_USE: OnceLock<TimeZone> = OnceLock::new();
 
-/// The system's own zone, where `TZ` names none.
+/// File of the system's zone, used if `TZ` is not set.
 const SYSTEM_FILE: &str = "/etc/localtime";
 
 /// A time zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimeZone(tz::TimeZone);
 
-/// A name of no time zone.
+/// The name is not a time zone.
 #[derive(Debug, thiserror::Error)]
 #[error("unknown time zone `{name}`, expected UTC, local, or a name such as Europe/Berlin")]
 pub struct UnknownZone {
@@ -32,7 +31,7 @@ impl TimeZone {
         IN_USE.set(self).ok();
     }
 
-    /// Returns the zone of this machine: that of `TZ`, else of the system, else UTC.
+    /// Returns the zone of `TZ`, or of the system, or UTC.
     fn local() -> Self {
         let named = env::var("TZ").ok().filter(|name| !name.is_empty());
         let zone = match named {

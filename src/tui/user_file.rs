@@ -1,26 +1,26 @@
-//! Entries of the user's files of keys and themes, and why one cannot be followed.
+//! Entries of the user's key and theme files, and errors in them.
 //!
-//! What a file may hold is judged by [`Keymap`](crate::keymap::Keymap) and
-//! [`CustomTheme`](crate::theme::custom::CustomTheme); reading it is the caller's part.
+//! The caller reads the files. [`Keymap`](crate::keymap::Keymap) and
+//! [`CustomTheme`](crate::theme::custom::CustomTheme) check the entries.
 
-/// A text of a file: `name = "value"`.
+/// An entry `name = "value"` of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The table it stands in; empty above the first.
+    /// Table that contains it; empty above the first table.
     pub table: String,
-    /// Its name within the table.
+    /// Name within the table.
     pub name: String,
-    /// Its value: a color, the name of an action, or `none`.
+    /// A color, the name of an action, or `none`.
     pub value: String,
-    /// Its line in the file.
+    /// Line number in the file.
     pub line: usize,
 }
 
-/// Why an entry cannot be followed.
+/// An invalid entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The line of the entry.
+    /// Line number of the entry.
     pub line: usize,
-    /// Why, and what to write instead.
+    /// Reason, and valid alternatives.
     pub why: String,
 }

@@ -1,4 +1,4 @@
-//! Draws the state. Reads it, changes nothing, and tells only what can be clicked.
+//! Draws the state, without changing it. Returns the places that can be clicked.
 //!
 //! ```text
 //! ◆ TRIPTYCH  1 Cluster  2 Execute …            head ● 12 ms  data ● live  infer ●  as of 14:02:31
@@ -6,7 +6,7 @@
 //! ╰───────────────────────────────────────────────────────────────────────────────────────────╯
 //!  ↑↓ move  ⏎ open  e execute …                                                 ? help  ⣷ 1 run
 //! ```
-//! `view/x.rs` draws what `state/x.rs` holds. Any size is drawn, from one cell on.
+//! `view/x.rs` draws the state of `state/x.rs`. Any size can be drawn, from one cell on.
 
 pub(crate) mod field;
 pub(crate) mod footer;
@@ -40,13 +40,13 @@ use crate::{
     widget::{format, paint, pane::Focus},
 };
 
-/// Rows that a turn of the wheel moves.
+/// Rows by which a turn of the wheel scrolls.
 pub(crate) const WHEEL_ROWS: i32 = 3;
 
-/// The narrowest and lowest terminal on which screens are drawn.
+/// Minimum width and height of the terminal.
 pub(crate) const SIZE_MIN: (u16, u16) = (60, 16);
 
-/// How much there is room for.
+/// Amount of space for a screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tier {
     Small,
@@ -56,36 +56,33 @@ pub(crate) enum Tier {
     Huge,
 }
 
-/// What a screen is drawn from.
+/// Input for drawing a screen.
 #[derive(Clone, Copy)]
 pub(crate) struct Frame<'a> {
-    /// All that is known.
     pub(crate) state: &'a State,
-    /// What colors mean.
     pub(crate) theme: &'a Theme,
-    /// How much there is room for.
     pub(crate) tier: Tier,
 }
 
 impl Frame<'_> {
-    /// The key of `action` in `layer`, as hints name it.
+    /// Returns the key of `action` in `layer` for display.
     pub(crate) fn key(&self, layer: Layer, action: Action) -> String {
         self.state.keys.key_text(layer, action)
     }
 
-    /// How long `service` has been away, if it is, in the color of trouble.
+    /// Returns the time for which `service` has been unavailable, if it is.
     pub(crate) fn away(&self, service: Service) -> Option<Span<'static>> {
         header::away(service, self.state).map(|text| Span::styled(text, self.theme.down))
     }
 
-    /// As [`Self::away`], else what a stream says of itself: it tells how a lost one reconnects.
+    /// As [`Self::away`] if the service does not respond, otherwise the note of its stream.
     pub(crate) fn silent_or(&self, service: Service, stream: String) -> Span<'static> {
         let is_silent = *self.state.services.health(service) == Health::Silent;
         let away = if is_silent { self.away(service) } else { None };
         away.unwrap_or_else(|| stream.into())
     }
 
-    /// As [`Self::away`], else `usual`: what a pane says of the freshness of its content.
+    /// As [`Self::away`], or `usual` if the service is available.
     pub(crate) fn away_or(
         &self,
         service: Service,
@@ -94,13 +91,13 @@ impl Frame<'_> {
         self.away(service).unwrap_or_else(|| usual.into())
     }
 
-    /// `keys  what they do`, the keys right-aligned in `width` columns.
+    /// Returns a line with `keys`, right-aligned in `width` columns, and the title of their action.
     pub(crate) fn key_line(&self, keys: &str, width: usize, action: Action) -> Line<'static> {
         let keys = Span::styled(format::right(keys, width), self.theme.key);
         Line::from(vec![keys, Span::raw("  "), Span::styled(action.title(), self.theme.text)])
     }
 
-    /// Keys of `layer` and what each is said to do, for a border; what has no key is left out.
+    /// Returns hints for a border: keys of `layer` and texts. Actions without a key are left out.
     pub(crate) fn hints(&self, layer: Layer, hints: &[(Action, &'static str)]) -> Line<'static> {
         let mut line = Line::default();
         for (action, words) in hints {
@@ -113,8 +110,8 @@ impl Frame<'_> {
         line
     }
 
-    /// Draws the reason why `list` has nothing to show in the middle of `area`: not requested, pending,
-    /// failed, or empty.
+    /// Draws the reason why `list` has nothing to show in the middle of `area`: not requested,
+    /// pending, failed, or empty.
     pub(crate) fn draw_absent<T>(
         &self,
         area: Rect,
@@ -130,7 +127,7 @@ impl Frame<'_> {
         }
     }
 
-    /// Says in the middle of `area` that something is awaited.
+    /// Draws a spinner in the middle of `area`.
     pub(crate) fn draw_loading(&self, area: Rect, buf: &mut Buffer) {
         let text = format!("{} loading", spinner(self.state.now));
         draw_empty(area, buf, self.theme, &[text]);
@@ -138,7 +135,7 @@ impl Frame<'_> {
 }
 
 impl Tier {
-    /// What there is room for on a terminal of this size; none if it is too small.
+    /// Returns the amount of space on a terminal of this size; `None` if it is too small.
     pub(crate) fn for_area(area: Rect) -> Option<Self> {
         let fits = |width, height| area.width >= width && area.height >= height;
         if fits(150, 40) {
@@ -155,28 +152,28 @@ impl Tier {
     }
 }
 
-/// Parts `area` at row `at`, counted from its top.
+/// Splits `area` at row `at`, counted from its top.
 pub(crate) fn split_rows(area: Rect, at: u16) -> [Rect; 2] {
     let at = at.min(area.height);
     let below = Rect { y: area.y.saturating_add(at), height: area.height - at, ..area };
     [Rect { height: at, ..area }, below]
 }
 
-/// Parts `area` at column `at`, counted from its left.
+/// Splits `area` at column `at`, counted from its left.
 pub(crate) fn split_columns(area: Rect, at: u16) -> [Rect; 2] {
     let at = at.min(area.width);
     let right = Rect { x: area.x.saturating_add(at), width: area.width - at, ..area };
     [Rect { width: at, ..area }, right]
 }
 
-/// The part of `area` that is one row high and `width` columns wide, from `at` on.
+/// Returns the part of `area` that starts at `at`, with a height of 1 and this width.
 pub(crate) fn strip(area: Rect, at: impl Into<Position>, width: u16) -> Rect {
     let Position { x, y } = at.into();
     let place = Rect::new(area.x.saturating_add(x), area.y.saturating_add(y), width, 1);
     place.intersection(area)
 }
 
-/// An area of this size in the middle of `area`.
+/// Returns an area of this size in the middle of `area`.
 pub(crate) fn centered(area: Rect, width: u16, height: u16) -> Rect {
     let (width, height) = (width.min(area.width), height.min(area.height));
     Rect {
@@ -187,7 +184,7 @@ pub(crate) fn centered(area: Rect, width: u16, height: u16) -> Rect {
     }
 }
 
-/// Facts in `room` columns: the last ones matter most, and stay where there is not room for all.
+/// Joins facts in `room` columns. Drops the first ones if not all fit.
 pub(crate) fn join_facts(mut facts: Vec<Span<'static>>, room: usize) -> Line<'static> {
     const GAP: &str = " · ";
     let width = |facts: &[Span<'_>]| facts.iter().map(|fact| fact.width() + 3).sum::<usize>();
@@ -198,7 +195,7 @@ pub(crate) fn join_facts(mut facts: Vec<Span<'static>>, room: usize) -> Line<'st
     gaps.zip(facts).flat_map(|(gap, fact)| [gap, fact]).collect()
 }
 
-/// As [`paint::text`], with `…` at the end where not all of it fits into the rest of the row.
+/// As [`paint::text`], with `…` at the end if the text is cut.
 pub(crate) fn text_cut(
     buf: &mut Buffer,
     area: Rect,
@@ -211,13 +208,11 @@ pub(crate) fn text_cut(
     paint::text(buf, area, at, &format::fit(whole, room), style)
 }
 
-/// Whether keys go to a pane.
 pub(crate) fn focus_if(is_focused: bool) -> Focus {
     if is_focused { Focus::Here } else { Focus::Elsewhere }
 }
 
-/// Writes a few lines in the middle of a pane that is empty, wrapped to its width: what it waits
-/// for, or what to do.
+/// Draws the text of an empty pane in its middle, wrapped to its width.
 pub(crate) fn draw_empty(area: Rect, buf: &mut Buffer, theme: &Theme, lines: &[impl AsRef<str>]) {
     let lines: Vec<String> =
         lines.iter().flat_map(|line| wrap::wrapped(line.as_ref(), area.width)).collect();

@@ -1,8 +1,7 @@
 //! Charts, strips, bars and panes, as ratatui widgets where ratatui has none.
 //!
-//! A widget is a value that is rendered into an area. It keeps nothing between frames, draws nothing
-//! outside its area, and takes any area, also an empty one, and any number, also NaN. It knows no
-//! screen: the views decide what is shown where.
+//! A widget is a value that is rendered into an area. It has no state, draws nothing outside its
+//! area, and accepts any area, including empty ones, and any number, including NaN.
 
 pub(crate) mod axis;
 pub(crate) mod bars;

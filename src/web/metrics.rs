@@ -115,8 +115,8 @@ pub struct Metrics {
     series: Arc<RwLock<BTreeMap<&'static str, BTreeMap<String, Series>>>>,
 }
 
-/// Handle to one metric with one set of labels. Counting with it takes no lock and formats no
-/// label, so code that counts often keeps it. Cheap to clone; all clones share the number.
+/// Handle to one metric with one set of labels. Counting needs neither a lock nor formatting of
+/// labels, for code that counts often. Cheap to clone; all clones share the number.
 #[derive(Debug, Clone)]
 pub struct Series {
     kind: Kind,

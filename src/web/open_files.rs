@@ -1,12 +1,12 @@
 //! Limit of open files: raised at start, and divided among connections and streams.
 //!
-//! Each connection takes a file descriptor. A service that has used its last one on a connection
+//! Each connection uses a file descriptor. A service that has used its last one on a connection
 //! can neither open a file nor accept the connection of a health check, so some are reserved.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Maximum number of connections of one service, whatever the limit of open files. Further ones
-/// wait to be accepted. Each takes some kilobytes in addition to its descriptor.
+/// wait to be accepted. Each uses some kilobytes in addition to its descriptor.
 const CONNECTIONS_MAX: usize = 4096;
 
 /// Descriptors reserved for the store's files, listeners and pipes. The dataset service has some

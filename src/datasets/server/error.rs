@@ -1,6 +1,6 @@
 //! Errors as the caller sees them: a status and `{"details":null,"error":"…"}`.
 
-use std::error::Error;
+use std::{error::Error, iter::successors};
 
 use accounts::{
     AccountsError,
@@ -129,98 +129,64 @@ impl Public {
 impl ApiError {
     /// Returns the status and text for the caller; `None` for an internal error.
     fn public(&self) -> Option<Public> {
-        match self.store_error() {
-            // The dataset was deleted after its access was checked.
-            Some(StoreError::NoDataset { .. }) => {
-                return Some(Public::new(StatusCode::NOT_FOUND, "dataset not found"));
-            }
-            Some(error @ StoreError::SharedName { datasets, .. }) => {
-                let ids: Vec<i64> = datasets.iter().map(|dataset| dataset.get()).collect();
-                let mut public = Public::new(StatusCode::CONFLICT, error);
-                public.details = Some(json!({"dataset_ids": ids}));
-                return Some(public);
-            }
-            Some(StoreError::Full) => {
-                return Some(Public::new(StatusCode::INSUFFICIENT_STORAGE, FULL));
-            }
-            Some(StoreError::Locked) => {
-                warn!(causes = causes(self), "{self}");
-                return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, LOCKED));
-            }
-            Some(StoreError::Replaced) => {
-                return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, REPLACED));
-            }
-            Some(error @ (StoreError::Archive { .. } | StoreError::ArchiveChanged { .. })) => {
-                return Some(archive_failure(error));
-            }
-            Some(StoreError::Unreachable(_)) => {
-                warn!(causes = causes(self), "{self}");
-                return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, UNREACHABLE));
-            }
-            Some(StoreError::ReadOnly) => {
-                return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, READ_ONLY));
-            }
-            _ => {}
+        let mut causes = successors(Some(self as &(dyn Error + 'static)), |&error| error.source());
+        let store_error = causes.find_map(|error| error.downcast_ref());
+        if let Some(public) = store_error.and_then(store_failure) {
+            return Some(public);
         }
         let public = match self {
             Self::Body(error) => Public::new(error.status(), error),
             Self::Operation(error @ OperationError::Rows(refusals)) => {
-                let mut public = Public::new(StatusCode::BAD_REQUEST, error);
-                public.details = serde_json::to_value(refusals).ok();
-                public
+                let details = serde_json::to_value(refusals).ok();
+                Public { details, ..Public::new(StatusCode::BAD_REQUEST, error) }
             }
             Self::Operation(error @ OperationError::LogGone { revision, era }) => {
-                let mut public = Public::new(StatusCode::GONE, error);
                 let position = LogPosition { revision: *revision, era: format!("{era:08x}") };
-                public.details = serde_json::to_value(position).ok();
-                public
+                let details = serde_json::to_value(position).ok();
+                Public { details, ..Public::new(StatusCode::GONE, error) }
             }
             Self::Operation(error) => Public::new(operation_status(error)?, error),
             Self::Limited(exceeded) => Public::new(StatusCode::TOO_MANY_REQUESTS, exceeded),
-            Self::Accounts(error) if error.is_busy() => {
+            Self::Accounts(error) => {
+                let is_unreachable = matches!(error, AccountsError::Unreachable(_));
+                if is_unreachable {
+                    error!(causes = causes_of(self), "{self}");
+                } else if !error.is_busy() && !matches!(error, AccountsError::Replaced) {
+                    return None;
+                }
                 Public::new(StatusCode::SERVICE_UNAVAILABLE, "API keys cannot be checked now")
             }
-            Self::Accounts(AccountsError::Unreachable(_)) => {
-                error!(causes = causes(self), "{self}");
-                Public::new(StatusCode::SERVICE_UNAVAILABLE, "API keys cannot be checked now")
-            }
-            Self::Accounts(AccountsError::Replaced) => {
-                Public::new(StatusCode::SERVICE_UNAVAILABLE, "API keys cannot be checked now")
-            }
-            Self::Accounts(_) => return None,
         };
         Some(public)
     }
 }
 
-impl ApiError {
-    /// Returns the store's error behind this one, if any.
-    fn store_error(&self) -> Option<&StoreError> {
-        find_cause(self)
+/// Returns status and text for a failure of the store; `None` for an internal error.
+fn store_failure(error: &StoreError) -> Option<Public> {
+    if let StoreError::Locked | StoreError::Unreachable(_) | StoreError::Archive { .. } = error {
+        warn!(causes = causes_of(error), "{error}");
     }
-}
-
-/// Returns status and text for a failure of the archive.
-fn archive_failure(error: &StoreError) -> Public {
-    let StoreError::Archive { dataset, month, .. } = error else {
-        return Public::new(StatusCode::SERVICE_UNAVAILABLE, ARCHIVING);
-    };
-    warn!(causes = causes(error), "{error}");
-    let text = format!(
-        "archived rows of dataset {dataset} in {month} cannot be read now; newer rows are served"
-    );
-    Public::new(StatusCode::SERVICE_UNAVAILABLE, &text)
-}
-
-/// Finds the first error of a type among an error and its causes.
-fn find_cause<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
-    let mut cause = error;
-    loop {
-        match cause.downcast_ref() {
-            None => cause = cause.source()?,
-            found => return found,
+    let unavailable = |text: &str| Public::new(StatusCode::SERVICE_UNAVAILABLE, text);
+    Some(match error {
+        // The dataset was deleted after its access was checked.
+        StoreError::NoDataset { .. } => Public::new(StatusCode::NOT_FOUND, "dataset not found"),
+        StoreError::SharedName { datasets, .. } => {
+            let ids: Vec<i64> = datasets.iter().map(|dataset| dataset.get()).collect();
+            let details = Some(json!({"dataset_ids": ids}));
+            Public { details, ..Public::new(StatusCode::CONFLICT, error) }
         }
-    }
+        StoreError::Full => Public::new(StatusCode::INSUFFICIENT_STORAGE, FULL),
+        StoreError::Locked => unavailable(LOCKED),
+        StoreError::Replaced => unavailable(REPLACED),
+        StoreError::Archive { dataset, month, .. } => unavailable(&format!(
+            "archived rows of dataset {dataset} in {month} cannot be read now; newer rows are \
+            served"
+        )),
+        StoreError::ArchiveChanged { .. } => unavailable(ARCHIVING),
+        StoreError::Unreachable(_) => unavailable(UNREACHABLE),
+        StoreError::ReadOnly => unavailable(READ_ONLY),
+        _ => return None,
+    })
 }
 
 /// Returns the status of a rejection; `None` for an internal error.
@@ -248,7 +214,7 @@ fn operation_status(error: &OperationError) -> Option<StatusCode> {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let Some(Public { status, text, details }) = self.public() else {
-            error!(causes = causes(&self), "{self}");
+            error!(causes = causes_of(&self), "{self}");
             return refusal(StatusCode::INTERNAL_SERVER_ERROR, "internal error");
         };
         if status == StatusCode::UNAUTHORIZED {
@@ -303,7 +269,7 @@ fn body(status: StatusCode, text: &str, details: Option<serde_json::Value>) -> R
 }
 
 /// Returns the causes of an error, outermost first.
-fn causes(error: &dyn Error) -> String {
+fn causes_of(error: &dyn Error) -> String {
     error.source().map(chain).unwrap_or_default()
 }
 

@@ -1,7 +1,6 @@
-//! The checkpoint of an import: a file by which the same command resumes where it was stopped.
+//! The checkpoint of an import, from which the same command resumes.
 //!
-//! A file counts as the same as long as its size and date are. A checkpoint may lag behind what is
-//! stored: rows sent twice are stored once.
+//! A file counts as the same as long as its size and modification time are.
 
 use std::{
     collections::BTreeMap,
@@ -18,30 +17,30 @@ use tokio::time::Instant;
 use super::files::ImportFile;
 use crate::checkpoint;
 
-/// The shortest time between two writes, which then cost nothing.
+/// Shortest time between writes, so that their cost is negligible.
 const WRITE_EVERY: Duration = Duration::from_millis(200);
 
-/// Where the import of a file resumes.
+/// Point at which the import of a file resumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ResumePoint {
     pub(super) n_rows: u64,
     pub(super) place: Place,
-    /// Rows after `place` that are stored, in the order of their timestamps: the rest of the file is
-    /// sorted.
+    /// Number of rows after `place` that are stored, in the order of their timestamps, if the rest
+    /// of the file is sorted.
     pub(super) n_sorted: u64,
 }
 
-/// The progress of the files of one import.
+/// Progress of the files of an import.
 #[derive(Debug)]
 pub(super) struct ImportCheckpoint {
-    /// `None`: there is no folder to write it to.
+    /// `None` if there is no directory to write to.
     path: Option<PathBuf>,
-    /// By the whole path of each.
+    /// Progress by the absolute path of each file.
     files: BTreeMap<String, FileProgress>,
     written: Option<Instant>,
 }
 
-/// The progress of a file, as it is stored.
+/// Stored progress of a file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct FileProgress {
@@ -53,13 +52,14 @@ struct FileProgress {
     done: bool,
 }
 
-/// What changes when a file's content does: its size, its date in microseconds since 1970, and the
-/// dataset that it is meant for.
+/// Identity of the content of a file: its size, its modification time in microseconds since 1970,
+/// and the dataset of its rows.
 type FileStamp = (u64, u64, String);
 
 impl ImportCheckpoint {
-    /// Reads the checkpoint in `folder` of an import of the same files to the same datasets with the
-    /// same flags (`reading`), unless it is to begin `again`: rows read in another way are others.
+    /// Reads the checkpoint in `folder` of an import of the same files to the same datasets with
+    /// the same options (`reading`), since other options read other rows. Ignores it if `again` is
+    /// true.
     pub(super) fn open(
         folder: Option<&Path>,
         address_and_reading: (&str, &str),
@@ -74,17 +74,17 @@ impl ImportCheckpoint {
         Self { path, files: read.unwrap_or_default(), written: None }
     }
 
-    /// Whether all of the file is stored in `dataset`.
+    /// Returns true if all of the file is stored in `dataset`.
     pub(super) fn is_done(&self, file: &ImportFile, dataset: DatasetId) -> bool {
         self.progress(file, dataset).is_some_and(|progress| progress.done)
     }
 
-    /// Forgets the progress of a dataset with this number.
+    /// Removes the progress of a dataset with this id.
     pub(super) fn forget(&mut self, dataset: DatasetId) {
         self.files.retain(|_, progress| progress.dataset != dataset.get());
     }
 
-    /// Returns where the import of the file into `dataset` resumes.
+    /// Returns the point at which the import of the file into `dataset` resumes.
     pub(super) fn resume_point(&self, file: &ImportFile, dataset: DatasetId) -> ResumePoint {
         let resume = self.progress(file, dataset).map(|progress| ResumePoint {
             n_rows: progress.rows,
@@ -115,7 +115,7 @@ impl ImportCheckpoint {
         self.files.insert(name, progress);
     }
 
-    /// Writes the checkpoint. Where that fails, a stopped import begins again: nothing is lost.
+    /// Writes the checkpoint. If that fails, a stopped import starts over.
     pub(super) fn write(&mut self) {
         self.written = Some(Instant::now());
         let Some(path) = &self.path else { return };
@@ -124,9 +124,9 @@ impl ImportCheckpoint {
         }
     }
 
-    /// Removes the checkpoint: the import is done.
+    /// Removes the checkpoint after the import is done.
     pub(super) fn remove(self) {
-        // Where nothing was written there is nothing to remove.
+        // The file may not exist.
         drop(self.path.map(fs::remove_file));
     }
 
@@ -137,7 +137,7 @@ impl ImportCheckpoint {
     }
 }
 
-/// A file's whole path, and what changes when its content does; none of standard input.
+/// Returns the absolute path and the identity of a file; `None` for standard input.
 fn identity(file: &ImportFile) -> Option<(String, FileStamp)> {
     if file.is_stdin() {
         return None;

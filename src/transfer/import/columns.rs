@@ -1,5 +1,5 @@
-//! Which columns a file's fields become: what the flags say, else what the dataset has, else what
-//! the fields seem to hold.
+//! Mapping of the fields of a file to columns: from the options, the columns of the dataset, or the
+//! values of the fields.
 
 use std::collections::BTreeMap;
 
@@ -22,27 +22,27 @@ use wire::datasets::{CreateColumn, CreateDataset};
 use super::{ColumnOptions, files::ImportFile};
 use crate::find::look_up_dataset;
 
-/// Columns that a preview shows: a screen of them.
+/// Maximum number of columns in a preview, which fill a screen.
 const PREVIEWED_COLUMNS: usize = 40;
 
-/// How a file is imported.
+/// Plan of the import of a file.
 pub(super) struct ImportPlan {
     pub(super) plan: ColumnMapping,
-    /// The fields with the timestamp.
+    /// Fields with the timestamp.
     time: TimeFields,
     decimal: Decimal,
-    /// Whether columns have numbers for names, since the first record is data.
+    /// True if columns are named by numbers, since the first record is data.
     is_numbered: bool,
-    /// Each field that becomes a column: its name, the column's place, and its first value.
+    /// Fields that become columns: name, place of the column, and first value.
     fields: Vec<(String, usize, Option<String>)>,
-    /// The dataset and the columns it lacks; none where it is to be created.
+    /// The dataset and the places of missing columns; `None` if it is to be created.
     exists: Option<(Dataset, Vec<usize>)>,
 }
 
-/// Reads the head of a file and the columns of its dataset, and maps each field to a column.
+/// Reads the head of a file and the columns of its dataset, and maps the fields to columns.
 ///
 /// # Errors
-/// If the file is not to be read, or the flags name what it does not have.
+/// An error if the file cannot be read, or does not match the options.
 pub(super) async fn plan_import(
     service: &Datasets,
     flags: &ColumnOptions,
@@ -53,12 +53,12 @@ pub(super) async fn plan_import(
     let dataset = if file.is_named {
         look_up_dataset(service, &file.dataset).await?
     } else {
-        service.find_by_name(&file.dataset).await.context("look for the dataset")?
+        service.find_by_name(&file.dataset).await.context("cannot find the dataset")?
     };
     let columns: BTreeMap<String, Dtype> = match &dataset {
         None => BTreeMap::new(),
         Some(dataset) => {
-            let columns = service.columns(dataset.id).await.context("read the columns")?;
+            let columns = service.columns(dataset.id).await.context("cannot read the columns")?;
             columns.into_iter().map(|column| (column.name, column.dtype)).collect()
         }
     };
@@ -67,11 +67,11 @@ pub(super) async fn plan_import(
     let decimal = flags.decimal.map_or_else(|| surveyed.decimal(), Ok)?;
     let mut plan = ColumnMapping::with_time(&time, flags.time_texts.clone())
         .with_numbers(decimal, flags.nulls.clone());
-    let (mut fields, mut lacks) = (Vec::new(), Vec::new());
+    let (mut fields, mut missing) = (Vec::new(), Vec::new());
     check_names(flags, &surveyed)?;
     check_fit(flags, &surveyed)?;
     for field in surveyed.fields.iter().filter(|field| !time.contains(&field.name)) {
-        // A part of the path says the same of every row.
+        // A part of the path is the same for every row.
         if flags.leave_out.contains(&field.name) || file.parts.contains_key(&field.name) {
             plan.leave_out(&field.name);
             continue;
@@ -86,7 +86,7 @@ pub(super) async fn plan_import(
         let existing = columns.get(&name).copied();
         let dtype = match (existing, flagged) {
             (Some(existing), Some((_, flagged))) if existing != *flagged => {
-                bail!("make column {name} {flagged}: the dataset has it as {existing}")
+                bail!("column {name} is {existing} in the dataset, and cannot become {flagged}")
             }
             (Some(existing), _) => existing,
             (None, Some((_, flagged))) => *flagged,
@@ -94,7 +94,7 @@ pub(super) async fn plan_import(
         };
         let idx = plan.columns().len();
         if existing.is_none() {
-            lacks.push(idx);
+            missing.push(idx);
         }
         let is_rounded = flagged.is_some() && dtype == Dtype::Float;
         plan.column(&field.name, MappedColumn { name, dtype, is_rounded });
@@ -103,14 +103,14 @@ pub(super) async fn plan_import(
     check_types(flags, &plan)?;
     check_timestamp(&plan)?;
     if plan.columns().is_empty() {
-        bail!("find a column beside {}: there would be nothing in the rows", time.name);
+        bail!("there are no columns besides {}", time.name);
     }
-    let exists = dataset.map(|dataset| (dataset, lacks));
+    let exists = dataset.map(|dataset| (dataset, missing));
     let is_numbered = surveyed.fields.iter().all(|field| field.name.starts_with("column_"));
     Ok(ImportPlan { plan, time, decimal, is_numbered, fields, exists })
 }
 
-/// Reads the head of a file, or what the flags say of standard input.
+/// Reads the head of a file, or describes standard input by the options.
 async fn survey_file(
     flags: &ColumnOptions,
     file: &ImportFile,
@@ -123,7 +123,7 @@ async fn survey_file(
     Ok(spawn_blocking(move || sniff(&path, options, &texts)).await??)
 }
 
-/// Returns the first value of a field, and how to store a number of it if it is a text of one.
+/// Returns the first value of a field, with a hint if it is the text of a number.
 fn example(field: &Field, dtype: Dtype) -> Option<String> {
     let example = field.example.as_ref()?;
     if dtype == Dtype::String && field.has_number_texts {
@@ -133,21 +133,21 @@ fn example(field: &Field, dtype: Dtype) -> Option<String> {
     Some(example.clone())
 }
 
-/// The column of bars that a field is, if it is called so in other letters: `Open` is `open`, as
-/// buckets and charts look for it. None if the file has that one too.
+/// Returns the column of bars that a field is called after in another case, since buckets and
+/// charts use `open` for `Open`; `None` if several fields are.
 fn plain_bar(field: &str, surveyed: &SniffedFields) -> Option<&'static str> {
     let bar = BAR_COLUMNS.into_iter().find(|bar| bar.eq_ignore_ascii_case(field))?;
     let is_called = |other: &&Field| other.name.eq_ignore_ascii_case(bar);
     (surveyed.fields.iter().filter(is_called).count() == 1).then_some(bar)
 }
 
-/// Describes standard input, which can be read only once, by the flags.
+/// Describes standard input, which can be read only once, by the options.
 fn survey_from_flags(flags: &ColumnOptions) -> anyhow::Result<SniffedFields> {
     let Some(time) = &flags.time else {
-        bail!("unknown time column of standard input: name it with --time-column")
+        bail!("unknown time column of standard input\nhint: name it with --time-column")
     };
     if flags.types.is_empty() {
-        bail!("find the columns of standard input: name each with --type COLUMN=TYPE");
+        bail!("unknown columns of standard input\nhint: name each with --type COLUMN=TYPE");
     }
     let field = |column: &String| {
         let mapped = flags.names.iter().find(|(_, name)| name == column);
@@ -157,7 +157,7 @@ fn survey_from_flags(flags: &ColumnOptions) -> anyhow::Result<SniffedFields> {
     Ok(SniffedFields::declare(time, types))
 }
 
-/// Checks that the flags name fields that there are.
+/// Checks that the fields of the options exist.
 fn check_names(flags: &ColumnOptions, surveyed: &SniffedFields) -> anyhow::Result<()> {
     let is_there = |name: &str| surveyed.fields.iter().any(|field| field.name == name);
     let named = flags.names.iter().map(|(field, _)| field).chain(&flags.leave_out);
@@ -165,13 +165,13 @@ fn check_names(flags: &ColumnOptions, surveyed: &SniffedFields) -> anyhow::Resul
         if !is_there(name) {
             let fields: Vec<_> =
                 surveyed.fields.iter().map(|field| escape_line(&field.name)).collect();
-            bail!("find field {name} among {}", fields.join(", "));
+            bail!("there is no field {name}, only {}", fields.join(", "));
         }
     }
     Ok(())
 }
 
-/// Checks that each field can be a column, or is left out.
+/// Checks that each field can become a column, or is left out.
 fn check_fit(flags: &ColumnOptions, surveyed: &SniffedFields) -> anyhow::Result<()> {
     let kept = surveyed.fields.iter().filter(|field| !flags.leave_out.contains(&field.name));
     let unfit = kept.filter_map(|field| Some((escape_line(&field.name), field.unfit.as_ref()?)));
@@ -181,23 +181,23 @@ fn check_fit(flags: &ColumnOptions, surveyed: &SniffedFields) -> anyhow::Result<
     if unfit.is_empty() {
         Ok(())
     } else {
-        bail!("make columns of all fields: {}", unfit.join(". "))
+        bail!("some fields cannot become columns: {}", unfit.join(". "))
     }
 }
 
-/// Checks that the flags set the types of columns that there are.
+/// Checks that the options set the types of existing columns.
 fn check_types(flags: &ColumnOptions, plan: &ColumnMapping) -> anyhow::Result<()> {
     for (column, _) in &flags.types {
         if !plan.columns().iter().any(|planned| planned.name == *column) {
             let columns: Vec<_> =
                 plan.names().iter().map(|name| escape_line(name).into_owned()).collect();
-            bail!("make column {column} of that type: the columns are {}", columns.join(", "));
+            bail!("there is no column {column}, only {}", columns.join(", "));
         }
     }
     Ok(())
 }
 
-/// Checks that no column is called as the timestamps of every dataset are.
+/// Checks that no column has the name of the timestamps.
 fn check_timestamp(plan: &ColumnMapping) -> anyhow::Result<()> {
     if plan.columns().iter().any(|column| column.name == TIMESTAMP) {
         bail!(
@@ -209,12 +209,12 @@ fn check_timestamp(plan: &ColumnMapping) -> anyhow::Result<()> {
 }
 
 impl ImportPlan {
-    /// Returns the dataset, if there was one already.
+    /// Returns the dataset, if it existed already.
     pub(super) fn dataset(&self) -> Option<DatasetId> {
         self.exists.as_ref().map(|(dataset, _)| dataset.id)
     }
 
-    /// Returns the names of the fields with the timestamp, for people.
+    /// Returns the display names of the fields with the timestamp.
     pub(super) fn time_column(&self) -> String {
         match &self.time.time_of_day {
             None => escape_line(&self.time.name).into_owned(),
@@ -224,7 +224,7 @@ impl ImportPlan {
         }
     }
 
-    /// Describes the import for people.
+    /// Describes the import.
     pub(super) fn preview(&self, file: &ImportFile) -> String {
         let (verb, name) = match &self.exists {
             Some((dataset, _)) => {
@@ -233,18 +233,18 @@ impl ImportPlan {
             None => ("into a new dataset", escape_line(&file.dataset).into()),
         };
         let mut lines = vec![
-            format!("{} goes {verb} {name}", file.display_name()),
+            format!("{} is imported {verb} {name}", file.display_name()),
             format!("  {:<8} {}", "time", self.time_column()),
         ];
         if self.decimal == Decimal::Comma {
             lines.push("  numbers have a decimal comma: 1,5 is 1.5".to_owned());
         }
         if self.is_numbered {
-            lines.push("  the first line is data: columns are named by their place".to_owned());
+            lines.push("  the first line is data: columns are named by their positions".to_owned());
         }
         for (field, idx, example) in self.fields.iter().take(PREVIEWED_COLUMNS) {
             let Some(column) = self.plan.columns().get(*idx) else { continue };
-            let is_new = self.exists.as_ref().is_some_and(|(_, lacks)| lacks.contains(idx));
+            let is_new = self.exists.as_ref().is_some_and(|(_, missing)| missing.contains(idx));
             let mut line = format!("  {:<8} {}", column.dtype, escape_line(&column.name));
             if *field != column.name {
                 line = format!("{line}, from {}", escape_line(field));
@@ -264,17 +264,17 @@ impl ImportPlan {
         lines.join("\n")
     }
 
-    /// Creates the dataset, or adds the columns it lacks; returns its number.
+    /// Creates the dataset, or adds missing columns. Returns its id.
     ///
     /// # Errors
-    /// If the service refuses.
+    /// An error if the service refuses.
     pub(super) async fn prepare_dataset(
         &self,
         service: &Datasets,
         template: &CreateDataset,
         file: &ImportFile,
     ) -> anyhow::Result<DatasetId> {
-        let Some((dataset, lacks)) = &self.exists else {
+        let Some((dataset, missing)) = &self.exists else {
             let columns = self.plan.columns().iter();
             let columns = columns.map(|column| CreateColumn::new(&column.name, column.dtype));
             let (name, columns) = (file.dataset.clone(), columns.collect());
@@ -284,15 +284,15 @@ impl ImportPlan {
                     body.metadata.entry(name.clone()).or_insert_with(|| value.clone());
                 }
             }
-            let creating = || format!("create dataset {}", file.dataset);
-            return Ok(service.create(&body).await.with_context(creating)?.id);
+            let failed = || format!("cannot create dataset {}", file.dataset);
+            return Ok(service.create(&body).await.with_context(failed)?.id);
         };
-        for column in lacks.iter().filter_map(|idx| self.plan.columns().get(*idx)) {
-            let adding = || format!("add column {} to dataset {}", column.name, dataset.id);
+        for column in missing.iter().filter_map(|idx| self.plan.columns().get(*idx)) {
+            let failed = || format!("cannot add column {} to dataset {}", column.name, dataset.id);
             service
                 .add_column(dataset.id, &column.name, column.dtype)
                 .await
-                .with_context(adding)?;
+                .with_context(failed)?;
         }
         Ok(dataset.id)
     }

@@ -1,4 +1,4 @@
-//! Finds the files to import, with the format and the dataset of each.
+//! Finds the files of an import, with the format and the dataset of each.
 
 use std::{
     collections::BTreeMap,
@@ -14,24 +14,24 @@ use super::ImportOptions;
 /// The path that means standard input.
 const STDIN: &str = "-";
 
-/// Folders inside folders: more are a mistake, or run in a circle.
+/// Maximum depth of directories. More are a mistake or a cycle.
 const DEPTH_MAX: usize = 16;
 
-/// A file and where its rows belong.
+/// A file and the dataset of its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ImportFile {
     pub(super) path: PathBuf,
     pub(super) format: Format,
-    /// The dataset's number or name.
+    /// Id or name of the dataset.
     pub(super) dataset: String,
-    /// Whether the user wrote that, and may have meant a number; else it is a name.
+    /// True if the user passed the dataset, which may be an id. Otherwise it is a name.
     pub(super) is_named: bool,
-    /// The parts of its path that are `name=value`.
+    /// Parts of its path of the form `name=value`.
     pub(super) parts: BTreeMap<String, String>,
 }
 
 impl ImportFile {
-    /// Returns its path for messages.
+    /// Returns the path for messages.
     pub(super) fn display_name(&self) -> String {
         if self.is_stdin() { "standard input".to_owned() } else { self.path.display().to_string() }
     }
@@ -47,10 +47,10 @@ impl ImportFile {
     }
 }
 
-/// Finds the files that `paths` name, those of folders in the order of their names.
+/// Finds the files of `paths`, those of directories in the order of their names.
 ///
 /// # Errors
-/// If one is not there, or it is not to be seen how it is written or where it belongs.
+/// An error if a file does not exist, or its format or dataset is unknown.
 pub(super) fn find_files(
     paths: &[PathBuf],
     dataset: Option<&str>,
@@ -62,10 +62,7 @@ pub(super) fn find_files(
             let before = files.len();
             walk(path, 0, &mut files)?;
             if files.len() == before {
-                bail!(
-                    "find files to import in {}: none is .csv, .ndjson or .parquet",
-                    path.display()
-                );
+                bail!("no .csv, .ndjson or .parquet files in {}", path.display());
             }
         } else {
             files.push(path.clone());
@@ -75,13 +72,13 @@ pub(super) fn find_files(
 }
 
 fn walk(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
-    let looking = || format!("look into {}", folder.display());
+    let failed = || format!("cannot read directory {}", folder.display());
     if depth > DEPTH_MAX {
-        bail!("{}: there are too many folders inside each other", looking());
+        bail!("{}: directories are nested too deeply", folder.display());
     }
-    let entries: Result<Vec<_>, _> = fs::read_dir(folder).with_context(looking)?.collect();
+    let entries: Result<Vec<_>, _> = fs::read_dir(folder).with_context(failed)?.collect();
     let mut paths: Vec<_> =
-        entries.with_context(looking)?.into_iter().map(|entry| entry.path()).collect();
+        entries.with_context(failed)?.into_iter().map(|entry| entry.path()).collect();
     paths.sort();
     for path in paths {
         if path.is_dir() {
@@ -106,17 +103,17 @@ fn describe_file(
     let shown = path.display();
     let format = format.or_else(|| Format::of_file(&path));
     let Some(format) = format else {
-        bail!("see how {shown} is written: name it with --format csv, ndjson or parquet")
+        bail!("unknown format of {shown}\nhint: pass --format csv, ndjson or parquet")
     };
     let parts = parts(&path);
     let name = if let Some(template) = dataset {
         fill_template(template, &path, &parts)?
     } else {
-        // A part such as dt=… names a time, not the series.
+        // A part such as dt=… is a time, not the name of the series.
         let named = parts.iter().find(|(name, _)| !is_time_part(name));
         match named.map(|(_, value)| value.clone()).or_else(|| stem(&path)) {
             Some(name) => name,
-            None => bail!("know the dataset of {shown}: name it with --dataset"),
+            None => bail!("unknown dataset of {shown}\nhint: pass --dataset"),
         }
     };
     let is_named = dataset.is_some_and(|template| !template.contains('{'));
@@ -127,7 +124,7 @@ pub(super) fn is_time_part(name: &str) -> bool {
     ["dt", "date", "year", "month", "day", "hour"].contains(&name)
 }
 
-/// The parts of a path that are `name=value`, as data in folders has them.
+/// Returns the parts of a path of the form `name=value`, as in partitioned data.
 fn parts(path: &Path) -> BTreeMap<String, String> {
     let folders = path.parent().map(Path::components).into_iter().flatten();
     let part = |folder: Component<'_>| {
@@ -141,7 +138,7 @@ fn parts(path: &Path) -> BTreeMap<String, String> {
     parts
 }
 
-/// The name without its endings; none of standard input.
+/// Returns the name without its suffixes; `None` for standard input.
 fn stem(path: &Path) -> Option<String> {
     let stem = read::stem(path)?;
     (!stem.is_empty() && stem != STDIN).then(|| stem.to_owned())
@@ -162,7 +159,7 @@ fn fill_template(
     if name.contains('{') {
         let known: Vec<_> = parts.keys().map(String::as_str).chain(["stem"]).collect();
         let (path, known) = (path.display(), known.join(", "));
-        bail!("make a dataset's name of {template} for {path}, of which are known: {known}");
+        bail!("{template} cannot be filled for {path}, which only has {known}");
     }
     Ok(name)
 }
@@ -179,17 +176,13 @@ mod tests {
     }
 
     #[test]
-    fn a_dataset_is_named_by_the_path() {
+    fn dataset_is_named_by_the_path() {
         check("data/btcusd.csv.gz", None, "btcusd");
         check("kit/symbol=ethusd/dt=2026-07-30.parquet", None, "ethusd");
         check("symbol=ethusd/dt=2026-07-30.parquet", Some("kit_{symbol}"), "kit_ethusd");
         check("a/b.csv", Some("{stem}_1min"), "b_1min");
-        let want = "make a dataset's name of {symbol} for a/b.csv, of which are known: stem";
+        let want = "{symbol} cannot be filled for a/b.csv, which only has stem";
         check("a/b.csv", Some("{symbol}"), want);
-        check(
-            "notes",
-            None,
-            "see how notes is written: name it with --format csv, ndjson or parquet",
-        );
+        check("notes", None, "unknown format of notes\nhint: pass --format csv, ndjson or parquet");
     }
 }

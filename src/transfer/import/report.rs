@@ -1,5 +1,5 @@
-//! What an import did with the rows of a file: how many were read, stored, replaced, skipped and cut,
-//! with the first examples of each.
+//! Report of the import of a file: numbers of rows that were read, stored, replaced, skipped and
+//! cut, with examples.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,43 +11,43 @@ use serde_json::{Value, json};
 
 use super::stored::FoundRows;
 
-/// Examples of each kind: enough to find the pattern, few enough to read.
+/// Maximum number of examples of each kind: enough to find the pattern.
 const EXAMPLES_MAX: usize = 3;
 
-/// The most timestamps remembered to find repeated ones: 128 MiB of them.
+/// Maximum number of remembered timestamps to find repeated ones: 128 MiB.
 const TIMESTAMPS_MAX: usize = 16 * 1024 * 1024;
 
-/// Counts the rows of a file by what the import did with them.
+/// Numbers of rows of a file.
 #[derive(Debug, Default)]
 pub struct ImportReport {
     /// True if nothing was sent.
     is_dry_run: bool,
-    /// Names of the fields with the timestamp.
+    /// Display names of the fields with the timestamp.
     time_column: String,
-    /// The first timestamp as the file has it, and as it was read.
+    /// First timestamp in the file, and its interpretation.
     pub(super) example: Option<(String, Timestamp)>,
-    /// The earliest and the latest timestamp.
+    /// Earliest and latest timestamp.
     span: Option<(Timestamp, Timestamp)>,
-    /// True if rows were out of order, and were sorted.
+    /// True if rows were out of order and were sorted.
     pub(super) is_sorted: bool,
-    /// Rows that an earlier import, which was stopped, has stored.
+    /// Number of rows that an earlier, stopped import has stored.
     pub(super) n_before: u64,
-    /// Rows that were read, those that were skipped included.
+    /// Number of rows read, including skipped ones.
     n_read: u64,
     replaced: Examples,
-    /// Rows that the dataset had before.
+    /// Rows that replaced those that the dataset had before.
     replaced_earlier: Examples,
     pub(super) skipped: Examples,
     cut: Examples,
 }
 
-/// Rows of one kind.
+/// Rows of a kind.
 #[derive(Debug, Default)]
 pub(super) struct Examples {
     pub(super) n_rows: u64,
-    /// True if there may be more.
+    /// True if the number is a lower bound.
     is_least: bool,
-    /// The line of the first ones and what there is to say of it.
+    /// Line and description of the first rows.
     first: Vec<(u64, String)>,
 }
 
@@ -63,7 +63,7 @@ impl Examples {
         self.first.iter().map(|(line, text)| json!({"line": line, what: text})).collect()
     }
 
-    /// The count with the examples, for people.
+    /// Returns a line with the examples.
     fn line(&self, what: &str) -> Option<String> {
         let first: Vec<_> =
             self.first.iter().map(|(line, text)| format!("line {line} ({text})")).collect();
@@ -77,8 +77,8 @@ impl ImportReport {
         Self { is_dry_run, time_column, n_before, ..Self::default() }
     }
 
-    /// Counts a row of `origin` that was stored at the timestamp `at`, where `stored` are rows that
-    /// the dataset had before.
+    /// Counts a row of `origin` that was stored at the timestamp `at`. `stored` are rows that the
+    /// dataset had before.
     pub(super) fn record_accepted(
         &mut self,
         origin: Origin,
@@ -101,23 +101,23 @@ impl ImportReport {
         }
     }
 
-    /// Counts a row that does not fit.
+    /// Counts an invalid row.
     pub(super) fn record_skipped(&mut self, line: u64, reason: &str) {
         self.n_read += 1;
         self.skipped.add(line, &reason);
     }
 
-    /// Rows that the service stored, by the import that was stopped and by this one.
+    /// Returns the number of rows that the service accepted, including those of a stopped import.
     pub(super) const fn n_taken(&self) -> u64 {
         self.n_before + self.n_read - self.skipped.n_rows
     }
 
-    /// Rows that are in the dataset.
+    /// Returns the number of rows of the import in the dataset.
     pub(super) const fn n_stored(&self) -> u64 {
         self.n_taken() - self.replaced.n_rows
     }
 
-    /// The counts and examples for people; `shown` is the file.
+    /// Returns the counts and examples as text. `shown` is the file.
     #[must_use]
     pub fn text(&self, shown: &str) -> String {
         let at_least = |is_least| if is_least { "at least " } else { "" };
@@ -152,7 +152,7 @@ impl ImportReport {
         lines.join("\n")
     }
 
-    /// The counts and examples as a JSON object.
+    /// Returns the counts and examples as a JSON object.
     #[must_use]
     pub fn json(&self, file: &str, dataset: Option<DatasetId>) -> Value {
         let (first, last) = self.span.unzip();
@@ -186,28 +186,28 @@ impl ImportReport {
     }
 }
 
-/// Where a row comes from.
+/// Origin of a row.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin {
-    /// The line it begins on.
+    /// Line on which it begins.
     pub(super) line: u64,
-    /// Whether its timestamp was cut to microseconds.
+    /// True if its timestamp was cut to microseconds.
     pub(super) is_cut: bool,
 }
 
-/// Finds timestamps that an import sends twice to a dataset.
+/// Finds timestamps that an import sends to a dataset twice.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
-    /// The dataset of `seen`.
+    /// Dataset of `seen`.
     dataset: String,
     seen: SeenTimestamps,
     others: HashMap<String, SeenTimestamps>,
     n_remembered: usize,
-    /// Whether earlier timestamps were dropped: repeats of those are not found.
+    /// True if earlier timestamps were dropped, so that their repeats are not found.
     has_forgotten: bool,
 }
 
-/// Timestamps of a dataset: rows nearly always ascend, so that most are found by bisection.
+/// Timestamps of a dataset. Most are in ascending order and found by binary search.
 #[derive(Debug, Default)]
 struct SeenTimestamps {
     ascending: Vec<Timestamp>,
@@ -215,7 +215,7 @@ struct SeenTimestamps {
 }
 
 impl Repeats {
-    /// Goes on with rows of `dataset`.
+    /// Continues with rows of `dataset`.
     pub(super) fn of_dataset(&mut self, dataset: &str) -> &mut Self {
         if self.dataset != dataset {
             let seen = self.others.remove(dataset).unwrap_or_default();
@@ -225,7 +225,7 @@ impl Repeats {
         self
     }
 
-    /// Whether a row at `at` was sent before; remembers it.
+    /// Returns true if a row at `at` was sent before, and remembers it otherwise.
     fn is_repeated(&mut self, at: Timestamp) -> bool {
         if self.n_remembered >= TIMESTAMPS_MAX {
             self.others.clear();
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timestamp_is_repeated_in_its_dataset_wherever_it_was() {
+    fn repeated_timestamps_are_found_per_dataset() {
         let mut repeats = Repeats::default();
         let one = repeats.of_dataset("one");
         let sent = [5, 7, 7, 6, 5, 6, 9].map(|at| one.is_repeated(Timestamp::from_seconds(at)));

@@ -1,4 +1,5 @@
-//! Sending the rows of one file: read ahead, several batches under way, acknowledged in order.
+//! Sends the rows of a file: reads ahead, sends several batches concurrently, and acknowledges them
+//! in order.
 
 use std::{collections::HashMap, mem, sync::Arc};
 
@@ -12,7 +13,12 @@ use client::{
 };
 use formats::read::{BadRow, PlacedRow, ReadOptions, Rows, column_mapping::ColumnMapping, judge};
 use futures::{StreamExt as _, stream::FuturesOrdered};
-use model::{count::counted, dataset::DatasetId, row::Row, timestamp::Timestamp};
+use model::{
+    count::counted,
+    dataset::DatasetId,
+    row::{Row, Value},
+    timestamp::Timestamp,
+};
 use tokio::{sync::mpsc, task::spawn_blocking};
 
 use super::{
@@ -20,7 +26,6 @@ use super::{
     checkpoint::{ImportCheckpoint, ResumePoint},
     files::ImportFile,
     report::{ImportReport, Origin, Repeats},
-    sort::{SORT_BYTES, Sorter},
     stored::{FoundRows, StoredRows},
 };
 use crate::{
@@ -28,55 +33,55 @@ use crate::{
     retry::retry_transient,
 };
 
-/// Batches read ahead. Then reading waits for the service.
+/// Number of batches that are read ahead.
 const BATCHES_AHEAD: usize = 4;
 
-/// The most values of a batch: one of many columns has fewer rows.
+/// Maximum number of values of a batch, which limits its rows if there are many columns.
 const BATCH_VALUES_MAX: usize = 500_000;
 
-/// Rows left out that are reported one by one.
+/// Maximum number of skipped rows that are reported one by one.
 const BAD_SHOWN_MAX: u64 = 20;
 
-/// Said after the first row that does not fit.
-const SKIP_HINT: &str = " (correct it; say with --type or --null how to read it; or leave \
-                         such rows out with --skip-bad)";
+/// Advice after an invalid row.
+const SKIP_HINT: &str = "\nhint: correct it, pass --type or --null for how to read it, or skip such rows with --skip-bad";
 
-/// What fails if the temporary file does.
-const SORTING: &str = "cannot sort the rows in a temporary file";
+/// Maximum size of rows that are sorted together: some million rows of a few numbers. Of a longer
+/// file, later parts are stored as late rows.
+const SORT_BYTES: usize = 256 * 1024 * 1024;
 
-/// Rows that follow one another in a file, or in the order of their timestamps.
+/// Consecutive rows of a file, or of the sorted rows.
 struct Batch {
     rows: Vec<Row>,
-    /// Where each comes from.
+    /// Origins of the rows.
     origins: Vec<Origin>,
     names: Arc<[String]>,
     /// `None` if nothing is sent.
     body: Option<InsertBody>,
     bad: Vec<BadRow>,
-    /// Rows at the same timestamps that the dataset had before.
+    /// Rows that the dataset had before at the same timestamps.
     found: FoundRows,
-    /// The first timestamp of the file as it stands there, and as it was read.
+    /// First timestamp in the file, and its interpretation.
     example: Option<(String, Timestamp)>,
     /// True if the rows were sorted.
     is_sorted: bool,
-    /// Where an import resumes after them.
+    /// Point at which an import resumes after these rows.
     end: ResumePoint,
-    /// How much of the file is read.
+    /// Share of the file that was read.
     share: Option<f64>,
 }
 
-/// The dataset that the rows of a file go to.
+/// Destination of the rows of a file.
 pub(super) struct ImportTarget<'a> {
     pub(super) service: &'a Datasets,
-    /// `None` if nothing is sent and there is no such dataset.
+    /// `None` if nothing is sent and the dataset does not exist.
     pub(super) dataset: Option<DatasetId>,
     pub(super) file: &'a ImportFile,
     pub(super) options: &'a ImportOptions,
-    /// Rows that the dataset had before; `None` if it had none.
+    /// Rows that the dataset had before; `None` if there were none.
     pub(super) stored: Option<StoredRows<'a>>,
 }
 
-/// The progress of sending a file.
+/// State of sending a file.
 pub(super) struct SendState<'a> {
     pub(super) progress: Box<dyn Work>,
     pub(super) reporter: &'a dyn Reporter,
@@ -85,11 +90,11 @@ pub(super) struct SendState<'a> {
     pub(super) repeats: &'a mut Repeats,
 }
 
-/// Sends the rows of a file that come after `resume`, read by `options` and mapped by `plan`.
+/// Sends the rows of a file after `resume`, read by `options` and mapped by `plan`.
 ///
 /// # Errors
-/// If a row does not fit, the file breaks off, or the service refuses. What was stored by then is
-/// noted.
+/// An error if a row is invalid, the file is truncated, or the service refuses. Rows that were
+/// stored before are recorded.
 pub(super) async fn send(
     target: ImportTarget<'_>,
     options: ReadOptions,
@@ -100,7 +105,7 @@ pub(super) async fn send(
     let (sender, batches) = mpsc::channel(BATCHES_AHEAD);
     let ImportOptions { mode, batch_rows, skips_bad, is_dry_run, .. } = *target.options;
     let (path, dataset) = (target.file.path.clone(), target.dataset.filter(|_| !is_dry_run));
-    // Standard input may never end.
+    // Standard input is not sorted, since it may never end.
     let sorts = !target.file.is_stdin();
     let name = target.file.display_name();
     let reader = spawn_blocking(move || {
@@ -127,13 +132,13 @@ pub(super) async fn send(
                 sent: (resume, resume.n_rows),
                 last: None,
                 pending: Pending::default(),
-                sorted: None,
+                is_sorted: false,
                 sender,
             };
             reader.run()
         };
         if let Err(error) = read() {
-            // Where nobody listens the import has ended.
+            // The import may have ended.
             drop(ended.blocking_send(Err(error)));
         }
     });
@@ -143,34 +148,34 @@ pub(super) async fn send(
     }
     reader.await?;
     let n_rows = state.report.n_taken();
-    sent.with_context(|| format!("go on after {}", counted(n_rows, "row")))?;
+    sent.with_context(|| format!("import stopped after {}", counted(n_rows, "row")))?;
     let n_stored = state.report.n_stored();
     let did = if is_dry_run { "checked" } else { "imported" };
     state.progress.finish(n_stored, &format!("{did} {}", target.file.display_name()));
     Ok(state.report)
 }
 
-/// Sends batches, several at once where their rows follow one another: of two rows with one timestamp
-/// the later one replaces the other, and rows in their order are what a store likes best.
+/// Sends batches, concurrently if each begins after the one before: of two rows with the same
+/// timestamp the later one must win, and a store is fastest with ordered rows.
 async fn send_batches(
     target: &ImportTarget<'_>,
     mut batches: mpsc::Receiver<anyhow::Result<Box<Batch>>>,
     state: &mut SendState<'_>,
 ) -> anyhow::Result<()> {
-    let mut under_way = FuturesOrdered::new();
-    // The newest timestamp that is under way.
+    let mut in_flight = FuturesOrdered::new();
+    // Latest timestamp of the batches in flight.
     let mut newest: Option<Timestamp> = None;
     let mut waiting: Option<Box<Batch>> = None;
     let (mut is_read, mut end) = (false, Ok(()));
     loop {
         let has_room = |batch: &mut Box<Batch>| {
             let follows = newest.is_none_or(|newest| batch.first().is_none_or(|at| at > newest));
-            under_way.is_empty() || (under_way.len() < target.options.n_in_flight && follows)
+            in_flight.is_empty() || (in_flight.len() < target.options.n_in_flight && follows)
         };
         if let Some(batch) = waiting.take_if(has_room) {
-            let before = newest.filter(|_| !under_way.is_empty());
+            let before = newest.filter(|_| !in_flight.is_empty());
             newest = before.max(batch.last());
-            under_way.push_back(store_batch(target, *batch));
+            in_flight.push_back(store_batch(target, *batch));
         }
         tokio::select! {
             read = batches.recv(), if waiting.is_none() && !is_read => match read {
@@ -178,14 +183,14 @@ async fn send_batches(
                 Some(Err(error)) => end = Err(error),
                 None => is_read = true,
             },
-            Some(stored) = under_way.next() => state.acknowledge(&stored?, target),
+            Some(stored) = in_flight.next() => state.acknowledge(&stored?, target),
             else => return end,
         }
     }
 }
 
-/// Stores a batch, again and again if need be. Rows that the service refuses are left out if that is
-/// wanted.
+/// Stores a batch, with retries. Leaves out rows that the service rejects if invalid rows are
+/// skipped.
 async fn store_batch(target: &ImportTarget<'_>, mut batch: Batch) -> anyhow::Result<Batch> {
     if let Some(stored) = &target.stored {
         batch.found = stored.find(&batch.rows).await;
@@ -195,7 +200,7 @@ async fn store_batch(target: &ImportTarget<'_>, mut batch: Batch) -> anyhow::Res
         let mut refusals: HashMap<usize, String> = match retry_transient(insert).await {
             Ok(_) => break,
             Err(ClientError::Rows { refusals, .. }) => refusals.into_iter().rev().collect(),
-            Err(error) => return Err(error).context("store the rows"),
+            Err(error) => return Err(error).context("cannot store rows"),
         };
         let n_bad = batch.bad.len();
         let rows = mem::take(&mut batch.rows).into_iter().zip(mem::take(&mut batch.origins));
@@ -208,7 +213,7 @@ async fn store_batch(target: &ImportTarget<'_>, mut batch: Batch) -> anyhow::Res
             }
         }
         let Some(first) = batch.bad.get(n_bad) else {
-            bail!("have rows taken that the service refuses without saying which");
+            bail!("service rejects rows without naming them");
         };
         if !target.options.skips_bad {
             return Err(bad_row_error(&target.file.display_name(), first));
@@ -219,9 +224,20 @@ async fn store_batch(target: &ImportTarget<'_>, mut batch: Batch) -> anyhow::Res
     Ok(batch)
 }
 
-/// Says what is wrong with a row of the file called `name`, and what to do.
+/// Returns the error of an invalid row of the file called `name`.
 fn bad_row_error(name: &str, BadRow { line, reason }: &BadRow) -> anyhow::Error {
     anyhow!("{name}:{line}: {reason}{SKIP_HINT}")
+}
+
+/// Returns the approximate size of a row in memory.
+fn row_bytes(row: &Row) -> usize {
+    let text_bytes = |value: &Option<Value>| match value {
+        Some(Value::String(text)) => text.len(),
+        _ => 0,
+    };
+    size_of::<(Row, Origin)>()
+        + row.values.len() * size_of::<Option<Value>>()
+        + row.values.iter().map(text_bytes).sum::<usize>()
 }
 
 impl SendState<'_> {
@@ -239,9 +255,9 @@ impl SendState<'_> {
                 continue;
             }
             let name = target.file.display_name();
-            self.reporter.note(&format!("left out {name}:{line}: {reason}"));
+            self.reporter.note(&format!("skipped {name}:{line}: {reason}"));
             if self.report.skipped.n_rows == BAD_SHOWN_MAX {
-                self.reporter.note("further rows that are left out are only counted");
+                self.reporter.note("further skipped rows are only counted");
             }
         }
         if let Some(dataset) = target.dataset.filter(|_| !target.options.is_dry_run) {
@@ -261,7 +277,7 @@ impl Batch {
     }
 }
 
-/// Rows that are not sent yet.
+/// Rows that were not sent yet.
 #[derive(Default)]
 struct Pending {
     rows: Vec<Row>,
@@ -269,34 +285,35 @@ struct Pending {
     bad: Vec<BadRow>,
 }
 
-/// Reads batches on a thread of its own.
+/// Reads batches on a separate thread.
 struct Reader {
     rows: Rows,
-    /// The file, for people.
+    /// Display name of the file.
     name: String,
     names: Arc<[String]>,
     /// `None` if nothing is sent.
     dataset: Option<DatasetId>,
-    /// The most rows of a batch, at least one.
+    /// Maximum number of rows of a batch. At least 1.
     n_rows_max: usize,
     skips_bad: bool,
-    /// True if rows that are out of order are sorted.
+    /// True to sort rows that are out of order.
     sorts: bool,
     at: ResumePoint,
-    /// Rows read, those after `at` included.
+    /// Number of rows read, including those after `at`.
     n_rows: u64,
-    /// `at` and `n_rows` after the last batch that was sent.
+    /// Values of `at` and `n_rows` after the last sent batch.
     sent: (ResumePoint, u64),
-    /// The timestamp of the row before.
+    /// Timestamp of the row before.
     last: Option<Timestamp>,
     pending: Pending,
-    /// Rows to be sent in their order: how many of how many were.
-    sorted: Option<(u64, u64)>,
+    /// True once rows are sorted.
+    is_sorted: bool,
     sender: mpsc::Sender<anyhow::Result<Box<Batch>>>,
 }
 
 impl Reader {
-    /// Sends the rows as they come, from the first one that is out of order on sorted.
+    /// Sends the rows in the order of the file, and sorts them from the first one that is out of
+    /// order on.
     fn run(mut self) -> anyhow::Result<()> {
         if self.at.n_sorted > 0 {
             return self.send_sorted(None);
@@ -311,7 +328,7 @@ impl Reader {
                 Ok(Some(Err(row))) if self.skips_bad => self.pending.bad.push(row),
                 Ok(Some(Err(row))) => break Err(bad_row_error(&self.name, &row)),
                 Ok(None) => break Ok(()),
-                // What came before it counts.
+                // Earlier rows are valid.
                 Err(error) => break Err(error.into()),
             }
         };
@@ -337,25 +354,26 @@ impl Reader {
         }
     }
 
-    /// Sorts all rows that are not sent yet, of which `first` is the next one, and sends them. Where
-    /// the import of sorted rows was stopped, those that were stored are not sent again.
+    /// Sends the rows that were not sent yet, of which `first` is the next one, in sorted parts of
+    /// [`SORT_BYTES`]. After a stopped import, those that were stored are not sent again.
     fn send_sorted(mut self, first: Option<PlacedRow>) -> anyhow::Result<()> {
-        let mut sorter = Sorter::new(SORT_BYTES);
-        // The newest row may be the first one: stored before the others, it makes all of them late.
-        let rows = mem::take(&mut self.pending.rows).into_iter();
-        for (row, origin) in rows.zip(mem::take(&mut self.pending.origins)) {
-            sorter.push(row, origin).context(SORTING)?;
-        }
+        // If the pending rows were stored first, the latest of them could make all others late.
+        let Pending { rows, origins, .. } = &mut self.pending;
+        let mut part: Vec<(Row, Origin)> =
+            mem::take(rows).into_iter().zip(mem::take(origins)).collect();
+        let mut n_bytes: usize = part.iter().map(|(row, _)| row_bytes(row)).sum();
         let n_sent_rows;
         (self.at, n_sent_rows) = self.sent;
-        // An import that resumes before some rows that were sent sorts these, too.
+        // An import that resumes before rows that were sent already sorts these, too.
         let is_resumable = self.at.n_rows == n_sent_rows;
+        let (mut n_sorted, n_stored) = (0, self.at.n_sorted);
+        self.is_sorted = true;
         let mut next = first.map(Ok);
         loop {
             match next {
                 Some(Ok(PlacedRow { row, place, is_cut, .. })) => {
-                    let origin = Origin { line: place.line, is_cut };
-                    sorter.push(row, origin).context(SORTING)?;
+                    n_bytes += row_bytes(&row);
+                    part.push((row, Origin { line: place.line, is_cut }));
                 }
                 Some(Err(row)) if self.skips_bad => {
                     self.pending.bad.push(row);
@@ -367,38 +385,38 @@ impl Reader {
                 None => {}
             }
             next = self.rows.next_row()?;
-            if next.is_none() {
-                break;
+            if next.is_some() && n_bytes < SORT_BYTES {
+                continue;
             }
-        }
-        let mut sorted = sorter.finish().context(SORTING)?;
-        let (n_stored, n_all) = (self.at.n_sorted, sorted.n_rows());
-        for n_sent in 1..=n_all {
-            let row = sorted.next().context("read the sorted rows")?;
-            let Some((row, origin)) = row.filter(|_| n_sent > n_stored) else { continue };
-            self.pending.rows.push(row);
-            self.pending.origins.push(origin);
-            self.sorted = Some((n_sent, n_all));
-            if is_resumable {
-                self.at.n_rows += 1;
-                self.at.n_sorted = n_sent;
+            // The sort is stable, since the later one of two equal rows must win.
+            part.sort_by_key(|(row, _)| row.timestamp);
+            for (row, origin) in part.drain(..) {
+                n_sorted += 1;
+                if n_sorted <= n_stored {
+                    continue;
+                }
+                self.pending.rows.push(row);
+                self.pending.origins.push(origin);
+                if is_resumable {
+                    self.at.n_rows += 1;
+                    self.at.n_sorted = n_sorted;
+                }
+                if self.is_full() && !self.send_batch() {
+                    return Ok(());
+                }
             }
-            if self.is_full() && !self.send_batch() {
+            if !self.send_batch() || next.is_none() {
                 return Ok(());
             }
+            n_bytes = 0;
         }
-        self.send_batch();
-        Ok(())
     }
 
-    /// Sends the pending rows; returns whether they were received.
+    /// Sends the pending rows. Returns false if the import has ended.
     fn send_batch(&mut self) -> bool {
         let Pending { rows, origins, bad } = mem::take(&mut self.pending);
-        let (n_read, n_all) = match self.sorted {
-            Some((n_sent, n_all)) => (n_sent, Some(n_all)),
-            None => self.rows.progress_bytes(),
-        };
-        #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+        let (n_read, n_all) = self.rows.progress_bytes();
+        #[expect(clippy::cast_precision_loss, reason = "an approximate share")]
         let share = n_all.map(|n_all| n_read as f64 / n_all.max(1) as f64);
         let batch = Batch {
             body: self.dataset.map(|dataset| InsertBody::new(dataset, &self.names, &rows)),
@@ -408,7 +426,7 @@ impl Reader {
             bad,
             found: FoundRows::default(),
             example: self.rows.time_example().cloned(),
-            is_sorted: self.sorted.is_some(),
+            is_sorted: self.is_sorted,
             end: self.at,
             share,
         };

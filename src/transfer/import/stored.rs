@@ -1,4 +1,4 @@
-//! Rows that a dataset had before an import: those at timestamps of the import are replaced.
+//! Rows that a dataset had before an import, which replaces those at the same timestamps.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -13,8 +13,8 @@ use model::{
 
 use crate::retry::retry_transient;
 
-/// The most pages that are read for a batch. Few rows far apart, in a dataset with many in between,
-/// would take a page each: then the count is a lower bound.
+/// Maximum number of pages that are read for a batch. A few rows far apart, in a dataset with many
+/// in between, would need a page each. Then the count is a lower bound.
 const PAGES_MAX: usize = 20;
 
 /// Finds rows of a dataset at given timestamps.
@@ -22,11 +22,11 @@ const PAGES_MAX: usize = 20;
 pub(super) struct StoredRows<'a> {
     service: &'a Datasets,
     dataset: DatasetId,
-    /// The newest timestamp before the import.
+    /// Latest timestamp before the import.
     newest: Timestamp,
 }
 
-/// Rows that were there before an import.
+/// Rows that existed before an import.
 #[derive(Debug, Default)]
 pub(super) struct FoundRows {
     pub(super) times: HashSet<Timestamp>,
@@ -35,10 +35,10 @@ pub(super) struct FoundRows {
 }
 
 impl<'a> StoredRows<'a> {
-    /// Looks for the newest row of `dataset`; `None` if it has none.
+    /// Finds the latest row of `dataset`; `None` if it has none.
     pub(super) async fn open(service: &'a Datasets, dataset: DatasetId) -> Option<Self> {
         let newest = retry_transient(|| service.newest(dataset, Limit::clamp(1))).await;
-        // A key that may write but not read has no count.
+        // A key that can write but not read gets no count.
         let newest = newest.ok()?.first()?.timestamp;
         Some(Self { service, dataset, newest })
     }

@@ -1,7 +1,7 @@
-//! One dataset being copied: its dataset at the target, its columns, and its rows.
+//! A dataset that is being copied: its dataset at the target, its columns, and its rows.
 //!
-//! Days that are the same at the source and the target are not copied again, so that a copy resumes
-//! after it was stopped without a record of its progress, and is verified in the same way.
+//! Days that are the same at the source and the target are not copied again, so that a stopped copy
+//! resumes without a record of its progress, and is verified in the same way.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -30,75 +30,75 @@ use super::{
 };
 use crate::{checkpoint, event::Work, replay::order_values, retry::retry_transient};
 
-/// The time range of one download, as the public service's own clients have it.
+/// Time range of one download, which is that of the public service's own clients.
 const CHUNK: Duration = Duration::from_hours(14 * 24);
 
 /// Length of the buckets by which a copy is compared.
 const DAY: Duration = Duration::from_hours(24);
 
-/// Relative difference of two sums of the same numbers: at most that of the order of a million
-/// additions, and less than the part of any row in a day.
+/// Maximum relative difference of two sums of the same numbers: that of a million additions, and
+/// less than the share of a row in a day.
 const SUM_TOLERANCE: f64 = 1e-9;
 
-/// Rows of one insert.
+/// Number of rows of a request.
 const INSERT_ROWS: usize = 5_000;
 
-/// Comparisons after which a copy that still gets rows at each fails: its source is being corrected
-/// faster than it is read, or does not serve the rows that it counts.
+/// Maximum number of comparisons after which a copy that still receives rows fails: its source is
+/// corrected faster than it is read, or does not serve the rows that it counts.
 const ROUNDS_MAX: usize = 4;
 
-/// Before any row of a service: the first day of the calendar.
+/// The first day of the calendar, before any row.
 const CALENDAR_BEGINS: Timestamp = Timestamp::from_seconds(-62_135_596_800);
 
-/// Time ranges, both ends included.
+/// Time ranges with both ends included.
 type Spans = Vec<(Timestamp, Timestamp)>;
 
-/// The first comparison of a copy with its source.
+/// First comparison of a copy with its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Comparison {
-    /// By days, which shows late rows and most corrections.
+    /// By days, which reveals late rows and most corrections.
     Days,
-    /// By rows, which shows everything.
+    /// By rows, which reveals all differences.
     Rows,
 }
 
-/// A dataset being copied.
+/// A dataset that is being copied.
 pub(super) struct Copy {
     pub(super) mirror: Arc<Mirror>,
-    /// The dataset at the source.
+    /// Dataset of the source.
     pub(super) dataset: Dataset,
     pub(super) target: DatasetId,
     columns: Vec<(String, Dtype)>,
     pub(super) checkpoint: CopyCheckpoint,
 }
 
-/// What a stopped mirror cannot learn from the copy itself, in a file for each copy.
+/// State that a stopped mirror cannot find in the copy itself, in a file for each copy.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct CopyCheckpoint {
-    /// The dataset at the target. A checkpoint of another one, such as one that was deleted, is void.
+    /// Id of the dataset at the target. The checkpoint is void for another one.
     target: i64,
-    /// Timestamp before which no rows were copied; `None` for no bound.
+    /// Timestamp before which rows were not copied; `None` for no bound.
     start: Option<String>,
-    /// True if the copy had all rows once: then the stream is enough to resume.
+    /// True if the copy was complete once. Then the stream is enough to resume.
     pub(super) is_whole: bool,
-    /// The event of the source's stream up to which all rows are stored, late ones included.
+    /// Event of the source's stream up to which all rows are stored, including late ones.
     pub(super) last_event_id: Option<String>,
 }
 
-/// Rows that the copy has already.
+/// Rows of the copy.
 struct CopiedRows {
-    /// Timestamp of the newest one.
+    /// Timestamp of the latest one.
     newest: Timestamp,
-    /// How they are read, so that they compare with those of the source.
+    /// Mapping with which they compare with those of the source.
     plan: ColumnMapping,
 }
 
 impl Copy {
-    /// Finds the copy of `dataset`, or creates it, with all its columns.
+    /// Finds the copy of `dataset`, or creates it, with all columns.
     ///
     /// # Errors
-    /// If the target refuses, or has another dataset in its place.
+    /// An error if the target refuses, or has a dataset of another key in its place.
     pub(super) async fn open(mirror: Arc<Mirror>, dataset: Dataset) -> anyhow::Result<Self> {
         let columns = read_columns(&mirror.source, dataset.id).await?;
         let name = format!("{}{}", mirror.options.prefix, dataset.name);
@@ -106,10 +106,10 @@ impl Copy {
             let is_same =
                 target.description == dataset.description && target.metadata == dataset.metadata;
             if !is_same {
-                let describing = || format!("describe dataset {name} like its original");
+                let failed = || format!("cannot change the description of dataset {name}");
                 let described =
                     retry_transient(|| mirror.target.describe(&dataset, target.id)).await;
-                described.with_context(describing)?;
+                described.with_context(failed)?;
             }
             (target.id, false)
         } else {
@@ -124,7 +124,7 @@ impl Copy {
                 tags: mirror.options.give_tags.clone(),
             };
             let created = retry_transient(|| mirror.target.create(&body)).await;
-            (created.with_context(|| format!("create dataset {name}"))?.id, true)
+            (created.with_context(|| format!("cannot create dataset {name}"))?.id, true)
         };
         let path = mirror.checkpoint_path(dataset.id);
         let checkpoint: CopyCheckpoint =
@@ -134,7 +134,7 @@ impl Copy {
         } else {
             CopyCheckpoint { target: target.get(), ..CopyCheckpoint::default() }
         };
-        // Rows may be wanted now that an earlier mirror passed over.
+        // An earlier mirror may have left out rows that are requested now.
         let start = mirror.options.start;
         let started = checkpoint.start.as_deref().and_then(|text| text.parse().ok());
         let checkpoint = CopyCheckpoint {
@@ -147,7 +147,7 @@ impl Copy {
         Ok(copy)
     }
 
-    /// Its name, for people.
+    /// Returns its display name.
     pub(super) fn name(&self) -> String {
         escape_line(&self.dataset.name).into()
     }
@@ -157,31 +157,32 @@ impl Copy {
         self.mirror.reporter.note(text);
     }
 
-    /// Gives the target the columns that it lacks.
+    /// Adds missing columns to the target.
     async fn add_columns(&self) -> anyhow::Result<()> {
         let existing = read_columns(&self.mirror.target, self.target).await?;
         for (name, dtype) in &self.columns {
             match existing.iter().find(|(existing, _)| existing == name) {
                 Some((_, existing)) if existing == dtype => {}
                 Some((_, existing)) => {
-                    bail!("copy column {name}, which is {dtype}: the copy has it as {existing}")
+                    bail!("column {name} is {dtype} in the source, but {existing} in the copy")
                 }
                 None => {
-                    let adding = || format!("add column {name} to the copy");
+                    let failed = || format!("cannot add column {name} to the copy");
                     let target = &self.mirror.target;
                     let added =
                         retry_transient(|| target.add_column(self.target, name, *dtype)).await;
-                    added.with_context(adding)?;
+                    added.with_context(failed)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Stores all rows up to the newest one of the source, and returns the number of new ones.
+    /// Stores all rows up to the latest one of the source. Returns the number of new ones.
     ///
     /// # Errors
-    /// If rows cannot be fetched or stored, or the copy still lacks rows. What is stored is kept.
+    /// An error if rows cannot be fetched or stored, or the copy still lacks rows. Stored rows are
+    /// kept.
     pub(super) async fn backfill(&mut self, by: Comparison) -> anyhow::Result<u64> {
         let mut n_rows = 0;
         if let (Some(newest), Some(oldest)) = (self.newest().await?, self.oldest().await?) {
@@ -198,13 +199,13 @@ impl Copy {
         Ok(n_rows)
     }
 
-    /// The timestamp before which no rows are copied.
+    /// Returns the timestamp before which rows are not copied.
     fn start(&self) -> Timestamp {
         self.mirror.options.start.unwrap_or(Timestamp::MIN)
     }
 
-    /// Stores the rows from `first` to `newest` that the copy lacks or has with other values, and
-    /// returns their number.
+    /// Stores the rows from `first` to `newest` that the copy lacks or has with other values.
+    /// Returns their number.
     async fn copy_missing(
         &self,
         first: Timestamp,
@@ -223,7 +224,7 @@ impl Copy {
             for (start, end) in differing {
                 n_rows += self.copy_span(start, end, copied.as_ref(), progress).await?;
             }
-            // Without a new row all that the source serves was compared row by row.
+            // Without new rows, everything that the source serves was compared row by row.
             if n_rows == n_before {
                 break;
             }
@@ -233,7 +234,7 @@ impl Copy {
         Ok(n_rows)
     }
 
-    /// Stores the rows of a span that the copy lacks; returns their number.
+    /// Stores the rows of a span that the copy lacks. Returns their number.
     async fn copy_span(
         &self,
         begin: Timestamp,
@@ -277,7 +278,8 @@ impl Copy {
     async fn find_differences(&self, first: Timestamp, until: Timestamp) -> anyhow::Result<Spans> {
         let source = read_days(&self.mirror.source, self.dataset.id, first, until).await?;
         if source.is_empty() {
-            return self.find_short_chunks(first, until).await;
+            let (n_source, n_target) = self.count_rows(first, until).await?;
+            return Ok(if n_source > n_target { vec![(first, until)] } else { Vec::new() });
         }
         let target = read_days(&self.mirror.target, self.target, first, until).await?;
         let differing = find_differing_days(&source, &target).into_iter();
@@ -285,27 +287,8 @@ impl Copy {
         Ok(within.filter(|(start, end)| start <= end).collect())
     }
 
-    /// Returns the chunks in which the copy has fewer rows than the source.
-    async fn find_short_chunks(&self, first: Timestamp, last: Timestamp) -> anyhow::Result<Spans> {
-        let (n_source, n_target) = self.count_rows(first, last).await?;
-        if n_source <= n_target {
-            return Ok(Vec::new());
-        }
-        if n_target == 0 {
-            return Ok(vec![(first, last)]);
-        }
-        let mut short = Vec::new();
-        for (start, end) in chunks(first, last) {
-            let (n_source, n_target) = self.count_rows(start, end).await?;
-            if n_source > n_target {
-                short.push((start, end));
-            }
-        }
-        Ok(short)
-    }
-
-    /// Checks that the copy has at least as many rows as the source. Rows that were deleted at the
-    /// source stay in the copy.
+    /// Checks that the copy has at least as many rows as the source. Rows that are deleted at the
+    /// source remain in the copy.
     async fn check_count(&self, first: Timestamp, newest: Timestamp) -> anyhow::Result<()> {
         let (n_source, n_target) = self.count_rows(first, newest).await?;
         if n_source <= n_target {
@@ -318,21 +301,21 @@ impl Copy {
             format_count(n_target),
         );
         if self.mirror.options.is_live {
-            // The stream brings what is late.
+            // The stream delivers late rows.
             self.note(&format!("{}: {differ}; new and late rows follow", self.name()));
             return Ok(());
         }
-        bail!("{differ}; run the same command again, it copies what is missing")
+        bail!("{differ}\nhint: run the same command again, it copies the missing rows")
     }
 
-    /// Returns the number of rows of the source and of the copy from `first` to `last`, both included.
+    /// Returns the number of rows of the source and of the copy from `first` to `last`.
     async fn count_rows(&self, first: Timestamp, last: Timestamp) -> anyhow::Result<(u64, u64)> {
         let n_source = count_span(&self.mirror.source, self.dataset.id, first, last).await?;
         let n_target = count_span(&self.mirror.target, self.target, first, last).await?;
         Ok((n_source, n_target))
     }
 
-    /// Reads what the copy has; `None` if it has no rows.
+    /// Returns the state of the copy; `None` if it has no rows.
     async fn read_copied(&self) -> anyhow::Result<Option<CopiedRows>> {
         let Some(newest) = self.newest_copied().await? else { return Ok(None) };
         let mut plan = ColumnMapping::of_service(self.columns.iter().cloned());
@@ -344,8 +327,8 @@ impl Copy {
         Ok(Some(CopiedRows { newest, plan }))
     }
 
-    /// Returns those of `rows`, which are all from `start` to `until`, that the copy lacks or has with
-    /// other values.
+    /// Returns those of `rows`, which are all from `start` to `until`, that the copy lacks or has
+    /// with other values.
     async fn retain_missing(
         &self,
         copied: &CopiedRows,
@@ -355,7 +338,7 @@ impl Copy {
     ) -> anyhow::Result<Vec<Row>> {
         while !rows.is_empty() && start <= until {
             let fetched = fetch(&self.mirror.target, self.target, &copied.plan, start, until).await;
-            let fetched = fetched.context("compare with the rows of the copy")?;
+            let fetched = fetched.context("cannot compare with the rows of the copy")?;
             rows.retain(|row| {
                 let at = fetched.rows.binary_search_by_key(&row.timestamp, |row| row.timestamp);
                 !at.is_ok_and(|at| fetched.rows.get(at) == Some(row))
@@ -368,7 +351,7 @@ impl Copy {
     /// Stores rows of the stream, and records that they are stored.
     ///
     /// # Errors
-    /// If they are refused.
+    /// An error if they are refused.
     pub(super) async fn store_live(
         &mut self,
         mut rows: Vec<NamedRow>,
@@ -396,29 +379,29 @@ impl Copy {
             let target = &self.mirror.target;
             retry_transient(|| target.insert_body(&body, InsertMode::Replace))
                 .await
-                .context("store rows in the copy")?;
+                .context("cannot store rows in the copy")?;
         }
         Ok(())
     }
 
-    /// Writes the checkpoint, always after the rows are stored.
+    /// Writes the checkpoint, after the rows are stored.
     pub(super) fn write_checkpoint(&self) -> anyhow::Result<()> {
         let path: PathBuf = self.mirror.checkpoint_path(self.dataset.id);
         checkpoint::write(&path, &self.checkpoint)
-            .with_context(|| format!("write the checkpoint {}", path.display()))
+            .with_context(|| format!("cannot write the checkpoint {}", path.display()))
     }
 
-    /// Returns the timestamp of the newest row of the source, also if it is in the future.
+    /// Returns the timestamp of the latest row of the source, even if it is in the future.
     pub(super) async fn newest(&self) -> anyhow::Result<Option<Timestamp>> {
         newest_timestamp(&self.mirror.source, self.dataset.id).await
     }
 
-    /// Returns the timestamp of the newest row of the copy.
+    /// Returns the timestamp of the latest row of the copy.
     pub(super) async fn newest_copied(&self) -> anyhow::Result<Option<Timestamp>> {
         newest_timestamp(&self.mirror.target, self.target).await
     }
 
-    /// Returns a timestamp that no row of the source is before.
+    /// Returns a lower bound of the timestamps of the source.
     async fn oldest(&self) -> anyhow::Result<Option<Timestamp>> {
         let query = RowsQuery {
             start: Some(CALENDAR_BEGINS),
@@ -427,26 +410,26 @@ impl Copy {
         if let Ok(oldest) = first_of(&self.mirror.source, query).await {
             return Ok(oldest);
         }
-        // Days are served without a limit to their span, by document 2.
+        // By document 2, the span of days is not limited.
         let days = RowsQuery { start: None, resolution: Resolution::Day, ..query };
         first_of(&self.mirror.source, days).await
     }
 }
 
-/// Returns the timestamp of a dataset's newest row, also if it is in the future: a page without
-/// bounds ends now.
+/// Returns the timestamp of the latest row of a dataset, even if it is in the future, unlike a page
+/// without bounds, which ends now.
 async fn newest_timestamp(
     service: &Datasets,
     dataset: DatasetId,
 ) -> anyhow::Result<Option<Timestamp>> {
     let rows = retry_transient(|| service.newest(dataset, Limit::clamp(1))).await;
-    Ok(rows.context("read the newest row")?.first().map(|row| row.timestamp))
+    Ok(rows.context("cannot read the latest row")?.first().map(|row| row.timestamp))
 }
 
-/// Returns the timestamp of the first row of an answer.
+/// Returns the timestamp of the first row of a response.
 async fn first_of(service: &Datasets, query: RowsQuery) -> anyhow::Result<Option<Timestamp>> {
     let page =
-        retry_transient(|| service.rows(&query)).await.context("look at the rows to copy")?;
+        retry_transient(|| service.rows(&query)).await.context("cannot read the first row")?;
     Ok(match page.rows {
         Rows::Raw(rows) => rows.first().map(|row| row.timestamp),
         Rows::Buckets(buckets) => buckets.first().map(|bucket| bucket.timestamp),
@@ -469,10 +452,10 @@ async fn read_days(
     let mut days: Vec<Bucket> = Vec::new();
     loop {
         let page =
-            retry_transient(|| service.rows(&query)).await.context("look at the days to copy")?;
+            retry_transient(|| service.rows(&query)).await.context("cannot read the days")?;
         let Rows::Buckets(buckets) = page.rows else { return Ok(days) };
         days.extend(buckets);
-        // A cursor that does not advance would never end.
+        // A cursor that does not advance would cause an endless loop.
         let Some(next) = page.next.filter(|next| query.after < Some(*next)) else {
             return Ok(days);
         };
@@ -480,9 +463,9 @@ async fn read_days(
     }
 }
 
-/// Returns the number of rows of a dataset from `first` to `last`, both included.
+/// Returns the number of rows of a dataset from `first` to `last`.
 ///
-/// Two counts with one bound each: the span between two bounds is capped.
+/// Counts twice with one bound each, since the span between two bounds is limited.
 async fn count_span(
     service: &Datasets,
     dataset: DatasetId,
@@ -494,13 +477,13 @@ async fn count_span(
             start: Some(start),
             ..RowsQuery::oldest(dataset, Resolution::Raw, Limit::clamp(1))
         };
-        let page = retry_transient(|| service.rows(&query)).await.context("count the rows")?;
-        page.count.with_context(|| format!("count the rows: {} does not count", service.address()))
+        let page = retry_transient(|| service.rows(&query)).await.context("cannot count rows")?;
+        page.count.with_context(|| format!("{} does not count rows", service.address()))
     };
     Ok(count_from(first).await?.saturating_sub(count_from(last + STEP).await?))
 }
 
-/// Returns the days that differ on both sides, those next to one another at the source as one span.
+/// Returns the days that differ, with adjacent ones of the source as one span.
 fn find_differing_days(source: &[Bucket], target: &[Bucket]) -> Spans {
     let is_same = |day: &Bucket| {
         let found = target.binary_search_by_key(&day.timestamp, |day| day.timestamp);
@@ -512,7 +495,8 @@ fn find_differing_days(source: &[Bucket], target: &[Bucket]) -> Spans {
     differing.map(|(first, last)| (first.timestamp, last.timestamp + DAY - STEP)).collect()
 }
 
-/// Returns true if two days seem to have the same rows. Each service adds up in its own order.
+/// Returns true if two days probably have the same rows. Each service adds them up in its own
+/// order.
 fn is_alike(a: &Bucket, b: &Bucket) -> bool {
     let near = |a: f64, b: f64| (a - b).abs() <= SUM_TOLERANCE * a.abs().max(b.abs());
     a.count == b.count
@@ -543,14 +527,14 @@ fn share(begin: Timestamp, newest: Timestamp, until: Timestamp) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// A day of March with so many rows.
+    /// Returns a day of March with a number of rows.
     fn day(day: i64, count: u64) -> Bucket {
         let timestamp = Timestamp::from_seconds(1_772_323_200 + (day - 1) * 86_400);
         Bucket { timestamp, open: 1.0, high: 2.0, low: 0.5, close: 1.5, volume: 0.1, count }
     }
 
     #[test]
-    fn days_that_differ_or_are_missing_are_found_and_taken_together() {
+    fn differing_and_missing_days_are_found_as_spans() {
         let source =
             [(1, 5), (2, 5), (3, 5), (5, 5), (6, 5)].map(|(number, count)| day(number, count));
         let mut target =

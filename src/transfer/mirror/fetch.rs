@@ -1,6 +1,6 @@
-//! Datasets and columns of services, and rows of a range by bulk downloads that shrink where they fail.
+//! Reads datasets and columns, and rows of a range by bulk downloads that shrink when they fail.
 //!
-//! Rows come in order, so that a download that broke off is resumed after its last row.
+//! Rows are received in order, so that a broken download is resumed after its last row.
 
 use std::time::Duration;
 
@@ -25,14 +25,15 @@ use tokio::time::sleep;
 
 use crate::retry::{is_transient, retry_transient};
 
-/// Maximum number of rows that are read of a download, tens of megabytes of memory. A longer
-/// download is cut off there.
+/// Maximum number of rows that are read from a download: tens of megabytes. A longer download is
+/// cut off.
 pub(super) const ROWS_MAX: usize = 50_000;
 
-/// Shortest span that is halved. The public service's own clients go down to a day.
+/// Minimum span that is halved. The public service's own clients go down to a day.
 const SPAN_MIN: Duration = Duration::from_mins(1);
 
-/// Failures at one span before it is halved, as the public service's own clients have it.
+/// Failures of one span before it is halved, which is the number of the public service's own
+/// clients.
 const TRIES_MAX: u32 = 3;
 
 /// Total number of failures after which the copy of a dataset fails.
@@ -44,12 +45,12 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_
 /// Smallest step between two timestamps.
 pub(super) const STEP: Duration = Duration::from_micros(1);
 
-/// Rows of a range from its start on.
+/// Rows from the start of a range on.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Fetched {
-    /// In ascending order of timestamps.
+    /// Rows in ascending order.
     pub(super) rows: Vec<Row>,
-    /// Timestamp up to which these are all rows.
+    /// Timestamp up to which the rows are complete.
     pub(super) until: Timestamp,
 }
 
@@ -59,16 +60,16 @@ enum Broken {
     Failed(anyhow::Error),
     /// The service asks to retry after this time.
     Later(Duration),
-    /// The span is wider than it serves.
+    /// The span is too wide for the service.
     TooWide,
     /// The service refuses, and a retry cannot succeed.
     Refused(ClientError),
 }
 
-/// Fetches rows from `start` to `end`, both included: all of them, or the first ones.
+/// Fetches rows from `start` to `end`: all of them, or the first ones.
 ///
 /// # Errors
-/// If it fails again and again, or the service refuses for good.
+/// An error if it fails repeatedly, or the service refuses permanently.
 pub(super) async fn fetch(
     source: &Datasets,
     dataset: DatasetId,
@@ -83,12 +84,12 @@ pub(super) async fn fetch(
         let done = download(source, dataset, plan, start, end, &mut rows).await;
         let newest = rows.last().map(|row: &Row| row.timestamp);
         match (done, newest) {
-            // Rows that came before the failure are valid.
+            // Rows before the failure are valid.
             (Ok(until), _) | (Err(Broken::Failed(_)), Some(until)) => {
                 return Ok(Fetched { rows, until });
             }
             (Err(Broken::Later(wait)), _) => sleep(wait).await,
-            (Err(Broken::Refused(error)), _) => return Err(error).context("fetch rows"),
+            (Err(Broken::Refused(error)), _) => return Err(error).context("cannot fetch rows"),
             (Err(Broken::TooWide), _) => end = halve(start, end)?,
             (Err(Broken::Failed(error)), None) => {
                 n_failed += 1;
@@ -104,16 +105,16 @@ pub(super) async fn fetch(
     }
 }
 
-/// Returns the middle from `start` to `end`.
+/// Returns the middle of `start` and `end`.
 fn halve(start: Timestamp, end: Timestamp) -> anyhow::Result<Timestamp> {
     let span = end.since(start);
     if span < SPAN_MIN {
-        bail!("fetch rows: the service serves not even a minute at a time");
+        bail!("service does not serve even a minute of rows");
     }
     Ok(start + span / 2)
 }
 
-/// Appends the rows of a range to `rows`, and returns the timestamp up to which these are all.
+/// Appends the rows of a range to `rows`. Returns the timestamp up to which they are complete.
 async fn download(
     source: &Datasets,
     dataset: DatasetId,
@@ -134,11 +135,11 @@ async fn download(
     while let Some(bytes) = download.next().await? {
         let fed = elements.feed(&bytes, |object| {
             let row = plan.row_of_json(object);
-            let row = row.map_err(|reason| anyhow!("understand a row: {reason}"))?;
+            let row = row.map_err(|reason| anyhow!("invalid row: {reason}"))?;
             if rows.last().is_some_and(|last: &Row| last.timestamp >= row.timestamp) {
-                bail!("fetch rows: {} is out of order", row.timestamp);
+                bail!("row at {} is out of order", row.timestamp);
             }
-            // Rows beyond the maximum are parsed and dropped.
+            // Further rows are parsed and dropped.
             if rows.len() < ROWS_MAX && (start..=end).contains(&row.timestamp) {
                 rows.push(row);
             }
@@ -165,29 +166,30 @@ impl From<ClientError> for Broken {
                 Self::TooWide
             }
             error if error.status().is_some() && !is_transient(&error) => Self::Refused(error),
-            error => Self::Failed(anyhow::Error::new(error).context("fetch rows")),
+            error => Self::Failed(anyhow::Error::new(error).context("cannot fetch rows")),
         }
     }
 }
 
 /// Finds the dataset called `name` that the key owns.
 pub(super) async fn find_owned(target: &Datasets, name: &str) -> anyhow::Result<Option<Dataset>> {
-    let looking = || format!("look for dataset {name} at {}", target.address());
-    let Some(found) = retry_transient(|| target.find_by_name(name)).await.with_context(looking)?
+    let failed = || format!("cannot find dataset {name} at {}", target.address());
+    let Some(found) = retry_transient(|| target.find_by_name(name)).await.with_context(failed)?
     else {
         return Ok(None);
     };
-    let access = retry_transient(|| target.access(found.id, true)).await.with_context(looking)?;
+    let access = retry_transient(|| target.access(found.id, true)).await.with_context(failed)?;
     if access.is_owner {
         return Ok(Some(found));
     }
-    bail!("copy to dataset {name}: it is another key's; choose a --prefix")
+    bail!("dataset {name} of the target belongs to another key\nhint: pass a --prefix")
 }
 
 pub(super) async fn read_columns(
     service: &Datasets,
     id: DatasetId,
 ) -> anyhow::Result<Vec<(String, Dtype)>> {
-    let columns = retry_transient(|| service.columns(id)).await.context("read the columns")?;
+    let columns = retry_transient(|| service.columns(id)).await;
+    let columns = columns.context("cannot read the columns")?;
     Ok(columns.into_iter().map(|column| (column.name, column.dtype)).collect())
 }

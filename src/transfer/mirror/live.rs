@@ -1,7 +1,7 @@
-//! Keeping a copy up to date by the source's stream.
+//! Keeps a copy up to date with the stream of the source.
 //!
-//! The stream is opened before the existing rows are copied, so that no row is missed. Its rows
-//! wait meanwhile, or are requested again by the id of their event.
+//! The stream is opened before existing rows are copied, so that no row is missed. Its rows wait in
+//! the meantime, or are requested again by the id of their event.
 
 use std::time::Duration;
 
@@ -18,26 +18,26 @@ use tokio::{
 
 use super::copy::{Comparison, Copy};
 
-/// Maximum number of batches of rows that wait. The source waits when they are full.
+/// Maximum number of batches of rows that wait. The source is slowed down when they are full.
 const EVENTS_CAPACITY: usize = 8;
 
-/// Time within which the stream of a dataset with rows must bring the first one.
+/// Time limit of the first row of the stream of a dataset with rows.
 const BEGINS_WITHIN: Duration = Duration::from_mins(1);
 
-/// The stream of a dataset being copied.
+/// Stream of a dataset that is being copied.
 pub(super) struct LiveCopy {
     events: mpsc::Receiver<RowEvent>,
-    /// Event that came before the existing rows were copied.
+    /// Event that was received before the existing rows were copied.
     first: Option<RowEvent>,
     /// Stops the stream.
     group: Group,
 }
 
 impl LiveCopy {
-    /// Opens the stream of the source, where an earlier mirror stopped or at its newest rows.
+    /// Opens the stream of the source where an earlier mirror stopped, or at its latest rows.
     ///
     /// # Errors
-    /// If it does not open.
+    /// An error if it does not open.
     pub(super) async fn begin(copy: &mut Copy, group: &Group) -> anyhow::Result<Self> {
         let (sender, mut events) = mpsc::channel(EVENTS_CAPACITY);
         let last_event_id = copy.checkpoint.last_event_id.clone();
@@ -52,9 +52,10 @@ impl LiveCopy {
             // The rows before the event that is recorded below are copied afterwards.
             copy.checkpoint.is_whole = false;
             let has_rows = copy.newest().await?.is_some();
-            first = wait_for_first(&mut events, has_rows).await.context("follow the dataset")?;
+            first =
+                wait_for_first(&mut events, has_rows).await.context("cannot open the stream")?;
             if let Some(StreamEvent::Item(RowBatch { last_event_id, .. })) = &first {
-                // From here on the stream brings late rows, too.
+                // From here on, the stream delivers late rows, too.
                 copy.checkpoint.last_event_id.clone_from(last_event_id);
                 copy.write_checkpoint()?;
             }
@@ -62,7 +63,7 @@ impl LiveCopy {
         Ok(Self { events, first, group })
     }
 
-    /// Stores the rows of the stream until the source refuses for good.
+    /// Stores the rows of the stream until the source refuses permanently.
     pub(super) async fn run(mut self, mut copy: Copy) {
         let mut is_lost = false;
         let mut first = self.first.take();
@@ -73,7 +74,7 @@ impl LiveCopy {
             };
             let Some(event) = event else { break };
             if let Err(error) = take(&mut copy, event, &mut is_lost).await {
-                copy.note(&format!("{} is no longer kept up to date: {error:#}", copy.name()));
+                copy.note(&format!("{} is no longer updated: {error:#}", copy.name()));
                 break;
             }
         }
@@ -87,7 +88,7 @@ impl Drop for LiveCopy {
     }
 }
 
-/// Waits until the stream is open and, if there are rows, has brought the first one.
+/// Waits until the stream is open and, if there are rows, has delivered the first one.
 async fn wait_for_first(
     events: &mut mpsc::Receiver<RowEvent>,
     has_rows: bool,
@@ -101,7 +102,7 @@ async fn wait_for_first(
                 return Err(why.into());
             }
             Ok(Some(_)) => {}
-            Ok(None) | Err(_) => bail!("see its rows within {} s", BEGINS_WITHIN.as_secs()),
+            Ok(None) | Err(_) => bail!("received no rows within {} s", BEGINS_WITHIN.as_secs()),
         }
     }
 }
@@ -124,14 +125,14 @@ async fn take(copy: &mut Copy, event: RowEvent, is_lost: &mut bool) -> anyhow::R
         StreamEvent::Lost { why, .. } if !*is_lost => {
             *is_lost = true;
             copy.note(&format!(
-                "the stream of {} is lost and tried again: {}",
+                "the stream of {} is lost and is reopened: {}",
                 copy.name(),
                 why.why()
             ));
         }
         StreamEvent::Reset => {
             copy.note(&format!(
-                "the stream of {} cannot go on: all rows are copied again",
+                "the stream of {} cannot be resumed: all rows are copied again",
                 copy.name()
             ));
             copy.checkpoint.is_whole = false;

@@ -1,25 +1,25 @@
-//! When a row of history is due, and the timestamp it gets.
+//! Schedule of replayed rows, and their timestamps.
 
 use std::{str::FromStr, time::Duration};
 
 use model::timestamp::Timestamp;
 use tokio::time::Instant;
 
-/// How much faster than it happened.
+/// Speed of a replay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Speed {
-    /// So many times.
+    /// Multiple of real time.
     Times(f64),
-    /// As fast as it goes.
+    /// As fast as possible.
     Max,
 }
 
-/// The timestamp that a row gets.
+/// Timestamps of replayed rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowTimes {
-    /// The one at which it is due.
+    /// Time at which the row is due.
     Now,
-    /// The one it has.
+    /// Original timestamp.
     Keep,
 }
 
@@ -32,7 +32,7 @@ impl FromStr for Speed {
         }
         let number: Option<f64> = text.strip_suffix('x').unwrap_or(text).parse().ok();
         let number = number.filter(|number| number.is_finite() && *number > 0.0);
-        number.map(Self::Times).ok_or_else(|| "a speed is such as 1x, 0.5x, 60x, or max".to_owned())
+        number.map(Self::Times).ok_or_else(|| "expected 1x, 0.5x, 60x or max".to_owned())
     }
 }
 
@@ -43,35 +43,35 @@ impl FromStr for RowTimes {
         match text {
             "now" => Ok(Self::Now),
             "keep" => Ok(Self::Keep),
-            _ => Err("times are now or keep".to_owned()),
+            _ => Err("expected now or keep".to_owned()),
         }
     }
 }
 
-/// When rows are due. Each is counted from the first, so that delays do not add up.
+/// Schedule of rows. Each is relative to the first row, so that delays do not add up.
 #[derive(Debug)]
 pub(super) struct Pace {
     speed: Speed,
     times: RowTimes,
-    /// The date when it began, in whole seconds.
+    /// Start of the replay, in whole seconds.
     date: Timestamp,
     began: Instant,
     first: Option<Timestamp>,
-    /// The timestamps of the row before: its own, and the one it got.
+    /// Original and new timestamp of the row before.
     last: Option<(Timestamp, Timestamp)>,
 }
 
 impl Pace {
-    /// Begins at this instant, which is at `date`.
+    /// Starts the schedule at the current instant, which is at `date`.
     pub(super) fn new(speed: Speed, times: RowTimes, date: Timestamp) -> Self {
         let date = Timestamp::from_seconds(date.seconds());
         Self { speed, times, date, began: Instant::now(), first: None, last: None }
     }
 
-    /// Returns when a row of `timestamp` is due, `None` for at once; and the timestamp it gets.
+    /// Returns the instant at which a row is due, `None` for immediately, and its new timestamp.
     pub(super) fn next(&mut self, timestamp: Timestamp) -> (Option<Instant>, Timestamp) {
         if self.first.is_none() {
-            // What it takes to read the first row delays none.
+            // Reading the first row does not delay the others.
             self.began = Instant::now();
         }
         let first = *self.first.get_or_insert(timestamp);
@@ -79,7 +79,7 @@ impl Pace {
         let (at, passed) = match self.speed {
             Speed::Max => (None, since),
             Speed::Times(times) => {
-                // Longer than any process lives.
+                // Longer than any process runs.
                 let longest = Duration::from_hours(24 * 36_500);
                 let passed = Duration::try_from_secs_f64(since.as_secs_f64() / times);
                 let passed = passed.unwrap_or(longest).min(longest);
@@ -88,7 +88,7 @@ impl Pace {
         };
         let mut carried = match self.times {
             RowTimes::Keep => timestamp,
-            // Timestamps stay unique.
+            // Timestamps remain unique.
             RowTimes::Now => self.date + passed,
         };
         if self.times == RowTimes::Now
@@ -108,7 +108,7 @@ mod tests {
 
     const DATE: &str = "2026-11-21T10:00:00Z";
 
-    /// The seconds after the beginning at which rows of these are due, and the timestamps they get.
+    /// Checks the seconds after the start at which rows are due, and their new timestamps.
     #[track_caller]
     fn check(speed: &str, times: RowTimes, rows: &[&str], want: &[(Option<f64>, &str)]) {
         let mut pace = Pace::new(speed.parse().unwrap(), times, DATE.parse().unwrap());
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn timestamps_stay_unique_at_any_speed() {
+    async fn timestamps_remain_unique_at_any_speed() {
         let rows =
             ["2020-01-01T00:00:00Z", "2020-01-01T00:00:00.000001Z", "2020-01-01T00:00:00.000002Z"];
         check(
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_speed_is_refused() {
+    fn invalid_speed_is_rejected() {
         for text in ["0x", "-1x", "fast", "infx", ""] {
             assert!(text.parse::<Speed>().is_err(), "{text}");
         }

@@ -1,4 +1,4 @@
-//! A store is verified, copied and put back.
+//! Tests of verification, backup and restore.
 
 use std::{fs, ops::ControlFlow, path::PathBuf};
 
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// A store with rows in chunks, packed and not, and in the tail, late ones among them.
+/// Creates a store with packed and unpacked chunks, and rows in the tail, some of them late.
 async fn store_in(folder: &TempDir) -> (PathBuf, DatasetId) {
     let path = folder.path().join("datasets.sqlite");
     let store = SqliteStore::open(&path).unwrap();
@@ -52,7 +52,7 @@ fn n_rows(store: &dyn Store, id: DatasetId) -> usize {
     n_rows
 }
 
-/// Does something to the file behind the store's back; the faults that makes.
+/// Changes the file behind the store's back. Returns the resulting faults.
 #[track_caller]
 fn faults_after(path: &Path, sql: &str) -> Vec<String> {
     let connection = Connection::open(path).unwrap();
@@ -64,7 +64,7 @@ fn faults_after(path: &Path, sql: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_store_as_it_was_written_is_sound() {
+async fn unchanged_store_is_sound() {
     let folder = tempdir().unwrap();
     let (path, _) = store_in(&folder).await;
     let report = verified(&path);
@@ -74,7 +74,7 @@ async fn a_store_as_it_was_written_is_sound() {
 }
 
 #[tokio::test]
-async fn a_changed_bucket_is_found() {
+async fn changed_bucket_is_found() {
     let folder = tempdir().unwrap();
     let (path, _) = store_in(&folder).await;
     let sql = "UPDATE buckets SET high = 99 WHERE resolution = 300 AND t = 0";
@@ -85,7 +85,7 @@ async fn a_changed_bucket_is_found() {
 }
 
 #[tokio::test]
-async fn a_damaged_piece_is_found_and_costs_no_other() {
+async fn damaged_chunk_is_found_and_does_not_affect_others() {
     let folder = tempdir().unwrap();
     let (path, id) = store_in(&folder).await;
     let flipped =
@@ -106,7 +106,7 @@ async fn a_damaged_piece_is_found_and_costs_no_other() {
 }
 
 #[tokio::test]
-async fn a_copy_is_made_while_the_store_is_in_use_and_put_back() {
+async fn backup_of_a_store_in_use_can_be_restored() {
     let folder = tempdir().unwrap();
     let (path, id) = store_in(&folder).await;
     let store = SqliteStore::open(&path).unwrap();
@@ -145,7 +145,7 @@ async fn a_copy_is_made_while_the_store_is_in_use_and_put_back() {
 }
 
 #[tokio::test]
-async fn a_copy_with_faults_is_not_put_back() {
+async fn backup_with_faults_is_not_restored() {
     let folder = tempdir().unwrap();
     let (path, id) = store_in(&folder).await;
     let copy = folder.path().join("copy.sqlite");

@@ -3,8 +3,6 @@
 //! Requests run on a separate small runtime, so that readers can block any thread.
 
 mod error;
-#[cfg(test)]
-pub(crate) mod test_server;
 mod url;
 
 use std::{
@@ -109,7 +107,7 @@ impl Objects {
     }
 
     /// Returns the objects at `url`, with the credentials of `builder`.
-    fn connect(url: &ArchiveUrl, builder: AmazonS3Builder) -> Result<Self> {
+    pub(super) fn connect(url: &ArchiveUrl, builder: AmazonS3Builder) -> Result<Self> {
         let mut lock = None;
         let store: Arc<dyn ObjectStore> = match &url.0 {
             Target::Directory(path) => {

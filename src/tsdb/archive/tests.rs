@@ -1,6 +1,7 @@
-//! A store with an archive gives what one without gives, whatever happens to both.
+//! Tests that a store with an archive equals one without.
 
 mod races;
+mod server;
 
 use std::{
     fs,
@@ -26,11 +27,12 @@ use proptest::{
 use tempfile::{TempDir, tempdir};
 
 pub(crate) use self::races::check_meanwhile;
+use self::server::TestServer;
 use super::{
     ArchiveOptions, ArchivedStore,
     archiver::Draft,
     month::Month,
-    objects::{ObjectError, Objects, test_server::TestServer},
+    objects::{ObjectError, Objects},
 };
 use crate::{
     admin::{self, copy::copy},
@@ -46,7 +48,7 @@ use crate::{
     },
 };
 
-/// Seconds of a step of the rows of a test: a hundred days have 2 400.
+/// Seconds between the rows of a test: a hundred days have 2 400.
 const STEP: i64 = 3_600;
 
 /// Time at which everything is old enough.
@@ -59,7 +61,7 @@ fn at(step: i64) -> Timestamp {
     Timestamp::from_seconds(step * STEP)
 }
 
-/// Opens the store of a folder, which is created if it is missing.
+/// Opens the store of a directory, which is created if it is missing.
 pub(crate) type OpenIn<'a> = &'a dyn Fn(&Path) -> Arc<dyn ArchiveRecords>;
 
 fn open_file(folder: &Path) -> Arc<dyn ArchiveRecords> {
@@ -76,12 +78,12 @@ fn open_archived(folder: &Path, open: OpenIn<'_>) -> ArchivedStore {
     ArchivedStore::new(open(folder), objects, OPTIONS)
 }
 
-/// Ends the lease of a store, as time does.
+/// Expires the lease of a store.
 fn end_lease(store: &ArchivedStore) {
     block_on(store.archive.store.lease_archive(store.archive.holder, Duration::ZERO)).unwrap();
 }
 
-/// Rows of two columns, by their steps; a value is missing where it is zero.
+/// Returns rows with two columns by their steps. A value of zero is missing.
 fn rows(steps: &[(i64, u8)]) -> Block {
     let mut block = Block::new(&[Dtype::Float, Dtype::String]);
     for (step, value) in steps {
@@ -113,7 +115,7 @@ fn new_pair(store: &dyn Store) -> DatasetId {
     block_on(create(store, new))
 }
 
-/// Rows of hours from `start` on, a month of 720 each.
+/// Returns a row for each hour from `start` on. A month of 30 days has 720.
 fn hours(start: i64, n: i64) -> Vec<(i64, u8)> {
     (start..start + n).map(|step| (step, u8::try_from(step.rem_euclid(250)).unwrap() + 1)).collect()
 }
@@ -176,25 +178,25 @@ fn compare(
     }
 }
 
-/// Something done to a dataset.
+/// A write to a dataset.
 #[derive(Debug, Clone)]
-enum Deed {
+enum Operation {
     Append(AppendMode, Vec<(i64, u8)>),
     Delete(i64, i64),
     Archive,
     Reopen,
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn operation() -> impl Strategy<Value = Operation> {
     let mode = || prop_oneof![3 => Just(AppendMode::Replace), 1 => Just(AppendMode::Merge)];
     prop_oneof![
         4 => (mode(), prop::collection::btree_map(0..2_400_i64, 0..9_u8, 1..20))
-            .prop_map(|(mode, rows)| Deed::Append(mode, rows.into_iter().collect())),
+            .prop_map(|(mode, rows)| Operation::Append(mode, rows.into_iter().collect())),
         2 => (mode(), 0..2_000_i64, 600..1_500_i64)
-            .prop_map(|(mode, start, n)| Deed::Append(mode, hours(start, n))),
-        2 => (0..2_400_i64, 0..900_i64).prop_map(|(from, n)| Deed::Delete(from, from + n)),
-        3 => Just(Deed::Archive),
-        1 => Just(Deed::Reopen),
+            .prop_map(|(mode, start, n)| Operation::Append(mode, hours(start, n))),
+        2 => (0..2_400_i64, 0..900_i64).prop_map(|(from, n)| Operation::Delete(from, from + n)),
+        3 => Just(Operation::Archive),
+        1 => Just(Operation::Reopen),
     ]
 }
 
@@ -203,30 +205,30 @@ fn reads_equal_those_of_a_store_without_archive() {
     check_equal(&open_file, 24);
 }
 
-/// Checks random changes of two datasets of an engine, one of which has an archive.
+/// Checks random writes to two datasets of an engine, one of which has an archive.
 pub(crate) fn check_equal(open: OpenIn<'_>, n_cases: u32) {
     let reads = (0..2_500_u64, 1..700_usize, -99..2_400_i64, 0..2_000_i64);
-    let strategy = (prop::collection::vec(deed(), 1..10), prop::collection::vec(reads, 3));
-    let check = |(deeds, reads): (Vec<Deed>, Vec<_>)| {
+    let strategy = (prop::collection::vec(operation(), 1..10), prop::collection::vec(reads, 3));
+    let check = |(operations, reads): (Vec<Operation>, Vec<_>)| {
         let (folder, plain_folder) = (tempdir().unwrap(), tempdir().unwrap());
         let plain = open(plain_folder.path());
         let plain: &dyn Store = &*plain;
         let mut store = open_archived(folder.path(), open);
         let id = new_pair(plain);
         assert_eq!(new_pair(&store), id);
-        for deed in deeds {
-            match deed {
-                Deed::Append(mode, rows) => {
+        for operation in operations {
+            match operation {
+                Operation::Append(mode, rows) => {
                     append(plain, id, mode, &rows);
                     append(&store, id, mode, &rows);
                 }
-                Deed::Delete(first, last) => {
+                Operation::Delete(first, last) => {
                     assert_eq!(delete(plain, id, first, last), delete(&store, id, first, last));
                 }
-                Deed::Archive => {
+                Operation::Archive => {
                     store.archive(LATE).unwrap().unwrap();
                 }
-                Deed::Reopen => {
+                Operation::Reopen => {
                     end_lease(&store);
                     drop(store);
                     store = open_archived(folder.path(), open);
@@ -239,7 +241,7 @@ pub(crate) fn check_equal(open: OpenIn<'_>, n_cases: u32) {
     TestRunner::new(Config::with_cases(n_cases)).run(&strategy, check).unwrap();
 }
 
-/// A store with three archived months, and the file of the second one.
+/// Returns a store with three archived months, and the file of the second one.
 fn archived() -> (TempDir, ArchivedStore, DatasetId, std::path::PathBuf) {
     let folder = tempdir().unwrap();
     let store = open(folder.path());
@@ -275,7 +277,7 @@ fn check_lost(folder: &Path, id: DatasetId) {
 }
 
 #[test]
-fn lost_file_fails_reads_of_its_month_only() {
+fn lost_file_only_fails_reads_of_its_month() {
     let (folder, store, id, file) = archived();
     drop(store);
     let kept = fs::read(&file).unwrap();
@@ -286,7 +288,7 @@ fn lost_file_fails_reads_of_its_month_only() {
 }
 
 #[test]
-fn truncated_and_flipped_files_are_never_taken_for_rows() {
+fn truncated_and_damaged_files_are_never_read() {
     let (folder, store, id, file) = archived();
     drop(store);
     let sound = fs::read(&file).unwrap();
@@ -303,12 +305,12 @@ fn truncated_and_flipped_files_are_never_taken_for_rows() {
 }
 
 #[test]
-fn file_that_was_written_and_not_recorded_is_no_loss() {
+fn written_but_unrecorded_file_loses_no_rows() {
     let (folder, store, id, file) = archived();
     append(&store, id, AppendMode::Replace, &[(800, 77)]);
     let want = scanned(&store, id, Span::ALL);
     let old = fs::read(&file).unwrap();
-    // As far as a process gets that is killed before the commit.
+    // State of a process that is killed before the commit.
     let archive = &store.archive;
     let sight = archive.store.sight(None, &DatasetRef::Id(id)).unwrap().unwrap();
     let february = Month::of(at(800));
@@ -402,7 +404,7 @@ fn archive_of_another_store_is_not_overwritten() {
 }
 
 #[test]
-fn dataset_that_cannot_be_archived_stops_no_other() {
+fn damaged_month_does_not_stop_others() {
     let folder = tempdir().unwrap();
     let store = open(folder.path());
     let ids = [new_pair(&store), {
@@ -423,7 +425,7 @@ fn dataset_that_cannot_be_archived_stops_no_other() {
 }
 
 #[test]
-fn file_replaces_only_the_version_that_it_was_begun_with() {
+fn file_only_replaces_the_version_that_it_was_begun_with() {
     let (folder, server) = (tempdir().unwrap(), TestServer::start());
     let url = format!("file://{}", folder.path().display());
     for objects in [Objects::open(&url.parse().unwrap()).unwrap(), server.open()] {
@@ -496,7 +498,7 @@ fn overloaded_s3_fails_reads_by_name_and_recovers() {
 }
 
 #[test]
-fn bars_take_at_most_30_bytes_a_row() {
+fn bars_take_at_most_30_bytes_per_row() {
     let folder = tempdir().unwrap();
     let store = open(folder.path());
     let mut new = new_dataset("bars");

@@ -1,12 +1,13 @@
-//! Prints the figures of the store, each beside its bar: `figures [--rows N] [--folder PATH]
-//! [--peer-rows N] [--peers PYTHON] [--parts PART,PART] [--postgres URL] [--decimals N]`, of which the parts are
-//! `ingest`, `writers`, `reads`, `packed` and `late`. An address of an empty database adds the store in
-//! it, beside a plain table of rows there. A Python that has `duckdb` and `chdb` adds those to `ingest`.
-//! The bars have full mantissas unless they are rounded to some decimals.
+//! Prints the figures of the store, each next to its bar: `figures [--rows N] [--folder PATH]
+//! [--peer-rows N] [--peers PYTHON] [--parts PART,PART] [--postgres URL] [--decimals N]`, where the
+//! parts are `ingest`, `writers`, `reads`, `packed` and `late`. The address of an empty database
+//! adds the store in it, next to a plain table. A Python that has `duckdb` and `chdb` adds those to
+//! `ingest`. The bars have full mantissas unless they are rounded to some decimals.
 //!
-//! One dataset of one-minute bars with full mantissas, as hard to pack as real ones; batches of 1000,
-//! each on the disk before the next. Rows in SQLite, with buckets kept by upserts, are the yardstick.
-//! How long the disk takes to keep a batch is printed beside what waits for it.
+//! The dataset has one-minute bars with full mantissas, which are as hard to pack as real ones, in
+//! batches of 1000, each durable before the next. Rows in SQLite, with buckets maintained by
+//! upserts, are the yardstick. The time that the disk takes for a batch is printed next to what
+//! waits for it.
 
 #[path = "figures/bars.rs"]
 mod bars;
@@ -40,44 +41,44 @@ use self::{
 /// Rows of a batch.
 const BATCH: usize = 1000;
 
-/// Reads of one kind, of which the median counts.
+/// Number of reads of one kind, of which the median counts.
 const READS: usize = 2000;
 
-/// Writers at once, each of a dataset of its own.
+/// Number of concurrent writers, each of its own dataset.
 const WRITERS: usize = 8;
 
-struct Asked {
+struct Options {
     n_rows: usize,
     n_peer_rows: usize,
     folder: Option<PathBuf>,
     peers: Option<PathBuf>,
-    /// The address of an empty database.
+    /// Address of an empty database.
     postgres: Option<String>,
-    /// Decimals of the bars; full mantissas if `None`.
+    /// Decimals of the bars; `None` for full mantissas.
     decimals: Option<u8>,
-    /// What is measured; all if it is empty. Rows are ingested in any case.
+    /// Parts to measure; empty for all. Rows are ingested in any case.
     parts: Vec<String>,
 }
 
-impl Asked {
+impl Options {
     fn wants(&self, part: &str) -> bool {
         self.parts.is_empty() || self.parts.iter().any(|wanted| wanted == part)
     }
 }
 
 fn main() -> Outcome<ExitCode> {
-    let asked = asked(env::args().skip(1))?;
+    let options = parse_options(env::args().skip(1))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let folder = tempfile::tempdir()?;
-    let path = asked.folder.clone().unwrap_or_else(|| folder.path().to_owned());
+    let path = options.folder.clone().unwrap_or_else(|| folder.path().to_owned());
     fs::create_dir_all(&path)?;
     let mut table = Table::default();
-    runtime.block_on(measure(&asked, &path, &mut table))?;
+    runtime.block_on(measure(&options, &path, &mut table))?;
     Ok(exit_code(print_table(table.rows())?))
 }
 
-fn asked(mut arguments: impl Iterator<Item = String>) -> Outcome<Asked> {
-    let mut asked = Asked {
+fn parse_options(mut arguments: impl Iterator<Item = String>) -> Outcome<Options> {
+    let mut options = Options {
         n_rows: 5_000_000,
         n_peer_rows: 1_000_000,
         folder: None,
@@ -89,23 +90,23 @@ fn asked(mut arguments: impl Iterator<Item = String>) -> Outcome<Asked> {
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} takes a value"));
         match argument.as_str() {
-            // Cargo says so to every bench.
+            // Cargo passes this to every bench.
             "--bench" => {}
-            "--rows" => asked.n_rows = value()?.parse()?,
-            "--peer-rows" => asked.n_peer_rows = value()?.parse()?,
-            "--folder" => asked.folder = Some(value()?.into()),
-            "--peers" => asked.peers = Some(value()?.into()),
-            "--decimals" => asked.decimals = Some(value()?.parse()?),
-            "--postgres" => asked.postgres = Some(value()?),
-            "--parts" => asked.parts = value()?.split(',').map(str::to_owned).collect(),
+            "--rows" => options.n_rows = value()?.parse()?,
+            "--peer-rows" => options.n_peer_rows = value()?.parse()?,
+            "--folder" => options.folder = Some(value()?.into()),
+            "--peers" => options.peers = Some(value()?.into()),
+            "--decimals" => options.decimals = Some(value()?.parse()?),
+            "--postgres" => options.postgres = Some(value()?),
+            "--parts" => options.parts = value()?.split(',').map(str::to_owned).collect(),
             _ => return Err(format!("{argument} is not known").into()),
         }
     }
-    Ok(asked)
+    Ok(options)
 }
 
-async fn measure(asked: &Asked, folder: &Path, table: &mut Table) -> Outcome<()> {
-    let n = asked.n_rows;
+async fn measure(options: &Options, folder: &Path, table: &mut Table) -> Outcome<()> {
+    let n = options.n_rows;
     let path = folder.join("figures.sqlite");
     for store in ["figures", "writers", "peer"] {
         for ending in ["", "-wal", "-shm"] {
@@ -114,21 +115,21 @@ async fn measure(asked: &Asked, folder: &Path, table: &mut Table) -> Outcome<()>
     }
     let store = Figures::open(&path)?;
     let id = store.create("btcusd_1min").await?;
-    let rate = ingest(&store, id, n, Bars::new().rounded(asked.decimals)).await?;
+    let rate = ingest(&store, id, n, Bars::new().rounded(options.decimals)).await?;
     table.at_least("ingest, batches of 1000", rate / 1e6, 0.7, "M rows/s");
     if let Some(seconds) = disk::writer_seconds() {
         let batches = to_f64(n) / to_f64(BATCH);
         table.add("processor time of the writer", seconds / batches * 1e6, "us a batch");
     }
-    if asked.wants("ingest") {
+    if options.wants("ingest") {
         let sync = disk::sync(folder)?;
         table.add("the disk, to keep what a batch writes", sync * 1e6, "us");
-        let peer = peer::ingest(&folder.join("peer.sqlite"), asked.n_peer_rows)?;
+        let peer = peer::ingest(&folder.join("peer.sqlite"), options.n_peer_rows)?;
         table.add("ingest in SQLite rows with buckets", peer / 1e6, "M rows/s");
         table.at_least("ingest over SQLite rows", rate / peer, 2.0, "x");
     }
-    if let Some(python) = asked.peers.as_deref().filter(|_| asked.wants("ingest")) {
-        for rival in rivals::ingest(python, folder, asked.n_peer_rows)? {
+    if let Some(python) = options.peers.as_deref().filter(|_| options.wants("ingest")) {
+        for rival in rivals::ingest(python, folder, options.n_peer_rows)? {
             let rivals::Rival { peer, what, rate: theirs } = rival;
             table.add(&format!("{what}, {peer}"), theirs / 1e6, "M rows/s");
             let name = format!("ingest over {peer}, {what}");
@@ -140,23 +141,23 @@ async fn measure(asked: &Asked, folder: &Path, table: &mut Table) -> Outcome<()>
             }
         }
     }
-    if let Some(url) = &asked.postgres {
+    if let Some(url) = &options.postgres {
         postgres::measure(url, &store, id, n, table).await?;
     }
-    if asked.wants("writers") {
+    if options.wants("writers") {
         let rate = writers(&folder.join("writers.sqlite"), n / 5).await?;
         let name = format!("ingest by {WRITERS} writers at once");
         table.at_least(&name, rate / 1e6, 0.7, "M rows/s");
     }
-    if asked.wants("reads") {
+    if options.wants("reads") {
         reads(&store, id, n, "fresh", table)?;
     }
     let store =
-        if asked.wants("packed") { packed(store, &path, id, n, table).await? } else { store };
-    if asked.wants("late") { late(&store, id, n, table).await } else { Ok(()) }
+        if options.wants("packed") { packed(store, &path, id, n, table).await? } else { store };
+    if options.wants("late") { late(&store, id, n, table).await } else { Ok(()) }
 }
 
-/// Packs all rows, and reads them then; the store, opened again.
+/// Packs all rows, and reads them. Returns the reopened store.
 async fn packed(
     store: Figures,
     path: &Path,
@@ -179,14 +180,14 @@ async fn packed(
     Ok(store)
 }
 
-/// Rows a second of several writers at once, who share commits.
+/// Returns the rows per second of concurrent writers, which share commits.
 async fn writers(path: &Path, n: usize) -> Outcome<f64> {
     let store = Figures::open(path)?;
     let mut ids = Vec::new();
     for writer in 0..WRITERS {
         ids.push(store.create(&format!("writer_{writer}")).await?);
     }
-    // The bars are made before the clock starts: the writers share one thread.
+    // The bars are made before the clock starts, since the writers share one thread.
     let mut bars = Bars::new();
     let batches: Vec<Vec<Bar>> =
         (0..n / WRITERS / BATCH).map(|_| bars.by_ref().take(BATCH).collect()).collect();
@@ -201,7 +202,7 @@ async fn writers(path: &Path, n: usize) -> Outcome<f64> {
     Ok(to_f64(batches.len() * BATCH * WRITERS) / start.elapsed().as_secs_f64())
 }
 
-/// Waits until the file of a closed store holds everything.
+/// Waits until the file of a closed store has everything.
 fn close(path: &Path) -> Outcome<()> {
     let connection = rusqlite::Connection::open(path)?;
     connection.busy_timeout(Duration::from_secs(10))?;
@@ -241,7 +242,7 @@ fn reads(store: &Figures, id: DatasetId, n: usize, what: &str, table: &mut Table
     Ok(())
 }
 
-/// Late rows: a thousand in one day, and all over the years.
+/// Measures late rows: a thousand in one day, and across all years.
 async fn late(store: &Figures, id: DatasetId, n: usize, table: &mut Table) -> Outcome<()> {
     let n_minutes = u64::try_from(n)?;
     let mut draw = random(11);
@@ -269,7 +270,7 @@ async fn late(store: &Figures, id: DatasetId, n: usize, table: &mut Table) -> Ou
     Ok(())
 }
 
-/// The median of how many seconds `work` takes.
+/// Returns the median of the seconds that `work` takes.
 fn median<E>(times: usize, mut work: impl FnMut() -> Result<(), E>) -> Result<f64, E> {
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times {

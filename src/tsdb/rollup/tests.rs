@@ -1,4 +1,4 @@
-//! Which columns fold, and what they fold into.
+//! Tests of the columns that are folded, and of their buckets.
 
 use model::{dataset::DatasetId, row::Value};
 
@@ -49,7 +49,7 @@ fn check(fold: Fold, rows: &[(i64, &[Option<f64>])], want: &[(i64, [f64; 5], u64
 }
 
 #[test]
-fn bars_need_all_four_prices_and_may_have_a_volume() {
+fn bars_need_four_prices_and_may_have_a_volume() {
     let float = Dtype::Float;
     let bars = columns(&[
         ("open", float),
@@ -71,7 +71,7 @@ fn bars_need_all_four_prices_and_may_have_a_volume() {
 }
 
 #[test]
-fn any_other_dataset_folds_its_value_column_or_its_first_float() {
+fn other_datasets_fold_their_value_column_or_first_float() {
     let mixed =
         columns(&[("name", Dtype::String), ("count", Dtype::Integer), ("load", Dtype::Float)]);
     let metadata = BTreeMap::from([(VALUE_COLUMN.to_owned(), "count".to_owned())]);
@@ -96,7 +96,7 @@ fn bars_fold_to_first_highest_lowest_last_and_sum() {
 }
 
 #[test]
-fn values_fold_without_a_volume_and_rows_without_one_do_not_count() {
+fn values_fold_without_volume_and_rows_without_value_do_not_count() {
     let fold = Fold::of_value(0, None);
     check(
         fold,
@@ -107,13 +107,13 @@ fn values_fold_without_a_volume_and_rows_without_one_do_not_count() {
 }
 
 #[test]
-fn a_bar_without_some_of_its_prices_takes_the_nearest() {
+fn missing_price_is_replaced_by_the_nearest() {
     let fold = Fold { prices: [0, 1, 2, 3], volume: None };
     check(fold, &[(0, &[Some(5.0), None, None, Some(4.0)])], &[(0, [5.0, 5.0, 4.0, 4.0, 0.0], 1)]);
 }
 
 #[test]
-fn going_on_from_a_bucket_is_the_same_as_folding_all_at_once() {
+fn continuing_a_bucket_equals_folding_all_rows() {
     let fold = Fold::of_value(0, Some(1));
     let rows: Vec<[Option<f64>; 2]> =
         (0..10).map(|i| [Some(0.1 * f64::from(i)), Some(0.3)]).collect();
@@ -126,7 +126,7 @@ fn going_on_from_a_bucket_is_the_same_as_folding_all_at_once() {
     assert_eq!(begun, whole);
 }
 
-/// Folds the same rows all at once and one by one.
+/// Folds the same rows together and one by one.
 #[track_caller]
 fn check_one_by_one(fold: Fold, rows: &[(i64, &[Option<f64>])]) {
     let whole = fold.buckets(&block(rows), Resolution::FiveMinutes, None);
@@ -139,9 +139,10 @@ fn check_one_by_one(fold: Fold, rows: &[(i64, &[Option<f64>])]) {
 }
 
 #[test]
-fn rows_of_a_bucket_fold_together_as_they_do_one_by_one() {
+fn rows_of_a_bucket_fold_the_same_together_and_one_by_one() {
     let bars = Fold { prices: [0, 1, 2, 3], volume: Some(4) };
-    // Each of the 2^5 rows that lack some of their values is first in its bucket, in the middle, or last.
+    // Each of the 2^5 rows that lack some of their values is first, in the middle, or last in its
+    // bucket.
     for lacking in 0..32 {
         for place in 0..4 {
             let row = |idx: i64| -> [Option<f64>; 5] {
@@ -163,11 +164,11 @@ fn rows_of_a_bucket_fold_together_as_they_do_one_by_one() {
 }
 
 #[test]
-fn rows_that_win_fold_as_if_the_others_were_not_there() {
+fn replaced_rows_are_not_folded() {
     let fold = Fold::of_value(0, Some(1));
     let row = |value: f64| [Some(value), Some(0.1 * value)];
     let values: Vec<[Option<f64>; 2]> = (0..24).map(|i| row(f64::from(i * 7 % 11))).collect();
-    // Every other row is stored; of the rows over them some take a place of one, some are between.
+    // Every other row is stored. Some of the rows over them replace one, and some are between.
     let rows = |is_in: fn(i64) -> bool| -> Vec<(i64, &[Option<f64>])> {
         let all = values.iter().zip(0..).filter(|(_, i)| is_in(*i));
         all.map(|(row, i)| (i * 40, row.as_slice())).collect()
@@ -188,7 +189,7 @@ fn rows_that_win_fold_as_if_the_others_were_not_there() {
 }
 
 #[test]
-fn an_hour_folds_its_buckets() {
+fn hour_is_folded_from_its_buckets() {
     let fold = Fold::of_value(0, None);
     let five = fold.buckets(
         &block(&[(0, &[Some(1.0)]), (300, &[Some(3.0)])]),

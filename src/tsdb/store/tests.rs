@@ -1,7 +1,7 @@
-//! What every store must hold, tested against the trait.
+//! Tests of every store, through the trait.
 //!
-//! An engine calls [`check_all`], [`random::check`] and [`catalog::check_random_sharing`] with a way
-//! to open itself again on the same files.
+//! An engine calls [`check_all`], [`random::check`] and [`catalog::check_random_sharing`] with a
+//! function that opens it again on the same files.
 
 pub(crate) mod archived;
 pub(crate) mod catalog;
@@ -21,10 +21,10 @@ use model::{
 use super::{row_batch::RowBatch, *};
 use crate::rollup::{Fold, coarser};
 
-/// Opens the store on the files it had before.
+/// Opens the store on its existing files.
 pub(crate) type Open<'a> = &'a (dyn Fn() -> Box<dyn Store> + Sync);
 
-/// A page to be read: rows to skip, rows at most, first second, seconds covered.
+/// A page to read: rows to skip, maximum number of rows, first second, number of seconds.
 pub(crate) type Read = (u64, usize, i64, i64);
 
 fn now() -> Timestamp {
@@ -54,17 +54,17 @@ pub(crate) async fn create(store: &dyn Store, dataset: NewDataset) -> DatasetId 
     store.create(vec![dataset], now()).await.unwrap()[0].id
 }
 
-/// The newest rows, and the last commit.
+/// Returns the latest rows, and the revision.
 pub(crate) fn newest(store: &dyn Store, dataset: DatasetId, limit: usize) -> (Block, u64) {
     store.newest(dataset, limit).unwrap()
 }
 
-/// What the service sees of a dataset.
+/// Returns the dataset as the service sees it.
 fn read_sight(store: &dyn Store, dataset: DatasetId) -> Option<Sight> {
     store.sight(None, &DatasetRef::Id(dataset)).unwrap()
 }
 
-/// Checks that the dataset's newest row is that of `want`.
+/// Checks the timestamp of the latest row of the dataset.
 #[track_caller]
 fn check_newest(store: &dyn Store, dataset: DatasetId, want: Option<Timestamp>) {
     assert_eq!(read_sight(store, dataset).and_then(|seen| seen.newest), want);
@@ -81,7 +81,7 @@ pub(crate) fn scan(
     store.scan(dataset, resolution, span, &mut |batch| Ok(visit(batch.rows()?)))
 }
 
-/// A block of rows of one value each, in order.
+/// Returns a block of ordered rows with one value each.
 pub(crate) fn block(rows: impl IntoIterator<Item = (i64, f64)>) -> Block {
     let rows: BTreeMap<i64, f64> = rows.into_iter().collect();
     let mut block = Block::new(&[Dtype::Float]);
@@ -96,7 +96,7 @@ pub(crate) async fn append(store: &dyn Store, dataset: DatasetId, rows: Block) -
     try_append(store, dataset, rows).await.unwrap()
 }
 
-/// Appends rows, which may be refused.
+/// Appends rows, which may be rejected.
 pub(crate) async fn try_append(
     store: &dyn Store,
     dataset: DatasetId,
@@ -105,7 +105,7 @@ pub(crate) async fn try_append(
     store.append(dataset, replace(rows), Box::new(|_, _| ())).await
 }
 
-/// Rows that replace stored ones.
+/// Returns an append of rows that replace stored ones.
 pub(crate) fn replace(rows: Block) -> Append {
     Append { mode: AppendMode::Replace, rows, now: now(), batches: Vec::new() }
 }
@@ -126,7 +126,7 @@ fn raw_page(store: &dyn Store, dataset: DatasetId, read: &PageRead) -> (u64, Vec
     (page.count.unwrap(), values(&block))
 }
 
-/// How many rows there are, and the seconds of `limit` of them after the first `skip`.
+/// Returns the number of rows, and the seconds of `limit` of them after the first `skip`.
 pub(crate) fn seconds_of_page(
     store: &dyn Store,
     dataset: DatasetId,
@@ -146,7 +146,7 @@ fn buckets(store: &dyn Store, dataset: DatasetId, resolution: Resolution) -> Vec
     }
 }
 
-/// Checks all but the appends at random.
+/// Runs all checks except for those of random writes.
 pub(crate) async fn check_all(open: Open<'_>) {
     catalogue(open).await;
     visibility(open).await;
@@ -354,7 +354,7 @@ async fn long_appends(open: Open<'_>) {
         ControlFlow::Break(())
     };
     scan(&*store, id, Resolution::Raw, Span::ALL, visit).unwrap();
-    assert_eq!(n_pieces, 1, "a scan ends where it is told to");
+    assert_eq!(n_pieces, 1, "a scan ends when the visitor stops");
     let mut n_buckets = 0;
     let visit = &mut |batch| {
         let Rows::Buckets(batch) = batch else { panic!("not buckets") };
@@ -365,7 +365,7 @@ async fn long_appends(open: Open<'_>) {
     assert_eq!(n_buckets, 2400);
 }
 
-/// Checks what is promised of the ids of chunks, in a store that has some.
+/// Checks the ids of chunks, in a store that has some.
 pub(crate) async fn check_chunk_ids(open: Open<'_>) {
     let store = open();
     let id = create(&*store, new_dataset("batches")).await;
@@ -392,7 +392,7 @@ pub(crate) async fn check_chunk_ids(open: Open<'_>) {
     let (part, n_rows) = names(&*store, Span { first: at_second(60), last: at_second(60 * 4900) });
     assert_eq!((part.iter().all(|name| all.contains(name)), n_rows), (true, 4900));
     assert!(part.len() < all.len(), "batches at the ends are not whole");
-    // A late row takes the name of one batch away, and no other.
+    // A late row removes the id of one batch.
     append(&*store, id, block([(61, 2.0), (5011 * 60, 1.0)])).await;
     let (left, n_rows) = names(&*store, Span::ALL);
     assert_eq!((&left[..], n_rows), (&all[1..], 5012));
@@ -419,7 +419,7 @@ async fn letting_go(open: Open<'_>) {
     let n_left = store.prune(id, at_second(99_999), 99_999, Box::new(|_| {})).await.unwrap();
     assert!((3500..=3501).contains(&(n_left + n_gone)), "the replaced row counts where it is kept");
     check_newest(&*store, id, None);
-    // The date of that was wrong, and is right again: rows of the next five minutes are taken.
+    // The wrong date was corrected: rows of the next five minutes are accepted.
     append(&*store, id, block([(3_600, 1.0)])).await;
     check_newest(&*store, id, Some(at_second(3_600)));
 }
@@ -429,7 +429,7 @@ async fn deleting_rows(open: Open<'_>) {
     let id = create(&*store, new_dataset("cut")).await;
     let mut want: BTreeMap<i64, f64> = (0..6000).map(|n| (n * 20, 1.5)).collect();
     append(&*store, id, block(want.clone())).await;
-    // Late ones in the tail, of which some replace others.
+    // Late rows in the tail, some of which replace others.
     let late: BTreeMap<i64, f64> = (0..40).map(|n| (n * 1010 + 7, 2.5)).chain([(0, 9.0)]).collect();
     append(&*store, id, block(late.clone())).await;
     want.extend(late);
@@ -458,7 +458,7 @@ async fn deleting_rows(open: Open<'_>) {
     compare(&*store, id, &BTreeMap::new(), &[]);
     check_newest(&*store, id, None);
 
-    // Buckets of rows that were let go stay, unless they are covered whole.
+    // Buckets of pruned rows remain, unless they are covered completely.
     append(&*store, id, block((0..3000).map(|second| (second, 1.0)))).await;
     store.prune(id, at_second(2100), 99_999, Box::new(|_| {})).await.unwrap();
     let before = buckets(&*store, id, Resolution::FiveMinutes);
@@ -493,7 +493,7 @@ async fn deleting_a_dataset(open: Open<'_>) {
     compare(&*store, other, &BTreeMap::from([(1, 1.0)]), &[]);
 }
 
-/// Checks that a dataset holds exactly these rows, and the buckets made of them.
+/// Checks that a dataset has exactly these rows, and their buckets.
 pub(crate) fn compare(store: &dyn Store, id: DatasetId, want: &BTreeMap<i64, f64>, reads: &[Read]) {
     let rows: Vec<(i64, f64)> = want.iter().map(|(second, value)| (*second, *value)).collect();
     let all = read(Resolution::Raw, Order::Ascending, 0, usize::MAX);
@@ -524,7 +524,7 @@ pub(crate) fn compare(store: &dyn Store, id: DatasetId, want: &BTreeMap<i64, f64
     );
 }
 
-/// Checks the buckets of all resolutions, given the finest.
+/// Checks the buckets of all resolutions, given those of five minutes.
 fn compare_all_buckets(store: &dyn Store, id: DatasetId, finest: &[Bucket], reads: &[Read]) {
     let mut plain: BTreeMap<Resolution, Vec<Bucket>> = BTreeMap::new();
     for resolution in Resolution::ALL.into_iter().skip(1) {

@@ -1,4 +1,4 @@
-//! Effects on this machine: local processes, files, profiles, the clipboard, and the pager.
+//! Local effects: processes, files, profiles, the clipboard, and the pager.
 
 use std::{collections::BTreeMap, env, io, path::Path, process::Stdio, sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ use crate::{
 };
 
 impl Runner {
-    /// Performs an effect on this machine; returns any other.
+    /// Performs a local effect. Returns any other effect.
     pub(super) fn use_machine(&mut self, effect: Effect) -> Option<Effect> {
         let (presets, local_events) = (self.presets.clone(), self.local_events.clone());
         let (local, profiles) = (self.local.clone(), self.profiles.clone());
@@ -80,12 +80,12 @@ impl Runner {
         None
     }
 
-    /// Starts the pager with `text`, without waiting for its end, which is [`Event::Paged`].
+    /// Starts the pager with `text`. [`Event::Paged`] reports its exit.
     pub(crate) fn start_pager(&self, text: String) {
         self.report("pager", async move { Some(Event::Paged(page(&text).await)) });
     }
 
-    /// Calls the local stack, and reports a failure, or that there is none.
+    /// Calls the local stack, and reports a failure.
     fn use_local<F>(&self, call: impl FnOnce(Arc<dyn LocalStack>) -> F)
     where
         F: Future<Output = Result<(), LocalError>> + Send + 'static,
@@ -101,8 +101,8 @@ impl Runner {
     }
 }
 
-/// Uploads the module or folder at `path` to the head, unless that holds the same content, which
-/// keeps its name there.
+/// Uploads the module or directory at `path` to the head. Content that the head already has keeps
+/// its name there.
 pub(super) async fn add_function(
     local: Option<Arc<dyn LocalStack>>,
     head: Option<Functions>,
@@ -114,7 +114,7 @@ pub(super) async fn add_function(
     };
     let packed = local.pack(&path).await.map_err(|error| describe(&error))?;
     let Packed { name, function_id, method, car } = packed;
-    // A head that cannot list its functions gets the content in any case.
+    // If the head cannot list its functions, the content is uploaded in any case.
     let held = head.functions().await.unwrap_or_default();
     if let Some(function) = held.into_iter().find(|held| held.function_id == function_id) {
         return Ok(function);
@@ -126,7 +126,7 @@ pub(super) async fn add_function(
     Err(Failure::new(what, format!("the head computed another id, {}", added.function_id), ""))
 }
 
-/// Writes `text` to `path`: all of it or nothing.
+/// Writes `text` to `path` atomically.
 async fn save(path: &Path, text: &str) -> Result<(), Failure> {
     let done = async {
         let mut file = DownloadFile::create(path).await?;
@@ -175,7 +175,7 @@ async fn write_presets(
     })
 }
 
-/// The store of profiles, if there is one.
+/// Store of the profiles, if there is one.
 type Keeper = Option<Arc<dyn ProfileStore>>;
 
 async fn open(keeper: Keeper, name: String) -> Event {
@@ -197,7 +197,7 @@ async fn keep(keeper: Keeper, profile: String, addresses: Addresses, key: ApiKey
     Event::Profile(ProfileEvent::Kept { profile, result })
 }
 
-/// Checks `key` by a small request to a service that needs one.
+/// Checks `key` by a small request to a service that requires one.
 async fn check_key(addresses: &Addresses, key: &ApiKey) -> Result<(), Failure> {
     let what = "check the key";
     let opened = |address: &String| {
@@ -228,18 +228,18 @@ fn refused(error: &ProfileError) -> Failure {
     Failure::new(error.to_string(), chain(&*error.source), "")
 }
 
-// A terminal may ignore OSC 52 silently: those without support do, and tmux with its defaults. So the
-// sequence is left to `terminal.rs` for the case that no tool copies: over SSH, where a tool would
-// reach the clipboard of the wrong machine, and without a display.
+// Terminals without support for OSC 52, and tmux with its defaults, ignore it silently. So the
+// sequence is used only if no tool copies the text: over SSH, where a tool would use the clipboard
+// of the wrong machine, and without a display.
 
 /// A program that copies its standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tool {
     name: &'static str,
     arguments: &'static [&'static str],
-    /// Variables of the environment, one of which must be set for it to work.
+    /// Environment variables, one of which must be set for the tool to work.
     needs: &'static [&'static str],
-    /// True if it copies to the clipboard of this machine only.
+    /// True if it copies only to the clipboard of this machine.
     is_local: bool,
 }
 
@@ -259,7 +259,7 @@ const TOOLS: [Tool; 4] = [
         needs: &["DISPLAY"],
         is_local: true,
     },
-    // With `-w` tmux passes the text on to the clipboard of its own terminal.
+    // With `-w`, tmux also copies the text to the clipboard of its terminal.
     Tool {
         name: "tmux",
         arguments: &["load-buffer", "-w", "-"],
@@ -268,11 +268,11 @@ const TOOLS: [Tool; 4] = [
     },
 ];
 
-/// Copies `text` and returns the name of the tool that did; `None` if none works.
+/// Copies `text`. Returns the name of the tool that did; `None` if none works.
 async fn copy(text: &str) -> Option<&'static str> {
     let is_set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
     for tool in tools(is_set) {
-        // The longest wait for a tool. They hand the text to a process in the background and exit.
+        // Tools hand the text to a background process and exit.
         if timeout(Duration::from_secs(2), run_tool(tool, text)).await == Ok(Some(())) {
             return Some(tool.name);
         }
@@ -280,7 +280,7 @@ async fn copy(text: &str) -> Option<&'static str> {
     None
 }
 
-/// Returns the tools that can work, by the variables that are set.
+/// Returns the tools that can work with the environment variables that are set.
 fn tools(is_set: impl Fn(&str) -> bool) -> impl Iterator<Item = Tool> {
     let is_far = is_set("SSH_TTY") || is_set("SSH_CONNECTION");
     TOOLS.into_iter().filter(move |tool| {
@@ -288,26 +288,26 @@ fn tools(is_set: impl Fn(&str) -> bool) -> impl Iterator<Item = Tool> {
     })
 }
 
-/// Gives `text` to `tool`; `None` if it fails.
+/// Passes `text` to `tool`; `None` if it fails.
 async fn run_tool(tool: Tool, text: &str) -> Option<()> {
     let mut command = Command::new(tool.name);
-    // Its process in the background must not hold our terminal.
+    // Its background process must not keep the terminal open.
     command.args(tool.arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.kill_on_drop(true).spawn().ok()?;
     child.stdin.take()?.write_all(text.as_bytes()).await.ok()?;
     child.wait().await.ok()?.success().then_some(())
 }
 
-/// The pager if `PAGER` is not set.
+/// Pager if `PAGER` is not set.
 const PAGER: &str = "less";
 
 /// Exit codes of a shell whose program is missing or cannot be executed.
 const NOT_STARTED: [i32; 2] = [126, 127];
 
-/// Shows `text` in the program that `PAGER` names, and returns when that has ended.
+/// Shows `text` in the pager, and returns when it has exited.
 ///
 /// # Errors
-/// If it does not start.
+/// If the pager does not start.
 async fn page(text: &str) -> Result<(), Failure> {
     let pager = env::var("PAGER").ok().filter(|pager| !pager.trim().is_empty());
     let pager = pager.unwrap_or_else(|| PAGER.to_owned());
@@ -318,7 +318,7 @@ async fn page(text: &str) -> Result<(), Failure> {
             "set PAGER to a program that reads standard input",
         )
     };
-    // A pager may pass control sequences on, and the text may be a guest's.
+    // Pagers pass control sequences on, and the text can come from a guest.
     let mut lines: Vec<String> =
         text.lines().map(|line| escape_line(&line.replace('\t', "        ")).into()).collect();
     lines.push(String::new());
@@ -328,7 +328,7 @@ async fn page(text: &str) -> Result<(), Failure> {
         .spawn()
         .map_err(|error| failed(error.to_string()))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A pager that is quit early closes its standard input.
+        // A pager that exits early closes its standard input.
         stdin.write_all(lines.join("\n").as_bytes()).await.ok();
     }
     let status = child.wait().await.map_err(|error| failed(error.to_string()))?;

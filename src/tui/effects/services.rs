@@ -39,11 +39,12 @@ use crate::{
 /// Maximum number of datasets in the list: 40 requests. Others are found by search.
 const DATASETS_MAX: usize = 10_000;
 
-/// Shortest time between two batches of rows: a burst wakes the event loop 20 times per second.
+/// Minimum time between two batches of rows, so that a burst wakes the event loop at most 20 times
+/// per second.
 const BATCH_EVERY: Duration = Duration::from_millis(50);
 
 impl Runner {
-    /// Performs an effect on a head; returns any other.
+    /// Performs an effect on a head. Returns any other effect.
     pub(super) fn call_head(&mut self, effect: Effect) -> Option<Effect> {
         match effect {
             Effect::LoadNodes(id) => {
@@ -84,7 +85,7 @@ impl Runner {
         None
     }
 
-    /// Performs an effect on the dataset service; returns any other.
+    /// Performs an effect on the dataset service. Returns any other effect.
     pub(super) fn call_datasets(&mut self, effect: Effect) -> Option<Effect> {
         let service = self.clients.datasets.clone();
         match effect {
@@ -134,7 +135,7 @@ impl Runner {
             }
             Effect::OpenStream { dataset } => {
                 let (sender, inbox) = mpsc::channel(1);
-                // Rows are stored by timestamp, so corrections of replayed rows are welcome.
+                // Rows are stored by timestamp, so corrections of replayed rows are wanted.
                 let from = ResumeFrom { repeats: Repeats::Give, ..ResumeFrom::default() };
                 let stream = resume::follow(service?, dataset, from, sender);
                 let event = move |news| DataEvent::Stream { dataset, news }.into();
@@ -150,7 +151,7 @@ impl Runner {
         None
     }
 
-    /// Performs an effect on the inference service; returns any other.
+    /// Performs an effect on the inference service. Returns any other effect.
     pub(super) fn call_inference(&mut self, effect: Effect) -> Option<Effect> {
         let service = self.clients.inference.clone();
         match effect {
@@ -218,7 +219,7 @@ impl Runner {
         None
     }
 
-    /// Checks the health of `heads`, and of each other service whose address is known.
+    /// Checks the health of `heads`, and of each other service with an address.
     pub(super) fn probe(&mut self, heads: Vec<HeadId>) {
         let Clients { datasets, inference, .. } = self.clients.clone();
         for id in heads {
@@ -237,9 +238,8 @@ impl Runner {
         }
     }
 
-    /// Runs `stream`, and sends what it puts into `inbox` to the event loop. Rows that arrive while a
-    /// batch waits for [`BATCH_EVERY`] are gathered by the client, or by the server when buffers are
-    /// full.
+    /// Runs `stream`, and forwards the items in `inbox` to the event loop. Rows that arrive within
+    /// [`BATCH_EVERY`] are collected by the client, or by the server when buffers are full.
     fn follow<T: Send + 'static, U: Send>(
         &mut self,
         subject: impl Into<String>,
@@ -299,7 +299,7 @@ async fn probe(
     Event::Probed { service, response, latency: started.elapsed() }
 }
 
-/// Changes one node after another, until the head is unreachable.
+/// Changes one node after another. Stops if the head is unreachable.
 async fn change_nodes(id: HeadId, head: Option<Functions>, change: NodeChange) -> Event {
     let (mut n_changed, mut failure) = (0, None);
     for peer_id in &change.peer_ids {
@@ -323,8 +323,8 @@ async fn change_nodes(id: HeadId, head: Option<Functions>, change: NodeChange) -
     Event::GroupChanged(id, GroupChange { change, n_changed, failure })
 }
 
-/// Lists the datasets of a search. The service searches for a single text. Other patterns are matched
-/// here, against the names, descriptions and metadata of all datasets.
+/// Lists the datasets of a search. The service searches only for a single text. Other patterns are
+/// matched here, against the names, descriptions and metadata of all datasets.
 async fn list(service: &Datasets, search: &DatasetSearch) -> Result<DatasetsPage, ClientError> {
     let pattern = match search {
         DatasetSearch::Text(typed) => (!Pattern::is_plain(typed)).then(|| Pattern::parse(typed)),
@@ -367,8 +367,8 @@ async fn list_page(
     }
 }
 
-/// Writes the rows of `query` to `path`, with events of its progress. Dropped early, it leaves no
-/// file.
+/// Writes the rows of `query` to `path`, and sends events of the progress. Leaves no file if
+/// dropped.
 async fn export(
     service: Option<Datasets>,
     query: DownloadQuery,

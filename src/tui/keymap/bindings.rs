@@ -1,4 +1,4 @@
-//! The bindings in force: those of the table, with what the user has changed in a file of keys.
+//! The key bindings: the table, with the overrides of the user's key file.
 
 use std::collections::HashSet;
 
@@ -8,39 +8,39 @@ use crate::{
     user_file::{Entry, Fault},
 };
 
-/// Keys that terminals and multiplexers keep: no program gets them, or not from everyone.
+/// Keys that terminals and multiplexers use, so that they do not reach the program.
 const KEPT: [&str; 7] = ["ctrl-a", "ctrl-b", "ctrl-h", "ctrl-i", "ctrl-j", "ctrl-m", "ctrl-q"];
 
-/// What stands for no action in a file of keys.
+/// Value in a key file that unbinds a key.
 const NOTHING: &str = "none";
 
-/// What a key does in a layer.
+/// Action of keys in a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bound {
-    /// The name of the layer.
+    /// Layer of the binding.
     pub(crate) layer: Layer,
-    /// The keys, each alone enough, each of one press or several.
+    /// Alternative keys, each with one press or several.
     pub(crate) sequences: Vec<Vec<Chord>>,
-    /// The name of the action, or `none` to unbind.
+    /// Action of the keys.
     pub(crate) action: Action,
-    /// What the footer says, empty for nothing.
+    /// Hint in the footer; empty for none.
     pub(crate) hint: &'static str,
 }
 
-/// What every key does.
+/// All key bindings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keymap {
     bindings: Vec<Bound>,
 }
 
 impl Bound {
-    /// Its keys as people read them: `g g`, `^R`.
+    /// Returns all keys for display: `g g`, `^R`.
     pub(crate) fn keys_text(&self) -> String {
         let keys: Vec<String> = self.sequences.iter().map(|keys| sequence_text(keys)).collect();
         keys.join("  ")
     }
 
-    /// The first of its keys.
+    /// Returns the first key for display.
     pub(crate) fn first_key_text(&self) -> String {
         self.sequences.first().map(|keys| sequence_text(keys)).unwrap_or_default()
     }
@@ -59,11 +59,11 @@ impl Default for Keymap {
 }
 
 impl Keymap {
-    /// The table with `overrides` over it: in the table of a layer, presses by name, apart by spaces,
-    /// and the name of an action, or `none`.
+    /// Returns the default bindings with `overrides`: in the table of a layer, key presses
+    /// separated by spaces, and the name of an action or `none`.
     ///
     /// # Errors
-    /// A [`Fault`] for every entry that cannot be followed.
+    /// A [`Fault`] for every invalid entry.
     pub fn with_overrides(overrides: &[Entry]) -> Result<Self, Vec<Fault>> {
         let mut keymap = Self::default();
         let mut faults = Vec::new();
@@ -72,7 +72,7 @@ impl Keymap {
             let line = entry.line;
             match keymap.follow(entry) {
                 Ok((layer, keys)) if taken.iter().any(|(_, l, k)| (*l, k) == (layer, &keys)) => {
-                    let why = format!("`{}` stands twice in [{}]", entry.name, entry.table);
+                    let why = format!("`{}` occurs twice in [{}]", entry.name, entry.table);
                     faults.push(Fault { line, why });
                 }
                 Ok((layer, keys)) => taken.push((line, layer, keys)),
@@ -86,7 +86,7 @@ impl Keymap {
         if faults.is_empty() { Ok(keymap) } else { Err(faults) }
     }
 
-    /// The first key of `action` in `layer`, as people read it, if it has one.
+    /// Returns the first key of `action` in `layer` for display, if it has one.
     pub(crate) fn key_of(&self, layer: Layer, action: Action) -> Option<String> {
         let is_it = |it: &&Bound| (it.layer, it.action) == (layer, action);
         self.bindings
@@ -96,17 +96,17 @@ impl Keymap {
             .map(Bound::first_key_text)
     }
 
-    /// As [`Self::key_of`]; of an action without a key, what finds it in the palette.
+    /// As [`Self::key_of`]; for an action without a key, the text that finds it in the palette.
     pub(crate) fn key_text(&self, layer: Layer, action: Action) -> String {
         self.key_of(layer, action).unwrap_or_else(|| format!(":{}", action.title()))
     }
 
-    /// Every binding, in the table's order.
+    /// Returns all bindings, in the order of the table.
     pub(crate) fn bindings(&self) -> &[Bound] {
         &self.bindings
     }
 
-    /// What `chord`, after the presses of `pending`, comes to where `layers` hold, the first wins.
+    /// Resolves `chord` after the presses `pending`. The first of `layers` with a binding wins.
     pub(crate) fn resolve(&self, layers: &[Layer], pending: &[Chord], chord: Chord) -> Resolved {
         let mut is_start = false;
         for layer in layers {
@@ -123,7 +123,7 @@ impl Keymap {
         if is_start { Resolved::Pending } else { Resolved::Nothing }
     }
 
-    /// What may follow the presses of `pending`, and what that does.
+    /// Returns the keys that continue the presses `pending`, and their actions.
     pub(crate) fn continuations(
         &self,
         layers: &[Layer],
@@ -137,7 +137,7 @@ impl Keymap {
         longer.collect()
     }
 
-    /// The bindings that hold in `layers`, without those that an earlier layer covers.
+    /// Returns the bindings of `layers`, except those hidden by an earlier layer.
     pub(crate) fn in_force(&self, layers: &[Layer]) -> Vec<&Bound> {
         let mut taken: Vec<&[Chord]> = Vec::new();
         let mut bindings = Vec::new();
@@ -158,7 +158,7 @@ impl Keymap {
         bindings.flat_map(|it| it.sequences.iter().map(|keys| (it.action, keys.as_slice())))
     }
 
-    /// Does as `entry` says; returns where and what was bound.
+    /// Applies `entry`. Returns its layer and keys.
     fn follow(&mut self, entry: &Entry) -> Result<(Layer, Vec<Chord>), String> {
         let layer = layer_named(&entry.table)?;
         let keys = keys_named(&entry.name, layer)?;
@@ -171,7 +171,7 @@ impl Keymap {
         }
         let is_it = |it: &&mut Bound| (it.layer, Some(it.action)) == (layer, action);
         match (self.bindings.iter_mut().find(is_it), action) {
-            // First, so that hints and the palette show it.
+            // Inserted first, so that hints and the palette show it.
             (Some(binding), _) => binding.sequences.insert(0, keys.clone()),
             (None, Some(action)) => {
                 self.bindings.push(Bound {
@@ -186,7 +186,8 @@ impl Keymap {
         Ok((layer, keys))
     }
 
-    /// Why `keys` of `layer` cannot stand beside another key: one of them would begin the other.
+    /// Returns the reason why `keys` of `layer` conflict with other keys: one is a prefix of the
+    /// other.
     fn hidden(&self, layer: Layer, keys: &[Chord]) -> Option<String> {
         let is_bound = self.sequences_of(layer).any(|(_, bound)| bound == keys);
         let chains = Layer::CHAINS.iter().filter(|chain| is_bound && chain.contains(&layer));
@@ -207,7 +208,7 @@ impl Keymap {
     }
 }
 
-/// The table as a file of keys: what the user may copy lines from.
+/// Returns the default bindings as a key file.
 #[must_use]
 pub fn defaults_text() -> String {
     let mut text = String::from(
@@ -270,7 +271,7 @@ fn action_named(name: &str, layer: Layer) -> Result<Action, String> {
     if let Some(action) = actions.iter().find(|action| action.name() == name) {
         return Ok(*action);
     }
-    // Those of this place before those of everywhere.
+    // Actions of this layer come before global ones.
     actions.sort_by_key(|action| !TABLE.iter().any(|it| (it.layer, it.action) == (layer, *action)));
     let mut seen = HashSet::new();
     actions.retain(|action| seen.insert(*action));

@@ -1,4 +1,4 @@
-//! The table of keys. Its order is the order of the footer and of the help.
+//! The table of keys, in the order of the footer and the help.
 
 use super::{Binding, Layer};
 use crate::{action::Action, screens::Screen};
@@ -12,7 +12,7 @@ const fn bind(
     Binding { layer, keys, action, hint }
 }
 
-/// Every binding, in the order of the help.
+/// All bindings, in the order of the help.
 pub(crate) const TABLE: &[Binding] = &[
     bind(Layer::Always, &["ctrl-c"], Action::Interrupt, ""),
     bind(Layer::Always, &["ctrl-z"], Action::Suspend, ""),

@@ -199,7 +199,7 @@ fn each_invalid_key_entry_is_reported() {
         "`x` is text in [form]",
         "kept by terminals",
         "always cancels",
-        "stands twice in [global]",
+        "occurs twice in [global]",
     ];
     assert_eq!(told.len(), parts.len(), "{told:?}");
     for ((wish, why), part) in told.iter().zip(parts) {

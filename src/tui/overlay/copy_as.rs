@@ -1,6 +1,6 @@
 //! Formats to copy the selection in: its id, JSON, CSV, or a curl command.
 //!
-//! No format holds a key or a token: a command names the variable that has it.
+//! No format contains a key or a token. A command refers to a variable instead.
 
 use wire::{functions::ExecuteRequest, paths};
 
@@ -18,11 +18,11 @@ use crate::{
     widget::{paint, pane::Pane},
 };
 
-/// What stands for the key in a command line.
+/// Placeholder for the key in a command line.
 const KEY_VARIABLE: &str = "$API_KEY";
 
 impl CopyMenu {
-    /// The formats for the selection of the current screen.
+    /// Returns the formats for the selection of the current screen.
     pub(crate) fn for_selection(state: &State) -> Self {
         let mut forms = match state.screen {
             Screen::Cluster => of_cluster(state),
@@ -39,13 +39,13 @@ impl CopyMenu {
         Self { row: 0, forms }
     }
 
-    /// The text of the selected format.
+    /// Returns the text of the selected format.
     pub(crate) fn selected(&self) -> Option<String> {
         self.forms.get(self.row).map(|(_, text)| text.clone())
     }
 }
 
-/// The command line that has the head at the address `head` run `request`.
+/// Returns the command line that executes `request` at the head with address `head`.
 pub(crate) fn curl_of(
     addresses: &Addresses,
     head: Option<&str>,
@@ -56,7 +56,7 @@ pub(crate) fn curl_of(
     format!("{post} -H 'content-type: application/json' -d {}", quoted(&body))
 }
 
-/// The command line that asks the head at the address `head` for `path`.
+/// Returns the command line that requests `path` from the head with address `head`.
 fn curl(addresses: &Addresses, head: Option<&str>, path: &str) -> String {
     let head = head.unwrap_or("$HEAD").trim_end_matches('/');
     let token = match addresses.head_token {
@@ -66,7 +66,7 @@ fn curl(addresses: &Addresses, head: Option<&str>, path: &str) -> String {
     format!("curl {head}{path}{token}")
 }
 
-/// The command line that asks another service, at `address`, for `path`.
+/// Returns the command line that requests `path` from another service at `address`.
 fn curl_with_key(addresses: &Addresses, address: &str, path: &str) -> String {
     let key = match addresses.api_key {
         Some(_) => format!(" -H \"{}: {KEY_VARIABLE}\"", paths::API_KEY_HEADER),
@@ -75,7 +75,7 @@ fn curl_with_key(addresses: &Addresses, address: &str, path: &str) -> String {
     format!("curl {}{key}", quoted(&format!("{address}{path}")))
 }
 
-/// The text of `table`; empty where it has no rows, so that it is not offered.
+/// Returns the text of `table`; empty without rows, so that it is not offered.
 fn text(table: &Table, is_json: bool) -> String {
     if table.rows.is_empty() { String::new() } else { table.text(is_json) }
 }
@@ -93,7 +93,7 @@ fn of_cluster(state: &State) -> Vec<(&'static str, String)> {
     }
 }
 
-/// The forms of the selected node or group; the table is of all of them.
+/// Returns the formats of the selected node or group. The table contains all nodes.
 fn of_node(state: &State) -> Option<Vec<(&'static str, String)>> {
     let nodes = state.cluster.nodes(state.cluster_context());
     let node = state.cluster.node_idx(&nodes).and_then(|idx| nodes.get(idx));
@@ -167,7 +167,7 @@ fn of_run(state: &State, run: &Run) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The forms of the dataset; the tables are of its chart.
+/// Returns the formats of the dataset. The tables contain its chart.
 fn of_data(state: &State) -> Option<Vec<(&'static str, String)>> {
     let dataset = state.data.dataset()?;
     let candles = state.data.chart.candles();
@@ -183,7 +183,7 @@ fn of_data(state: &State) -> Option<Vec<(&'static str, String)>> {
     let table = Table::new(&["time", "open", "high", "low", "close"], candles.iter().map(row));
     let addresses = &state.services.addresses;
     let address = addresses.datasets.as_deref().unwrap_or("$DATA").trim_end_matches('/');
-    // The paths begin with the segment that an address may end with.
+    // The paths start with the segment that an address can end with.
     let address = address.strip_suffix("/api").unwrap_or(address);
     let path = format!("{}?dataset={}", paths::ROWS, dataset.id);
     Some(vec![
@@ -195,7 +195,7 @@ fn of_data(state: &State) -> Option<Vec<(&'static str, String)>> {
     ])
 }
 
-/// The forms of the topic, and of the actor selected in it; the tables are of its epochs.
+/// Returns the formats of the topic and its selected actor. The tables contain its epochs.
 fn of_topic(state: &State) -> Option<Vec<(&'static str, String)>> {
     let topic = state.inference.selected?.get().to_string();
     let table = Table::for_screen(state);
@@ -223,10 +223,9 @@ fn of_line(state: &State) -> Option<Vec<(&'static str, String)>> {
     ])
 }
 
-/// The width of the box.
 const WIDTH: u16 = 72;
 
-/// Where the text of a form begins: after the longest name of one.
+/// Column of the texts, after the longest name.
 const TEXT_FROM: u16 = 22;
 
 pub(crate) fn draw(on: Surface<'_>, copy_as: &CopyMenu) {

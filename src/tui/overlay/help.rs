@@ -1,4 +1,4 @@
-//! The help: every key that would do something on the screen beneath, by the table of keys.
+//! Draws the help: all keys of the screen beneath, from the table of keys.
 
 use ratatui::{
     style::{Modifier, Style},
@@ -15,19 +15,19 @@ use crate::{
     widget::{format, paint, pane::Pane},
 };
 
-/// The widest the help is.
+/// Maximum width of the help.
 const WIDTH_MAX: u16 = 120;
 
-/// The width of the keys.
+/// Width of the keys.
 const KEYS_WIDTH: usize = 14;
 
-/// The narrowest area in which two columns stand side by side.
+/// Minimum width for two columns.
 const TWO_COLUMNS_WIDTH: u16 = 76;
 
-/// How far from the middle a gap may be to be where the columns part.
+/// Maximum distance from the middle of a gap at which the columns are split.
 const GAP_ROWS_MAX: usize = 9;
 
-/// Draws the help over `area`, as far as its filter lets bindings through.
+/// Draws the bindings that pass the filter.
 pub(crate) fn draw(on: Surface<'_>, help: &Help) {
     let Surface { area, buf, frame, hits } = on;
     let Frame { state, theme, .. } = frame;
@@ -36,7 +36,7 @@ pub(crate) fn draw(on: Surface<'_>, help: &Help) {
         let (left, right) = columns(lines, area.width);
         left.len().max(right.len())
     };
-    // As high as all keys need, whatever the filter leaves of them, so that the box stays put.
+    // The height does not depend on the filter, so that the box stays in place.
     let height = u16::try_from(rows_of(&all) + 4).unwrap_or(u16::MAX).min(area.height);
     let width = WIDTH_MAX.min(area.width.saturating_sub(4));
     let place = centered(area, width, height);
@@ -63,8 +63,7 @@ pub(crate) fn draw(on: Surface<'_>, help: &Help) {
     }
 }
 
-/// The lines in two columns where there is room. A section is not torn apart where there is a gap
-/// near the middle.
+/// Splits the lines into two columns if there is space, at a gap between sections near the middle.
 fn columns<'a, 'b>(lines: &'a [Line<'b>], width: u16) -> (&'a [Line<'b>], &'a [Line<'b>]) {
     if width < TWO_COLUMNS_WIDTH {
         return (lines, &[]);
@@ -100,7 +99,7 @@ fn lines(frame: Frame<'_>, help: &Help) -> Vec<Line<'static>> {
             }
             lines.push(Line::styled(section, bold));
         }
-        // Whatever layer they are in, all keys of an action stand beside it.
+        // All keys of an action are listed together, from any layer.
         let same = bindings.iter().filter(|other| other.action == action);
         let keys: Vec<String> = same.map(|other| other.keys_text()).collect();
         lines.push(frame.key_line(&keys.join("  "), KEYS_WIDTH, action));
@@ -115,7 +114,7 @@ fn lines(frame: Frame<'_>, help: &Help) -> Vec<Line<'static>> {
     lines
 }
 
-/// The symbols of the header and of the screen beneath, and what each stands for.
+/// Returns the legend of the symbols in the header and on the screen beneath.
 fn legend(frame: Frame<'_>) -> Vec<Line<'static>> {
     let theme = frame.theme;
     let mut lines = Vec::new();

@@ -24,7 +24,7 @@ use crate::{
     widget::{format, paint, pane::Pane},
 };
 
-/// All entries, commands of the current screen first.
+/// Returns all entries, commands of the current screen first.
 pub(crate) fn entries(state: &State) -> Vec<Entry> {
     let mut entries = screens(state);
     commands(state, &mut entries);
@@ -49,13 +49,13 @@ fn screens(state: &State) -> Vec<Entry> {
     Screen::ALL.into_iter().map(entry).collect()
 }
 
-/// The key that does `action` wherever one is; empty for none.
+/// Returns a key of `action` in any layer; empty for none.
 fn key_of(state: &State, action: Action) -> String {
     let bound = state.keys.bindings().iter().find(|bound| bound.action == action);
     bound.map(Bound::first_key_text).unwrap_or_default()
 }
 
-/// Every action of the table, once for each screen it belongs to.
+/// Adds every action of the table, once for each of its screens.
 fn commands(state: &State, entries: &mut Vec<Entry>) {
     let here = state.layers_beneath();
     let mut bindings: Vec<_> = state.keys.bindings().iter().collect();
@@ -75,7 +75,7 @@ fn commands(state: &State, entries: &mut Vec<Entry>) {
     }
 }
 
-/// What the palette calls a layer whose actions it offers.
+/// Returns the group of a layer whose actions are offered.
 pub(crate) fn group(layer: Layer) -> Option<&'static str> {
     match layer {
         Layer::Always | Layer::Global => Some("View"),
@@ -140,13 +140,13 @@ fn topics(state: &State) -> impl Iterator<Item = Entry> + '_ {
     })
 }
 
-/// The widest the palette is.
+/// Maximum width of the palette.
 const WIDTH_MAX: u16 = 92;
 
-/// The highest it is.
+/// Maximum height of the palette.
 const HEIGHT_MAX: u16 = 20;
 
-/// The width of an entry's group, with the mark before it and a space after it.
+/// Width of an entry's group, including the mark before it and a space after it.
 const GROUP_WIDTH: u16 = 12;
 
 pub(crate) fn draw(on: Surface<'_>, palette: &Palette) {
@@ -168,7 +168,7 @@ pub(crate) fn draw(on: Surface<'_>, palette: &Palette) {
     draw_field(field, buf, theme, &palette.input, true);
     let rule = strip(inside, (0, 1), inside.width);
     Block::new().borders(Borders::TOP).border_style(theme.border).render(rule, buf);
-    // A line for what is typed, a rule above and a blank below the list, a line for the signs.
+    // The text field, a rule, and below the list an empty line and the signs.
     let list =
         Rect { y: inside.y.saturating_add(2), height: inside.height.saturating_sub(4), ..inside };
     if palette.matches.is_empty() {
@@ -214,7 +214,7 @@ fn draw_entry(row: Rect, buf: &mut Buffer, frame: Frame<'_>, entry: &Entry, foun
     paint::line(buf, room, (0, 0), &line);
 }
 
-/// A character, highlighted if it matched the search.
+/// Returns a character, highlighted if it matched the search.
 fn found_or(
     letter: char,
     idx: usize,

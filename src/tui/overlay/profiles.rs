@@ -38,7 +38,7 @@ pub(crate) fn refused_form(state: &State) -> Option<KeyForm> {
     Some(KeyForm::new(choices.get(current_row(state))?.name()?))
 }
 
-/// Starts the key form where a key is typed or pasted into the list of profiles.
+/// Opens the form for a key that is typed or pasted into the list of profiles.
 pub(crate) fn begin_key(state: &mut State, row: usize) {
     if state.profiles.choices().get(row).is_some_and(|choice| choice.name().is_some()) {
         act(state, Action::EnterKey, Some(row));
@@ -84,7 +84,7 @@ fn take_local(state: &mut State) {
             connect(state, &addresses);
         }
         stack::Phase::Starting => {}
-        // The process that ran the stack may have stopped it meanwhile.
+        // The process that ran the stack can have stopped it in the meantime.
         stack::Phase::Absent | stack::Phase::Attached | stack::Phase::Failed(_) => {
             state.stack.begin();
             state.effects.push(Effect::StartLocal);
@@ -103,7 +103,7 @@ pub(crate) fn try_key(state: &mut State) {
     let listed = profiles.list.iter().find(|listed| listed.name == profile);
     let addresses = match (&profiles.given, listed) {
         (Some(given), _) if profile == NO_PROFILE => given.clone(),
-        // Flags may name other addresses than the profile.
+        // Flags can override the addresses of the profile.
         _ if profiles.key_name() == profile => state.services.addresses.clone(),
         (_, Some(listed)) => listed.addresses.clone(),
         (_, None) => return,
@@ -156,7 +156,7 @@ pub(crate) fn on(state: &mut State, event: ProfileEvent) {
 }
 
 fn opened(state: &mut State, name: String, result: Result<crate::profiles::Opened, Failure>) {
-    // Another one was chosen meanwhile.
+    // Another profile was chosen in the meantime.
     if state.profiles.opening.as_ref() != Some(&name) {
         return;
     }
@@ -181,13 +181,13 @@ fn opened(state: &mut State, name: String, result: Result<crate::profiles::Opene
     }
 }
 
-/// The widest the list is.
+/// Maximum width of the list.
 const WIDTH_MAX: u16 = 100;
 
-/// The width of the form: a line of the words about where a key goes.
+/// Width of the form.
 const FORM_WIDTH: u16 = 64;
 
-/// The width of a profile's name.
+/// Width of a profile's name.
 const NAME_WIDTH: u16 = 18;
 
 pub(crate) fn draw(on: Surface<'_>, selected: usize) {
@@ -229,7 +229,7 @@ pub(crate) fn draw(on: Surface<'_>, selected: usize) {
     paint::text(buf, inside, (2, inside.height.saturating_sub(2)), &key, theme.muted);
 }
 
-/// Name of a choice, and where its services are.
+/// Returns the name of a choice and its addresses.
 fn words(choice: Choice<'_>) -> (String, String) {
     let known = |addresses: &Addresses| {
         let Addresses { heads, datasets, inference, .. } = addresses;
@@ -254,7 +254,7 @@ pub(crate) fn draw_key(on: Surface<'_>, form: &KeyForm) {
     let of = Pane::new(format!("API key of {}", form.profile))
         .info(format!("{} closes", frame.key(Layer::Secret, Action::Back)));
     let inside = raise(place, buf, frame, of, hits);
-    // One mark a letter, and nothing that tells letters apart.
+    // One mark per letter.
     let n_letters = form.input.value().chars().count();
     let row = strip(inside, (0, 1), inside.width);
     paint::row_style(buf, row, 0, theme.sel);

@@ -1,4 +1,4 @@
-//! Writing what is in view to a file: which lines, in what form, and where to.
+//! Saving the current view to a file.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +15,17 @@ use crate::{
     view::Frame,
 };
 
-/// A table for export.
+/// A table to export.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Table {
     columns: &'static [&'static str],
-    /// The rows; an absent cell is none.
+    /// Rows; `None` is an empty cell.
     pub(crate) rows: Vec<Vec<Option<String>>>,
 }
 
 impl SaveForm {
-    /// The form, with a name suggested for what is on the screen in view; none where nothing there
-    /// can be written.
+    /// Returns the prompt with a file name for the current screen; `None` if it has nothing to
+    /// save.
     pub(crate) fn for_screen(state: &State) -> Option<Self> {
         let name = match state.screen {
             Screen::Logs => "logs.csv".to_owned(),
@@ -35,12 +35,12 @@ impl SaveForm {
         Some(Self::new(&name, None))
     }
 
-    /// The form for a text, or for the table in view, with a name suggested.
+    /// Returns the prompt for `text` or the table in view, with a suggested file name.
     pub(crate) fn new(name: &str, text: Option<String>) -> Self {
         Self { path: Field::edited(name), text }
     }
 
-    /// The box that asks for the path.
+    /// Returns the box with the path.
     pub(crate) fn prompt(&self, frame: Frame<'_>) -> Prompt<'_> {
         let form = match &self.text {
             Some(_) => "it is shown",
@@ -51,14 +51,14 @@ impl SaveForm {
         Prompt { title: "Save the current view", label: "file", field: &self.path, note }
     }
 
-    /// Whether the path's ending asks for JSON; it is CSV otherwise.
+    /// Returns true if the path ends in `.json`. The format is CSV otherwise.
     pub(crate) fn is_json(&self) -> bool {
         self.path.value().trim().to_lowercase().ends_with(".json")
     }
 }
 
 impl Table {
-    /// A table of these columns and rows.
+    /// Returns a table of these columns and rows.
     pub(crate) fn new<const N: usize, Cell: Into<Option<String>>>(
         columns: &'static [&'static str; N],
         rows: impl IntoIterator<Item = [Cell; N]>,
@@ -67,13 +67,13 @@ impl Table {
         Self { columns, rows: rows.collect() }
     }
 
-    /// Lines of a log, in their order.
+    /// Returns a table of log lines.
     pub(crate) fn from_log_lines<'a>(lines: impl IntoIterator<Item = &'a LocalLog>) -> Self {
         Self::new(&["time", "level", "source", "message", "fields"], lines.into_iter().map(line))
     }
 
-    /// What is on the screen in view, oldest first: the lines that pass the filters, or the epochs
-    /// of the topic.
+    /// Returns the table of the current screen, oldest row first: the log lines that pass the
+    /// filters, or the epochs of the topic.
     pub(crate) fn for_screen(state: &State) -> Self {
         match state.screen {
             Screen::Logs => Self::from_log_lines(state.logs.visible_lines().map(|line| &line.log)),
@@ -84,7 +84,7 @@ impl Table {
         }
     }
 
-    /// The table as a text: JSON, an object for each row, or CSV.
+    /// Formats the table as CSV, or as JSON with an object for each row.
     pub(crate) fn text(&self, is_json: bool) -> String {
         if is_json {
             let object = |row: &Vec<Option<String>>| {
@@ -98,7 +98,7 @@ impl Table {
             return format!("{:#}\n", Value::Array(rows));
         }
         let mut writer = csv::Writer::from_writer(Vec::new());
-        // Memory takes all there is, and each row has a cell for each column.
+        // Writes to memory do not fail, and each row has a cell for each column.
         writer.write_record(self.columns).ok();
         for row in &self.rows {
             writer.write_record(row.iter().map(|cell| cell.as_deref().unwrap_or_default())).ok();
@@ -119,7 +119,7 @@ fn line(log: &LocalLog) -> [String; 5] {
     ]
 }
 
-/// A row for each epoch and label.
+/// Returns a row for each epoch and label.
 fn epochs(state: &State) -> Vec<[Option<String>; 5]> {
     let mut rows = Vec::new();
     for epoch in state.inference.past().into_iter().flat_map(History::epochs) {

@@ -22,14 +22,14 @@ use crate::{
     widget::format::counted,
 };
 
-/// Opens the overlay that `action` is for, or closes it where it is on top.
+/// Opens the overlay of `action`, or closes it if it is on top.
 pub(crate) fn toggle(state: &mut State, action: Action) {
     let overlay = match action {
         Action::Help => Overlay::Help(Help { filter: Field::edited(""), scroll: 0 }),
         Action::Palette => Overlay::Palette(Box::new(Palette::new(palette::entries(state)))),
         Action::Themes => Overlay::Themes(Themes::new(state.theme, &state.custom_themes)),
         Action::Notices => {
-            // They are read now: the corner is free again.
+            // The visible notices are part of the list.
             state.notices.clear();
             Overlay::Notices(0)
         }
@@ -53,7 +53,7 @@ pub(crate) fn toggle(state: &mut State, action: Action) {
     }
 }
 
-/// Handles an action in the topmost overlay; returns whether there is one.
+/// Handles an action in the topmost overlay. Returns true if there is one.
 pub(crate) fn act(state: &mut State, action: Action) -> bool {
     if state.overlays.is_empty() {
         return false;
@@ -71,7 +71,7 @@ pub(crate) fn act(state: &mut State, action: Action) -> bool {
     true
 }
 
-/// How many rows the topmost overlay has, where it is a list.
+/// Returns the number of rows of the topmost overlay, if it is a list.
 fn n_rows(state: &State) -> usize {
     match state.overlays.last() {
         Some(Overlay::Palette(palette)) => palette.matches.len(),
@@ -83,20 +83,20 @@ fn n_rows(state: &State) -> usize {
         }
         Some(Overlay::Profiles(_)) => state.profiles.choices().len(),
         Some(Overlay::Presets(_)) => state.execute.presets.len(),
-        // What is drawn is known only there.
+        // Only the view knows the number of lines.
         Some(Overlay::Help(_)) => usize::MAX,
         _ => 0,
     }
 }
 
-/// Shows what the selected theme does, where one is chosen.
+/// Previews the selected theme.
 fn preview_theme(state: &mut State) {
     if let Some(Overlay::Themes(themes)) = state.overlays.last() {
         state.theme = themes.selected(&state.custom_themes);
     }
 }
 
-/// Opens the form for a key, or forgets it: of the profile selected, else of the one in use.
+/// Opens the form for the key of the selected profile or the one in use, or removes that key.
 pub(crate) fn key(state: &mut State, action: Action) {
     let row = match state.overlays.last() {
         Some(Overlay::Profiles(row)) => Some(*row),
@@ -105,7 +105,7 @@ pub(crate) fn key(state: &mut State, action: Action) {
     profiles::act(state, action, row);
 }
 
-/// Handles a typed character of a jump label; any other key closes the labels.
+/// Handles a typed letter of a jump label. Any other key closes the labels.
 pub(crate) fn spell(state: &mut State, chord: Chord) {
     match (state.overlays.last_mut(), chord.letter()) {
         (Some(Overlay::Jump(typed)), Some(letter)) if typed.is_empty() => typed.push(letter),
@@ -115,7 +115,7 @@ pub(crate) fn spell(state: &mut State, chord: Chord) {
     }
 }
 
-/// Handles an edit of the overlay's text field; returns whether there is an overlay.
+/// Handles an edit of the overlay's text field. Returns true if there is an overlay.
 pub(crate) fn edited(state: &mut State) -> bool {
     match state.overlays.last_mut() {
         Some(Overlay::Palette(palette)) => palette.find(),
@@ -127,7 +127,7 @@ pub(crate) fn edited(state: &mut State) -> bool {
     true
 }
 
-/// Handles a click in the topmost overlay; returns whether there is one.
+/// Handles a click in the topmost overlay. Returns true if there is one.
 pub(crate) fn click(state: &mut State, target: Target) -> bool {
     let Some(overlay) = state.overlays.last_mut() else { return false };
     let (Target::Row { row, .. }, Some(selected)) = (target, overlay.row()) else { return true };
@@ -140,7 +140,7 @@ pub(crate) fn click(state: &mut State, target: Target) -> bool {
     true
 }
 
-/// Confirms the selection and closes the overlay.
+/// Confirms the selection of the topmost overlay.
 fn take(state: &mut State) {
     match state.overlays.last() {
         Some(Overlay::Help(help)) if !help.filter.value().is_empty() => {
@@ -200,7 +200,7 @@ fn save(state: &mut State) {
     state.effects.push(Effect::Save { path: path.into(), text, what });
 }
 
-/// Opens or does what a palette entry is for.
+/// Opens the target of a palette entry.
 pub(crate) fn reach(state: &mut State, goal: Goal) {
     match goal {
         Goal::Act(screen, action) => {

@@ -1,4 +1,4 @@
-//! Draws what overlays share: a raised box, a list, a question, a prompt.
+//! Parts of overlays: a raised box, a list, a question, a prompt.
 
 use ratatui::{buffer::Buffer, layout::Rect, text::Line};
 
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// What an overlay is drawn on, and where what is clicked is noted.
+/// Area and buffer of an overlay.
 pub(crate) struct Surface<'a> {
     pub(crate) area: Rect,
     pub(crate) buf: &'a mut Buffer,
@@ -41,12 +41,13 @@ pub(crate) fn raise(
 pub(crate) struct List {
     pub(crate) n_rows: usize,
     pub(crate) selected: usize,
-    /// Rows of the screen from one row of the list to the next.
+    /// Distance between two rows of the list.
     pub(crate) pitch: u16,
 }
 
 impl List {
-    /// Draws as many rows as fit, the selected one among them; `draw_row` draws each at its place.
+    /// Draws as many rows as fit, including the selected one. `draw_row` draws each row at its
+    /// place.
     pub(crate) fn draw(
         self,
         area: Rect,
@@ -70,7 +71,7 @@ impl List {
     }
 }
 
-/// A question, and the keys that answer it.
+/// A question, and its keys.
 pub(crate) struct Question<'a> {
     pub(crate) title: &'static str,
     pub(crate) width: u16,
@@ -79,7 +80,7 @@ pub(crate) struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// Draws it in the middle of `area`.
+    /// Draws the question in the middle of the surface.
     pub(crate) fn draw(&self, on: Surface<'_>) {
         let Surface { area, buf, frame, hits } = on;
         let n_rows = u16::try_from(self.lines.len()).unwrap_or(u16::MAX);
@@ -92,19 +93,19 @@ impl Question<'_> {
     }
 }
 
-/// A box that asks for a text.
+/// A box with a text field.
 pub(crate) struct Prompt<'a> {
     pub(crate) title: &'static str,
-    /// What stands before the field.
+    /// Label before the field.
     pub(crate) label: &'static str,
     pub(crate) field: &'a Field,
     pub(crate) note: String,
 }
 
 impl Prompt<'_> {
-    /// Draws it in the middle of `area`.
+    /// Draws the prompt in the middle of the surface.
     pub(crate) fn draw(&self, on: Surface<'_>) {
-        /// Columns of the box.
+        /// Width of the box.
         const WIDTH: u16 = 64;
         let Surface { area, buf, frame, hits } = on;
         let theme = frame.theme;
@@ -119,7 +120,7 @@ impl Prompt<'_> {
     }
 }
 
-/// Asks whether to quit although a run is awaited, or an added node would end.
+/// Draws the question before quitting while a run is pending or an added node would stop.
 pub(crate) fn draw_confirm(on: Surface<'_>) {
     let frame = on.frame;
     let theme = frame.theme;

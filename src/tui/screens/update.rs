@@ -25,7 +25,8 @@ pub(crate) const RUN_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Execute];
 /// Screens with a pane that lists the local processes.
 pub(crate) const PROCESS_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Overview];
 
-/// Maximum length of a text that is copied by the terminal. Terminals cut off 74 994 bytes in base 64.
+/// Maximum length of a text that is copied by the terminal. Terminals cut off 74 994 bytes in base
+/// 64.
 const COPY_BYTES_MAX: usize = 56_000;
 
 /// Shows a screen and closes all overlays.
@@ -102,8 +103,8 @@ pub(crate) fn load_nodes(state: &mut State) {
     }
 }
 
-/// Requests the nodes of `head`, unless a request is pending. With the head for new runs, also requests
-/// the resource usage of local processes if it is in view.
+/// Requests the nodes of `head`, unless a request is pending. With the head for new runs, also
+/// requests the resource usage of local processes if it is in view.
 pub(crate) fn load_nodes_of(state: &mut State, head: HeadId) {
     if !state.nodes.head_mut(head).is_some_and(|nodes| nodes.listed.begin()) {
         return;
@@ -125,8 +126,8 @@ pub(crate) fn send_copy(state: &mut State, text: Option<String>) {
     }
 }
 
-/// Handles the outcome of a copy. If no program copied `text`, it is sent to the terminal, which gives
-/// no confirmation.
+/// Handles the outcome of a copy. If no program copied `text`, it is sent to the terminal, which
+/// gives no confirmation.
 pub(crate) fn on_copied(state: &mut State, text: String, by: Option<&'static str>) {
     let amount = counted(text.chars().count(), "letter");
     if let Some(by) = by {
@@ -193,8 +194,8 @@ pub(crate) fn note<T>(
     note_health(state, service, health);
 }
 
-/// Records the state of a stream of `service`: open, or lost with a failure. A timeout of a stream is
-/// ignored, since probes are more frequent.
+/// Records the state of a stream of `service`: open, or lost with a failure. A timeout of a stream
+/// is ignored, since probes are more frequent.
 pub(crate) fn note_stream(state: &mut State, service: Service, lost: Option<&Failure>) {
     match lost {
         None => note_health(state, service, Health::Live),

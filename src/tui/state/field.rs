@@ -157,7 +157,8 @@ impl Field {
         change.is_some()
     }
 
-    /// Inserts a pasted text. Line breaks and tabs become spaces, other control characters are dropped.
+    /// Inserts a pasted text. Line breaks and tabs become spaces, other control characters are
+    /// dropped.
     pub(crate) fn paste(&mut self, text: &str) -> bool {
         let room = CHARS_MAX.saturating_sub(self.value().len());
         let text: String = text

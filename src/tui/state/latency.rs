@@ -4,8 +4,8 @@ use std::{collections::VecDeque, time::Duration};
 
 use model::timestamp::Timestamp;
 
-/// Number of samples of which the median is shown: at one every 2 s they span 10 s, so that a single
-/// slow response changes nothing.
+/// Number of samples of which the median is shown: at one every 2 s they span 10 s, so that a
+/// single slow response changes nothing.
 const SAMPLES_MAX: usize = 5;
 
 /// Differences up to this are noise of a busy machine. Larger ones, of a factor of two, are shown
@@ -30,7 +30,8 @@ pub(crate) struct Latency {
 impl Latency {
     /// Adds a sample, and returns the time to show.
     ///
-    /// The first sample may include the connection's setup. It is shown until there are enough others.
+    /// The first sample may include the connection's setup. It is shown until there are enough
+    /// others.
     pub(crate) fn add(&mut self, sample_ms: f64, now: Timestamp) -> f64 {
         let is_filled = self.samples.len() + 1 == SAMPLES_MAX;
         self.samples.push_back(sample_ms);

@@ -331,7 +331,8 @@ impl Nodes {
         all.fold(first, |sums, more| sums.into_iter().zip(more).map(sum).collect())
     }
 
-    /// Returns the results of a node in the last minute, over all heads. See [`Activity::a_minute`].
+    /// Returns the results of a node in the last minute, over all heads. See
+    /// [`Activity::a_minute`].
     pub(crate) fn a_minute(&self, peer_id: &str, now: Timestamp) -> Option<u64> {
         let all = self.activities(peer_id).filter_map(|activity| activity.a_minute(now));
         all.reduce(|sum, more| sum + more)
@@ -361,8 +362,8 @@ impl Nodes {
         }
     }
 
-    /// Returns the number of workers of the head for new runs that are in `subgroup` (the general group
-    /// if empty) and match `selector`.
+    /// Returns the number of workers of the head for new runs that are in `subgroup` (the general
+    /// group if empty) and match `selector`.
     pub(crate) fn n_workers_in(
         &self,
         subgroup: &str,

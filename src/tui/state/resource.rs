@@ -69,8 +69,8 @@ impl<T> Resource<T> {
         Self { latest: Some((value, now)), ..Self::EMPTY }
     }
 
-    /// Records a request. The value and a failure stay until the response. Returns true unless another
-    /// request is pending.
+    /// Records a request. The value and a failure stay until the response. Returns true unless
+    /// another request is pending.
     pub(crate) const fn begin(&mut self) -> bool {
         !std::mem::replace(&mut self.is_pending, true)
     }

@@ -104,7 +104,8 @@ impl Output {
 }
 
 impl ResultView {
-    /// Handles an action on `response`, with `page` lines in a page. Returns true if it was handled.
+    /// Handles an action on `response`, with `page` lines in a page. Returns true if it was
+    /// handled.
     pub(crate) fn take(
         &mut self,
         action: Action,
@@ -144,8 +145,8 @@ impl ResultView {
         self.found = None;
     }
 
-    /// Handles an action on `n_groups` groups and a text of `n_lines` lines, `page` of them in a page.
-    /// Returns true if it was handled.
+    /// Handles an action on `n_groups` groups and a text of `n_lines` lines, `page` of them in a
+    /// page. Returns true if it was handled.
     fn act(&mut self, action: Action, n_groups: usize, n_lines: usize, page: usize) -> bool {
         let last = n_groups.saturating_sub(1);
         match action {
@@ -183,8 +184,8 @@ impl ResultView {
         response.results.get(self.group_idx.min(response.results.len().saturating_sub(1)))
     }
 
-    /// Returns the indices of the compared groups: the marked and the selected one, or the selected one
-    /// and the next.
+    /// Returns the indices of the compared groups: the marked and the selected one, or the selected
+    /// one and the next.
     pub(crate) fn compared(self, n_groups: usize) -> (usize, usize) {
         let last = n_groups.saturating_sub(1);
         let selected = self.group_idx.min(last);
@@ -264,7 +265,8 @@ impl Default for Position {
 }
 
 impl Position {
-    /// Returns the first visible line of `n_lines` if `n_fit` lines fit. The last line stays visible.
+    /// Returns the first visible line of `n_lines` if `n_fit` lines fit. The last line stays
+    /// visible.
     pub(crate) fn first(self, n_lines: usize, n_fit: usize) -> usize {
         let last = n_lines.saturating_sub(n_fit.max(1));
         match self {
@@ -273,7 +275,8 @@ impl Position {
         }
     }
 
-    /// Returns the position `by` lines further down in a text of `n_lines`, about `page` of them visible.
+    /// Returns the position `by` lines further down in a text of `n_lines`, about `page` of them
+    /// visible.
     pub(crate) fn moved(self, by: isize, n_lines: usize, page: usize) -> Self {
         match self {
             Self::FromTop(line) => {

@@ -131,7 +131,8 @@ pub(crate) enum Verdict {
     Agreed,
     /// Number of distinct results, some of them with exit code 0.
     Split(usize),
-    /// Number of distinct results, all with other exit codes, and the exit code of the largest group.
+    /// Number of distinct results, all with other exit codes, and the exit code of the largest
+    /// group.
     BadExit(usize, i32),
     /// The head responded without a result.
     NoResult,
@@ -291,8 +292,8 @@ impl Runs {
         self.end(id, Phase::Cancelled, now)
     }
 
-    /// Fails all pending runs, because the screen connects to other services. `next` is the advice in
-    /// the failure.
+    /// Fails all pending runs, because the screen connects to other services. `next` is the advice
+    /// in the failure.
     pub(crate) fn disconnect(&mut self, now: Timestamp, next: &str) {
         let waiting = self.list.iter().filter(|run| run.is_waiting()).map(|run| run.id);
         for id in waiting.collect::<Vec<_>>() {

@@ -7,8 +7,8 @@ use model::timestamp::Timestamp;
 use super::latency::Latency;
 use crate::{local::Addresses, state::resource::Failure, widget::format};
 
-/// Id of a head: its index among the addresses, and the number of the connection. A response with an
-/// earlier number is from a head that the screen no longer uses.
+/// Id of a head: its index among the addresses, and the number of the connection. A response with
+/// an earlier number is from a head that the screen no longer uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct HeadId {
     pub(crate) idx: usize,
@@ -56,12 +56,12 @@ pub(crate) enum Health {
     Silent,
 }
 
-/// Interval of probes. With [`PROBE_WITHIN`] it bounds the delay of the header: an exit of a service
-/// is noticed within 2 s, a hang within 4 s.
+/// Interval of probes. With [`PROBE_WITHIN`] it bounds the delay of the header: an exit of a
+/// service is noticed within 2 s, a hang within 4 s.
 pub(crate) const PROBE_EVERY: Duration = Duration::from_secs(2);
 
-/// Timeout of a probe: longer than the response time of a busy service, and short enough for the next
-/// probe to be on time.
+/// Timeout of a probe: longer than the response time of a busy service, and short enough for the
+/// next probe to be on time.
 pub(crate) const PROBE_WITHIN: Duration = Duration::from_secs(2);
 
 /// The addresses and health of the services.
@@ -283,8 +283,8 @@ impl Services {
         self.link(service).map_or(&Health::Absent, |link| &link.health)
     }
 
-    /// Time since `service` was last heard, if it is away now; `None` if it was never reached, unless
-    /// it takes connections without a response.
+    /// Time since `service` was last heard, if it is away now; `None` if it was never reached,
+    /// unless it takes connections without a response.
     pub(crate) fn away_for(&self, service: Service, now: Timestamp) -> Option<Duration> {
         self.link(service)?.away_for(now)
     }
@@ -335,8 +335,9 @@ impl Services {
         }
     }
 
-    /// Returns the health that a probe of `service` indicates. `response` is `None` after a timeout. A
-    /// service that responded to other requests in the meantime is busy, and keeps its health.
+    /// Returns the health that a probe of `service` indicates. `response` is `None` after a
+    /// timeout. A service that responded to other requests in the meantime is busy, and keeps its
+    /// health.
     ///
     /// A probe needs no key, so a success does not end a refusal or a rate limit.
     pub(crate) fn health_by_probe(

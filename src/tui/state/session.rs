@@ -1,7 +1,7 @@
 //! The saved session: the current screen, its layout and selection.
 //!
-//! It is written as JSON when the screen closes, and read before it opens. Invalid parts are ignored.
-//! It contains no key, no token and no typed text.
+//! It is written as JSON when the screen closes, and read before it opens. Invalid parts are
+//! ignored. It contains no key, no token and no typed text.
 
 use model::{dataset::DatasetId, topic::TopicId};
 use serde_json::{Value, json};

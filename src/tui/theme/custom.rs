@@ -1,4 +1,4 @@
-//! Themes of the user's own: tokens and their colors, over those of a theme there is.
+//! User-defined themes: colors of tokens, on top of a built-in theme.
 
 use super::{
     Name,
@@ -7,42 +7,41 @@ use super::{
 };
 use crate::user_file::{Entry, Fault};
 
-/// A theme of the user's own.
+/// A user-defined theme.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CustomTheme {
-    /// The display name.
+    /// Display name.
     pub name: String,
     pub(super) palette: Palette,
 }
 
-/// A color that is hard to read on a background it may stand on.
+/// A text color with a low contrast to one of its backgrounds.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LowContrast {
-    /// The token of the letters.
+    /// Token of the text.
     pub(crate) token: &'static str,
-    /// The token of what is behind them.
+    /// Token of the background.
     pub(crate) on: &'static str,
-    /// Their contrast, by WCAG 2.
+    /// Contrast according to WCAG 2.
     pub(crate) ratio: f64,
 }
 
-/// The tokens that text is written in, which has to be legible on every background.
+/// Tokens of text, which has to be legible on every background.
 const TEXTS: [&str; 9] = ["text", "muted", "focus", "accent2", "up", "down", "warn", "key", "info"];
 
-/// The backgrounds of text.
+/// Tokens of the backgrounds of text.
 const GROUNDS: [&str; 3] = ["bg", "bar", "sel"];
 
-/// The token that names the theme beneath.
+/// Key of the built-in theme for tokens that are left out.
 const BASE: &str = "base";
 
 impl CustomTheme {
-    /// The theme `name` of these tokens and colors, such as `focus = "#6ea8fe"`.
+    /// Reads the theme `name` from entries such as `focus = "#6ea8fe"`.
     ///
-    /// The token `base` names the theme whose colors hold for tokens that are left out; that of dark
-    /// terminals where there is none.
+    /// The entry `base` names the theme for tokens that are left out, by default `dark`.
     ///
     /// # Errors
-    /// A [`Fault`] for every token that cannot be followed.
+    /// A [`Fault`] for every invalid entry.
     pub fn read(name: &str, tokens: &[Entry]) -> Result<Self, Vec<Fault>> {
         let mut palette = Palette::default();
         let mut faults = Vec::new();
@@ -57,8 +56,8 @@ impl CustomTheme {
         if faults.is_empty() { Ok(Self { name: name.to_owned(), palette }) } else { Err(faults) }
     }
 
-    /// What of it is hard to read, the worst first: text on any background, lines on that of panes,
-    /// each held to what the themes of the program reach.
+    /// Returns the combinations with a low contrast, worst first: text on any background, lines on
+    /// the background of the screen. The built-in themes have none.
     pub(crate) fn low_contrast(&self) -> Vec<LowContrast> {
         let lines = Palette::tokens().filter(|token| token.contains('-'));
         let texts = TEXTS.iter().flat_map(|token| GROUNDS.map(|on| (*token, on)));
@@ -73,7 +72,7 @@ impl CustomTheme {
     }
 }
 
-/// The colors of the theme `name` as a theme's file; none if it paints nothing itself.
+/// Returns the colors of the theme `name` as a theme file; `None` if it has no colors of its own.
 #[must_use]
 pub fn text_of(name: Name) -> Option<String> {
     let palette = Palette::of_theme(name)?;

@@ -1,18 +1,16 @@
-//! The themes as data: a color for each token, as red, green and blue.
+//! Colors of the tokens in each theme.
 //!
-//! The ratios beside the colors in the design are checked by the tests of [`super`]: text reaches
-//! 4.5 to one against every background it may stand on.
+//! The tests of [`super`] check that text has a contrast of at least 4.5 to 1 to every background.
 
 use super::Name;
 
-/// Every token of [`super::Theme`], in the order of a theme's file, and its color as 0xRRGGBB: dark,
-/// light, cvd, high-contrast.
+/// Tokens of [`super::Theme`] in the order of a theme file, with their colors as 0xRRGGBB in the
+/// themes dark, light, cvd and high-contrast.
 ///
-/// Series of the dark theme are those of Okabe and Ito, which differ for every kind of sight. In the
-/// light one `up`, `warn` and `info` are a shade darker than a background alone would need, because
-/// they also stand on the selected row. The third has blue for rises and orange for falls, a violet
-/// focus, and no line over candles in blue or orange: on candles of nearly their own color such lines
-/// were unreadable. The last is white on black, with borders and grids that can be seen.
+/// The series of the dark theme are the colors of Okabe and Ito, which are distinct for every kind
+/// of color vision. In the light theme, `up`, `warn` and `info` are dark enough for the selected
+/// row. In cvd, rises are blue and falls are orange, so the focus is violet and no overlay is blue
+/// or orange. high-contrast is white on black, with visible borders and grids.
 const COLORS: [(&str, [u32; 4]); 23] = [
     ("bg", [0x0011_131a, 0x00fb_fbfd, 0x0011_131a, 0x0000_0000]),
     ("bar", [0x0017_1a23, 0x00ee_f1f7, 0x0017_1a23, 0x000f_0f0f]),
@@ -44,7 +42,7 @@ const COLORS: [(&str, [u32; 4]); 23] = [
 pub(super) struct Palette([u32; COLORS.len()]);
 
 impl Default for Palette {
-    /// The colors of the dark theme.
+    /// Returns the colors of the dark theme.
     fn default() -> Self {
         Self::of_column(0)
     }
@@ -55,7 +53,7 @@ impl Palette {
         Self(COLORS.map(|(_, colors)| colors.get(column).copied().unwrap_or_default()))
     }
 
-    /// The colors of the theme `name`, where it has any of its own.
+    /// Returns the colors of the theme `name`; `None` if it has no colors of its own.
     pub(super) fn of_theme(name: Name) -> Option<Self> {
         let column = match name {
             Name::Dark => 0,
@@ -68,17 +66,17 @@ impl Palette {
         Some(Self::of_column(column))
     }
 
-    /// The tokens, in the order of a theme's file.
+    /// Returns the tokens, in the order of a theme file.
     pub(super) fn tokens() -> impl Iterator<Item = &'static str> {
         COLORS.iter().map(|(token, _)| *token)
     }
 
-    /// The color of a token as 0xRRGGBB; none if there is no such token.
+    /// Returns the color of a token as 0xRRGGBB; `None` for an unknown token.
     pub(super) fn color_mut(&mut self, token: &str) -> Option<&mut u32> {
         self.0.get_mut(Self::tokens().position(|known| known == token)?)
     }
 
-    /// The color of a token as red, green and blue; black if there is no such token.
+    /// Returns the color of a token as red, green and blue; black for an unknown token.
     pub(super) fn rgb(mut self, token: &str) -> [u8; 3] {
         let [_, r, g, b] = self.color_mut(token).copied().unwrap_or_default().to_be_bytes();
         [r, g, b]

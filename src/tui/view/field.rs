@@ -1,4 +1,4 @@
-//! Draws text fields: the text with its caret, a field of a form, the field of a search.
+//! Draws text fields: plain ones, fields of forms, search fields.
 
 use ratatui::{
     buffer::Buffer,
@@ -14,7 +14,7 @@ use crate::{
     widget::{format, paint, pane},
 };
 
-/// Draws a field's text, with its caret scrolled into view where it is edited.
+/// Draws the text of a field. With a caret, it is scrolled into view.
 pub(crate) fn draw_field(
     area: Rect,
     buf: &mut Buffer,
@@ -30,7 +30,7 @@ pub(crate) fn draw_field(
         text_cut(buf, area, (0, 0), field.value(), style);
         return;
     }
-    // The last column is the caret's, when it stands after the text.
+    // The last column is for a caret after the text.
     let scroll = field.scroll(usize::from(area.width - 1));
     let mut column = 0;
     let mut shown = String::new();
@@ -48,25 +48,24 @@ pub(crate) fn draw_field(
     }
 }
 
-/// A field of a form, with its label at the left.
+/// A field of a form, with a label on its left.
 pub(crate) struct LabelledField<'a> {
     pub(crate) label: &'static str,
-    /// Columns of the label, without the gap after it; none where there is none.
+    /// Width of the label, without the gap after it; 0 for none.
     pub(crate) label_width: u16,
-    /// Columns of the field, where there is room.
+    /// Maximum width of the field.
     pub(crate) width: u16,
     pub(crate) is_focused: bool,
-    /// True if it is edited.
     pub(crate) has_caret: bool,
-    /// What is behind it without the focus.
+    /// Background without focus.
     pub(crate) ground: Style,
-    /// What is chosen, where it is no text.
+    /// Current choice, if the field is not a text.
     pub(crate) choice: Option<&'static str>,
     pub(crate) text: &'a Field,
 }
 
 impl LabelledField<'_> {
-    /// Draws it in the first row of `area`, but for the last column; returns the place of the field.
+    /// Draws the field in the first row of `area`, except for the last column. Returns its place.
     pub(crate) fn draw(&self, area: Rect, buf: &mut Buffer, theme: &Theme) -> Rect {
         let bold = theme.text.add_modifier(Modifier::BOLD);
         let style = if self.is_focused { bold } else { theme.muted };
@@ -97,8 +96,8 @@ pub(crate) fn draw_search(
     field: &Field,
     placeholder: &str,
 ) {
-    let (_, rest) = (paint::text(buf, area, (0, 0), "⌕", theme.muted), 2);
-    let [_, text] = split_columns(area, rest);
+    paint::text(buf, area, (0, 0), "⌕", theme.muted);
+    let [_, text] = split_columns(area, 2);
     if field.value().is_empty() && !field.is_edited() {
         paint::text(buf, text, (0, 0), placeholder, theme.faint);
     } else {

@@ -1,5 +1,5 @@
-//! The last line: the keys that do something now, and what goes on in the background. A notice takes
-//! the place of the keys while it shows, and rows above where it needs them.
+//! The last line: hints of the active keys, and background activity. A notice replaces the hints
+//! while it is shown, and takes additional rows if needed.
 
 use ratatui::{
     buffer::Buffer,
@@ -17,16 +17,16 @@ use crate::{
     widget::paint,
 };
 
-/// The most keys that share a hint: one for each direction.
+/// Maximum number of keys with one hint: one for each direction.
 const KEYS_MAX: usize = 2;
 
-/// The rows that the footer needs on a screen of `width` columns.
+/// Returns the height of the footer on a screen of `width` columns.
 pub(crate) fn height(frame: Frame<'_>, width: u16) -> u16 {
     let n_lines = notices::lines(frame, width, right_width(frame)).len();
     u16::try_from(n_lines).unwrap_or(u16::MAX).max(1)
 }
 
-/// Draws the footer into `area`, which is as high as [`height`] says.
+/// Draws the footer into `area`, whose height is that of [`height`].
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let theme = frame.theme;
     buf.set_style(area, theme.bar);
@@ -47,7 +47,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     }
 }
 
-/// The keys that share a hint.
+/// A hint and its keys.
 struct Hint<'a> {
     words: &'static str,
     bindings: Vec<&'a Bound>,
@@ -84,7 +84,7 @@ fn draw_keys(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     }
 }
 
-/// The hints of the keys in force, in the table's order; keys of one hint are together.
+/// Returns the hints of the active keys, in the order of the table.
 fn hints<'a>(state: &'a State, layers: &[Layer]) -> Vec<Hint<'a>> {
     let mut hints: Vec<Hint<'a>> = Vec::new();
     for binding in state.keys.in_force(layers) {
@@ -101,7 +101,7 @@ fn hints<'a>(state: &'a State, layers: &[Layer]) -> Vec<Hint<'a>> {
     hints
 }
 
-/// What `binding` does as things are now; empty where it does nothing worth a hint.
+/// Returns the hint of `binding` in the current state; empty for none.
 fn words(binding: &Bound, state: &State) -> &'static str {
     let is_paused = match state.screen {
         Screen::Data => state.data.live.is_paused(),
@@ -141,12 +141,12 @@ fn words(binding: &Bound, state: &State) -> &'static str {
     }
 }
 
-/// As [`words`], on a screen with the results of a run.
+/// As [`words`], on a screen with results of a run.
 fn result_words(binding: &Bound, state: &State) -> &'static str {
     let is_cluster = state.screen == Screen::Cluster;
     let (run, look) = (state.results().selected(&state.runs), state.results().look);
     let response = run.and_then(|run| run.response());
-    // Keys that move or change the text do so where it has the keys.
+    // Keys for the output have a hint only if the output has focus.
     let is_read =
         response.is_some() && (!is_cluster || state.cluster.focus == cluster::state::Pane::Groups);
     let is_searched = !state.output_search.value().is_empty();
@@ -200,7 +200,7 @@ fn right(frame: Frame<'_>) -> Line<'static> {
         let key = frame.key(Layer::Always, Action::Interrupt);
         line.push_span(Span::styled(format!("{key} again quits  "), theme.warn));
     }
-    // Of the keys in force, the one that is easiest to press: `?` where that is no text.
+    // The easiest key of the active ones: `?`, unless it is text.
     let keys = state.keys.in_force(state.layers());
     if let Some(help) = keys.iter().find(|binding| binding.action == Action::Help) {
         line.push_span(Span::styled(help.first_key_text(), theme.key));

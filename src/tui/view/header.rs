@@ -1,4 +1,4 @@
-//! The first line: screens, the health of the services, and as of when all of it is.
+//! The first line: screens, health of the services, time of the frame.
 
 use ratatui::{
     buffer::Buffer,
@@ -21,12 +21,12 @@ use crate::{
     widget::{format, paint},
 };
 
-/// Draws the header into the one row of `area`.
+/// Draws the header into `area`, which has one row.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, tier } = frame;
     buf.set_style(area, theme.bar);
     let is_narrow = tier < Tier::Large;
-    // What is wrong with a service needs the room of the screens' names.
+    // Names of screens are left out if a service in trouble needs the space.
     let is_troubled = state.services.all().any(|it| is_trouble(state.services.health(it)));
     let is_tiny = tier < Tier::Medium || (is_narrow && is_troubled);
     let bold = theme.text.add_modifier(Modifier::BOLD);
@@ -49,7 +49,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         let place = Rect { x: area.x.saturating_add(from), width: x - from, ..area };
         hits.add(place, Target::Screen(screen));
     }
-    // In full where that fits, else with a short time, without a time, in short.
+    // The longest form that fits: full, with a short time, without time, shorter notes.
     let time = |is_short| frame_time(state, is_short);
     let zoned = |is_short| time(is_short).map(|time| format!("{time} {}", format::zone(state.now)));
     let full = [zoned(false), time(false), zoned(true), None].map(|time| (Form::Full, time));
@@ -70,28 +70,27 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     }
 }
 
-/// The length of the header's health, chosen by the room there is. The usual notes have one width, so
-/// that a latency that comes or goes does not change the form.
+/// Length of the health in the header. Usual notes have one width, so that a changing latency does
+/// not change the form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// Names, and how each service is doing.
+    /// Names, and a note for each service.
     Full,
-    /// Short names, and words for those in trouble.
+    /// Short names, and notes for services in trouble.
     Words,
-    /// Short names, and how long those in trouble are away.
+    /// Short names, and the time for which services are unavailable.
     Brief,
 }
 
-/// Columns of a usual note, such as `up 999 ms`.
+/// Width of a usual note, such as `up 999 ms`.
 const NOTE_WIDTH: usize = 9;
 
-/// Draws the health of the services alone, for a terminal too small for more.
+/// Draws only the health of the services, for a terminal that is too small.
 pub(crate) fn draw_health(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) {
     paint::line(buf, area, (0, 0), &Line::from(health(state, theme, Form::Brief)));
 }
 
-/// The time that ages in view refer to. It is not a clock: on an idle screen it
-/// stands still.
+/// Returns the time that ages in view refer to. It does not advance on an idle screen.
 fn frame_time(state: &State, is_narrow: bool) -> Option<String> {
     if !state.services.is_any_known() {
         return None;
@@ -148,12 +147,12 @@ fn health(state: &State, theme: &Theme, form: Form) -> Vec<Span<'static>> {
     heads.into_iter().chain(spans).collect()
 }
 
-/// True if the user should know why the service does not serve.
+/// Returns true if the user should know the reason why the service is unavailable.
 const fn is_trouble(health: &Health) -> bool {
     health.is_away() || matches!(health, Health::Refused { .. } | Health::Limited { .. })
 }
 
-/// How many of several heads serve, in place of the health of one.
+/// Returns the number of responding heads, in place of the health of one head.
 fn head_count(count: HeadCount, theme: &Theme, is_narrow: bool) -> Vec<Span<'static>> {
     let HeadCount { n_live, n_heads } = count;
     let (glyph, style) = match n_live {
@@ -174,7 +173,7 @@ fn head_count(count: HeadCount, theme: &Theme, is_narrow: bool) -> Vec<Span<'sta
     ]
 }
 
-/// The glyph and the color of a service's health.
+/// Returns symbol and style of a service's health.
 pub(crate) const fn mark(health: &Health, theme: &Theme) -> (char, Style) {
     match health {
         Health::Absent => ('○', theme.faint),
@@ -188,7 +187,7 @@ pub(crate) const fn mark(health: &Health, theme: &Theme) -> (char, Style) {
     }
 }
 
-/// How `service` is doing, in a word or two, and what to do about a key that it refuses.
+/// Returns a short note on the health of `service`, with advice for a refused key.
 pub(crate) fn note(service: Service, state: &State) -> String {
     match state.services.health(service) {
         Health::Absent => "none".to_owned(),
@@ -210,7 +209,7 @@ pub(crate) fn note(service: Service, state: &State) -> String {
     }
 }
 
-/// How long `service` has been away, if it is: `not responding, 12 s`, `down 3 m`.
+/// Returns the time for which `service` has been unavailable: `not responding, 12 s`, `down 3 m`.
 pub(crate) fn away(service: Service, state: &State) -> Option<String> {
     let age = state.services.away_for(service, state.now).map(format::coarse_spaced);
     match (state.services.health(service), age) {

@@ -1,4 +1,4 @@
-//! What a frame shows that can be clicked, and where.
+//! Clickable places of a frame.
 
 use model::timestamp::Timestamp;
 use ratatui::layout::{Position, Rect};
@@ -9,57 +9,57 @@ use crate::{
     state::layout::Divider,
 };
 
-/// Letters of labels, those under the fingers first.
+/// Letters of labels, the home row first.
 const LETTERS: &[u8] = b"asdfghjklqwertyuiopzxcvbnm";
 
-/// Places kept; a frame of 200 by 60 has about as many rows and panes.
+/// Maximum number of places. A frame of 200 by 60 has about as many rows and panes.
 const PLACES_MAX: usize = 512;
 
-/// Where each thing is.
+/// Targets of a frame and their places.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hits {
     places: Vec<(Rect, Target)>,
     dividers: Vec<(Rect, Divider)>,
-    /// The part of the chart that shows candles or points, and the columns that have a time.
+    /// Area of candles or points of the chart, and the times of its columns.
     chart: (Rect, Vec<(u16, Timestamp)>),
 }
 
 impl Hits {
-    /// `target` is at `area`, on top of what was there before.
+    /// Adds `target` at `area`, on top of earlier targets.
     pub(crate) fn add(&mut self, area: Rect, target: Target) {
         if self.places.len() < PLACES_MAX {
             self.places.push((area, target));
         }
     }
 
-    /// The border between `left` and the pane on its right can be dragged.
+    /// Adds a divider between `left` and the pane on its right.
     pub(crate) fn add_column_divider(&mut self, left: Rect) {
         let x = left.right().saturating_sub(1);
         self.dividers.push((Rect { x, width: 2, ..left }, Divider::Columns));
     }
 
-    /// The border between `above` and the pane below it can be dragged as `divider`.
+    /// Adds `divider` between `above` and the pane below it.
     pub(crate) fn add_row_divider(&mut self, divider: Divider, above: Rect) {
         let y = above.bottom().saturating_sub(1);
         self.dividers.push((Rect { y, height: 1, ..above }, divider));
     }
 
-    /// `columns` of the chart in `area` have these times.
+    /// Sets the times of the columns of the chart in `area`.
     pub(crate) fn set_chart(&mut self, area: Rect, columns: Vec<(u16, Timestamp)>) {
         self.chart = (area, columns);
     }
 
-    /// Nothing is anywhere.
+    /// Removes all targets.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Everything that can be clicked, from the top left on, with a label of a letter each, or of
-    /// two where there is more than letters.
+    /// Returns all targets from the top left on, with labels of one letter, or of two if there are
+    /// too many targets.
     pub(crate) fn labels(&self) -> Vec<(String, Rect, Target)> {
         let mut places: Vec<(Rect, Target)> = Vec::new();
         for (place, target) in &self.places {
-            // Keys sort tables.
+            // Tables can be sorted by keys.
             if matches!(target, Target::Column { .. }) {
                 continue;
             }
@@ -67,7 +67,7 @@ impl Hits {
                 places.push((*place, *target));
             }
         }
-        // A pane of rows is where its rows are: its corner is the pane's own.
+        // The label of a pane is at its corner, those of its rows are within.
         places.sort_by_key(|(place, _)| (place.y, place.x));
         let n_letters = LETTERS.len();
         let letter = |idx: usize| LETTERS.get(idx).map_or(' ', |letter| char::from(*letter));
@@ -85,8 +85,8 @@ impl Hits {
             .collect()
     }
 
-    /// What a press is while labels are shown after `typed`: a click on what the label names, else
-    /// the press itself.
+    /// Translates a key press while labels are shown and `typed` was pressed: to a click on the
+    /// target of a complete label, or to the key.
     pub(crate) fn jump_target(&self, typed: &str, chord: Chord) -> Event {
         let label = chord.letter().map(|letter| format!("{typed}{letter}"));
         let named = label.and_then(|label| self.labels().into_iter().find(|(it, ..)| *it == label));

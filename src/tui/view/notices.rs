@@ -1,5 +1,4 @@
-//! Notices, in the footer's place and in rows above it that the screen gives up while they show:
-//! they cover no figure.
+//! Draws the latest notice in the footer and in rows above it, by which the screen shrinks.
 
 use ratatui::{
     buffer::Buffer,
@@ -19,13 +18,13 @@ use crate::{
     widget::{format, paint},
 };
 
-/// The most rows of a notice, the footer's included: on a small screen two thirds stay for the rest.
+/// Maximum height of a notice, including the footer, so that a small screen keeps most of its rows.
 const ROWS_MAX: usize = 4;
 
-/// The columns before the text: an edge, the glyph and a space.
+/// Columns before the text: a margin, the symbol and a space.
 const INDENT: u16 = 3;
 
-/// The glyph and the color of a notice of `level`.
+/// Returns symbol and style of a notice.
 pub(crate) fn mark(level: Level, theme: &Theme) -> (char, Style) {
     match level {
         Level::Error => ('✗', theme.down),
@@ -34,8 +33,8 @@ pub(crate) fn mark(level: Level, theme: &Theme) -> (char, Style) {
     }
 }
 
-/// The lines of the newest notice for `width` columns, of which the last gives up `right` columns;
-/// none without a notice.
+/// Returns the lines of the latest notice for `width` columns, `right` of which are reserved in the
+/// last line; empty without a notice.
 pub(crate) fn lines(frame: Frame<'_>, width: u16, right: u16) -> Vec<Line<'static>> {
     let theme = frame.theme;
     let Some(notice) = frame.state.notices.iter().last() else { return Vec::new() };

@@ -1,5 +1,4 @@
-//! The text that a result group left behind: its lines, wrapped or cut, with what is searched for lit
-//! and a scrollbar.
+//! Draws the output of a result group: lines wrapped or cut, highlighted search hits, a scrollbar.
 
 use std::ops::Range;
 
@@ -31,16 +30,16 @@ use crate::{
     widget::{format, paint},
 };
 
-/// The most lines of a text that are looked through for those in view.
+/// Maximum number of lines of a text.
 const TEXT_LINES_MAX: usize = 200_000;
 
-/// The most letters of a line that are looked at: more than fill a screen.
+/// Maximum number of characters of a line, more than fill a screen.
 const LINE_CHARS_MAX: usize = 64 * 1024;
 
-/// The columns of the field of a search.
+/// Width of the search field.
 const SEARCH_WIDTH: u16 = 24;
 
-/// Draws the text that is looked at; returns the rows that took.
+/// Draws the output. Returns its height.
 pub(crate) fn draw(
     area: Rect,
     buf: &mut Buffer,
@@ -102,7 +101,7 @@ pub(crate) fn draw(
     y.min(area.height)
 }
 
-/// Draws the names of the texts, the one shown lit; returns the column after them.
+/// Draws the names of the outputs, with the visible one highlighted. Returns the column after them.
 fn draw_tabs(
     area: Rect,
     buf: &mut Buffer,
@@ -138,8 +137,7 @@ fn draw_tabs(
     x
 }
 
-/// The first line to be shown, so that the rows of those from it on fill `height` as far as there are
-/// lines.
+/// Returns the first visible line. The lines from there on fill `height` if there are enough.
 fn first_line(
     lines: &[&str],
     look: ResultView,
@@ -154,7 +152,7 @@ fn first_line(
     look.position.first(lines.len(), fits.count())
 }
 
-/// A thumb at the right edge where there is more than fits.
+/// Draws a scrollbar at the right edge if not all lines fit.
 fn draw_scrollbar(area: Rect, buf: &mut Buffer, theme: &Theme, seen: Range<usize>, n_lines: usize) {
     if seen.len() >= n_lines || area.height < 3 {
         return;
@@ -172,12 +170,12 @@ fn draw_scrollbar(area: Rect, buf: &mut Buffer, theme: &Theme, seen: Range<usize
         .render(below_head.intersection(buf.area), buf, &mut state);
 }
 
-/// A text without what a terminal acts on, its tabs as spaces.
+/// Escapes control characters, and replaces tabs by spaces.
 pub(crate) fn printable(text: &str) -> String {
     escape_line(&text.replace('\t', " ")).into()
 }
 
-/// A line with what is searched for lit.
+/// Returns a line with highlighted search hits.
 fn lit(line: &str, wanted: &Pattern, frame: Frame<'_>) -> Line<'static> {
     let theme = frame.theme;
     let end = line.char_indices().nth(LINE_CHARS_MAX).map_or(line.len(), |(end, _)| end);
@@ -195,13 +193,14 @@ fn lit(line: &str, wanted: &Pattern, frame: Frame<'_>) -> Line<'static> {
     Line::from(spans)
 }
 
-/// The rows that `line` takes where it is broken after each `width` columns.
+/// Returns the rows of `line`, which is broken after each `width` columns.
 fn cut(line: &str, width: usize) -> Vec<Line<'static>> {
     let end = line.char_indices().nth(LINE_CHARS_MAX).map_or(line.len(), |(end, _)| end);
     wrapped_line(&Line::raw(printable(line.get(..end).unwrap_or(line))), width, "")
 }
 
-/// The part of `line` from column `n_hidden` on, as much as fits `width`; `…` where something is cut.
+/// Returns the part of `line` from column `n_hidden` on that fits into `width`, with `…` if it is
+/// cut.
 fn shift(line: &Line<'_>, n_hidden: usize, width: usize) -> Line<'static> {
     let mut shown = Line::default();
     let mut column = 0;
@@ -221,7 +220,7 @@ fn shift(line: &Line<'_>, n_hidden: usize, width: usize) -> Line<'static> {
     shown
 }
 
-/// Takes the last letter of a line away; returns whether there was one.
+/// Removes the last character of a line. Returns true if there was one.
 fn pop(line: &mut Line<'static>) -> bool {
     let Some(last) = line.spans.last_mut() else { return false };
     if last.content.to_mut().pop().is_none() || last.content.is_empty() {

@@ -1,4 +1,4 @@
-//! What a run came to: its result groups, the selected one's text, and how two of them differ.
+//! Draws the results of a run: its groups, the output of the selected one, and comparisons.
 
 use ratatui::{
     buffer::Buffer,
@@ -32,18 +32,18 @@ use crate::{
     widget::{bars::ShareBar, format, paint},
 };
 
-/// Columns of the bar that shows a group's share.
+/// Width of the bar of a group's share.
 const BAR_WIDTH: u16 = 20;
 
-/// The most letters of a text that its group's line is made of: more than fit a wide terminal.
+/// Maximum number of characters of the output in a group's line, more than fit on a wide terminal.
 const GIST_CHARS_MAX: usize = 400;
 
-/// The least rows for how one group differs from another: a title, a line gone, and one come.
+/// Minimum height of a comparison: a title, a removed and an added line.
 const DIFF_ROWS_MIN: u16 = 3;
 
-/// `title` with the workers that `run` is for, where not any worker is.
+/// Returns `title` with the required workers of `run`, if it has requirements.
 pub(crate) fn title_with_workers(title: String, run: Option<&Run>) -> String {
-    /// What is longer leaves no room for the rest of the frame.
+    /// Maximum width of the workers, so that the rest of the border fits.
     const WORKERS_WIDTH_MAX: usize = 32;
     match run.and_then(|run| workers_text(&run.request)) {
         Some(workers) => format!("{title} · {}", format::fit(&workers, WORKERS_WIDTH_MAX)),
@@ -51,7 +51,7 @@ pub(crate) fn title_with_workers(title: String, run: Option<&Run>) -> String {
     }
 }
 
-/// The glyph and the color of what `run` came to, the same wherever it is listed.
+/// Returns symbol and style of the outcome of `run`.
 pub(crate) fn mark(run: &Run, frame: Frame<'_>) -> (char, Style) {
     let theme = frame.theme;
     match run.verdict() {
@@ -63,7 +63,7 @@ pub(crate) fn mark(run: &Run, frame: Frame<'_>) -> (char, Style) {
     }
 }
 
-/// The rows that the results of `run` fill: a line for each group, and the text of the first.
+/// Returns the height of the results of `run`: its groups and the longest output.
 pub(crate) fn height(run: &Run) -> u16 {
     let Some(response) = run.response() else { return 0 };
     let n_lines = |group: &ResultGroupBody| {
@@ -74,7 +74,7 @@ pub(crate) fn height(run: &Run) -> u16 {
     u16::try_from(n_rows).unwrap_or(u16::MAX)
 }
 
-/// ` · at 10.0.0.5:8080`, the head of `run`, where there are several.
+/// Returns ` · at 10.0.0.5:8080` for the head of `run`, if there are several heads.
 pub(crate) fn at_head(run: &Run, state: &State) -> String {
     match run.head.address.as_deref().filter(|_| state.services.has_several_heads()) {
         Some(address) => format!(" · at {}", host_of(address)),
@@ -82,7 +82,7 @@ pub(crate) fn at_head(run: &Run, state: &State) -> String {
     }
 }
 
-/// Draws what `run` came to.
+/// Draws the results of `run`.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run, hits: &mut Hits) {
     match &run.phase {
         Phase::Waiting => {
@@ -126,7 +126,7 @@ fn draw_groups(
     let n_groups = response.results.len();
     let top = u16::from(area.height > 12);
     let mut y = 2 * top + 1;
-    // The text below gets a third of the room at least.
+    // The output below gets at least a third of the height.
     let groups_end = area.height.saturating_sub(area.height / 3);
     let selected = look.group_idx.min(n_groups.saturating_sub(1));
     let n_fit = usize::from(groups_end.saturating_sub(y) / 2).max(1);
@@ -165,7 +165,7 @@ fn draw_groups(
         let height = output::draw(below, buf, frame, response, look, hits);
         let [_, mut below] = split_rows(below, height + 1);
         let Some(group) = response.results.get(selected) else { return };
-        // Where there is room left, how the others differ from it.
+        // The remaining space shows comparisons with the other groups.
         for (idx, other) in response.results.iter().enumerate().filter(|(idx, _)| *idx != selected)
         {
             if below.height < DIFF_ROWS_MIN {
@@ -178,7 +178,8 @@ fn draw_groups(
     }
 }
 
-/// How many took part and what they came to, with the groups above and below those in view.
+/// Returns a sentence on peers and results, with the number of groups above and below the visible
+/// ones.
 fn sentence(response: &ExecuteResponse, hidden: (usize, usize), theme: &Theme) -> (String, Style) {
     let (n, n_groups) = (response.cluster.peers.len(), response.results.len());
     let few =
@@ -203,7 +204,7 @@ fn sentence(response: &ExecuteResponse, hidden: (usize, usize), theme: &Theme) -
     }
 }
 
-/// Peers that took part and stand in no group.
+/// Returns the peers that are in no group.
 fn without_result(response: &ExecuteResponse) -> Vec<&String> {
     let has_result =
         |peer: &&String| !response.results.iter().any(|group| group.peers.contains(peer));
@@ -248,20 +249,20 @@ fn draw_group(
     text_cut(buf, area, (2, 1), &peers.join(" "), theme.muted);
 }
 
-/// A frequency as the head gave it, whole where it is whole.
+/// Formats a frequency, without a fraction if it is whole.
 pub(crate) fn frequency(percent: f64) -> String {
     let text = format::fixed(percent, 1);
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// The start of `text` in one line, its line breaks and runs of spaces as one space each.
+/// Returns the start of `text` in one line, with all whitespace as single spaces.
 pub(crate) fn gist(text: &str) -> String {
     let start: String = text.chars().take(GIST_CHARS_MAX).collect();
     let words: Vec<&str> = start.split_whitespace().collect();
     printable(&words.join(" "))
 }
 
-/// Draws how a group's text differs from another's, and where that stops; returns the rows that took.
+/// Draws the comparison of two groups. Returns its height.
 fn draw_diff(
     area: Rect,
     buf: &mut Buffer,

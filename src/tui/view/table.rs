@@ -1,5 +1,5 @@
-//! Tables: ratatui's, with texts that end in `…` where they are cut, and rows that can be clicked;
-//! the selected one stays in view.
+//! Tables: ratatui's, with `…` at the end of cut texts and rows that can be clicked. The selected
+//! row stays visible.
 
 use ratatui::{
     buffer::Buffer,
@@ -17,7 +17,7 @@ use crate::{
     widget::{format, paint},
 };
 
-/// The side a column's texts stand on.
+/// Alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Left,
@@ -28,38 +28,38 @@ pub(crate) enum Side {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
     pub(crate) title: &'static str,
-    /// Its width; zero leaves it out, and the last one takes what is left.
+    /// Width; 0 leaves it out. The last column gets the remaining width.
     pub(crate) width: u16,
-    /// The side its texts stand on.
+    /// Alignment of its texts.
     pub(crate) side: Side,
 }
 
-/// A text and how it is drawn.
+/// Text and style of a cell.
 pub(crate) type Cell = (String, Style);
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Table<'a> {
-    /// The columns, a space between each.
+    /// Columns, left to right.
     pub(crate) columns: &'a [Column],
-    /// How many rows there are.
+    /// Number of rows.
     pub(crate) n_rows: usize,
-    /// The selected row.
+    /// Selected row.
     pub(crate) selected: Option<usize>,
-    /// The pane it is in, for what is selected.
+    /// Number of its pane, for click targets.
     pub(crate) pane: usize,
-    /// The index of the column that it is sorted by.
+    /// Index of the column that it is sorted by.
     pub(crate) sorted: Option<usize>,
-    /// Rows that it is scrolled down, from where the selected row is in view.
+    /// Rows by which it is scrolled down from the position that shows the selected row.
     pub(crate) n_scrolled: isize,
 }
 
-/// The first of `n_rows` rows to be drawn in `height`, so that row `selected` is among them.
+/// Returns the first visible row of `n_rows` rows in `height`, so that row `selected` is visible.
 pub(crate) fn first_row(selected: usize, n_rows: usize, height: usize) -> usize {
     let last = n_rows.saturating_sub(height);
     selected.saturating_sub(height / 2).min(last)
 }
 
-/// Takes the room of the hidden columns of `table`.
+/// Sets the width of the hidden columns of `table` to 0.
 pub(crate) fn hide(hidden: &HiddenColumns, table: TableName, columns: &mut [Column]) {
     for column in columns {
         if hidden.is_hidden(table, column.title) {
@@ -68,9 +68,9 @@ pub(crate) fn hide(hidden: &HiddenColumns, table: TableName, columns: &mut [Colu
     }
 }
 
-/// Draws facts below one another: the names right-aligned, the values after them.
+/// Draws facts, one per row, with right-aligned names.
 pub(crate) fn draw_facts(area: Rect, buf: &mut Buffer, theme: &Theme, facts: &[(&str, String)]) {
-    /// The most columns of a name.
+    /// Maximum width of a name.
     const NAME_MAX: usize = 12;
     let widest = facts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let name_width = widest.min(NAME_MAX);
@@ -82,7 +82,7 @@ pub(crate) fn draw_facts(area: Rect, buf: &mut Buffer, theme: &Theme, facts: &[(
 }
 
 impl Table<'_> {
-    /// Draws the head and as many rows as fit; `row` gives the cells of each.
+    /// Draws the titles and as many rows as fit. `row` returns the cells of a row.
     pub(crate) fn draw(
         &self,
         area: Rect,
@@ -109,7 +109,7 @@ impl Table<'_> {
             .column_spacing(self.gap(area.width))
             .render(area.intersection(buf.area), buf);
         for (number, place) in self.rows(area) {
-            // From border to border.
+            // Includes the margins up to the borders.
             let whole = Rect { x: place.x.saturating_sub(1), width: place.width + 2, ..place };
             if self.selected == Some(number) {
                 paint::row_style(buf, whole, 0, theme.sel);
@@ -118,7 +118,7 @@ impl Table<'_> {
         }
     }
 
-    /// The rows in view, and where each is.
+    /// Returns the visible rows and their places.
     pub(crate) fn rows(&self, area: Rect) -> impl Iterator<Item = (usize, Rect)> + use<> {
         let [_, body] = split_rows(area, 1);
         let first = first_row(self.selected.unwrap_or(0), self.n_rows, body.height.into());
@@ -127,7 +127,7 @@ impl Table<'_> {
         (first..self.n_rows).zip(body.rows())
     }
 
-    /// The place of each cell of `row`, for what is no text; empty where a column is left out.
+    /// Returns the place of each cell of `row`; empty for columns that are left out.
     pub(crate) fn places(&self, row: Rect) -> Vec<Rect> {
         let layout = Layout::horizontal(self.widths()).spacing(self.gap(row.width)).split(row);
         let mut shown = layout.iter().copied();
@@ -152,10 +152,10 @@ impl Table<'_> {
         widths
     }
 
-    /// The columns between two columns: more than one where the last is a number, which ends at the
-    /// edge, and there is room to spare.
+    /// Returns the gap between two columns. It is wider if the last column is right-aligned and
+    /// there is space left.
     fn gap(&self, width: u16) -> u16 {
-        /// More, and the eye would lose the row.
+        /// A wider gap would make rows hard to read.
         const GAP_MAX: u16 = 4;
         let n_gaps =
             u16::try_from(self.shown_columns().count()).unwrap_or(u16::MAX).saturating_sub(1);
@@ -166,7 +166,7 @@ impl Table<'_> {
         (width.saturating_sub(needed) / n_gaps).clamp(1, GAP_MAX)
     }
 
-    /// A row of `cells`. The last text begins where those before it left their columns empty.
+    /// Returns a row of `cells`. The last text also covers empty cells before it.
     fn row(&self, cells: Vec<Cell>, places: &[Rect]) -> Row<'static> {
         let shown = self.columns.iter().zip(places).zip(cells);
         let mut shown: Vec<_> = shown.filter(|((column, _), _)| column.width > 0).collect();

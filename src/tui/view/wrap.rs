@@ -1,4 +1,4 @@
-//! Long texts in lines of a width.
+//! Wraps long texts.
 
 use ratatui::{
     style::Style,
@@ -6,7 +6,7 @@ use ratatui::{
 };
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// Breaks `text` into lines of at most `width` columns: at spaces, and in words that are longer
+/// Breaks `text` into lines of at most `width` columns, at spaces or within words that are longer
 /// than a line.
 pub(crate) fn wrapped(text: &str, width: u16) -> Vec<String> {
     let width = usize::from(width.max(1));
@@ -33,14 +33,14 @@ pub(crate) fn wrapped(text: &str, width: u16) -> Vec<String> {
     lines
 }
 
-/// The letters of a line with their styles and columns.
+/// Returns the characters of a line with their styles and widths.
 pub(crate) fn letters<'a>(line: &'a Line<'_>) -> impl Iterator<Item = (char, Style, usize)> + 'a {
     line.spans.iter().flat_map(|span| {
         span.content.chars().map(|letter| (letter, span.style, letter.width().unwrap_or(0)))
     })
 }
 
-/// Breaks `line` after each `width` columns; all but the first part begin with `indent`.
+/// Breaks `line` after each `width` columns. All parts except the first one start with `indent`.
 pub(crate) fn wrapped_line(line: &Line<'_>, width: usize, indent: &str) -> Vec<Line<'static>> {
     let mut parts = vec![Line::default()];
     let mut column = 0;
@@ -57,7 +57,7 @@ pub(crate) fn wrapped_line(line: &Line<'_>, width: usize, indent: &str) -> Vec<L
     parts
 }
 
-/// Adds a letter to a line.
+/// Appends a character to a line.
 pub(crate) fn push(line: &mut Line<'static>, letter: char, style: Style) {
     match line.spans.last_mut().filter(|span| span.style == style) {
         Some(span) => span.content.to_mut().push(letter),

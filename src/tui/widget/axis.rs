@@ -1,4 +1,4 @@
-//! Scales and ticks: from values to shares of an axis, and round values and times along it.
+//! Scales and ticks of axes for numbers and times.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use model::timestamp::Timestamp;
 use super::format;
 use crate::time_zone::{utc, zoned};
 
-/// The range of an axis of numbers.
+/// Range of an axis of numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scale {
     low: f64,
@@ -17,18 +17,18 @@ pub(crate) struct Scale {
 /// Round numbers on an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Ticks {
-    /// The numbers, lowest first.
+    /// Numbers, lowest first.
     pub(crate) values: Vec<f64>,
-    /// How many places tell them apart.
+    /// Number of decimals that distinguish them.
     pub(crate) decimals: usize,
 }
 
-/// More ticks than this are never drawn, however long the axis.
+/// Maximum number of ticks of an axis.
 const TICKS_MAX: u16 = 64;
 
 impl Scale {
-    /// Returns a scale over `values` with `margin` of its length free at both ends; `None` if none of
-    /// them is finite.
+    /// Returns a scale over `values` with a margin at both ends, as a share of its length; `None`
+    /// without finite values.
     pub(crate) fn over(values: impl IntoIterator<Item = f64>, margin: f64) -> Option<Self> {
         let finite = values.into_iter().filter(|value| value.is_finite());
         let (low, high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
@@ -37,9 +37,9 @@ impl Scale {
         if low > high {
             return None;
         }
-        // Halved, so that the length of the longest range there is can still be a number.
+        // Halved, so that the length of the longest range does not overflow.
         let room = (high / 2.0 - low / 2.0) * 2.0 * margin;
-        // Equal values get a range around them that is wide enough to count in.
+        // Equal values get a small range around them.
         let room = if high / 2.0 - low / 2.0 <= high.abs() * 1e-12 {
             if high == 0.0 { 1.0 } else { high.abs() * 1e-3 }
         } else if room.is_finite() {
@@ -65,7 +65,7 @@ impl Scale {
         self.high
     }
 
-    /// The position of `value`: 0 at the low end, 1 at the high one, outside of these beyond them.
+    /// Returns the position of `value`: 0 at the low end, 1 at the high end, unbounded beyond them.
     pub(crate) fn position(self, value: f64) -> f64 {
         let length = self.high / 2.0 - self.low / 2.0;
         ((value / 2.0 - self.low / 2.0) / length).clamp(-1e6, 1e6)
@@ -93,21 +93,21 @@ impl Scale {
     }
 }
 
-/// Round steps from about `least` on, each with the places it needs.
+/// Returns round steps from about `least` on, each with its number of decimals.
 fn steps(least: f64) -> impl Iterator<Item = (f64, usize)> {
     let power = least.log10().floor();
     let power = if power.is_finite() { power } else { 0.0 };
     (0..3_u8).flat_map(move |n| {
         let power = power + f64::from(n);
         let places: usize = super::paint::cells(-power, u16::MAX).into();
-        // 2.5 needs a place more than its power has.
+        // 2.5 needs one more decimal.
         let places_more = super::paint::cells(1.0 - power, u16::MAX).into();
         [(1.0, places), (2.0, places), (2.5, places_more), (5.0, places)]
             .map(|(digit, places)| (digit * 10_f64.powf(power), places))
     })
 }
 
-/// Lengths of time between ticks that people count in: how many seconds, minutes, hours and days.
+/// Round durations between ticks, in seconds, minutes, hours and days.
 const TIME_STEPS: [(u64, &[u64]); 4] = [
     (1, &[1, 2, 5, 10, 15, 30]),
     (60, &[1, 2, 5, 10, 15, 30]),
@@ -123,21 +123,22 @@ pub(crate) fn time_step(least: Duration) -> Duration {
     steps.find(|step| *step >= least).unwrap_or(Duration::from_hours(24 * 3_640))
 }
 
-/// The number of the step since 1970 that contains `time`. Weeks begin on Mondays.
+/// Returns the number of the step since 1970 that contains `time`. Weeks start on Mondays.
 pub(crate) fn step_number(time: Timestamp, step: Duration) -> i64 {
     let (seconds, offset) = step_seconds(time, step);
     (time.seconds() - offset).div_euclid(seconds)
 }
 
-/// The start of the step that contains `time`.
+/// Returns the start of the step that contains `time`.
 pub(crate) fn step_start(time: Timestamp, step: Duration) -> Timestamp {
     let (seconds, offset) = step_seconds(time, step);
     let start = step_number(time, step).saturating_mul(seconds);
     Timestamp::from_seconds(start.saturating_add(offset))
 }
 
-/// The seconds of a step, and those from 1970 to the beginning of one. Steps of hours begin at midnight of
-/// the screen's time zone, those of days at midnight UTC, as buckets of a day do.
+/// Returns the length of a step in seconds, and the offset of its start from 1970. Steps of hours
+/// start at midnight in the screen's time zone, steps of days at midnight UTC, like buckets of a
+/// day.
 fn step_seconds(time: Timestamp, step: Duration) -> (i64, i64) {
     /// 1970 began on a Thursday; the first Monday was four days later.
     const MONDAY_SECONDS: i64 = 4 * 86_400;
@@ -150,11 +151,11 @@ fn step_seconds(time: Timestamp, step: Duration) -> (i64, i64) {
     (seconds, offset)
 }
 
-/// Returns the text of a tick at `time` on an axis of these steps: the time of day, the date
-/// where the day is another than that of the tick before, or the month.
+/// Returns the label of a tick at `time`: the time of day, the date if the day differs from the
+/// previous tick, or the month.
 ///
-/// The first tick has the date beside its time where that is not the day of `now`, and the year
-/// where it is another one.
+/// The first tick has date and time if it is not on the day of `now`, with the year if that
+/// differs.
 pub(crate) fn time_label(
     time: Timestamp,
     before: Option<Timestamp>,

@@ -9,13 +9,13 @@ use ratatui::{
 
 use crate::widget::{axis::Scale, paint};
 
-/// Blocks from empty to full, in eighths of a cell from its left.
+/// Blocks in eighths of a cell, from its left.
 pub(crate) const BLOCKS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
 /// A bar in the first row of its area: `█████▍····`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ShareBar {
-    /// The share, from 0 to 1.
+    /// Share, from 0 to 1.
     pub(crate) share: f64,
     /// The style of the bar.
     pub(crate) bar: Style,
@@ -27,7 +27,7 @@ impl Widget for ShareBar {
     fn render(self, area: Rect, buf: &mut Buffer) {
         let all = area.width.saturating_mul(8);
         let mut eighths = paint::cells(self.share * f64::from(area.width) * 8.0, all);
-        // A share above zero is always seen.
+        // A positive share is always visible.
         if self.share > 0.0 {
             eighths = eighths.max(1);
         }
@@ -42,15 +42,14 @@ impl Widget for ShareBar {
     }
 }
 
-/// A bar in the first row of its area.
+/// A bar to the left or right of a center, in the first row of its area.
 ///
-/// Values below zero go left. A bar is cut where it leaves the area; a value that is not finite has
-/// none.
+/// Negative values go left. A bar is cut at the edge. A value that is not finite has no bar.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DivergingBar {
     /// The difference that the bar shows.
     pub(crate) value: f64,
-    /// The difference whose bar would reach the edge.
+    /// The difference whose bar reaches the edge.
     pub(crate) extreme: f64,
     /// The style of the bar.
     pub(crate) bar: Style,
@@ -58,7 +57,7 @@ pub(crate) struct DivergingBar {
     pub(crate) center: Style,
 }
 
-/// The column of the center in an area of `width` columns.
+/// Returns the column of the center in an area of `width` columns.
 pub(crate) const fn center(width: u16) -> u16 {
     width / 2
 }
@@ -83,7 +82,7 @@ impl Widget for DivergingBar {
         for n in 0..full {
             paint::put(buf, area, (column(n), 0), '█', self.bar);
         }
-        // There are no blocks from the right: the free part of an inverted one from the left is one.
+        // There are no blocks from the right, so an inverted block from the left is used.
         let (eighths, style) = if share > 0.0 {
             (rest, self.bar)
         } else {
@@ -95,43 +94,42 @@ impl Widget for DivergingBar {
     }
 }
 
-/// Where the bars of a sparkline stand.
+/// Base of the bars of a sparkline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Floor {
-    /// At zero: for amounts, of which half is half as high.
+    /// Zero: for amounts.
     Zero,
-    /// At the lowest value: for levels, whose changes are to be seen.
+    /// The lowest value: for levels, to show their changes.
     Lowest,
 }
 
-/// A series of bars.
+/// A series in one row or a few, the latest value on the right.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sparkline<'a> {
-    /// The values, oldest first; a gap for `None` and for values that are not finite.
+    /// Values, oldest first. `None` and values that are not finite are gaps.
     pub(crate) values: &'a [Option<f64>],
-    /// Where the bars stand.
     pub(crate) floor: Floor,
-    /// The least value of the top, as of other sparklines beside it; negative infinity for none.
+    /// Minimum value of the top, shared with other sparklines; negative infinity for none.
     pub(crate) top_min: f64,
     /// The style of the bars.
     pub(crate) style: Style,
 }
 
 impl<'a> Sparkline<'a> {
-    /// A sparkline whose top is its highest value.
+    /// Returns a sparkline whose top is its highest value.
     pub(crate) const fn new(values: &'a [Option<f64>], floor: Floor, style: Style) -> Self {
         Self { values, floor, top_min: f64::NEG_INFINITY, style }
     }
 
-    /// The scale of the values `seen`; `None` if there are none.
+    /// Returns the scale of the visible values; `None` without values.
     fn scale(&self, seen: &[Option<f64>]) -> Option<Scale> {
         let finite = || seen.iter().copied().flatten().filter(|value| value.is_finite());
         let scale = Scale::over(finite(), 0.0)?;
-        // A series that does not change at all lies on the floor.
+        // A constant series is at the bottom.
         let is_flat = finite().all(|value| finite().next() == Some(value));
         let (low, high) = match self.floor {
             Floor::Lowest if is_flat => (scale.high().min(f64::MAX / 2.0), f64::MAX),
-            // Not by the scale, which has air around a series that does not change.
+            // The scale has a margin around a constant series, so it is not used here.
             Floor::Zero => {
                 let high = finite().fold(self.top_min.max(0.0), f64::max);
                 (finite().fold(0.0, f64::min), if high > 0.0 { high } else { 1.0 })
@@ -143,21 +141,21 @@ impl<'a> Sparkline<'a> {
 }
 
 impl Widget for Sparkline<'_> {
-    /// Draws the newest values, one in each column, the newest in the last.
+    /// Draws the latest values, one per column.
     fn render(self, area: Rect, buf: &mut Buffer) {
         let area = area.intersection(buf.area);
         let n_older = self.values.len().saturating_sub(area.width.into());
         let seen = self.values.get(n_older..).unwrap_or_default();
         let Some(scale) = self.scale(seen) else { return };
         let all = area.height.saturating_mul(8);
-        // A single row leaves an eighth free, so that it does not run into the row above.
+        // A single row leaves an eighth free as a gap to the row above.
         let top = if area.height == 1 { 0.875 } else { 1.0 };
         let eighths = |value: f64| {
             let share = match self.floor {
                 Floor::Zero => scale.position(value) * top,
                 Floor::Lowest => scale.position(value).mul_add(top - 0.125, 0.125),
             };
-            // The lowest level is an eighth high, so that it is not taken for a gap.
+            // The lowest level has a height of an eighth, to distinguish it from a gap.
             u64::from(paint::cells(share * f64::from(all), all).max(1))
         };
         let bars = seen.iter().map(|value| value.filter(|it| it.is_finite()).map(eighths));

@@ -1,17 +1,17 @@
-//! A layer of braille dots, two by four in a cell, to draw lines with.
+//! A layer of braille dots, two by four in a cell, for lines.
 
 use ratatui::{buffer::Buffer, layout::Rect, style::Style, widgets::Widget};
 
 use super::paint;
 use crate::theme::Theme;
 
-/// The first of the braille symbols, the one without dots.
+/// First braille symbol, which has no dots.
 const BLANK: u32 = 0x2800;
 
-/// Dots in a cell, across and down.
+/// Columns and rows of dots in a cell.
 pub(crate) const DOTS: (u16, u16) = (2, 4);
 
-/// Dots over an area of cells, drawn on what is there. Dots outside are dropped.
+/// Dots over an area of cells. Dots outside are dropped.
 #[derive(Debug, Clone)]
 pub(crate) struct Layer {
     width: u16,
@@ -21,7 +21,7 @@ pub(crate) struct Layer {
     cells: Vec<u8>,
 }
 
-/// A position in dots from the upper left corner, between dots where it has a fraction.
+/// Position in dots from the upper left corner.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Dot {
     /// Dots from the left.
@@ -38,7 +38,7 @@ impl Layer {
 
     /// Sets the dot in column `x` and row `y` of the dots.
     pub(crate) fn set(&mut self, x: i32, y: i32) {
-        /// The bit of a dot, by row and column of its cell, as Unicode numbers them.
+        /// Bit of a dot by row and column, in the numbering of Unicode.
         const BITS: [[u8; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
         let (Ok(x), Ok(y)) = (u16::try_from(x), u16::try_from(y)) else { return };
         let (column, row) = (x / DOTS.0, y / DOTS.1);
@@ -72,7 +72,7 @@ impl Layer {
         }
     }
 
-    /// Sets the dots of lines from each place to the next; none where one of both is not there.
+    /// Sets the dots of lines from each place to the next. The line is interrupted at `None`.
     pub(crate) fn path(&mut self, places: impl Iterator<Item = Option<Dot>>) {
         let mut before = None;
         for place in places {
@@ -83,8 +83,8 @@ impl Layer {
         }
     }
 
-    /// Tints the cells below the dots of each column of `area` with a little of the layer's color,
-    /// fading downwards; nothing where colors cannot be mixed.
+    /// Tints the cells below the dots with the layer's color, fading downwards. Does nothing if
+    /// colors cannot be mixed.
     pub(crate) fn wash(&self, area: Rect, buf: &mut Buffer, theme: &Theme) {
         for x in 0..self.width.min(area.width) {
             let is_set = |y: &u16| {
@@ -106,7 +106,7 @@ impl Layer {
 }
 
 impl Widget for &Layer {
-    /// Adds the dots to those that are there, and replaces any other symbol.
+    /// Adds the dots to existing ones. Replaces any other symbol.
     fn render(self, area: Rect, buf: &mut Buffer) {
         for (idx, bits) in self.cells.iter().enumerate().filter(|(_, bits)| **bits != 0) {
             let width = usize::from(self.width.max(1));
@@ -123,14 +123,14 @@ impl Widget for &Layer {
     }
 }
 
-/// The number of the dot nearest to a position.
-#[expect(clippy::cast_possible_truncation, reason = "floats convert to the nearest integer")]
+/// Returns the number of the dot nearest to a position.
+#[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
 fn nearest(place: f64) -> i32 {
     place.round() as i32
 }
 
-/// The part of a line within a box from the corner to `size`, with a dot to spare (Liang and
-/// Barsky); `None` if there is no such part, or an end is not finite.
+/// Clips a line to a box of `size` with a margin of one dot (Liang-Barsky); `None` if no part is
+/// inside, or an end is not finite.
 fn clip(from: Dot, to: Dot, size: Dot) -> Option<(Dot, Dot)> {
     let (dx, dy) = (to.x - from.x, to.y - from.y);
     if ![from.x, from.y, to.x, to.y, dx, dy].iter().all(|place| place.is_finite()) {

@@ -1,7 +1,7 @@
 //! Candles: open, high, low and close of each bucket, with volumes below and averages behind.
 //!
-//! The newest candle is on the right. Empty buckets leave their column free; a longer gap shrinks to
-//! one dotted column with its length, so that it is seen and takes no room.
+//! The latest candle is on the right. Empty buckets leave their columns free. A longer gap is one
+//! dotted column with its length.
 
 use std::time::Duration;
 
@@ -17,27 +17,25 @@ use super::{
 };
 use crate::theme::{Fill, Theme};
 
-/// How many candles, or points of a line, go into a column.
+/// Number of candles, or points of a line, per column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, VariantArray)]
 pub(crate) enum Density {
-    /// A candle in four columns; a point in four.
+    /// One candle or point in four columns.
     Wide,
-    /// A candle in two columns; a point in one.
+    /// One candle in two columns, one point in one.
     Narrow,
-    /// A candle in each column; four points.
+    /// One candle or four points in a column.
     Dense,
-    /// Sixteen points in a column. Candles are as in dense.
+    /// 16 points in a column. Candles as in `Dense`.
     Packed,
 }
 
 /// A line behind the candles.
 #[derive(Debug, Clone)]
 pub(crate) struct Overlay {
-    /// What it is called.
     pub(crate) name: String,
-    /// A value for each candle, or none.
+    /// Value for each candle, if it has one.
     pub(crate) values: Vec<Option<f64>>,
-    /// How it is drawn.
     pub(crate) style: Style,
 }
 
@@ -46,11 +44,11 @@ pub(crate) struct Overlay {
 pub(crate) struct Candles<'a> {
     /// The candles, oldest first.
     pub(crate) bars: &'a [Bucket],
-    /// The length of a bucket, or the usual distance of rows; `None` to mark no gaps.
+    /// Length of a bucket, or usual distance of rows; `None` to mark no gaps.
     pub(crate) bucket: Option<Duration>,
-    /// The number of newest candles that are scrolled out on the right.
+    /// Number of candles scrolled out on the right.
     pub(crate) n_newer: usize,
-    /// The number of free slots after the newest.
+    /// Number of free slots after the latest candle.
     pub(crate) n_free: usize,
     /// The width of the candles.
     pub(crate) density: Density,
@@ -60,24 +58,23 @@ pub(crate) struct Candles<'a> {
     pub(crate) now: Timestamp,
     /// The candle under the crosshair.
     pub(crate) crosshair: Option<Timestamp>,
-    /// The bucket that is still open, if it is the newest.
+    /// Open bucket, if it is the latest.
     pub(crate) open_bucket: Option<Timestamp>,
     /// The decimals of the values.
     pub(crate) decimals: usize,
-    /// The scale, where it is given as for shares; `None` for that of the candles.
+    /// Fixed scale, as for shares; `None` for that of the candles.
     pub(crate) scale: Option<Scale>,
     /// The colors to draw with.
     pub(crate) theme: &'a Theme,
 }
 
-/// The share of the candles' height that the lines behind them may add to the scale at each end. A
-/// line further away is cut.
+/// Share of the candles' height by which the lines behind them can extend the scale at each end.
 const OVERLAY_REACH: f64 = 0.15;
 
-/// The most empty buckets in a row that leave their columns free; more shrink to one.
+/// Maximum number of consecutive empty buckets that leave their columns free.
 const EMPTY_MAX: u64 = 3;
 
-/// The air above the highest and below the lowest candle, of the height of all.
+/// Margin above the highest and below the lowest candle, as a share of the height.
 const MARGIN: f64 = 0.04;
 
 fn style_of(candle: &Bucket, theme: &Theme) -> Style {
@@ -89,7 +86,7 @@ fn is_finite(candle: &Bucket) -> bool {
 }
 
 impl Density {
-    /// The columns of a candle, and of one with the gap after it.
+    /// Returns the width of a candle, without and with the gap after it.
     pub(crate) const fn columns(self) -> (u16, u16) {
         match self {
             Self::Wide => (3, 4),
@@ -158,7 +155,7 @@ impl Widget for Candles<'_> {
                 paint::put(buf, layout.axis, (x + center, 0), plot::GAP, theme.muted);
             }
         }
-        // The open bucket is marked on the rule below it.
+        // The open bucket is marked on the axis.
         if let Some((x, _)) = times.last().filter(|(_, time)| Some(*time) == self.open_bucket) {
             for column in x - center..=x + center {
                 paint::put(buf, layout.axis, (column, 0), '━', theme.info);
@@ -174,7 +171,7 @@ impl Widget for Candles<'_> {
 }
 
 impl Candles<'_> {
-    /// The most candles that fit on a chart of `width` columns, its values included.
+    /// Returns the number of candles that fit on a chart of `width` columns, including its values.
     pub(crate) fn capacity(&self, width: u16) -> usize {
         let layout = self.layout(Rect::new(0, 0, width, u16::MAX));
         let (body, pitch) = self.density.columns();
@@ -328,10 +325,10 @@ impl Halves {
         (self.exact.1.min(row + 1.0) - self.exact.0.max(row)).max(0.0)
     }
 
-    /// The symbols of `row`: in the middle column, and beside it.
+    /// Returns the symbols of `row`: in the middle column, and next to it.
     ///
-    /// No symbol has a wick on half a body, and a wick that stops short of its body looks broken;
-    /// so where both share a cell it is all body, all wick, or, for the thinnest bodies, a cross.
+    /// No symbol has a wick on half a body, and a gap between wick and body looks broken. So a
+    /// shared cell is all body, all wick, or, for the thinnest bodies, a cross.
     fn symbols(&self, row: u16) -> (char, char) {
         let (upper, lower) = (self.part(row * 2), self.part(row * 2 + 1));
         let is_thin = self.body.1 - self.body.0 == 1;

@@ -1,7 +1,6 @@
 //! Formats numbers, ages, names and timestamps as short texts of a steady width.
 //!
-//! NaN reads `—`. Thousands are set apart by a plain space: a cell has one
-//! width, and a plain space survives copying.
+//! NaN is `—`. Thousands are separated by a plain space, which survives copying.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -10,26 +9,25 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::time_zone::{utc, zoned};
 
-/// What stands for a value that is not there.
+/// Text of a missing value.
 pub(crate) const NONE: &str = "—";
 
-/// The most decimals any number is shown with.
+/// Maximum number of decimals.
 pub(crate) const DECIMALS_MAX: usize = 10;
 
-/// In place of a number of decimals, for numbers of which the largest is below [`TINY`]: they are
-/// written as powers of ten.
+/// Number of decimals for numbers below [`TINY`], which are written as powers of ten.
 pub(crate) const POWERS: usize = usize::MAX;
 
-/// Numbers below this have no digit that counts within six decimals.
+/// Numbers below this have no significant digit within six decimals.
 const TINY: f64 = 1e-6;
 
-/// Characters to a column at most, when a text is cut: a letter and a few accents.
+/// Maximum number of characters per column of a cut text: a letter and a few accents.
 const MARKS_MAX: usize = 8;
 
-/// A number from here on is written as a power of ten: 15 digits are what a float can tell apart.
+/// Numbers from here on are written as powers of ten, since a float has 15 significant digits.
 const POWER_FROM: f64 = 1e15;
 
-/// Returns `value` with `decimals` places and its thousands apart: `67 431.22`.
+/// Formats `value` with separated thousands: `67 431.22`.
 pub(crate) fn grouped(value: f64, decimals: usize) -> String {
     let mut text = fixed(value, decimals);
     let start = usize::from(text.starts_with('-'));
@@ -38,7 +36,7 @@ pub(crate) fn grouped(value: f64, decimals: usize) -> String {
     text
 }
 
-/// Returns `value` with `decimals` places: `67431.22`. Infinity reads `∞`.
+/// Formats `value`: `67431.22`. Infinity is `∞`.
 pub(crate) fn fixed(value: f64, decimals: usize) -> String {
     if value.is_nan() {
         NONE.to_owned()
@@ -56,22 +54,22 @@ pub(crate) fn fixed(value: f64, decimals: usize) -> String {
     }
 }
 
-/// As [`grouped`], with a sign on numbers above zero too: `+281.40`.
+/// As [`grouped`], with a sign also for positive numbers: `+281.40`.
 pub(crate) fn signed(value: f64, decimals: usize) -> String {
     let text = grouped(value, decimals);
     let is_above = value > 0.0 && text.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
     if is_above || value == f64::INFINITY { format!("+{text}") } else { text }
 }
 
-/// A change in percent with two places, or with as many as show that it is one: `+0.51`, `-0.0004`.
+/// Formats a change in percent with two decimals, or as many as show a change: `+0.51`, `-0.0004`.
 pub(crate) fn percent(value: f64) -> String {
     let places =
         (2..=6).find(|places| signed(value, *places).contains(|it| ('1'..='9').contains(&it)));
     signed(value, places.unwrap_or(2))
 }
 
-/// How many places show a number of this size to about seven digits: 2 for 67 431, 4 for 1.08,
-/// [`POWERS`] for 6.9e-9.
+/// Returns the number of decimals for about seven digits: 2 for 67 431, 4 for 1.08, [`POWERS`] for
+/// 6.9e-9.
 pub(crate) fn decimals_of(value: f64) -> usize {
     match value.abs() {
         size if !size.is_finite() || size >= 1_000.0 => 2,
@@ -83,8 +81,8 @@ pub(crate) fn decimals_of(value: f64) -> usize {
     }
 }
 
-/// The places that these values have, at most as many as tell values of their size apart; more
-/// where they differ by so little that they would read the same.
+/// Returns the number of decimals for these values: as many as they have, limited by their size, or
+/// more if they would look equal otherwise.
 pub(crate) fn decimals_for(values: impl IntoIterator<Item = f64>) -> usize {
     let (mut lowest, mut highest) = (f64::INFINITY, f64::NEG_INFINITY);
     let (mut size, mut decimals) = (0.0_f64, 0);
@@ -105,17 +103,17 @@ pub(crate) fn decimals_for(values: impl IntoIterator<Item = f64>) -> usize {
     decimals
 }
 
-/// The places a decimal number was written with, as far as a float remembers them.
+/// Returns the number of decimals that a number was probably written with.
 fn places(value: f64) -> usize {
-    let is_told = |decimals: &u8| {
+    let is_exact = |decimals: &u8| {
         let scaled = value * 10_f64.powi(i32::from(*decimals));
         (scaled - scaled.round()).abs() <= scaled.abs() * 1e-9
     };
-    (0..8).find(is_told).unwrap_or(8).into()
+    (0..8).find(is_exact).unwrap_or(8).into()
 }
 
-/// What `write` makes of `value`, such as [`grouped`] or [`signed`]; a number that is not zero, and
-/// would read as zero, is written as a power of ten: `-6.0e-8`.
+/// Formats `value` by `write`, such as [`grouped`] or [`signed`]. A nonzero number that would look
+/// like zero is written as a power of ten: `-6.0e-8`.
 pub(crate) fn telling(value: f64, decimals: usize, write: impl Fn(f64, usize) -> String) -> String {
     let text = write(value, decimals);
     let is_zero = !text.bytes().any(|byte| matches!(byte, b'1'..=b'9')) && value.is_finite();
@@ -126,9 +124,9 @@ pub(crate) fn telling(value: f64, decimals: usize, write: impl Fn(f64, usize) ->
     text
 }
 
-/// Returns `value` to four digits with a letter for thousands: `412.8`, `31.07`, `4.812M`, `6.9e-9`.
+/// Formats `value` with four digits and a unit prefix: `412.8`, `31.07`, `4.812M`, `6.9e-9`.
 pub(crate) fn compact(value: f64) -> String {
-    /// What a letter stands for, greatest first.
+    /// Unit prefixes, largest first.
     const LETTERS: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")];
     /// Below this, three decimals show less than two digits.
     const COMPACT_MIN: f64 = 0.01;
@@ -151,12 +149,12 @@ pub(crate) fn compact(value: f64) -> String {
     format!("{}{letter}", grouped(scaled, decimals))
 }
 
-/// Returns `value` in at most `width` columns: in full where it fits, else to four digits.
+/// Formats `value` in `width` columns: in full if it fits, otherwise with four digits.
 pub(crate) fn short(value: f64, decimals: usize, width: usize) -> String {
     short_by(value, decimals, width, grouped)
 }
 
-/// As [`short`], in full as `write` does it.
+/// As [`short`], with `write` for the full form.
 pub(crate) fn short_by(
     value: f64,
     decimals: usize,
@@ -167,7 +165,7 @@ pub(crate) fn short_by(
     if full.chars().count() <= width { full } else { compact(value) }
 }
 
-/// As [`short`], in full only if all of `column` fits in full, so that its numbers have one form.
+/// As [`short`], in full only if all numbers of `column` fit in full.
 pub(crate) fn short_in(value: f64, column: &[f64], decimals: usize, width: usize) -> String {
     let ends = |pick: fn(f64, f64) -> f64| column.iter().copied().reduce(pick);
     let is_long = |end: f64| telling(end, decimals, grouped).chars().count() > width;
@@ -177,12 +175,12 @@ pub(crate) fn short_in(value: f64, column: &[f64], decimals: usize, width: usize
     short(value, decimals, width)
 }
 
-/// What `write` makes of a value, if there is one.
+/// Formats a value by `write`, or as missing.
 pub(crate) fn or_none(value: Option<f64>, write: impl FnOnce(f64) -> String) -> String {
     value.map_or_else(|| NONE.to_owned(), write)
 }
 
-/// Returns a count with its thousands apart: `4 812 377`.
+/// Formats a count: `4 812 377`.
 pub(crate) fn count(number: u64) -> String {
     let mut text = number.to_string();
     let end = text.len();
@@ -190,14 +188,13 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
-/// Returns a whole number with its thousands apart: `-4 812 377`.
+/// Formats an integer: `-4 812 377`.
 pub(crate) fn integer(number: i64) -> String {
     let sign = if number < 0 { "-" } else { "" };
     format!("{sign}{}", count(number.unsigned_abs()))
 }
 
-/// Sets the thousands apart of the number from byte `start` of `text` to before `end`, if those are
-/// digits.
+/// Separates the thousands of the digits in the bytes from `start` to `end` of `text`.
 fn group_digits(text: &mut String, start: usize, end: usize) {
     if !text.bytes().take(end).skip(start).all(|byte| byte.is_ascii_digit()) {
         return;
@@ -209,14 +206,14 @@ fn group_digits(text: &mut String, start: usize, end: usize) {
     }
 }
 
-/// Returns how many there are of what `one` names: `1 epoch`, `4 812 epochs`.
+/// Formats a count with its noun: `1 epoch`, `4 812 epochs`.
 pub(crate) fn counted(number: impl TryInto<u64>, one: &str) -> String {
     let number = number.try_into().unwrap_or(u64::MAX);
     let ending = if number == 1 { "" } else { "s" };
     format!("{} {one}{ending}", count(number))
 }
 
-/// Returns a size in bytes: `38 MiB`, `3.2 KiB`, `512 B`.
+/// Formats a size in bytes: `38 MiB`, `3.2 KiB`, `512 B`.
 pub(crate) fn bytes(size: u64) -> String {
     /// The powers of 1024 that fit a `u64`, smallest first.
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -234,7 +231,7 @@ pub(crate) fn bytes(size: u64) -> String {
     format!("{scaled:.decimals$} {}", UNITS.get(unit).copied().unwrap_or_default())
 }
 
-/// The unit that [`coarse`] writes a length of time in, in seconds, and its letter.
+/// Returns the unit of [`coarse`] in seconds, and its letter.
 const fn coarse_unit(length: Duration) -> (u64, char) {
     match length.as_secs() {
         0..60 => (1, 's'),
@@ -244,7 +241,7 @@ const fn coarse_unit(length: Duration) -> (u64, char) {
     }
 }
 
-/// Returns a length of time in one unit, rounded down: `0s`, `41s`, `6m`, `3h`, `5d`.
+/// Formats a duration in one unit, rounded down: `0s`, `41s`, `6m`, `3h`, `5d`.
 pub(crate) fn coarse(length: Duration) -> String {
     let (seconds, letter) = coarse_unit(length);
     format!("{}{letter}", length.as_secs() / seconds)
@@ -256,14 +253,14 @@ pub(crate) fn coarse_spaced(length: Duration) -> String {
     format!("{} {letter}", length.as_secs() / seconds)
 }
 
-/// Returns how long [`coarse`] writes an age that grows from `age` on the same way.
+/// Returns the time until [`coarse`] of a growing age changes.
 pub(crate) fn coarse_changes_in(age: Duration) -> Duration {
     let unit_ms = u128::from(coarse_unit(age).0) * 1_000;
     let left_ms = unit_ms - age.as_millis() % unit_ms;
     Duration::from_millis(u64::try_from(left_ms).unwrap_or(u64::MAX))
 }
 
-/// As [`coarse`], of something that was this long ago: `now`, `2s`, `6m`.
+/// As [`coarse`], for ages: `now`, `2s`, `6m`.
 pub(crate) fn age(age: Duration) -> String {
     if age.as_secs() == 0 { "now".to_owned() } else { coarse(age) }
 }
@@ -273,7 +270,7 @@ pub(crate) fn ago(since: Duration) -> String {
     if since.as_secs() == 0 { "now".to_owned() } else { format!("{} ago", age(since)) }
 }
 
-/// As [`coarse`], of what is left until something, in seconds from two minutes on: `90s`, `6m`.
+/// As [`coarse`], for countdowns, in seconds below two minutes: `90s`, `6m`.
 pub(crate) fn until(left: Duration) -> String {
     match left.as_secs() {
         seconds @ 0..=120 => format!("{seconds}s"),
@@ -281,7 +278,7 @@ pub(crate) fn until(left: Duration) -> String {
     }
 }
 
-/// Returns how long something took or runs: `412 ms`, `1.8 s`, `12 m 05 s`, `3 h 20 m`.
+/// Formats an elapsed time: `412 ms`, `1.8 s`, `12 m 05 s`, `3 h 20 m`.
 pub(crate) fn elapsed(took: Duration) -> String {
     let seconds = took.as_secs();
     match seconds {
@@ -292,7 +289,7 @@ pub(crate) fn elapsed(took: Duration) -> String {
     }
 }
 
-/// Returns a length of time in at most two units: `31 s`, `12 m 05 s`, `3 h 45 m`, `5 d 3 h`.
+/// Formats a duration in at most two units: `31 s`, `12 m 05 s`, `3 h 45 m`, `5 d 3 h`.
 pub(crate) fn span(length: Duration) -> String {
     match length.as_secs() {
         seconds @ 0..60 => format!("{seconds} s"),
@@ -301,7 +298,7 @@ pub(crate) fn span(length: Duration) -> String {
     }
 }
 
-/// Returns `text` with all but its first `head` and last `tail` characters as `…`.
+/// Replaces all but the first `head` and the last `tail` characters of `text` by `…`.
 pub(crate) fn shorten(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
     let n_chars = text.chars().count();
     if n_chars <= head.saturating_add(tail).saturating_add(1) {
@@ -312,24 +309,24 @@ pub(crate) fn shorten(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
     Cow::Owned(start.chain(['…']).chain(end).collect())
 }
 
-/// A peer id in 19 columns: `12D3KooWRvAp…9GerdS`.
+/// Returns a peer id in 19 columns: `12D3KooWRvAp…9GerdS`.
 pub(crate) fn short_peer(peer: &str) -> Cow<'_, str> {
     shorten(peer, 12, 6)
 }
 
-/// A content id in 11 columns: `bafybe…q4mu`.
+/// Returns a content id in 11 columns: `bafybe…q4mu`.
 pub(crate) fn short_cid(cid: &str) -> Cow<'_, str> {
     shorten(cid, 6, 4)
 }
 
-/// An actor's address in 12 columns: `allo1v2…9n8y`.
+/// Returns an actor's address in 12 columns: `allo1v2…9n8y`.
 pub(crate) fn short_address(address: &str) -> Cow<'_, str> {
     shorten(address, 7, 4)
 }
 
-/// Returns `text`, escaped, cut to `width` columns, the last of them `…` if something is cut.
+/// Returns `text`, escaped and cut to `width` columns, with `…` at the end if it is cut.
 pub(crate) fn fit(text: &str, width: usize) -> Cow<'_, str> {
-    // A text of marks without a width is cut by its length, before what is cut is escaped.
+    // The text is cut by its length first, since marks have no width.
     let n_max = width.saturating_mul(MARKS_MAX);
     let (start, is_cut) = match text.char_indices().nth(n_max) {
         Some((end, _)) => (text.get(..end).unwrap_or_default(), true),
@@ -347,14 +344,14 @@ pub(crate) fn fit(text: &str, width: usize) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// As [`fit`], filled up with spaces on the right.
+/// As [`fit`], padded with spaces on the right.
 pub(crate) fn left(text: &str, width: usize) -> String {
     let text = fit(text, width);
     let room = width.saturating_sub(text.width());
     format!("{text}{:room$}", "")
 }
 
-/// As [`fit`], filled up with spaces on the left.
+/// As [`fit`], padded with spaces on the left.
 pub(crate) fn right(text: &str, width: usize) -> String {
     let text = fit(text, width);
     let room = width.saturating_sub(text.width());
@@ -366,38 +363,38 @@ pub(crate) fn strftime(time: Timestamp, pattern: &str) -> String {
     zoned(time).strftime(pattern).to_string()
 }
 
-/// The abbreviation of the screen's time zone at `time`: `UTC`, `CEST`.
+/// Returns the abbreviation of the screen's time zone at `time`: `UTC`, `CEST`.
 pub(crate) fn zone(time: Timestamp) -> String {
     strftime(time, "%Z")
 }
 
-/// The time of day: `14:02:31`.
+/// Returns the time of day: `14:02:31`.
 pub(crate) fn clock(time: Timestamp) -> String {
     strftime(time, "%T")
 }
 
-/// The time of day to the minute: `14:02`.
+/// Returns the time of day to the minute: `14:02`.
 pub(crate) fn hour_minute(time: Timestamp) -> String {
     strftime(time, "%H:%M")
 }
 
-/// The time of day, after the date where that is not the day of `now`: `14:02:31`,
+/// Returns the time of day, after the date if that is not the day of `now`: `14:02:31`,
 /// `2025-11-03 14:02:31`.
 pub(crate) fn clock_as_of(time: Timestamp, now: Timestamp) -> String {
     if is_same_day(time, now) { clock(time) } else { format!("{} {}", date(time), clock(time)) }
 }
 
-/// Whether both are of one day.
+/// Returns true if both are on one day.
 pub(crate) fn is_same_day(one: Timestamp, other: Timestamp) -> bool {
     zoned(one).date() == zoned(other).date()
 }
 
-/// The date of a bucket of a day, which begins at midnight UTC.
+/// Returns the date of a bucket of a day, which starts at midnight UTC.
 pub(crate) fn bucket_date(start: Timestamp) -> String {
     utc(start).strftime("%F").to_string()
 }
 
-/// The date: `2026-07-30`.
+/// Returns the date: `2026-07-30`.
 pub(crate) fn date(time: Timestamp) -> String {
     strftime(time, "%F")
 }

@@ -1,4 +1,4 @@
-//! Lines over time, in dots.
+//! A chart of lines over time.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::theme::Theme;
 
-/// A value over time.
+/// A value at a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Point {
     /// The timestamp of the value.
@@ -25,18 +25,17 @@ pub(crate) struct Point {
 /// A line of a chart.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line<'a> {
-    /// Its points, oldest first.
+    /// Points, oldest first.
     pub(crate) points: &'a [Point],
-    /// How it is drawn.
     pub(crate) style: Style,
-    /// Whether the area below is tinted.
+    /// True if the area below is tinted.
     pub(crate) is_filled: bool,
-    /// Whether it accompanies other lines, as an average does: the scale ignores it.
+    /// True for a line such as an average, which does not affect the scale.
     pub(crate) is_guide: bool,
 }
 
 impl<'a> Line<'a> {
-    /// A line without a tint below.
+    /// Returns a line without a tint below.
     pub(crate) const fn new(points: &'a [Point], style: Style) -> Self {
         Self { points, style, is_filled: false, is_guide: false }
     }
@@ -51,25 +50,25 @@ pub(crate) struct Lines<'a> {
     pub(crate) start: Timestamp,
     /// The timestamp at the right end.
     pub(crate) end: Timestamp,
-    /// Points further apart than this are not joined.
+    /// Points further apart than this are not connected.
     pub(crate) gap: Duration,
-    /// Volumes, drawn as bars below; empty for none.
+    /// Volumes for the bars below; empty for none.
     pub(crate) volumes: &'a [Point],
     /// The current time, whose date the axis leaves out.
     pub(crate) now: Timestamp,
     /// The timestamp under the crosshair.
     pub(crate) crosshair: Option<Timestamp>,
-    /// A value to mark beside the chart, and the style of the mark.
+    /// Value to mark next to the chart, and the style of the mark.
     pub(crate) tag: Option<(f64, Style)>,
     /// The decimals of the values.
     pub(crate) decimals: usize,
-    /// The scale, where it is given as for shares; `None` for that of the lines.
+    /// Fixed scale, as for shares; `None` for that of the lines.
     pub(crate) scale: Option<Scale>,
     /// The colors to draw with.
     pub(crate) theme: &'a Theme,
 }
 
-/// The air above the highest and below the lowest point, of the height of all.
+/// Margin above the highest and below the lowest point, as a share of the height.
 const MARGIN: f64 = 0.06;
 
 impl Widget for Lines<'_> {
@@ -105,8 +104,8 @@ impl Widget for Lines<'_> {
 }
 
 impl<'a> Lines<'a> {
-    /// The values of `lines` over the time of the front one, whose newest value is marked. They break
-    /// where a value is not finite.
+    /// Returns a chart of `series` over the time of the front line, whose latest value is marked.
+    /// Lines are interrupted at values that are not finite.
     pub(crate) fn new(
         series: &'a [Line<'a>],
         now: Timestamp,
@@ -125,13 +124,13 @@ impl<'a> Lines<'a> {
         Self { series, start, end, gap, volumes, now, crosshair, tag, decimals, scale, theme }
     }
 
-    /// The part of `area` that shows the lines and their volumes.
+    /// Returns the part of `area` with the lines and their volumes.
     pub(crate) fn place(&self, area: Rect) -> Rect {
         let Layout { plot, volume, .. } = self.layout(area);
         Rect { height: plot.height + volume.height, ..plot }
     }
 
-    /// The columns of the points of the front line in [`Self::place`], and their times.
+    /// Returns the columns of the front line's points in [`Self::place`], and their times.
     pub(crate) fn times(&self, area: Rect) -> Vec<(u16, Timestamp)> {
         let width = self.layout(area).plot.width;
         let front = self.series.iter().rfind(|line| !line.is_guide);
@@ -139,9 +138,9 @@ impl<'a> Lines<'a> {
         points.filter_map(|point| Some((self.column(point.time, width)?, point.time))).collect()
     }
 
-    /// Marks the gaps of the front line that are wide enough to be seen.
+    /// Marks the gaps of the front line that are wide enough.
     fn draw_gaps(&self, layout: &Layout, buf: &mut Buffer, theme: &Theme) {
-        /// The columns between the ends of the line from which on a mark stands apart from both.
+        /// Minimum number of columns of a gap with a visible mark.
         const WIDE_FROM: u16 = 3;
         let Some(front) = self.series.iter().rfind(|line| !line.is_guide) else { return };
         let finite = front.points.iter().enumerate().filter(|(_, it)| it.value.is_finite());
@@ -167,7 +166,7 @@ impl<'a> Lines<'a> {
         Layout::divide(area, values_width, self.volumes.iter().any(|point| point.value > 0.0))
     }
 
-    /// The column of `time` among `n` from the left end to the right one.
+    /// Returns the column of `time` among `n` columns.
     fn column(&self, time: Timestamp, n: u16) -> Option<u16> {
         let last = n.checked_sub(1)?;
         if !self.shows(time) {
@@ -178,7 +177,7 @@ impl<'a> Lines<'a> {
         Some(paint::cells(along * f64::from(last), last))
     }
 
-    /// The dots of `points` in `plot`, each in a column of dots; none where the line breaks.
+    /// Returns the dots of `points` in `plot`; `None` for an interruption of the line.
     fn dots(&self, points: &[Point], plot: Rect, scale: Scale) -> Vec<Option<Dot>> {
         let n_columns = plot.width.saturating_mul(braille::DOTS.0);
         let height = f64::from(plot.height * braille::DOTS.1) - 1.0;

@@ -10,8 +10,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-/// The cell at column `x` and row `y` of `area`, counted from its corner; `None` outside of the area
-/// or of the buffer.
+/// Returns the cell at column `x` and row `y` of `area`; `None` outside the area or the buffer.
 pub(crate) fn cell(buf: &mut Buffer, area: Rect, x: u16, y: u16) -> Option<&mut Cell> {
     if x >= area.width || y >= area.height {
         return None;
@@ -21,8 +20,8 @@ pub(crate) fn cell(buf: &mut Buffer, area: Rect, x: u16, y: u16) -> Option<&mut 
 
 /// Writes `symbol`, one column wide, at position `at` of `area`.
 ///
-/// Keeps the background where `style` has none, and drops the modifiers of before: style a row that
-/// is to be inverted after it is written.
+/// Keeps the background if `style` has none, and resets modifiers. So a row has to be inverted
+/// after it is written.
 pub(crate) fn put(
     buf: &mut Buffer,
     area: Rect,
@@ -37,8 +36,7 @@ pub(crate) fn put(
     }
 }
 
-/// Writes the part of `text` that fits from position `at` of `area`, and returns the column after
-/// it.
+/// Writes the part of `text` that fits at position `at` of `area`. Returns the column after it.
 ///
 /// Escapes control characters. A wide character takes two columns or none.
 pub(crate) fn text(
@@ -52,7 +50,7 @@ pub(crate) fn text(
     if !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
         return line(buf, area, at, &Line::styled(text, style));
     }
-    // Most texts are ASCII, which needs no search for graphemes and their widths.
+    // Most texts are ASCII, which needs no grapheme segmentation.
     let right = area.intersection(buf.area).right().saturating_sub(area.x);
     let mut end = at.x;
     for (x, letter) in (at.x..right).zip(text.chars()) {
@@ -62,7 +60,7 @@ pub(crate) fn text(
     end
 }
 
-/// As [`text`], for a text of several styles.
+/// As [`text`], for a text with several styles.
 pub(crate) fn line(buf: &mut Buffer, area: Rect, at: impl Into<Position>, line: &Line<'_>) -> u16 {
     let Position { x, y } = at.into();
     let inside = area.intersection(buf.area);
@@ -80,12 +78,12 @@ pub(crate) fn line(buf: &mut Buffer, area: Rect, at: impl Into<Position>, line: 
     end.saturating_sub(area.x)
 }
 
-/// The columns of `line`.
+/// Returns the width of `line`.
 pub(super) fn width(line: &Line<'_>) -> u16 {
     u16::try_from(line.width()).unwrap_or(u16::MAX)
 }
 
-/// `line` with control characters escaped: the text may come from anyone.
+/// Escapes control characters, since the text can be untrusted.
 pub(super) fn escaped<'a>(line: &'a Line<'a>) -> Cow<'a, Line<'a>> {
     if !line.spans.iter().any(|span| span.content.contains(is_unprintable)) {
         return Cow::Borrowed(line);
@@ -107,14 +105,14 @@ pub(crate) fn line_cut(buf: &mut Buffer, area: Rect, at: impl Into<Position>, te
     }
 }
 
-/// As [`line()`], ending at the last column of row `y`; returns the column it starts at.
+/// As [`line()`], ending at the last column of row `y`. Returns the column of its start.
 pub(crate) fn line_right(buf: &mut Buffer, area: Rect, y: u16, text: &Line<'_>) -> u16 {
     let x = area.width.saturating_sub(width(text));
     line(buf, area, (x, y), text);
     x
 }
 
-/// As [`text`], ending before the column of `end`; cuts on the right what does not fit.
+/// As [`text`], ending before the column of `end`. Cut on the right if it does not fit.
 pub(crate) fn text_before(
     buf: &mut Buffer,
     area: Rect,
@@ -127,18 +125,18 @@ pub(crate) fn text_before(
     line_right(buf, area, y, &Line::styled(text, style));
 }
 
-/// Styles row `y` of `area`, without changing what is written there.
+/// Styles row `y` of `area`, without changing its text.
 pub(crate) fn row_style(buf: &mut Buffer, area: Rect, y: u16, style: Style) {
     if y < area.height {
         buf.set_style(Rect { y: area.y.saturating_add(y), height: 1, ..area }, style);
     }
 }
 
-/// The whole number of cells nearest to `value`, from 0 to `max`; 0 for NaN.
+/// Rounds `value` to a number of cells from 0 to `max`; 0 for NaN.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "held within the range of the type before"
+    reason = "clamped to the range of the type"
 )]
 pub(crate) fn cells(value: f64, max: u16) -> u16 {
     if value.is_nan() { 0 } else { value.round().clamp(0.0, f64::from(max)) as u16 }

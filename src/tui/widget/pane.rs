@@ -1,4 +1,4 @@
-//! A rounded frame with a title on its left and facts about its content on its right.
+//! A rounded border with a title on the left and facts about the content on the right.
 
 use ratatui::{
     buffer::Buffer,
@@ -11,16 +11,16 @@ use ratatui::{
 use super::{format, paint};
 use crate::theme::Theme;
 
-/// Whether keys go to a pane.
+/// Focus of a pane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Focus {
-    /// Keys go to this pane.
+    /// The pane has focus.
     Here,
-    /// Keys go to another pane.
+    /// Another pane has focus.
     Elsewhere,
 }
 
-/// A frame: `╭─ Title ───── info ╮`.
+/// A border: `╭─ Title ───── info ╮`.
 #[derive(Debug, Clone)]
 pub(crate) struct Pane<'a> {
     title: Span<'a>,
@@ -30,7 +30,7 @@ pub(crate) struct Pane<'a> {
 }
 
 impl<'a> Pane<'a> {
-    /// Returns a frame with this title, without the focus.
+    /// Returns a border with this title, without focus.
     pub(crate) fn new(title: impl Into<Span<'a>>) -> Self {
         Self {
             title: title.into(),
@@ -40,23 +40,23 @@ impl<'a> Pane<'a> {
         }
     }
 
-    /// With facts about the content at the right of the upper border, if they fit.
+    /// Sets facts about the content, shown at the right of the upper border if they fit.
     pub(crate) fn info(self, info: impl Into<Line<'a>>) -> Self {
         Self { info: info.into(), ..self }
     }
 
-    /// With a hint at the right of the lower border, if it fits.
+    /// Sets a hint, shown at the right of the lower border if it fits.
     pub(crate) fn footer(self, footer: impl Into<Line<'a>>) -> Self {
         Self { footer: footer.into(), ..self }
     }
 
-    /// With or without the focus.
+    /// Sets the focus.
     pub(crate) fn focus(self, focus: Focus) -> Self {
         Self { focus, ..self }
     }
 
-    /// Draws the frame along the edge of `area`, and returns the part of its inside for text: a column
-    /// less on both sides.
+    /// Draws the border along the edge of `area`. Returns the inner area, with a margin of one
+    /// column on both sides.
     pub(crate) fn draw(&self, area: Rect, buf: &mut Buffer, theme: &Theme) -> Rect {
         let area = area.intersection(buf.area);
         if area.width < 2 || area.height == 0 {
@@ -66,7 +66,7 @@ impl<'a> Pane<'a> {
             Focus::Here => (theme.focus, theme.text),
             Focus::Elsewhere => (theme.border, theme.muted),
         };
-        // Without colors, a bold border is not enough to be seen.
+        // Without colors, a bold border is not visible enough.
         let is_plain = self.focus == Focus::Here && theme.focus.fg.is_none();
         let title = if is_plain { title.add_modifier(Modifier::REVERSED) } else { title };
         let title = left_title(&self.title, border, title.add_modifier(Modifier::BOLD), area.width);
@@ -76,7 +76,7 @@ impl<'a> Pane<'a> {
         let footer = right_title(&self.footer, theme, room);
         let mut block = Block::bordered()
             .border_type(BorderType::Rounded)
-            // What was drawn here before may have been bold.
+            // Earlier content can have been bold.
             .border_style(Style::new().remove_modifier(Modifier::all()).patch(border))
             .title_top(title);
         if let Some(info) = info {
@@ -91,7 +91,7 @@ impl<'a> Pane<'a> {
     }
 }
 
-/// Draws a rule with a title from border to border of a pane at row `y` of its whole area:
+/// Draws a rule with a title from border to border of a pane, at row `y` of its whole area:
 /// `├─ Title ─────┤`.
 pub(crate) fn divider<'a>(
     buf: &mut Buffer,
@@ -114,12 +114,12 @@ pub(crate) fn divider<'a>(
     paint::line(buf, area, (1, y), &title);
 }
 
-/// `area` without its first and last column.
+/// Returns `area` without its first and last column.
 pub(crate) fn padded(area: Rect) -> Rect {
     area.inner(Margin::new(1, 0))
 }
 
-/// `─ Title ` as the start of a border `width` columns wide, cut to it; empty without a title.
+/// Returns `─ Title ` for the start of a border with this width; empty without a title.
 fn left_title(title: &Span<'_>, border: Style, style: Style, width: u16) -> Line<'static> {
     // The corner, a dash and a space on the left; a space and the corner on the right.
     let room = width.saturating_sub(5);
@@ -130,7 +130,7 @@ fn left_title(title: &Span<'_>, border: Style, style: Style, width: u16) -> Line
     Line::from(vec![Span::styled("─", border), Span::styled(text, style.patch(title.style))])
 }
 
-/// ` text ` before the right corner of a border; `None` if it needs more than `room` columns.
+/// Returns ` text ` for the end of a border; `None` if it needs more than `room` columns.
 fn right_title(text: &Line<'_>, theme: &Theme, room: u16) -> Option<Line<'static>> {
     let width = paint::width(text);
     if width == 0 || width.saturating_add(2) > room {

@@ -19,31 +19,31 @@ use super::{
 };
 use crate::theme::Theme;
 
-/// The symbol of a grid line.
+/// Symbol of a grid line.
 const GRID: char = '┈';
 
-/// The symbol of a gap in time.
+/// Symbol of a gap in time.
 pub(crate) const GAP: char = '╎';
 
-/// The symbol of the crosshair.
+/// Symbol of the crosshair.
 const CROSSHAIR: char = '┊';
 
-/// Columns beside the widest number: one free, one for the mark of a tag, one between the two.
+/// Columns next to the widest number: one free, one for the mark of a tag, one between them.
 const VALUES_AIR: u16 = 3;
 
-/// A chart narrower than this has no values beside it.
+/// Minimum width of a chart with values.
 const WIDTH_WITH_VALUES: u16 = 30;
 
-/// A chart lower than this has no axis below.
+/// Minimum height of a chart with an axis.
 const HEIGHT_WITH_AXIS: u16 = 5;
 
-/// A chart lower than this has no volumes.
+/// Minimum height of a chart with volumes.
 const HEIGHT_WITH_VOLUME: u16 = 12;
 
-/// Bars from empty to full, in eighths of a cell from its bottom.
+/// Bars in eighths of a cell, from its bottom.
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The areas of the parts of a chart; empty for parts without room.
+/// Areas of the parts of a chart; empty for parts without space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// The values themselves.
@@ -75,7 +75,7 @@ impl Layout {
         let plot = Rect { width, height: above - volume_height, ..area };
         let volume = Rect { y: plot.bottom(), height: volume_height, ..plot };
         let axis = Rect { y: volume.bottom(), height: axis_height, ..plot };
-        // A column stays free, so that a tag does not run into the newest candle.
+        // A free column separates a tag from the latest candle.
         let values_width = values_width.saturating_sub(1);
         let values =
             Rect { x: area.right() - values_width, width: values_width, height: above, ..area };
@@ -83,18 +83,18 @@ impl Layout {
     }
 }
 
-/// How many rows down from the top of `height` rows `value` is; beyond them if it is beyond.
+/// Returns the distance of `value` from the top of `height` rows, unbounded.
 pub(crate) fn row_of(scale: Scale, value: f64, height: u16) -> f64 {
     (1.0 - scale.position(value)) * f64::from(height)
 }
 
-/// Draws dotted lines at round values, and the values beside them.
+/// Draws dotted lines at round values, with labels.
 pub(crate) fn grid(buf: &mut Buffer, layout: &Layout, scale: Scale, theme: &Theme) {
     let Layout { plot, values, .. } = *layout;
     if plot.is_empty() {
         return;
     }
-    // A line each five rows or so: enough to read a value by, few enough to stay in the back.
+    // About one line for five rows.
     let ticks = scale.ticks((plot.height / 4).clamp(2, 9));
     for value in ticks.values {
         let row = paint::cells_down(row_of(scale, value, plot.height), plot.height - 1);
@@ -124,7 +124,7 @@ pub(crate) fn tag(
     paint::text(buf, values, (0, row), &text, style);
 }
 
-/// Draws a bar for each volume, by its column, and beside them which part they are.
+/// Draws a bar for each volume, by its column, with a label.
 pub(crate) fn volumes(
     buf: &mut Buffer,
     layout: &Layout,
@@ -148,7 +148,7 @@ pub(crate) fn volumes(
 fn bar(buf: &mut Buffer, area: Rect, x: u16, share: f64, style: Style) {
     let full = f64::from(area.height) * 8.0;
     let mut eighths = paint::cells(share * full, area.height.saturating_mul(8));
-    // What is more than nothing can be seen.
+    // A positive volume is always visible.
     if share > 0.0 {
         eighths = eighths.max(1);
     }
@@ -163,7 +163,7 @@ fn bar(buf: &mut Buffer, area: Rect, x: u16, share: f64, style: Style) {
     }
 }
 
-/// Marks column `x` as a gap of this length: a dotted line, and the length beside its top.
+/// Marks column `x` as a gap: a dotted line, with its length at the top.
 pub(crate) fn gap(buf: &mut Buffer, layout: &Layout, x: u16, length: Duration, theme: &Theme) {
     let plot = layout.plot;
     for row in 0..plot.height {
@@ -185,12 +185,12 @@ pub(crate) fn crosshair(buf: &mut Buffer, layout: &Layout, x: u16, theme: &Theme
     }
 }
 
-/// The columns of a label on the axis of times, with some air.
+/// Columns of a label on the axis of times, including a gap.
 const LABEL_COLUMNS: u32 = 14;
 
-/// The columns of the widest of `values`, which are shown with `decimals`.
+/// Returns the width of the widest of `values`, formatted with `decimals`.
 pub(super) fn values_width(values: impl Iterator<Item = f64>, decimals: usize) -> u16 {
-    /// The columns without a finite value.
+    /// Width without a finite value.
     const WIDTH_USUAL: u16 = 8;
     let (low, high) = values
         .filter(|value| value.is_finite())
@@ -203,10 +203,10 @@ pub(super) fn values_width(values: impl Iterator<Item = f64>, decimals: usize) -
     u16::try_from(width.into_iter().max().unwrap_or_default()).unwrap_or(u16::MAX)
 }
 
-/// Draws the rule below a chart with a tick where a step of time begins, and its time.
+/// Draws the axis below a chart, with a tick and a label at the start of each time step.
 ///
-/// `times` are the columns that have a time, from left to right. Steps are long enough for the times
-/// not to touch. Dates are shown where they are not that of `now`.
+/// `times` are the columns with a time, from left to right. Steps are long enough for labels not to
+/// touch. Dates are shown if they differ from that of `now`.
 pub(crate) fn time_axis(
     buf: &mut Buffer,
     axis: Rect,
@@ -220,7 +220,7 @@ pub(crate) fn time_axis(
     let (Some(first), Some(last)) = (times.first(), times.last()) else { return };
     let n_columns = u32::from(last.0.saturating_sub(first.0)).max(1);
     let step = axis::time_step(last.1.since(first.1).saturating_mul(LABEL_COLUMNS) / n_columns);
-    // The first column has a tick only if a step begins there, as seen from the column before it.
+    // The first column has a tick only if a step starts there, compared with the column before it.
     let apart = times.get(1).map_or(Duration::ZERO, |second| second.1.since(first.1));
     let mut number = Some(axis::step_number(first.1 - apart, step));
     let mut before = None;
@@ -231,7 +231,7 @@ pub(crate) fn time_axis(
         if !is_new || *x < free_from {
             continue;
         }
-        // Where the step begins between this column and the one before, its beginning is the label.
+        // If the step starts between the previous column and this one, the label is its start.
         let start = axis::step_start(*time, step);
         let label_time = if time.since(start) <= apart { start } else { *time };
         let label = axis::time_label(label_time, before, step, now);

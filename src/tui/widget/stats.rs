@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use model::{resolution::Resolution, row::Bucket, timestamp::Timestamp};
 
-/// The ends of the quarters of a set.
+/// Quartiles of a set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Quartiles {
-    /// A quarter of the values is below.
+    /// First quartile.
     pub(crate) lower: f64,
-    /// Half of the values are below.
+    /// Median.
     pub(crate) median: f64,
-    /// A quarter of the values is above.
+    /// Third quartile.
     pub(crate) upper: f64,
 }
 
-/// The median deviations from the median from which on a value is an outlier, as in the network's own
-/// rule.
+/// Distance from the median, in median deviations, from which a value is an outlier, as in the
+/// network's rule.
 const OUTLIER_DEVIATIONS: f64 = 3.0;
 
 impl Quartiles {
@@ -32,8 +32,7 @@ impl Quartiles {
     }
 }
 
-/// The value below which `part` of `whole` parts of the sorted numbers are, between neighbors in
-/// proportion.
+/// Returns the quantile `part / whole` of sorted numbers, linearly interpolated.
 fn quantile(sorted: &[f64], part: usize, whole: usize) -> Option<f64> {
     let steps = sorted.len().checked_sub(1)?.saturating_mul(part);
     let (idx, rest) = (steps / whole, steps % whole);
@@ -43,7 +42,7 @@ fn quantile(sorted: &[f64], part: usize, whole: usize) -> Option<f64> {
     Some(lower * (1.0 - share) + upper * share)
 }
 
-/// The usual distance of `times`, oldest first: the median; zero for fewer than two.
+/// Returns the median interval of `times`, oldest first; zero for fewer than two.
 pub(crate) fn usual_distance(times: impl Iterator<Item = Timestamp> + Clone) -> Duration {
     let pairs = times.clone().zip(times.skip(1));
     let mut apart: Vec<_> = pairs.map(|(one, next)| next.since(one)).collect();
@@ -51,8 +50,8 @@ pub(crate) fn usual_distance(times: impl Iterator<Item = Timestamp> + Clone) -> 
     apart.get(apart.len() / 2).copied().unwrap_or_default()
 }
 
-/// Whether each of `values` is an outlier: further from the median than `OUTLIER_DEVIATIONS` times
-/// the median of these distances. NaN is none.
+/// Returns true for each value that is an outlier: further from the median than
+/// `OUTLIER_DEVIATIONS` times the median of these distances. NaN is not an outlier.
 pub(crate) fn outliers(values: &[f64]) -> Vec<bool> {
     let Some(Quartiles { median, .. }) = Quartiles::compute(values) else {
         return vec![false; values.len()];
@@ -65,8 +64,8 @@ pub(crate) fn outliers(values: &[f64]) -> Vec<bool> {
         .collect()
 }
 
-/// Returns, for each candle, the mean of its close and the `n - 1` before it; none for the first
-/// ones, and where a value is no number.
+/// Returns the mean of the last `n` closes for each candle; `None` for the first ones, and for
+/// values that are not finite.
 pub(crate) fn moving_average(candles: &[Bucket], n: usize) -> Vec<Option<f64>> {
     if n == 0 {
         return vec![None; candles.len()];
@@ -80,8 +79,8 @@ pub(crate) fn moving_average(candles: &[Bucket], n: usize) -> Vec<Option<f64>> {
     means
 }
 
-/// Returns, for each candle, the mean of its close and all before it, in which each counts
-/// `1 - 2 / (n + 1)` of the one after it; none for the first `n - 1` numbers.
+/// Returns the exponential mean of the closes for each candle, with a decay of `1 - 2 / (n + 1)`;
+/// `None` for the first `n - 1` numbers.
 pub(crate) fn exponential_average(candles: &[Bucket], n: usize) -> Vec<Option<f64>> {
     #[expect(clippy::cast_precision_loss, reason = "a window is short")]
     let share = 2.0 / (n as f64 + 1.0);
@@ -99,8 +98,8 @@ pub(crate) fn exponential_average(candles: &[Bucket], n: usize) -> Vec<Option<f6
         .collect()
 }
 
-/// Returns, for each candle, what is `deviations` standard deviations of its close and the `n - 1`
-/// before it above their mean; none where [`moving_average`] has none.
+/// Returns the mean of the last `n` closes plus `deviations` standard deviations for each candle;
+/// `None` where [`moving_average`] is `None`.
 pub(crate) fn band(candles: &[Bucket], n: usize, deviations: f64) -> Vec<Option<f64>> {
     let means = moving_average(candles, n);
     let band_at = |idx: usize, mean: f64| {
@@ -113,8 +112,8 @@ pub(crate) fn band(candles: &[Bucket], n: usize, deviations: f64) -> Vec<Option<
     means.iter().enumerate().map(|(idx, mean)| band_at(idx, (*mean)?)).collect()
 }
 
-/// Returns, for each candle, the mean price of its day so far, weighted by volume; none until there
-/// is a volume.
+/// Returns the volume-weighted mean price of the day so far for each candle; `None` until there is
+/// a volume.
 pub(crate) fn volume_weighted_average(candles: &[Bucket]) -> Vec<Option<f64>> {
     let (mut paid, mut volume, mut day) = (0.0, 0.0, None);
     candles

@@ -1,5 +1,5 @@
-//! The distribution of values: a dot for each inferer, a triangle for each forecaster, and lines for
-//! the combined and the naive value.
+//! A distribution of values: dots for inferers, triangles for forecasters, and lines for the
+//! combined and the naive value.
 //!
 //! ```text
 //!          ◇   ◆
@@ -36,19 +36,19 @@ pub(crate) struct Strip<'a> {
     pub(crate) theme: &'a Theme,
 }
 
-/// Values further from the middle half than this many times its length are drawn at the edge.
+/// Values further from the interquartile range than this multiple of it are drawn at the edge.
 const REACH: f64 = 4.0;
 
 /// The margin at both ends, as a share of the scale.
 const MARGIN: f64 = 0.05;
 
-/// Where the parts of a strip are drawn.
+/// Places of the parts of a strip.
 #[derive(Debug, Clone, Copy)]
 struct Plot<'a> {
     area: Rect,
     scale: Scale,
     theme: &'a Theme,
-    /// The first row of the lines: below the row of marks, if there is one.
+    /// First row of the lines, below the row of marks if there is one.
     top: u16,
     /// The row of the lowest dots.
     dots: u16,
@@ -87,7 +87,7 @@ impl Widget for Strip<'_> {
 }
 
 impl Strip<'_> {
-    /// The scale of all values but those beyond [`REACH`].
+    /// Returns the scale of all values, except those beyond [`REACH`].
     fn scale(&self, quartiles: Option<Quartiles>) -> Option<Scale> {
         let named = self.combined.into_iter().chain(self.naive);
         let all = self.inferers.iter().chain(self.forecasters).copied();
@@ -116,7 +116,7 @@ impl Strip<'_> {
                 at if at > 1.0 => '›',
                 _ => '●',
             };
-            // A full stack shows so on its top.
+            // A full stack has a mark on its top.
             match plot.dots.checked_sub(*stack).filter(|row| *row >= plot.top) {
                 Some(row) => paint::put(buf, plot.area, (x, row), symbol, style),
                 None => paint::put(buf, plot.area, (x, plot.top), '+', style),
@@ -127,7 +127,7 @@ impl Strip<'_> {
 }
 
 impl<'a> Plot<'a> {
-    /// Divides `area`, which is not empty.
+    /// Divides the nonempty `area`.
     fn new(area: Rect, scale: Scale, has_forecasters: bool, theme: &'a Theme) -> Self {
         let height = area.height;
         let (rule, triangles) =
@@ -136,13 +136,13 @@ impl<'a> Plot<'a> {
         Self { area, scale, theme, top: u16::from(dots > 0), dots, triangles, rule }
     }
 
-    /// The column of `value`; the first or last one if it is beyond.
+    /// Returns the column of `value`; the first or last one if it is outside.
     fn column(&self, value: f64) -> u16 {
         let last = self.area.width.saturating_sub(1);
         paint::cells(self.scale.position(value) * f64::from(last), last)
     }
 
-    /// Draws a line of the first symbol at `value`, with the second one on top.
+    /// Draws a line of the first symbol at `value`, with the second symbol on top.
     fn draw_mark(&self, buf: &mut Buffer, value: f64, [line, head]: [char; 2], style: Style) {
         let x = self.column(value);
         for row in self.top..=self.rule.unwrap_or(self.triangles) {
@@ -152,7 +152,7 @@ impl<'a> Plot<'a> {
     }
 
     fn draw_band(&self, buf: &mut Buffer, quartiles: Quartiles) {
-        // Where a theme cannot paint behind a dot, the band is a pattern that dots replace.
+        // Without background colors, the band is a pattern that dots replace.
         let (symbol, style) = match self.theme.sel.bg {
             Some(_) => (' ', self.theme.sel),
             None => ('░', self.theme.faint),

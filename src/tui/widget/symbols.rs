@@ -1,43 +1,41 @@
-//! What charts, borders and marks are drawn with, for fonts that lack some of it.
+//! Replacement of symbols that the terminal's font lacks.
 //!
-//! Widgets draw with the finest symbols. Where a terminal's font does not have them, a drawn buffer
-//! is gone over once more and each symbol is put in place of the one that stands for it; letters of
-//! any script are left as they are.
+//! Widgets draw with the finest symbols. For other fonts, each symbol of a drawn buffer is
+//! replaced. Letters of any script stay as they are.
 
 use ratatui::buffer::Buffer;
 
-/// The symbols that a terminal's font has.
+/// Symbols of the terminal's font.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::Display, strum::EnumString)]
 #[strum(serialize_all = "lowercase", parse_err_ty = SymbolsError, parse_err_fn = no_symbols)]
 pub enum Symbols {
     /// Dots, blocks, lines and marks.
     #[default]
     Braille,
-    /// The same without dots, which some fonts draw as boxes.
+    /// Without dots, which some fonts draw as boxes.
     Blocks,
-    /// Letters, digits and signs that every font has.
+    /// Only ASCII.
     Ascii,
 }
 
-/// A text names no symbols.
+/// The text is not the name of a set of symbols.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("read `{text}` as symbols, which are braille, blocks or ascii")]
+#[error("unknown symbols `{text}`, expected braille, blocks or ascii")]
 pub struct SymbolsError {
     text: String,
 }
 
-/// The first of the braille symbols, the one without dots; the last one has all eight.
+/// First braille symbol, which has no dots.
 const BRAILLE: u32 = 0x2800;
 
-/// The quarters of a cell, by the bits of those filled: top left, top right, bottom left, bottom
-/// right.
+/// Quarters of a cell. The bits of the index are top left, top right, bottom left, bottom right.
 const QUARTERS: [&str; 16] =
     [" ", "▘", "▝", "▀", "▖", "▌", "▞", "▛", "▗", "▚", "▐", "▜", "▄", "▙", "▟", "█"];
 
-/// ASCII by how much of a cell is filled, from nothing to all of it.
+/// ASCII symbols by the filled share of a cell.
 const SHADES: [&str; 5] = [" ", ".", ":", "+", "#"];
 
-/// What stands for other symbols in ASCII: those, and the one.
+/// Symbols and their replacement in ASCII.
 const ASCII: [(&str, &str); 26] = [
     ("─━┄┅┈┉╌—–−", "-"),
     ("│┃┆┊┇┋╎╏╵╷▏▎▍", "|"),
@@ -72,13 +70,13 @@ fn no_symbols(text: &str) -> SymbolsError {
 }
 
 impl Symbols {
-    /// The symbols that terminals called so (`TERM`) surely have: the console's font has no dots.
+    /// Returns the symbols of a terminal by its `TERM`. The font of the Linux console has no dots.
     #[must_use]
     pub fn of_terminal(term: &str) -> Self {
         if term == "linux" { Self::Blocks } else { Self::Braille }
     }
 
-    /// Puts what the font has in place of what it has not, all over `buf`.
+    /// Replaces the symbols of `buf` that the font lacks.
     pub fn apply(self, buf: &mut Buffer) {
         if self == Self::Braille {
             return;
@@ -90,7 +88,7 @@ impl Symbols {
         }
     }
 
-    /// A text with what the font has in it.
+    /// Returns `text` without the symbols that the font lacks.
     #[must_use]
     pub fn text(self, text: &str) -> String {
         let mut written = String::new();
@@ -101,7 +99,7 @@ impl Symbols {
         written
     }
 
-    /// What is drawn instead of `symbol`; none for itself.
+    /// Returns the replacement for `symbol`; `None` to keep it.
     fn instead(self, symbol: &str) -> Option<&'static str> {
         let mut letters = symbol.chars();
         let (Some(letter), None) = (letters.next(), letters.next()) else { return None };
@@ -120,9 +118,9 @@ impl Symbols {
     }
 }
 
-/// The quarters of a cell that hold dots, as bits of a place among [`QUARTERS`].
+/// Returns the index in [`QUARTERS`] of the quarters that contain dots.
 fn quarters(dots: u8) -> usize {
-    /// The dots of each quarter, as Unicode numbers them.
+    /// Dots of each quarter, in the numbering of Unicode.
     const DOTS: [u8; 4] = [0x03, 0x18, 0x44, 0xa0];
     (0..).zip(DOTS).map(|(bit, of)| usize::from(dots & of != 0) << bit).sum()
 }

@@ -62,7 +62,7 @@ async fn exported_file_appears_when_it_is_complete() {
     let home = service.home();
     home.write("old.csv", b"as it was");
     let why = home.run_err(&["datasets", "export", "none", "-o", "old.csv"]);
-    assert!(why.contains("find dataset none"), "{why}");
+    assert!(why.contains("no dataset none"), "{why}");
     create(&service.http(), "some").await;
     let why = home.run_err(&[
         "datasets",

@@ -64,5 +64,5 @@ async fn follow_obeys_start_and_limit() {
 fn follow_reports_a_missing_dataset() {
     let service = Service::start();
     let why = service.home().run_err(&["datasets", "follow", "none"]);
-    assert!(why.contains("find dataset none") && !why.contains(service.key()), "{why}");
+    assert!(why.contains("no dataset none") && !why.contains(service.key()), "{why}");
 }

@@ -168,14 +168,16 @@ async fn invalid_row_stops_the_import_which_resumes_after_the_last_valid_row() {
     let arguments = ["datasets", "import", "a.csv", "--batch", "3", "--type", "close=float"];
     let output = home.run(&arguments);
     assert_eq!(output.code, 1, "{output:?}");
-    for want in ["go on after 7 rows", "a.csv:9: column close: `x` is not of type float"] {
+    for want in ["import stopped after 7 rows", "a.csv:9: column close: `x` is not of type float"] {
         assert!(output.err.contains(want), "`{want}`: {}", output.err);
     }
     assert_eq!(service.n_rows("a").await, 7);
 
     let output = home.run(&[&arguments[..], &["--skip-bad"]].concat());
     assert_eq!(output.code, 0, "{output:?}");
-    for want in ["a.csv goes on after row 7", "left out a.csv:9: column close", "left out 1 row "] {
+    for want in
+        ["a.csv resumes after row 7", "skipped a.csv:9: column close", "skipped 1 invalid row"]
+    {
         assert!(output.err.contains(want), "`{want}`: {}", output.err);
     }
     let want: Vec<_> = (0..12).filter(|minute| *minute != 7).collect();
@@ -183,7 +185,7 @@ async fn invalid_row_stops_the_import_which_resumes_after_the_last_valid_row() {
     assert_eq!(service.rows("a").await.len(), want.len());
     // The state of a completed import is removed: the next import starts at the beginning.
     let output = home.run(&[&arguments[..], &["--skip-bad"]].concat());
-    assert!(output.code == 0 && !output.err.contains("goes on after"), "{output:?}");
+    assert!(output.code == 0 && !output.err.contains("resumes after"), "{output:?}");
     assert_eq!(service.n_rows("a").await, want.len());
 }
 
@@ -203,12 +205,12 @@ async fn stopped_import_with_other_options_restarts() {
     };
     let output = import(&["--map", "ask=close", "--leave-out", "bid"]);
     assert!(
-        output.code == 1 && output.err.contains("leave such rows out with --skip-bad"),
+        output.code == 1 && output.err.contains("skip such rows with --skip-bad"),
         "{output:?}"
     );
     assert_eq!(service.n_rows("a").await, 4);
     let output = import(&["--map", "bid=close", "--leave-out", "ask"]);
-    assert!(output.code == 0 && !output.err.contains("goes on after"), "{output:?}");
+    assert!(output.code == 0 && !output.err.contains("resumes after"), "{output:?}");
     let want: Vec<_> =
         (0..6).map(|minute| json!({"timestamp": timestamp(minute), "close": minute})).collect();
     assert_eq!(service.rows("a").await, want);
@@ -226,13 +228,13 @@ async fn empty_file_of_a_directory_is_skipped_with_a_notice() {
     let output = home.run(&["datasets", "import", "kit", "--dataset", "one"]);
     assert_eq!((output.code, service.n_rows("one").await), (0, 2), "{output:?}");
     for name in ["b.csv", "c.csv", "d.ndjson"] {
-        let want = format!("kit/{name} has no rows, and is left out");
+        let want = format!("kit/{name} has no rows, and is skipped");
         assert!(output.err.contains(&want), "{want}: {output:?}");
     }
     assert!(output.err.contains("imported 2 files: 2 rows"), "{output:?}");
     assert!(home.run_err(&["datasets", "import", "kit/b.csv"]).contains("file has no rows"));
     let output = home.run(&["datasets", "import", "kit/b.csv", "kit/c.csv"]);
-    assert!(output.code == 1 && output.err.contains("find a row in any of 2 files"), "{output:?}");
+    assert!(output.code == 1 && output.err.contains("none of 2 files has rows"), "{output:?}");
 }
 
 #[tokio::test]
@@ -378,7 +380,7 @@ async fn file_out_of_order_is_sorted_and_resumed_after_a_kill() {
     let output = home.run(&arguments);
     assert_eq!(output.code, 0, "{output:?}");
     let report: Value = serde_json::from_str(&output.out).unwrap();
-    assert!(report["sorted"] == true && output.err.contains("goes on after row"), "{output:?}");
+    assert!(report["sorted"] == true && output.err.contains("resumes after row"), "{output:?}");
     let n_all = report["resumed_after"].as_u64().unwrap() + report["read"].as_u64().unwrap();
     assert_eq!(n_all, u64::from(ROWS) * 2, "each row is sent once, or again after a kill");
     check_rows(&service, ROWS).await;
@@ -499,14 +501,11 @@ fn unsupported_imports_are_reported() {
     home.write("notes", b"");
     for (arguments, want) in [
         (&["a.csv"][..], "name it with --time"),
-        (&["b.csv", "--leave-out", "z"], "find field z among time, close"),
-        (&["b.csv", "--leave-out", "close"], "find a column beside time"),
-        (
-            &["b.csv", "--type", "clsoe=integer"],
-            "make column clsoe of that type: the columns are close",
-        ),
+        (&["b.csv", "--leave-out", "z"], "there is no field z, only time, close"),
+        (&["b.csv", "--leave-out", "close"], "there are no columns besides time"),
+        (&["b.csv", "--type", "clsoe=integer"], "there is no column clsoe, only close"),
         (&["b.csv", "--time", "when"], "no column when among time, close"),
-        (&["notes"], "name it with --format"),
+        (&["notes"], "pass --format"),
         (&["nowhere.csv"], "nowhere.csv"),
         (&["-", "--format", "csv", "--dataset", "x"], "--time"),
     ] {

@@ -72,7 +72,7 @@ async fn mirror_copies_datasets_with_columns_tags_and_rows() {
     let output = pair.home.run(&Pair::arguments(&url, &["--prefix", "my_", "--once"]));
     assert_eq!(output.code, 0, "{output:?}");
     assert!(
-        output.err.contains("copying 3 datasets") && output.err.contains("900 rows came"),
+        output.err.contains("copying 3 datasets") && output.err.contains("900 rows received"),
         "{output:?}"
     );
     for name in ["typed", "bars", "empty"] {
@@ -94,7 +94,10 @@ async fn mirror_copies_datasets_with_columns_tags_and_rows() {
     assert!(status.is_success(), "{body}");
     insert(&http, bars, &[minute_row(44_000)]).await;
     let output = pair.home.run(&Pair::arguments(&url, &["bars", "--prefix", "my_", "--once"]));
-    assert!(output.code == 0 && output.err.contains("bars is copied: 1 row came"), "{output:?}");
+    assert!(
+        output.code == 0 && output.err.contains("bars is copied: 1 row received"),
+        "{output:?}"
+    );
     assert_eq!(pair.target.rows("my_bars").await, pair.source.rows("bars").await);
     let listed: Value = serde_json::from_str(&pair.home.run_ok(&again)).unwrap();
     assert_eq!(listed["metadata"], json!({"frequency": "1min"}));
@@ -110,7 +113,7 @@ async fn repeated_mirror_adds_late_and_corrected_rows_and_earlier_ones_if_reques
     let url = pair.source.address();
     let once = |more: &[&str], n_rows: usize| {
         let output = pair.home.run(&Pair::arguments(&url, &[&["bars", "--once"], more].concat()));
-        let want = format!("bars is copied: {n_rows} rows came");
+        let want = format!("bars is copied: {n_rows} rows received");
         assert!(output.code == 0 && output.err.contains(&want), "{want}: {output:?}");
     };
     let start = timestamp(20 * 1_440);
@@ -139,7 +142,10 @@ async fn future_rows_are_copied_and_shown() {
     let page = http.get_ok(&format!("/api/rows/?dataset={bars}&limit=1&ordering=-timestamp")).await;
     assert_eq!(page["results"][0]["timestamp"], timestamp(19), "{page}");
     let output = pair.home.run(&Pair::arguments(&pair.source.address(), &["bars", "--once"]));
-    assert!(output.code == 0 && output.err.contains("bars is copied: 23 rows came"), "{output:?}");
+    assert!(
+        output.code == 0 && output.err.contains("bars is copied: 23 rows received"),
+        "{output:?}"
+    );
     assert_eq!(pair.target.rows("bars").await, pair.source.rows("bars").await);
     let shown = pair.home.run_ok(&["datasets", "show", "bars"]);
     assert!(shown.contains("latest row   2102-01-01T00:00:00Z"), "{shown}");
@@ -160,7 +166,7 @@ async fn incomplete_mirror_is_completed_before_it_is_reported_as_copied() {
     let (url, state) = (pair.source.address(), pair.home.path("state"));
     let arguments = Pair::arguments(&url, &["texts", "--once", "--state-dir", &state]);
     let output = pair.home.run(&arguments);
-    assert!(output.code == 0 && output.err.contains("50 rows came"), "{output:?}");
+    assert!(output.code == 0 && output.err.contains("50 rows received"), "{output:?}");
     let folder = std::fs::read_dir(&state).unwrap().next().unwrap().unwrap().path();
     let file = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
     let kept = std::fs::read_to_string(&file).unwrap();
@@ -172,7 +178,7 @@ async fn incomplete_mirror_is_completed_before_it_is_reported_as_copied() {
     let (status, body) = pair.target.http().delete(&path).await;
     assert!(status.is_success(), "{status}: {body}");
     let output = pair.home.run(&arguments);
-    assert!(output.code == 0 && output.err.contains("10 rows came"), "{output:?}");
+    assert!(output.code == 0 && output.err.contains("10 rows received"), "{output:?}");
     assert_eq!(pair.target.rows("texts").await, pair.source.rows("texts").await);
 }
 
@@ -189,7 +195,7 @@ async fn killed_mirror_adds_late_rows_in_copied_ranges() {
     let arguments = Pair::arguments(&url, &["bars", "--once", "--state-dir", &state]);
     let once = |n_rows: usize| {
         let output = pair.home.run(&arguments);
-        let want = format!("bars is copied: {n_rows} rows came");
+        let want = format!("bars is copied: {n_rows} rows received");
         assert!(output.code == 0 && output.err.contains(&want), "{want}: {output:?}");
     };
     once(240);
@@ -228,7 +234,7 @@ async fn new_target_gets_every_row_again() {
     pair.target.delete_datasets();
     assert_eq!(pair.target.n_rows("bars").await, 0);
     let output = pair.home.run(&arguments);
-    assert!(output.code == 0 && output.err.contains("40 rows came"), "{output:?}");
+    assert!(output.code == 0 && output.err.contains("40 rows received"), "{output:?}");
     assert_eq!(pair.target.rows("bars").await, pair.source.rows("bars").await);
 }
 
@@ -300,7 +306,7 @@ async fn mirror_copies_a_strict_service() {
         format!("{}/api", server::forward_strictly(pair.source.address().trim_end_matches("/api")));
     let running = pair.home.start(&Pair::arguments(&url, &["bars"]));
     pair.caught_up("bars", "bars").await;
-    running.wait_stderr("bars is copied: 1200 rows came");
+    running.wait_stderr("bars is copied: 1200 rows received");
     insert(&http, dataset, &[minute_row(36_001), minute_row(36_002)]).await;
     pair.caught_up("bars", "bars").await;
     running.kill();
@@ -324,5 +330,5 @@ fn key_of_the_target_is_not_sent_to_the_source() {
     assert!(why.contains("401") && !why.contains(target.key()), "{why}");
     let home = target.home().with("TRIPTYCH_SOURCE_API_KEY", source.key());
     let output = home.run(&["datasets", "mirror", &source.address(), "--once"]);
-    assert!(output.code == 1 && output.err.contains("find datasets to copy"), "{output:?}");
+    assert!(output.code == 1 && output.err.contains("no matching datasets"), "{output:?}");
 }

@@ -45,5 +45,5 @@ fn file_is_replayed_to_standard_output_at_its_pace() {
         .map(|hour| format!("{{\"close\":{hour},\"timestamp\":\"{}\"}}", timestamp(60 * hour)));
     assert_eq!(out.lines().collect::<Vec<_>>(), want.collect::<Vec<_>>());
     let why = home.run_err(&["datasets", "replay", "no-such"]);
-    assert!(why.contains("find dataset no-such"), "{why}");
+    assert!(why.contains("no dataset no-such"), "{why}");
 }

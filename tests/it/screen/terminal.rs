@@ -233,7 +233,7 @@ fn screen_without_a_terminal_is_refused() {
     let session = Session::start("sh", &["-c", &script], WIDE);
     session.wait_exit(SHOWN_WITHIN);
     let shown = session.wait_text("code 2", Duration::ZERO);
-    assert!(shown.contains("without a terminal"), "{shown}");
+    assert!(shown.contains("must be a terminal"), "{shown}");
     assert!(!session.written().contains(&b'\x1b'), "no mode is set");
 }
 

@@ -1,4 +1,4 @@
-//! Upgrades of tables that several services use.
+//! Tests of upgrades of tables that several services use.
 
 use futures::FutureExt as _;
 use test_postgres::{new_database, run};
@@ -15,7 +15,7 @@ const OLDER: Schema = Schema {
     tables: "CREATE TABLE things.things (id bigint PRIMARY KEY)",
 };
 
-/// The tables after two changes: a column, and a value for it.
+/// Tables after two changes: a column, and a value for it.
 const NEWER: Schema = Schema {
     version: 5,
     steps: &[
@@ -43,7 +43,7 @@ async fn read_text(url: &str, sql: &'static str) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn services_upgrade_older_tables_once_and_older_ones_stop_writing() {
+async fn concurrent_services_upgrade_once_and_older_ones_stop_writing() {
     let Some(url) = new_database() else { return };
     let older = connect(&url);
     older.open_tables(OLDER).await.unwrap();
@@ -63,7 +63,7 @@ async fn services_upgrade_older_tables_once_and_older_ones_stop_writing() {
     assert!(matches!(error, SchemaError::Version { found: 5, known: 3 }), "{error}");
 }
 
-/// An upgrade waits for a write that has begun, and that one is kept.
+/// An upgrade waits for an open write, which is kept.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn upgrade_waits_for_writes_of_the_older_format() {
     let Some(url) = new_database() else { return };

@@ -1,4 +1,4 @@
-//! Copies between two embedded stores. Those to and from a database are with its own tests.
+//! Tests of copies between embedded stores. Those of databases test copies to and from them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     store::{Append, AppendMode, Store, sqlite::SqliteStore},
 };
 
-/// Rows of the long dataset, one each 7 seconds.
+/// Number of rows of the long dataset, one every 7 seconds.
 const ROWS: i64 = 40_000;
 
 fn time(second: i64) -> Timestamp {
@@ -26,7 +26,7 @@ fn open(folder: &TempDir, name: &str) -> SqliteStore {
     SqliteStore::open(&folder.path().join(name).join("datasets.db")).unwrap()
 }
 
-/// A row of each type of value, some of them missing.
+/// Returns a row of each type of value, some of them missing.
 fn block(seconds: impl IntoIterator<Item = i64>, columns: &[Dtype]) -> Block {
     let mut block = Block::new(columns);
     for second in seconds {
@@ -54,8 +54,8 @@ fn append(store: &dyn Store, dataset: i64, rows: Block, created: i64) {
     block_on(store.append(id(dataset), append, Box::new(|_, _| {}))).unwrap();
 }
 
-/// Fills a store with datasets of every kind: with late and corrected rows, with pruned ones, with a
-/// deleted column, without rows, of no number, and one that was deleted.
+/// Fills a store with datasets of every kind: with late and corrected rows, with pruned rows, with
+/// a deleted column, without rows, of no number, and a deleted one.
 pub(crate) fn fill(store: &dyn Store) {
     let all = [Dtype::Float, Dtype::Integer, Dtype::String, Dtype::Boolean];
     let names = ["close", "trades", "note", "is_final"].map(str::to_owned);
@@ -88,7 +88,7 @@ pub(crate) fn fill(store: &dyn Store) {
     append(store, 5, block(0..50, &all[2..]), 22);
     let column = ColumnChange::Delete("trades".to_owned());
     block_on(store.change(id(2), DatasetChange::Column(column), time(23))).unwrap();
-    // Some rows before the end of the last bucket that lost a row stay.
+    // Some rows before the end of the last bucket that lost a row remain.
     assert!(block_on(store.prune(id(3), time(31_333), 99_999, Box::new(|_| {}))).unwrap() > 0);
     for change in [
         TagChange::Acquire { tag: "public".to_owned(), key: reader },
@@ -98,8 +98,8 @@ pub(crate) fn fill(store: &dyn Store) {
     }
 }
 
-/// Changes rows and columns that were copied before: late rows and corrections, deleted and pruned rows,
-/// columns renamed, deleted and added.
+/// Changes rows and columns that were copied before: late rows and corrections, deleted and pruned
+/// rows, renamed, deleted and added columns.
 pub(crate) fn change(store: &dyn Store) {
     let columns = [Dtype::Float, Dtype::Integer, Dtype::String, Dtype::Boolean];
     append(store, 2, block([1, 7, 90_001], &columns), 30);
@@ -117,7 +117,7 @@ pub(crate) fn change(store: &dyn Store) {
     }
 }
 
-/// The datasets that were copied, with their checksums.
+/// Returns the copied datasets with their checksums.
 pub(crate) fn copy_all(from: &dyn CopyStore, to: &dyn CopyStore) -> Vec<CopiedDataset> {
     let mut copied = Vec::new();
     let outcome = copy(from, to, &|_| true, &mut |progress| {
@@ -133,7 +133,7 @@ pub(crate) fn copy_all(from: &dyn CopyStore, to: &dyn CopyStore) -> Vec<CopiedDa
     copied
 }
 
-/// Copies until `n_commits` were made, and stops there.
+/// Copies until `n_commits` were made, and stops.
 pub(crate) fn copy_some(from: &dyn CopyStore, to: &dyn CopyStore, n_commits: usize) {
     let mut n_left = n_commits;
     let stopped = copy(from, to, &|_| true, &mut |progress| {
@@ -144,7 +144,7 @@ pub(crate) fn copy_some(from: &dyn CopyStore, to: &dyn CopyStore, n_commits: usi
 }
 
 #[test]
-fn a_copy_is_equal_in_every_part() {
+fn copy_equals_its_source() {
     let folder = tempdir().unwrap();
     let (from, to) = (open(&folder, "from"), open(&folder, "to"));
     fill(&from);
@@ -177,7 +177,7 @@ fn a_copy_is_equal_in_every_part() {
 }
 
 #[test]
-fn a_stopped_copy_goes_on_and_a_whole_one_takes_what_is_new() {
+fn stopped_copy_resumes_and_a_complete_one_adds_new_rows() {
     let folder = tempdir().unwrap();
     let (from, to) = (open(&folder, "from"), open(&folder, "to"));
     fill(&from);
@@ -196,12 +196,12 @@ fn a_stopped_copy_goes_on_and_a_whole_one_takes_what_is_new() {
     assert_eq!(grown[1..], first[1..]);
 }
 
-/// The number that a store gave the newest row of dataset 2: another one once the row was copied again.
+/// Returns the number of the latest row of dataset 2, which changes if the row is copied again.
 fn newest_number(store: &dyn Store) -> Vec<i64> {
     store.newest(id(2), 1).unwrap().0.ids
 }
 
-/// Has a copy take changes of rows that were copied before, and no others; `change` makes them.
+/// Checks that a copy follows the changes that `change` makes, and copies nothing else.
 #[track_caller]
 fn check_followed(change: impl FnOnce(&SqliteStore)) -> Vec<CopiedDataset> {
     let folder = tempdir().unwrap();
@@ -222,7 +222,7 @@ fn check_followed(change: impl FnOnce(&SqliteStore)) -> Vec<CopiedDataset> {
 }
 
 #[test]
-fn changes_of_every_kind_are_followed_at_once() {
+fn changes_of_every_kind_are_copied_together() {
     check_followed(|from| change(from));
 }
 
@@ -237,7 +237,7 @@ fn late_rows_and_corrections_are_copied_by_the_next_run() {
 }
 
 #[test]
-fn rows_that_are_gone_at_the_source_go_at_the_copy() {
+fn rows_deleted_at_the_source_are_deleted_in_the_copy() {
     check_followed(|from| {
         for (first, last) in [(0, 13), (80_000, 190_000), (200_004, 200_004)] {
             let span = Span { first: time(first), last: time(last) };
@@ -248,7 +248,7 @@ fn rows_that_are_gone_at_the_source_go_at_the_copy() {
 }
 
 #[test]
-fn rows_that_were_pruned_since_go_at_the_copy_and_their_buckets_stay() {
+fn rows_pruned_at_the_source_are_pruned_in_the_copy() {
     let followed = check_followed(|from| {
         for (dataset, before) in [(2, 100_000), (3, 45_000)] {
             let pruned = from.prune(id(dataset), time(before), 99_999, Box::new(|_| {}));
@@ -256,7 +256,7 @@ fn rows_that_were_pruned_since_go_at_the_copy_and_their_buckets_stay() {
         }
     });
     assert!(followed[0].n_rows < 30_000 && followed[0].n_buckets > 900, "{followed:?}");
-    // None is left.
+    // None are left.
     check_followed(|from| {
         let pruned = from.prune(id(3), time(999_999), 999_999, Box::new(|_| {}));
         assert!(block_on(pruned).unwrap() > 0);
@@ -264,7 +264,7 @@ fn rows_that_were_pruned_since_go_at_the_copy_and_their_buckets_stay() {
 }
 
 #[test]
-fn columns_are_renamed_deleted_and_added_as_at_the_source() {
+fn columns_are_renamed_deleted_and_added_like_those_of_the_source() {
     let change = |from: &SqliteStore, change| {
         block_on(from.change(id(2), DatasetChange::Column(change), time(30))).unwrap();
     };
@@ -285,7 +285,7 @@ fn columns_are_renamed_deleted_and_added_as_at_the_source() {
         }
         rows.columns[2].push_missing(2);
         rows.columns[3].push_missing(2);
-        // The newest row of before is not copied again, but the one after it is.
+        // The latest earlier row is not copied again, only the one after it.
         let day = Span { first: time(300_000), last: time(300_002) };
         append(from, 2, rows, 31);
         block_on(from.delete_rows(id(2), day, time(32), Box::new(|_| {}))).unwrap();
@@ -293,7 +293,7 @@ fn columns_are_renamed_deleted_and_added_as_at_the_source() {
 }
 
 #[test]
-fn a_number_of_another_dataset_is_not_written_to() {
+fn dataset_with_the_same_id_is_not_written() {
     let folder = tempdir().unwrap();
     let (from, to) = (open(&folder, "from"), open(&folder, "to"));
     fill(&from);
@@ -324,7 +324,7 @@ fn a_number_of_another_dataset_is_not_written_to() {
 }
 
 #[test]
-fn what_cannot_be_followed_is_copied_again_as_a_whole() {
+fn copy_that_cannot_follow_its_source_is_made_again() {
     let check = |change: &dyn Fn(&SqliteStore)| {
         let folder = tempdir().unwrap();
         let (from, to) = (open(&folder, "from"), open(&folder, "to"));
@@ -339,13 +339,13 @@ fn what_cannot_be_followed_is_copied_again_as_a_whole() {
         let change = DatasetChange::Column(ColumnChange::Rename { name, new_name });
         block_on(from.change(id(5), change, time(30))).unwrap();
     };
-    // Columns that changed their places.
+    // Columns that changed places.
     check(&|from| {
         for (name, new_name) in [("note", "x"), ("is_final", "note"), ("x", "is_final")] {
             rename(from, name, new_name);
         }
     });
-    // Buckets whose rows are not there.
+    // Buckets without rows.
     check(&|from| {
         let span = Span { first: Timestamp::MIN, last: time(9000) };
         block_on(from.delete_rows(id(3), span, time(30), Box::new(|_| {}))).unwrap();
@@ -353,7 +353,7 @@ fn what_cannot_be_followed_is_copied_again_as_a_whole() {
 }
 
 #[test]
-fn a_copy_that_was_written_after_its_source_is_left_alone() {
+fn copy_that_was_written_after_its_source_is_not_changed() {
     let folder = tempdir().unwrap();
     let (from, to) = (open(&folder, "from"), open(&folder, "to"));
     fill(&from);
@@ -370,7 +370,7 @@ fn a_copy_that_was_written_after_its_source_is_left_alone() {
 }
 
 #[test]
-fn a_copy_that_was_pruned_or_has_tags_of_its_own_is_not_deleted() {
+fn pruned_copy_and_copy_with_other_tags_are_not_deleted() {
     let check = |of: i64, change: &dyn Fn(&SqliteStore)| {
         let folder = tempdir().unwrap();
         let (from, to) = (open(&folder, "from"), open(&folder, "to"));
@@ -378,7 +378,7 @@ fn a_copy_that_was_pruned_or_has_tags_of_its_own_is_not_deleted() {
         copy_all(&from, &to);
         change(&to);
         let before = entry(&to, id(of)).unwrap();
-        // What is not followed but by another copy of the whole dataset.
+        // A change that requires another copy of the whole dataset.
         for (name, new_name) in [("note", "x"), ("is_final", "note"), ("x", "is_final")] {
             let (name, new_name) = (name.to_owned(), new_name.to_owned());
             let change = DatasetChange::Column(ColumnChange::Rename { name, new_name });

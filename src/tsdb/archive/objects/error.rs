@@ -45,21 +45,6 @@ pub enum ObjectError {
     Failed(#[source] Cause),
 }
 
-/// Error response of S3. The rest of such a response repeats the request with all that its
-/// signature was made of, and is left out.
-#[derive(Debug, thiserror::Error)]
-#[error("response has status {status} {code}")]
-struct Refusal {
-    status: u16,
-    /// S3's name of the error. May be empty.
-    code: String,
-}
-
-/// Failure of a connection. The errors around it repeat their causes, and are left out.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Broken(String);
-
 impl ObjectError {
     /// Returns advice for an operator.
     pub const fn advice(&self) -> &'static str {
@@ -90,25 +75,26 @@ impl ObjectError {
         if let Some(transport) = transport(&error) {
             // Such as an untrusted certificate.
             let is_lasting = transport.kind() == HttpErrorKind::Unknown;
-            let broken = Broken(innermost(transport).to_string());
+            let cause = innermost(transport).to_string().into();
             if is_of_credentials(&error) {
-                return Self::NoCredentials(broken.into());
+                return Self::NoCredentials(cause);
             }
-            return if is_lasting { Self::Failed } else { Self::Unreachable }(broken.into());
+            return if is_lasting { Self::Failed } else { Self::Unreachable }(cause);
         }
-        let Some(refusal) = Refusal::parse(&error.to_string()) else {
+        let Some((status, code)) = parse_response(&error.to_string()) else {
             return match error {
                 object_store::Error::NotFound { .. } => Self::Missing { key: key.to_owned() },
                 error => Self::Failed(error.into()),
             };
         };
-        match (refusal.status, &*refusal.code) {
-            _ if is_of_credentials(&error) => Self::NoCredentials(refusal.into()),
-            (404, "NoSuchBucket") => Self::NoBucket(refusal.into()),
+        let cause = format!("response has status {status} {code}").into();
+        match (status, &*code) {
+            _ if is_of_credentials(&error) => Self::NoCredentials(cause),
+            (404, "NoSuchBucket") => Self::NoBucket(cause),
             (404, _) => Self::Missing { key: key.to_owned() },
-            (401 | 403, _) => Self::Denied(refusal.into()),
-            (408 | 429 | 500 | 502.., _) => Self::Unreachable(refusal.into()),
-            _ => Self::Failed(refusal.into()),
+            (401 | 403, _) => Self::Denied(cause),
+            (408 | 429 | 500 | 502.., _) => Self::Unreachable(cause),
+            _ => Self::Failed(cause),
         }
     }
 }
@@ -146,13 +132,12 @@ fn transport(error: &object_store::Error) -> Option<&HttpError> {
     }
 }
 
-impl Refusal {
-    /// Parses the response in `text`, which is that of an error of a private type.
-    fn parse(text: &str) -> Option<Self> {
-        let (_, response) = text.split_once("status code: ")?;
-        let status = response.get(..3)?.parse().ok()?;
-        let code = response.split_once("<Code>").and_then(|(_, code)| code.split_once("</Code>"));
-        let code = code.map(|(code, _)| code).filter(|code| code.len() < 64).unwrap_or_default();
-        Some(Self { status, code: code.to_owned() })
-    }
+/// Parses the status and S3's error code in `text`, which is that of an error of a private type.
+/// The rest of it repeats the request with all that its signature was made of.
+fn parse_response(text: &str) -> Option<(u16, String)> {
+    let (_, response) = text.split_once("status code: ")?;
+    let status = response.get(..3)?.parse().ok()?;
+    let code = response.split_once("<Code>").and_then(|(_, code)| code.split_once("</Code>"));
+    let code = code.map(|(code, _)| code).filter(|code| code.len() < 64).unwrap_or_default();
+    Some((status, code.to_owned()))
 }

@@ -1,4 +1,4 @@
-//! Reads and writes while months are archived.
+//! Tests of reads and writes while months are archived.
 
 use super::*;
 
@@ -18,7 +18,7 @@ pub(crate) fn check_meanwhile(open: OpenIn<'_>) {
     check_paused_archiver(open);
 }
 
-/// Checks a scan during which months are archived, and then rewritten, after so many batches.
+/// Checks a scan during which months are archived and then rewritten, after a number of batches.
 fn check_scan(open: OpenIn<'_>, n_before: usize) {
     let folder = tempdir().unwrap();
     let store = open_archived(folder.path(), open);
@@ -83,7 +83,7 @@ fn check_late_append(open: OpenIn<'_>) {
     assert_eq!(scanned(&store, id, Span::ALL), scanned(&other, id, Span::ALL));
 }
 
-/// Checks that rows and columns which come while their month is written are not lost.
+/// Checks that rows and columns that are added while their month is written are not lost.
 fn check_writes_meanwhile(open: OpenIn<'_>) {
     let (folder, server) = (tempdir().unwrap(), TestServer::start());
     let inner = open(folder.path());
@@ -124,8 +124,8 @@ fn check_writes_meanwhile(open: OpenIn<'_>) {
     check();
 }
 
-/// Checks that a process which was paused before it wrote a file, and lost the lease, does not overwrite
-/// what another one wrote.
+/// Checks that a process that was paused before it wrote a file, and lost the lease, does not
+/// overwrite the file of another process.
 fn check_paused_archiver(open: OpenIn<'_>) {
     let (folder, server) = (tempdir().unwrap(), TestServer::start());
     let inner = open(folder.path());

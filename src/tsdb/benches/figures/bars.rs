@@ -1,11 +1,11 @@
-//! Bars out of a seed, with mantissas as full as those of a live feed.
+//! Bars from a seed, with mantissas as full as those of a live feed.
 
 use super::store::Bar;
 
-/// The minute of the first bar, in January 2020.
+/// Minute of the first bar, in January 2020.
 pub(crate) const START: i64 = 26_297_280;
 
-/// How far a price moves in a minute, as a share of it.
+/// Relative move of a price in a minute.
 const VOLATILITY: f64 = 0.0005;
 
 /// Bars of consecutive minutes.
@@ -17,7 +17,7 @@ pub(crate) struct Bars {
     decimals: Option<u8>,
 }
 
-/// Numbers below the one asked for.
+/// Returns the numbers below `n`.
 pub(crate) fn random(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     move |below| shifted(&mut state) % below
@@ -40,14 +40,14 @@ impl Bars {
         Self { decimals, ..self }
     }
 
-    /// A number from 0 to 1 with a full mantissa.
+    /// Returns a number from 0 to 1 with a full mantissa.
     fn unit(&mut self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
         let high = (shifted(&mut self.state) >> 11) as f64;
         high / 9_007_199_254_740_992.0
     }
 
-    /// About normally distributed, with a spread of 1.
+    /// Returns an approximately normal number with a deviation of 1.
     fn normal(&mut self) -> f64 {
         let sum: f64 = (0..4).map(|_| self.unit()).sum();
         (sum - 2.0) * 3.0_f64.sqrt()

@@ -1,4 +1,4 @@
-//! The yardstick: the same bars as rows of an SQLite table, and buckets kept by upserts.
+//! The yardstick: the same bars as rows of an SQLite table, with buckets maintained by upserts.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::{BATCH, Outcome, bars::Bars};
 
-/// Durable as ours is, with the same row and the same log length.
+/// Settings with the same durability, rows and log length as the store.
 const TABLES: &str = "
 PRAGMA journal_mode = wal;
 PRAGMA synchronous = full;
@@ -24,17 +24,17 @@ CREATE TABLE buckets (
 ) WITHOUT ROWID;
 ";
 
-/// A row at an existing timestamp replaces it.
+/// Inserts a row, or replaces the one at its timestamp.
 const INSERT: &str =
     "INSERT OR REPLACE INTO bars VALUES (1, ?1, ?2, ?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
-/// Adds what a batch has in a bucket to what is there, which late rows would make wrong.
+/// Adds the rows of a batch to a bucket, which would be wrong for late rows.
 const UPSERT: &str = "INSERT INTO buckets VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 ON CONFLICT DO UPDATE SET high = max(high, excluded.high), low = min(low, excluded.low),
 close = excluded.close, volume = volume + excluded.volume, count = count + excluded.count";
 
-/// Rows a second, of `n` in batches. Buckets of 5 minutes, an hour and a day are folded within each
-/// batch, and then added to those there are.
+/// Returns the rows per second for `n` rows in batches. Buckets of 5 minutes, an hour and a day are
+/// folded within each batch, and then added to the stored ones.
 pub(crate) fn ingest(path: &Path, n: usize) -> Outcome<f64> {
     fs::remove_file(path).ok();
     let mut connection = Connection::open(path)?;

@@ -1,7 +1,7 @@
-//! The store in a database beside what one writes by hand: a table with a row for each bar, and one of
-//! buckets of the same five resolutions, in the same database, with the same durability and the same connections, batch by batch and page by page in
-//! turns, so that a busy machine is as slow for the one as for the other. The embedded store is measured
-//! in the same run.
+//! The store in a database next to a hand-written one: a table with a row for each bar, and one of
+//! buckets of the same five resolutions, in the same database, with the same durability and
+//! connections, batch by batch and page by page in turns, so that load affects both equally. The
+//! embedded store is measured in the same run.
 
 use db::postgres::connections::{Connections, ConnectionsOptions, Snapshot};
 use futures::{FutureExt as _, executor::block_on, future::BoxFuture};
@@ -25,7 +25,7 @@ use super::{
 /// Pages of a round, of which the median counts.
 const PAGES: usize = 250;
 
-/// Rounds of pages, the first of which is not measured: prepared statements and caches are filled in it.
+/// Number of rounds of pages. The first is not measured, since it fills caches.
 const ROUNDS: usize = 41;
 
 /// Threads that wait for the connections of the plain table, as many as the store has.
@@ -37,7 +37,7 @@ type Row = (f64, f64, f64, f64, f64, f64, f64, f64);
 /// Rows of a batch.
 const BATCH_ROWS: usize = 5000;
 
-/// The tables that one writes by hand: rows with buckets of five resolutions, and rows alone.
+/// The hand-written tables: rows with buckets of five resolutions, and rows alone.
 const TABLES: &str = "CREATE TABLE plain_rows (
     dataset bigint NOT NULL, t timestamptz NOT NULL,
     open float8, high float8, low float8, close float8, volume float8, notional float8, trades float8,
@@ -50,7 +50,7 @@ CREATE TABLE plain_buckets (
 );
 CREATE TABLE bare_rows (LIKE plain_rows INCLUDING ALL)";
 
-/// Folds the buckets again that hold rows from `$1` on, of one resolution.
+/// Folds the buckets of a resolution that contain rows from `$1` on.
 const FOLD: &str = "INSERT INTO plain_buckets
     SELECT 1, $2::interval, date_bin($2::interval, t, 'epoch') AS start,
         (array_agg(open ORDER BY t))[1], max(high), min(low), (array_agg(close ORDER BY t DESC))[1],
@@ -59,11 +59,11 @@ const FOLD: &str = "INSERT INTO plain_buckets
     ON CONFLICT (dataset, resolution, t) DO UPDATE SET open = excluded.open, high = excluded.high,
         low = excluded.low, close = excluded.close, volume = excluded.volume, count = excluded.count";
 
-/// The resolutions of buckets, as intervals.
+/// Resolutions of buckets as intervals.
 const RESOLUTIONS: [&str; 5] = ["5 min", "15 min", "1 hour", "4 hours", "1 day"];
 
-/// Measures a store in the database at `url`, plain tables there, and `embedded` with its dataset `id`
-/// of `n` rows.
+/// Measures a store in the database at `url`, plain tables there, and `embedded` with its dataset
+/// `id` of `n` rows.
 pub(crate) async fn measure(
     url: &str,
     embedded: &Figures,
@@ -108,8 +108,8 @@ pub(crate) async fn measure(
     Ok(())
 }
 
-/// Reads rounds of pages after minutes, each page of the store and of the plain table, the one first and
-/// then the other; the median of the store's.
+/// Reads rounds of pages after random minutes, from the store and the plain table in turns. Returns
+/// the median of the store's.
 fn pages(
     store: &Figures,
     id: DatasetId,
@@ -158,7 +158,7 @@ fn pages(
     Ok(page)
 }
 
-/// The seconds of an ingest into each.
+/// Seconds of an ingest into each.
 struct Taken {
     ours: f64,
     by_hand: f64,
@@ -180,7 +180,7 @@ async fn ingest(store: &Figures, id: DatasetId, plain: &Plain, n: usize) -> Outc
     Ok(taken)
 }
 
-/// The value that a part of all is not above, from 0, the least, to 1, the greatest.
+/// Returns the quantile `part` of values, from 0, the least, to 1, the greatest.
 fn part(values: &mut [f64], part: f64) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     #[expect(
@@ -196,17 +196,17 @@ fn done<T>(result: Result<T, sqlx::Error>) -> Result<(), StoreError> {
     result.map(drop).map_err(StoreError::from)
 }
 
-/// How many seconds `work` takes, and what it returns.
+/// Returns the seconds that `work` takes, and its result.
 async fn seconds<T>(work: impl AsyncFnOnce() -> Outcome<T>) -> Outcome<(f64, T)> {
     let start = Instant::now();
     let done = work().await?;
     Ok((start.elapsed().as_secs_f64(), done))
 }
 
-/// A plain table, whose reads and writes block as the store's do.
+/// A plain table, whose reads and writes block like those of the store.
 struct Plain {
     connections: Connections,
-    /// `None` once it is dropped.
+    /// `None` while this is dropped.
     runtime: Option<Runtime>,
 }
 
@@ -242,7 +242,7 @@ impl Plain {
         Ok(block_on(unconstrained(self.connections.write(write)))?)
     }
 
-    /// Inserts rows and folds the buckets that hold them again, in one transaction.
+    /// Inserts rows and folds their buckets, in one transaction.
     fn append(&self, batch: &[Bar]) -> Outcome<()> {
         let times: Vec<i64> = batch.iter().map(|(minute, _)| minute * 60).collect();
         let first = times.first().copied().unwrap_or_default();
@@ -295,7 +295,7 @@ impl Plain {
         })
     }
 
-    /// The bytes of the store's rows and buckets on disk.
+    /// Returns the bytes of the store's rows and buckets on disk.
     fn bytes(&self) -> Outcome<f64> {
         self.read(|c| {
             async move {

@@ -1,4 +1,4 @@
-//! The databases that people would take instead, with the same buckets, in the same run.
+//! Other databases with the same buckets, in the same run.
 
 use std::{
     path::Path,
@@ -10,19 +10,19 @@ use tempfile::TempDir;
 
 use test_bench::Outcome;
 
-/// The peers, in the language they are all spoken to in.
+/// Measurements of the other databases in Python, which all of them support.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peers.py");
 
-/// What a peer came to.
+/// Result of a database.
 pub(crate) struct Rival {
     pub(crate) peer: String,
     /// With or without buckets.
     pub(crate) what: String,
-    /// Rows a second.
+    /// Rows per second.
     pub(crate) rate: f64,
 }
 
-/// Measures them in a folder beside the store, a few seconds each.
+/// Measures the databases in a directory next to the store, a few seconds each.
 pub(crate) fn ingest(python: &Path, folder: &Path, n_rows: usize) -> Outcome<Vec<Rival>> {
     let folder = TempDir::new_in(folder)?;
     let output = Command::new(python)
@@ -34,9 +34,9 @@ pub(crate) fn ingest(python: &Path, folder: &Path, n_rows: usize) -> Outcome<Vec
         .output()?;
     let mut rivals = Vec::new();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
-        let told: Value = serde_json::from_str(line)?;
-        let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
-        let rate = told["rows_per_s"].as_f64().ok_or_else(|| text("failed"))?;
+        let result: Value = serde_json::from_str(line)?;
+        let text = |name: &str| result[name].as_str().unwrap_or_default().to_owned();
+        let rate = result["rows_per_s"].as_f64().ok_or_else(|| text("failed"))?;
         rivals.push(Rival { peer: text("peer"), what: text("what"), rate });
     }
     if output.status.success() { Ok(rivals) } else { Err("the peers failed".into()) }

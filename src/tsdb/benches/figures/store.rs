@@ -1,4 +1,4 @@
-//! The store as its bench sees it: rows of seven numbers in, and how long reads of them take.
+//! The store as the bench uses it: rows of seven numbers, and the duration of reads.
 
 use std::{ops::ControlFlow, path::Path};
 
@@ -20,7 +20,7 @@ use tsdb::{
 
 use test_bench::Outcome;
 
-/// The columns of a bar, as document 2 shows them.
+/// Columns of a bar, as in document 2.
 const COLUMNS: [&str; 7] =
     ["open", "high", "low", "close", "volume", "volume_notional", "trades_done"];
 
@@ -33,12 +33,12 @@ pub(crate) struct Figures {
     store: Box<dyn Store>,
 }
 
-/// Which page of rows is read.
+/// A page of rows to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Page {
     /// After this minute.
     After(i64),
-    /// The newest.
+    /// The latest rows.
     Newest,
     /// After this many rows, with the number of all.
     Offset(u64),
@@ -56,7 +56,7 @@ impl Figures {
     /// Opens the store in a database.
     ///
     /// # Errors
-    /// [`StoreError`], or the address is none.
+    /// [`StoreError`], or the address is invalid.
     pub(crate) fn open_database(url: &str) -> Outcome<Self> {
         Ok(Self { store: Box::new(PostgresStore::open(&url.parse()?)?) })
     }
@@ -82,7 +82,7 @@ impl Figures {
         made.first().map(|made| made.id).ok_or(StoreError::Closed)
     }
 
-    /// Appends bars in the order of their minutes, durably.
+    /// Appends bars in the order of their minutes.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -100,7 +100,7 @@ impl Figures {
         Ok(())
     }
 
-    /// Reads a page; how many rows it has, and how many there are if it counts.
+    /// Reads a page. Returns its number of rows, and that of all if it counts.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -130,7 +130,7 @@ impl Figures {
         Ok((n_rows, read.count.unwrap_or_default()))
     }
 
-    /// Reads all rows; how many there are, and the sum of their numbers.
+    /// Reads all rows. Returns their number, and the sum of their values.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -151,7 +151,7 @@ impl Figures {
         Ok((n_rows, sum))
     }
 
-    /// Reads all buckets of a day; how many there are.
+    /// Reads all buckets of a day. Returns their number.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -168,7 +168,7 @@ impl Figures {
         Ok(self.store.page(dataset, &read)?.rows.len())
     }
 
-    /// Makes all that is old small, now.
+    /// Packs everything that is old.
     ///
     /// # Errors
     /// [`StoreError`].

@@ -12,7 +12,6 @@ use super::{
     Result, StoreError, archived_files, buckets, catalog,
     chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN},
     progress::{self, Progress},
-    rebuild_buckets::Layers,
     scan,
     series::SeriesId,
     tables, tail,
@@ -81,8 +80,7 @@ fn append_created(
     // Read before anything is written, since the engine copies chunks directly from the file then.
     let touched = match fold.filter(|_| !is_after) {
         Some(fold) => {
-            let layers = Layers { over: rows, beneath };
-            Some(buckets::touched(connection, dataset, fold, layers, kept_from)?)
+            Some(buckets::touched(connection, dataset, fold, (rows, beneath), kept_from)?)
         }
         None => None,
     };

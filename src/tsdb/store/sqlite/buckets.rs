@@ -19,7 +19,7 @@ use super::{
     Result,
     bucket_reader::{self, Page},
     chunks::{self, CHUNK_ROWS},
-    rebuild_buckets::{self, BucketRebuild, FoldedRows, Layers, fold_rows},
+    rebuild_buckets::{self, BucketRebuild},
     scan,
     series::{self, KEPT, SETTLED, SeriesId, code, micros, span},
 };
@@ -150,7 +150,8 @@ pub(super) struct Touched {
     pub(super) held: Vec<Timestamp>,
 }
 
-/// Folds all buckets that contain `rows` from the stored rows and these, which win.
+/// Folds all buckets that contain `rows` from the stored rows, archived ones beneath, and these,
+/// which win.
 ///
 /// If an hour is shorter than a chunk, all of it is folded, since its rows are read together with
 /// those of the changed five minutes. Otherwise it is folded from its stored five minutes, as a day
@@ -159,10 +160,9 @@ pub(super) fn touched(
     connection: &Connection,
     dataset: DatasetId,
     fold: Fold,
-    layers: Layers<'_>,
+    (rows, beneath): (&Block, Option<&Block>),
     kept_from: Option<Timestamp>,
 ) -> Result<Touched> {
-    let rows = layers.over;
     let [finest, longer, ..] = KEPT;
     let starts = starts_of(finest, rows.times.iter().copied());
     let longer_starts = starts_of(longer, starts.iter().copied());
@@ -174,7 +174,7 @@ pub(super) fn touched(
         length >= micros(longer)
     };
     // Archived rows were only read for the five minutes.
-    let is_longer = layers.beneath.is_none()
+    let is_longer = beneath.is_none()
         && chunk.is_some_and(is_sparse)
         && kept_from.is_none_or(|kept_from| kept_from <= *first);
     let (unit, units, gap_max) = if is_longer {
@@ -193,7 +193,7 @@ pub(super) fn touched(
         })
         .collect();
     let spans: Vec<Span> = runs.iter().map(|(span, _)| *span).collect();
-    let refold = BucketRebuild { dataset, fold, columns: &columns, layers };
+    let refold = BucketRebuild { dataset, fold, columns: &columns, over: Some(rows), beneath };
     let found = refold.spans(connection, &spans)?;
     touched.held = found.held;
     for ((span, run), folded) in runs.into_iter().zip(found.folded) {
@@ -300,6 +300,7 @@ pub(super) fn cut(
     Cut { span, kept_from, beneath }: Cut<'_>,
 ) -> Result<()> {
     let columns = (scan::empty(connection, dataset)?, fold.columns());
+    let rebuild = BucketRebuild { dataset, fold, columns: &columns, over: None, beneath };
     let mut finer = None;
     for resolution in KEPT {
         let series = SeriesId { dataset, resolution };
@@ -320,10 +321,7 @@ pub(super) fn cut(
             }
             let folded = match finer {
                 None if kept_from.is_some_and(|kept_from| start < kept_from) => continue,
-                None => {
-                    let rows = FoldedRows { columns: &columns, beneath, over: None };
-                    fold_rows(connection, dataset, fold, bucket, rows)?.pop()
-                }
+                None => rebuild.fold(connection, bucket, &mut Vec::new())?.pop(),
                 Some(resolution) => {
                     let finer = SeriesId { dataset, resolution };
                     coarser(start, bucket_reader::read(connection, finer, &Page::all(bucket))?)

@@ -43,14 +43,17 @@ const THREADS_MAX: usize = 4;
 static CORES: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX));
 
-/// Rows to fold: the stored rows of a dataset, new rows over them, and archived ones beneath.
+/// Rows to fold: the stored rows of a dataset, new rows over them, which win, and archived ones
+/// beneath.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BucketRebuild<'a> {
     pub(super) dataset: DatasetId,
     pub(super) fold: Fold,
     /// A block without rows, and the columns that the fold needs.
     pub(super) columns: &'a (Block, Vec<usize>),
-    pub(super) layers: Layers<'a>,
+    pub(super) over: Option<&'a Block>,
+    /// Archived rows in the same buckets of five minutes.
+    pub(super) beneath: Option<&'a Block>,
 }
 
 /// Folded buckets.
@@ -83,71 +86,48 @@ impl BucketRebuild<'_> {
     fn part(self, connection: &Connection, spans: &[Span]) -> Result<Found> {
         let mut found = Found::default();
         for span in spans {
-            let over = Some((self.layers.over, &mut found.held));
-            let rows = FoldedRows { columns: self.columns, beneath: self.layers.beneath, over };
-            found.folded.push(fold_rows(connection, self.dataset, self.fold, *span, rows)?);
+            found.folded.push(self.fold(connection, *span, &mut found.held)?);
         }
         Ok(found)
     }
-}
 
-/// Rows that replace stored ones, and the timestamps of those that chunks have.
-pub(super) type Over<'a> = (&'a Block, &'a mut Vec<Timestamp>);
-
-/// Rows over and beneath the stored ones.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Layers<'a> {
-    /// New rows, which win.
-    pub(super) over: &'a Block,
-    /// Archived rows in the same buckets of five minutes, which lose.
-    pub(super) beneath: Option<&'a Block>,
-}
-
-/// Rows that are folded together with the stored ones.
-pub(super) struct FoldedRows<'a> {
-    /// A block without rows, and the columns that the fold needs.
-    pub(super) columns: &'a (Block, Vec<usize>),
-    /// Archived rows, which lose.
-    pub(super) beneath: Option<&'a Block>,
-    /// New rows, which win. Timestamps that chunks have are added to the list.
-    pub(super) over: Option<Over<'a>>,
-}
-
-/// Returns the buckets of five minutes of the rows of a span.
-pub(super) fn fold_rows(
-    connection: &Connection,
-    dataset: DatasetId,
-    fold: Fold,
-    span: Span,
-    FoldedRows { columns: (empty, wanted), beneath, over }: FoldedRows<'_>,
-) -> Result<Vec<Bucket>> {
-    let [resolution, ..] = KEPT;
-    let mut folding = Folding::new(fold, resolution, None);
-    let (over, held) = over.unzip();
-    let sought = over.map(|over| over.times.as_slice()).zip(held);
-    let mut left =
-        over.map_or(0..0, |over| over.first_not_before(span.first)..over.first_after(span.last));
-    let projection = Projection { empty: empty.clone(), columns: Some(wanted), sought };
-    if let Some(beneath) = beneath {
-        let mut stored = empty.clone();
-        let collect = &mut |block: Block| stored.extend_from(&block, 0..block.len());
-        scan::blocks(connection, dataset, span, projection, collect)?;
-        let from = beneath.first_not_before(span.first);
-        let under = beneath.part(from..beneath.first_after(span.last).max(from)).merge(&stored);
-        folding.add(&under, over.map(|over| (over, left)));
-        return Ok(folding.finish().into_iter().map(as_stored).collect());
+    /// Returns the buckets of five minutes of the rows of a span. Adds the timestamps of new rows
+    /// that chunks have to `held`.
+    pub(super) fn fold(
+        self,
+        connection: &Connection,
+        span: Span,
+        held: &mut Vec<Timestamp>,
+    ) -> Result<Vec<Bucket>> {
+        let Self { columns: (empty, wanted), beneath, over, .. } = self;
+        let [resolution, ..] = KEPT;
+        let mut folding = Folding::new(self.fold, resolution, None);
+        let sought = over.map(|over| (over.times.as_slice(), held));
+        let mut left = over
+            .map_or(0..0, |over| over.first_not_before(span.first)..over.first_after(span.last));
+        let projection = Projection { empty: empty.clone(), columns: Some(wanted), sought };
+        if let Some(beneath) = beneath {
+            let mut stored = empty.clone();
+            let collect = &mut |block: Block| stored.extend_from(&block, 0..block.len());
+            scan::blocks(connection, self.dataset, span, projection, collect)?;
+            let from = beneath.first_not_before(span.first);
+            let under = beneath.part(from..beneath.first_after(span.last).max(from)).merge(&stored);
+            folding.add(&under, over.map(|over| (over, left)));
+            return Ok(folding.finish().into_iter().map(as_stored).collect());
+        }
+        scan::blocks(connection, self.dataset, span, projection, &mut |block| {
+            let last = block.times.last();
+            let end = over.zip(last).map_or(left.start, |(over, last)| over.first_after(*last));
+            let end = end.clamp(left.start, left.end);
+            folding
+                .add(&block, over.filter(|_| left.start < end).map(|over| (over, left.start..end)));
+            left.start = end;
+        })?;
+        if let Some(over) = over {
+            folding.add(&over.empty_like(), Some((over, left)));
+        }
+        Ok(folding.finish().into_iter().map(as_stored).collect())
     }
-    scan::blocks(connection, dataset, span, projection, &mut |block| {
-        let last = block.times.last();
-        let end = over.zip(last).map_or(left.start, |(over, last)| over.first_after(*last));
-        let end = end.clamp(left.start, left.end);
-        folding.add(&block, over.filter(|_| left.start < end).map(|over| (over, left.start..end)));
-        left.start = end;
-    })?;
-    if let Some(over) = over {
-        folding.add(&over.empty_like(), Some((over, left)));
-    }
-    Ok(folding.finish().into_iter().map(as_stored).collect())
 }
 
 /// Reads `n_parts` parts of a dataset on several threads, each of which continues with the next

@@ -1,4 +1,4 @@
-//! The embedded store keeps the contract, and its own promises.
+//! Tests of the embedded store: those of every store, and those of its own guarantees.
 
 mod kills;
 
@@ -11,7 +11,7 @@ use super::*;
 use crate::store::tests as contract;
 
 #[tokio::test]
-async fn archived_rows_are_recorded_and_written_over() {
+async fn writes_over_archived_rows_update_the_records() {
     let folder = tempdir().unwrap();
     let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
     contract::archived::check(&store).await;
@@ -19,7 +19,7 @@ async fn archived_rows_are_recorded_and_written_over() {
 }
 
 #[tokio::test]
-async fn it_keeps_the_contract() {
+async fn store_passes_the_common_tests() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("a folder/datasets.sqlite");
     contract::check_all(&|| Box::new(SqliteStore::open(&path).unwrap())).await;
@@ -27,14 +27,14 @@ async fn it_keeps_the_contract() {
 }
 
 #[test]
-fn any_order_of_deeds_gives_what_a_plain_recomputation_gives() {
+fn random_writes_equal_a_plain_computation() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     contract::random::check(&|| Box::new(SqliteStore::open(&path).unwrap()), 32);
 }
 
 #[test]
-fn any_order_of_sharing_shows_each_key_what_it_may_see() {
+fn random_sharing_shows_each_key_what_it_may_see() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let open = || -> Box<dyn Store> { Box::new(SqliteStore::open(&path).unwrap()) };
@@ -42,7 +42,7 @@ fn any_order_of_sharing_shows_each_key_what_it_may_see() {
 }
 
 #[test]
-fn a_store_of_another_format_is_refused() {
+fn store_of_another_format_is_rejected() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
@@ -51,7 +51,7 @@ fn a_store_of_another_format_is_refused() {
 }
 
 #[test]
-fn a_deleted_dataset_leaves_nothing_behind() {
+fn deleted_dataset_leaves_no_records() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let mut connection = Connection::open(&path).unwrap();
@@ -85,7 +85,7 @@ fn a_deleted_dataset_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn many_new_buckets_are_a_chunk_and_then_part_of_a_longer_one() {
+async fn many_new_buckets_become_a_chunk_and_later_join_a_longer_one() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let store = SqliteStore::open(&path).unwrap();
@@ -118,7 +118,7 @@ async fn many_new_buckets_are_a_chunk_and_then_part_of_a_longer_one() {
     assert!(crate::admin::verify(&path, None, &mut |_| {}).unwrap().is_sound());
 }
 
-/// Everything that is in a store, row by row.
+/// Returns the content of a store, row by row.
 fn scanned(store: &SqliteStore, id: DatasetId) -> Result<Vec<i64>, StoreError> {
     let mut seconds = Vec::new();
     let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
@@ -132,7 +132,7 @@ fn scanned(store: &SqliteStore, id: DatasetId) -> Result<Vec<i64>, StoreError> {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_told_and_loses_nothing() {
+async fn full_disk_is_reported_and_loses_no_rows() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let store = SqliteStore::open(&path).unwrap();
@@ -152,7 +152,7 @@ async fn a_full_disk_is_told_and_loses_nothing() {
     assert!(matches!(refused, StoreError::Full), "{refused:?}");
     assert!(!want.is_empty());
     contract::compare(&store, id, &want, &[(3, 9, 0, 5_000)]);
-    // What is smaller than what was refused fits, and proves nothing.
+    // A smaller write than the rejected one fits, and proves nothing.
     contract::append(&store, id, contract::block([(-5, 1.0)])).await;
     want.insert(-5, 1.0);
     let checked = store.check().await;
@@ -168,7 +168,7 @@ async fn a_full_disk_is_told_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_store_is_opened_once_at_a_time_and_not_after_its_file_is_replaced() {
+async fn store_is_opened_once_and_not_used_after_its_file_is_replaced() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let store = SqliteStore::open(&path).unwrap();
@@ -190,7 +190,7 @@ async fn a_store_is_opened_once_at_a_time_and_not_after_its_file_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_reader_that_is_the_first_to_look_learns_that_the_file_is_gone() {
+async fn first_reader_after_the_file_is_deleted_fails() {
     let folder = tempdir().unwrap();
     let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
     let id = contract::create(&store, contract::new_dataset("gone")).await;
@@ -200,7 +200,7 @@ async fn a_reader_that_is_the_first_to_look_learns_that_the_file_is_gone() {
 }
 
 #[tokio::test]
-async fn batches_of_yesterday_and_of_very_many_the_oldest_are_forgotten() {
+async fn old_batches_and_the_oldest_of_very_many_are_forgotten() {
     let folder = tempdir().unwrap();
     let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
     let fill = |connection: &Connection| {
@@ -224,7 +224,7 @@ async fn batches_of_yesterday_and_of_very_many_the_oldest_are_forgotten() {
 }
 
 #[tokio::test]
-async fn a_read_only_file_is_told_and_read() {
+async fn read_only_file_can_be_read_but_not_written() {
     let folder = tempdir().unwrap();
     let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
     let id = contract::create(&store, contract::new_dataset("read-only")).await;
@@ -239,7 +239,7 @@ async fn a_read_only_file_is_told_and_read() {
 }
 
 #[tokio::test]
-async fn a_damaged_file_gives_errors_and_no_wrong_rows() {
+async fn damaged_file_causes_errors_and_no_wrong_rows() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let store = SqliteStore::open(&path).unwrap();
@@ -252,7 +252,7 @@ async fn a_damaged_file_gives_errors_and_no_wrong_rows() {
     let mut n_errors = 0;
     for flip in 0..24 {
         let mut bytes = whole.clone();
-        // Beyond the first pages, which hold the schema.
+        // After the first pages, which have the schema.
         let at = 20_000 + (bytes.len() - 20_000) / 24 * flip;
         for byte in &mut bytes[at..at + 40] {
             *byte ^= 0x5A;

@@ -14,7 +14,7 @@ use super::{
     catalog,
     chunks::{self, Chunk},
     progress,
-    rebuild_buckets::{FoldedRows, fold_rows},
+    rebuild_buckets::BucketRebuild,
     scan::{self, Projection},
     series::{KEPT, SeriesId},
     tables, tail,
@@ -22,7 +22,7 @@ use super::{
 use crate::{
     archive::{month::Month, objects::Objects},
     report::{Fault, Progress, Report},
-    rollup::{Fold, coarsen},
+    rollup::coarsen,
     span::{Order, Span},
 };
 
@@ -110,7 +110,11 @@ impl Verifier<'_> {
             self.report.check_archived(dataset, &months, archive, &rows);
         }
         match catalog::fold(self.connection, dataset)? {
-            Some(fold) => self.buckets(dataset, fold, &(rows, fold.columns()), progress.kept_from),
+            Some(fold) => {
+                let columns = &(rows, fold.columns());
+                let rebuild = BucketRebuild { dataset, fold, columns, over: None, beneath: None };
+                self.buckets(rebuild, progress.kept_from)
+            }
             None => Ok(()),
         }
     }
@@ -150,19 +154,14 @@ impl Verifier<'_> {
 
     /// Compares all buckets with what they are folded from: some days at a time, or a chunk of rows
     /// if it spans more, so that the cost depends on the rows and not on the time they span.
-    fn buckets(
-        &mut self,
-        dataset: DatasetId,
-        fold: Fold,
-        rows: &(Block, Vec<usize>),
-        kept_from: Option<Timestamp>,
-    ) -> Result<()> {
+    fn buckets(&mut self, rebuild: BucketRebuild<'_>, kept_from: Option<Timestamp>) -> Result<()> {
+        let dataset = rebuild.dataset;
         let mut from = Timestamp::MIN;
         while let Some(next) = self.next(dataset, from)? {
             let first = Resolution::Day.bucket_start(next);
             let end = self.window_end(dataset, first)?;
             let window = Span { first, last: end - Duration::from_micros(1) };
-            match self.window(dataset, fold, window, rows, kept_from) {
+            match self.window(rebuild, window, kept_from) {
                 // The chunk was reported already.
                 Err(StoreError::Damaged { .. }) => {}
                 compared => compared?,
@@ -204,12 +203,11 @@ impl Verifier<'_> {
 
     fn window(
         &mut self,
-        dataset: DatasetId,
-        fold: Fold,
+        rebuild: BucketRebuild<'_>,
         window: Span,
-        rows: &(Block, Vec<usize>),
         kept_from: Option<Timestamp>,
     ) -> Result<()> {
+        let dataset = rebuild.dataset;
         let mut finer: Option<Vec<Bucket>> = None;
         for resolution in KEPT {
             let series = SeriesId { dataset, resolution };
@@ -227,8 +225,7 @@ impl Verifier<'_> {
             let want = match &finer {
                 None => {
                     let n_rows = scan::count(self.connection, dataset, window)?;
-                    let stored = FoldedRows { columns: rows, beneath: None, over: None };
-                    let folded = fold_rows(self.connection, dataset, fold, window, stored)?;
+                    let folded = rebuild.fold(self.connection, window, &mut Vec::new())?;
                     self.passed(usize::try_from(n_rows).unwrap_or(usize::MAX));
                     folded
                 }

@@ -1,4 +1,4 @@
-//! Records of the archive, and writes over archived rows.
+//! Tests of records of the archive, and of writes over archived rows.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use super::{
 };
 use crate::archive::month::Month;
 
-/// The process that writes files.
+/// Process that writes files.
 const HOLDER: i64 = 1;
 
 /// Length of a lease that outlives the tests.
 const LONG: Duration = Duration::from_hours(24);
 
-/// A file of January 1970 with rows until `last`.
+/// Returns a file of January 1970 with rows until `last`.
 fn january(stamp: i64, n_rows: u64, last: i64) -> ArchivedFile {
     ArchivedFile {
         month: Month::of(at_second(0)),
@@ -41,7 +41,7 @@ async fn append_over(
     store.append_over(id, replace(rows), beneath, Box::new(|_, _| ())).await
 }
 
-/// Checks what a store does with records of archived rows.
+/// Checks the records of archived rows.
 pub(crate) async fn check(store: &dyn ArchiveRecords) {
     let id = create(store, new_dataset("archived")).await;
     let minute = |n: i64| (n * 60, f64::from(i32::try_from(n).unwrap()));
@@ -113,7 +113,7 @@ pub(crate) async fn check(store: &dyn ArchiveRecords) {
     check_pruned(store, id).await;
 }
 
-/// Checks that an archived month is pruned as a whole, and no rows over a part of it.
+/// Checks that an archived month is pruned as a whole, and that no rows over a part of it are.
 async fn check_pruned(store: &dyn ArchiveRecords, id: DatasetId) {
     let prune =
         async |second| store.prune(id, at_second(second), 999, Box::new(|_| {})).await.unwrap();
@@ -134,7 +134,7 @@ async fn check_pruned(store: &dyn ArchiveRecords, id: DatasetId) {
     assert_eq!(n_gone, 1, "no archived rows are left");
 }
 
-/// Checks that removals do not set back the newest row when a later month is archived meanwhile.
+/// Checks that removals do not reset the latest row if a later month is archived at the same time.
 pub(crate) async fn check_newest_after_removals(store: &dyn ArchiveRecords) {
     let id = create(store, new_dataset("newest")).await;
     append(store, id, block([(0, 1.0), (60, 2.0)])).await;
@@ -152,7 +152,7 @@ pub(crate) async fn check_newest_after_removals(store: &dyn ArchiveRecords) {
         assert!(store.commit_file(commit, HOLDER).await.unwrap());
     };
     archive(1, 0).await;
-    // As prepared before the second month is archived.
+    // Prepared before the second month is archived.
     let deletion = RowDeletion {
         span: Span { first: at_second(0), last: at_second(0) },
         now: now(),

@@ -1,4 +1,4 @@
-//! What a catalogue must hold: changes are whole, and each key finds what it may see and no more.
+//! Tests of the catalog: changes are complete, and each key finds exactly what it may see.
 
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ pub(super) async fn changing(open: Open<'_>) {
     assert_eq!(find(Some(key(1)), "once"), None, "all or none");
 }
 
-/// Checks that a change is refused so.
+/// Checks that a change is rejected with this error.
 #[track_caller]
 pub(super) fn check_refused<T: fmt::Debug>(changed: &Result<T, StoreError>, want: &Refusal) {
     assert!(
@@ -71,7 +71,7 @@ pub(super) fn check_refused<T: fmt::Debug>(changed: &Result<T, StoreError>, want
     );
 }
 
-/// One change of who sees what. Keys, tags and datasets are few, so that they meet.
+/// A change of visibility. There are few keys, tags and datasets, so that they collide.
 #[derive(Debug, Clone)]
 enum Step {
     Create { owner: i64, tags: Vec<usize> },
@@ -99,7 +99,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A dataset as a plain list has it.
+/// A dataset of [`Plain`] lists.
 #[derive(Debug, Clone)]
 struct Plain {
     id: DatasetId,
@@ -108,13 +108,13 @@ struct Plain {
     tags: BTreeSet<usize>,
 }
 
-/// A catalogue as plain lists.
+/// A catalog as plain lists.
 #[derive(Debug, Default)]
 struct Model {
-    /// Tells this run's names and tags from those of others in the same store.
+    /// Distinguishes the names and tags of this run from those of others in the same store.
     run: usize,
     datasets: Vec<Plain>,
-    /// The tags that there are, by owner and number.
+    /// Existing tags, by owner and number.
     tags: BTreeSet<(i64, usize)>,
     /// Keys, and the tags that they hold.
     held: BTreeSet<(i64, i64, usize)>,
@@ -199,7 +199,7 @@ impl Model {
         self.datasets.push(Plain { id: made[0].id, owner, name, tags });
     }
 
-    /// Checks what each key finds by each way there is.
+    /// Checks what each key finds in every way.
     fn check(&self, store: &dyn Store) {
         for number in 100..104 {
             let of_run = |dataset: &&Plain| self.sees(number, dataset);
@@ -232,7 +232,7 @@ impl Model {
     }
 }
 
-/// Checks that any order of changes leaves each key with what plain lists say.
+/// Checks random changes against plain lists.
 pub(crate) fn check_random_sharing(open: Open<'_>, n_cases: u32) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let config = Config::with_cases(n_cases);

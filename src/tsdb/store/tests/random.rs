@@ -1,4 +1,4 @@
-//! Anything done to a dataset in any order leaves what a plain recomputation gives.
+//! Tests of random writes against a plain computation.
 
 use std::cell::Cell;
 
@@ -12,9 +12,9 @@ use super::*;
 /// A row: its second, its value and its volume.
 type Row = (i64, (Option<f64>, f64));
 
-/// Something done to a dataset.
+/// A write to a dataset.
 #[derive(Debug, Clone)]
-enum Deed {
+enum Operation {
     Append(Vec<Row>),
     DeleteRows(i64, i64),
     Prune(i64),
@@ -22,11 +22,11 @@ enum Deed {
     Reopen,
 }
 
-/// A dataset as plainly as can be.
+/// A dataset in its simplest form.
 #[derive(Debug, Default)]
 struct Model {
     rows: BTreeMap<i64, (Option<f64>, f64)>,
-    /// The five-minute buckets of rows that were let go.
+    /// Buckets of five minutes of pruned rows.
     frozen: BTreeMap<Timestamp, Bucket>,
     kept_from: Option<i64>,
 }
@@ -36,36 +36,36 @@ fn row() -> impl Strategy<Value = (Option<f64>, f64)> {
     (prop::option::weighted(0.9, value), 0.0..9.0_f64)
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
-        // A few rows anywhere, some of them where rows are already.
+        // A few rows anywhere, some of them at existing timestamps.
         6 => prop::collection::vec((0..400_i64, row()), 1..20).prop_map(|rows| {
-            Deed::Append(rows.into_iter().map(|(n, row)| (n * 577, row)).collect())
+            Operation::Append(rows.into_iter().map(|(n, row)| (n * 577, row)).collect())
         }),
-        // A run of rows close together.
+        // A run of consecutive rows.
         3 => (0..200_000_i64, prop::collection::vec(row(), 1..300))
-            .prop_map(|(start, rows)| Deed::Append((start..).zip(rows).collect())),
-        // More than a chunk.
+            .prop_map(|(start, rows)| Operation::Append((start..).zip(rows).collect())),
+        // More rows than a chunk has.
         2 => (0..200_000_i64, 1..90_i64, prop::collection::vec(row(), 400..2600)).prop_map(
             |(start, step, rows)| {
-                Deed::Append((0..).zip(rows).map(|(n, row)| (start + n * step, row)).collect())
+                Operation::Append((0..).zip(rows).map(|(n, row)| (start + n * step, row)).collect())
             }
         ),
-        2 => (0..220_000_i64, 0..50_000_i64).prop_map(|(from, n)| Deed::DeleteRows(from, from + n)),
-        1 => (0..100_000_i64).prop_map(Deed::Prune),
-        2 => Just(Deed::Settle),
-        1 => Just(Deed::Reopen),
+        2 => (0..220_000_i64, 0..50_000_i64).prop_map(|(from, n)| Operation::DeleteRows(from, from + n)),
+        1 => (0..100_000_i64).prop_map(Operation::Prune),
+        2 => Just(Operation::Settle),
+        1 => Just(Operation::Reopen),
     ]
 }
 
-/// Checks it in `n_cases` datasets.
+/// Checks `n_cases` datasets.
 pub(crate) fn check(open: Open<'_>, n_cases: u32) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let config = Config::with_cases(n_cases);
     let n_datasets = Cell::new(0);
     let reads = (0..6000_u64, 1..3000_usize, -99..300_000_i64, 0..200_000_i64);
-    let strategy = (prop::collection::vec(deed(), 1..14), prop::collection::vec(reads, 3));
-    let check = |(deeds, reads): (Vec<Deed>, Vec<Read>)| {
+    let strategy = (prop::collection::vec(operation(), 1..14), prop::collection::vec(reads, 3));
+    let check = |(operations, reads): (Vec<Operation>, Vec<Read>)| {
         n_datasets.set(n_datasets.get() + 1);
         let name = format!("random_{}", n_datasets.get());
         runtime.block_on(async {
@@ -74,14 +74,14 @@ pub(crate) fn check(open: Open<'_>, n_cases: u32) {
             let new = NewDataset { columns: columns.to_vec(), ..new_dataset(&name) };
             let id = create(&*store, new).await;
             let mut model = Model::default();
-            for deed in deeds {
-                match deed {
-                    Deed::Reopen => {
+            for operation in operations {
+                match operation {
+                    Operation::Reopen => {
                         drop(store);
                         store = open();
                     }
-                    Deed::Settle => store.settle().await.unwrap(),
-                    deed => model.follow(&*store, id, deed).await,
+                    Operation::Settle => store.settle().await.unwrap(),
+                    operation => model.follow(&*store, id, operation).await,
                 }
             }
             model.compare(&*store, id, &reads);
@@ -92,9 +92,9 @@ pub(crate) fn check(open: Open<'_>, n_cases: u32) {
 }
 
 impl Model {
-    async fn follow(&mut self, store: &dyn Store, id: DatasetId, deed: Deed) {
-        match deed {
-            Deed::Append(rows) => {
+    async fn follow(&mut self, store: &dyn Store, id: DatasetId, operation: Operation) {
+        match operation {
+            Operation::Append(rows) => {
                 let rows: BTreeMap<_, _> = rows.into_iter().collect();
                 let appended = try_append(store, id, block_of(&rows)).await;
                 let first = rows.keys().next().copied();
@@ -105,7 +105,7 @@ impl Model {
                     self.rows.extend(rows);
                 }
             }
-            Deed::DeleteRows(first, last) => {
+            Operation::DeleteRows(first, last) => {
                 let n_before = self.rows.len();
                 self.rows.retain(|second, _| !(first..=last).contains(second));
                 self.frozen.retain(|start, _| {
@@ -116,11 +116,11 @@ impl Model {
                 let n_gone = store.delete_rows(id, span, now(), Box::new(|_| {})).await.unwrap();
                 assert_eq!(n_gone, u64::try_from(n_before - self.rows.len()).unwrap());
             }
-            Deed::Prune(before) => {
+            Operation::Prune(before) => {
                 let before = before / 300 * 300;
                 let finest = self.finest();
                 if store.prune(id, at_second(before), 3000, Box::new(|_| {})).await.unwrap() > 0 {
-                    // How many rows go is the engine's choice; those after the bound stay.
+                    // The engine chooses how many rows to prune. Rows after the bound remain.
                     let left = rows_of(store, id);
                     let is_gone = |second: &i64| *second < before && !left.contains_key(second);
                     let newest_gone = self.rows.keys().copied().rfind(is_gone).unwrap();
@@ -132,11 +132,11 @@ impl Model {
                     self.frozen = old.map(|bucket| (bucket.timestamp, bucket)).collect();
                 }
             }
-            Deed::Settle | Deed::Reopen => {}
+            Operation::Settle | Operation::Reopen => {}
         }
     }
 
-    /// The buckets of five minutes.
+    /// Returns the buckets of five minutes.
     fn finest(&self) -> Vec<Bucket> {
         let kept_from = self.kept_from.unwrap_or(i64::MIN);
         let kept = self.rows.range(kept_from..).map(|(second, row)| (*second, *row)).collect();

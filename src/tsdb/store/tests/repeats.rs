@@ -1,4 +1,4 @@
-//! Appends that are sent again.
+//! Tests of appends that are sent twice.
 
 use super::{
     super::batch::{BatchId, StoredBatch},
@@ -9,13 +9,13 @@ pub(crate) fn id(writer: i64, name: &str) -> BatchId {
     BatchId { writer: key(writer), key: name.parse().unwrap(), digest: [7; 32] }
 }
 
-/// Two rows from `second` on, which are a batch.
+/// Returns an append of two rows from `second` on, which are a batch.
 pub(crate) fn named(id: BatchId, second: i64) -> Append {
     let batches = vec![Batch { id, n_rows: 2 }];
     Append { batches, ..replace(block([(second, 1.0), (second + 1, 1.0)])) }
 }
 
-/// Appends a batch; the number of its commit, or none if it was stored before.
+/// Appends a batch. Returns its revision; `None` if it was stored before.
 pub(crate) async fn put(store: &dyn Store, dataset: DatasetId, append: Append) -> Option<u64> {
     match store.append(dataset, append, Box::new(|_, _| ())).await {
         Ok(appended) => Some(appended.revision),
@@ -44,7 +44,7 @@ pub(super) async fn check(open: Open<'_>) {
     assert!(matches!(again, Err(StoreError::BatchStored)), "{again:?}");
     assert_eq!(put(&*store, dataset, named(id(2, "a"), 30)).await, Some(2), "another writer's");
 
-    // A batch that fails is not known; nor are others of its append.
+    // A failed batch is unknown, like the others of its append.
     let other = create(&*store, new_dataset("repeats elsewhere")).await;
     assert_eq!(put(&*store, other, named(id(1, "a"), 10)).await, None, "also for another dataset");
     let mut both = named(id(1, "b"), 40);
@@ -58,7 +58,7 @@ pub(super) async fn check(open: Open<'_>) {
     assert_eq!(put(&*store, dataset, both).await, Some(3));
     assert_eq!(["b", "c"].map(|name| find(&*store, 1, name)), [Some(3); 2]);
 
-    // Of a dataset that is gone none is known, and the name is free.
+    // Batches of a deleted dataset are unknown, and their names can be used again.
     assert_eq!(put(&*store, other, named(id(1, "d"), 10)).await, Some(1));
     assert!(store.delete(other).await.unwrap());
     assert_eq!(find(&*store, 1, "d"), None);

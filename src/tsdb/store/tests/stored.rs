@@ -1,7 +1,7 @@
-//! Stores of the first format, which every later program reads.
+//! Stores of the first format, which every later version must read.
 //!
-//! Each engine has a stored file next to its tests. A new format keeps the files of older ones and adds
-//! its own: run the tests with `TRIPTYCH_WRITE_STORED_FILE=1`.
+//! Each engine has a stored file next to its tests. A new format keeps the older files and adds its
+//! own: run the tests with `TRIPTYCH_WRITE_STORED_FILE=1`.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::{catalog::DatasetRef, span::Span, store::Store};
 /// Rows that replace others, or come between and after all others.
 const LATE: [(i64, f64); 3] = [(0, 3.0), (61, 5.0), (120_000, 7.0)];
 
-/// Rows of each minute: full mantissas, then two decimals.
+/// Returns a row for each minute: full mantissas, then two decimals.
 fn minutes(minutes: std::ops::Range<i32>) -> impl Iterator<Item = (i64, f64)> {
     minutes.map(|n| {
         let value =
@@ -27,7 +27,7 @@ pub(crate) fn is_written() -> bool {
     std::env::var_os("TRIPTYCH_WRITE_STORED_FILE").is_some_and(|value| value == "1")
 }
 
-/// Fills a store with rows in every form that it keeps.
+/// Fills a store with rows in every stored form.
 pub(crate) async fn fill(store: &dyn Store) {
     let id = create(store, new_dataset("stored")).await;
     for n in [0..1500, 1500..2000] {

@@ -1,4 +1,4 @@
-//! What each worker answered lately, a bar for each period.
+//! Draws the recent activity of each worker, with a bar for each period.
 
 use ratatui::{buffer::Buffer, layout::Rect, widgets::Widget as _};
 
@@ -11,21 +11,21 @@ use crate::{
     },
 };
 
-/// Rows of a worker.
+/// Height of a worker.
 const ROWS: u16 = 2;
 
-/// Columns before the bars: a peer id or a group, and a gap.
+/// Width of the peer id or the group, and a gap.
 const NAME_WIDTH: u16 = 21;
 
-/// Columns after the bars: a gap, and a number.
+/// Width of a gap and the number after the bars.
 const COUNT_WIDTH: u16 = 9;
 
-/// The rows this takes for `n_workers`, its frame included.
+/// Returns the height of the pane for `n_workers`, including its border.
 pub(crate) fn height(n_workers: usize) -> u16 {
     u16::try_from(n_workers.max(1)).unwrap_or(u16::MAX).saturating_mul(ROWS).saturating_add(2)
 }
 
-/// Draws the workers among `nodes`, as many as there is room for.
+/// Draws as many workers among `nodes` as fit.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) {
     let Frame { state, theme, .. } = frame;
     let workers: Vec<&Node> = nodes.iter().filter(|node| is_worker(node)).collect();
@@ -44,8 +44,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node
     }
     let width = rest.width.saturating_sub(NAME_WIDTH + COUNT_WIDTH);
     let bars = |node: &Node| state.nodes.last_periods(&node.peer_id, width.into(), state.now);
-    // One scale for all, so that who does more stands higher; with air above the highest, so that
-    // it does not run into the bar over it.
+    // All workers have one scale, with a gap above the highest bar.
     let all: Vec<Vec<Option<f64>>> = workers.iter().map(|node| bars(node)).collect();
     let highest = all.iter().flatten().flatten().fold(1.0, |high: f64, n| high.max(*n)) * 1.1;
     for (node, values) in workers.iter().zip(&all).take(n_fit) {
@@ -64,7 +63,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node
         let style = if node.exited.is_some() { theme.muted } else { theme.series(0) };
         Sparkline { values, floor: Floor::Zero, top_min: highest, style }.render(place, buf);
         let a_minute = state.nodes.a_minute(&node.peer_id, state.now);
-        // In the first minute nobody knows how many a minute are.
+        // The rate is unknown in the first minute.
         let text = a_minute.map_or_else(
             || format!("{} in all", format::count(node.n_runs)),
             |n| format!("{}/min", format::count(n)),
@@ -74,7 +73,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node
     }
 }
 
-/// Whether a node is one, as far as is known.
+/// Returns true if a node is a worker, as far as known.
 pub(crate) fn is_worker(node: &Node) -> bool {
     node.role.as_deref() == Some("worker")
 }

@@ -12,19 +12,19 @@ use crate::{
     widget::{paint, pane::Pane},
 };
 
-/// Columns of the labels.
+/// Width of the labels.
 const LABEL_WIDTH: u16 = 11;
 
-/// The widest the form is: a multiaddress fits.
+/// Maximum width of the form, in which a multiaddress fits.
 const WIDTH_MAX: u16 = 104;
 
-/// Draws the form over `area`.
+/// Draws the form.
 pub(crate) fn draw(on: Surface<'_>) {
     let Surface { area, buf, frame, hits } = on;
     let Frame { state, theme, .. } = frame;
     let form = &state.cluster.node_form;
     let n_fields = u16::try_from(form.fields().count()).unwrap_or(u16::MAX);
-    // What is to be said stands below each field where there is room for it.
+    // Notes are below each field if there is space.
     let is_roomy = area.height >= n_fields.saturating_mul(2) + 6;
     let is_airy = area.height >= n_fields.saturating_mul(3) + 6;
     let step = 1 + u16::from(is_roomy) + u16::from(is_airy);
@@ -39,7 +39,7 @@ pub(crate) fn draw(on: Surface<'_>) {
         draw_node_field(inside, buf, frame, field, y, is_roomy);
         y = y.saturating_add(step);
     }
-    // Where notes have no room of their own, that of the focused field stands at the end.
+    // Otherwise only the note of the focused field is at the end.
     if !is_roomy {
         let (note, style) = note(frame, form.focus);
         paint::text(buf, inside, (LABEL_WIDTH + 2, y), &note, style);
@@ -84,14 +84,14 @@ fn draw_node_field(
     if is_roomy {
         let (note, style) = note(frame, field);
         let room = area.width.saturating_sub(LABEL_WIDTH + 2);
-        // There is a row for it; a longer one goes on below, over the gap.
+        // A long note continues in the gap below.
         for (y, line) in (y + 1..).zip(wrapped(&note, room).iter().take(2)) {
             paint::text(buf, area, (LABEL_WIDTH + 2, y), line, style);
         }
     }
 }
 
-/// The hint or error of a field.
+/// Returns the hint or error of a field.
 fn note(frame: Frame<'_>, field: NodeField) -> (String, ratatui::style::Style) {
     let form = &frame.state.cluster.node_form;
     match form.trouble(field).filter(|_| form.is_tried) {
@@ -100,7 +100,7 @@ fn note(frame: Frame<'_>, field: NodeField) -> (String, ratatui::style::Style) {
     }
 }
 
-/// Asks whether to stop the selected process.
+/// Draws the question before the selected process is stopped.
 pub(crate) fn draw_confirm(on: Surface<'_>) {
     let Frame { state, theme, .. } = on.frame;
     let process = state.cluster.selected_process(&state.stack);

@@ -1,4 +1,4 @@
-//! The table of nodes, and the selected one in detail.
+//! Draws the table of nodes, and details of the selected one.
 
 use std::time::Duration;
 
@@ -40,50 +40,50 @@ use crate::{
     },
 };
 
-/// Rows of the detail, its rule included.
+/// Height of the details, including their rule.
 const DETAIL_HEIGHT: u16 = 8;
 
-/// Columns of the bar of a node's agreement.
+/// Width of the bar of a node's agreement.
 const AGREE_WIDTH: u16 = 10;
 
-/// Columns of the groups of a node in detail, before what it holds.
+/// Width of the groups in the details, before the functions.
 const GROUPS_WIDTH: usize = 24;
 
-/// The title of the nodes' names, which only nodes of this machine have.
+/// Title of the column of names, which only local nodes have.
 const NAME: &str = "NODE";
 
-/// The title of the peer ids.
+/// Title of the column of peer ids.
 const PEER: &str = "PEER";
 
-/// The width of a reason: that of `cordoned`, `draining`.
+/// Width of a reason such as `cordoned`.
 const STATUS_WIDTH: u16 = 8;
 
-/// The title of the column with the reason why a node gets no work.
+/// Title of the column with the reason why a node gets no work.
 const STATUS: &str = "STATUS";
 
-/// The title of how many heads see a node, which there is where there are several.
+/// Title of the column with the number of heads that see a node, if there are several.
 const HEADS: &str = "HEADS";
 
-/// The title of the free slots.
+/// Title of the column of free slots.
 const SLOTS: &str = "SLOTS";
 
-/// The shortest peer id: ids share a prefix and differ at the end.
+/// Minimum width of peer ids, which share a prefix and differ at the end.
 const PEER_WIDTH_MIN: u16 = 10;
 
-/// The widest column of peer ids.
+/// Maximum width of peer ids.
 const PEER_WIDTH_MAX: u16 = 19;
 
-/// The widest column of names: a longer one would leave no room for the rest.
+/// Maximum width of names.
 const NAME_WIDTH_MAX: u16 = 14;
 
-/// The columns that a narrow table leaves out, the first one first; the detail below has them, too.
-/// Without STATUS, the slots of a node that gets no work give way to the reason.
+/// Columns that a narrow table leaves out, in this order. The details contain them, too. Without
+/// STATUS, the reason why a node gets no work replaces its slots.
 const LEFT_OUT: [&str; 5] = ["ORIGIN", STATUS, "PING", "LAST", SLOTS];
 
-/// The same where the nodes are grouped: groups have no round trip.
+/// The same for grouped nodes. Groups have no round trip.
 const LEFT_OUT_GROUPED: [&str; 5] = ["ORIGIN", "PING", "LAST", STATUS, SLOTS];
 
-/// The columns of the table, left to right.
+/// Columns of the table, left to right.
 pub(super) const COLUMNS: [Column; 13] = [
     Column { title: "", width: 1, side: Side::Left },
     Column { title: NAME, width: 8, side: Side::Left },
@@ -100,7 +100,7 @@ pub(super) const COLUMNS: [Column; 13] = [
     Column { title: "LAST", width: 6, side: Side::Right },
 ];
 
-/// The rows this takes for `n_nodes`, with some air: its frame, the filter, the head, the detail.
+/// Returns the height of the pane for `n_nodes`: border, filter, titles, rows, details.
 pub(crate) fn height(n_nodes: usize) -> u16 {
     let n_rows = u16::try_from(n_nodes.max(5)).unwrap_or(u16::MAX);
     n_rows.saturating_add(DETAIL_HEIGHT + 5)
@@ -178,7 +178,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     }
 }
 
-/// What the nodes of a group have together.
+/// Returns the sums of a group.
 fn facts(group: &NodeGroup) -> Vec<(&'static str, String)> {
     let NodeGroup { n_connected, n_withheld, n_slots, n_free, n_runs, .. } = *group;
     let mut facts = vec![("nodes", format!("{n_connected} of {} connected", group.n_nodes()))];
@@ -190,7 +190,7 @@ fn facts(group: &NodeGroup) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// The columns that fit into `width`, and the width of the peer ids among them.
+/// Returns the columns that fit into `width`, and the width of the peer ids.
 fn columns(width: u16, nodes: &[Node], frame: Frame<'_>) -> ([Column; COLUMNS.len()], usize) {
     let is_grouped = frame.state.cluster.grouped_by.is_some();
     let mut columns = COLUMNS;
@@ -205,8 +205,8 @@ fn columns(width: u16, nodes: &[Node], frame: Frame<'_>) -> ([Column; COLUMNS.le
         let others: u16 = others.map(|column| column.width + 1).sum();
         width.saturating_sub(others)
     };
-    // `cordoned`, and with several heads `cordoned 1/2`. Its width does not depend on the nodes: the
-    // columns stay where they are when a node is cordoned.
+    // `cordoned`, and with several heads `cordoned 1/2`. The width does not depend on the nodes, so that
+    // the columns do not move when a node is cordoned.
     let has_several_heads = frame.state.services.has_several_heads();
     let status_width = if has_several_heads { STATUS_WIDTH + 4 } else { STATUS_WIDTH };
     set(STATUS, status_width);
@@ -290,7 +290,6 @@ fn cells(node: &Node, frame: Frame<'_>, peer_width: usize, has_status: bool) -> 
             Some((name, _)) => (name.clone(), theme.accent2),
             None => (NONE.to_owned(), theme.muted),
         },
-        // Ids share a prefix and differ at the end.
         (format::shorten(&node.peer_id, peer_width.saturating_sub(7), 6).into_owned(), theme.text),
         (role.to_owned(), role_style),
         (node.origin.into_str().to_owned(), if is_typed { theme.text } else { theme.muted }),
@@ -308,7 +307,7 @@ fn cells(node: &Node, frame: Frame<'_>, peer_width: usize, has_status: bool) -> 
     ]
 }
 
-/// The head of a group: how many of its nodes are connected, get no work, and what all have together.
+/// Returns the cells of a group: its sums.
 fn group_cells(group: &NodeGroup, frame: Frame<'_>) -> Vec<Cell> {
     let theme = frame.theme;
     let bold = theme.text.add_modifier(Modifier::BOLD);
@@ -338,7 +337,7 @@ fn group_cells(group: &NodeGroup, frame: Frame<'_>) -> Vec<Cell> {
     ]
 }
 
-/// How many of a node's slots are free, of how many: `8/10`.
+/// Returns the free slots of a node: `8/10`.
 fn slots(node: &Node, frame: Frame<'_>) -> Cell {
     let theme = frame.theme;
     match node.slots {
@@ -349,7 +348,7 @@ fn slots(node: &Node, frame: Frame<'_>) -> Cell {
     }
 }
 
-/// The recent round trip: `0.4 ms`, from a tenth of a second on without a fraction.
+/// Returns the round trip: `0.4 ms`, without a fraction from 100 ms on.
 fn ping(node: &Node) -> String {
     match node.latency_ms {
         None => NONE.to_owned(),
@@ -358,11 +357,12 @@ fn ping(node: &Node) -> String {
     }
 }
 
-/// Ages of connected nodes below this are not told apart: heads hear of their peers several times in a
-/// minute, and each time would be worth a frame.
+/// Ages of connected nodes below this are shown equally. Heads receive messages of their peers
+/// several times per minute, which would need a frame each.
 const SILENT_MAX: Duration = Duration::from_mins(1);
 
-/// When a node was last seen: its exit code, `now` for the head that sent the list, or an age.
+/// Returns the exit code of a node, `now` for the head that sent the list, or the age of the last
+/// message.
 fn last(node: &Node, now: model::timestamp::Timestamp) -> String {
     if let Some(exit) = node.exited {
         return exit.code.map_or_else(|| "signal".to_owned(), |code| format!("exit {code}"));
@@ -388,7 +388,6 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
     let process = match (&node.process, node.exited) {
         (Some((name, pid)), None) => {
             let status = frame.state.stack.status(name);
-            // Its name is the title above.
             let mut parts = vec![format!("pid {pid}")];
             if let Some(since) = status.since {
                 parts.push(format!("up {}", format::coarse(frame.state.now.since(since))));
@@ -414,7 +413,7 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
         n if node.n_ready == 0 => format!("holds {}", format::counted(n, "function")),
         n => format!("holds {}, {} ready", format::counted(n, "function"), node.n_ready),
     };
-    // The functions begin at one column: from node to node little is drawn again.
+    // The functions have a fixed column, so that little is redrawn when the selection changes.
     facts.push(("groups", format!("{groups:<GROUPS_WIDTH$} {functions}")));
     facts.push(("process", process));
     facts.extend(head_facts(node, frame));
@@ -448,7 +447,7 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
     }
 }
 
-/// An address without the peer id at its end.
+/// Returns an address without the peer id at its end.
 fn without_peer(address: &str) -> &str {
     address.rsplit_once("/p2p/").map_or(address, |(host, _)| host)
 }
@@ -504,10 +503,10 @@ fn empty_lines(frame: Frame<'_>) -> Vec<String> {
     }
 }
 
-/// The most heads whose failures stand above the nodes, which need the room.
+/// Maximum number of heads whose failures are shown above the nodes.
 const FAILURES_MAX: usize = 3;
 
-/// Draws a line for each head that fails, where there are several; returns what is left below.
+/// Draws a line for each failing head, if there are several. Returns the area below.
 pub(super) fn draw_failures(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> Rect {
     let Frame { state, theme, .. } = frame;
     if !state.services.has_several_heads() {
@@ -540,18 +539,18 @@ pub(super) fn draw_failures(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> R
     rest
 }
 
-/// How many heads see a node, of how many: `2/3`.
+/// Returns the number of heads that see a node: `2/3`.
 pub(super) fn seen_by(node: &Node, frame: Frame<'_>) -> Cell {
     let theme = frame.theme;
     let n_seen = node.n_seen_by();
     let n_heads = frame.state.services.heads().len();
-    // A head need not see the others.
+    // A head does not have to see the others.
     let is_whole = n_seen == n_heads || (n_seen > 0 && node.is_head());
     let style = if is_whole { theme.muted } else { theme.warn };
     (format!("{n_seen}/{n_heads}"), style)
 }
 
-/// What each of several heads says of a node in detail.
+/// Returns the report of each head on a node, if there are several heads.
 fn head_facts(node: &Node, frame: Frame<'_>) -> Option<(&'static str, String)> {
     let state = frame.state;
     if !state.services.has_several_heads() {

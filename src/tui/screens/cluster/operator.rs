@@ -44,9 +44,9 @@ pub(crate) fn act(state: &mut State, action: Action) {
         return state.notify_refused("no worker is selected", detail);
     }
     let Some(patch) = patch(action, &workers) else { return };
-    let is_meant = |node: &&Node| group.is_none() || is_changed(node, patch);
+    let has_change = |node: &&Node| group.is_none() || is_changed(node, patch);
     let peer_ids: Vec<String> =
-        workers.iter().filter(is_meant).map(|node| node.peer_id.clone()).collect();
+        workers.iter().filter(has_change).map(|node| node.peer_id.clone()).collect();
     if peer_ids.is_empty() {
         let title = group.map(|(title, _)| title).unwrap_or_default();
         let text = format!("nothing to change: the nodes of {title} {}", outcome(patch));
@@ -60,7 +60,7 @@ pub(crate) fn act(state: &mut State, action: Action) {
     }
 }
 
-/// Has every head change the nodes of `change` that it lists.
+/// Sends each head the nodes of `change` that it lists.
 fn send(state: &mut State, change: &NodeChange) {
     for head in state.services.heads() {
         let is_listed = |peer_id: &&String| state.nodes.heads_of(peer_id).contains(&head);
@@ -72,8 +72,7 @@ fn send(state: &mut State, change: &NodeChange) {
     }
 }
 
-/// What `action` changes of `workers`: those of which any is not cordoned are cordoned, others are
-/// uncordoned.
+/// Returns the change of `action` to `workers`. They are cordoned unless all are.
 fn patch(action: Action, workers: &[Node]) -> Option<NodePatch> {
     let approval = |approval| NodePatch { approval: Some(approval), ..NodePatch::default() };
     match action {
@@ -87,7 +86,7 @@ fn patch(action: Action, workers: &[Node]) -> Option<NodePatch> {
     }
 }
 
-/// Whether `patch` changes anything of `node`, which the head must know.
+/// Returns true if `patch` changes `node`, which a head must list.
 fn is_changed(node: &Node, patch: NodePatch) -> bool {
     let is_listed = node.origin != Origin::Seen;
     is_listed
@@ -98,7 +97,7 @@ fn is_changed(node: &Node, patch: NodePatch) -> bool {
         }
 }
 
-/// What nodes are once they are changed.
+/// Returns the state of nodes after the change.
 const fn outcome(patch: NodePatch) -> &'static str {
     match (patch.cordoned, patch.approval) {
         (Some(true), _) => "are cordoned",
@@ -108,7 +107,7 @@ const fn outcome(patch: NodePatch) -> &'static str {
     }
 }
 
-/// `head` has changed a node, or not.
+/// Handles the result of changing a node at `head`.
 pub(crate) fn on_changed(state: &mut State, head: HeadId, result: Result<NodeDetail, Failure>) {
     match result {
         Err(failure) => state.notify_failure(&state.services.named(head, failure)),
@@ -130,7 +129,7 @@ pub(crate) fn on_changed(state: &mut State, head: HeadId, result: Result<NodeDet
     load_nodes_of(state, head);
 }
 
-/// `head` has changed the nodes of a group, or not all.
+/// Handles the result of changing the nodes of a group at `head`.
 pub(crate) fn on_group_changed(state: &mut State, head: HeadId, outcome_of: GroupChange) {
     let GroupChange { change, n_changed, failure } = outcome_of;
     let title = change.group.map(|(title, _)| title).unwrap_or_default();
@@ -186,7 +185,7 @@ pub(crate) fn draw(on: Surface<'_>, question: &NodeChange) {
     ask(on, title, lines);
 }
 
-/// Asks whether to change nodes of the `n_nodes` of the group of this title.
+/// Draws the question before nodes of a group are changed.
 fn draw_group(
     on: Surface<'_>,
     group: &str,

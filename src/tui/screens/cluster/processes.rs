@@ -62,7 +62,7 @@ pub(crate) fn act(state: &mut State, action: Action) {
             }
             Some(process) if process.status.exited.is_some() => {
                 state.stack.forget(&process.name);
-                // One that is about to be restarted is not.
+                // A process that is about to be restarted has to be stopped.
                 if process.status.is_restarting {
                     state.effects.push(Effect::StopProcess(process.name));
                 }
@@ -106,7 +106,7 @@ pub(crate) fn restart(state: &mut State) {
     state.effects.push(Effect::RestartProcess(process.name));
 }
 
-/// A node was started.
+/// Handles the start of a node.
 pub(crate) fn started(state: &mut State, node: LocalNode) {
     let detail = if node.is_kept { "keeps running when the screen is closed" } else { "" };
     let text = format!("{} runs, pid {}", node.name, node.pid);
@@ -122,7 +122,7 @@ pub(crate) fn started(state: &mut State, node: LocalNode) {
     }
 }
 
-/// A process ended; it is started again after `restart_in`, or left to the user.
+/// Handles the exit of a process, which is restarted after `restart_in`, or by the user.
 pub(crate) fn ended(
     state: &mut State,
     name: &str,
@@ -148,7 +148,7 @@ pub(crate) fn ended(
     load_nodes(state);
 }
 
-/// The columns of the table, left to right.
+/// Columns of the table, left to right.
 pub(super) const COLUMNS: [Column; 7] = [
     Column { title: "", width: 1, side: Side::Left },
     Column { title: "NAME", width: 11, side: Side::Left },
@@ -159,13 +159,13 @@ pub(super) const COLUMNS: [Column; 7] = [
     Column { title: "STATE", width: 12, side: Side::Left },
 ];
 
-/// The place of the time that a process runs.
+/// Index of the column of the uptime.
 const UP: usize = 5;
 
-/// The narrowest table with all columns.
+/// Minimum width of a table with all columns.
 const WIDE_FROM: u16 = 58;
 
-/// The least rows left for what the processes wrote.
+/// Minimum number of rows for log lines.
 const LOG_ROWS_MIN: u16 = 3;
 
 /// Draws the pane.
@@ -196,7 +196,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let room = inside.height.saturating_sub(LOG_ROWS_MIN).max(inside.height / 2);
     let [table_area, below] = split_rows(inside, n_rows.min(room));
     let selected = state.cluster.process_idx(&processes);
-    // In a narrow pane the time that a process runs is left out.
+    // A narrow pane has no column for the uptime.
     let mut columns = COLUMNS;
     if inside.width < WIDE_FROM {
         columns[UP].width = 0;
@@ -213,7 +213,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     table.draw(table_area, buf, theme, hits, |row| {
         processes.get(row).map(|process| cells(process, frame)).unwrap_or_default()
     });
-    // With the keys, the log is that of the selected one.
+    // If the pane has focus, the log is that of the selected process.
     let only = processes.get(selected).filter(|_| is_here).map(|process| process.name.as_str());
     logs::view::draw_tail(
         below,
@@ -255,7 +255,7 @@ pub(super) fn empty_lines(frame: Frame<'_>) -> Vec<String> {
     }
 }
 
-/// The service of the header that a process of the local stack is.
+/// Returns the service of the header that belongs to a process of the local stack.
 fn service_of(process: &Process, frame: Frame<'_>) -> Option<Service> {
     match (process.name.as_str(), &process.node) {
         ("datasets", None) => Some(Service::Data),

@@ -1,4 +1,4 @@
-//! The table of runs.
+//! Draws the table of runs.
 
 use ratatui::{buffer::Buffer, layout::Rect};
 
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// The columns of the table, left to right.
+/// Columns of the table, left to right.
 pub(super) const COLUMNS: [Column; 8] = [
     Column { title: "", width: 1, side: Side::Left },
     Column { title: "TIME", width: 8, side: Side::Left },
@@ -33,14 +33,14 @@ pub(super) const COLUMNS: [Column; 8] = [
     Column { title: "   TOOK", width: 8, side: Side::Left },
 ];
 
-/// The narrowest table with all columns; a narrower one leaves the function's id out, for the
-/// method says nearly as much.
+/// Minimum width of a table with all columns. A narrower one leaves out the function, since the
+/// method is similar.
 const WIDE_FROM: u16 = 66;
 
-/// Where a time ends, so that times stand below one another; what failed says why from the start.
+/// Width of a duration. Durations are right-aligned, reasons of failures start at the left.
 const TOOK_WIDTH: usize = 7;
 
-/// The place of the function's id.
+/// Index of the column of the function.
 const FUNCTION: usize = 2;
 
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
@@ -71,7 +71,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     });
 }
 
-/// A frequency whose point stands below those of others: a whole one leaves its place free.
+/// Formats a frequency so that the points of all frequencies are aligned.
 fn frequency(percent: f64) -> String {
     let text = results::frequency(percent);
     if text.contains('.') { text } else { format!("{text}  ") }
@@ -82,7 +82,7 @@ fn cells(run: &Run, frame: Frame<'_>) -> Vec<Cell> {
     let bad_exit = run.bad_exit();
     let (glyph, glyph_style) = results::mark(run, frame);
     let response = run.response();
-    // Why a run failed takes the room of what it came to.
+    // The reason of a failure replaces the result.
     let absent = match run.phase {
         Phase::Waiting => "…",
         Phase::Failed(_) => "",

@@ -1,4 +1,5 @@
-//! Start here, in place of runs and results until there is a run: its names can be selected and opened.
+//! The pane Start here: first steps and names to open, in place of runs and results until there is
+//! a run.
 
 use model::{dataset::Dataset, topic::TopicId};
 use ratatui::{
@@ -29,20 +30,20 @@ use crate::{
     },
 };
 
-/// Names in each list of Start here. The screens have all of them.
+/// Maximum number of names in each list. The screens have all of them.
 pub(crate) const NAMES_MAX: usize = 8;
 
-/// The lowest terminal on which the lists have room below the steps.
+/// Minimum height of a terminal with space for the lists below the steps.
 const HEIGHT_MIN: u16 = 30;
 
 impl State {
-    /// True if Start here is in view and its names can be selected.
+    /// Returns true if the pane is in view and its names can be selected.
     fn is_start_open(&self) -> bool {
         let has_room = self.size.1 >= HEIGHT_MIN || self.is_zoomed;
         self.screen == Screen::Cluster && self.runs.newest().is_none() && has_room
     }
 
-    /// What the names of Start here open: functions, datasets, topics.
+    /// Returns the targets of the names: functions, datasets, topics.
     pub(crate) fn start_goals(&self) -> [Vec<Goal>; 3] {
         let functions = self.execute.form.functions.iter().take(NAMES_MAX);
         let datasets = self.data.list().iter().take(NAMES_MAX);
@@ -56,7 +57,7 @@ impl State {
     }
 }
 
-/// Handles an action while Start here has the keys; returns false if it is another pane's.
+/// Handles an action while the pane has focus. Returns false if it was not handled.
 pub(crate) fn act(state: &mut State, action: Action) -> bool {
     let is_here = matches!(state.cluster.focus, Pane::Runs | Pane::Groups);
     if !is_here || !state.is_start_open() || !state.overlays.is_empty() {
@@ -74,7 +75,7 @@ pub(crate) fn act(state: &mut State, action: Action) -> bool {
     true
 }
 
-/// Opens the name that was clicked; returns false if the click was on something else.
+/// Opens a clicked name. Returns false if the click was elsewhere.
 pub(crate) fn click(state: &mut State, target: Target) -> bool {
     let Target::Row { pane, row } = target else { return false };
     let is_name = pane == Pane::Groups.number() && state.is_start_open();
@@ -89,22 +90,22 @@ fn open(state: &mut State, row: usize) -> bool {
     true
 }
 
-/// The columns of a step's keys: `e then ^R` and a gap.
+/// Width of the keys of a step, `e then ^R`, including a gap.
 const KEYS_WIDTH: u16 = 14;
 
-/// The columns of a name in a list.
+/// Width of a name in a list.
 const NAME_WIDTH: usize = 26;
 
-/// The least rows worth a list: its title and two rows.
+/// Minimum height of a list: its title and two rows.
 const LIST_HEIGHT_MIN: u16 = 3;
 
-/// The rows left for lists where the steps stand apart.
+/// Minimum height of the lists if there is a gap between the steps.
 const LISTS_HEIGHT: u16 = 16;
 
-/// Draws a list of names; returns the rows that took, and how many names are shown.
+/// Draws a list of names. Returns its height, and the number of visible names.
 type List = fn(Rect, &mut Buffer, Frame<'_>) -> (u16, usize);
 
-/// What the keys of a step are.
+/// A first step, with the keys for it.
 struct Step {
     keys: Vec<String>,
     words: String,
@@ -120,7 +121,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let of = pane::Pane::new("Start here").focus(focus_if(is_here));
     let inside = of.draw(area, buf, theme);
     let steps = steps(frame);
-    // A line between the steps where there is room for it.
+    // There is a gap between the steps if there is space.
     let n_steps = u16::try_from(steps.len()).unwrap_or(u16::MAX);
     let pitch = if inside.height >= n_steps * 2 + LISTS_HEIGHT { 2 } else { 1 };
     let top = u16::from(inside.height > n_steps);
@@ -162,7 +163,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     }
 }
 
-/// Whether no service has listed anything yet.
+/// Returns true if no service has listed anything yet.
 fn is_nothing_listed(frame: Frame<'_>) -> bool {
     let state = frame.state;
     state.execute.form.functions.is_empty()
@@ -170,7 +171,7 @@ fn is_nothing_listed(frame: Frame<'_>) -> bool {
         && state.inference.topics.value().is_none()
 }
 
-/// Draws what the three services are, a row apart.
+/// Draws a description of the three services.
 fn draw_services(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let theme = frame.theme;
     let rows = [
@@ -184,7 +185,7 @@ fn draw_services(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// The steps, the most useful one first.
+/// Returns the steps, the most useful one first.
 fn steps(frame: Frame<'_>) -> Vec<Step> {
     let state = frame.state;
     let key = |layer, action| frame.key(layer, action);
@@ -234,8 +235,8 @@ fn steps(frame: Frame<'_>) -> Vec<Step> {
     steps
 }
 
-/// Lists the functions of the head, as many as there is room for; returns the rows that took, and how
-/// many functions are shown.
+/// Draws as many functions of the head as fit. Returns the height of the list, and the number of
+/// visible functions.
 pub(crate) fn draw_functions(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> (u16, usize) {
     let row = |function: &FunctionBody| {
         let id = format::short_cid(&function.function_id).into_owned();
@@ -248,7 +249,7 @@ pub(crate) fn draw_functions(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> 
     draw_list(area, buf, frame, &title, functions.iter().map(row).collect())
 }
 
-/// Lists the datasets as [`draw_functions`] lists functions.
+/// Draws the datasets, as [`draw_functions`] does functions.
 fn draw_datasets(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> (u16, usize) {
     let list = frame.state.data.list();
     let fact = |dataset: &Dataset, name: &str| dataset.metadata.get(name).cloned();
@@ -261,7 +262,7 @@ fn draw_datasets(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> (u16, usize)
     draw_list(area, buf, frame, &title, list.iter().map(row).collect())
 }
 
-/// Lists the topics as [`draw_functions`] lists functions.
+/// Draws the topics, as [`draw_functions`] does functions.
 fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> (u16, usize) {
     let topics = frame.state.inference.topics.value().map_or(&[][..], |list| &list.topics);
     let row = |topic: &TopicSummary| {
@@ -272,8 +273,8 @@ fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> (u16, usize) {
     draw_list(area, buf, frame, &title, topics.iter().map(row).collect())
 }
 
-/// Draws a title and rows of a name and two facts, an empty row after them; nothing where there is
-/// nothing to list or too little room. Returns the rows that took, and how many of `rows` are shown.
+/// Draws a title and rows with a name and two facts, followed by an empty row. Draws nothing
+/// without rows or with too little space. Returns the height, and the number of visible rows.
 fn draw_list(
     area: Rect,
     buf: &mut Buffer,
@@ -287,7 +288,7 @@ fn draw_list(
     }
     let n_rows = rows.len();
     paint::text(buf, area, (0, 0), title, theme.text.add_modifier(Modifier::BOLD));
-    // A last row that is not enough for the rest says how many they are.
+    // If not all rows fit, the last one shows the number of hidden rows.
     let n_fit = usize::from(area.height - 1);
     let n_most = n_fit.min(NAMES_MAX + 1);
     let n_shown = if n_rows > n_most { n_most - 1 } else { n_rows };

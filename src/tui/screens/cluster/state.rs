@@ -1,4 +1,4 @@
-//! The Cluster screen: which node, run and result group are looked at.
+//! The state of the Cluster screen: the selected node, run and result group.
 
 pub(crate) mod node_form;
 
@@ -22,19 +22,19 @@ use crate::{
 /// A pane of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Pane {
-    /// The table of nodes, and the selected one in detail.
+    /// The table of nodes, and details of the selected one.
     #[default]
     Nodes,
     /// The table of runs.
     Runs,
     /// The result groups of the selected run.
     Groups,
-    /// What local processes wrote last.
+    /// The local processes and their last log lines.
     Processes,
 }
 
 impl Pane {
-    /// Its column and row in the grid of the screen, from the upper left.
+    /// Returns its column and row in the grid of the screen, from the upper left.
     pub(crate) const fn cell(self) -> (u8, u8) {
         match self {
             Self::Nodes => (0, 0),
@@ -45,28 +45,28 @@ impl Pane {
     }
 }
 
-/// What the table of nodes is ordered by; the names are those in its title.
+/// Order of the nodes. The names are shown in the title of the pane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, serialize_all = "UPPERCASE")]
 pub(crate) enum NodeOrder {
-    /// As the head lists them.
+    /// Order of the head.
     #[default]
     #[strum(serialize = "as listed")]
     Listed,
-    /// Executions, most first.
+    /// Number of executions, highest first.
     Runs,
-    /// Share of answers in the largest group, least first: who disagrees stands on top.
+    /// Share of results in the largest group, lowest first.
     Agree,
     /// Round trip, longest first.
     #[strum(serialize = "PING")]
     Latency,
-    /// Free slots, fewest first: who is busy stands on top.
+    /// Free slots, lowest first.
     Slots,
     /// Heads, then workers.
     Role,
     /// Groups, by name.
     Group,
-    /// Those that get no work first.
+    /// Nodes that get no work first.
     Status,
     /// Names, then peer ids.
     Node,
@@ -75,44 +75,43 @@ pub(crate) enum NodeOrder {
 /// The state of the Cluster screen.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// The focused pane.
+    /// Focused pane.
     pub(crate) focus: Pane,
-    /// The selected node; the first one if that is gone.
+    /// Selected node; the first one if it no longer exists.
     pub(crate) node: Option<String>,
-    /// The run in view.
+    /// Visible run.
     pub(crate) results: RunView,
-    /// The text filter over ids, roles, groups, attributes and statuses.
+    /// Filter over ids, roles, groups, attributes and statuses.
     pub(crate) filter: Field,
-    /// The order of the nodes.
+    /// Order of the nodes.
     pub(crate) order: NodeOrder,
-    /// Whether the order is reversed.
+    /// True if the order is reversed.
     pub(crate) is_reversed: bool,
-    /// The order of the runs; newest first as listed.
+    /// Order of the runs; by default latest first.
     pub(crate) run_order: ColumnOrder,
-    /// The order of the local processes.
+    /// Order of the local processes.
     pub(crate) process_order: ColumnOrder,
-    /// The attribute that the nodes are grouped by, if by one.
+    /// Attribute by which the nodes are grouped.
     pub(crate) grouped_by: Option<String>,
-    /// Which of the groups are folded.
+    /// Folded groups.
     pub(crate) folds: Folds,
-    /// The title of the selected group; none while a node is selected.
+    /// Title of the selected group; `None` if a node is selected.
     pub(crate) group: Option<String>,
-    /// The selected name of Start here, counted over its lists.
+    /// Selected row of the pane Start here, counted over its lists.
     pub(crate) start_row: usize,
-    /// The name of the selected local process; the first one if that is gone.
+    /// Name of the selected local process; the first one if it no longer exists.
     pub(crate) process: Option<String>,
-    /// The form that starts a node.
+    /// Form for a new node.
     pub(crate) node_form: NodeForm,
 }
 
-/// The shared state that the screen reads.
+/// Shared state that the screen reads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClusterContext<'a> {
     pub(crate) nodes: &'a Nodes,
-    /// The local stack.
     pub(crate) stack: &'a Stack,
     pub(crate) runs: &'a Runs,
-    /// Rows in a page.
+    /// Number of rows in a page.
     pub(crate) page: usize,
 }
 
@@ -156,7 +155,7 @@ impl NodeOrder {
 }
 
 impl State {
-    /// The nodes that pass the filter, in their order.
+    /// Returns the nodes that pass the filter, sorted.
     pub(crate) fn nodes(&self, known: ClusterContext<'_>) -> Vec<Node> {
         let wanted = Pattern::parse(self.filter.value());
         let passes = |node: &Node| {
@@ -171,7 +170,7 @@ impl State {
         };
         let mut nodes = known.nodes.all(known.stack);
         nodes.retain(passes);
-        // A stable sort, so that equal nodes keep the head's order.
+        // A stable sort keeps equal nodes in the order of the head.
         nodes.sort_by(|a, b| self.order.compare(a, b));
         if self.is_reversed {
             nodes.reverse();
@@ -182,7 +181,7 @@ impl State {
         nodes
     }
 
-    /// The runs in the order of their table.
+    /// Returns the runs in the order of their table.
     pub(crate) fn runs<'a>(&self, runs: &'a Runs) -> Vec<&'a Run> {
         let mut runs: Vec<&Run> = runs.iter().collect();
         let n_groups = |run: &Run| run.response().map(|response| response.results.len());
@@ -202,7 +201,7 @@ impl State {
         runs
     }
 
-    /// The local processes in the order of their table.
+    /// Returns the local processes in the order of their table.
     pub(crate) fn processes(&self, stack: &Stack) -> Vec<Process> {
         let mut processes = stack.processes();
         let cpu = |it: &Process| {
@@ -221,12 +220,12 @@ impl State {
         processes
     }
 
-    /// The rows of the table of `nodes`, which are in their order.
+    /// Returns the rows of the table of `nodes`, which are sorted.
     pub(crate) fn node_rows(&self, nodes: &[Node]) -> Vec<NodeRow> {
         rows(nodes, self.grouped_by.as_deref(), &self.folds)
     }
 
-    /// Selects node `peer_id`, whatever hid it.
+    /// Selects node `peer_id` and clears filters that can hide it.
     pub(crate) fn show_node(&mut self, peer_id: String) {
         self.filter.clear();
         self.folds = Folds::default();
@@ -235,14 +234,14 @@ impl State {
         self.focus = Pane::Nodes;
     }
 
-    /// The selected node; none where a group is selected.
+    /// Returns the selected node; `None` if a group is selected.
     pub(crate) fn selected_node(&self, known: ClusterContext<'_>) -> Option<Node> {
         let nodes = self.nodes(known);
         let idx = self.node_idx(&nodes)?;
         nodes.into_iter().nth(idx)
     }
 
-    /// The index of the selected node in `nodes`; none where a group is selected.
+    /// Returns the index of the selected node in `nodes`; `None` if a group is selected.
     pub(crate) fn node_idx(&self, nodes: &[Node]) -> Option<usize> {
         let rows = self.node_rows(nodes);
         match rows.get(self.row_idx(nodes, &rows)) {
@@ -251,7 +250,7 @@ impl State {
         }
     }
 
-    /// The selected group, and its nodes.
+    /// Returns the selected group and its nodes.
     pub(crate) fn selected_group(
         &self,
         known: ClusterContext<'_>,
@@ -268,13 +267,13 @@ impl State {
         }
     }
 
-    /// Whether the keys go to the nodes, and a group of them is selected.
+    /// Returns true if the nodes have focus and a group is selected.
     pub(crate) fn is_group_selected(&self, known: ClusterContext<'_>) -> bool {
         self.focus == Pane::Nodes && self.selected_group(known).is_some()
     }
 
-    /// The index of the selected one of `rows`, which are those of `nodes`: that of the group of a
-    /// node that is folded away.
+    /// Returns the index of the selected row of `nodes`. For a node in a folded group, this is the
+    /// row of the group.
     pub(crate) fn row_idx(&self, nodes: &[Node], rows: &[NodeRow]) -> usize {
         let is_selected = |node: &Node| Some(&node.peer_id) == self.node.as_ref();
         let node_idx = nodes.iter().position(is_selected).unwrap_or(0);
@@ -290,7 +289,7 @@ impl State {
         selected.or_else(|| rows.iter().position(holds_node)).unwrap_or(0)
     }
 
-    /// The text that the copy action takes.
+    /// Returns the text for the copy action.
     pub(crate) fn selection(&self, known: ClusterContext<'_>) -> Option<String> {
         match self.focus {
             Pane::Nodes => match self.selected_group(known) {
@@ -308,7 +307,7 @@ impl State {
         }
     }
 
-    /// The selected local process: that of the selected node, where the nodes have the keys.
+    /// Returns the selected local process: that of the selected node, if the nodes have focus.
     pub(crate) fn selected_process(&self, stack: &Stack) -> Option<Process> {
         let processes = self.processes(stack);
         if self.focus == Pane::Nodes && self.group.is_some() {
@@ -326,42 +325,42 @@ impl State {
         processes.into_iter().nth(idx)
     }
 
-    /// The index of the selected one of `sorted`, which are `runs`.
+    /// Returns the index of the selected run in `sorted`.
     pub(crate) fn run_idx(&self, sorted: &[&Run], runs: &Runs) -> usize {
         let selected = self.results.selected(runs).map(|run| run.id);
         sorted.iter().position(|run| Some(run.id) == selected).unwrap_or(0)
     }
 
-    /// The index of the selected process in `processes`.
+    /// Returns the index of the selected process in `processes`.
     pub(crate) fn process_idx(&self, processes: &[Process]) -> usize {
         let is_selected = |process: &Process| Some(&process.name) == self.process.as_ref();
         processes.iter().position(is_selected).unwrap_or(0)
     }
 }
 
-/// The most nodes whose groups start unfolded: the sums of more would not be seen among them.
+/// Maximum number of nodes whose groups start unfolded, so that the sums stay visible.
 const UNFOLDED_NODES_MAX: usize = 50;
 
-/// A row of the table of nodes.
+/// Row of the table of nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum NodeRow {
-    /// The head of a group, whose nodes follow unless it is folded.
+    /// A group, followed by its nodes unless it is folded.
     Group(NodeGroup),
-    /// A node, by its index.
+    /// A node, by index.
     Node(usize),
 }
 
-/// What a group of nodes has together.
+/// A group of nodes and its sums.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct NodeGroup {
-    /// `zone=a`, or `zone` is missing.
+    /// `zone=a`, or `no zone`.
     pub(crate) title: String,
-    /// The indices of its nodes.
+    /// Indices of its nodes.
     pub(crate) nodes: Range<usize>,
-    /// Whether its nodes are not shown.
+    /// True if its nodes are hidden.
     pub(crate) is_folded: bool,
     pub(crate) n_connected: usize,
-    /// Nodes that get no work.
+    /// Number of nodes that get no work.
     pub(crate) n_withheld: usize,
     pub(crate) n_slots: usize,
     pub(crate) n_free: usize,
@@ -369,29 +368,29 @@ pub(crate) struct NodeGroup {
     pub(crate) n_agreed: u64,
 }
 
-/// Which groups are folded.
+/// The folded groups.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Folds {
-    /// Whether all are that are not among the exceptions.
+    /// True if all groups except the exceptions are folded.
     are_folded: bool,
-    /// The titles of the exceptions.
+    /// Titles of the exceptions.
     exceptions: BTreeSet<String>,
 }
 
 impl Folds {
-    /// The folds that the groups of `n_nodes` start with.
+    /// Returns the initial folds of `n_nodes` nodes.
     pub(crate) fn of_nodes(n_nodes: usize) -> Self {
         Self { are_folded: n_nodes > UNFOLDED_NODES_MAX, exceptions: BTreeSet::new() }
     }
 
-    /// Folds the group of `title`, or unfolds it.
+    /// Folds or unfolds the group with this title.
     pub(crate) fn toggle(&mut self, title: &str) {
         if !self.exceptions.remove(title) {
             self.exceptions.insert(title.to_owned());
         }
     }
 
-    /// Unfolds all if all are folded, or folds them.
+    /// Folds all groups, or unfolds them if all are folded.
     pub(crate) fn toggle_all(&mut self) {
         let are_folded = !(self.are_folded && self.exceptions.is_empty());
         *self = Self { are_folded, exceptions: BTreeSet::new() };
@@ -403,7 +402,7 @@ impl Folds {
 }
 
 impl NodeGroup {
-    /// How many nodes it has.
+    /// Returns the number of nodes.
     pub(crate) fn n_nodes(&self) -> usize {
         self.nodes.len()
     }
@@ -413,7 +412,7 @@ impl NodeGroup {
         self.n_withheld += usize::from(node.withheld_by.is_some());
         if let Some((n_slots, n_free)) = node.slots {
             self.n_slots += n_slots;
-            // What a node that gets no work has free is not to be had.
+            // Free slots of a node that gets no work are not available.
             self.n_free += if node.withheld_by.is_some() { 0 } else { n_free.unwrap_or(n_slots) };
         }
         self.n_runs = self.n_runs.saturating_add(node.n_runs);
@@ -421,14 +420,14 @@ impl NodeGroup {
     }
 }
 
-/// Puts nodes of one value of attribute `name` beside each other, by value, and keeps their order
-/// otherwise. Those without it come last.
+/// Sorts nodes by the value of attribute `name`. Keeps the order of equal nodes. Nodes without the
+/// attribute come last.
 fn gather(nodes: &mut [Node], name: &str) {
     let value = |node: &Node| node.attributes.get(name).cloned();
     nodes.sort_by_cached_key(|node| (value(node).is_none(), value(node)));
 }
 
-/// The rows of `nodes`, with a head for each value of attribute `name`, if they are grouped by one.
+/// Returns the rows of `nodes`, with a group for each value of attribute `name`, if given.
 fn rows(nodes: &[Node], name: Option<&str>, folds: &Folds) -> Vec<NodeRow> {
     let Some(name) = name else { return (0..nodes.len()).map(NodeRow::Node).collect() };
     let mut rows = Vec::new();
@@ -449,7 +448,7 @@ fn rows(nodes: &[Node], name: Option<&str>, folds: &Folds) -> Vec<NodeRow> {
     rows
 }
 
-/// The parts of `nodes` with one value, each with the index where it starts.
+/// Splits `nodes` into parts with equal values, each with its start index.
 fn starts<V: PartialEq>(
     nodes: &[Node],
     value: impl Fn(&Node) -> V,
@@ -462,7 +461,7 @@ fn starts<V: PartialEq>(
     })
 }
 
-/// The attribute after `now` that any of `nodes` declares; none after the last one.
+/// Returns the declared attribute after `now`; `None` after the last one.
 pub(crate) fn next_attribute(nodes: &[Node], now: Option<&str>) -> Option<String> {
     let names = nodes.iter().flat_map(|node| node.attributes.keys());
     names.filter(|name| now.is_none_or(|now| name.as_str() > now)).min().cloned()

@@ -83,7 +83,7 @@ impl State {
         }
     }
 
-    /// Goes back one step; returns whether there was one.
+    /// Goes back one step. Returns true if there was one.
     pub(crate) fn back(&mut self) -> bool {
         std::mem::take(&mut self.results.look.is_diff) || self.filter.clear()
     }
@@ -159,18 +159,18 @@ impl State {
             None => return,
         };
         self.group = group;
-        // The place to go back to where the group is gone.
+        // Selected if the group no longer exists.
         self.node = nodes.get(idx).map(|node| node.peer_id.clone());
     }
 
-    /// Selects the group of the selected node, where that is folded away.
+    /// Selects the group of the selected node if it is folded.
     fn select_shown(&mut self, known: ClusterContext<'_>) {
         let nodes = self.nodes(known);
         let rows = self.node_rows(&nodes);
         self.select_row(&nodes, rows.get(self.row_idx(&nodes, &rows)));
     }
 
-    /// Folds the selected group, or that of the selected node, which is selected then; or unfolds it.
+    /// Folds or unfolds the selected group or the group of the selected node, and selects it.
     fn fold(&mut self, known: ClusterContext<'_>) {
         let nodes = self.nodes(known);
         let rows = self.node_rows(&nodes);
@@ -198,13 +198,13 @@ impl State {
     }
 }
 
-/// How often the nodes are looked at while they are in view.
+/// Poll interval of the nodes while they are in view.
 pub(crate) const NODES_EVERY: Duration = Duration::from_secs(2);
 
-/// How often they are looked at otherwise, for the header's sake.
+/// Poll interval of the nodes otherwise, for the header.
 pub(crate) const NODES_HIDDEN_EVERY: Duration = Duration::from_secs(15);
 
-/// Takes the list of nodes of `head`, and sets the time of the next.
+/// Records the list of nodes of `head`, and sets the timer for the next one.
 pub(crate) fn on_nodes(
     state: &mut Whole,
     head: HeadId,
@@ -226,13 +226,13 @@ pub(crate) fn on_nodes(
     let n_failures = state.nodes.head(head).map_or(0, |nodes| nodes.listed.n_failures());
     let wait = wait.saturating_mul(1 << n_failures.min(4)).min(NODES_HIDDEN_EVERY.max(wait));
     state.effects.push(Effect::SetTimer(Timer::Nodes(head), wait));
-    // Another head may have come up at the address, with other functions.
+    // Another head with other functions can have started at the address.
     if was_down && is_listed && state.nodes.run_head == Some(head) {
         state.effects.push(Effect::LoadFunctions(head));
     }
 }
 
-/// A function of the local stack, in the shape of the head's list.
+/// Converts a function of the local stack to an entry of the head's list.
 fn function(function: &LocalFunction) -> FunctionBody {
     let LocalFunction { name, function_id, method } = function.clone();
     FunctionBody { name, function_id, method, bytes: 0, by_manifest: Vec::new() }

@@ -32,7 +32,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         && focus == Pane::Nodes
         && is_fresh(frame)
     {
-        // First steps are worth the rows that the nodes do not need: their border, head and detail.
+        // The nodes get the rows that they need, and the first steps get the rest.
         let n_nodes = frame.state.cluster.nodes(frame.state.cluster_context()).len();
         let needed = u16::try_from(n_nodes).unwrap_or(u16::MAX).saturating_add(4);
         let [top, bottom] = split_rows(area, needed.clamp(area.height / 2, area.height * 2 / 3));
@@ -79,7 +79,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     hits.add_row_divider(Divider::RightRows, top_right);
 }
 
-/// The columns of the table in `pane`.
+/// Returns the columns of the table in `pane`.
 pub(crate) const fn columns(pane: Pane) -> &'static [Column] {
     match pane {
         Pane::Nodes => &nodes::COLUMNS,
@@ -89,17 +89,17 @@ pub(crate) const fn columns(pane: Pane) -> &'static [Column] {
     }
 }
 
-/// The title of a column of the table in `pane`; `None` if it has none.
+/// Returns the title of a column of the table in `pane`; `None` if it has none.
 pub(crate) fn column_title(pane: Pane, column: usize) -> Option<&'static str> {
     columns(pane).get(column).map(|column| column.title).filter(|title| !title.is_empty())
 }
 
-/// The titles of the columns of the table in `pane`.
+/// Returns the titles of the columns of the table in `pane`.
 pub(crate) fn titles(pane: Pane) -> Vec<&'static str> {
     (0..columns(pane).len()).filter_map(|column| column_title(pane, column)).collect()
 }
 
-/// Draws what workers did lately between the nodes and the processes; returns the places of those.
+/// Draws the activity pane between the nodes and the processes. Returns the areas of these two.
 fn draw_activity(left: Rect, buf: &mut Buffer, frame: Frame<'_>) -> [Rect; 2] {
     let state = frame.state;
     let nodes = state.cluster.nodes(state.cluster_context());
@@ -108,7 +108,7 @@ fn draw_activity(left: Rect, buf: &mut Buffer, frame: Frame<'_>) -> [Rect; 2] {
     let nodes_height = nodes::height(nodes.len()).min(nodes_max);
     let nodes_height = state.nudge().left_row(nodes_height, left.height);
     let [top, rest] = split_rows(left, nodes_height);
-    // An empty pane of processes needs no more than its words.
+    // An empty pane of processes needs space only for its text.
     let bottom_height = if is_remote(frame) { EMPTY_HEIGHT } else { rest.height / 2 };
     let room = rest.height.saturating_sub(bottom_height);
     let [middle, bottom] = if is_remote(frame) {
@@ -120,7 +120,7 @@ fn draw_activity(left: Rect, buf: &mut Buffer, frame: Frame<'_>) -> [Rect; 2] {
     [top, bottom]
 }
 
-/// The rows of a pane of processes that has none: its border and what to do.
+/// Height of a pane without processes: its border and text.
 const EMPTY_HEIGHT: u16 = 5;
 
 /// True if the services run elsewhere, so that there are no local processes.
@@ -128,7 +128,7 @@ fn is_remote(frame: Frame<'_>) -> bool {
     frame.state.stack.phase == stack::Phase::Absent && !frame.state.stack.has_processes()
 }
 
-/// Whether no run yet.
+/// Returns true if there was no run yet.
 fn is_fresh(frame: Frame<'_>) -> bool {
     frame.state.runs.newest().is_none()
 }

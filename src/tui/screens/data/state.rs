@@ -1,9 +1,8 @@
-//! The Data screen: which datasets there are, and the one that is charted.
+//! The state of the Data screen: the list of datasets, and the charted one.
 //!
-//! One dataset is selected: its columns, its rows at a resolution, and its stream are asked for. Of
-//! the others in the list a few newest rows are read in turn, for their sparklines. The crosshair is
-//! a time, not a place, so that live rows do not move it. While paused, what the stream brings is
-//! held back.
+//! The columns, the rows at a resolution and the stream of the selected dataset are loaded. The
+//! latest rows of the others are read in turn for their sparklines. The crosshair is a time and not
+//! a column, so that live rows do not move it. While paused, streamed rows are held back.
 
 pub(crate) mod chart;
 pub(crate) mod live;
@@ -39,12 +38,12 @@ pub(crate) enum Pane {
     List,
     /// The chart, or the rows as a table.
     Chart,
-    /// The newest rows.
+    /// The latest rows.
     Tape,
 }
 
 impl Pane {
-    /// Its column and row in the grid of the screen, from the upper left.
+    /// Returns its column and row in the grid of the screen, from the upper left.
     pub(crate) const fn cell(self) -> (u8, u8) {
         match self {
             Self::List => (0, 0),
@@ -54,11 +53,11 @@ impl Pane {
     }
 }
 
-/// The order of the list of datasets; the names are the titles of its columns.
+/// Order of the list of datasets. The names are the titles of its columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, serialize_all = "UPPERCASE")]
 pub(crate) enum ListOrder {
-    /// As the service lists them.
+    /// Order of the service.
     #[default]
     #[strum(serialize = "as listed")]
     Listed,
@@ -66,12 +65,12 @@ pub(crate) enum ListOrder {
     Source,
     #[strum(serialize = "FREQ")]
     Frequency,
-    /// Newest values, greatest first.
+    /// Latest values, highest first.
     Last,
 }
 
 impl ListOrder {
-    /// Returns the order by the column whose title begins with its name; `None` if there is none.
+    /// Returns the order by the column whose title starts with its name; `None` if there is none.
     pub(crate) fn of_column(title: &str) -> Option<Self> {
         let name = title.split(' ').next()?;
         Self::VARIANTS.iter().copied().find(|order| order.into_str() == name)
@@ -80,7 +79,7 @@ impl ListOrder {
 
 /// The state of the Data screen.
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on one another")]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 pub(crate) struct State {
     /// Effects that the current update requests.
     pub(crate) effects: Vec<Effect>,
@@ -90,34 +89,33 @@ pub(crate) struct State {
     pub(crate) order: ListOrder,
     /// True if the order is reversed.
     pub(crate) is_reversed: bool,
-    /// Rows that the list is scrolled down, from where the selected dataset is in view.
+    /// Rows by which the list is scrolled down from the position that shows the selected dataset.
     pub(crate) n_list_scrolled: isize,
-    /// Every dataset that the key may see, as last listed without a search: number, name, description.
+    /// All visible datasets in the last list without a search: id, name, description.
     pub(crate) all: Vec<(DatasetId, String, String)>,
-    /// A dataset to be selected once it is listed.
+    /// Dataset to select once it is listed.
     pub(crate) wanted: Option<DatasetId>,
     /// The search field over names and descriptions.
     pub(crate) search: Field,
     /// True if the screen is in view.
     pub(crate) is_shown: bool,
-    /// True if the newest values are in view on the Overview screen.
+    /// True if the latest values are in view on the Overview screen.
     pub(crate) is_in_overview: bool,
     /// The focused pane.
     pub(crate) pane: Pane,
     /// The dataset that is charted.
     pub(crate) selected: Option<DatasetId>,
     pub(crate) columns: Resource<Vec<Column>>,
-    /// The columns of datasets that were asked for them, so that one column is shown of each
-    /// everywhere.
+    /// Loaded columns by dataset, so that all views show the same column of a dataset.
     pub(crate) known_columns: BTreeMap<DatasetId, Vec<Column>>,
-    /// Columns seen in rows that were not listed, each requested once.
+    /// Unlisted columns that occurred in rows. The columns are requested once for each.
     pub(crate) new_columns: BTreeSet<String>,
-    /// The charted column of each dataset, where the user chose one.
+    /// Charted column of each dataset, if chosen by the user.
     pub(crate) chosen_columns: BTreeMap<DatasetId, String>,
     /// State of loading its rows.
     pub(crate) rows: Resource<()>,
     pub(crate) chart: Chart,
-    /// The part of them that is shown.
+    /// Visible part of the chart.
     pub(crate) zoom: Zoom,
     /// The kind of chart.
     pub(crate) kind: ChartKind,
@@ -125,20 +123,20 @@ pub(crate) struct State {
     pub(crate) indicators: Indicators,
     /// True if rows are shown as a table in place of the chart.
     pub(crate) is_table: bool,
-    /// The candle under the crosshair; none while the newest is followed.
+    /// Candle under the crosshair; `None` while the latest is followed.
     pub(crate) crosshair: Option<Timestamp>,
     pub(crate) live: LiveStream,
-    /// Its newest rows, newest first.
+    /// Latest rows, latest first.
     pub(crate) tape: VecDeque<NamedRow>,
-    /// The first row of the tape in view; `None` for the newest.
+    /// First visible row of the tape; `None` for the latest.
     pub(crate) tape_top: Option<Timestamp>,
-    /// The newest values of datasets in the list.
+    /// Latest values of datasets in the list.
     pub(crate) sparklines: BTreeMap<DatasetId, RecentValues>,
-    /// The outcome of acquiring a tag.
+    /// Outcome of acquiring a tag.
     pub(crate) tag: Resource<Acquired>,
-    /// The tags of the dataset that is charted.
+    /// Tags of the charted dataset.
     pub(crate) tags: Resource<Vec<String>>,
-    /// The field of metadata that the list is filtered by.
+    /// Metadata filter of the list.
     pub(crate) filter: Filter,
     /// The pinned datasets.
     pub(crate) pins: Vec<Pin>,
@@ -146,24 +144,24 @@ pub(crate) struct State {
     pub(crate) table: Table,
     /// Writing rows to a file.
     pub(crate) export: Export,
-    /// True if the service refused a resolution that document 2 does not name.
+    /// True if the service refused a resolution that is not in document 2.
     pub(crate) is_documented_only: bool,
     /// True if the services' addresses are known.
     pub(crate) is_connected: bool,
     /// True if the list still shows a search that was cleared.
     pub(crate) is_list_old: bool,
-    /// The pending query of rows.
+    /// Pending query of rows.
     pub(crate) asked: Option<RowsQuery>,
-    /// What is known about rows older than the oldest one.
+    /// Knowledge about rows older than the oldest one.
     pub(crate) older: OlderRows,
-    /// The end of the service's rate limit.
+    /// End of the service's rate limit.
     pub(crate) limited_until: Option<Timestamp>,
     /// Time at which failed requests are retried.
     pub(crate) retry_at: Option<Timestamp>,
 }
 
 impl State {
-    /// The text field that has focus.
+    /// Returns the focused text field.
     pub(crate) fn field(&mut self) -> Option<&mut Field> {
         let fields = [&mut self.export.path, &mut self.filter.text, &mut self.search];
         fields.into_iter().find(|field| field.is_edited())
@@ -174,7 +172,7 @@ impl State {
         self.export.path.is_edited() || self.filter.text.is_edited() || self.search.is_edited()
     }
 
-    /// Text that the copy action takes; `None` without a selection.
+    /// Returns the text for the copy action; `None` without a selection.
     pub(crate) fn selection(&self) -> Option<String> {
         let name = &self.dataset()?.name;
         let candle = self.crosshair.and_then(|time| self.candle_at(time));
@@ -195,19 +193,19 @@ impl State {
         streams.any(LiveStream::is_counting) || self.limited_until.is_some_and(|at| at > now)
     }
 
-    /// The datasets found, in the order of the list.
+    /// Returns the datasets in the order of the list.
     pub(crate) fn list(&self) -> &[Dataset] {
         self.datasets.value().map_or(&[], |page| &page.datasets)
     }
 
-    /// Rows of the tape that are out of view above it.
+    /// Returns the number of rows of the tape above the visible ones.
     pub(crate) fn n_tape_above(&self) -> usize {
         let Some(top) = self.tape_top else { return 0 };
         let last = self.tape.len().saturating_sub(1);
         self.tape.iter().position(|row| row.timestamp <= top).unwrap_or(last)
     }
 
-    /// Sorts the list. Values that change later do not move a dataset.
+    /// Sorts the list. Later changes of values do not move a dataset.
     pub(crate) fn sort_list(&mut self) {
         let newest = |it: &Dataset| Some((it.id, self.sparkline(it.id)?.newest()?.1));
         let last: BTreeMap<DatasetId, f64> = self.list().iter().filter_map(newest).collect();
@@ -233,36 +231,36 @@ impl State {
         }
     }
 
-    /// The dataset that is charted, if it is in the list.
+    /// Returns the charted dataset, if it is in the list.
     pub(crate) fn dataset(&self) -> Option<&Dataset> {
         self.list().iter().find(|dataset| Some(dataset.id) == self.selected)
     }
 
-    /// True if the chart is a line: by choice, or because rows of one value have no candles.
+    /// Returns true if the chart is a line: by choice, or because raw rows of one value have no
+    /// candles.
     pub(crate) fn is_line(&self) -> bool {
         let is_raw = self.chart.resolution() == Resolution::Raw;
         self.kind == ChartKind::Line || (is_raw && matches!(self.shape(), Some(Shape::Value(_))))
     }
 
-    /// The query for the newest `n` rows or buckets of what is charted.
+    /// Returns the query for the latest `n` rows or buckets of the chart.
     pub(crate) fn newest_rows(&self, n: usize) -> Option<RowsQuery> {
         Some(RowsQuery::newest(self.selected?, self.chart.resolution(), Limit::clamp(n)))
     }
 
-    /// The candle at `time`.
+    /// Returns the candle at `time`.
     pub(crate) fn candle_at(&self, time: Timestamp) -> Option<&Bucket> {
         self.chart.nth_newest(self.chart.index_from_newest(time)?)
     }
 }
 
 impl State {
-    /// The column chosen of the dataset that is charted; none for its usual one.
+    /// Returns the chosen column of the charted dataset; `None` for its default column.
     pub(crate) fn chosen_column(&self) -> Option<&String> {
         self.chosen_columns.get(&self.selected?)
     }
 
-    /// Unit of the charted values, by the dataset's metadata; empty for a column that the metadata
-    /// does not mention.
+    /// Returns the unit of the charted values from the metadata; empty if unknown.
     pub(crate) fn unit(&self) -> &str {
         let Some(dataset) = self.dataset() else { return "" };
         match self.chosen_column() {
@@ -274,8 +272,8 @@ impl State {
         }
     }
 
-    /// The resolutions to choose from: the service keeps buckets of the usual column alone, if that
-    /// is not one of integers.
+    /// Returns the available resolutions. The service has buckets only of the default column, and
+    /// not of integers.
     pub(crate) fn resolutions(&self) -> &'static [Resolution] {
         let has_buckets = match (self.dataset(), self.columns.value()) {
             _ if self.chosen_column().is_some() => false,
@@ -289,8 +287,8 @@ impl State {
         }
     }
 
-    /// The shape of any dataset, the same for the list, the Overview, pins and the chart: by the column
-    /// that the user chose, else by its columns, and as long as these are unknown by a `row` of it.
+    /// Returns the shape of a dataset for all views: by the chosen column, by its columns, or by a
+    /// `row` while its columns are unknown.
     pub(crate) fn shape_for(
         &self,
         dataset: DatasetId,
@@ -306,7 +304,7 @@ impl State {
         }
     }
 
-    /// The column that is shown as the dataset's value, if it has several columns of numbers.
+    /// Returns the column of the dataset's displayed value, if it has several numeric columns.
     pub(crate) fn shown_column(
         &self,
         dataset: DatasetId,
@@ -318,41 +316,41 @@ impl State {
         shape.value_column().map(str::to_owned)
     }
 
-    /// The shape of the charted dataset, as far as its columns are known.
+    /// Returns the shape of the charted dataset, if known.
     pub(crate) fn shape(&self) -> Option<Shape> {
         self.shape_of(None)
     }
 
-    /// As [`Self::shape`]; for a dataset without rows yet, by the first of its rows.
+    /// As [`Self::shape`], by `row` for a dataset without loaded rows.
     pub(crate) fn shape_of(&self, row: Option<&NamedRow>) -> Option<Shape> {
         let dataset = self.dataset()?;
         self.shape_for(dataset.id, &dataset.metadata, self.tape.front().or(row))
     }
 }
 
-/// Pairs shown below what is typed.
+/// Maximum number of pairs shown below the typed text.
 const CHOICES_MAX: usize = 8;
 
 /// The metadata filter.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Filter {
-    /// `field=value`, as it is typed.
+    /// Typed text `field=value`.
     pub(crate) text: Field,
-    /// The field and the value in force.
+    /// Active field and value.
     chosen: Option<(String, String)>,
-    /// The pairs of all datasets seen so far.
+    /// Pairs of all datasets seen so far.
     known: BTreeSet<String>,
-    /// The text typed before the first choice was taken.
+    /// Text typed before the first choice.
     typed: Option<String>,
 }
 
 impl Filter {
-    /// The field and the value in force.
+    /// Returns the active field and value.
     pub(crate) const fn active(&self) -> Option<&(String, String)> {
         self.chosen.as_ref()
     }
 
-    /// Known pairs that hold what is typed.
+    /// Returns the known pairs that contain the typed text.
     pub(crate) fn choices(&self) -> Vec<&str> {
         let typed = self.typed.as_deref().unwrap_or_else(|| self.text.value()).to_lowercase();
         let known = self.known.iter().filter(|pair| pair.to_lowercase().contains(&typed));
@@ -361,7 +359,7 @@ impl Filter {
 
     pub(crate) fn add_values(&mut self, datasets: &[Dataset]) {
         for (field, value) in datasets.iter().flat_map(|dataset| &dataset.metadata) {
-            // The pairs of a few hundred datasets.
+            // Enough for a few hundred datasets.
             if self.known.len() < 500 {
                 self.known.insert(format!("{field}={value}"));
             }
@@ -387,7 +385,8 @@ impl Filter {
         self.text.set(&choice);
     }
 
-    /// Applies the typed filter; returns true if it changed. Text that is no pair stays edited.
+    /// Applies the typed filter. Returns true if it changed. The field keeps focus if the text is
+    /// not a pair.
     pub(crate) fn apply(&mut self) -> bool {
         let (field, value) = self.text.value().split_once('=').unwrap_or_default();
         let (field, value) = (field.trim().to_owned(), value.trim().to_owned());
@@ -401,7 +400,7 @@ impl Filter {
         is_other
     }
 
-    /// Removes the filter; returns whether there was one.
+    /// Removes the filter. Returns true if there was one.
     pub(crate) fn clear(&mut self) -> bool {
         self.typed = None;
         self.text.clear() | self.chosen.take().is_some()

@@ -1,4 +1,4 @@
-//! Updates of the Data screen: answers of the service, timers, keys and clicks.
+//! Updates of the Data screen: responses of the service, timers, keys and clicks.
 
 mod load;
 mod stream;
@@ -22,40 +22,41 @@ use crate::{
     },
 };
 
-/// Rows of a first look at raw rows: an hour of one a second. More are asked for when scrolled to.
+/// Number of raw rows of the first page: an hour with one row per second. More are loaded on
+/// scrolling.
 const RAW_ROWS: usize = 3_600;
 
-/// Buckets of a first look: more than fit on the widest screen.
+/// Number of buckets of the first page, more than fit on the widest screen.
 const BUCKETS: usize = 1_000;
 
-/// Buckets read again when one is over, so that what was folded here becomes what the service says.
+/// Number of buckets read again when one closes, to replace the folded ones by those of the
+/// service.
 const BUCKETS_AGAIN: usize = 3;
 
-/// Rows on the tape.
+/// Number of rows on the tape.
 const TAPE_ROWS: usize = 200;
 
-/// Datasets whose sparklines are kept.
+/// Maximum number of sparklines.
 const SPARKS_MAX: usize = 32;
 
-/// How often the newest rows of each of the other datasets are read, one after another: each answer is
-/// parsed whole for the few values that are new, which costs a live screen more than its stream.
+/// Poll interval of the latest rows of each other dataset. Each response is parsed completely for a
+/// few new values, which costs a live screen more than its stream.
 const ROWS_EVERY: Duration = Duration::from_secs(10);
 
-/// The shortest wait between two such reads, however many datasets there are: two a second are
-/// little for a service, also for a remote one.
+/// Minimum wait between two such reads. Two per second are little load, even for a remote service.
 const ROWS_APART: Duration = Duration::from_millis(500);
 
-/// How often a list of up to [`DATASETS_OFTEN`] datasets is read again: new ones are rare.
+/// Poll interval of a list of up to [`DATASETS_OFTEN`] datasets.
 pub(crate) const DATASETS_EVERY: Duration = Duration::from_secs(30);
 
-/// A list of this many datasets is two pages. Longer ones are read again less often.
+/// Length of a list with two pages. Longer ones are polled less often.
 const DATASETS_OFTEN: usize = 500;
 
-/// The wait between the first reads, which fill the list.
+/// Wait between the first reads, which fill the list.
 const ROWS_FIRST: Duration = Duration::from_millis(150);
 
 impl State {
-    /// Called when the services' addresses are known or have changed. Pins stay and are loaded again.
+    /// Called when the addresses of the services become known. Pins stay and are loaded again.
     pub(crate) fn connected(&mut self) {
         let pins = std::mem::take(&mut self.pins);
         *self = Self {
@@ -188,7 +189,7 @@ impl State {
         }
     }
 
-    /// Time from one read of the list to the next.
+    /// Returns the poll interval of the list.
     fn datasets_every(&self) -> Duration {
         let n = self.list().len().div_ceil(DATASETS_OFTEN).max(1);
         DATASETS_EVERY.saturating_mul(u32::try_from(n).unwrap_or(u32::MAX))
@@ -196,7 +197,7 @@ impl State {
 
     /// Handles an action.
     pub(crate) fn act(&mut self, action: Action, now: Timestamp) {
-        // Rows shown a page up or down of the list.
+        // Rows of a page of the list.
         if let Some(n) = rows_down(action, 20) {
             return self.move_by(n, now);
         }
@@ -279,7 +280,7 @@ impl State {
         }
     }
 
-    /// Moves through what is typed, the table or the list: `n` rows down.
+    /// Moves `n` rows down in the focused field, table or list.
     pub(crate) fn move_by(&mut self, n: isize, now: Timestamp) {
         if self.export.path.is_edited() {
             self.export.range = self.export.range.shifted(n.signum());
@@ -310,7 +311,7 @@ impl State {
             || std::mem::take(&mut self.is_table)
     }
 
-    /// Finds everything again, after a search was left.
+    /// Lists all datasets again after a search.
     pub(crate) fn reload_after_search(&mut self) {
         if self.is_list_old {
             self.load_datasets();
@@ -387,7 +388,7 @@ impl State {
 }
 
 impl State {
-    /// Shows another part of the past.
+    /// Changes the zoom.
     pub(crate) fn set_zoom(&mut self, zoom: Zoom) {
         self.zoom = zoom;
         if zoom.resolution != self.chart.resolution() {
@@ -399,7 +400,7 @@ impl State {
         }
     }
 
-    /// Moves the crosshair into the past, or towards now.
+    /// Moves the crosshair into the past, or towards the present.
     fn move_crosshair(&mut self, is_back: bool) {
         let stride = if self.is_line() { self.zoom.density.stride() } else { 1 };
         let n = self.crosshair.and_then(|time| self.chart.index_from_newest(time));
@@ -410,8 +411,8 @@ impl State {
         self.crosshair = later.map(|candle| candle.timestamp);
     }
 
-    /// Puts the crosshair on the candle that is `n` from the newest one, and requests older rows if it
-    /// is near the oldest.
+    /// Moves the crosshair to candle `n`, counted from the latest. Loads older rows near the oldest
+    /// one.
     fn put_crosshair(&mut self, n: usize) {
         self.crosshair = self.chart.nth_newest(n).map(|candle| candle.timestamp);
         if self.chart.candles().len().saturating_sub(n) <= BUCKETS / 4 {
@@ -430,7 +431,7 @@ impl State {
 }
 
 impl State {
-    /// Asks for the newest rows, if the table is shown.
+    /// Loads the latest rows, if the table is shown.
     pub(crate) fn load_table(&mut self) {
         if let Some(query) = self.newest_rows(PAGE_ROWS).filter(|_| self.is_table) {
             self.table.asked = Some(query);
@@ -438,13 +439,13 @@ impl State {
         }
     }
 
-    /// Drops the rows, and asks for the newest ones if the table is shown.
+    /// Drops the rows, and loads the latest ones if the table is shown.
     pub(crate) fn reload_table(&mut self) {
         self.effects.extend(self.table.clear());
         self.load_table();
     }
 
-    /// Shows rows as a table, or no longer.
+    /// Shows or hides the table of rows.
     pub(crate) fn toggle_table(&mut self) {
         self.is_table = !self.is_table;
         if self.is_table {

@@ -13,8 +13,7 @@
 //! ╰────────────────────────╯╰───────────────────────────────╯
 //! ```
 //!
-//! Called with the part of the screen between header and footer. What can be clicked goes into
-//! `hits`, in the numbers that `state/data.rs` knows.
+//! The area is that between header and footer. Click targets are added to `hits`.
 
 mod chart;
 pub(crate) mod rows;
@@ -55,7 +54,7 @@ use crate::{
     },
 };
 
-/// Places of the panes; one without cells is not shown.
+/// Places of the panes; empty for hidden panes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Places {
     list: Rect,
@@ -103,7 +102,7 @@ impl Places {
         }
         let at = nudge.column(if area.width < 148 { 40 } else { 58 }, area.width);
         let [left, chart] = split_columns(area, at);
-        // A short list leaves its rows to the tape.
+        // The tape gets the rows that a short list does not need.
         let n_datasets = u16::try_from(state.list().len()).unwrap_or(u16::MAX);
         let list_height = n_datasets.saturating_add(FACTS_HEIGHT + 5);
         let tape_height = left.height.saturating_sub(list_height).max((left.height / 3).max(8));
@@ -115,16 +114,16 @@ impl Places {
     }
 }
 
-/// Rows of facts about the selected dataset that are worth cutting the list for.
+/// Height of the facts about the selected dataset.
 pub(crate) const FACTS_HEIGHT: u16 = 11;
 
-/// The columns of a newest value.
+/// Width of a latest value.
 const LAST_WIDTH: usize = 9;
 
-/// The title of the newest values, which are read in turn: those not followed are up to this old.
+/// Title of the latest values, which are up to this old without a stream.
 const LAST: &str = "LAST ≤10s";
 
-/// The columns by the width there is: the source gives way to names that would not fit next to it.
+/// Returns the columns for this width. The source is left out if the names need its space.
 pub(crate) fn list_columns(width: u16, longest_name: usize) -> [Column; 6] {
     let (source, frequency, spark, last) = match width {
         0..24 => (0, 0, 0, 0),
@@ -135,9 +134,9 @@ pub(crate) fn list_columns(width: u16, longest_name: usize) -> [Column; 6] {
     };
     let others = [source, frequency, spark, last].into_iter().filter(|part| *part > 0);
     let name = width.saturating_sub(2 + others.map(|part| part + 1).sum::<u16>());
-    // What the longest name leaves free makes the sparkline longer.
+    // The sparkline gets the space that the longest name leaves free.
     let free = name.saturating_sub(u16::try_from(longest_name).unwrap_or(u16::MAX));
-    // The longest sparkline.
+    // Maximum width of a sparkline.
     let free = if spark > 0 { free.min(24 - spark) } else { 0 };
     let left = |title, width| Column { title, width, side: Side::Left };
     [
@@ -150,12 +149,12 @@ pub(crate) fn list_columns(width: u16, longest_name: usize) -> [Column; 6] {
     ]
 }
 
-/// The title of a column.
+/// Returns the title of a column.
 pub(crate) fn column_title(column: usize) -> Option<&'static str> {
     list_columns(u16::MAX, 0).get(column).map(|column| column.title)
 }
 
-/// Draws the list, and what the selected dataset is.
+/// Draws the list, and facts about the selected dataset.
 fn draw_list(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let (state, theme) = (&frame.state.data, frame.theme);
     if area.is_empty() {
@@ -193,7 +192,7 @@ fn draw_list(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     }
 }
 
-/// Draws the search or the filter, if there is one; returns the rows that it takes.
+/// Draws the search or the filter, if there is one. Returns its height.
 fn draw_search(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> u16 {
     let (filter, theme) = (&frame.state.data.filter, frame.theme);
     let fields =
@@ -260,15 +259,14 @@ fn draw_rows(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     }
 }
 
-/// The texts of a row; its trend is drawn over them.
+/// Returns the cells of a row, without the sparkline.
 fn cells(dataset: &Dataset, frame: Frame<'_>) -> Vec<Cell> {
     let (state, now, theme) = (&frame.state.data, frame.state.now, frame.theme);
     let is_selected = Some(dataset.id) == state.selected;
     let spark = state.sparkline(dataset.id);
     let metadata = |name| dataset.metadata.get(name).map(String::as_str);
     let frequency = metadata("frequency");
-    // A dataset that is not followed is read only now and then.
-    // Each dataset of a short list is read within 30 s.
+    // Without a stream, each dataset of a short list is read within 30 s.
     let fresh_for = fresh_for(frequency).max(Duration::from_secs(30));
     let dot = if frame.state.services.health(Service::Data).is_away() {
         ("◌", theme.warn)
@@ -291,7 +289,7 @@ fn cells(dataset: &Dataset, frame: Frame<'_>) -> Vec<Cell> {
             let text = format::short_in(*value, &values, decimals, LAST_WIDTH);
             (text, theme.signed(value - before))
         }
-        // Without a column of numbers, the first value of the newest row is shown.
+        // Without a numeric column, the first value of the latest row is shown.
         ([], Some((_, text))) => (format::fit(text, LAST_WIDTH).into_owned(), theme.muted),
         ([], None) => Cell::default(),
     };
@@ -305,7 +303,7 @@ fn cells(dataset: &Dataset, frame: Frame<'_>) -> Vec<Cell> {
     ]
 }
 
-/// Draws what a dataset is, one fact per row.
+/// Draws facts about a dataset, one per row.
 fn draw_dataset(area: Rect, buf: &mut Buffer, dataset: &Dataset, frame: Frame<'_>) {
     let (state, now, theme) = (&frame.state.data, frame.state.now, frame.theme);
     let columns = match state.columns.value() {
@@ -325,7 +323,7 @@ fn draw_dataset(area: Rect, buf: &mut Buffer, dataset: &Dataset, frame: Frame<'_
         Some(Shape::Nothing) => "no column of numbers".to_owned(),
         None => String::new(),
     };
-    // The stream knows of newer rows than the list.
+    // The stream has later rows than the list.
     let updated_at =
         state.live.updated_at(now).map_or(dataset.updated_at, |at| at.max(dataset.updated_at));
     let known = ["source", "provider", "ticker", "frequency"];

@@ -98,7 +98,8 @@ pub(crate) fn on_cluster(state: &mut State, head: HeadId, news: HeadEvent) {
     }
 }
 
-/// Has runs go to the first head that serves, and asks that one for its functions where it is another.
+/// Has runs go to the first head that serves, and asks that one for its functions where it is
+/// another.
 pub(crate) fn choose_head(state: &mut State) {
     let head = state.services.head_of_runs();
     if head != state.nodes.run_head {

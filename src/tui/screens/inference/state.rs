@@ -1,9 +1,8 @@
-//! The Inference screen: the topics, and the newest bundle and the past of one.
+//! The state of the Inference screen: the topics, and the latest bundle and the past of one topic.
 //!
-//! Topics carry the chain's clock and the nonce of each newest bundle. They are polled often; the
-//! bundle and the past only when their nonce has changed, or where a service lists no topics, by
-//! the clock of the wall. A service that asks to wait is left alone for as long as it asks, and the
-//! last good values stay.
+//! The list of topics contains the chain's clock and the nonce of each latest bundle, and is polled
+//! often. Bundle and past are loaded when the nonce changes, or periodically if the service lists
+//! no topics. A rate limit pauses all requests. The last values stay.
 
 pub(crate) mod actors;
 
@@ -25,10 +24,10 @@ use crate::{
     state::{navigation::ColumnOrder, resource::Resource},
 };
 
-/// Poll interval of topics in view. They are small, and carry the clock.
+/// Poll interval of topics in view. They are small, and contain the clock.
 pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(3);
 
-/// Poll interval of the newest bundle without a list of topics that announces it.
+/// Poll interval of the latest bundle without a list of topics that announces it.
 pub(crate) const LATEST_EVERY: Duration = Duration::from_secs(15);
 
 /// The panes, in the order of `Tab`.
@@ -37,15 +36,15 @@ pub(crate) enum Pane {
     Topics,
     #[default]
     Actors,
-    /// The values' distribution.
+    /// Distribution of the values.
     Distribution,
     Past,
-    /// The losses of the network's values.
+    /// Losses of the network's values.
     Losses,
 }
 
 impl Pane {
-    /// Its column and row in the grid of the screen, from the upper left.
+    /// Returns its column and row in the grid of the screen, from the upper left.
     pub(crate) const fn cell(self) -> (u8, u8) {
         match self {
             Self::Distribution => (0, 0),
@@ -63,7 +62,6 @@ impl Pane {
 pub(crate) struct State {
     /// Effects that the current update requests.
     pub(crate) effects: Vec<Effect>,
-    /// The topics there are.
     pub(crate) topics: Resource<TopicList>,
     /// True if the screen is in view.
     pub(crate) is_shown: bool,
@@ -71,13 +69,13 @@ pub(crate) struct State {
     pub(crate) is_connected: bool,
     /// The focused pane.
     pub(crate) pane: Pane,
-    /// The topic in view.
+    /// Selected topic.
     pub(crate) selected: Option<TopicId>,
-    /// Its newest bundle.
+    /// Its latest bundle.
     pub(crate) latest: Resource<LatestBundle>,
     /// The past of topics.
     pub(crate) pasts: BTreeMap<TopicId, History>,
-    /// The label in view; the first one while none was chosen.
+    /// Chosen label; `None` for the first one.
     pub(crate) label: Option<String>,
     /// The order of actors.
     pub(crate) sort: Sort,
@@ -89,17 +87,17 @@ pub(crate) struct State {
     pub(crate) actor: Option<Address>,
     /// True if updates are paused.
     pub(crate) is_paused: bool,
-    /// The detail shown beside each actor's value.
+    /// Detail next to each actor's value.
     pub(crate) detail: Detail,
-    /// True if outliers are left out of the bundle.
+    /// True if outliers are excluded from the bundle.
     pub(crate) is_resistant: bool,
-    /// The weights and intervals of the newest bundle, where served.
+    /// Weights and intervals of the latest bundle, if the service has them.
     pub(crate) confidence: Option<Box<LatestBody>>,
-    /// True if the service does not serve it.
+    /// True if the service does not have it.
     pub(crate) lacks_confidence: bool,
-    /// The leaderboard of the topic in view; none before the first answer.
+    /// Leaderboard of the selected topic; `None` before the first response.
     pub(crate) leaderboard: Option<Leaderboard>,
-    /// True if the service does not serve it.
+    /// True if the service does not have it.
     pub(crate) lacks_leaderboard: bool,
     /// The status of the stream of bundles.
     pub(crate) feed: Feed,
@@ -110,8 +108,8 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Text that the copy action takes: the address of the selected actor, else the combined value with
-    /// all its digits.
+    /// Returns the text for the copy action: the address of the selected actor, or the combined
+    /// value with all digits.
     pub(crate) fn selection(&self) -> Option<String> {
         if let Some(actor) = &self.actor {
             return Some(actor.to_string());
@@ -126,24 +124,24 @@ impl State {
         self.is_shown && (self.topics.is_loading() || self.latest.is_loading())
     }
 
-    /// The list's entry for the topic in view.
+    /// Returns the list entry of the selected topic.
     pub(crate) fn topic(&self) -> Option<&TopicSummary> {
         let selected = self.selected?.get();
         self.topics.value()?.topics.iter().find(|topic| topic.topic_id == selected)
     }
 
-    /// The topic in view if the service has no bundle of it, since no epoch of it has closed.
+    /// Returns the selected topic if it has no bundle, because none of its epochs has closed.
     pub(crate) fn topic_without_bundle(&self) -> Option<&TopicSummary> {
         let is_missing = self.latest.failure().is_some_and(|why| why.status == Some(404));
         self.topic().filter(|topic| is_missing && topic.last_nonce.is_none())
     }
 
-    /// The past of the topic in view.
+    /// Returns the past of the selected topic.
     pub(crate) fn past(&self) -> Option<&History> {
         self.pasts.get(&self.selected?)
     }
 
-    /// The labels of the topic in view, in the order of their ids.
+    /// Returns the labels of the selected topic, in the order of their ids.
     pub(crate) fn labels(&self) -> Vec<&str> {
         let values = self.latest.value().map(|latest| &latest.bundle.combined_value);
         if let Some(values) = values.filter(|values| !values.is_empty()) {
@@ -152,14 +150,15 @@ impl State {
         self.topic().into_iter().flat_map(|topic| &topic.labels).map(String::as_str).collect()
     }
 
-    /// The label in view.
+    /// Returns the visible label.
     pub(crate) fn label(&self) -> &str {
         let labels = self.labels();
         let chosen = self.label.as_deref().filter(|label| labels.contains(label));
         chosen.or_else(|| labels.first().copied()).unwrap_or(SINGLE_LABEL)
     }
 
-    /// The height of the chain by now: as of the last answer, and the blocks since.
+    /// Returns the current height of the chain: as of the last response, plus the blocks since
+    /// then.
     pub(crate) fn height(&self, now: Timestamp) -> Option<BlockHeight> {
         let list = self.topics.value()?;
         let age = self.topics.age(now)?.as_millis();
@@ -168,14 +167,14 @@ impl State {
     }
 }
 
-/// The share of an actor, 0 to 1.
+/// Returns the share of an actor, from 0 to 1.
 pub(crate) fn weight_of(body: &LatestBody, worker: &Address) -> Option<f64> {
     let WeightsBody { inferers, forecasters } = &body.weights;
     let share = forecasters.get(worker.as_str()).or_else(|| inferers.get(worker.as_str()));
     number(share?)
 }
 
-/// The widest interval of `label`: how much of all is within, in percent, its ends.
+/// Returns the widest interval of `label`: its coverage in percent, and its ends.
 pub(crate) fn widest_interval(body: &LatestBody, label: &str) -> Option<(f64, f64, f64)> {
     let interval = body.confidence_intervals.iter().find(|one| one.label_name == label)?;
     let ends = |texts: &[String]| match texts {
@@ -193,26 +192,26 @@ pub(crate) enum Feed {
     Closed,
     Opening,
     Up,
-    /// Lost; it reconnects by itself.
+    /// Lost. It reconnects automatically.
     Lost,
-    /// The service has none.
+    /// The service has no such stream.
     NotServed,
 }
 
 impl State {
-    /// The poll interval.
+    /// Returns the poll interval.
     pub(crate) fn poll_interval(&self) -> Duration {
         let usual = if self.topics.failure().is_none() { TOPICS_EVERY } else { LATEST_EVERY };
         self.interval.unwrap_or(usual)
     }
 }
 
-/// Bundles whose actors' values are kept: as many as a narrow sparkline has columns.
+/// Number of bundles whose actors' values are stored: the columns of a narrow sparkline.
 pub(crate) const VALUES_MAX: usize = 24;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Epoch {
-    /// Time at which it opened, or its bundle arrived.
+    /// Time of its start, or of the arrival of its bundle.
     pub(crate) time: Timestamp,
     /// Label to combined value.
     pub(crate) combined: BTreeMap<String, f64>,
@@ -226,24 +225,24 @@ pub(crate) struct Epoch {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct History {
     epochs: BTreeMap<BlockHeight, Epoch>,
-    /// The actors' values in the newest bundles.
+    /// Values of the actors in the latest bundles.
     values: BTreeMap<BlockHeight, BTreeMap<Address, BTreeMap<String, f64>>>,
 }
 
 impl History {
-    /// The epochs, oldest first.
+    /// Returns the epochs, oldest first.
     pub(crate) fn epochs(&self) -> impl DoubleEndedIterator<Item = &Epoch> {
         self.epochs.values()
     }
 
-    /// The epochs, oldest first, and none in the place of each stretch that was not seen.
+    /// Returns the epochs, oldest first, with `None` for each gap.
     pub(crate) fn epochs_with_gaps(&self) -> Vec<Option<&Epoch>> {
         let epochs = self.epochs.iter().map(|(nonce, epoch)| (*nonce, epoch));
         self.with_gaps(epochs).collect()
     }
 
-    /// The combined values of `label`, oldest first; none where there is none, and in the place of
-    /// each stretch that was not seen.
+    /// Returns the combined values of `label`, oldest first, with `None` for missing values and
+    /// gaps.
     pub(crate) fn combined_with_gaps(&self, label: &str) -> Vec<Option<f64>> {
         let epochs = self.epochs_with_gaps().into_iter();
         epochs.map(|epoch| epoch?.combined.get(label).copied()).collect()
@@ -254,13 +253,14 @@ impl History {
         self.epochs.len()
     }
 
-    /// Values of `worker` under `label` in the newest bundles, oldest first; `None` if missing.
+    /// Returns the values of `worker` for `label` in the latest bundles, oldest first; `None` if
+    /// missing.
     pub(crate) fn values_of(&self, worker: &Address, label: &str) -> Vec<Option<f64>> {
         let bundles = self.values.values();
         bundles.map(|actors| actors.get(worker)?.get(label).copied()).collect()
     }
 
-    /// The same with their times, as far as known. Missing values and missing epochs are NaN.
+    /// As [`Self::values_of`], with known times. Missing values and epochs are NaN.
     pub(crate) fn timeline_of(&self, worker: &Address, label: &str) -> Vec<(Timestamp, f64)> {
         let values = self.values.iter().filter_map(|(nonce, actors)| {
             let value = actors.get(worker).and_then(|values| values.get(label)).copied();
@@ -274,7 +274,7 @@ impl History {
         timeline
     }
 
-    /// Takes what the actors of a bundle said.
+    /// Records the values of a bundle's actors.
     pub(crate) fn take_values(&mut self, bundle: &Bundle) {
         let actors = bundle.inferer_values.iter().chain(&bundle.forecaster_values);
         let actors = actors.map(|actor| (actor.worker.clone(), values(&actor.values)));
@@ -284,7 +284,7 @@ impl History {
         }
     }
 
-    /// Takes what the service remembers, over what was seen here.
+    /// Records the history of the service, which replaces known epochs.
     pub(crate) fn take_history(&mut self, history: TopicHistory) {
         for epoch in history.epochs {
             let HistoryEpoch { nonce, opened_at, combined_value, naive_value, truth, .. } = epoch;
@@ -295,7 +295,7 @@ impl History {
         self.trim();
     }
 
-    /// Takes a bundle that came at `now`, unless its epoch is known already.
+    /// Records a bundle that arrived at `now`, unless its epoch is known.
     pub(crate) fn take_bundle(&mut self, bundle: &Bundle, now: Timestamp) {
         self.epochs.entry(bundle.nonce).or_insert_with(|| Epoch {
             time: now,
@@ -306,7 +306,7 @@ impl History {
         self.trim();
     }
 
-    /// `values` by rising nonces, and none in the place of each stretch that was not seen.
+    /// Returns `values` by ascending nonces, with `None` for each gap.
     fn with_gaps<T>(
         &self,
         values: impl Iterator<Item = (BlockHeight, T)>,
@@ -321,30 +321,30 @@ impl History {
     }
 
     fn trim(&mut self) {
-        // Epochs kept: more than a chart has columns of dots.
+        // More epochs than a chart has columns of dots.
         while self.epochs.len() > 600 {
             self.epochs.pop_first();
         }
     }
 }
 
-/// The most blocks between two of `nonces`, in rising order, with no epoch missing in between: half
-/// more than is usual, for epochs open a block early or late. No limit where fewer than two are known.
+/// Returns the maximum number of blocks between two consecutive epochs: 1.5 times the usual number,
+/// since epochs can open a block early or late. Unlimited for fewer than two nonces.
 fn step_max(nonces: impl Iterator<Item = BlockHeight> + Clone) -> BlockHeight {
     let pairs = nonces.clone().zip(nonces.skip(1));
     let mut steps: Vec<BlockHeight> = pairs.map(|(one, next)| next.saturating_sub(one)).collect();
     steps.sort_unstable();
-    // The lower middle, so that of two steps the longer one is the gap.
+    // The lower median, so that of two steps the longer one is the gap.
     let usual = steps.get(steps.len().saturating_sub(1) / 2);
     usual.map_or(BlockHeight::MAX, |usual| usual.saturating_add(usual / 2))
 }
 
-/// The number of a decimal text.
+/// Parses a decimal number.
 pub(crate) fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
-/// The value of `label` among `values`.
+/// Returns the value of `label` among `values`.
 pub(crate) fn label_value(values: &[LabeledValue], label: &str) -> Option<f64> {
     let found = values.iter().find(|value| value.label_name == label)?;
     Some(found.value).filter(|value| value.is_finite())

@@ -1,4 +1,4 @@
-//! Updates of the Inference screen: answers of the service, timers, keys and clicks.
+//! Updates of the Inference screen: responses of the service, timers, keys and clicks.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// Rows shown a page up or down of the actors.
+/// Number of rows of a page of the actors.
 const PAGE_ROWS: usize = 10;
 
 impl State {
@@ -56,7 +56,7 @@ impl State {
         self.close_feed();
     }
 
-    /// Handles an answer of the service.
+    /// Handles a response or an event of the service.
     pub(crate) fn on(&mut self, event: InferenceEvent, now: Timestamp) {
         let selected = self.selected;
         let is_selected = |topic| Some(topic) == selected;
@@ -76,7 +76,7 @@ impl State {
             {
                 self.on_latest(result, now);
             }
-            // Of another topic, as the Overview screen asks for, or beside the one without outliers.
+            // A bundle of another topic for the Overview screen, or one with outliers.
             InferenceEvent::Latest { topic, is_resistant: false, result: Ok(latest) } => {
                 self.past_mut(topic).take_bundle(&latest.bundle, now);
             }
@@ -97,7 +97,7 @@ impl State {
             {
                 self.note_limit(&why, now);
             }
-            // Of a topic that is no longer in view.
+            // A response for a topic that is no longer in view.
             _ => {}
         }
     }
@@ -155,7 +155,7 @@ impl State {
         }
     }
 
-    /// Goes back one step; returns whether there was one.
+    /// Goes back one step. Returns true if there was one.
     pub(crate) fn back(&mut self) -> bool {
         self.actor.take().is_some()
     }
@@ -214,7 +214,7 @@ impl State {
         });
     }
 
-    /// Loads the topics, and the newest bundle if the list of topics is unavailable.
+    /// Loads the topics, and the latest bundle if the list of topics is unavailable.
     pub(crate) fn load(&mut self, now: Timestamp) {
         if self.limited_until.is_some_and(|until| until > now) {
             return self.wait_for_limit(now);
@@ -258,7 +258,7 @@ impl State {
         }
         if self.selected.is_none() || (is_listed && self.topic().is_none()) {
             let first = self.topics.value().and_then(|list| list.topics.first());
-            // A service that lists no topics still has a first one.
+            // A service that does not list topics still has a first one.
             let first = first.map_or(1, |topic| topic.topic_id);
             return self.select_topic(TopicId::new(first));
         }
@@ -302,7 +302,7 @@ impl State {
     }
 
     fn past_mut(&mut self, topic: TopicId) -> &mut History {
-        // Topics whose past is kept.
+        // Maximum number of topics with a stored past.
         if self.pasts.len() >= 16 && !self.pasts.contains_key(&topic) {
             let other = self.pasts.keys().copied().find(|id| Some(*id) != self.selected);
             self.pasts.retain(|id, _| Some(*id) != other);
@@ -327,7 +327,7 @@ impl State {
         self.open_feed();
     }
 
-    /// The topic `n` after the current one, wrapping around; the next number if none is listed.
+    /// Returns the topic `n` after the current one, wrapping around; the next id if none is listed.
     fn topic_by(&self, n: isize) -> Option<TopicId> {
         let Some(list) = self.topics.value().filter(|list| !list.topics.is_empty()) else {
             let is_known = self.latest.value().is_some();
@@ -344,7 +344,7 @@ impl State {
         labels.get(cycled(here, n, labels.len())).map(|label| (*label).to_owned())
     }
 
-    /// Moves the choice in the focused list: of topics, else of actors.
+    /// Moves the selection of topics or actors, depending on the focus.
     pub(crate) fn move_by(&mut self, n: isize) {
         if self.pane == Pane::Topics {
             return self.select_topic(self.topic_by(n.signum()));
@@ -357,7 +357,7 @@ impl State {
     }
 }
 
-/// The waits between two questions that one can choose, in seconds.
+/// Poll intervals to choose from, in seconds.
 const EVERY_SECONDS: [u64; 9] = [1, 3, 5, 10, 15, 30, 60, 120, 300];
 
 impl State {
@@ -373,9 +373,9 @@ impl State {
         }
     }
 
-    /// Follows the topic in view.
+    /// Opens the stream of the selected topic.
     pub(crate) fn open_feed(&mut self) {
-        // What a service does not have for one topic it has for none.
+        // A service without the stream of one topic has no streams at all.
         let is_followed = self.is_shown && !self.is_paused && self.feed != Feed::NotServed;
         if let Some(topic) = self.selected.filter(|_| is_followed) {
             self.feed = Feed::Opening;
@@ -383,7 +383,7 @@ impl State {
         }
     }
 
-    /// Follows no topic.
+    /// Closes the stream.
     pub(crate) fn close_feed(&mut self) {
         if !matches!(self.feed, Feed::Closed | Feed::NotServed) {
             self.feed = Feed::Closed;
@@ -391,7 +391,7 @@ impl State {
         }
     }
 
-    /// Handles an event on the stream of the topic in view.
+    /// Handles an event on the stream of the selected topic.
     pub(crate) fn on_bundle(&mut self, topic: TopicId, news: BundleEvent, now: Timestamp) {
         match news {
             StreamEvent::Connected => self.feed = Feed::Up,
@@ -409,19 +409,18 @@ impl State {
         }
     }
 
-    /// The requests that accompany a bundle.
+    /// Requests the data that accompany a bundle.
     pub(crate) fn load_beside(&mut self, topic: TopicId) {
-        // Past epochs that are loaded.
         self.effects.push(Effect::LoadHistory { topic, limit: 240 });
         let confidence = (!self.lacks_confidence).then_some(Effect::LoadConfidence { topic });
         let leaderboard = (!self.lacks_leaderboard).then_some(Effect::LoadLeaderboard { topic });
         self.effects.extend(confidence.into_iter().chain(leaderboard));
     }
 
-    /// Records a refusal; returns whether a service that refuses like this has no such path at all.
+    /// Records a refusal. Returns true if the service does not have the path.
     fn note_absence(&mut self, why: &Failure, now: Timestamp) -> bool {
         self.note_limit(why, now);
-        // A topic without a bundle has nothing beside it either; then the path may be there.
+        // For a topic without a bundle, the path can exist and still return 404.
         self.latest.value().is_some() && matches!(why.status, Some(404 | 405 | 501))
     }
 }

@@ -1,4 +1,4 @@
-//! The Logs screen: the lines of every local process and of the screen itself.
+//! The state of the Logs screen: the lines of all local processes and of the screen itself.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// The maximum of lines; the oldest is evicted. About five megabytes.
+/// Maximum number of lines, about five megabytes; the oldest is evicted.
 const LINES_MAX: usize = 20_000;
 
 /// Source name of the screen's own lines.
@@ -25,16 +25,15 @@ pub(crate) const OWN_SOURCE: &str = "screen";
 pub(crate) struct Line {
     /// Counted from 0 since the start.
     pub(crate) number: u64,
-    /// The log entry.
     pub(crate) log: LocalLog,
 }
 
 /// Lines for the rows of a pane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Window<'a> {
-    /// The lines, oldest first.
+    /// Lines, oldest first.
     pub(crate) lines: Vec<&'a Line>,
-    /// The index of the selected one; none while the newest are followed.
+    /// Index of the selected line; `None` while the latest are followed.
     pub(crate) selected: Option<usize>,
 }
 
@@ -43,7 +42,7 @@ pub(crate) struct Window<'a> {
 pub(crate) enum Edge {
     /// The oldest line.
     Above,
-    /// The newest line.
+    /// The latest line.
     Below,
 }
 
@@ -51,33 +50,33 @@ pub(crate) enum Edge {
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on one another")]
 pub(crate) struct State {
-    /// Sorted by time; lines of the same time in the order in which they came.
+    /// Lines sorted by time. Lines with equal times are in the order of their arrival.
     pub(crate) lines: VecDeque<Line>,
     pub(crate) n_lines: u64,
-    /// While a line is selected, those from this number on are held back, so that what is read
-    /// does not move.
+    /// While a line is selected, lines from this number on are held back, so that visible lines do
+    /// not move.
     pub(crate) held_from: u64,
-    /// The processes that wrote, in the order in which they first did.
+    /// Processes with lines, in the order of their first line.
     pub(crate) sources: Vec<String>,
-    /// The least serious level shown.
+    /// Lowest visible level.
     pub(crate) level: Level,
-    /// The one source shown; none for all.
+    /// Only visible source; `None` for all.
     pub(crate) source: Option<String>,
-    /// The text that is searched for.
+    /// Search text.
     pub(crate) filter: Field,
-    /// The last such text, used to go from match to match after it was cleared.
+    /// Last search text, for going from hit to hit after it was cleared.
     pub(crate) search: String,
     /// True if lines that do not match are hidden.
     pub(crate) is_filtered: bool,
-    /// The line that was selected when the search began; none to follow the newest.
+    /// Line selected at the start of the search; `None` to follow the latest.
     pub(crate) searched_from: Option<u64>,
-    /// The direction in which the last search found nothing.
+    /// Direction in which the last search had no hit.
     pub(crate) edge: Option<Edge>,
-    /// The number of the selected line; none to follow the newest.
+    /// Number of the selected line; `None` to follow the latest.
     pub(crate) selected: Option<u64>,
     /// True if long lines are wrapped.
     pub(crate) is_wrapped: bool,
-    /// True if times are left out.
+    /// True if times are hidden.
     pub(crate) hides_times: bool,
     /// True if the selected line is shown in full below.
     pub(crate) is_open: bool,
@@ -86,11 +85,11 @@ pub(crate) struct State {
 impl State {
     /// Adds a line.
     pub(crate) fn push(&mut self, log: LocalLog) {
-        // Lines of more processes are kept, but cannot be selected by their source.
+        // Lines of further processes are recorded, but cannot be selected by source.
         if !self.sources.contains(&log.process) && self.sources.len() < 32 {
             self.sources.push(log.process.clone());
         }
-        // Processes hand their lines over a little late, each in its own time.
+        // Lines of processes arrive with different delays.
         let idx = self.lines.partition_point(|line| line.log.time <= log.time);
         self.lines.insert(idx, Line { number: self.n_lines, log });
         self.n_lines += 1;
@@ -105,13 +104,14 @@ impl State {
         self.push(LocalLog { process, level, time, message, fields: Fields::default() });
     }
 
-    /// Lines that were evicted.
+    /// Returns the number of evicted lines.
     pub(crate) fn n_dropped(&self) -> u64 {
         self.n_lines - self.lines.len() as u64
     }
 
-    /// The last `n` lines of the process `only`, oldest first, whatever the filters say; without it
-    /// those of all local processes but of reading: most of them come from this screen looking.
+    /// Returns the last `n` lines of the process `only`, oldest first, ignoring filters. Without
+    /// it, returns the lines of all local processes except those of reads, most of which this
+    /// screen causes.
     pub(crate) fn tail(&self, n: usize, only: Option<&str>) -> Vec<&Line> {
         let is_wanted = |line: &&Line| match only {
             Some(process) => line.log.process == process,
@@ -122,8 +122,8 @@ impl State {
         tail
     }
 
-    /// The lines that pass the filters for a pane of `height` rows, the selected one in the middle
-    /// where there are enough of them on both sides.
+    /// Returns the lines that pass the filters for a pane of `height` rows, with the selected one
+    /// in the middle if there are enough lines.
     pub(crate) fn window(&self, height: usize) -> Window<'_> {
         let (above, below) = self.around(height);
         let n_below = below.len().min((height / 2).max(height.saturating_sub(above.len())));
@@ -133,7 +133,7 @@ impl State {
         Window { lines: lines.collect(), selected }
     }
 
-    /// The lines that pass the filters and are not held back, oldest first.
+    /// Returns the lines that pass the filters and are not held back, oldest first.
     pub(crate) fn visible_lines(&self) -> impl Iterator<Item = &Line> {
         let wanted = self.query();
         self.lines.iter().filter(move |line| self.is_shown(line, &wanted))
@@ -144,7 +144,7 @@ impl State {
         !is_held && self.passes(line, wanted)
     }
 
-    /// The selected line, else the newest one.
+    /// Returns the selected line, or the latest one.
     pub(crate) fn line(&self) -> Option<&Line> {
         self.window(1).lines.first().copied()
     }
@@ -154,26 +154,27 @@ impl State {
         self.selected.map_or(0, |_| self.n_lines - self.held_from)
     }
 
-    /// Up to `n` lines from the selected one upwards, it being the first, and up to `n` below it,
-    /// the nearest first.
+    /// Returns up to `n` lines from the selected one upwards, and up to `n` lines below it, nearest
+    /// first.
     pub(crate) fn around(&self, n: usize) -> (Vec<&Line>, Vec<&Line>) {
         let wanted = self.query();
         let is_shown = |line: &&Line| self.is_shown(line, &wanted);
         let at = self.place().map_or(self.lines.len(), |idx| idx + 1);
         let above: Vec<_> = self.lines.range(..at).rev().filter(is_shown).take(n).collect();
         let mut below = self.lines.range(at..).filter(is_shown);
-        // Of a selected line that the filters leave out, the next one is in the place.
+        // If the filters hide the selected line, the next one replaces it.
         let above = if above.is_empty() { below.next().into_iter().collect() } else { above };
         (above, below.take(n).collect())
     }
 
-    /// The index of the selected line: the oldest one if it gave way; none while following.
+    /// Returns the index of the selected line, or of the oldest one if it was evicted; `None` while
+    /// following.
     pub(crate) fn place(&self) -> Option<usize> {
         let selected = self.selected?;
         Some(self.lines.iter().rposition(|line| line.number == selected).unwrap_or(0))
     }
 
-    /// The query to jump between: the filter, or the last one.
+    /// Returns the pattern for going from hit to hit: the current or the last search.
     pub(crate) fn search_query(&self) -> Pattern {
         match self.filter.value() {
             "" => Pattern::parse(&self.search),
@@ -181,7 +182,7 @@ impl State {
         }
     }
 
-    /// Pattern that shown lines match.
+    /// Returns the pattern of visible lines.
     pub(crate) fn query(&self) -> Pattern {
         if self.is_filtered { Pattern::parse(self.filter.value()) } else { Pattern::default() }
     }
@@ -192,7 +193,7 @@ impl State {
         log.level >= self.level && is_source && matches(log, wanted)
     }
 
-    /// The selected line, else the newest one, as text.
+    /// Returns the selected line, or the latest one, as text.
     pub(crate) fn selection(&self) -> Option<String> {
         let log = &self.line()?.log;
         let mut text = format!("{} {} {}", log.time, log.level.short(), log.process);
@@ -211,7 +212,7 @@ pub(crate) fn matches(log: &LocalLog, wanted: &Pattern) -> bool {
 }
 
 impl State {
-    /// Handles an action, where a page has `page` lines.
+    /// Handles an action. A page has `page` lines.
     pub(crate) fn act(&mut self, action: Action, page: usize) {
         self.edge = None;
         match action {
@@ -239,7 +240,7 @@ impl State {
                 self.filter.edit();
             }
             Action::OnlyMatches => self.is_filtered = !self.is_filtered,
-            // What is read stays, so that lines that come do not change it.
+            // The line stays selected, so that new lines do not replace it.
             Action::Open => {
                 self.is_open = !self.is_open;
                 self.hold();
@@ -252,7 +253,7 @@ impl State {
         }
     }
 
-    /// Goes back one step; returns whether there was one.
+    /// Goes back one step. Returns true if there was one.
     pub(crate) fn back(&mut self) -> bool {
         if std::mem::take(&mut self.is_open) {
             return true;
@@ -266,8 +267,8 @@ impl State {
             || !std::mem::take(&mut self.search).is_empty()
     }
 
-    /// Handles an edit of the search: selects the nearest match at or above the line from which the
-    /// search began, else below it.
+    /// Handles an edit of the search: selects the nearest hit at or above the line where the search
+    /// started, or below it.
     pub(crate) fn edited(&mut self) {
         self.selected = self.searched_from;
         let (wanted, searched) = (self.query(), self.search_query());
@@ -283,7 +284,7 @@ impl State {
         }
     }
 
-    /// Selects the next match below or above the selected line, or records that there is none.
+    /// Selects the next hit below or above the selected line, or records that there is none.
     fn find(&mut self, is_down: bool) {
         let (wanted, searched) = (self.query(), self.search_query());
         if searched.is_empty() {
@@ -303,7 +304,7 @@ impl State {
         }
     }
 
-    /// Selects the newest line, unless one is selected.
+    /// Selects the latest line, unless one is selected.
     fn hold(&mut self) {
         if let (None, Some(number)) = (self.selected, self.line().map(|line| line.number)) {
             self.select(number);
@@ -325,7 +326,7 @@ impl State {
             self.held_from = self.n_lines;
         }
         self.selected = self.around(n).1.last().map(|line| line.number).or(self.selected);
-        // At the end of all lines, the newest is followed again.
+        // At the end of all lines, the latest is followed again.
         let wanted = self.query();
         let newest = self.lines.iter().rev().find(|line| self.passes(line, &wanted));
         self.selected = self.selected.filter(|it| Some(*it) != newest.map(|line| line.number));

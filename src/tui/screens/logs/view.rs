@@ -1,4 +1,4 @@
-//! Draws the Logs screen, and lines of logs elsewhere.
+//! Draws the Logs screen, and log lines on other screens.
 
 use ratatui::{
     buffer::Buffer,
@@ -22,15 +22,15 @@ use crate::{
     widget::{format, paint, pane},
 };
 
-/// Columns of a source's name.
+/// Width of a source's name.
 const SOURCE_WIDTH: usize = 9;
 
-/// The shown part of a line.
+/// Visible part of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineLook {
-    /// As the switches of the Logs screen have it, its time to the millisecond.
+    /// According to the options of the Logs screen, with milliseconds.
     Whole,
-    /// In a few columns of another screen.
+    /// Short, for another screen.
     Tail { has_fields: bool },
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, _hits: &mut H
     }
 }
 
-/// Draws a line in full, each field in a row of its own.
+/// Draws a line in full, with one row per field.
 fn draw_fields(area: Rect, buf: &mut Buffer, log: &LocalLog, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let title = format!("{} {}", log.level.short(), log.process);
@@ -112,7 +112,7 @@ fn draw_sources(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let mut x = 0;
     for (idx, source) in state.logs.sources.iter().enumerate() {
         let n_more = state.logs.sources.len() - idx;
-        // What is left out is counted, in the room that was kept for it.
+        // The number of hidden fields has reserved space.
         let needed = source.width() + 4 + if n_more > 1 { " +99".len() + 2 } else { 0 };
         if usize::from(area.width.saturating_sub(x)) < needed {
             paint::text(buf, area, (x, 0), &format!("+{n_more}"), theme.muted);
@@ -125,7 +125,7 @@ fn draw_sources(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// Draws lines around the selected one, else the newest ones.
+/// Draws lines around the selected one, or the latest ones.
 fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let height = usize::from(area.height);
@@ -141,7 +141,7 @@ fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
     let wanted = state.logs.search_query();
     let mut rows: Vec<Line<'_>> = Vec::new();
-    // The rows of the selected line.
+    // Rows of the selected line.
     let mut marked = 0..0;
     for (idx, drawn) in window.lines.iter().enumerate() {
         let whole = lit(line(&drawn.log, state, theme, LineLook::Whole), &wanted, theme);
@@ -155,7 +155,7 @@ fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
             marked = first..rows.len();
         }
     }
-    // Wrapped lines can take more rows than there are: the selected one is kept in the middle.
+    // Wrapped lines can exceed the height, so the selected one is moved to the middle.
     let mut top = rows.len().saturating_sub(height);
     if !marked.is_empty() {
         let middle = usize::midpoint(marked.start, marked.end);
@@ -169,7 +169,7 @@ fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// Draws lines of local processes in short.
+/// Draws short lines of local processes.
 pub(crate) fn draw_tail(
     area: Rect,
     buf: &mut Buffer,
@@ -201,19 +201,19 @@ fn lit<'a>(line: Line<'a>, wanted: &Pattern, theme: &Theme) -> Line<'a> {
     parts.collect()
 }
 
-/// `line` in as many lines of `width` as it takes; the later ones are set in.
+/// Wraps `line` to `width`. Lines after the first one are indented.
 fn broken(line: &Line<'_>, width: u16) -> Vec<Line<'static>> {
     wrapped_line(line, width.max(8).into(), "    ")
 }
 
-/// A line of a log: `14:02:29 INF head      roll call  peers=4`.
+/// Returns a line such as `14:02:29 INF head      roll call  peers=4`.
 fn line<'a>(log: &'a LocalLog, state: &State, theme: &Theme, look: LineLook) -> Line<'a> {
     let mut line = Line::default();
     let is_whole = look == LineLook::Whole;
     if !(is_whole && state.logs.hides_times) {
         let millis = match log.time.micros().rem_euclid(1_000_000) {
             _ if !is_whole => String::new(),
-            // Some processes write whole seconds: their milliseconds are not known.
+            // Some processes log whole seconds, without milliseconds.
             0 => " ".repeat(4),
             micros => format!(".{:03}", micros / 1_000),
         };
@@ -228,7 +228,7 @@ fn line<'a>(log: &'a LocalLog, state: &State, theme: &Theme, look: LineLook) -> 
     if is_whole || look == (LineLook::Tail { has_fields: true }) {
         for (idx, (name, value)) in log.fields.pairs().enumerate() {
             let gap = if idx == 0 { "  " } else { " " };
-            // Ids are long, and told apart by their ends.
+            // Ids are long and differ at their ends.
             let is_short = !(is_whole && state.logs.is_wrapped);
             // Content and peer ids are longer.
             let is_id = is_short && !value.contains(' ') && value.len() > 32;
@@ -248,7 +248,7 @@ fn level_style(level: Level, theme: &Theme) -> Style {
     }
 }
 
-/// Each source has its own color, by the order in which they first wrote.
+/// Returns the style of a source, by the order of their first lines.
 fn source_style(source: &str, state: &State, theme: &Theme) -> Style {
     if source == OWN_SOURCE {
         return theme.accent2;

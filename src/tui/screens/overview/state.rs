@@ -19,13 +19,13 @@ use crate::{
 /// Poll interval of topics in view, as on the Inference screen.
 pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(15);
 
-/// Topics shown. More than fit on any screen are not asked for.
+/// Maximum number of topics, more than fit on any screen.
 pub(crate) const TOPICS_MAX: usize = 12;
 
-/// Panes with rows that can be clicked: runs, datasets, topics.
+/// Number of panes with rows that can be selected: runs, datasets, topics.
 pub(crate) const N_PANES: usize = 3;
 
-/// The maximum of runs in the list.
+/// Maximum number of runs.
 pub(crate) const RUNS_MAX: usize = 8;
 
 /// The state of the Overview screen.
@@ -33,14 +33,14 @@ pub(crate) const RUNS_MAX: usize = 8;
 pub(crate) struct State {
     /// True if the screen is in view.
     pub(crate) is_shown: bool,
-    /// The selected row, counted over all panes.
+    /// Selected row, counted over all panes.
     pub(crate) row: usize,
-    /// The newest bundle of each topic.
+    /// Latest bundle of each topic.
     pub(crate) topics: BTreeMap<TopicId, Resource<LatestBundle>>,
 }
 
 impl State {
-    /// The pane of the selected row.
+    /// Returns the pane of the selected row.
     pub(crate) fn pane(&self, n_rows: [usize; N_PANES]) -> usize {
         let mut end = 0;
         let ends = n_rows.map(|n| {
@@ -53,7 +53,7 @@ impl State {
 }
 
 impl State {
-    /// Takes the newest bundle of a topic.
+    /// Records the latest bundle of a topic.
     pub(crate) fn on_latest(
         &mut self,
         topic: TopicId,
@@ -71,7 +71,7 @@ impl State {
         let pane = self.pane(n_rows);
         match action {
             Action::NextPane | Action::PreviousPane => {
-                // Past those without rows.
+                // Skips panes without rows.
                 let step = if action == Action::NextPane { 1 } else { N_PANES - 1 };
                 let others = (1..=N_PANES).map(|n| (pane + n * step) % N_PANES);
                 let has_rows = |pane: &usize| n_rows.get(*pane).is_some_and(|n| *n > 0);
@@ -91,12 +91,12 @@ impl State {
     }
 }
 
-/// Asks for the newest bundle of each topic, and again after a while.
+/// Requests the latest bundle of each topic, and sets the timer for the next time.
 pub(crate) fn load_bundles(state: &mut Whole) {
     if !state.overview.is_shown {
         return;
     }
-    // The first value of a topic is waited for.
+    // The user waits for the first value of a topic.
     let is_missing = |topic: &TopicId| {
         state.overview.topics.get(topic).is_some_and(|newest| newest.value().is_none())
     };
@@ -106,7 +106,7 @@ pub(crate) fn load_bundles(state: &mut Whole) {
     state.effects.push(Effect::SetTimer(Timer::Overview, wait));
     for topic in state.topic_ids().into_iter().take(TOPICS_MAX) {
         if !state.overview.topics.contains_key(&topic) {
-            // Epochs of each topic that are loaded: more than its line has columns.
+            // More epochs than the line of a topic has columns.
             state.effects.push(Effect::LoadHistory { topic, limit: 120 });
         }
         state.overview.topics.entry(topic).or_default().begin();
@@ -128,7 +128,7 @@ pub(crate) fn load_topics(state: &mut Whole) {
     }
 }
 
-/// Handles an action on the Overview screen, whose rows lead to where the palette's do.
+/// Handles an action on the Overview screen. Rows open the same targets as entries of the palette.
 pub(crate) fn act(state: &mut Whole, action: Action) {
     if action == Action::Open {
         if let Some(goal) = state.overview_rows().into_iter().nth(state.overview.row) {
@@ -141,7 +141,7 @@ pub(crate) fn act(state: &mut Whole, action: Action) {
 }
 
 impl Whole {
-    /// The target of each row of the Overview screen, left column first.
+    /// Returns the target of each row of the Overview screen, left column first.
     pub(crate) fn overview_rows(&self) -> Vec<Goal> {
         let runs = self.runs.iter().take(RUNS_MAX).map(|run| Goal::Run(run.id));
         let watched = self.data.watched().into_iter();
@@ -150,13 +150,13 @@ impl Whole {
         runs.chain(watched).chain(topics).collect()
     }
 
-    /// Numbers of those rows in each pane: runs, datasets, topics.
+    /// Returns the number of rows in each pane: runs, datasets, topics.
     pub(crate) fn overview_counts(&self) -> [usize; N_PANES] {
         let n_runs = self.runs.iter().len().min(RUNS_MAX);
         [n_runs, self.data.watched().len(), self.topic_ids().len().min(TOPICS_MAX)]
     }
 
-    /// The topics that are listed.
+    /// Returns the listed topics.
     pub(crate) fn topic_ids(&self) -> Vec<TopicId> {
         let topics = self.inference.topics.value().map_or(&[][..], |list| &list.topics);
         topics.iter().filter_map(|topic| TopicId::new(topic.topic_id)).collect()

@@ -1,4 +1,4 @@
-//! Draws the Overview screen: the few things one watches all day.
+//! Draws the Overview screen: a summary of all services.
 //!
 //! ```text
 //! ╭ Cluster ───────╮╭ Data ──────────╮
@@ -48,16 +48,16 @@ use crate::{
     },
 };
 
-/// The pane of runs: the first one in the order of `Tab`.
+/// Number of the pane of runs.
 const RUNS: usize = 0;
 
-/// The pane of datasets, after that of runs.
+/// Number of the pane of datasets.
 const DATA: usize = 1;
 
-/// The pane of topics, after that of datasets.
+/// Number of the pane of topics.
 const TOPICS: usize = 2;
 
-/// Notices shown between the runs and the local processes.
+/// Maximum number of notices between the runs and the local processes.
 const NOTICES_MAX: usize = 5;
 
 /// Draws the Overview screen into `area`.
@@ -114,7 +114,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     draw_topics(topics, buf, frame, hits);
 }
 
-/// The number of the pane whose row is selected.
+/// Returns the number of the pane with the selected row.
 fn focused(frame: Frame<'_>) -> usize {
     frame.state.overview.pane(frame.state.overview_counts())
 }
@@ -126,8 +126,8 @@ fn again(frame: Frame<'_>, failure: &Failure, every: Duration) -> String {
     format!("retries within {wait} · {key} retries now")
 }
 
-/// Says in the middle of `area` why a list has nothing to show: not requested, pending, refused, or
-/// `empty`.
+/// Draws the reason why a list has nothing to show in the middle of `area`: not requested, pending,
+/// failed, or `empty`.
 fn draw_absent<T>(
     area: Rect,
     buf: &mut Buffer,
@@ -147,7 +147,7 @@ fn draw_absent<T>(
     frame.draw_absent(area, buf, list, [if is_starting { &starting } else { unnamed }, empty]);
 }
 
-/// Draws how many nodes there are, and how the services are.
+/// Draws the number of nodes and the health of the services.
 fn draw_cluster(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let listed = state.nodes.best_list();
@@ -166,7 +166,7 @@ fn draw_cluster(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     draw_services(inside, buf, frame);
 }
 
-/// Draws how many nodes there are, and how often they agreed.
+/// Draws the number of nodes, and their agreement.
 fn draw_nodes(inside: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) {
     let Frame { state, theme, .. } = frame;
     let n_with = |role: &str| nodes.iter().filter(|it| it.role.as_deref() == Some(role)).count();
@@ -206,7 +206,7 @@ fn draw_nodes(inside: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) 
     paint::line_cut(buf, inside, (0, 1), &line);
 }
 
-/// Draws where the services are, and how.
+/// Draws address and health of the services.
 fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let has_several = state.services.has_several_heads();
@@ -220,7 +220,7 @@ fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
             Health::Limited { until, .. } => {
                 format!("retry {}", format::age(until.since(state.now)))
             }
-            // Of several heads, the words have no room for the address, which stands beside them.
+            // With several heads, the address next to the text is not repeated.
             Health::Down { why } if matches!(service, Service::Head(_)) && has_several => {
                 why_at(at, &why.why).to_owned()
             }

@@ -42,8 +42,8 @@ impl Activity {
         }
     }
 
-    /// Returns the number of results in each of the last `n` periods, oldest first and the current one
-    /// last; `None` for periods without a list.
+    /// Returns the number of results in each of the last `n` periods, oldest first and the current
+    /// one last; `None` for periods without a list.
     pub(crate) fn last(&self, n: usize, now: Timestamp) -> Vec<Option<f64>> {
         let newest = period_of(now);
         let oldest = newest.saturating_sub(i64::try_from(n).unwrap_or(i64::MAX)) + 1;

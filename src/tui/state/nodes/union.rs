@@ -1,7 +1,8 @@
 //! Merges the lists of several heads into one node for each peer.
 //!
-//! A worker reports its slots, functions and attributes equally to every head, so these are taken from
-//! one list. Runs, agreement and running orders are counted by each head, so these are added up.
+//! A worker reports its slots, functions and attributes equally to every head, so these are taken
+//! from one list. Runs, agreement and running orders are counted by each head, so these are added
+//! up.
 
 use std::collections::HashMap;
 
@@ -22,8 +23,8 @@ struct Listing<'a> {
     body: &'a NodeBody,
 }
 
-/// Returns the nodes that `heads` list, in the order of the lists. With several heads, the heads come
-/// first.
+/// Returns the nodes that `heads` list, in the order of the lists. With several heads, the heads
+/// come first.
 pub(super) fn nodes(heads: &[HeadNodes], stack: &Stack) -> Vec<Node> {
     let lists = heads.iter().map(|head| {
         let is_stale = head.is_stale();
@@ -118,8 +119,8 @@ fn node(listings: &[Listing<'_>], stack: &Stack) -> Node {
     }
 }
 
-/// Returns the strictness of the decision `word`, and true if the node is still draining, which is the
-/// same decision as cordoning.
+/// Returns the strictness of the decision `word`, and true if the node is still draining, which is
+/// the same decision as cordoning.
 fn strictness(word: &str) -> (u8, bool) {
     match word {
         "refused" => (3, false),

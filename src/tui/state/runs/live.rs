@@ -78,8 +78,8 @@ impl Stage {
 }
 
 impl RunProgress {
-    /// Returns the number of dispatched peers that were not replaced, and the number of those that are
-    /// done.
+    /// Returns the number of dispatched peers that were not replaced, and the number of those that
+    /// are done.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let has_work = |part: &&Part| {
             !matches!(part.stage, Stage::Ready | Stage::Failed { is_replaced: true, .. })

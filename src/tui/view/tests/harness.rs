@@ -148,7 +148,8 @@ impl Harness {
         id
     }
 
-    /// Runs the form; the head takes it, and gives the work to three workers. The first has answered.
+    /// Runs the form; the head takes it, and gives the work to three workers. The first has
+    /// answered.
     pub(crate) fn run_live(&mut self) -> RunId {
         self.take(Event::Cluster(self.head(), StreamEvent::Connected));
         self.press("e ctrl-r");

@@ -1,4 +1,5 @@
-//! Several heads of one cluster: what is seen of them together, and which of them is asked for what.
+//! Several heads of one cluster: what is seen of them together, and which of them is asked for
+//! what.
 
 use wire::{
     functions::NodeBody,
@@ -17,7 +18,8 @@ const OTHER_HEAD: &str = "12D3KooWB6sTmV2c8yQe1nWZ4rLx9pKf3uHj7aDg5oXi2bNv0Twk";
 
 const HEADS: [&str; 2] = ["http://10.0.0.5:8080", "http://10.0.0.6:8080"];
 
-/// What the second head lists: itself, and two of the three workers, one of which is cordoned there.
+/// What the second head lists: itself, and two of the three workers, one of which is cordoned
+/// there.
 fn other_nodes() -> Vec<NodeBody> {
     let mut nodes = harness::nodes();
     nodes.truncate(3);

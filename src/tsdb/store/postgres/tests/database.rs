@@ -1,4 +1,4 @@
-//! Stores in databases of tests, and what is asked of them besides the store.
+//! Stores in test databases, and direct queries of them.
 
 use sqlx::AssertSqlSafe;
 use test_postgres::with_connection;

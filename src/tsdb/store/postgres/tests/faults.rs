@@ -1,4 +1,4 @@
-//! Connections that are lost, databases that take no writes, and services that are paused.
+//! Tests of lost connections, of databases that take no writes, and of paused services.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use test_postgres::{new_database, number, run};
 
 use super::{database::open, *};
 
-/// The connections of stores that wait for a lock in a database.
+/// Connections of stores that wait for a lock in a database.
 const WAITING: &str = "FROM pg_stat_activity WHERE application_name = 'triptych'
      AND datname = current_database() AND wait_event_type = 'Lock'";
 
-/// Runs `sql`, which begins a transaction, on a connection that is returned.
+/// Runs `sql`, which begins a transaction, and returns its connection.
 pub(super) async fn lock(url: &str, sql: &str) -> PgConnection {
     let mut c = PgConnection::connect(url).await.unwrap();
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut c).await.unwrap();
@@ -27,7 +27,7 @@ pub(super) async fn await_waiting(url: &str, n: i64) {
 }
 
 #[tokio::test]
-async fn an_append_whose_connection_was_cut_is_not_done_and_can_be_repeated() {
+async fn append_on_a_cut_connection_is_undone_and_can_be_repeated() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("cut")).await;
@@ -48,11 +48,11 @@ async fn an_append_whose_connection_was_cut_is_not_done_and_can_be_repeated() {
 }
 
 #[tokio::test]
-async fn a_commit_whose_response_is_lost_is_found_by_its_key() {
+async fn commit_whose_response_is_lost_is_found_by_its_key() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("lost")).await;
-    // The server ends the connection at the end of the transaction, with the commit or without it.
+    // The server ends the connection at the end of the transaction, with or without the commit.
     run(
         &url,
         "CREATE FUNCTION datasets.cut() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -72,7 +72,7 @@ async fn a_commit_whose_response_is_lost_is_found_by_its_key() {
 }
 
 #[tokio::test]
-async fn a_database_that_takes_no_writes_is_unreachable_for_them() {
+async fn database_that_takes_no_writes_is_unreachable_for_writers() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("read_only")).await;
@@ -95,7 +95,7 @@ async fn a_database_that_takes_no_writes_is_unreachable_for_them() {
 }
 
 #[tokio::test]
-async fn a_lost_table_is_no_healthy_store() {
+async fn missing_table_makes_a_store_unhealthy() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     store.check().await.unwrap();
@@ -104,7 +104,7 @@ async fn a_lost_table_is_no_healthy_store() {
 }
 
 #[tokio::test]
-async fn idle_connections_that_are_lost_are_replaced_unnoticed() {
+async fn lost_idle_connections_are_replaced() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("idle")).await;
@@ -120,7 +120,7 @@ async fn idle_connections_that_are_lost_are_replaced_unnoticed() {
 }
 
 #[tokio::test]
-async fn a_slow_scan_keeps_no_transaction_open() {
+async fn slow_scan_keeps_no_transaction_open() {
     let Some(url) = new_database() else { return };
     let store = Arc::new(open(&url));
     let id = contract::create(&*store, contract::new_dataset("slow")).await;
@@ -137,7 +137,7 @@ async fn a_slow_scan_keeps_no_transaction_open() {
 
 #[test]
 #[ignore = "takes as long as a caller waits for a connection"]
-fn a_server_that_is_not_there_is_unreachable() {
+fn missing_server_is_unreachable() {
     let error = PostgresStore::open(&"postgres://127.0.0.1:1/x".parse().unwrap()).unwrap_err();
     assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Several services on one database, and one that only reads.
+//! Tests of several services on one database, and of one that only reads.
 
 use std::{collections::BTreeSet, thread};
 
@@ -6,7 +6,7 @@ use super::{database::open, *};
 use test_postgres::{new_database, number, run};
 
 #[tokio::test]
-async fn commits_of_several_services_are_in_one_order_without_gaps() {
+async fn commits_of_several_services_have_one_order_without_gaps() {
     let Some(url) = new_database() else { return };
     let stores = [open(&url), open(&url), open(&url)];
     let id = contract::create(&stores[0], contract::new_dataset("shared")).await;
@@ -32,7 +32,7 @@ async fn commits_of_several_services_are_in_one_order_without_gaps() {
 }
 
 #[tokio::test]
-async fn a_batch_that_several_services_take_at_once_is_stored_once() {
+async fn batch_that_several_services_store_concurrently_is_stored_once() {
     let Some(url) = new_database() else { return };
     let stores = [open(&url), open(&url), open(&url)];
     let mut datasets = Vec::new();
@@ -52,7 +52,7 @@ async fn a_batch_that_several_services_take_at_once_is_stored_once() {
 }
 
 #[tokio::test]
-async fn an_append_notices_what_others_changed() {
+async fn append_sees_changes_of_other_services() {
     let Some(url) = new_database() else { return };
     let stores = [open(&url), open(&url)];
     let [mine, other] = &stores;
@@ -90,7 +90,7 @@ async fn an_append_notices_what_others_changed() {
 }
 
 #[tokio::test]
-async fn a_column_that_another_service_adds_to_a_waiting_writer_is_folded() {
+async fn column_that_is_added_while_a_writer_waits_is_folded() {
     let Some(url) = new_database() else { return };
     let [mine, other] = [open(&url), open(&url)];
     let columns = vec![("note".to_owned(), Dtype::String)];
@@ -115,7 +115,7 @@ async fn a_column_that_another_service_adds_to_a_waiting_writer_is_folded() {
 }
 
 #[tokio::test]
-async fn a_commit_is_hinted_to_other_services_only() {
+async fn commit_is_hinted_to_other_services_only() {
     let Some(url) = new_database() else { return };
     let [mine, other] = [open(&url), open(&url)];
     let listening = "SELECT count(*) FROM pg_stat_activity
@@ -130,7 +130,7 @@ async fn a_commit_is_hinted_to_other_services_only() {
 }
 
 #[test]
-fn services_that_start_at_once_make_one_store() {
+fn services_that_start_concurrently_create_one_store() {
     let Some(url) = new_database() else { return };
     let eras = thread::scope(|scope| {
         let starts: Vec<_> = (0..4).map(|_| scope.spawn(|| open(&url).era())).collect();
@@ -140,7 +140,7 @@ fn services_that_start_at_once_make_one_store() {
 }
 
 #[test]
-fn a_store_of_another_format_is_refused() {
+fn store_of_another_format_is_rejected() {
     let Some(url) = new_database() else { return };
     drop(open(&url));
     for format in [9, 99] {
@@ -156,7 +156,7 @@ fn a_store_of_another_format_is_refused() {
 }
 
 #[tokio::test]
-async fn a_read_only_store_reads_and_refuses_writes() {
+async fn read_only_store_reads_and_rejects_writes() {
     let Some(url) = new_database() else { return };
     let parsed = url.parse().unwrap();
     assert!(PostgresStore::open_read_only(&parsed).is_err(), "it creates no tables");

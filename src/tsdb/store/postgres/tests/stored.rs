@@ -1,4 +1,4 @@
-//! Tables of the first format.
+//! Test of tables of the first format.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! Cached chunk indexes are right, whichever process writes.
+//! Tests of cached chunk indexes, whichever process writes.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ const READS: [Read; 4] =
     [(0, 5, 0, 99_999), (4000, 5, 0, 99_999), (2500, 9, 700, 7000), (8990, 50, -9, 99_999)];
 
 #[tokio::test]
-async fn what_another_program_writes_to_the_file_is_seen() {
+async fn writes_of_another_process_are_seen() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let reader = SqliteStore::open(&path).unwrap();
-    // Other programs need not know of the lock.
+    // Other programs may not know of the lock.
     std::fs::remove_file(folder.path().join("datasets.sqlite.lock")).unwrap();
     let writer = SqliteStore::open(&path).unwrap();
     let id = contract::create(&writer, contract::new_dataset("shared")).await;
@@ -28,7 +28,7 @@ async fn what_another_program_writes_to_the_file_is_seen() {
     contract::append(&writer, id, contract::block(want.clone())).await;
     contract::compare(&reader, id, &want, &READS);
     let later = [
-        // Chunks at the end, a late row, late rows over chunks, and a few at the end.
+        // Chunks at the end, a late row, late rows over chunks, and a few rows at the end.
         (6000..9000).map(|n| (n, 1.5)).collect(),
         vec![(-7, 2.5), (31, 2.5)],
         (500..2500).map(|n| (n * 2, 3.5)).chain((0..700).map(|n| (-1000 + n, 3.5))).collect(),
@@ -59,7 +59,7 @@ async fn what_another_program_writes_to_the_file_is_seen() {
 }
 
 #[tokio::test]
-async fn a_reader_of_an_earlier_snapshot_sees_that_snapshot() {
+async fn reader_of_an_earlier_snapshot_sees_that_snapshot() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let store = SqliteStore::open(&path).unwrap();

@@ -1,4 +1,4 @@
-//! What several threads fold is what one folds, also of rows that are not committed.
+//! Tests that several threads fold the same buckets as one, also from rows that are not committed.
 
 use model::resolution::Resolution;
 use tempfile::tempdir;
@@ -13,10 +13,10 @@ use crate::store::{
     tests as contract,
 };
 
-/// Hours far enough from one another that each is read for itself.
+/// Hours so far apart that each is read separately.
 const HOURS: i64 = 300;
 
-/// A dataset with rows each ten minutes, months long, and another one without; committed.
+/// Creates a dataset with months of rows at every ten minutes, and an empty one.
 fn months(connection: &mut Connection) -> [DatasetId; 2] {
     connection.execute_batch(tables::SCHEMA.pragmas).unwrap();
     connection.pragma_update(None, "journal_mode", "wal").unwrap();
@@ -39,19 +39,19 @@ fn base() -> Block {
     contract::block((0..12_000_i32).map(|n| (i64::from(n) * 600, f64::from(n))))
 }
 
-/// A row in each of the hours; every other one takes the place of one that is there if `offset` is 0.
+/// Returns a row in each of the hours. Every other one replaces a stored row if `offset` is 0.
 fn late(offset: i64, value: f64) -> Block {
     contract::block((0..HOURS).map(|n| (n * 21_600 + n % 2 * 60 + offset, value)))
 }
 
 #[test]
-fn late_rows_all_over_leave_what_the_same_rows_in_order_leave() {
+fn late_rows_leave_the_same_buckets_as_ordered_rows() {
     let folder = tempdir().unwrap();
     let mut connection = Connection::open(folder.path().join("datasets.sqlite")).unwrap();
     let [mixed, ordered] = months(&mut connection);
     let batches = [late(0, -1.0), late(120, -2.0), late(240, 1e6), late(0, 5.0)];
     let mut all = base();
-    // The last three share a transaction: the later of them must see the earlier.
+    // The last three share a transaction, and the later ones must see the earlier ones.
     for shared in [&batches[..1], &batches[1..]] {
         let write = connection.transaction().unwrap();
         for rows in shared {
@@ -77,7 +77,7 @@ fn late_rows_all_over_leave_what_the_same_rows_in_order_leave() {
 }
 
 #[test]
-fn another_thread_folds_only_what_the_transaction_has_not_changed() {
+fn other_threads_only_fold_datasets_that_the_transaction_has_not_changed() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let mut connection = Connection::open(&path).unwrap();
@@ -85,8 +85,8 @@ fn another_thread_folds_only_what_the_transaction_has_not_changed() {
     let rows = late(0, 7.0);
     let fold = catalog::fold(&connection, dataset).unwrap().unwrap();
     let columns = (scan::empty(&connection, dataset).unwrap(), fold.columns());
-    let layers = Layers { over: &rows, beneath: None };
-    let refold = BucketRebuild { dataset, fold, columns: &columns, layers };
+    let (over, beneath) = (Some(&rows), None);
+    let refold = BucketRebuild { dataset, fold, columns: &columns, over, beneath };
     let hour = |n: i64| span(Resolution::Hour, Timestamp::from_seconds(n * 21_600));
     let spans: Vec<Span> = (0..HOURS).map(hour).collect();
     let write = connection.transaction().unwrap();

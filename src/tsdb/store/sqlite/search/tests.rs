@@ -1,4 +1,4 @@
-//! What short texts are made of, and lookups compared with a plain search.
+//! Tests of the grams of texts, and of lookups against a plain search.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{
     store::sqlite::{catalog::grams, tables},
 };
 
-/// A store in memory with datasets of these names and descriptions, of key 1.
+/// Returns a store in memory with datasets of these names and descriptions, owned by key 1.
 fn store(texts: &[(String, String)]) -> Connection {
     let mut connection = Connection::open_in_memory().unwrap();
     tables::SCHEMA.create_tables(&mut connection).unwrap();
@@ -35,7 +35,7 @@ fn grams_are_the_letters_and_pairs_of_a_text() {
 }
 
 #[test]
-fn what_is_looked_up_is_what_a_plain_search_finds() {
+fn lookup_finds_the_same_as_a_plain_search() {
     let words = ["Tiingo", "btc%usd", "1min", "ÉTÉ", "a\"b", "x_y", "zz", "Köln"];
     let texts: Vec<(String, String)> = (0..64_usize)
         .map(|n| {
@@ -96,7 +96,7 @@ fn what_is_looked_up_is_what_a_plain_search_finds() {
 }
 
 #[test]
-fn very_many_matches_are_not_counted_and_their_pages_go_on() {
+fn very_many_matches_are_not_counted_but_can_be_paged() {
     let n = COUNTED_MAX + 300;
     let texts: Vec<_> = (0..n).map(|n| (format!("common_{n:05}"), String::new())).collect();
     let connection = store(&texts);

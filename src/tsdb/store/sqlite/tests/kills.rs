@@ -1,4 +1,4 @@
-//! A process that writes is killed again and again, and what it acknowledged is there.
+//! Tests that a store has everything that a killed writer acknowledged.
 
 use std::{
     env,
@@ -9,43 +9,48 @@ use std::{
 
 use super::*;
 
-/// Names the store that [`a_writer_to_be_killed`] writes to.
+/// Environment variable with the path of the store that [`killed_writer`] writes to.
 const KILLED_STORE: &str = "TRIPTYCH_TEST_KILLED_STORE";
 
-/// How often the writer is killed.
+/// Number of kills.
 const KILLS: usize = 210;
 
-/// After how many kills all rows and buckets are compared.
+/// Number of kills after which all rows and buckets are compared.
 const COMPARE_EVERY: usize = 30;
 
-/// Datasets that are written at once, so that they share commits.
+/// Number of datasets that are written concurrently, so that they share commits.
 const DATASETS: [i64; 2] = [1, 2];
 
-/// What makes a revision of a dataset.
-enum Deed {
-    /// A few new rows, a late one, one that replaces another; now and then a chunk of them.
+/// Returns the rows of a revision of a dataset.
+enum Operation {
+    /// They are a few new rows, a late one, one that replaces another, and sometimes a chunk of
+    /// them.
     Append(BTreeMap<i64, f64>),
-    /// Rows from second to second.
+    /// Rows of consecutive seconds.
     Delete(i64, i64),
 }
 
-fn deed(revision: i64) -> Deed {
+fn operation(revision: i64) -> Operation {
     let first = revision * 700;
     if revision % 11 == 5 {
-        return Deed::Delete(first - 2_000, first - 1_700);
+        return Operation::Delete(first - 2_000, first - 1_700);
     }
     let n_new = if revision % 23 == 3 { 600 } else { 9 };
     let value = |second: i64| f64::from(i32::try_from(second % 1000 + revision).unwrap()) / 7.0;
     let late = [first - 3001, first - 1400].into_iter().filter(|second| *second > 0);
-    Deed::Append((first..first + n_new).chain(late).map(|second| (second, value(second))).collect())
+    Operation::Append(
+        (first..first + n_new).chain(late).map(|second| (second, value(second))).collect(),
+    )
 }
 
 fn rows_after(revision: u64) -> BTreeMap<i64, f64> {
     let mut rows = BTreeMap::new();
     for revision in 1..=i64::try_from(revision).unwrap() {
-        match deed(revision) {
-            Deed::Append(new) => rows.extend(new),
-            Deed::Delete(first, last) => rows.retain(|second, _| !(first..=last).contains(second)),
+        match operation(revision) {
+            Operation::Append(new) => rows.extend(new),
+            Operation::Delete(first, last) => {
+                rows.retain(|second, _| !(first..=last).contains(second));
+            }
         }
     }
     rows
@@ -54,11 +59,11 @@ fn rows_after(revision: u64) -> BTreeMap<i64, f64> {
 async fn write(store: &SqliteStore, id: DatasetId) {
     let done = i64::try_from(contract::newest(store, id, 1).1).unwrap();
     for revision in done + 1.. {
-        match deed(revision) {
-            Deed::Append(rows) => {
+        match operation(revision) {
+            Operation::Append(rows) => {
                 contract::append(store, id, contract::block(rows)).await;
             }
-            Deed::Delete(first, last) => {
+            Operation::Delete(first, last) => {
                 let span = Span {
                     first: Timestamp::from_seconds(first),
                     last: Timestamp::from_seconds(last),
@@ -76,20 +81,20 @@ async fn write(store: &SqliteStore, id: DatasetId) {
     }
 }
 
-/// Does nothing in a run of the tests. Started by [`a_killed_writer_loses_nothing_acknowledged`] it
-/// writes until it is killed.
+/// Does nothing in a run of the tests. When [`killed_writer_loses_no_acknowledged_rows`] starts it,
+/// it writes until it is killed.
 #[tokio::test]
-async fn a_writer_to_be_killed() {
+async fn killed_writer() {
     let Ok(path) = env::var(KILLED_STORE) else { return };
     let store = SqliteStore::open(Path::new(&path)).unwrap();
     let [one, two] = DATASETS.map(|id| DatasetId::new(id).unwrap());
     futures::join!(write(&store, one), write(&store, two));
 }
 
-/// Lets the writer write `n_lines` and a little more; the last revisions it acknowledged.
+/// Lets the writer write `n_lines` and a little more. Returns the last acknowledged revisions.
 fn killed(path: &Path, n_lines: usize, n_spins: usize) -> [u64; 2] {
     let mut writer = Command::new(env::current_exe().unwrap())
-        .args(["store::sqlite::tests::kills::a_writer_to_be_killed", "--exact", "--nocapture"])
+        .args(["store::sqlite::tests::kills::killed_writer", "--exact", "--nocapture"])
         .env(KILLED_STORE, path)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -112,7 +117,7 @@ fn killed(path: &Path, n_lines: usize, n_spins: usize) -> [u64; 2] {
 }
 
 #[tokio::test]
-async fn a_killed_writer_loses_nothing_acknowledged() {
+async fn killed_writer_loses_no_acknowledged_rows() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let store = SqliteStore::open(&path).unwrap();

@@ -1,4 +1,4 @@
-//! The form that starts a node on this machine.
+//! The state of the form for a new local node.
 
 use model::{node::Subgroup, selector::Selector};
 use strum::{IntoStaticStr, VariantArray};
@@ -8,56 +8,56 @@ use crate::{
     state::{field::Field, navigation::cycled, nodes::Node},
 };
 
-/// Functions that a worker runs at once, as nodes have it by default.
+/// Default number of slots.
 const N_SLOTS_FIRST: &str = "10";
 
-/// A field of the form; the names are their labels.
+/// Field of the form. The names are the labels.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, IntoStaticStr, VariantArray,
 )]
 #[strum(const_into_str, serialize_all = "lowercase")]
 pub(crate) enum NodeField {
-    /// Head or worker.
+    /// Role: head or worker.
     #[default]
     Role,
-    /// The port for other nodes.
+    /// Port for other nodes.
     Port,
-    /// The port of a head's REST API.
+    /// Port of a head's REST API.
     #[strum(serialize = "REST port")]
     RestPort,
     /// Nodes to stay connected to.
     #[strum(serialize = "boot node")]
     BootNodes,
-    /// Groups beside the general one.
+    /// Groups other than the general one.
     Subgroups,
-    /// Functions at once.
+    /// Number of concurrent executions.
     Slots,
-    /// What the worker declares of itself.
+    /// Attributes of a worker.
     Attributes,
-    /// The folder of a runtime.
+    /// Directory of an external runtime.
     Runtime,
-    /// Whether the node keeps running when the screen closes.
+    /// True if the node keeps running when the screen closes.
     #[strum(serialize = "when I quit")]
     Kept,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct NodeForm {
-    /// The focused field.
+    /// Focused field.
     pub(crate) focus: NodeField,
-    /// Whether a head is to be started rather than a worker.
+    /// True for a head, false for a worker.
     pub(crate) is_head: bool,
-    /// Whether the node keeps running when the screen closes.
+    /// True if the node keeps running when the screen closes.
     pub(crate) is_kept: bool,
     texts: [Field; NodeField::VARIANTS.len()],
-    /// Whether a start was attempted; errors are shown from then on.
+    /// True after an attempt to start, when errors are shown.
     pub(crate) is_tried: bool,
-    /// The head's address that was filled in; it is filled in once.
+    /// Address of the head that was filled in, which happens only once.
     filled_in: Option<String>,
 }
 
 impl NodeField {
-    /// The hint shown while the field is valid.
+    /// Returns the hint of a valid field.
     pub(crate) const fn note(self) -> &'static str {
         match self {
             Self::Role => "↑↓ worker or head",
@@ -72,14 +72,14 @@ impl NodeField {
         }
     }
 
-    /// Whether the field is a choice, not a text.
+    /// Returns true if the field is a choice and not a text.
     const fn is_choice(self) -> bool {
         matches!(self, Self::Role | Self::Kept)
     }
 }
 
 impl NodeForm {
-    /// A form for a worker, with the address of a head among `nodes` filled in.
+    /// Returns a form with the address of a head among `nodes` filled in.
     pub(crate) fn new(nodes: &[Node]) -> Self {
         let mut form = Self { is_head: nodes.is_empty(), ..Self::default() };
         form.set(NodeField::Slots, N_SLOTS_FIRST);
@@ -87,14 +87,14 @@ impl NodeForm {
         form
     }
 
-    /// Fills in the address of a head among `nodes`, once, unless the user has typed one: a head may
-    /// become known only after the form is open.
+    /// Fills in the address of a head among `nodes`, once and only into an empty field. The head
+    /// can become known after the form is opened.
     pub(crate) fn learn(&mut self, nodes: &[Node]) {
         if self.filled_in.is_some() || !self.text(NodeField::BootNodes).value().is_empty() {
             return;
         }
         let head = nodes.iter().find(|node| node.role.as_deref() == Some("head"));
-        // A node listens on several addresses; that of this machine is reached by all who are on it.
+        // The loopback address is reachable by all local nodes.
         let address = head.and_then(|head| {
             let is_loopback = |address: &&String| address.contains("/127.0.0.1/");
             head.addresses.iter().find(is_loopback).or(head.addresses.first())
@@ -105,7 +105,7 @@ impl NodeForm {
         }
     }
 
-    /// The fields that matter for the role, in their order.
+    /// Returns the fields of the role, in order.
     pub(crate) fn fields(&self) -> impl Iterator<Item = NodeField> {
         let is_head = self.is_head;
         NodeField::VARIANTS.iter().copied().filter(move |field| match field {
@@ -115,13 +115,13 @@ impl NodeForm {
         })
     }
 
-    /// The text of a field.
+    /// Returns the text of a field.
     pub(crate) fn text(&self, field: NodeField) -> &Field {
-        // There is a text for each field, by the type of the array.
+        // The array has a text for each field.
         self.texts.get(field as usize).unwrap_or(&self.texts[0])
     }
 
-    /// The text field that has focus.
+    /// Returns the focused text field.
     pub(crate) fn field(&mut self) -> Option<&mut Field> {
         let field = self.focus;
         self.texts.get_mut(field as usize).filter(|_| !field.is_choice())
@@ -134,7 +134,7 @@ impl NodeForm {
         self.focus = fields.get(cycled(idx, by, fields.len())).copied().unwrap_or_default();
     }
 
-    /// Selects the next value of a choice; moves to the next field otherwise.
+    /// Selects the next value of a choice, or moves to the next field.
     pub(crate) fn choose(&mut self, by: isize) {
         match self.focus {
             NodeField::Role => self.is_head = !self.is_head,
@@ -143,7 +143,7 @@ impl NodeForm {
         }
     }
 
-    /// The error of a field; none while it is valid.
+    /// Returns the error of a field; `None` if it is valid.
     pub(crate) fn trouble(&self, field: NodeField) -> Option<String> {
         let text = self.text(field).value().trim();
         match field {
@@ -170,7 +170,7 @@ impl NodeForm {
         }
     }
 
-    /// The node that the form describes; otherwise focuses the first invalid field.
+    /// Returns the node of the form, or focuses the first invalid field.
     pub(crate) fn options(&mut self) -> Option<NodeWish> {
         self.is_tried = true;
         let unfit = self.fields().find(|field| self.trouble(*field).is_some());
@@ -200,12 +200,12 @@ impl NodeForm {
     }
 }
 
-/// The port that `text` names, 0 for none.
+/// Parses a port; 0 for an empty text.
 fn port(text: &str) -> Option<u16> {
     if text.is_empty() { Some(0) } else { text.parse().ok().filter(|port| *port > 0) }
 }
 
-/// Whether `text` is `NAME=VALUE`, which the selector of the same text then means.
+/// Returns true if `text` is `NAME=VALUE`, so that a selector of the same text matches it.
 fn is_attribute(text: &str) -> bool {
     let is_same = |selector: Selector| selector.to_string() == text;
     text.contains('=') && !text.contains("!=") && text.parse().is_ok_and(is_same)
@@ -221,7 +221,7 @@ mod tests {
     use crate::harness::Harness;
 
     #[test]
-    fn the_heads_address_is_filled_in_and_ports_default_to_free_ones() {
+    fn head_address_is_filled_in_and_ports_default_to_free_ones() {
         let screen = Harness::ready(160, 45);
         let nodes = screen.state.cluster.nodes(screen.state.cluster_context());
         let mut form = NodeForm::new(&nodes);
@@ -232,9 +232,9 @@ mod tests {
     }
 
     #[test]
-    fn the_first_invalid_field_gets_focus() {
+    fn first_invalid_field_gets_focus() {
         let mut form = NodeForm::new(&[]);
-        assert!(form.is_head && form.options().is_some(), "a head needs nobody");
+        assert!(form.is_head && form.options().is_some(), "a head needs no boot node");
         form.is_head = false;
         assert_eq!((form.options(), form.focus), (None, NodeField::BootNodes));
         form.set(NodeField::BootNodes, "/ip4/1.2.3.4/tcp/5/p2p/12D3KooW, x");
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn each_error_of_the_form_is_on_the_screen() {
+    fn every_error_of_the_form_is_shown() {
         for (field, text, want) in [
             (NodeField::Port, "70000", "a port, 1 to 65535"),
             (NodeField::BootNodes, "", "a worker needs a head's address"),

@@ -1,9 +1,9 @@
-//! The candles of one dataset at one resolution: those the service gave, and the newest rows.
+//! The candles of one dataset at one resolution, from the service's buckets and live rows.
 //!
-//! The service's buckets and the rows of the stream overlap, and which rows a bucket holds is not
-//! said. So the newest rows are kept, a bucket is folded from them, and the fold stands as soon as
-//! it holds at least as many rows as the service's bucket did. Until then it only moves that
-//! bucket's close and its extremes. Corrected rows replace the ones they correct.
+//! The service's buckets and the rows of the stream overlap, and it is unknown which rows are in a
+//! bucket. So the latest rows are stored and folded into a bucket, which replaces the service's
+//! bucket once it has at least as many rows. Until then it changes only the close and the extremes
+//! of the service's bucket. Corrections replace stored rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,27 +16,28 @@ use model::{
 
 use crate::event::NamedRow;
 
-/// The newest rows kept to fold buckets from: half an hour of one a second. Older ones are dropped;
-/// their buckets stand as the service gave them.
+/// Maximum number of rows for folding: half an hour with one row per second. Older buckets are
+/// those of the service.
 const ROWS_MAX: usize = 2_000;
 
-/// The most candles kept. Older ones are dropped, and are asked for again when scrolled to.
+/// Maximum number of candles. Older ones are dropped, and loaded again when scrolled to.
 pub(crate) const CANDLES_MAX: usize = 12_000;
 
-/// Candles dropped at once: at a thousand rows per second, the rest moves once per second.
+/// Number of candles dropped together. With 1000 rows per second, this moves the rest once per
+/// second.
 const CANDLES_STEP: usize = 1_000;
 
 /// The candles of a chart.
 #[derive(Debug, Clone)]
 pub(crate) struct Chart {
     resolution: Resolution,
-    /// The candles of the service.
+    /// Candles of the service.
     given: BTreeMap<Timestamp, Bucket>,
-    /// The newest rows, each as a candle of its own.
+    /// Latest rows, each as a candle.
     rows: BTreeMap<Timestamp, Bucket>,
-    /// Both together, oldest first.
+    /// Merged candles, oldest first.
     candles: Vec<Bucket>,
-    /// Candles appended since the service's last answer.
+    /// Number of candles appended since the last response of the service.
     n_added: usize,
 }
 
@@ -58,18 +59,18 @@ impl Chart {
         }
     }
 
-    /// The resolution of its candles.
+    /// Returns the resolution of the candles.
     pub(crate) const fn resolution(&self) -> Resolution {
         self.resolution
     }
 
-    /// The candles, oldest first.
+    /// Returns the candles, oldest first.
     pub(crate) fn candles(&self) -> &[Bucket] {
         &self.candles
     }
 
-    /// Number of places left free after the newest candle of a chart that moves by `step` places at
-    /// a time: each move redraws the whole chart, a candle in between only one column.
+    /// Returns the number of free slots after the latest candle of a chart that moves by `step`
+    /// slots at a time. Each move redraws the whole chart, a candle in between only one column.
     pub(crate) const fn n_free(&self, step: usize) -> usize {
         match self.n_added.checked_rem(step) {
             None | Some(0) => 0,
@@ -77,32 +78,32 @@ impl Chart {
         }
     }
 
-    /// The candle at `time`, counted from the newest one, which is 0.
+    /// Returns the index of the candle at `time`, counted from the latest.
     pub(crate) fn index_from_newest(&self, time: Timestamp) -> Option<usize> {
         let idx = self.candles.binary_search_by_key(&time, |candle| candle.timestamp).ok()?;
         Some(self.candles.len() - 1 - idx)
     }
 
-    /// The candle that is `n` from the newest one, or the oldest.
+    /// Returns candle `n`, counted from the latest, or the oldest one.
     pub(crate) fn nth_newest(&self, n: usize) -> Option<&Bucket> {
         self.candles.iter().rev().nth(n).or_else(|| self.candles.first())
     }
 
-    /// Takes another resolution: the newest rows stay, as they are of no resolution.
+    /// Changes the resolution. Live rows stay, since they have no resolution.
     pub(crate) fn change_resolution(&mut self, resolution: Resolution) {
         self.resolution = resolution;
         self.given.clear();
         self.rebuild();
     }
 
-    /// Adds the service's candles, in any order; they replace those with the same timestamp.
+    /// Adds candles of the service, in any order. They replace those with the same timestamp.
     pub(crate) fn add_service_candles(&mut self, candles: impl IntoIterator<Item = Bucket>) {
         self.given.extend(candles.into_iter().map(|candle| (candle.timestamp, candle)));
         self.rebuild();
         self.n_added = 0;
     }
 
-    /// Adds live rows, new ones and corrections, each as a candle of its own.
+    /// Adds live rows and corrections, each as a candle.
     pub(crate) fn add_live_rows(&mut self, rows: impl IntoIterator<Item = Bucket>) {
         let mut touched = BTreeSet::new();
         for row in rows {
@@ -123,7 +124,7 @@ impl Chart {
         self.put(self.rows.keys().map(|time| self.resolution.bucket_start(*time)).collect());
     }
 
-    /// The bucket that starts at `start`, from the service's candle and the live rows.
+    /// Returns the bucket that starts at `start`, from the service's candle and the live rows.
     fn merged(&self, start: Timestamp) -> Option<Bucket> {
         let folded = match self.resolution.bucket() {
             None => self.rows.get(&start).copied(),
@@ -142,7 +143,7 @@ impl Chart {
         }
     }
 
-    /// Puts the buckets that start at `starts` in their places among the candles.
+    /// Inserts or replaces the buckets that start at `starts`.
     fn put(&mut self, starts: BTreeSet<Timestamp>) {
         for candle in starts.into_iter().filter_map(|start| self.merged(start)).collect::<Vec<_>>()
         {
@@ -154,7 +155,7 @@ impl Chart {
                     self.candles.insert(idx, candle);
                 }
             }
-            // In larger steps, since each moves all that is kept.
+            // Dropped in larger steps, since each moves all other candles.
             if self.candles.len() > CANDLES_MAX + CANDLES_STEP {
                 self.candles.drain(..CANDLES_STEP);
             }
@@ -162,7 +163,7 @@ impl Chart {
     }
 }
 
-/// Folds candles in their order into one that starts at `start`; none if there are none.
+/// Folds candles into one that starts at `start`; `None` without candles.
 fn fold(start: Timestamp, candles: impl Iterator<Item = Bucket>) -> Option<Bucket> {
     let whole = candles.reduce(|earlier, later| Bucket {
         timestamp: earlier.timestamp,
@@ -176,8 +177,8 @@ fn fold(start: Timestamp, candles: impl Iterator<Item = Bucket>) -> Option<Bucke
     Some(Bucket { timestamp: start, ..whole })
 }
 
-/// Returns the candles smoothed as Heikin and Ashi do: each opens in the middle of the one before
-/// and closes at its own mean, so that a trend keeps one color.
+/// Returns Heikin-Ashi candles: each opens in the middle of the previous one and closes at its own
+/// mean, so that a trend has one color.
 pub(crate) fn heikin(candles: &[Bucket]) -> Vec<Bucket> {
     let mut before: Option<(f64, f64)> = None;
     let smooth = |candle: &Bucket| {
@@ -192,40 +193,40 @@ pub(crate) fn heikin(candles: &[Bucket]) -> Vec<Bucket> {
     candles.iter().map(smooth).collect()
 }
 
-/// The columns of a bar.
+/// Columns of a bar.
 const PRICES: [&str; 4] = ["open", "high", "low", "close"];
 
-/// The column of the amounts below a chart.
+/// Column of the volumes below a chart.
 const VOLUME: &str = "volume";
 
-/// The charted columns of a dataset.
+/// Charted columns of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// `open`, `high`, `low` and `close`: rows are bars.
     Bars,
-    /// This one column.
+    /// A single column.
     Value(String),
-    /// No column holds numbers.
+    /// No numeric column.
     Nothing,
 }
 
 impl Shape {
-    /// The shape of a dataset with these facts and columns: of several numbers the first float, else
-    /// the first integer.
+    /// Returns the shape of a dataset with this metadata and these columns. Of several numeric
+    /// columns, it is the first float or the first integer.
     pub(crate) fn from_columns(metadata: &BTreeMap<String, String>, columns: &[Column]) -> Self {
         let first = first_of(columns, Dtype::Float).or_else(|| first_of(columns, Dtype::Integer));
         Self::choose(metadata, has_number(columns), first.map(|column| &column.name))
     }
 
-    /// True if a service keeps buckets of a dataset with these facts and columns. It does so by the same
-    /// rule, except that it never chooses a column of integers by itself.
+    /// Returns true if a service has buckets of a dataset with this metadata and these columns. It
+    /// uses the same rule, but never chooses a column of integers.
     pub(crate) fn has_buckets(metadata: &BTreeMap<String, String>, columns: &[Column]) -> bool {
         let first = first_of(columns, Dtype::Float).map(|column| &column.name);
         Self::choose(metadata, has_number(columns), first) != Self::Nothing
     }
 
-    /// The shape that a row of a dataset with these facts suggests, as long as its columns are not
-    /// known: without them the first is not, so it is the first by name.
+    /// Guesses the shape from a row while the columns are unknown. Of several numbers, it is the
+    /// first by name.
     pub(crate) fn guess(metadata: &BTreeMap<String, String>, row: &NamedRow) -> Self {
         let has = |name: &str| number(row, name).is_some();
         // A float that is a whole number reads as an integer.
@@ -233,7 +234,8 @@ impl Shape {
         Self::choose(metadata, has, first.map(|(name, _)| name))
     }
 
-    /// Bars where a dataset `has` all prices, else the column that its metadata names, else `first`.
+    /// Returns bars if the dataset `has` all prices, or the column named by its metadata, or
+    /// `first`.
     fn choose(
         metadata: &BTreeMap<String, String>,
         has: impl Fn(&str) -> bool,
@@ -242,12 +244,11 @@ impl Shape {
         if PRICES.into_iter().all(&has) {
             return Self::Bars;
         }
-        // Names the charted column of a dataset without `open` to `close`.
         let named = metadata.get("value_column").filter(|name| has(name));
         named.or(first).cloned().map_or(Self::Nothing, Self::Value)
     }
 
-    /// The row as a candle of its own; `None` if it has no number to chart.
+    /// Converts a row to a candle; `None` if it has no number to chart.
     pub(crate) fn sample(&self, row: &NamedRow) -> Option<Bucket> {
         let timestamp = row.timestamp;
         let volume = number(row, VOLUME).unwrap_or(0.0);
@@ -270,7 +271,7 @@ impl Shape {
         }
     }
 
-    /// The column that a single number of a row is taken from.
+    /// Returns the column for the single value of a row.
     pub(crate) fn value_column(&self) -> Option<&str> {
         match self {
             Self::Bars => Some("close"),
@@ -280,22 +281,22 @@ impl Shape {
     }
 }
 
-/// The first column of this type that was not deleted.
+/// Returns the first column of this type that is not deleted.
 fn first_of(columns: &[Column], dtype: Dtype) -> Option<&Column> {
     columns.iter().find(|column| column.dtype == dtype && !column.name.is_empty())
 }
 
-/// Returns a test for names of columns of numbers.
+/// Returns a predicate for names of numeric columns.
 fn has_number(columns: &[Column]) -> impl Fn(&str) -> bool {
     move |name| columns.iter().any(|column| is_number(column) && column.name == name)
 }
 
-/// Returns true for a column of numbers.
+/// Returns true for a numeric column.
 pub(crate) const fn is_number(column: &Column) -> bool {
     matches!(column.dtype, Dtype::Float | Dtype::Integer)
 }
 
-/// The number in column `name`, if there is one.
+/// Returns the number in column `name`, if there is one.
 fn number(row: &NamedRow, name: &str) -> Option<f64> {
     row.values.get(name).and_then(Value::as_f64)
 }

@@ -1,4 +1,4 @@
-//! What goes on for longer than a request: streams, pinned datasets, and exports.
+//! Long-lived state: streams, pinned datasets, and exports.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -19,24 +19,24 @@ use crate::{
     widget::format,
 };
 
-/// Rows held back while paused. What is more is dropped, and asked for again on going on.
+/// Maximum number of rows held back while paused. More are dropped, and loaded again on resume.
 pub(crate) const HELD_ROWS_MAX: usize = 2_000;
 
-/// Newest rows that are older than this are of the past, even where a dataset has one a day.
+/// Age from which the latest row counts as historic, even with one row per day.
 const PAST_FROM: Duration = Duration::from_hours(48);
 
-/// How long a pace is measured at the least before an older one is forgotten: a source that catches up
-/// first and then keeps pace is not told by what it caught up with.
+/// Minimum time of measuring a pace before an older measurement is dropped, so that the pace of
+/// catching up does not affect a source that is up to date.
 const PACE_WINDOW: Duration = Duration::from_secs(20);
 
-/// The status of a stream.
+/// Status of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) enum Status {
     #[default]
     Closed,
     Opening,
     Up,
-    /// Lost; it reconnects by itself, next at this time.
+    /// Lost. The next attempt to reconnect is at this time.
     Lost(Timestamp),
 }
 
@@ -52,11 +52,11 @@ pub(crate) struct LiveStream {
     new_rows_at: Option<Timestamp>,
     /// Time at which it was last opened.
     opened_at: Option<Timestamp>,
-    /// The timestamp of the newest row.
+    /// Timestamp of the latest row.
     newest_row: Option<Timestamp>,
     /// Arrival and timestamp of the row from which the pace is measured.
     pace_from: Option<(Timestamp, Timestamp)>,
-    /// The same of a later row, from which on it is measured after [`PACE_WINDOW`].
+    /// The same of a later row, from which it is measured after [`PACE_WINDOW`].
     pace_next: Option<(Timestamp, Timestamp)>,
     /// Attempts since the last connection.
     n_tries: u32,
@@ -81,7 +81,7 @@ impl LiveStream {
 
     /// True if rows still arrive: a connected stream can be silent.
     pub(crate) fn is_flowing(&self, now: Timestamp) -> bool {
-        // A little more than the distance of rows a minute apart.
+        // Somewhat more than the interval of rows once per minute.
         self.is_up() && self.rows_at.is_some_and(|at| now.since(at) <= Duration::from_secs(90))
     }
 
@@ -92,12 +92,13 @@ impl LiveStream {
 
     /// True if its note changes each second.
     pub(crate) const fn is_counting(&self) -> bool {
-        // Later tries are far apart, and their waits are not counted down.
+        // Later attempts are far apart, without a countdown.
         matches!(self.status, Status::Lost(_)) && self.n_tries <= 5
     }
 
-    /// When the newest row was added, as far as the stream tells: at its timestamp, or when it arrived
-    /// if it is of the past. Rows that the stream began with may have been there for long.
+    /// Returns the time at which the latest row was added: its timestamp, or its arrival if it is
+    /// historic.
+    /// `None` for historic rows of the replay, which can be old.
     pub(crate) fn updated_at(&self, now: Timestamp) -> Option<Timestamp> {
         match self.newest_row {
             Some(row) if !is_past(row, now) => Some(row.min(now)),
@@ -105,7 +106,8 @@ impl LiveStream {
         }
     }
 
-    /// How it stands, in a few words, with the age of its newest row: `live · 2s ago`, `replay 60× · 2025-11-03`,
+    /// Returns a short note with the age of the latest row: `live · 2s ago`, `replay 60× ·
+    /// 2025-11-03`,
     /// `paused · 118 new`, `stale 46s · reconnecting in 2s (3)`.
     pub(crate) fn note(&self, now: Timestamp) -> String {
         if let Some(held) = &self.held {
@@ -115,7 +117,7 @@ impl LiveStream {
         self.line(now)
     }
 
-    /// As [`Self::note`], whether rows are held back or not.
+    /// As [`Self::note`], without the held rows.
     fn line(&self, now: Timestamp) -> String {
         match (self.status, self.newest_row, self.heard_at) {
             (Status::Closed, ..) => "not followed".to_owned(),
@@ -138,14 +140,13 @@ impl LiveStream {
         }
     }
 
-    /// Describes rows of the past that arrive now: their pace, if measured, and their day.
+    /// Describes historic rows that arrive now: their pace, if measured, and their day.
     fn past(&self, newest_row: Timestamp, now: Timestamp) -> String {
         let date = format::date(newest_row);
         if let (Some((at, row)), Some(rows_at)) = (self.pace_from, self.rows_at) {
             let took = rows_at.since(at);
             let pace = newest_row.since(row).as_secs_f64() / took.as_secs_f64();
-            // Time for which rows are observed before their pace is shown.
-            // The pace from which rows are a replay, and not only late.
+            // The pace is shown after 2 s. Slower rows are late and not a replay.
             if took >= Duration::from_secs(2) && pace >= 1.5 && self.is_flowing(now) {
                 return format!("replay {}× · {date}", format::grouped(pace.round(), 0));
             }
@@ -156,17 +157,17 @@ impl LiveStream {
         }
     }
 
-    /// Takes in the newest timestamp of `rows`, and how fast it moves.
+    /// Records the latest timestamp of `rows`, and its pace.
     fn measure(&mut self, rows: &[NamedRow], now: Timestamp) {
         let Some(newest) = rows.iter().map(|row| row.timestamp).max() else { return };
-        // A replay that begins again is another one.
+        // A replay that starts again is a new one.
         if self.newest_row.is_some_and(|row| row.since(newest) > PAST_FROM) {
             self.newest_row = None;
             (self.pace_from, self.pace_next) = (None, None);
         }
         let newest = self.newest_row.map_or(newest, |row| row.max(newest));
         self.newest_row = Some(newest);
-        // A stream begins with a replay, which says nothing about the pace.
+        // A stream starts with a replay, which does not indicate the pace.
         let is_repeated = self.opened_at.is_none_or(|at| now.since(at) < Duration::from_secs(2));
         if is_repeated {
             return;
@@ -216,26 +217,26 @@ impl State {
     }
 }
 
-/// True if the newest row has a timestamp of the past, even if it arrives now.
+/// Returns true if the latest row is historic, even if it arrives now.
 pub(crate) fn is_past(newest_row: Timestamp, now: Timestamp) -> bool {
     now.since(newest_row) > PAST_FROM
 }
 
-/// Time after its last row until which a dataset of this frequency counts as fresh.
+/// Returns the age of the last row up to which a dataset of this frequency counts as fresh.
 pub(crate) fn fresh_for(frequency: Option<&str>) -> Duration {
     // `minute` is `1 minute`.
     let apart = frequency.and_then(|text| span(text).or_else(|| span(&format!("1{text}"))));
-    // A row can be late by three times the distance to the one before.
+    // A row can be late by three intervals.
     apart.map_or(Duration::from_mins(3), |apart| apart.saturating_mul(3))
 }
 
-/// Datasets pinned at once: each has a stream of its own, of which a service gives a key few.
+/// Maximum number of pinned datasets. Each has a stream, and a service limits the streams per key.
 pub(crate) const PINS_MAX: usize = 6;
 
-/// Datasets shown on the Overview without being pinned: more than fit on most screens.
+/// Maximum number of unpinned datasets on the Overview, more than fit on most screens.
 pub(crate) const OTHERS_MAX: usize = 12;
 
-/// Values kept of a pinned dataset: two for each column of the widest sparkline.
+/// Number of values of a pinned dataset: two for each column of the widest sparkline.
 pub(crate) const PIN_VALUES: usize = 240;
 
 /// Statuses for a dataset that is deleted or not visible.
@@ -248,16 +249,16 @@ pub(crate) struct Pin {
     /// The display name.
     pub(crate) name: String,
     pub(crate) live: LiveStream,
-    /// Its newest values.
+    /// Latest values.
     pub(crate) spark: RecentValues,
-    /// State of loading its details, which a pin of an earlier session waits for.
+    /// Loading of its details, which are missing for a pin of an earlier session.
     pub(crate) details: Resource<()>,
     /// The metadata, which names the charted column.
     pub(crate) metadata: BTreeMap<String, String>,
 }
 
 impl Pin {
-    /// A dataset of which nothing but the name is known yet.
+    /// Returns a pin of which only id and name are known.
     pub(crate) fn new(dataset: DatasetId, name: String) -> Self {
         let spark = RecentValues::new(PIN_VALUES, Timestamp::MIN);
         let (live, metadata) = (LiveStream::default(), BTreeMap::new());
@@ -265,19 +266,19 @@ impl Pin {
     }
 }
 
-/// A dataset that is pinned or looked at.
+/// A dataset on the Overview.
 #[derive(Debug, Clone)]
 pub(crate) struct WatchedDataset<'a> {
     pub(crate) dataset: DatasetId,
     /// The display name.
     pub(crate) name: &'a str,
-    /// The column that they are of, if there are several.
+    /// Column of the values, if the dataset has several.
     pub(crate) column: Option<String>,
-    /// Its newest values, as soon as they are there.
+    /// Latest values, once loaded.
     pub(crate) spark: Option<&'a RecentValues>,
     /// The unit of its values; may be empty.
     pub(crate) unit: &'a str,
-    /// Itself, if it is pinned.
+    /// The pin, if it is pinned.
     pub(crate) pin: Option<&'a Pin>,
 }
 
@@ -306,7 +307,7 @@ pub(crate) fn is_gone(why: &Failure) -> bool {
 }
 
 impl State {
-    /// The pinned datasets, then others in the order of the list.
+    /// Returns the pinned datasets, then others in the order of the list.
     pub(crate) fn watched(&self) -> Vec<WatchedDataset<'_>> {
         let pinned = self.pins.iter().map(|pin| WatchedDataset {
             dataset: pin.dataset,
@@ -334,17 +335,17 @@ impl State {
     }
 }
 
-/// The range that is written; the names are the labels in the form.
+/// Range of an export. The names are the labels in the form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
 #[strum(const_into_str)]
 pub(crate) enum Range {
     #[default]
     #[strum(serialize = "the charted range")]
     Loaded,
-    /// A day up to the newest row.
+    /// A day up to the latest row.
     #[strum(serialize = "24 hours")]
     Day,
-    /// A week up to the newest row.
+    /// A week up to the latest row.
     #[strum(serialize = "7 days")]
     Week,
     #[strum(serialize = "everything")]
@@ -357,12 +358,12 @@ pub(crate) struct Export {
     /// The path, as typed.
     pub(crate) path: Field,
     pub(crate) range: Range,
-    /// The progress; none without a running export.
+    /// Progress; `None` without an export in progress.
     pub(crate) progress: Option<Progress>,
 }
 
 impl Export {
-    /// The format that the path's ending names: what every service has, where it names none.
+    /// Returns the format of the path's extension, by default CSV, which every service supports.
     pub(crate) fn format(&self) -> &'static str {
         let path = self.path.value().to_lowercase();
         let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);

@@ -1,5 +1,5 @@
-//! Rows of datasets as numbers: the newest values of each, the table of rows, and how to read further
-//! into the past than one query can span.
+//! Rows of datasets: the latest values of each, the table of rows, and reading further into the
+//! past than one query can span.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -20,59 +20,59 @@ use crate::{
     state::resource::Failure,
 };
 
-/// Values kept of each dataset: a few more than a sparkline has columns.
+/// Number of values of each dataset, somewhat more than a sparkline has columns.
 pub(crate) const SPARK_VALUES: usize = 64;
 
-/// The newest values of a dataset.
+/// Latest values of a dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RecentValues {
     values: BTreeMap<Timestamp, f64>,
-    /// The column that they are of; `None` if the dataset has none of numbers, or no rows yet.
+    /// Column of the values; `None` without a numeric column or without rows.
     column: Option<String>,
-    /// The newest row, if its dataset has no column of numbers: its timestamp, and its first value.
+    /// Timestamp and first value of the latest row, if the dataset has no numeric column.
     text: Option<(Timestamp, String)>,
-    /// Time at which they were read.
+    /// Time of the last read.
     pub(crate) at: Timestamp,
-    /// Arrival of the newest value; its own timestamp if it was loaded.
+    /// Arrival of the latest value; its timestamp if it was loaded.
     came_at: Timestamp,
-    /// Maximum number of kept values.
+    /// Maximum number of values.
     n_max: usize,
 }
 
 impl RecentValues {
-    /// Returns no values, of which `n_max` will be kept.
+    /// Returns an empty series of at most `n_max` values.
     pub(crate) const fn new(n_max: usize, now: Timestamp) -> Self {
         let came_at = Timestamp::MIN;
         Self { values: BTreeMap::new(), column: None, text: None, at: now, came_at, n_max }
     }
 
-    /// The column that the values are of.
+    /// Returns the column of the values.
     pub(crate) fn column(&self) -> Option<&str> {
         self.column.as_deref()
     }
 
-    /// The newest row of a dataset without a column of numbers: its timestamp, and its first value.
+    /// Returns timestamp and first value of the latest row of a dataset without a numeric column.
     pub(crate) fn text(&self) -> Option<(Timestamp, &str)> {
         self.text.as_ref().map(|(time, text)| (*time, text.as_str()))
     }
 
-    /// The values, oldest first.
+    /// Returns the values, oldest first.
     pub(crate) fn values(&self) -> impl DoubleEndedIterator<Item = f64> {
         self.values.values().copied()
     }
 
-    /// The time from the oldest value to the newest.
+    /// Returns the time from the oldest value to the latest.
     pub(crate) fn length(&self) -> Duration {
         let ends = self.values.keys().next().zip(self.values.keys().next_back());
         ends.map_or(Duration::ZERO, |(first, last)| last.since(*first))
     }
 
-    /// The newest timestamp and value.
+    /// Returns the latest timestamp and value.
     pub(crate) fn newest(&self) -> Option<(Timestamp, f64)> {
         self.values.last_key_value().map(|(time, value)| (*time, *value))
     }
 
-    /// Time since the newest value arrived, whatever its timestamp.
+    /// Returns the time since the arrival of the latest value.
     pub(crate) fn age(&self, now: Timestamp) -> Duration {
         now.since(self.came_at)
     }
@@ -124,8 +124,8 @@ impl RecentValues {
 }
 
 impl State {
-    /// The newest values of a dataset that are known: a pinned one's stream may be ahead of what was
-    /// read for the list.
+    /// Returns the latest known values of a dataset. The stream of a pinned one can be ahead of the
+    /// list.
     pub(crate) fn sparkline(&self, dataset: DatasetId) -> Option<&RecentValues> {
         let pinned = self.pins.iter().filter(|pin| pin.dataset == dataset).map(|pin| &pin.spark);
         let read = self.sparklines.get(&dataset);
@@ -142,7 +142,9 @@ fn value_text(value: &Value) -> String {
     }
 }
 
-/// Inserts a row: newest first, each timestamp once, none at `n_max` or behind.
+/// Inserts a row into `rows`, which are sorted latest first, have distinct timestamps, and are at
+/// most
+/// `n_max`.
 pub(crate) fn put_newest(rows: &mut VecDeque<NamedRow>, row: NamedRow, n_max: usize) {
     match rows.binary_search_by(|kept| row.timestamp.cmp(&kept.timestamp)) {
         Ok(idx) => {
@@ -158,33 +160,33 @@ pub(crate) fn put_newest(rows: &mut VecDeque<NamedRow>, row: NamedRow, n_max: us
 /// The smallest step between timestamps.
 const STEP: Duration = Duration::from_micros(1);
 
-/// What is known about rows older than the oldest one read.
+/// Knowledge about rows older than the oldest loaded one.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) enum OlderRows {
-    /// There may be older rows.
+    /// There can be older rows.
     #[default]
     Unknown,
-    /// Not in the span of this query; days before it are asked for.
+    /// None in the span of this query. Days before it are being searched.
     Probing(RowsQuery),
     /// There are no older rows.
     Nothing,
 }
 
 impl OlderRows {
-    /// Searches before the span of `searched`, which holds no rows; returns the query for that.
+    /// Returns the query that searches before the span of `searched`, which has no rows.
     pub(crate) fn probe(&mut self, searched: RowsQuery) -> Option<RowsQuery> {
         let probe = probe_query(&searched);
         *self = if probe.is_some() { Self::Probing(searched) } else { Self::Nothing };
         probe
     }
 
-    /// The query whose span was searched in vain, if `query` probes what is before it.
+    /// Returns the query without rows, if `query` searches before it.
     pub(crate) fn searched_before(&self, query: &RowsQuery) -> Option<RowsQuery> {
         let Self::Probing(searched) = self else { return None };
         (probe_query(searched).as_ref() == Some(query)).then_some(*searched)
     }
 
-    /// Takes the result of a probe; returns the query that continues there, if there are rows.
+    /// Records the result of a search. Returns the query that continues there, if there are rows.
     pub(crate) fn take_probe(&mut self, searched: &RowsQuery, rows: &Rows) -> Option<RowsQuery> {
         let next = next_query(searched, rows);
         *self = if next.is_some() { Self::Unknown } else { Self::Nothing };
@@ -192,7 +194,7 @@ impl OlderRows {
     }
 }
 
-/// As `query`, for the newest rows before `time`, as far back as the resolution allows.
+/// As `query`, for the latest rows before `time`, as far back as the resolution allows.
 pub(crate) fn query_before(query: RowsQuery, time: Timestamp) -> RowsQuery {
     let end = time - STEP;
     let start = query.resolution.span_max().map(|span| end - span);
@@ -206,14 +208,14 @@ pub(crate) fn query_after(query: RowsQuery, time: Timestamp) -> RowsQuery {
     RowsQuery { start: Some(start), end, order: Order::Ascending, ..query }
 }
 
-/// The query for the newest day before the span of `searched`; none where that had no beginning.
+/// Returns the query for the last day before the span of `searched`; `None` if that has no start.
 fn probe_query(searched: &RowsQuery) -> Option<RowsQuery> {
     let end = searched.start? - STEP;
     let newest = RowsQuery::newest(searched.dataset, Resolution::Day, Limit::clamp(1));
     Some(RowsQuery { end: Some(end), ..newest })
 }
 
-/// The query that goes on where [`probe_query`] found a day; none where it found none.
+/// Returns the query that continues at the day found by [`probe_query`]; `None` if it found none.
 fn next_query(searched: &RowsQuery, found: &Rows) -> Option<RowsQuery> {
     let Rows::Buckets(days) = found else { return None };
     let end = days.first()?.timestamp + Resolution::Day.bucket()?;
@@ -221,38 +223,38 @@ fn next_query(searched: &RowsQuery, found: &Rows) -> Option<RowsQuery> {
     Some(query_before(*searched, time))
 }
 
-/// Rows of a page: some screens full.
+/// Number of rows of a page, several screens.
 pub(crate) const PAGE_ROWS: usize = 500;
 
-/// Rows kept. Of ten columns they are a few megabytes.
+/// Maximum number of rows, a few megabytes with ten columns.
 const ROWS_KEPT_MAX: usize = 4_000;
 
-/// So many rows before the last one that is known, the next page is asked for.
+/// Number of rows before the oldest one at which the next page is loaded.
 const ROWS_AHEAD: usize = 150;
 
-/// The columns of a bucket.
+/// Columns of a bucket.
 const BUCKET_COLUMNS: [&str; 6] = ["open", "high", "low", "close", "volume", "count"];
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Table {
-    /// The rows that are kept, newest first.
+    /// Loaded rows, latest first.
     pub(crate) rows: VecDeque<NamedRow>,
-    /// The timestamp of the selected row; none while the newest is followed.
+    /// Timestamp of the selected row; `None` while the latest is followed.
     pub(crate) chosen: Option<Timestamp>,
     /// True if newer rows were dropped.
     pub(crate) has_newer: bool,
-    /// What is known about rows older than the oldest kept one.
+    /// Knowledge about rows older than the oldest loaded one.
     pub(crate) older: OlderRows,
-    /// The page that is awaited.
+    /// Pending query.
     pub(crate) asked: Option<RowsQuery>,
-    /// Columns scrolled out on the left.
+    /// Number of columns scrolled out on the left.
     pub(crate) n_hidden: usize,
-    /// Why the last page did not come.
+    /// Failure of the last query.
     pub(crate) failure: Option<Failure>,
 }
 
 impl Table {
-    /// The index of the selected row among those kept.
+    /// Returns the index of the selected row.
     pub(crate) fn selected_idx(&self) -> usize {
         let Some(time) = self.chosen else { return 0 };
         let found = self.rows.binary_search_by(|row| time.cmp(&row.timestamp));
@@ -266,13 +268,13 @@ impl Table {
         was_asked.then_some(Effect::DropTable)
     }
 
-    /// Takes rows of the stream.
+    /// Adds rows of the stream.
     pub(crate) fn add_live_rows(&mut self, rows: &[NamedRow]) {
         if self.has_newer {
             return;
         }
         for row in rows {
-            // Before the oldest it would leave a gap.
+            // A row before the oldest one would leave a gap.
             let n_kept = self.rows.len();
             put_newest(&mut self.rows, row.clone(), n_kept);
         }
@@ -286,8 +288,8 @@ impl Table {
         }
     }
 
-    /// Moves the selection by `n` rows and returns the query for the next page, if needed: as
-    /// `newest`, which is the one for the first page.
+    /// Moves the selection by `n` rows. Returns the query for the next page if needed, derived from
+    /// the query `newest` for the first page.
     pub(crate) fn move_by(&mut self, n: isize, newest: RowsQuery) -> Option<RowsQuery> {
         let last = self.rows.len().checked_sub(1)?;
         let idx = self.selected_idx().saturating_add_signed(n).min(last);
@@ -306,7 +308,7 @@ impl Table {
         self.asked
     }
 
-    /// Takes a page; returns the next query, if any.
+    /// Records a page. Returns the next query, if any.
     pub(crate) fn take(
         &mut self,
         query: RowsQuery,
@@ -342,7 +344,7 @@ impl Table {
             return end.map(|end| query_after(query, end));
         }
         if query.end.is_none() {
-            // The newest page of a dataset that was silent for longer than a span is empty, too.
+            // The latest page of a dataset without recent rows is empty, too.
             self.rows = rows.into();
             self.has_newer = false;
             let searched = query_before(query, now);
@@ -357,8 +359,8 @@ impl Table {
 }
 
 impl State {
-    /// The columns of the table: those of a bucket or of the dataset, as long as these are not known
-    /// those of its newest row.
+    /// Returns the columns of the table: those of a bucket, of the dataset, or of the latest row
+    /// while the columns are unknown.
     pub(crate) fn table_columns(&self) -> Vec<&str> {
         match self.columns.value() {
             _ if self.chart.resolution() != Resolution::Raw => BUCKET_COLUMNS.to_vec(),
@@ -371,7 +373,7 @@ impl State {
     }
 }
 
-/// The numbers of a bucket as a row of [`BUCKET_COLUMNS`].
+/// Converts a bucket to a row of [`BUCKET_COLUMNS`].
 fn named(bucket: Bucket) -> NamedRow {
     let Bucket { timestamp, open, high, low, close, volume, count } = bucket;
     let numbers = [open, high, low, close, volume].map(Value::Float);

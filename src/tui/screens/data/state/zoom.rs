@@ -1,33 +1,33 @@
-//! How a dataset is drawn: the kind of chart, its indicators, and how much of the past it shows.
+//! The kind of chart, its indicators, and its zoom.
 //!
 //! Zooming steps through resolutions and densities, so that no span is requested that a resolution
-//! does not serve.
+//! does not support.
 
 use model::resolution::Resolution;
 use strum::VariantArray;
 
 use crate::widget::candles::Density;
 
-/// The kind of a chart.
+/// Kind of a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum ChartKind {
     #[default]
     Candles,
-    /// As a line through the closes.
+    /// A line through the closes.
     Line,
-    /// As candles, smoothed.
+    /// Heikin-Ashi candles.
     Heikin,
 }
 
-/// The indicators drawn with a chart.
+/// Indicators of a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Indicators {
-    /// Means over 20 and 50, and the mean weighted by volume.
+    /// Means over 20 and 50 candles, and the volume-weighted mean.
     #[default]
     Averages,
-    /// Means over 12 and 26 in which what is newer counts more.
+    /// Exponential means over 12 and 26 candles.
     Exponential,
-    /// A mean over 20, and two deviations above and below.
+    /// Mean over 20 candles, and two deviations above and below.
     Bands,
     Off,
 }
@@ -51,7 +51,7 @@ impl Density {
         }
     }
 
-    /// Number of points that the crosshair of a line moves by, about one column.
+    /// Returns the number of points by which the crosshair of a line moves, about one column.
     pub(crate) const fn stride(self) -> usize {
         match self {
             Self::Wide | Self::Narrow => 1,
@@ -68,10 +68,10 @@ impl Default for Zoom {
 }
 
 impl Zoom {
-    /// The first zoom of a dataset: raw values change while one watches.
+    /// Initial zoom of a dataset: raw values, which change visibly.
     pub(crate) const START: Self = Self { resolution: Resolution::Raw, density: Density::Narrow };
 
-    /// Every step through `served`, the closest first. Each shows more than the one before.
+    /// Returns all steps through the resolutions `served`, closest first.
     fn steps(
         served: &'static [Resolution],
         is_line: bool,
@@ -84,23 +84,23 @@ impl Zoom {
         })
     }
 
-    /// The next wider step of a line, or of candles.
+    /// Returns the next wider step of a line, or of candles.
     pub(crate) fn out(self, is_line: bool, served: &'static [Resolution]) -> Self {
         Self::steps(served, is_line).find(|step| step.key() > self.key()).unwrap_or(self)
     }
 
-    /// The next closer step, as [`Self::out`].
+    /// Returns the next closer step, as [`Self::out`].
     pub(crate) fn closer(self, is_line: bool, served: &'static [Resolution]) -> Self {
         Self::steps(served, is_line).rfind(|step| step.key() < self.key()).unwrap_or(self)
     }
 
-    /// The next coarser resolution of `served`, as dense as this.
+    /// Returns the next coarser resolution of `served`, with this density.
     pub(crate) fn coarser(self, served: &[Resolution]) -> Self {
         let coarser = served.iter().find(|other| **other > self.resolution);
         Self { resolution: coarser.copied().unwrap_or(self.resolution), ..self }
     }
 
-    /// The next finer resolution of `served`, as dense as this.
+    /// Returns the next finer resolution of `served`, with this density.
     pub(crate) fn finer(self, served: &[Resolution]) -> Self {
         let finer = served.iter().rfind(|other| **other < self.resolution);
         Self { resolution: finer.copied().unwrap_or(self.resolution), ..self }

@@ -1,4 +1,4 @@
-//! What is asked of the service for the list and for the dataset that is charted, and the answers.
+//! Requests for the list, the charted dataset and sparklines, and their responses.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::{
 /// Time before a failed request is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(3);
 
-/// Statuses for a resolution that a service does not have.
+/// Statuses for a resolution that a service does not support.
 const UNFIT: [u16; 2] = [400, 422];
 
 impl State {
@@ -54,7 +54,7 @@ impl State {
     pub(crate) fn on_datasets(&mut self, result: Result<DatasetsPage, Failure>, now: Timestamp) {
         let is_listed = result.is_ok();
         self.datasets.settle(result, now);
-        // An older list is sorted already, and would be reversed again.
+        // An older list is already sorted, and would be reversed again.
         if is_listed {
             self.sort_list();
         }
@@ -96,7 +96,7 @@ impl State {
         }
     }
 
-    /// Charts a dataset, in the list of which it may be missing as long as that is searched.
+    /// Charts a dataset. If a search hides it, the search is cleared first.
     pub(crate) fn find_dataset(&mut self, dataset: DatasetId, now: Timestamp) {
         self.pane = Pane::List;
         if Some(dataset) == self.selected && self.dataset().is_some() {
@@ -140,8 +140,8 @@ impl State {
         self.load_table();
     }
 
-    /// Takes the columns of a dataset, and reads its rows again if they were taken by another column
-    /// than these say.
+    /// Records the columns of a dataset, and loads its rows again if another column was guessed
+    /// before.
     pub(crate) fn on_columns(
         &mut self,
         dataset: DatasetId,
@@ -169,7 +169,7 @@ impl State {
         self.reload_table();
     }
 
-    /// Retries failed requests, once their time has come.
+    /// Retries failed requests when they are due.
     pub(crate) fn load_failed(&mut self, now: Timestamp) {
         if self.retry_at.take_if(|at| *at <= now).is_none() {
             return;
@@ -189,7 +189,7 @@ impl State {
         }
     }
 
-    /// Records the service's rate limit, and when to retry.
+    /// Records the service's rate limit, and the time of the next retry.
     pub(crate) fn note_limit(&mut self, why: &Failure, now: Timestamp) {
         let wait = why.retry_after.unwrap_or(RETRY_AFTER).max(RETRY_AFTER);
         if let Some(limit) = why.limit(RETRY_AFTER) {
@@ -198,7 +198,7 @@ impl State {
         self.retry_at = Some(now + wait);
     }
 
-    /// Asks for the newest rows of the selected dataset.
+    /// Loads the latest rows of the selected dataset.
     pub(crate) fn load_rows(&mut self) {
         let Some(query) = self.first_page() else { return };
         self.rows.begin();
@@ -216,7 +216,7 @@ impl State {
         self.effects.push(Effect::LoadRows(query));
     }
 
-    /// Takes the answer to a query of rows of the dataset that is charted.
+    /// Handles the response to a query of rows of the charted dataset.
     pub(crate) fn on_rows(
         &mut self,
         query: RowsQuery,
@@ -245,7 +245,7 @@ impl State {
         if query.end.is_none() || self.chart.candles().len() > n_before {
             return;
         }
-        // Nothing in this span says nothing about what is before it.
+        // There can be rows before an empty span.
         if let Some(probe) = self.older.probe(query) {
             self.ask(probe);
         }
@@ -268,22 +268,21 @@ impl State {
         }
     }
 
-    /// Goes on without the resolutions of our own, at the next coarser one.
+    /// Restricts the resolutions to documented ones, and selects the next coarser one.
     fn leave_resolution(&mut self) {
         self.is_documented_only = true;
         self.set_zoom(self.zoom.coarser(self.resolutions()));
     }
 }
 
-/// True if a service refuses a resolution that document 2 does not have.
+/// Returns true if a service refuses a resolution that is not in document 2.
 fn is_unserved(resolution: Resolution, why: &Failure) -> bool {
     !Resolution::DOCUMENTED.contains(&resolution)
         && why.status.is_some_and(|status| UNFIT.contains(&status))
 }
 
 impl State {
-    /// Returns true if `rows` have a column that was added since the columns were read, and that they
-    /// were not read again for.
+    /// Returns true if `rows` have a new column for which the columns were not loaded again yet.
     pub(crate) fn has_new_column(&mut self, rows: &[NamedRow]) -> bool {
         let Some(columns) = self.columns.value() else { return false };
         let n_before = self.new_columns.len();
@@ -293,13 +292,13 @@ impl State {
         self.new_columns.len() > n_before
     }
 
-    /// Charts the next column of numbers; after the last one, the usual one again.
+    /// Charts the next numeric column; after the last one, the default one.
     pub(crate) fn next_column(&mut self) {
         let (Some(dataset), Some(columns)) = (self.dataset(), self.columns.value()) else {
             return;
         };
         let usual = Shape::from_columns(&dataset.metadata, columns);
-        // Bars are charted as a whole, and then column by column.
+        // Bars are charted together first, then column by column.
         let mut others = columns
             .iter()
             .filter(|it| is_number(it) && usual != Shape::Value(it.name.clone()))
@@ -321,10 +320,11 @@ impl State {
         self.load_rows();
     }
 
-    /// Takes the columns of a dataset. Values of another column than is shown now are read again.
+    /// Records the columns of a dataset. Values of another column than the displayed one are loaded
+    /// again.
     pub(crate) fn know_columns(&mut self, dataset: DatasetId, columns: Vec<Column>) {
         self.known_columns.insert(dataset, columns);
-        // Several times as many as are read in turn.
+        // Several times the number of datasets that are read in turn.
         while self.known_columns.len() > 128 {
             let is_needless = |id: &&DatasetId| **id != dataset && Some(**id) != self.selected;
             let Some(other) = self.known_columns.keys().find(is_needless).copied() else { break };
@@ -341,8 +341,8 @@ impl State {
         }
     }
 
-    /// Drops the newest values of a dataset, of which another column is shown from now on. They are
-    /// read again: those of a pinned one by opening its stream anew.
+    /// Drops the latest values of a dataset, because another column is displayed. They are loaded
+    /// again, for a pinned dataset by reopening its stream.
     fn forget_values(&mut self, dataset: DatasetId) {
         self.sparklines.remove(&dataset);
         if let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == dataset) {
@@ -355,7 +355,7 @@ impl State {
 }
 
 impl State {
-    /// Asks for the newest rows of the dataset whose values were read longest ago.
+    /// Loads the latest rows of the dataset whose values are the oldest.
     pub(crate) fn load_sparkline(&mut self) {
         if self.asked.is_some() {
             return;
@@ -366,13 +366,13 @@ impl State {
         }
     }
 
-    /// The datasets whose values are read in turn: those that are seen, and do not come anyway.
+    /// Returns the datasets whose values are read in turn: visible ones without a stream.
     fn read_in_turn(&self) -> impl Iterator<Item = DatasetId> {
-        // On another screen the pinned ones are shown by what their streams bring.
+        // On another screen, values of pinned datasets come from their streams.
         let is_streamed = |id: DatasetId| !self.is_shown && self.is_pinned(id);
         let n_max = if self.is_shown { SPARKS_MAX } else { OTHERS_MAX };
         let list = self.list();
-        // Of a long list those around the selected one are in view.
+        // In a long list, the datasets around the selected one are visible.
         let selected = list.iter().position(|dataset| Some(dataset.id) == self.selected);
         let first = selected
             .filter(|_| self.is_shown)
@@ -381,18 +381,18 @@ impl State {
         listed.filter(move |id| !self.is_charted(*id) && !is_streamed(*id)).take(n_max)
     }
 
-    /// True if this dataset is charted in view.
+    /// Returns true if this dataset is charted and in view.
     pub(crate) fn is_charted(&self, id: DatasetId) -> bool {
         self.is_shown && Some(id) == self.selected
     }
 
-    /// True if `query` only reads the newest values, while the chart is not in view.
+    /// Returns true if `query` reads only the latest values, while the chart is not in view.
     pub(crate) fn is_sparkline_query(&self, query: RowsQuery) -> bool {
         !self.is_shown && query == sparkline_query(query.dataset)
     }
 
-    /// How long to wait for the next of these reads: as long as one was not read for a while, as after
-    /// another screen was in view, little.
+    /// Returns the wait until the next of these reads, which is short while any values are old, as
+    /// after a change of the screen.
     pub(crate) fn next_sparkline_wait(&self, now: Timestamp) -> Duration {
         let is_old =
             |id| self.sparklines.get(&id).is_none_or(|it| now.since(it.at) > ROWS_EVERY * 2);
@@ -403,12 +403,12 @@ impl State {
         (ROWS_EVERY / n_others).max(ROWS_APART)
     }
 
-    /// Takes the newest rows of a dataset that is not charted.
+    /// Records the latest rows of a dataset that is not charted.
     pub(crate) fn add_sparkline_rows(&mut self, dataset: DatasetId, rows: &Rows, now: Timestamp) {
         let listed = self.list().iter().find(|one| one.id == dataset);
         let (Some(listed), Rows::Raw(rows)) = (listed, rows) else { return };
         let shape = self.shape_for(dataset, &listed.metadata, rows.first());
-        // A single number needs no list of columns to be found.
+        // A row with a single number needs no list of columns.
         let n_numbers = rows
             .first()
             .map_or(0, |row| row.values.values().filter(|value| value.as_f64().is_some()).count());
@@ -418,13 +418,13 @@ impl State {
         self.store_sparkline(dataset, shape.as_ref(), rows, now);
     }
 
-    /// Records that the newest rows of a dataset could not be read, so that the next one's are.
+    /// Records a failure to read the latest rows of a dataset, so that the next dataset is read.
     pub(crate) fn skip_sparkline(&mut self, dataset: DatasetId, now: Timestamp) {
         let spark = self.sparklines.entry(dataset);
         spark.or_insert_with(|| RecentValues::new(SPARK_VALUES, now)).at = now;
     }
 
-    /// Takes rows of the dataset that is charted, newest first or last.
+    /// Records rows of the charted dataset, in either order.
     pub(crate) fn update_own_sparkline<'a>(
         &mut self,
         rows: impl IntoIterator<Item = &'a NamedRow>,
@@ -454,7 +454,7 @@ impl State {
     }
 }
 
-/// The query for a sparkline.
+/// Returns the query for a sparkline.
 fn sparkline_query(dataset: DatasetId) -> RowsQuery {
     RowsQuery::newest(dataset, Resolution::Raw, Limit::clamp(SPARK_VALUES))
 }

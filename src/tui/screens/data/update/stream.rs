@@ -26,14 +26,14 @@ use crate::{
 };
 
 impl State {
-    /// Follows the dataset that is charted.
+    /// Opens the stream of the charted dataset.
     pub(crate) fn open_stream(&mut self) {
         let Some(dataset) = self.selected else { return };
         self.live.status = Status::Opening;
         self.effects.push(Effect::OpenStream { dataset });
     }
 
-    /// Follows the dataset that is charted no longer, unless it is pinned.
+    /// Closes the stream of the charted dataset, unless it is pinned.
     pub(crate) fn close_stream(&mut self) {
         self.live.status = Status::Closed;
         if let Some(dataset) = self.selected.filter(|dataset| !self.is_pinned(*dataset)) {
@@ -45,14 +45,14 @@ impl State {
     pub(crate) fn on_stream(&mut self, news: RowsEvent, now: Timestamp) {
         self.live.on_event(&news, now);
         match news {
-            // Missed rows come by the stream, as rows; the chart may show buckets.
+            // The stream repeats missed rows, but the chart can show buckets.
             StreamEvent::Connected => {
                 let was_lost = std::mem::take(&mut self.live.was_lost);
                 if was_lost && self.chart.resolution() != Resolution::Raw {
                     self.load_rows();
                 }
             }
-            // Late rows may have been missed.
+            // Late rows can have been missed.
             StreamEvent::Reset => self.load_rows(),
             StreamEvent::Item(rows) => match &mut self.live.held {
                 Some(held) => {
@@ -67,7 +67,7 @@ impl State {
         }
     }
 
-    /// Holds back what comes from now on, or takes what was held back.
+    /// Starts to hold back rows, or adds the held rows.
     pub(crate) fn pause(&mut self, now: Timestamp) {
         let Some(held) = self.live.held.take() else {
             self.live.held = Some(HeldRows::default());
@@ -79,7 +79,7 @@ impl State {
         self.add_rows(held.rows.into(), now);
     }
 
-    /// Takes rows into the chart, the tape and the sparkline.
+    /// Adds rows to the chart, the tape and the sparkline.
     pub(crate) fn add_rows(&mut self, rows: Vec<NamedRow>, now: Timestamp) {
         let shape = self.shape_of(rows.first());
         let samples: Vec<_> = rows.iter().filter_map(|row| shape.as_ref()?.sample(row)).collect();
@@ -104,7 +104,7 @@ impl State {
         }
     }
 
-    /// Requests the newest buckets again, unless another request is pending.
+    /// Loads the latest buckets again, unless another request is pending.
     fn load_again(&mut self) {
         if let Some(query) = self.newest_rows(BUCKETS_AGAIN)
             && self.chart.resolution() != Resolution::Raw
@@ -116,7 +116,7 @@ impl State {
 }
 
 impl State {
-    /// Starts or stops reading the newest values for the Overview screen.
+    /// Starts or stops reading the latest values for the Overview screen.
     pub(crate) fn set_in_overview(&mut self, is_in_overview: bool) {
         self.is_in_overview = is_in_overview;
         if self.is_connected || !is_in_overview {
@@ -149,8 +149,8 @@ impl State {
         }
     }
 
-    /// Takes the details of a pinned dataset. A deleted or invisible one is unpinned; other failures
-    /// are retried.
+    /// Records the details of a pinned dataset. A deleted or invisible one is unpinned. Other
+    /// failures are retried.
     pub(crate) fn on_pin_details(
         &mut self,
         id: DatasetId,
@@ -168,7 +168,7 @@ impl State {
         }
     }
 
-    /// Follows a pinned dataset once its details are loaded.
+    /// Records the details of a pinned dataset, and opens its stream.
     pub(crate) fn pin(&mut self, dataset: Dataset, now: Timestamp) {
         let is_charted = self.is_shown && self.selected == Some(dataset.id);
         let live = if is_charted { self.live.clone() } else { LiveStream::default() };
@@ -219,7 +219,7 @@ impl State {
         }
     }
 
-    /// Handles an event on the stream of a dataset that may be pinned.
+    /// Handles an event on the stream of a dataset that can be pinned.
     pub(crate) fn on_pin_event(&mut self, dataset: DatasetId, news: &RowsEvent, now: Timestamp) {
         let Some(idx) = self.pins.iter().position(|pin| pin.dataset == dataset) else { return };
         self.pins[idx].live.on_event(news, now);
@@ -230,11 +230,11 @@ impl State {
     }
 }
 
-/// The longest name of a dataset within the name of a file.
+/// Maximum length of the dataset's name in a file name.
 const NAME_MAX: usize = 48;
 
 impl State {
-    /// Opens the export form, or ends the running export.
+    /// Opens the export form, or cancels the export in progress.
     pub(crate) fn export(&mut self) {
         if self.export.progress.take().is_some() {
             return self.effects.push(Effect::DropExport);
@@ -249,7 +249,7 @@ impl State {
         self.pane = Pane::Chart;
     }
 
-    /// Begins to write, as the form says.
+    /// Starts the export of the form.
     pub(crate) fn begin_export(&mut self) {
         let path = self.export.path.value().trim().to_owned();
         let Some(dataset) = self.selected.filter(|_| !path.is_empty()) else { return };

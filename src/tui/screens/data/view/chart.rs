@@ -40,23 +40,22 @@ use crate::{
     },
 };
 
-/// Columns of the charted column's name, before its value.
+/// Width of the charted column's name, before its value.
 const NAME_WIDTH: usize = 20;
 
-/// The lengths of the plain averages.
+/// Lengths of the plain averages.
 const AVERAGES: [usize; 2] = [20, 50];
 
-/// The lengths of the exponential averages.
+/// Lengths of the exponential averages.
 const EXPONENTIAL: [usize; 2] = [12, 26];
 
-/// The length of the bands' mean, and how many deviations they are from it, as John Bollinger
-/// draws them.
+/// Length of the mean of Bollinger bands, and their distance from it in deviations.
 const BANDS: (usize, f64) = (20, 2.0);
 
-/// Rows missing before a line is broken.
+/// Number of missing rows that interrupts a line.
 const MISSING: u32 = 6;
 
-/// The rows above a chart: its numbers, what can be chosen, the crosshair's numbers.
+/// Rows above a chart: its numbers, the choices, the numbers of the crosshair.
 const HEAD_HEIGHT: u16 = 3;
 
 /// Draws the pane.
@@ -70,7 +69,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         let inside = pane::Pane::new("Chart").focus(focus).draw(area, buf, theme);
         return draw_centered(buf, inside, &[("nothing selected", theme.muted)]);
     };
-    // A long name leaves half of the border to the facts.
+    // A long name is cut to half of the border.
     let title = format::fit(&dataset.name, usize::from(area.width / 2)).into_owned();
     // The corners, the spaces and a little of the border next to both.
     let room = usize::from(area.width).saturating_sub(title.width() + 10);
@@ -80,11 +79,11 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     pane.info(info(frame, room, history)).draw(area, buf, theme);
 }
 
-/// Draws what is inside the pane; returns the last candle in view, if newer ones are out of view.
+/// Draws the content of the pane. Returns the last visible candle, if later ones are out of view.
 fn draw_body(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) -> Option<Bucket> {
     let (state, theme) = (&frame.state.data, frame.theme);
     let is_exported = state.export.path.is_edited();
-    // The rows of the form above a chart that is exported.
+    // The export form is above the chart.
     let [form, body] = split_rows(area, if is_exported { 3 } else { 0 });
     if is_exported {
         draw_export(form, buf, frame);
@@ -140,7 +139,7 @@ fn draw_export(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     paint::line_cut(buf, area, (0, 1), &Line::from(spans));
 }
 
-/// Progress of the running export.
+/// Returns the progress of the export.
 fn export_note(export: &Export) -> Option<String> {
     let progress = export.progress.as_ref()?;
     let n_rows = format::counted(progress.rows, "row");
@@ -150,7 +149,7 @@ fn export_note(export: &Export) -> Option<String> {
     Some(format!("exporting{share} · {n_rows} · {}", format::bytes(progress.bytes)))
 }
 
-/// Facts for the border: the resolution, the open bucket, how live the rows are.
+/// Returns facts for the border: the resolution, the open bucket, the state of the stream.
 fn info(frame: Frame<'_>, room: usize, history: Option<Bucket>) -> Line<'static> {
     let (state, now) = (&frame.state.data, frame.state.now);
     let resolution = state.chart.resolution();
@@ -180,7 +179,8 @@ fn info(frame: Frame<'_>, room: usize, history: Option<Bucket>) -> Line<'static>
     join_facts(parts, room)
 }
 
-/// Start of the newest bucket, if it is not over: by the clock, or because rows of it arrive.
+/// Returns the start of the latest bucket, if it is open: by the clock, or because its rows still
+/// arrive.
 fn open_bucket(frame: Frame<'_>) -> Option<Timestamp> {
     let (data, now) = (&frame.state.data, frame.state.now);
     let newest = data.chart.nth_newest(0)?.timestamp;
@@ -189,39 +189,39 @@ fn open_bucket(frame: Frame<'_>) -> Option<Timestamp> {
     (end > now || (is_filling && data.live.is_flowing(now))).then_some(newest)
 }
 
-/// The part of a chart that is in view.
+/// Visible part of a chart.
 struct Window<'a> {
-    /// Number of the newest candles out of view on the right.
+    /// Number of candles out of view on the right.
     n_newer: usize,
-    /// Number of places left free after the newest.
+    /// Number of free slots after the latest candle.
     n_free: usize,
     seen: &'a [Bucket],
-    /// Those, the ones before that averages begin with, and the newer ones.
+    /// Visible candles, earlier ones for averages, and later ones.
     led: &'a [Bucket],
 }
 
 impl<'a> Window<'a> {
-    /// The window of a chart that shows `n_shown` candles: the newest ones, until the crosshair leaves
-    /// on the left; then as many half charts further back as bring it into view.
+    /// Returns the part of a chart with `n_shown` candles: the latest ones, or as many half charts
+    /// earlier as needed to show the crosshair.
     fn new(state: &'a State, n_shown: usize) -> Self {
         let n = state.crosshair.and_then(|time| state.chart.index_from_newest(time)).unwrap_or(0);
         let half = (n_shown / 2).max(1);
         let n_newer = n.checked_sub(n_shown).map_or(0, |beyond| (beyond / half + 1) * half);
-        // A live chart moves by an eighth of its width at a time. Each move writes nearly all of its
-        // cells again, so that fewer moves are fewer bytes to a remote terminal.
+        // A live chart moves by an eighth of its width at a time, since each move redraws nearly
+        // all of its cells.
         let n_free = if n_newer > 0 { 0 } else { state.chart.n_free(n_shown / 8) };
         let all = state.chart.candles();
         let end = all.len().saturating_sub(n_newer);
         let start = end.saturating_sub(n_shown - n_free);
         let seen = all.get(start..end).unwrap_or(&[]);
-        // Averages need candles before the first one that is shown: a day of the finest buckets, in
-        // which the mean by volume begins.
+        // Averages need candles before the first visible one: a day of the finest buckets for the
+        // volume-weighted mean.
         let led = all.get(start.saturating_sub(288)..).unwrap_or(&[]);
         Self { n_newer, n_free, seen, led }
     }
 }
 
-/// Draws candles; returns those in view.
+/// Draws candles. Returns the visible ones.
 fn draw_candles<'a>(
     area: Rect,
     buf: &mut Buffer,
@@ -260,13 +260,13 @@ fn draw_candles<'a>(
     window.seen
 }
 
-/// The whole scale of shares, where the dataset is counted in percent.
+/// Returns the full scale of shares, if the unit of the dataset is percent.
 fn share_scale(frame: Frame<'_>, seen: &[Bucket]) -> Option<Scale> {
     let values = seen.iter().flat_map(|candle| [candle.low, candle.high]);
     rows::share_scale(frame.state.data.unit(), values)
 }
 
-/// The indicators of `candles`, the most important first.
+/// Returns the indicators of `candles`, the most important first.
 fn indicators(
     chosen: Indicators,
     resolution: Resolution,
@@ -282,7 +282,7 @@ fn indicators(
         Indicators::Off => Vec::new(),
         Indicators::Averages => {
             let mut lines = AVERAGES.map(mean).to_vec();
-            // It begins anew each day, so that a bucket of a day has none.
+            // It starts again each day, so that a bucket of a day has none.
             if resolution != Resolution::Day && candles.iter().any(|it| it.volume > 0.0) {
                 lines.push(("VWAP".to_owned(), stats::volume_weighted_average(candles)));
             }
@@ -298,7 +298,7 @@ fn indicators(
     lines.map(|((name, values), style)| Overlay { name, values, style }).collect()
 }
 
-/// Draws a line through the closes; returns the candles in view.
+/// Draws a line through the closes. Returns the visible candles.
 fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>, hits: &mut Hits) -> &'a [Bucket] {
     let (state, theme) = (&frame.state.data, frame.theme);
     let n_shown = state.zoom.density.n_points(area.width.saturating_sub(11)).max(2);
@@ -340,16 +340,16 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>, hits: &mut Hits
     seen
 }
 
-/// The usual distance of rows, as the newest of `candles` have it.
+/// Returns the usual interval of the latest rows.
 fn apart(candles: &[Bucket], resolution: Resolution) -> Duration {
-    /// Rows whose distance is looked at to know what is usual.
+    /// Number of rows for the usual interval.
     const ROWS: usize = 512;
     let times =
         candles.iter().skip(candles.len().saturating_sub(ROWS)).map(|candle| candle.timestamp);
     resolution.bucket().unwrap_or_else(|| stats::usual_distance(times))
 }
 
-/// Draws the newest value in view, and its change over what is in view.
+/// Draws the latest visible value, and its change over the visible candles.
 fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Bucket], frame: Frame<'_>) {
     let (state, theme) = (&frame.state.data, frame.theme);
     let (Some(first), Some(newest)) = (seen.first(), seen.last()) else { return };
@@ -370,7 +370,7 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Bucket], frame: Frame<'_>)
     }
     let moved = format!(" {} {}", rows::arrow(change), format::signed(change, decimals));
     spans.push(Span::styled(moved, style));
-    // Shares move by points.
+    // The change of a share is in points.
     if unit == PERCENT {
         spans.push(Span::styled(" points", style));
     } else if percent.is_finite() {
@@ -402,10 +402,10 @@ fn labeled(label: &'static str, number: String, theme: &Theme) -> [Span<'static>
     [Span::styled(label, theme.muted), Span::styled(number, theme.text)]
 }
 
-/// A word above the chart, and what a click on it does.
+/// A word above the chart, and its click target.
 type Choice = (Span<'static>, Option<Target>);
 
-/// Draws what can be chosen, with what is chosen lit.
+/// Draws the choices, with the current ones highlighted.
 fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let (state, theme) = (&frame.state.data, frame.theme);
     let pick = |is_chosen| if is_chosen { theme.text.bold().underlined() } else { theme.muted };
@@ -420,7 +420,7 @@ fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
         shown.chain([gap("│")]).collect()
     };
     let (all, one) = (kinds(&|_| true), kinds(&|kind| kind == chosen));
-    // Of the newest candle only: just the names are needed here.
+    // Only the names are needed, so one candle is enough.
     let newest = state.chart.candles().last().map_or(&[][..], std::slice::from_ref);
     let lines = indicators(state.indicators, state.chart.resolution(), newest, theme);
     let name = |line: &Overlay| {
@@ -445,7 +445,7 @@ fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
         });
         choices.collect()
     };
-    // With little room, the least important words are left out.
+    // With little space, the least important words are left out.
     let choices = [
         [all.clone(), names.clone(), resolutions(true)].concat(),
         [all.clone(), names, resolutions(false)].concat(),
@@ -465,7 +465,7 @@ fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
     }
 }
 
-/// The time of a candle, as precise as its resolution.
+/// Formats the time of a candle with the precision of its resolution.
 fn candle_time(time: Timestamp, resolution: Resolution, frame: Frame<'_>) -> String {
     match resolution {
         Resolution::Raw => format::clock_as_of(time, frame.state.now),

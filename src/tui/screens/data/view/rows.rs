@@ -32,13 +32,13 @@ use crate::{
     },
 };
 
-/// The widest column of text.
+/// Maximum width of a text column.
 const TEXT_MAX: usize = 32;
 
-/// The columns of a timestamp.
+/// Width of a timestamp.
 const STAMP_WIDTH: u16 = 19;
 
-/// The least columns between two.
+/// Minimum gap between two columns.
 const GAP: u16 = 2;
 
 /// A column of texts, with its title and its width.
@@ -49,7 +49,7 @@ struct TextColumn {
 }
 
 impl TextColumn {
-    /// As wide as the widest of `texts`, and as `name` up to `name_max`.
+    /// Returns a column with the width of the widest of `texts`, or of `name` up to `name_max`.
     fn new(name: &str, name_max: usize, texts: Vec<String>) -> Self {
         let widths = texts.iter().map(|text| text.width());
         let width = widths.chain([name.width().min(name_max)]).max().unwrap_or(0);
@@ -62,7 +62,7 @@ impl TextColumn {
     }
 }
 
-/// The columns beside one another, below a head.
+/// Returns a table of the columns, with titles.
 fn into_table(columns: Vec<TextColumn>, style: Style) -> widgets::Table<'static> {
     let widths: Vec<u16> = columns.iter().map(|column| column.width).collect();
     let n_rows = columns.first().map_or(0, |column| column.cells.len());
@@ -73,7 +73,7 @@ fn into_table(columns: Vec<TextColumn>, style: Style) -> widgets::Table<'static>
     widgets::Table::new(rows, widths).header(Row::new(head)).column_spacing(GAP)
 }
 
-/// Draws the rows around the chosen one into `area`.
+/// Draws the rows around the selected one into `area`.
 pub(super) fn draw_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (table, theme) = (&frame.state.data.table, frame.theme);
     if area.height < 3 {
@@ -86,7 +86,7 @@ pub(super) fn draw_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
             None => draw_centered(buf, area, &[("no rows", theme.muted)]),
         };
     }
-    // The last row says what there is beyond those above.
+    // The last row describes the position.
     let [body, last] = split_rows(area, area.height - 1);
     let n_shown = usize::from(body.height - 1);
     let chosen = table.selected_idx();
@@ -104,7 +104,7 @@ pub(super) fn draw_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     for name in names.into_iter().skip(n_hidden) {
         let cells = || shown.iter().map(|row| row.values.get(name));
         let decimals = format::decimals_for(cells().flatten().filter_map(Value::as_f64));
-        // A float that is a whole number reads as an integer.
+        // A float that is a whole number is parsed as an integer.
         let has_floats = cells().flatten().any(|value| matches!(value, Value::Float(_)));
         let texts = cells().map(|value| match value {
             Some(number @ Value::Integer(_)) if has_floats => {
@@ -125,7 +125,7 @@ pub(super) fn draw_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let rows = into_table(columns, theme.text).row_highlight_style(theme.sel);
     StatefulWidget::render(rows, body.intersection(buf.area), buf, &mut selection);
     paint::row_style(buf, body, 0, head_style);
-    // Hints at columns before and after stand where they would begin.
+    // Hints at hidden columns are at both ends.
     if n_hidden > 0 {
         paint::text(buf, body, (STAMP_WIDTH + 1, 0), "…", head_style);
     }
@@ -135,7 +135,7 @@ pub(super) fn draw_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     paint::text(buf, last, (0, 0), &beyond(table, chosen), theme.muted);
 }
 
-/// Describes the position, and what lies beyond the kept rows.
+/// Describes the position, and the rows beyond the loaded ones.
 fn beyond(table: &Table, chosen: usize) -> String {
     let here = format!("row {} of {} read", chosen + 1, format::count(table.rows.len() as u64));
     let older = match &table.failure {
@@ -158,10 +158,10 @@ fn cell_text(value: Option<&Value>, decimals: usize) -> String {
     }
 }
 
-/// The longest title that a column is made wider for.
+/// Maximum width of a title that makes a column wider.
 const TITLE_MAX: usize = 12;
 
-/// Draws the pane of the newest rows.
+/// Draws the pane of the latest rows.
 pub(super) fn draw_tape(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     if area.is_empty() {
         return;
@@ -182,14 +182,14 @@ pub(super) fn draw_tape(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let shown: Vec<&NamedRow> = shown.take(usize::from(body.height) + 1).collect();
     let main = column.map(|column| main_column(column, &numbers(&shown, column), theme));
     let is_today = shown.iter().all(|row| format::is_same_day(row.timestamp, now));
-    // In a narrower tape, the title is the date of the newest row.
+    // In a narrow tape, the title is the date of the latest row.
     let has_dates = !is_today && body.width >= 44;
     let title = match shown.first() {
         Some(newest) if !is_today && !has_dates => format::date(newest.timestamp),
         _ => "TIME".to_owned(),
     };
     let title_width = u16::try_from(title.len()).unwrap_or(u16::MAX);
-    // Columns of a date and a time, or of a time of day.
+    // Width of date and time, or of a time of day.
     let time_width = if has_dates { 19 } else { title_width.max(8) };
     let time = |row: &&NamedRow| {
         let date = if has_dates { format::date(row.timestamp) + " " } else { String::new() };
@@ -211,13 +211,13 @@ pub(super) fn draw_tape(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         room = left;
         columns.push(other);
     }
-    // What is free stands between the columns, so that they span the pane.
+    // Free space is between the columns, so that they span the pane.
     let rows = into_table(columns, theme.muted).flex(Flex::SpaceBetween);
     Widget::render(rows, body.intersection(buf.area), buf);
     paint::row_style(buf, body, 0, theme.muted.bold());
 }
 
-/// The scroll position of the tape, else how live the rows are.
+/// Returns the scroll position of the tape, or the state of the stream.
 fn tape_info(frame: Frame<'_>) -> String {
     let state = &frame.state.data;
     match state.n_tape_above() {
@@ -229,12 +229,12 @@ fn tape_info(frame: Frame<'_>) -> String {
     }
 }
 
-/// The numbers of column `name`.
+/// Returns the numbers of column `name`.
 fn numbers(rows: &[&NamedRow], name: &str) -> Vec<Option<f64>> {
     rows.iter().map(|row| row.values.get(name).and_then(Value::as_f64)).collect()
 }
 
-/// The column that is charted: each value, and whether it is above the one before it in time.
+/// Returns the charted column: each value, with an arrow for its change.
 fn main_column(name: &str, values: &[Option<f64>], theme: &Theme) -> TextColumn {
     let mut main = text_column(name, values);
     // An arrow, and the space before it.
@@ -250,16 +250,16 @@ fn main_column(name: &str, values: &[Option<f64>], theme: &Theme) -> TextColumn 
     main
 }
 
-/// A column of numbers to their common decimals, or to four digits where that would be long.
+/// Returns a numeric column with common decimals, or with four digits if the numbers are long.
 fn text_column(name: &str, values: &[Option<f64>]) -> TextColumn {
     let decimals = format::decimals_for(values.iter().copied().flatten());
-    // The longest number that is written in full.
+    // Maximum width of a number in full.
     let short = |value| format::short(value, decimals, 14);
     let texts = values.iter().map(|value| format::or_none(*value, short)).collect();
     TextColumn::new(name, TITLE_MAX, texts)
 }
 
-/// The sign of a change.
+/// Returns the symbol of a change.
 pub(super) fn arrow(change: f64) -> char {
     match change.partial_cmp(&0.0) {
         Some(Ordering::Greater) => '▲',
@@ -268,8 +268,8 @@ pub(super) fn arrow(change: f64) -> char {
     }
 }
 
-/// The other columns of a row, and whether each is of numbers: the volume, other numbers by name, then
-/// the rest by name.
+/// Returns the other columns of a row, and true for numeric ones: the volume, other numbers by
+/// name, the rest by name.
 fn other_columns<'a>(column: Option<&str>, row: Option<&'a NamedRow>) -> Vec<(&'a str, bool)> {
     let values = row.into_iter().flat_map(|row| &row.values);
     let mut names: Vec<_> = values
@@ -280,10 +280,11 @@ fn other_columns<'a>(column: Option<&str>, row: Option<&'a NamedRow>) -> Vec<(&'
     names
 }
 
-/// The narrowest card, and the rows of each.
+/// Minimum width and height of a card.
 const CARD: (u16, u16) = (34, 4);
 
-/// The rows of a pane of `n_pins` in `width` columns, its borders included; none for no pins.
+/// Returns the height of the pane for `n_pins` pins in `width` columns, including borders; 0
+/// without pins.
 pub(crate) fn pins_height(n_pins: usize, width: u16) -> u16 {
     let n_across = across(n_pins, width);
     let n_rows = u16::try_from(n_pins.div_ceil(n_across.max(1).into())).unwrap_or(0);
@@ -307,8 +308,8 @@ pub(crate) fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     draw_cards(inside, buf, &watched, frame);
 }
 
-/// Draws a card for each of `watched` into `area`, as tall as there is room for; returns the places
-/// of those that fit.
+/// Draws a card for each of `watched` into `area`, as tall as possible. Returns the places of those
+/// that fit.
 pub(crate) fn draw_cards(
     area: Rect,
     buf: &mut Buffer,
@@ -318,7 +319,7 @@ pub(crate) fn draw_cards(
     let n_across = across(watched.len(), area.width.saturating_add(4));
     let n_rows = u16::try_from(watched.len().div_ceil(n_across.into())).unwrap_or(u16::MAX).max(1);
     let height = (area.height.saturating_add(1) / n_rows).saturating_sub(1);
-    // The tallest card: a line of a few values says no more when it is taller.
+    // A taller card would not show more of a line with a few values.
     let height = height.clamp(CARD.1, 20);
     let pitch = area.width / n_across.max(1);
     let mut places = Vec::new();
@@ -346,7 +347,7 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: &WatchedDataset<'_>, frame: Fram
         return;
     }
     let theme = frame.theme;
-    // The stream of a pinned one says how it reconnects.
+    // The stream of a pinned dataset has its own note on reconnecting.
     let is_silent = *frame.state.services.health(Service::Data) == Health::Silent;
     let away = frame.away(Service::Data).filter(|_| is_silent || one.pin.is_none());
     let is_up = one.pin.map(|pin| pin.live.is_up());
@@ -375,7 +376,7 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: &WatchedDataset<'_>, frame: Fram
         paint::text(buf, area, (x + 1, 0), &format::fit(column, room), theme.muted);
     }
     let plot = Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area };
-    // All kept values span the card, once that many have arrived.
+    // The full number of values spans the card.
     let n_kept = if one.pin.is_some() { PIN_VALUES } else { SPARK_VALUES };
     let all = || values.iter().copied();
     if let Some(scale) = share_scale(one.unit, all()).or_else(|| Scale::over(all(), 0.0)) {
@@ -392,7 +393,7 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: &WatchedDataset<'_>, frame: Fram
     }
 }
 
-/// Draws how far the values of a card moved at the right of a row, if it fits into `room` columns.
+/// Draws the change of a card's values at the right of a row, if it fits into `room` columns.
 fn draw_move(
     row: Rect,
     buf: &mut Buffer,
@@ -407,7 +408,7 @@ fn draw_move(
     let by = format::signed(change, format::decimals_for(values.iter().copied()));
     let (moved, style) = match arrow(change) {
         _ if change == 0.0 => ("unchanged".to_owned(), theme.muted),
-        // Shares move by points.
+        // The change of a share is in points.
         arrow if one.unit == PERCENT => (format!("{arrow} {by} points"), theme.signed(change)),
         arrow if percent.is_finite() => {
             (format!("{arrow} {}%", format::percent(percent)), theme.signed(change))
@@ -425,7 +426,7 @@ fn draw_move(
     }
 }
 
-/// Describes how live a dataset is.
+/// Describes the state of a dataset's stream or the age of its values.
 fn pin_note(one: &WatchedDataset<'_>, now: Timestamp) -> String {
     let text = one.spark.and_then(RecentValues::text);
     if let Some(pin) = one.pin {
@@ -445,7 +446,7 @@ fn pin_note(one: &WatchedDataset<'_>, now: Timestamp) -> String {
     }
 }
 
-/// The whole scale of shares, which mean nothing without its ends, where all `values` are shares.
+/// Returns the full scale of shares, if all `values` are shares.
 pub(crate) fn share_scale(unit: &str, values: impl IntoIterator<Item = f64>) -> Option<Scale> {
     let mut values = values.into_iter().filter(|value| value.is_finite());
     let is_share = unit == PERCENT && values.all(|value| (0.0..=100.0).contains(&value));
@@ -463,7 +464,7 @@ struct Trace<'a> {
     scale: Scale,
 }
 
-/// Draws the ends of the scale of values at the right of `area`; returns what is left for them.
+/// Draws the ends of the scale at the right of `area`. Returns the remaining area.
 fn draw_ends(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) -> Rect {
     let is_flat = trace.values.iter().all(|value| Some(value) == trace.values.first());
     if area.height < 2 || (is_flat && trace.unit != PERCENT) {
@@ -484,7 +485,7 @@ fn draw_ends(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) -> 
     Rect { width: rest, ..area }
 }
 
-/// Draws values as a line of dots, the newest at the right end.
+/// Draws values as a line, the latest at the right end.
 fn draw_spark(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) {
     let Trace { values, n_kept, scale, .. } = *trace;
     let area = draw_ends(area, buf, trace, theme);
@@ -498,8 +499,7 @@ fn draw_spark(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) {
         let x = dots(n_dots) - dots(shown.len() - idx) * step;
         value.is_finite().then(|| Dot { x, y: (1.0 - scale.position(*value)) * height })
     }));
-    // In a row or two the tint would be a stair, not an area.
-    // The lowest line of values with a tint below.
+    // The tint below a lower line would look like stairs.
     if area.height >= 3 {
         layer.wash(area, buf, theme);
     }

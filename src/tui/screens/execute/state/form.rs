@@ -35,8 +35,8 @@ const WINDOW_FIRST: &str = "24h";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, serialize_all = "lowercase")]
 pub(crate) enum FormField {
-    /// The name of a function the head holds, a content id, or the path of a module of this machine.
-    /// Fills in the next two.
+    /// The name of a function the head holds, a content id, or the path of a module of this
+    /// machine. Fills in the next two.
     Function,
     /// The function's content id.
     #[strum(serialize = "id")]
@@ -269,8 +269,8 @@ impl Form {
         Some(function.name.as_str())
     }
 
-    /// Takes the known value `by` places on for the focused field; without known values, goes to the
-    /// next or the previous field.
+    /// Takes the known value `by` places on for the focused field; without known values, goes to
+    /// the next or the previous field.
     pub(crate) fn choose(&mut self, by: isize, known: ClusterContext<'_>) {
         let field = self.focus;
         match field {

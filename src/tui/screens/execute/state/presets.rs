@@ -27,8 +27,8 @@ pub(crate) struct Preset {
 /// Presets by name.
 pub(crate) type Presets = BTreeMap<String, Preset>;
 
-/// Keeps `preset` under the `name` that was typed; returns the name it has now and the variables whose
-/// values were left out.
+/// Keeps `preset` under the `name` that was typed; returns the name it has now and the variables
+/// whose values were left out.
 ///
 /// # Errors
 /// The missing name or room, for people.

@@ -1,4 +1,4 @@
-//! The actors of a bundle under one label: who they are, what they say, and what they weigh.
+//! The actors of a bundle for one label: their values, weights and losses.
 
 use std::cmp::Ordering;
 
@@ -20,42 +20,41 @@ pub(crate) enum Role {
     Forecaster,
 }
 
-/// An actor, as a row shows it.
+/// An actor, as shown in a row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Actor<'a> {
     pub(crate) worker: &'a Address,
     pub(crate) role: Role,
-    /// Its entry in the list of topics: name, regret, loss and score.
+    /// Entry in the list of topics: name, regret, loss and score.
     pub(crate) known: Option<&'a ActorSummary>,
-    /// True if its value is far from the others'.
+    /// True if its value is an outlier.
     pub(crate) is_outlier: bool,
     pub(crate) value: Option<f64>,
-    /// Its value less the combined one.
+    /// Its value minus the combined one.
     pub(crate) delta: Option<f64>,
-    /// The combined value less that without it.
+    /// Combined value minus the one without it.
     pub(crate) influence: Option<f64>,
-    /// Its share in the combined value.
+    /// Share in the combined value.
     pub(crate) weight: Option<f64>,
-    /// The combined value without it.
+    /// Combined value without it.
     pub(crate) without: Option<f64>,
-    /// A forecaster's value combined with the inferers', without other forecasters.
+    /// Combined value of a forecaster and the inferers, without other forecasters.
     pub(crate) alone: Option<f64>,
-    /// Its place by its mean loss, from 1.
+    /// Rank by its mean loss, from 1.
     pub(crate) rank: Option<u64>,
-    /// The mean of its losses over the epochs that all ranked actors have, as the network learns from
-    /// them. `None` if it is not ranked.
+    /// Mean loss over the epochs that all ranked actors have; `None` if it is not ranked.
     pub(crate) mean_loss: Option<f64>,
-    /// Its epochs that count toward being ranked, and those that it needs. `None` if it is ranked.
+    /// Number of epochs that count towards a rank, and the required number; `None` if it is ranked.
     pub(crate) unranked: Option<(u64, u64)>,
 }
 
-/// The detail shown beside each actor's value.
+/// Detail next to each actor's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Detail {
     /// Its mean loss over recent epochs, and its weight.
     #[default]
     MeanLoss,
-    /// By how much it changes the combined value, and its weight.
+    /// Its influence on the combined value, and its weight.
     Influence,
     /// The combined value without it, and with a single forecaster.
     LeaveOuts,
@@ -64,7 +63,7 @@ pub(crate) enum Detail {
 }
 
 impl Detail {
-    /// The heads of its two columns.
+    /// Returns the titles of its two columns.
     pub(crate) const fn titles(self) -> [&'static str; 2] {
         match self {
             Self::MeanLoss => ["MEAN LOSS", "WEIGHT"],
@@ -78,7 +77,7 @@ impl Detail {
 /// The order of actors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Sort {
-    /// Its mean loss over recent epochs, the least first: inferers among forecasters.
+    /// Mean loss over recent epochs, lowest first, inferers and forecasters together.
     #[default]
     MeanLoss,
     /// Influence on the combined value.
@@ -91,7 +90,7 @@ pub(crate) enum Sort {
 }
 
 impl Sort {
-    /// The name in the pane's title.
+    /// Returns the name in the pane's title.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::MeanLoss => "MEAN LOSS",
@@ -111,7 +110,7 @@ impl Sort {
         Self::VARIANTS.iter().copied().find(|sort| sort.title() == title)
     }
 
-    /// The order of two actors: greatest first, or least loss first; those without a number last.
+    /// Compares two actors: highest or lowest loss first, actors without a number last.
     fn compare(self, one: &Actor<'_>, other: &Actor<'_>) -> Ordering {
         let size = |actor: &Actor<'_>| {
             let number = match self {
@@ -126,7 +125,7 @@ impl Sort {
         };
         let order = size(other).total_cmp(&size(one));
         if order.is_eq() && self == Self::MeanLoss {
-            // Before there are mean losses.
+            // There are no mean losses yet.
             return Self::Influence.compare(one, other);
         }
         order.then_with(|| one.worker.cmp(other.worker))
@@ -134,8 +133,8 @@ impl Sort {
 }
 
 impl State {
-    /// The actors of the newest bundle under the label in view, as they are sorted: by mean loss all
-    /// together, else inferers before forecasters.
+    /// Returns the sorted actors of the latest bundle for the visible label: by mean loss all
+    /// together, otherwise inferers before forecasters.
     pub(crate) fn actors(&self) -> Vec<Actor<'_>> {
         let Some(latest) = self.latest.value() else { return Vec::new() };
         let label = self.label();
@@ -155,7 +154,7 @@ impl State {
                 Sort::MeanLoss => actor.mean_loss.unwrap_or(f64::INFINITY),
                 _ => 0.0,
             });
-            // Without a mean loss they stay with those of their role.
+            // Actors without a mean loss are grouped by role.
             directed(losses[0].total_cmp(&losses[1]))
                 .then(one.role.cmp(&other.role))
                 .then_with(|| directed(self.sort.compare(one, other)))
@@ -163,7 +162,7 @@ impl State {
         actors
     }
 
-    /// The actor of `role` in `bundle` that `said` this under `label`.
+    /// Returns the actor of `role` in `bundle` with the value `said` for `label`.
     fn actor<'a>(
         &'a self,
         bundle: &'a Bundle,
@@ -178,7 +177,7 @@ impl State {
         let known = self
             .topic()
             .and_then(|topic| topic.actors.iter().find(|actor| actor.worker == worker.as_str()));
-        // Weights of another bundle say nothing of this one.
+        // Weights of another bundle do not apply to this one.
         let beside = self.confidence.as_ref();
         let beside = beside.filter(|beside| beside.network_inferences.nonce == bundle.nonce);
         let listed = self.leaderboard.as_ref().and_then(|board| {
@@ -210,7 +209,7 @@ impl State {
     }
 }
 
-/// The combined value without this actor.
+/// Returns the combined value without this actor.
 fn one_out(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Option<f64> {
     let without = match role {
         Role::Inferer => {
@@ -225,7 +224,7 @@ fn one_out(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Option
     state::label_value(without, label)
 }
 
-/// The value that the inferers and only this forecaster combine to.
+/// Returns the combined value of the inferers and only this forecaster.
 fn one_in(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Option<f64> {
     let mut values = bundle.one_in_forecaster_values.iter();
     let alone = values.find(|one| role == Role::Forecaster && one.forecaster == *worker)?;

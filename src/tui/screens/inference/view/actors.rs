@@ -462,8 +462,8 @@ fn draw_figures(area: Rect, buf: &mut Buffer, figures: &[Figure], scene: Scene<'
     }
 }
 
-/// The columns of each figure in `room`, with the gap after it: names and values in full, remarks as
-/// far as there is room. The last figures are left out if there is too little.
+/// The columns of each figure in `room`, with the gap after it: names and values in full, remarks
+/// as far as there is room. The last figures are left out if there is too little.
 fn figure_widths(figures: &[Figure], room: u16) -> Vec<u16> {
     let columns = |text: &str| u16::try_from(text.width()).unwrap_or(u16::MAX);
     let least = |it: &Figure| columns(it.name).max(columns(&it.value)).saturating_add(FIGURE_GAP);

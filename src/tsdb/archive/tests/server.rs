@@ -12,7 +12,7 @@ use std::{
 use object_store::aws::AmazonS3Builder;
 use parking_lot::Mutex;
 
-use super::Objects;
+use crate::archive::objects::Objects;
 
 /// Path of its only bucket.
 const BUCKET: &str = "/rows";
