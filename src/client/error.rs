@@ -8,24 +8,24 @@ use std::{error::Error as _, time::Duration};
 #[non_exhaustive]
 pub enum ClientError {
     /// The text is not the address of a service.
-    #[error("read `{text}` as an address such as http://127.0.0.1:8080")]
+    #[error("invalid address `{text}`, expected one such as http://127.0.0.1:8080")]
     Address {
         /// The text, shortened.
         text: String,
     },
     /// The address contains a user name or password, which would be printed and logged.
     #[error(
-        "take a user or password in the address of a service; set TRIPTYCH_API_KEY, or TRIPTYCH_REST_TOKEN for a head"
+        "address of a service contains a user or password: set TRIPTYCH_API_KEY, or TRIPTYCH_REST_TOKEN for a head"
     )]
     Credentials,
     /// The text is not a token.
-    #[error("send a token of other than printable characters")]
+    #[error("token contains other than printable characters")]
     Token,
     /// The system lacks requirements of HTTP.
-    #[error("prepare HTTP")]
+    #[error("cannot create the HTTP client")]
     Prepare(#[source] reqwest::Error),
     /// The service cannot be reached, or the connection was lost.
-    #[error("reach {address}")]
+    #[error("cannot connect to {address}")]
     Reach {
         /// Address without path and query.
         address: String,
@@ -34,7 +34,7 @@ pub enum ClientError {
         source: reqwest::Error,
     },
     /// The service did not respond in time.
-    #[error("get an answer from {address} within {} s", within.as_secs())]
+    #[error("no response from {address} within {} s", within.as_secs())]
     TimedOut {
         /// Address without path and query.
         address: String,
@@ -42,7 +42,7 @@ pub enum ClientError {
         within: Duration,
     },
     /// The service asks to retry later (429, or 503 with `Retry-After`).
-    #[error("the service asks to wait: {message}")]
+    #[error("service is busy: {message}")]
     Limited {
         /// Message of the service.
         message: String,
@@ -50,7 +50,7 @@ pub enum ClientError {
         retry_after: Option<Duration>,
     },
     /// The service refused the request.
-    #[error("the service answers {status}: {message}")]
+    #[error("service responded {status}: {message}")]
     Refused {
         /// HTTP status.
         status: u16,
@@ -58,7 +58,7 @@ pub enum ClientError {
         message: String,
     },
     /// The service rejected rows and stored nothing.
-    #[error("have rows taken ({status}): {message}")]
+    #[error("rows were rejected ({status}): {message}")]
     Rows {
         /// HTTP status.
         status: u16,
@@ -68,13 +68,13 @@ pub enum ClientError {
         refusals: Vec<(usize, String)>,
     },
     /// The response is too long.
-    #[error("take an answer of more than {limit_bytes} bytes")]
+    #[error("response exceeds {limit_bytes} bytes")]
     TooLong {
         /// Maximum length.
         limit_bytes: usize,
     },
     /// The response does not have the documented form.
-    #[error("understand the answer as {what}")]
+    #[error("response is not {what}")]
     Shape {
         /// The expected form.
         what: &'static str,

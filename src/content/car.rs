@@ -8,7 +8,7 @@ use model::function::content::{Codec, ContentId};
 use super::{error::ContentError, varint};
 
 /// Name of the format in errors.
-const WHAT: &str = "a CAR of version 1";
+const WHAT: &str = "CAR of version 1";
 
 /// Maximum number of blocks of a function. The largest content has some 300, and each file can add one.
 pub(super) const BLOCKS_MAX: usize = 16 * 1024;

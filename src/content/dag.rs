@@ -65,7 +65,7 @@ impl Dag {
         let (roots, blocks) = car::read(car)?;
         match roots.as_slice() {
             [root] => Ok(Self { root: *root, blocks }),
-            _ => Err(ContentError::Malformed { what: "a CAR with one root" }),
+            _ => Err(ContentError::Malformed { what: "CAR, expected one root" }),
         }
     }
 

@@ -10,7 +10,7 @@ use model::function::content::ContentId;
 use super::{error::ContentError, varint};
 
 /// Name of the format in errors.
-const WHAT: &str = "a dag-pb node of UnixFS";
+const WHAT: &str = "dag-pb node of UnixFS";
 
 /// `UnixFS` type of a part of a file.
 const TYPE_RAW: u64 = 0;
@@ -83,7 +83,7 @@ pub(super) fn read(block: &Bytes) -> Result<Node, ContentError> {
         TYPE_DIRECTORY => Ok(Node::Directory(links)),
         TYPE_RAW | TYPE_FILE => Ok(Node::File { data, links }),
         TYPE_SYMLINK => Err(ContentError::Unsupported { what: "a symbolic link" }),
-        TYPE_SHARD => Err(ContentError::Unsupported { what: "a directory in shards" }),
+        TYPE_SHARD => Err(ContentError::Unsupported { what: "a sharded directory" }),
         _ => Err(malformed()),
     }
 }
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn symbolic_links_shards_and_unknown_types_are_rejected() {
         refused(&[8, 4], "a symbolic link");
-        refused(&[8, 5], "a directory in shards");
+        refused(&[8, 5], "a sharded directory");
         refused(&[8, 3], WHAT);
         refused(&[], WHAT);
     }

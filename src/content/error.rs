@@ -12,7 +12,7 @@ use model::function::{FunctionId, Method, content::ContentId};
 #[non_exhaustive]
 pub enum FunctionsError {
     /// A file could not be read or written.
-    #[error("{step} {path}")]
+    #[error("cannot {step} {}", path.display())]
     Files {
         /// The operation.
         step: &'static str,
@@ -22,13 +22,13 @@ pub enum FunctionsError {
         source: io::Error,
     },
     /// The content is not a WebAssembly module in the binary format.
-    #[error("find a WebAssembly module in {method}")]
+    #[error("{method} is not a WebAssembly module")]
     NotModule {
         /// Name of the file.
         method: Method,
     },
     /// The content does not match its id.
-    #[error("match {size_bytes} bytes of content with {id}")]
+    #[error("{size_bytes} bytes of content do not match the id {id}")]
     Mismatch {
         /// The expected id.
         id: FunctionId,
@@ -36,19 +36,19 @@ pub enum FunctionsError {
         size_bytes: usize,
     },
     /// The content exceeds [`super::FUNCTION_BYTES_MAX`].
-    #[error("keep a function of {size_bytes} bytes")]
+    #[error("function of {size_bytes} bytes is too large")]
     TooLarge {
         /// Size of the content.
         size_bytes: usize,
     },
     /// The content is not a function.
-    #[error("read the content of a function")]
+    #[error("invalid function content")]
     Content(#[from] ContentError),
     /// The limits of the store are reached and nothing can be evicted.
-    #[error("keep one more function: the store is full")]
+    #[error("function store is full")]
     Full,
     /// The program is stopping.
-    #[error("finish work on the store before the program stopped")]
+    #[error("process is shutting down")]
     Stopped,
 }
 
@@ -57,31 +57,31 @@ pub enum FunctionsError {
 #[non_exhaustive]
 pub enum ContentError {
     /// The bytes are not in the expected format.
-    #[error("read {what}")]
+    #[error("invalid {what}")]
     Malformed {
         /// The expected format.
         what: &'static str,
     },
     /// The bytes of a block do not match its id.
-    #[error("match the bytes of a block with {id}")]
+    #[error("block does not match its id {id}")]
     Mismatch {
         /// The expected id.
         id: ContentId,
     },
     /// A linked block is missing.
-    #[error("find block {id}")]
+    #[error("block {id} is missing")]
     Missing {
         /// Id of the block.
         id: ContentId,
     },
     /// The content has a part that functions cannot have.
-    #[error("accept {what}, which functions may not have")]
+    #[error("{what} is not supported")]
     Unsupported {
         /// The rejected part, with its article.
         what: &'static str,
     },
     /// The content exceeds a limit.
-    #[error("take more than {max} {what}")]
+    #[error("more than {max} {what}")]
     TooMuch {
         /// The limited items, in the plural.
         what: &'static str,
@@ -89,31 +89,31 @@ pub enum ContentError {
         max: usize,
     },
     /// The path of a file leaves its directory or contains an invalid name.
-    #[error("place a file at `{path}`")]
+    #[error("invalid path `{path}`")]
     Path {
         /// The path, shortened.
         path: String,
     },
     /// Two files have the same path.
-    #[error("place two files at `{path}`")]
+    #[error("duplicate path `{path}`")]
     Twice {
         /// The path, shortened.
         path: String,
     },
     /// No file at the top of the directory is a WebAssembly module.
-    #[error("find a WebAssembly module among {n_files} files")]
+    #[error("no WebAssembly module among {n_files} files")]
     NoModule {
         /// Number of files.
         n_files: usize,
     },
     /// The manifest is not JSON of the expected shape.
-    #[error("read the manifest")]
+    #[error("invalid manifest")]
     Manifest(#[from] serde_json::Error),
     /// The archive is damaged or not a tar.gz.
-    #[error("unpack the archive")]
+    #[error("invalid archive")]
     Archive(#[from] io::Error),
     /// The manifest names an archive that is not part of the content.
-    #[error("find the archive at {address}")]
+    #[error("archive at {address} is not part of the content")]
     ArchiveElsewhere {
         /// Address of the archive in the manifest.
         address: String,
@@ -121,7 +121,7 @@ pub enum ContentError {
         block: ContentId,
     },
     /// The archive does not match the checksum in the manifest.
-    #[error("match the archive with its checksum in the manifest")]
+    #[error("archive does not match its checksum in the manifest")]
     Checksum,
 }
 

@@ -68,40 +68,40 @@ pub enum FetchError {
         n_gateways: usize,
     },
     /// The id is derived from an address from which the function was not installed yet.
-    #[error("find {id}, which is to be installed from its address first")]
+    #[error("{id} is not installed, and can only be installed from its address")]
     NotInstalled {
         /// The function.
         id: FunctionId,
     },
     /// The id is a CID of an unsupported kind.
-    #[error("fetch {id}, which is not the id of a raw or dag-pb block by SHA-256")]
+    #[error("{id} is not the id of a raw or dag-pb block with SHA-256")]
     Unsupported {
         /// The function.
         id: FunctionId,
     },
     /// The search timed out.
-    #[error("fetch {id} in time")]
+    #[error("search for {id} timed out")]
     TimedOut {
         /// The function.
         id: FunctionId,
     },
     /// The function could not be stored.
-    #[error("keep a fetched function")]
+    #[error("cannot store the fetched function")]
     Keep(#[source] FunctionsError),
 }
 
 /// A failed request to one peer.
 #[derive(Debug, thiserror::Error)]
 enum GiveError {
-    #[error("ask for a function")]
+    #[error("request to the peer failed")]
     Ask(#[source] AskError),
     #[error("too many large functions are being fetched")]
     Crowded,
-    #[error("read an answer that is no function")]
+    #[error("invalid response")]
     Malformed,
-    #[error("get a function that the peer does not have")]
+    #[error("peer does not have the function")]
     Missing,
-    #[error("accept what the peer gave")]
+    #[error("invalid function from the peer")]
     Refused(#[source] FunctionsError),
 }
 
@@ -287,9 +287,9 @@ impl Functions {
 
 fn describe_nowhere(id: FunctionId, n_peers: usize, n_gateways: usize) -> String {
     match (n_peers, n_gateways) {
-        (0, 0) => "find a peer that gives functions".to_owned(),
-        (_, 0) => format!("find {id} at any of {n_peers} peers"),
-        _ => format!("find {id} at any of {n_peers} peers and {n_gateways} gateways"),
+        (0, 0) => "no connected peer provides functions".to_owned(),
+        (_, 0) => format!("none of {n_peers} peers has {id}"),
+        _ => format!("none of {n_peers} peers and {n_gateways} gateways has {id}"),
     }
 }
 

@@ -131,12 +131,13 @@ impl FunctionFiles {
     /// Returns all functions whose content is intact. Removes damaged ones and unfinished files of a
     /// crash.
     pub(super) fn scan(&self) -> Result<ScanResult, FunctionsError> {
-        fs::create_dir_all(&self.folder).map_err(file_error("make folder", &self.folder))?;
+        fs::create_dir_all(&self.folder)
+            .map_err(file_error("create the directory", &self.folder))?;
         let entries =
-            fs::read_dir(&self.folder).map_err(file_error("read folder", &self.folder))?;
+            fs::read_dir(&self.folder).map_err(file_error("read the directory", &self.folder))?;
         let mut found = ScanResult::default();
         for entry in entries {
-            let path = entry.map_err(file_error("read folder", &self.folder))?.path();
+            let path = entry.map_err(file_error("read the directory", &self.folder))?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let ending = path.extension().and_then(|ending| ending.to_str());
             if name.starts_with(UNFINISHED_PREFIX) {
@@ -162,7 +163,7 @@ impl FunctionFiles {
         custody: &Custody,
     ) -> Result<(), FunctionsError> {
         let folder = self.folder_of(function.id);
-        fs::create_dir_all(&folder).map_err(file_error("make folder", &folder))?;
+        fs::create_dir_all(&folder).map_err(file_error("create the directory", &folder))?;
         replace(&self.content_of(function), bytes)?;
         self.write_record(function, custody)
     }

@@ -40,7 +40,7 @@ pub struct Gateway(Url);
 
 /// The text is not the address of a gateway.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("read `{text}` as an IPFS gateway such as https://ipfs.io")]
+#[error("invalid IPFS gateway `{text}`, expected an address such as https://ipfs.io")]
 pub struct GatewayError {
     text: String,
 }

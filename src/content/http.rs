@@ -54,7 +54,7 @@ pub enum Hosts {
 #[non_exhaustive]
 pub enum WebError {
     /// The text is not an address of the web.
-    #[error("read `{text}` as an http or https address")]
+    #[error("invalid address `{text}`, expected http or https")]
     Address {
         /// The text, shortened.
         text: String,
@@ -68,10 +68,10 @@ pub enum WebError {
         host: String,
     },
     /// The HTTP client could not be set up.
-    #[error("prepare HTTP")]
+    #[error("cannot create the HTTP client")]
     Prepare(#[source] reqwest::Error),
     /// The connection failed or was lost.
-    #[error("reach {host}")]
+    #[error("cannot connect to {host}")]
     Reach {
         /// Name or address of the host.
         host: String,
@@ -79,7 +79,7 @@ pub enum WebError {
         source: reqwest::Error,
     },
     /// The host responded with an error status.
-    #[error("get more than status {status} from {host}")]
+    #[error("{host} responded with status {status}")]
     Status {
         /// Name or address of the host.
         host: String,
@@ -87,7 +87,7 @@ pub enum WebError {
         status: StatusCode,
     },
     /// The response is too large.
-    #[error("take more than {bytes_max} bytes from {host}")]
+    #[error("response from {host} exceeds {bytes_max} bytes")]
     TooLong {
         /// Name or address of the host.
         host: String,

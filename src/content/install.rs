@@ -37,16 +37,16 @@ const ADDRESS_BYTES_MAX: usize = 2048;
 #[non_exhaustive]
 pub enum InstallError {
     /// The request does not name a function.
-    #[error("read which function to install")]
+    #[error("invalid function id")]
     Id(#[from] ParseError),
     /// The id is derived from another address than the given one.
-    #[error("match {id} with the address of the manifest")]
+    #[error("{id} is not the id of the manifest's address")]
     Address {
         /// The id in the request.
         id: FunctionId,
     },
     /// The id was installed from another address.
-    #[error("install {id} from another manifest than {address}: remove the function first")]
+    #[error("{id} is already installed from {address}: remove the function first")]
     Taken {
         /// The id in the request.
         id: FunctionId,
@@ -54,19 +54,19 @@ pub enum InstallError {
         address: String,
     },
     /// The id is not a CID, which this node requires.
-    #[error("install {id}, which is no CID: this node runs with --require-cid")]
+    #[error("{id} is not a CID, which this node requires (--require-cid)")]
     NoCid {
         /// The id in the request.
         id: FunctionId,
     },
     /// No peer and no gateway has the function.
-    #[error("get the function")]
+    #[error("cannot fetch the function")]
     Fetch(#[from] FetchError),
     /// The manifest or its archive could not be downloaded.
-    #[error("read from the web")]
+    #[error("cannot read the manifest or its archive")]
     Web(#[from] WebError),
     /// The content is not a function or could not be stored.
-    #[error("keep the function")]
+    #[error("cannot store the function")]
     Keep(#[from] FunctionsError),
 }
 

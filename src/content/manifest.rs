@@ -52,7 +52,7 @@ impl Manifest {
         let has_address =
             |place: &ArchivePlace| place.url.as_ref().is_some_and(|url| !url.is_empty());
         let places = [body.runtime, body.deployment].into_iter().flatten();
-        let missing = || ContentError::Malformed { what: "the archive's address in the manifest" };
+        let missing = || ContentError::Malformed { what: "address of the archive in the manifest" };
         let place = places.into_iter().find(has_address).ok_or_else(missing)?;
         Ok(Self {
             name: body.name.unwrap_or_default(),
@@ -91,7 +91,7 @@ impl Manifest {
 
 /// Parses a hexadecimal SHA-256 as the id of a raw block.
 fn checksum(text: &str) -> Result<ContentId, ContentError> {
-    let wrong = || ContentError::Malformed { what: "the archive's SHA-256 in the manifest" };
+    let wrong = || ContentError::Malformed { what: "SHA-256 of the archive in the manifest" };
     let digest = HEXLOWER_PERMISSIVE.decode(text.trim().as_bytes()).map_err(|_| wrong())?;
     let digest = digest.try_into().map_err(|_| wrong())?;
     Ok(ContentId::from_digest(Codec::Raw, digest))

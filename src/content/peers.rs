@@ -15,7 +15,7 @@ pub const FUNCTION_PROTOCOL: &str = "/triptych/function/1.0.0";
 #[non_exhaustive]
 pub enum AskError {
     /// The response is too long.
-    #[error("answer exceeds {bytes_max} bytes")]
+    #[error("response exceeds {bytes_max} bytes")]
     TooLong {
         /// Maximum length of the response.
         bytes_max: usize,

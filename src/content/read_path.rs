@@ -37,8 +37,8 @@ fn folder(path: &Path, depth: usize, budget: &mut Budget) -> Result<Entry, Funct
     let too_deep = ContentError::TooMuch { what: "folders deep", max: DEPTH_MAX };
     let depth = depth.checked_sub(1).ok_or(too_deep)?;
     let mut folder = Entry::folder();
-    for entry in fs::read_dir(path).map_err(file_error("read folder", path))? {
-        let entry = entry.map_err(file_error("read folder", path))?;
+    for entry in fs::read_dir(path).map_err(file_error("read the directory", path))? {
+        let entry = entry.map_err(file_error("read the directory", path))?;
         let (path, name) = (entry.path(), entry.file_name());
         let wrong = || ContentError::Path { path: shorten(&name.to_string_lossy()) };
         let name = name.to_str().ok_or_else(wrong)?;

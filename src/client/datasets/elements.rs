@@ -8,13 +8,13 @@ const ELEMENT_BYTES_MAX: usize = 1024 * 1024;
 #[non_exhaustive]
 pub enum ElementsError {
     /// An object exceeds the maximum size.
-    #[error("read an object of more than {ELEMENT_BYTES_MAX} bytes")]
+    #[error("object exceeds {ELEMENT_BYTES_MAX} bytes")]
     TooLong,
     /// The text contains a value other than an object.
-    #[error("read objects: something else stands among them")]
+    #[error("text contains a value other than objects")]
     NoObject,
     /// The text ends within an object or array.
-    #[error("read all objects: the text ends too early")]
+    #[error("text ends within an object")]
     Unfinished,
 }
 

@@ -52,7 +52,7 @@ fn files_and_folders_are_unpacked() {
 #[test]
 fn paths_out_of_archive_are_rejected() {
     for path in ["../a", "a/../../b", "/etc/passwd", "a\\..\\b", "c:/x"] {
-        refused(&[(path, EntryType::Regular, b"x")], "place a file at");
+        refused(&[(path, EntryType::Regular, b"x")], "invalid path");
     }
 }
 
@@ -68,7 +68,7 @@ fn links_and_devices_are_rejected() {
 fn archive_with_too_large_contents_is_rejected() {
     let zeros = vec![0; FUNCTION_BYTES_MAX / 2 + 1];
     let two = [("a", EntryType::Regular, &zeros[..]), ("b", EntryType::Regular, &zeros)];
-    refused(&two, "take more than 268435456 bytes");
+    refused(&two, "more than 268435456 bytes");
 
     let names: Vec<String> = (0..=FILES_MAX).map(|n| n.to_string()).collect();
     let many: Vec<(&str, EntryType, &[u8])> =

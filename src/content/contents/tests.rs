@@ -73,7 +73,7 @@ fn directory_needs_module_at_top() {
     folder.place(&["a.txt"], Entry::File(b"a".as_slice().into())).unwrap();
     folder.place(&["in", "b.wasm"], Entry::File(b"\0asm".as_slice().into())).unwrap();
     let error = Contents::of_dag(&folder.to_dag().unwrap()).unwrap_err();
-    assert_eq!(error.to_string(), "find a WebAssembly module among 2 files");
+    assert_eq!(error.to_string(), "no WebAssembly module among 2 files");
 }
 
 #[test]

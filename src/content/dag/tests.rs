@@ -28,12 +28,12 @@ fn path_out_of_directory_and_duplicate_name_are_rejected() {
         let mut blocks = Blocks::new();
         let file = put(&mut blocks, Codec::Raw, "x");
         let root = folder(&mut blocks, &[link(file, name)]);
-        refused(root, blocks, "place a file at");
+        refused(root, blocks, "invalid path");
     }
     let mut blocks = Blocks::new();
     let file = put(&mut blocks, Codec::Raw, "x");
     let root = folder(&mut blocks, &[link(file, "a"), link(file, "a")]);
-    refused(root, blocks, "place two files at `a`");
+    refused(root, blocks, "duplicate path `a`");
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn missing_block_is_named() {
     let file = put(&mut blocks, Codec::Raw, "x");
     let root = folder(&mut blocks, &[link(file, "a")]);
     blocks.remove(&file);
-    refused(root, blocks, &format!("find block {file}"));
+    refused(root, blocks, &format!("block {file} is missing"));
 }
 
 /// A small tree with a very large number of files.
@@ -54,7 +54,7 @@ fn small_tree_with_too_many_files_is_rejected() {
         let links: Vec<Link> = (0..20).map(|_| link(file, "")).collect();
         file = put(&mut blocks, Codec::DagPb, write_file(&links, &[]));
     }
-    refused(file, blocks, "take more than 268435456 bytes");
+    refused(file, blocks, "more than 268435456 bytes");
 
     let mut blocks = Blocks::new();
     let mut file = put(&mut blocks, Codec::Raw, "");
@@ -70,7 +70,7 @@ fn small_tree_with_too_many_files_is_rejected() {
         let links: Vec<Link> = (0..20).map(|n| link(root, &format!("{n}"))).collect();
         root = folder(&mut blocks, &links);
     }
-    refused(root, blocks, "take more than 1024 files");
+    refused(root, blocks, "more than 1024 files");
 }
 
 #[test]

@@ -153,11 +153,11 @@ async fn archive_with_other_checksum_is_rejected() {
             )
             .await
     };
-    refused(install("wrong").await, "match the archive with its checksum");
+    refused(install("wrong").await, "archive does not match its checksum");
     refused(install("none").await, "404");
     refused(install("link").await, "neither file nor folder");
-    refused(install("text").await, "unpack the archive");
-    refused(install("html").await, "read the manifest");
+    refused(install("text").await, "invalid archive");
+    refused(install("html").await, "invalid manifest");
     refused(
         store
             .install_from(
@@ -166,7 +166,7 @@ async fn archive_with_other_checksum_is_rejected() {
                 &Requester::Operator,
             )
             .await,
-        "as an http or https address",
+        "expected http or https",
     );
     assert_eq!(store.list(), []);
     let public = Functions::open(dir.path().join("public")).await.unwrap();
@@ -191,7 +191,7 @@ async fn name_is_installed_by_manifest_unless_cid_is_required() {
     let id = FunctionId::parse_any("whatever-cid").unwrap();
     let kept = store(&dir, any_host()).await;
     let wrong = kept.install_from(id, &format!("{site}/wrong"), &Requester::Operator).await;
-    refused(wrong, "match the archive with its checksum");
+    refused(wrong, "archive does not match its checksum");
     let function = kept.install_from(id, &format!("{site}/m"), &Requester::Operator).await.unwrap();
     assert_eq!(kept.get(id), Some(function.clone()));
     assert_eq!(by_manifest(&kept, function.id), [id]);

@@ -85,11 +85,11 @@ fn misplaced(paths: &[&[&str]], want: &str) {
 
 #[test]
 fn invalid_and_duplicate_paths_are_rejected() {
-    misplaced(&[&["..", "a"]], "place a file at `..`");
-    misplaced(&[&["a", "."]], "place a file at `.`");
-    misplaced(&[&["a/b"]], "place a file at");
-    misplaced(&[&["a"], &["a"]], "place two files at `a`");
-    misplaced(&[&["a"], &["a", "b"]], "place two files at `a/b`");
-    misplaced(&[&["a", "b"], &["a"]], "place two files at `a`");
+    misplaced(&[&["..", "a"]], "invalid path `..`");
+    misplaced(&[&["a", "."]], "invalid path `.`");
+    misplaced(&[&["a/b"]], "invalid path");
+    misplaced(&[&["a"], &["a"]], "duplicate path `a`");
+    misplaced(&[&["a"], &["a", "b"]], "duplicate path `a/b`");
+    misplaced(&[&["a", "b"], &["a"]], "duplicate path `a`");
     misplaced(&[&["a"; 17]], "folders deep");
 }

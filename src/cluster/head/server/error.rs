@@ -187,7 +187,7 @@ fn function_message(error: &FunctionsError) -> String {
     match error {
         FunctionsError::Files { step, path, source } => {
             let path = path.display();
-            error!(%path, %source, "failed to {step} a file of the function store");
+            error!(%path, %source, "cannot {step} in the function store");
             let why = if is_disk_full(error) { ": the head's disk is full" } else { "" };
             format!("the function store failed{why}")
         }
