@@ -147,7 +147,7 @@ async fn invalid_upload_is_rejected_with_the_reason() {
         let message = answer["message"].as_str().unwrap().to_owned();
         assert!(status == 400 && message.contains(want), "{status} {message}");
     };
-    check(post("", car, &module).await, "read a CAR of version 1");
+    check(post("", car, &module).await, "invalid CAR of version 1");
     check(post("?method=..%2Fa", wasm, &module).await, "method: `../a` is not a method");
     let (status, added) = post("?method=a.wasm", wasm, &module).await;
     let id = FunctionId::from_module(&module).to_string();
