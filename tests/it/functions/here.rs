@@ -54,7 +54,7 @@ fn stored_function_runs_by_its_id() {
     assert_eq!(home.run_ok(&run), "Hello from WebAssembly\n");
     assert_eq!(home.run_ok(&["function", "run", "hello", "--raw"]), "Hello from WebAssembly\n");
     let why = home.run_err(&["function", "run", "hullo"]);
-    assert!(why.contains("no functions in the function store"), "{why}");
+    assert!(why.contains("no function in the function store"), "{why}");
     let why = home.run_err(&[&run[..], &["--method", "other.wasm"]].concat());
     assert!(why.contains("has no module other.wasm"), "{why}");
     // The file to run is the one with the name of the directory, or the one that the caller names.

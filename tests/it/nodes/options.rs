@@ -49,7 +49,7 @@ fn invalid_options_are_refused_with_a_reason() {
     let file = home.write("node.yaml", b"connectivity:\n  prot: 1\n");
     let wrong = home.write("wrong.toml", b"port = \"high\"\n");
     let cases: [(&[&str], &str); 5] = [
-        (&["--config", &file], "`prot` is no option"),
+        (&["--config", &file], "unknown option `prot`"),
         (&["--config", &wrong], "invalid value 'high' for '--port <PORT>'"),
         (&["--config", "nowhere.yaml"], "read nowhere.yaml"),
         (&["--boot-nodes", "10.0.0.1:9527"], "/ip4/<address>/tcp/<port>/p2p/<peer id>"),

@@ -126,7 +126,7 @@ async fn unreachable_collector_is_logged_and_does_not_delay_the_exit() {
     let mut head = Node::head(&["--otlp", &format!("http://{gone}")]);
     Http::new(&head.rest_api(), None).get_ok("/api/v1/health").await;
     head.signal(Signal::Terminate);
-    let line = head.wait_log("spans do not reach the collector: they are dropped");
+    let line = head.wait_log("spans cannot be sent and are dropped");
     assert_eq!(line["collector"], format!("http://{gone}/v1/traces"));
     assert!(head.stop());
 }
