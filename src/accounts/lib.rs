@@ -7,6 +7,18 @@
 //!
 //! The [`gate`] admits requests with a valid key within its limits. [`server`] has the API and the
 //! portal for signing up and managing keys. Services decide on their own what a key permits.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), accounts::AccountsError> {
+//! use accounts::Accounts;
+//! use task::clock::Clock;
+//!
+//! let accounts = Accounts::open("accounts.db", Clock::system()).await?;
+//! let (_, key) = accounts.renew_key("me").await?;
+//! println!("{}", key.reveal());
+//! # Ok(())
+//! # }
+//! ```
 
 mod account;
 mod cache;

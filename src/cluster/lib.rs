@@ -5,6 +5,19 @@
 //! a [`NodeContext`]. [`function_call`] is the input of one run. [`message`] contains the messages
 //! between nodes, [`metrics`] the counters, [`peers`] the state of other nodes, and [`peer_db`] the
 //! part of it that outlasts a restart.
+//!
+//! ```no_run
+//! # use cluster::node::{Node, NodeOptions};
+//! # async fn example(options: NodeOptions) -> Result<(), Box<dyn std::error::Error>> {
+//! use task::{clock::Clock, group::Group};
+//!
+//! let group = Group::default();
+//! let node = Node::start(options, &group, Clock::system()).await?;
+//! println!("{:?}", node.addresses());
+//! group.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
 
 mod attributes;
 mod fair_queue;

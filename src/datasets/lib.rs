@@ -6,6 +6,19 @@
 //! on the same store committed. `page_cache` and `download_cache` cache rendered responses, and
 //! `source/` generates live data. Rows are stored by the crate `tsdb`, and parsed and rendered by
 //! `formats`. API keys belong to `accounts`.
+//!
+//! ```no_run
+//! # use datasets::{DatasetsOptions, DatasetsService};
+//! # async fn example(options: DatasetsOptions) -> Result<(), Box<dyn std::error::Error>> {
+//! use task::{clock::Clock, group::Group};
+//!
+//! let group = Group::default();
+//! let service = DatasetsService::start(options, &group, Clock::system()).await?;
+//! println!("http://{}/api", service.address());
+//! group.stopped().await;
+//! # Ok(())
+//! # }
+//! ```
 
 mod append;
 mod archive;

@@ -8,6 +8,14 @@
 //! server. [`sql`] has the values and rows of statements that run on either, [`copy`](mod@copy)
 //! copies tables from one to the other, and [`format`](mod@format) upgrades them. Tables and
 //! queries belong to the stores.
+//!
+//! ```no_run
+//! # fn example(schema: &db::connection::Schema) -> Result<(), Box<dyn std::error::Error>> {
+//! let connection = schema.open("names.db".as_ref())?;
+//! connection.execute("INSERT INTO names (name) VALUES (?1)", ["ada"])?;
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod connection;
 pub mod copy;

@@ -4,6 +4,17 @@
 //! plain functions, [`network`] the topics, epochs and their schedule, [`store`] the SQLite file or
 //! shared PostgreSQL database, and [`server`] the HTTP API. The cluster and the dataset service are
 //! accessed through the traits in [`network::upstream`].
+//!
+//! ```no_run
+//! # async fn example(inference: inference::Inference) -> Result<(), inference::InferenceError> {
+//! use model::topic::TopicId;
+//!
+//! let nonce = inference.chain().height();
+//! inference.open_epoch(TopicId::FIRST, nonce).await?;
+//! inference.close(TopicId::FIRST, nonce).await?;
+//! # Ok(())
+//! # }
+//! ```
 
 mod error;
 pub mod math;

@@ -3,6 +3,14 @@
 //! Defines nodes, functions, rows, buckets, topics and keys, and the rules that need nothing else,
 //! such as bucket bounds and valid names. This crate has no serde (see `wire`), async, clocks,
 //! locks or I/O.
+//!
+//! ```
+//! use model::timestamp::Timestamp;
+//!
+//! let time: Timestamp = "2026-07-30T21:57:00Z".parse()?;
+//! assert_eq!(time.to_string(), "2026-07-30T21:57:00Z");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod address;
 pub mod block;

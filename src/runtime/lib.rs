@@ -8,6 +8,20 @@
 //! child processes with limits ([`compiler`]). [`bls`] is the command line of the upstream runtime.
 //! Fetching modules and comparing results are left to other crates. Only this crate depends on the
 //! engine.
+//!
+//! ```no_run
+//! # use runtime::run::Run;
+//! # fn example(run: Run) -> Result<(), Box<dyn std::error::Error>> {
+//! use runtime::{compiler::CompileIn, engine::Runtime, options::RuntimeOptions, program::Program};
+//! use std::num::NonZeroU32;
+//!
+//! let options = RuntimeOptions::for_runs(NonZeroU32::MIN, CompileIn::ThisProcess);
+//! let runtime = Runtime::new(options)?;
+//! let outcome = runtime.execute_here(&Program::new(std::fs::read("hello.wasm")?), run)?;
+//! println!("exit code {}", outcome.exit_code);
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod bls;
 pub mod compiler;

@@ -6,6 +6,14 @@
 //! succeed later are retried.
 //!
 //! Errors are those of `anyhow`, since they are only shown to a person.
+//!
+//! ```no_run
+//! # async fn example(service: client::datasets::Datasets) -> anyhow::Result<()> {
+//! let dataset = transfer::find::find_dataset(&service, "btcusd").await?;
+//! println!("{}", dataset.name);
+//! # Ok(())
+//! # }
+//! ```
 
 mod checkpoint;
 pub mod event;

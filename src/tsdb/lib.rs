@@ -4,6 +4,18 @@
 //! `store/postgres/` a database that several services share, and [`archive`] moves old rows of
 //! either to Parquet files. SQLite stores rows in chunks, which `codec` encodes; `rollup` folds
 //! rows into buckets. [`admin`] verifies, copies, backs up and restores stores.
+//!
+//! ```no_run
+//! use tsdb::{
+//!     catalog::DatasetRef,
+//!     store::{Store, sqlite::SqliteStore},
+//! };
+//!
+//! let store = SqliteStore::open("datasets.db".as_ref())?;
+//! let found = store.sight(None, &DatasetRef::Name("btcusd".to_owned()))?;
+//! println!("{}", found.is_some());
+//! # Ok::<(), tsdb::store::StoreError>(())
+//! ```
 
 pub mod admin;
 pub mod archive;

@@ -6,6 +6,13 @@
 //! `pacer` schedules frames. [`keymap`] is the table of keys, [`theme`] maps meanings to colors,
 //! [`widget`] draws charts and panes from plain values. Local processes are started through
 //! [`LocalStack`](stack::local::LocalStack).
+//!
+//! ```no_run
+//! # async fn example(options: tui::TuiOptions) -> Result<(), tui::RunError> {
+//! tui::run(options).await?;
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod action;
 pub mod app;

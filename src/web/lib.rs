@@ -8,6 +8,18 @@
 //! parameters. [`mod@metrics`] counts, [`openapi`] describes an API, and [`api_docs`] renders the
 //! description as a page. Endpoints and the format of error bodies, which differ between the
 //! documents, belong to other crates.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), web::serve::BindError> {
+//! use task::group::Group;
+//!
+//! let group = Group::default();
+//! let listener = web::serve::bind("127.0.0.1:8080").await?;
+//! web::serve::serve(listener, axum::Router::new(), &group);
+//! group.stopped().await;
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod address;
 pub mod api_docs;

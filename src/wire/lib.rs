@@ -2,6 +2,14 @@
 //!
 //! Each module has the paths, the bodies and the conversions to and from `model` of one document.
 //! [`paths`] has the shared paths and reexports all others.
+//!
+//! ```
+//! use wire::error::HeadError;
+//!
+//! let error: HeadError = serde_json::from_str(r#"{"message":"no free slot"}"#)?;
+//! assert_eq!(error.message, "no free slot");
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
 pub mod accounts;
 pub mod datasets;
