@@ -1,8 +1,8 @@
 #!/bin/sh
-# Compiles every function here to a WASI preview 1 command, the same bytes on every run.
+# Compiles all functions in this directory to WASI preview 1 commands, reproducibly.
 #
 # Needs the Debian 12 packages clang, lld, wasi-libc and libclang-rt-dev-wasm32 (all of LLVM 14).
-# With --check it builds aside and fails where a committed module differs from its source.
+# With --check it builds in a temporary directory, and fails if a committed module differs.
 set -eu
 cd "$(dirname "$0")"
 

@@ -1,8 +1,8 @@
-"""A model of fifty lines: it follows a dataset, predicts, and submits once an epoch.
+"""A short example of a model: reads a dataset, predicts, and submits once per epoch.
 
     TRIPTYCH_API_KEY=UP-... python3 drift.py http://127.0.0.1:8082 http://127.0.0.1:8081/api 1
 
-Needs Python 3 alone.
+Needs only Python 3.
 """
 import json, os, sys, time
 from urllib import error, parse, request
@@ -14,7 +14,7 @@ headers = {"x-api-key": os.environ["TRIPTYCH_API_KEY"], "content-type": "applica
 
 
 def call(url, body=None, **query):
-    """The status and the text of an answer: to a POST if there is a body, else to a GET."""
+    """Sends POST if there is a body, otherwise GET. Returns status and text of the response."""
     url = f"{url}?{parse.urlencode(query)}" if query else url
     data = None if body is None else json.dumps(body).encode()
     try:
@@ -30,14 +30,14 @@ def get(url, **query):
 
 
 def predict(topic):
-    """The newest value, and half of the way it went over the last 30 rows."""
+    """Returns the latest value plus half of the change over the last 30 rows."""
     lines = get(f"{datasets}/rows/live/", dataset_name=topic["dataset"], limit=30).splitlines()
     rows = [json.loads(line) for line in lines if line]
     values = [float(row[topic["column"]]) for row in rows if row.get(topic["column"]) is not None]
     return values[0] + (values[0] - values[-1]) / 2
 
 
-call(f"{datasets}/tags/acquire/", {"tag_name": "public"})  # 409 if it is held already
+call(f"{datasets}/tags/acquire/", {"tag_name": "public"})  # 409 if the key already has it
 while True:
     topics = json.loads(get(f"{inference}/api/v1/topics"))
     topic = next((topic for topic in topics["topics"] if str(topic["topic_id"]) == topic_id), None)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds a release of the package in a folder, this one or another, such that the same sources give
-# the same bytes wherever the folder, Cargo's home and the toolchain are:
+# Builds a release of the package in this or another directory. The same sources give the same bytes,
+# independent of the paths of the directory, Cargo's home and the toolchain:
 #     assets/packaging/build.sh [folder] [option of cargo build]...
-# The same compilers and linker are needed for that; rust-version in Cargo.toml names Rust's.
+# This requires the same compilers and linker. rust-version in Cargo.toml is the version of Rust.
 set -euo pipefail
 cd "${1:-$(dirname "$0")/../..}"
 shift $(($# ? 1 : 0))
@@ -10,7 +10,7 @@ here=$(pwd -P)
 cargo_home=$(realpath "${CARGO_HOME:-$HOME/.cargo}")
 target=$(realpath --canonicalize-missing "${CARGO_TARGET_DIR:-$here/target}")
 sysroot=$(rustc --print sysroot)
-# Paths stand in messages of panics and in the assertions of C libraries. The last match counts.
+# Panic messages and assertions of C libraries contain paths. The last match is used.
 rust=() c=()
 for pair in "$cargo_home=/cargo" "$sysroot=/rust" "$here=/triptych" "$target=/triptych/target"; do
     rust+=("--remap-path-prefix=$pair")

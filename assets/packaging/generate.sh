@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Writes what packages hold beside the program, as the program itself prints it, manual pages and
-# completions:
+# Writes the generated files of packages, the manual pages and completions:
 #     assets/packaging/generate.sh path/to/triptych folder
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")

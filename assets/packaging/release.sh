@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Makes everything that a release consists of from a built program:
+# Creates all files of a release from a built program:
 #     assets/packaging/release.sh path/to/triptych folder
-# a Debian package, an rpm, an archive, a container image, a list of what is built in (SBOM), and
-# SHA256SUMS of them all, which minisign signs with the secret key in the file MINISIGN_SECRET_KEY, and
-# the public key of that, minisign.pub.
+# a Debian package, an rpm, an archive, a container image, an SBOM, their SHA256SUMS, which minisign
+# signs with the secret key in the file MINISIGN_SECRET_KEY, and the public key, minisign.pub.
 # The same program and commit give the same files.
 # Needs buildah, minisign, and cargo-deb, cargo-generate-rpm and cargo-cyclonedx in the versions of
 # `tools.sh`.
@@ -20,7 +19,7 @@ mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Both package makers look for the program where Cargo puts a release build.
+# Both packaging tools expect the program in Cargo's release directory.
 export CARGO_TARGET_DIR=$work/target
 install -D -m 755 "$program" "$work/target/release/triptych"
 "$here/generate.sh" "$program" "$work/target/release/package"
@@ -37,7 +36,7 @@ tar --create --directory "$work" --sort name --owner 0 --group 0 --numeric-owner
 
 "$here/image.sh" "$program" "$out/$tree.oci.tar"
 
-# It is written beside the manifest, so it gets a copy of the manifests.
+# The SBOM is written next to the manifest, so use a copy of the manifests.
 git ls-files -z '*Cargo.toml' Cargo.lock 'src/*lib.rs' src/main.rs src/bin/tui.rs |
     xargs -0 cp --parents --target-directory "$work"
 cargo cyclonedx --quiet --manifest-path "$work/Cargo.toml" --format json --no-build-deps \

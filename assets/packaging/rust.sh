@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Rust that Cargo.toml names, by rustup, and makes it the default:
+# Installs the Rust version of Cargo.toml with rustup, and makes it the default:
 #     assets/packaging/rust.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -1,10 +1,10 @@
-// The page of accounts and keys. It speaks to /api/accounts of the service it came from, and to
-// nobody else. Text of users is set as text, never as HTML.
+// The page of accounts and keys. It sends requests only to /api/accounts of its own service. Text of
+// users is set as text, never as HTML.
 'use strict';
 
 const $ = (id) => document.getElementById(id);
 
-/** Makes a call, and returns its answer; throws what the service says is wrong. */
+/** Sends a request, and returns the response. Throws the error of the service. */
 async function call(method, path, body) {
   let response;
   try {
@@ -27,13 +27,13 @@ async function call(method, path, body) {
   throw new Error(text.charAt(0).toUpperCase() + text.slice(1) + '.');
 }
 
-/** Text of users on one line: control and format characters, which hide or reorder others, escaped. */
+/** Escapes control and format characters in text of users, which could hide or reorder other text. */
 function plain(text) {
   const unsafe = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
   return text.replace(unsafe, (letter) => `\\u{${letter.charCodeAt(0).toString(16)}}`);
 }
 
-/** An element for text of users, whose direction changes nothing around it. */
+/** Creates an element for text of users, whose direction does not affect its surroundings. */
 function name(text) {
   const element = document.createElement('bdi');
   element.textContent = plain(text);
@@ -44,11 +44,11 @@ function say(text) { $('alert').textContent = ''; $('status').textContent = plai
 function warn(text) { $('status').textContent = ''; $('alert').textContent = plain(text); }
 
 /**
- * Puts the focus back to `element`, where what was done took it away: to the button that stands in
- * its place now, else to the heading of its section.
+ * Restores a lost focus: to `element`, to the button that replaced it, or to the heading of its
+ * section.
  */
 function refocus(element, heading) {
-  // A button of a dialog that was just closed may still have it.
+  // A button of a closed dialog may still have the focus.
   const active = document.activeElement;
   if (active && active !== document.body && active.checkVisibility()) return;
   const again = element.dataset.at && document.querySelector(`[data-at="${element.dataset.at}"]`);
@@ -56,7 +56,7 @@ function refocus(element, heading) {
   places.find((place) => place?.isConnected && place.checkVisibility())?.focus();
 }
 
-/** Runs what a button or form does; it cannot be pressed again meanwhile. */
+/** Runs the action of a button or form, which is disabled meanwhile. */
 async function work(source, action) {
   const buttons = source.matches('button') ? [source] : [...source.querySelectorAll('button')];
   const focused = source.contains(document.activeElement) ? document.activeElement : source;
@@ -85,7 +85,7 @@ function onClick(id, action) {
   $(id).addEventListener('click', () => work($(id), action));
 }
 
-/** Asks before something is done; the answer is the field's text, or null for no. */
+/** Asks for confirmation. Returns the text of the field, or null if canceled. */
 function ask({ title, text, yes, danger = false, label = '', type = 'text', value = '' }) {
   const dialog = $('ask');
   const input = $('ask-input');
@@ -110,7 +110,7 @@ function ask({ title, text, yes, danger = false, label = '', type = 'text', valu
   });
 }
 
-/** A moment as people read it, with the exact one behind it. */
+/** Creates an element with a readable time and the exact one as its title. */
 function time(text) {
   const element = document.createElement('time');
   if (!text) {
@@ -123,7 +123,7 @@ function time(text) {
   return element;
 }
 
-/** A cell of a row; narrow screens show `label` in front of it. */
+/** Creates a cell of a row. Narrow screens show `label` in front of it. */
 function cell(label, content, className = '') {
   const element = document.createElement('td');
   element.setAttribute('role', 'cell');
@@ -133,7 +133,7 @@ function cell(label, content, className = '') {
   return element;
 }
 
-/** A button that does something to `what`; `at` is the same for the one that takes its place. */
+/** Creates a button for `what`. `at` identifies the button that replaces it. */
 function button(text, what, at, action, className = '') {
   const element = document.createElement('button');
   element.type = 'button';
@@ -210,7 +210,7 @@ async function revoke(key) {
   say(`The key ${key.name} is revoked.`);
 }
 
-/** Shows a key this once. */
+/** Shows a new key, which is possible only once. */
 function reveal(key) {
   $('fresh-title').replaceChildren('The key ', name(key.name));
   $('fresh-key').value = key.api_key;
@@ -247,7 +247,7 @@ async function loadSessions() {
   $('end-others').hidden = sessions.length < 2;
 }
 
-/** Shows the page of an account, or the forms where nobody is logged in. */
+/** Shows the page of the account, or the forms if no user is logged in. */
 async function show(account) {
   const isIn = account !== null;
   $('who').hidden = !isIn;
@@ -263,13 +263,13 @@ async function show(account) {
   await Promise.all([loadKeys(), loadSessions()]);
 }
 
-/** Shows the page of an account that was just logged in to, and moves the focus there. */
+/** Shows the page of the account after a login, and moves the focus there. */
 async function enter(account) {
   await show(account);
   $('keys-title').focus();
 }
 
-/** Shows one of the two forms outside. */
+/** Shows the form to log in or to sign up. */
 function showForm(id) {
   const isSignUp = id === 'sign-up';
   $('sign-up').hidden = !isSignUp;
@@ -318,7 +318,7 @@ onClick('delete', async () => {
 onClick('copy', async () => {
   const field = $('fresh-key');
   field.select();
-  // Pages that did not come over TLS or from this machine have no clipboard: the selection stays.
+  // Without TLS or loopback there is no clipboard, but the text remains selected.
   try {
     await navigator.clipboard.writeText(field.value);
     say('The key is copied.');

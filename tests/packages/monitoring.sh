@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Has promtool read the alert rules and every query of the dashboard, and see which alerts fire when:
+# Checks the alert rules and every query of the dashboard with promtool, and tests when alerts fire:
 #     tests/packages/monitoring.sh
 # Needs Python 3, and Prometheus, which is installed from Debian's packages if it is missing.
 set -euo pipefail
@@ -10,7 +10,7 @@ promtool check rules ../../assets/monitoring/alerts.yml
 promtool test rules alerts.yml
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# Each query as a rule, with values in place of Grafana's variables.
+# Writes each query as a rule, with values instead of Grafana's variables.
 python3 - ../../assets/monitoring/dashboard.json >"$work/queries.yml" <<'PYTHON'
 import json, sys
 

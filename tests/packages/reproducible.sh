@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds a release twice, in two folders of different lengths, and compares the bytes:
-#     tests/packages/reproducible.sh           of a small program with the libraries that matter for
-#                                              it: C, assembler, macros, generated code
-#     tests/packages/reproducible.sh --whole   of the whole program: half an hour, 8 GB
+# Builds a release twice in two directories of different lengths, and compares the bytes:
+#     tests/packages/reproducible.sh           a small program with critical libraries: C, assembler,
+#                                              macros, generated code
+#     tests/packages/reproducible.sh --whole   the whole program: half an hour, 8 GB
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
@@ -15,7 +15,7 @@ small() {
         printf '[package]\nname = "triptych"\nversion = "0.0.0"\nedition = "2024"\n\n[dependencies]\n'
         sed -n '/^\[workspace.dependencies\]/,/^\[/p' Cargo.toml |
             grep -E '^(rusqlite|serde|serde_json|rustls|zstd) = '
-        # What the profiles say of all crates.
+        # Settings of the profiles for all crates.
         sed -n '/^\[profile.release\]/,/^$/p; /^\[profile.dist\]/,/^$/p' Cargo.toml
     } >"$1/Cargo.toml"
     cp Cargo.lock "$1/"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes all packages of a built program, installs them in folders of their own, and runs what they
-# hold:
+# Creates all packages of a built program, installs them in temporary directories, and runs their
+# programs:
 #     tests/packages/run.sh path/to/triptych
 # Needs systemd's tools, and buildah, minisign, rpm and jq, which are installed from Debian's
-# packages if they are missing. Nothing is installed on this machine beside that.
+# packages if they are missing. Nothing else is installed on this machine.
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")/../.."
@@ -16,7 +16,7 @@ if [[ ${IN_NAMESPACE-} != yes ]]; then
     [[ $EUID = 0 ]] || alone=(unshare --user --map-root-user --mount)
     exec "${alone[@]}" "$0" "$program"
 fi
-# Scripts of packages must not find this machine's own systemd.
+# Scripts of packages must not find the systemd of this machine.
 mount -t tmpfs tmpfs /run
 work=$(mktemp -d)
 trap 'rm -rf --one-file-system "$work"' EXIT
@@ -27,7 +27,7 @@ fail() {
     exit 1
 }
 
-# Puts a shell and the libraries that it and the program need into the folder $1.
+# Copies a shell and the libraries of both the shell and the program to the directory $1.
 bring_libraries() {
     ldd "$program" /bin/sh | grep -o ' /[^ ]*\|^\s*/lib[^ ]*' | while read -r library; do
         install -D -m 755 "$(realpath "$library")" "$1$library"
@@ -35,8 +35,8 @@ bring_libraries() {
     install -D -m 755 "$(realpath /bin/sh)" "$1/bin/sh"
 }
 
-# Runs the program in the folder $1 as if that were the whole machine: its version, and a function,
-# which is compiled there. What is mounted for it is gone with the namespace.
+# Runs the program with the directory $1 as its root: prints the version, and compiles and runs a
+# function. The mounts disappear with the namespace.
 runs_in() {
     local root=$1 said
     mkdir -p "$root/tmp" "$root/proc" "$root/dev"
@@ -50,21 +50,21 @@ runs_in() {
     [[ $said == "$("$program" --version)"*"Hello from WebAssembly"* ]] || fail "$root printed $said"
 }
 
-# Debian's package: installed, its units and its user, changed options that outlive an upgrade, removed.
+# Debian's package: installation, units, user, upgrade with changed options, removal.
 debian() {
     local root=$work/debian unit
     mkdir -p "$root"/{etc,var/lib/dpkg/{info,updates},usr/lib/systemd}
     touch "$root/var/lib/dpkg/status"
     local dpkg=(dpkg --root "$root" --force-script-chrootless --force-depends --force-confold)
     "${dpkg[@]}" --install "$work"/release/*.deb >"$work/log" 2>&1 || fail "$(cat "$work/log")"
-    grep -q '^triptych:' "$root/etc/passwd" || fail "no user triptych was made"
+    grep -q '^triptych:' "$root/etc/passwd" || fail "no user triptych was created"
     cp -rn /usr/lib/systemd/system "$root/usr/lib/systemd/"
     bring_libraries "$root"
     for unit in "$root"/usr/lib/systemd/system/triptych-*.service; do
         unit=$(basename "$unit")
         systemd-analyze verify --root "$root" --man=no "$unit" 2>"$work/log" || fail "$(cat "$work/log")"
         [[ ! -s $work/log ]] || fail "$(cat "$work/log")"
-        # In tenths of a point: a service without any of these settings has 96.
+        # The threshold is in tenths of a point. A service without these settings has 96.
         systemd-analyze security --root "$root" --offline=yes --threshold=20 --no-pager "$unit" \
             >"$work/log" || fail "$unit is exposed: $(cat "$work/log")"
     done
@@ -72,12 +72,12 @@ debian() {
     runs_in "$root"
     echo 'OPTIONS=--rest-api 127.0.0.1:8079' >"$root/etc/triptych/head.env"
     "${dpkg[@]}" --install "$work"/release/*.deb >"$work/log" 2>&1 || fail "$(cat "$work/log")"
-    grep -q 8079 "$root/etc/triptych/head.env" || fail "an upgrade took changed options"
+    grep -q 8079 "$root/etc/triptych/head.env" || fail "an upgrade replaced changed options"
     "${dpkg[@]}" --purge triptych >"$work/log" 2>&1 || fail "$(cat "$work/log")"
-    [[ ! -e $root/usr/bin/triptych && ! -e $root/etc/triptych ]] || fail "files outlive a purge"
+    [[ ! -e $root/usr/bin/triptych && ! -e $root/etc/triptych ]] || fail "files remain after a purge"
 }
 
-# The rpm: the same files as Debian's package, where it keeps them; its scripts; its program.
+# The rpm: the same files as Debian's package at its own paths, its scripts, its program.
 rpm_package() {
     local root=$work/rpm package
     package=$(echo "$work"/release/*.rpm)
@@ -90,7 +90,7 @@ rpm_package() {
         sed 's/\.gz$//; s/vendor-completions/site-functions/' | sort)
     rpm_files=$(cd "$root" && find . -type f ! -path './usr/share/doc/*' \
         ! -path './usr/share/licenses/*' | sort)
-    diff <(echo "$debian_files") <(echo "$rpm_files") || fail "the rpm holds other files"
+    diff <(echo "$debian_files") <(echo "$rpm_files") || fail "the rpm has other files"
     [[ $(rpm -qp --configfiles "$package" | wc -l) = 4 ]] || fail "the rpm replaces options"
     rpm -qp --requires "$package" | grep -q '^libc.so.6(GLIBC' || fail "the rpm needs no libc"
     for script in assets/packaging/rpm/*.sh; do
@@ -102,7 +102,7 @@ rpm_package() {
     runs_in "$root"
 }
 
-# The image: its one layer, without anything brought along.
+# The image: its only layer, without additional libraries.
 image() {
     local root=$work/image layout=$work/layout manifest layer
     mkdir "$root" "$layout"
@@ -119,7 +119,7 @@ image() {
     runs_in "$root"
 }
 
-# The archive, the list of what is built in, and the signed sums, of which a changed one is noticed.
+# The archive, the SBOM, and the signed checksums, changes of which must be detected.
 sums() (
     cd "$work/release"
     tar -xf ./*.tar.xz -C "$work"
@@ -143,5 +143,5 @@ debian
 rpm_package
 image
 sums
-echo "packages: a Debian package, an rpm, an image, an archive and their sums are sound"
+echo "packages: the Debian package, rpm, image, archive and checksums are correct"
 ls -l "$work/release" | awk 'NR > 1 { printf "  %9d %s\n", $5, $9 }'

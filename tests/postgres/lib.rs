@@ -1,9 +1,9 @@
-//! PostgreSQL for tests: a new database for each, on a throw-away server.
+//! PostgreSQL for tests: a new database for each test on a temporary server.
 //!
-//! The first test process of a run starts the server, the others of the same source tree join it, and
-//! `server.sh` ends it half a minute after the last of them ended, however that happened. Where the address
-//! of a server is in `TRIPTYCH_TEST_POSTGRES`, that one is used and left alone. `POSTGRES_BIN` names the
-//! folder of another version's programs.
+//! The first test process of a run starts the server, and others of the same source tree use it, too.
+//! `server.sh` stops it half a minute after the last of them has exited. If `TRIPTYCH_TEST_POSTGRES` has the
+//! address of a server, that one is used instead. `POSTGRES_BIN` is the directory of the programs of another
+//! version.
 //!
 //! ```no_run
 //! # fn test() {
@@ -11,7 +11,7 @@
 //! # }
 //! ```
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in what tests share")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in the harness")]
 #![expect(clippy::expect_used, reason = "as above")]
 #![expect(clippy::panic, reason = "as above")]
 #![expect(
@@ -40,23 +40,23 @@ use std::{
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tokio::runtime::Builder;
 
-/// Folders in which distributions put the programs of a server, each with a folder for every version.
+/// Directories in which distributions install the server, with a subdirectory for each version.
 const INSTALLED: [&str; 4] =
     ["/usr/lib/postgresql", "/usr/pgsql", "/opt/homebrew/opt", "/usr/local/opt"];
 
-/// The script that starts, watches and ends the server.
+/// Script that starts and stops the server.
 const SCRIPT: &str = include_str!("server.sh");
 
-/// Folder of the server that this process uses.
+/// Directory of the server that this process uses.
 static FOLDER: OnceLock<PathBuf> = OnceLock::new();
 
-/// The pause between two looks whether the server has started.
+/// Time between two checks of the start of the server.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Returns the address of a new and empty database; `None` if there is no server to be had, which the
-/// first call of a process reports in a line. The server drops it when the process has ended.
+/// Returns the address of a new, empty database. Returns `None` if no server is available, which the first
+/// call of a process reports on standard error. The database is dropped after the process has exited.
 ///
-/// Blocks, and may be called from a task, too.
+/// Blocks, but can be called from a task.
 pub fn new_database() -> Option<String> {
     /// Counts the databases of this process.
     static N_DATABASES: AtomicU32 = AtomicU32::new(0);
@@ -67,10 +67,10 @@ pub fn new_database() -> Option<String> {
     Some(format!("{server}/{name}"))
 }
 
-/// Returns the address of a new and empty database behind `PgBouncer` in transaction mode; `None` if there is
-/// none to be had.
+/// Returns the address of a new, empty database behind `PgBouncer` in transaction mode, or `None` if
+/// it is unavailable.
 ///
-/// Blocks, and may be called from a task, too.
+/// Blocks, but can be called from a task.
 pub fn new_pooled_database() -> Option<String> {
     let url = new_database()?;
     let name = url.rsplit('/').next().unwrap_or_default();
@@ -82,7 +82,7 @@ pub fn new_pooled_database() -> Option<String> {
     Some(format!("{address}/{name}"))
 }
 
-/// Writes the database at `url` to the file at `path` as statements, for [`stored_database`].
+/// Dumps the database at `url` to the file at `path` as SQL for [`stored_database`].
 ///
 /// Blocks.
 pub fn dump(url: &str, path: &Path) {
@@ -90,7 +90,7 @@ pub fn dump(url: &str, path: &Path) {
     dump.args(["--no-owner", "--no-privileges", "--inserts", "--rows-per-insert=100", url]);
     let output = dump.stdin(Stdio::null()).stderr(Stdio::inherit()).output().unwrap();
     assert!(output.status.success(), "pg_dump: {}", output.status);
-    // Without comments, commands of psql, and settings that older servers do not know.
+    // Omits comments, psql commands, and settings that older servers do not support.
     let text = String::from_utf8(output.stdout).unwrap();
     let skipped = ["--", "\\", "SET "];
     let lines = text.lines().filter(|line| !line.is_empty());
@@ -99,10 +99,10 @@ pub fn dump(url: &str, path: &Path) {
     fs::write(path, lines.join("\n") + "\n").unwrap();
 }
 
-/// Returns the address of a new database that has what [`dump`] wrote to the file at `path`; `None` if
-/// there is no server to be had.
+/// Returns the address of a new database with the contents that [`dump`] wrote to the file at `path`, or
+/// `None` if no server is available.
 ///
-/// Blocks, and may be called from a task, too.
+/// Blocks, but can be called from a task.
 pub fn stored_database(path: &Path) -> Option<String> {
     let url = new_database()?;
     run(&url, &fs::read_to_string(path).unwrap());
@@ -111,25 +111,25 @@ pub fn stored_database(path: &Path) -> Option<String> {
 
 /// Runs statements, separated by semicolons, in the database at `url`.
 ///
-/// Blocks, and may be called from a task, too.
+/// Blocks, but can be called from a task.
 pub fn run(url: &str, sql: &str) {
     with_connection(url, async |mut connection| {
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.expect(sql);
     });
 }
 
-/// Returns the first value of the first row of a query in the database at `url`, which is a number.
+/// Returns the number that a query in the database at `url` selects.
 ///
-/// Blocks, and may be called from a task, too.
+/// Blocks, but can be called from a task.
 pub fn number(url: &str, sql: &str) -> i64 {
     with_connection(url, async |mut connection| {
         sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut connection).await.expect(sql)
     })
 }
 
-/// Runs `work` with a connection to the database at `url`, on a thread that has a runtime.
+/// Runs `work` with a connection to the database at `url` on a thread with its own runtime.
 ///
-/// Blocks, and may be called from a task, too.
+/// Blocks, but can be called from a task.
 pub fn with_connection<T: Send>(url: &str, work: impl AsyncFnOnce(PgConnection) -> T + Send) -> T {
     let connect = || {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
@@ -138,7 +138,7 @@ pub fn with_connection<T: Send>(url: &str, work: impl AsyncFnOnce(PgConnection) 
     thread::scope(|scope| scope.spawn(connect).join().unwrap())
 }
 
-/// Returns the folder of the programs of PostgreSQL; `None` if it is not installed.
+/// Returns the directory of the programs of PostgreSQL, or `None` if it is not installed.
 pub fn programs() -> Option<PathBuf> {
     if let Some(folder) = env::var_os("POSTGRES_BIN") {
         return Some(folder.into());
@@ -152,7 +152,7 @@ pub fn programs() -> Option<PathBuf> {
     folders.find(|folder| folder.join("initdb").is_file() && folder.join("pg_ctl").is_file())
 }
 
-/// The address of the server without a database, such as `postgres://user:password@host:port`.
+/// Returns the address of the server without a database: `postgres://user:password@host:port`.
 fn server() -> Option<&'static str> {
     static SERVER: OnceLock<Option<String>> = OnceLock::new();
     SERVER.get_or_init(find_server).as_deref()
@@ -166,21 +166,21 @@ fn find_server() -> Option<String> {
         report("tests on PostgreSQL are skipped: initdb is not installed");
         return None;
     };
-    // The tree may be that of another user, who has a server of another name.
+    // Another user of the same source tree has another server.
     let mut hash = DefaultHasher::new();
     (env!("CARGO_MANIFEST_DIR"), env::var_os("USER"), &programs).hash(&mut hash);
     let path = env::temp_dir().join(format!("triptych-postgres-{:016x}", hash.finish()));
     let mut options = OpenOptions::new();
     let options = options.create(true).truncate(false).read(true).write(true).mode(0o600);
     let mut known = options.open(path).unwrap();
-    // Until the file is closed: one process starts the server, and the others wait for it.
+    // The lock is held until the file is closed, so that one process starts the server and others wait.
     known.lock().unwrap();
     let mut folder = String::new();
     known.read_to_string(&mut folder).unwrap();
     Some(join(Path::new(&folder)).unwrap_or_else(|| start(&programs, &mut known)))
 }
 
-/// Writes a line to the terminal, and not by `eprintln`, whose text the harness shows of failed tests only.
+/// Writes a line to standard error once. The harness hides the output of `eprintln` of successful tests.
 fn report(line: &str) {
     static REPORTED: Once = Once::new();
     REPORTED.call_once(|| {
@@ -188,7 +188,8 @@ fn report(line: &str) {
     });
 }
 
-/// Joins the users of the server in `folder`, and returns its address; `None` if it does not run.
+/// Registers this process as a user of the server in `folder`, and returns the address of the server, or
+/// `None` if it is not running.
 fn join(folder: &Path) -> Option<String> {
     File::create(folder.join("users").join(process::id().to_string())).ok()?;
     let address = fs::read_to_string(folder.join("address")).ok()?;
@@ -198,11 +199,11 @@ fn join(folder: &Path) -> Option<String> {
     Some(address)
 }
 
-/// Starts a server, and writes its folder to the file `known`.
+/// Starts a server, and writes its directory to the file `known`.
 fn start(programs: &Path, known: &mut File) -> String {
     let folder = tempfile::Builder::new().prefix("triptych-postgres-").tempdir().unwrap().keep();
     fs::create_dir(folder.join("users")).unwrap();
-    // Another process may take the port before the server does: then starting it fails, and so do tests.
+    // If another process binds the port before the server, the start and the tests fail.
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let [port, pooled_port] = listeners.map(|it| it.local_addr().unwrap().port());
     let secret = fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
@@ -230,7 +231,7 @@ fn start(programs: &Path, known: &mut File) -> String {
     let log = File::create(folder.join("log")).unwrap();
     let mut script = Command::new("sh");
     script.arg(folder.join("server.sh")).arg(programs).arg(&folder).arg(port.to_string());
-    // It outlives this process and its group, whose interrupts are not for it.
+    // The script outlives this process, and must not receive interrupts of its group.
     script.process_group(0).stdin(Stdio::null());
     let mut script =
         script.stdout(log.try_clone().unwrap()).stderr(log).spawn().expect("sh is installed");
@@ -253,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_database_is_new_and_empty() {
+    fn new_databases_are_empty() {
         let databases: Option<Vec<_>> = (0..2).map(|_| new_database()).collect();
         for url in databases.into_iter().flatten() {
             run(&url, "CREATE TABLE things (id bigint PRIMARY KEY)");

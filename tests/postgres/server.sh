@@ -1,7 +1,8 @@
-# Starts a throw-away PostgreSQL server, and ends it when no test process uses it any more:
+# Starts a temporary PostgreSQL server, and stops it when no test process uses it any longer:
 #     sh server.sh BIN FOLDER PORT PASSWORD_FILE
-# BIN holds `initdb` and `pg_ctl`. FOLDER is empty but for `users`, in which each test process has a file
-# named by its id; a file `ready` in it says that the server accepts connections. Removes FOLDER at the end.
+# BIN contains `initdb` and `pg_ctl`. FOLDER contains the directory `users`, in which each test process has a
+# file named by its id. Creates the file `ready` once the server accepts connections, and removes FOLDER at the
+# end.
 set -u
 bin=$1 folder=$2 port=$3
 export PGUSER=postgres PGHOST=127.0.0.1 PGPORT="$port" PGDATABASE=postgres PGPASSFILE="$folder/pgpass"
@@ -14,7 +15,7 @@ if [ "$(id -u)" = 0 ]; then
     chown postgres "$data" "$folder/password" "$folder/pgbouncer.ini" && chmod 711 "$folder" || exit 1
 fi
 cd "$data" || exit 1
-# `password` costs clients least. Members of a role `scram` have to use what servers use by default.
+# `password` is fastest for clients. Members of the role `scram` use the default method of servers.
 $as_server "$bin/initdb" --pgdata "$data/data" --username postgres --pwfile "$folder/password" \
     --auth-local peer --auth-host password --encoding UTF8 --no-locale --no-sync || exit 1
 cat >>"$data/data/postgresql.conf" <<CONFIG
@@ -47,7 +48,7 @@ if command -v pgbouncer; then
 fi
 touch "$folder/ready"
 
-# Drops the databases of a process that has ended, so that a run needs little space.
+# Drops the databases of an exited process to save space.
 drop_databases() {
     "$bin/psql" --quiet --no-align --tuples-only <<SQL
 SELECT format('DROP DATABASE %I WITH (FORCE)', datname) FROM pg_database WHERE datname LIKE 'test\_$1\_%' \gexec
@@ -69,7 +70,7 @@ while [ "$n_idle" -lt 15 ]; do
         fi
     done
     if [ "$n_idle" -ge 15 ]; then
-        # Nobody joins from here on. Whoever just did keeps the server for a while.
+        # New processes cannot register any longer. If one just did, the server continues.
         mv "$folder/users" "$folder/left"
         if [ -n "$(ls "$folder/left")" ]; then
             mv "$folder/left" "$folder/users"
