@@ -1,4 +1,4 @@
-# After an installation or an upgrade: the user that services run as, and their units.
+# After an installation or upgrade: creates the user of the services, and reloads units.
 systemd-sysusers triptych.conf
 if [ -d /run/systemd/system ]; then
     systemctl daemon-reload

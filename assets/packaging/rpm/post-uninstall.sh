@@ -1,4 +1,4 @@
-# After an older version went: services that run change to the new one.
+# After an upgrade: restarts running services with the new version.
 if [ -d /run/systemd/system ]; then
     systemctl daemon-reload
     if [ "$1" != 0 ]; then

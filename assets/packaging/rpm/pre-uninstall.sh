@@ -1,4 +1,4 @@
-# Before the last version goes ($1 is 0): stop services, and do not start them with the machine.
+# Before a removal ($1 is 0): stops and disables the services.
 if [ "$1" = 0 ] && [ -d /run/systemd/system ]; then
     systemctl disable --now triptych-head triptych-worker triptych-datasets triptych-inference || :
 fi
