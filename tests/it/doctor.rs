@@ -25,9 +25,9 @@ fn check(output: &Output, code: i32, state: &str, parts: &[&str]) {
 
 #[test]
 fn machine_without_configuration_is_ok() {
-    let said = Home::new().run(&["doctor"]);
-    check(&said, 0, "ok", &["services", "starts its own"]);
-    check(&said, 0, "ok", &["data directory", "the first service creates it"]);
+    let output = Home::new().run(&["doctor"]);
+    check(&output, 0, "ok", &["services", "starts its own"]);
+    check(&output, 0, "ok", &["data directory", "the first service creates it"]);
 }
 
 #[test]
@@ -41,16 +41,16 @@ fn unreachable_services_are_reported_with_a_hint() {
         up.text("inference")
     );
     home.write(CONFIG, config.as_bytes());
-    let said = home.run(&["doctor"]);
-    check(&said, 0, "ok", &["head of near", "3 workers"]);
-    check(&said, 0, "ok", &["datasets of near", "accepts the key"]);
-    check(&said, 0, "ok", &["inference of near", "topics"]);
+    let output = home.run(&["doctor"]);
+    check(&output, 0, "ok", &["head of near", "3 workers"]);
+    check(&output, 0, "ok", &["datasets of near", "accepts the key"]);
+    check(&output, 0, "ok", &["inference of near", "topics"]);
     home.write(CONFIG, format!("{config}[profiles.far]\ndatasets = \"{NOBODY}/api\"\n").as_bytes());
-    let said = home.run(&["doctor"]);
-    check(&said, 1, "wrong", &["datasets of far", NOBODY, "check that the service runs"]);
-    check(&said, 1, "ok", &["head of near"]);
-    let said = Home::new().run(&["doctor", "--datasets", up.text("datasets")]);
-    check(&said, 1, "wrong", &["datasets of this command", "401", "triptych keys create"]);
+    let output = home.run(&["doctor"]);
+    check(&output, 1, "wrong", &["datasets of far", NOBODY, "check that the service runs"]);
+    check(&output, 1, "ok", &["head of near"]);
+    let output = Home::new().run(&["doctor", "--datasets", up.text("datasets")]);
+    check(&output, 1, "wrong", &["datasets of this command", "401", "triptych keys create"]);
 }
 
 #[test]
@@ -81,17 +81,22 @@ fn address_in_use_is_reported() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let home = Home::new();
-    let said = home.run(&["doctor", "--listen", &address]);
-    check(&said, 1, "wrong", &["address 127.0.0.1:", "another address"]);
+    let output = home.run(&["doctor", "--listen", &address]);
+    check(&output, 1, "wrong", &["address 127.0.0.1:", "another address"]);
     check(&home.run(&["doctor", "--listen", "127.0.0.1:0"]), 0, "ok", &["is free"]);
 }
 
 #[test]
 fn unreachable_database_is_reported_without_its_password() {
     let url = "postgres://me:secret@127.0.0.1:1/rows";
-    let said = Home::new().run(&["doctor", "--store", url]);
-    check(&said, 1, "wrong", &["store at postgres://127.0.0.1:1/rows", "refused", "host and port"]);
-    assert!(!format!("{said:?}").contains("secret"), "{said:?}");
+    let output = Home::new().run(&["doctor", "--store", url]);
+    check(
+        &output,
+        1,
+        "wrong",
+        &["store at postgres://127.0.0.1:1/rows", "refused", "host and port"],
+    );
+    assert!(!format!("{output:?}").contains("secret"), "{output:?}");
 }
 
 #[test]
@@ -102,10 +107,10 @@ fn addresses_of_collector_and_accounts_are_checked() {
     let collector = format!("{address}?token=secret");
     check(&run("TRIPTYCH_OTLP", &collector), 0, "ok", &["collector", "accepts spans"]);
     check(&run("TRIPTYCH_OTLP", NOBODY), 1, "wrong", &["collector", "refused", "TRIPTYCH_OTLP"]);
-    let said = run("TRIPTYCH_ACCOUNTS", NOBODY);
-    check(&said, 1, "wrong", &["accounts at", NOBODY, "TRIPTYCH_ACCOUNTS_TOKEN"]);
-    for said in [said, run("TRIPTYCH_OTLP", &collector)] {
-        assert!(!format!("{said:?}").contains("secret"), "{said:?}");
+    let output = run("TRIPTYCH_ACCOUNTS", NOBODY);
+    check(&output, 1, "wrong", &["accounts at", NOBODY, "TRIPTYCH_ACCOUNTS_TOKEN"]);
+    for output in [output, run("TRIPTYCH_OTLP", &collector)] {
+        assert!(!format!("{output:?}").contains("secret"), "{output:?}");
     }
 }
 
@@ -121,9 +126,9 @@ fn node_configuration_is_checked_with_its_files_and_addresses() {
         let path = home.write("node.yaml", text.as_bytes());
         home.run(&["doctor", "--node-config", &path])
     };
-    let said = node(port, "key/priv.bin");
-    check(&said, 0, "ok", &["boot node", "accepts connections"]);
-    check(&said, 0, "ok", &["private key", id.trim()]);
+    let output = node(port, "key/priv.bin");
+    check(&output, 0, "ok", &["boot node", "accepts connections"]);
+    check(&output, 0, "ok", &["private key", id.trim()]);
     check(&node(1, "key/priv.bin"), 1, "wrong", &["boot node", "cannot connect"]);
     check(&node(port, "nothing.bin"), 1, "wrong", &["private key", "triptych keys node"]);
     for (option, parts) in [
@@ -138,8 +143,8 @@ fn node_configuration_is_checked_with_its_files_and_addresses() {
         check(&home.run(&["doctor", "--node-config", &path]), 1, "wrong", &parts);
     }
     home.write("node.yaml", b"prot: 3\n");
-    let said = home.run(&["doctor", "--node-config", "node.yaml"]);
-    check(&said, 1, "wrong", &["node.yaml", "prot", "triptych node --help"]);
+    let output = home.run(&["doctor", "--node-config", "node.yaml"]);
+    check(&output, 1, "wrong", &["node.yaml", "prot", "triptych node --help"]);
 }
 
 #[test]
@@ -159,12 +164,15 @@ fn data_directory_and_key_file_readable_by_others_cause_warnings() {
     let folder = home.path("data");
     let key = home.run_ok(&["keys", "create", "me", "--data-dir", &folder]);
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-    let said = home.run(&["doctor", "--data-dir", &folder]);
-    check(&said, 0, "warning", &["data directory", "mode is 0755", "chmod 700"]);
+    let output = home.run(&["doctor", "--data-dir", &folder]);
+    check(&output, 0, "warning", &["data directory", "mode is 0755", "chmod 700"]);
     home.write("key", key.as_bytes());
     fs::set_permissions(home.path("key"), fs::Permissions::from_mode(0o644)).unwrap();
-    let said = home.run(&["doctor", "--key-file", &home.path("key")]);
-    assert!(said.err.contains("other users of this machine can read the API key in"), "{said:?}");
+    let output = home.run(&["doctor", "--key-file", &home.path("key")]);
+    assert!(
+        output.err.contains("other users of this machine can read the API key in"),
+        "{output:?}"
+    );
 }
 
 #[test]
@@ -172,17 +180,17 @@ fn address_of_datasets_without_api_is_accepted() {
     let up = Up::shared();
     let home = Home::new().with("TRIPTYCH_API_KEY", up.text("api_key"));
     let address = up.text("datasets").trim_end_matches("/api").to_owned();
-    let said = home.run(&["doctor", "--datasets", &address]);
-    check(&said, 0, "ok", &["datasets of this command", "accepts the key"]);
+    let output = home.run(&["doctor", "--datasets", &address]);
+    check(&output, 0, "ok", &["datasets of this command", "accepts the key"]);
 }
 
 #[test]
 fn other_program_at_the_collector_address_is_reported() {
     let up = Up::shared();
-    let said = Home::new().run(&["doctor", "--otlp", up.text("head")]);
-    check(&said, 1, "wrong", &["collector", "another program", "4318"]);
+    let output = Home::new().run(&["doctor", "--otlp", up.text("head")]);
+    check(&output, 1, "wrong", &["collector", "another program", "4318"]);
     // It requires a key, as a collector may.
     let datasets = up.text("datasets").trim_end_matches("/api");
-    let said = Home::new().run(&["doctor", "--otlp", datasets]);
-    check(&said, 0, "warning", &["collector", "responds 401", "address of a collector"]);
+    let output = Home::new().run(&["doctor", "--otlp", datasets]);
+    check(&output, 0, "warning", &["collector", "responds 401", "address of a collector"]);
 }
