@@ -1,4 +1,4 @@
-//! The Execute screen: the form, and the run that is looked at.
+//! The state of the Execute screen: the form, and the visible run.
 
 mod form;
 pub(crate) mod presets;
@@ -12,9 +12,9 @@ use crate::{
     state::{navigation::Steps as _, results::RunView, runs::RunId},
 };
 
-/// The number of the form among the screen's panes.
+/// Number of the pane of the form.
 pub(crate) const FORM: usize = 0;
-/// The number of the results.
+/// Number of the pane of results.
 pub(crate) const RESULTS: usize = 1;
 
 /// The focused pane.
@@ -32,10 +32,10 @@ pub(crate) enum Pane {
 pub(crate) struct State {
     /// The focused pane.
     pub(crate) focus: Pane,
-    /// True if keys are text of the form's field, while the form has focus.
+    /// True if keys edit the form's field while the form has focus.
     is_editing: bool,
     pub(crate) form: Form,
-    /// The run in view.
+    /// Visible run.
     pub(crate) results: RunView,
     /// The saved presets.
     pub(crate) presets: Presets,
@@ -46,12 +46,12 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Gives the form focus. Keys are commands until [`Self::edit_form`].
+    /// Focuses the form. Keys are commands until [`Self::edit_form`].
     pub(crate) const fn focus_form(&mut self) {
         (self.focus, self.is_editing) = (Pane::Form, false);
     }
 
-    /// Gives the form focus, and edits its field.
+    /// Focuses the form and edits its field.
     pub(crate) const fn edit_form(&mut self) {
         (self.focus, self.is_editing) = (Pane::Form, true);
     }
@@ -82,7 +82,7 @@ impl State {
         }
     }
 
-    /// Goes back one step; returns whether there was one.
+    /// Goes back one step. Returns true if there was one.
     pub(crate) fn back(&mut self) -> bool {
         if self.is_form_edited() {
             self.form.is_open = false;

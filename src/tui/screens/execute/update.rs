@@ -1,4 +1,4 @@
-//! Runs: sent, followed, repeated, and the presets they are made of; and reading their output.
+//! Updates of runs, presets, and the view of an output.
 
 use wire::{
     executions::ClusterEventKind,
@@ -33,13 +33,13 @@ use crate::{
     widget::format::{counted, elapsed},
 };
 
-/// Runs awaited at once. A person cannot follow more, and a held key starts no flood.
+/// Maximum number of pending runs, which limits the effect of a held key.
 const RUNS_WAITING_MAX: usize = 16;
 
 /// Log message of a worker that fetches a function before it reports to a roll call.
 const FETCHES: &str = "roll call but function not installed, installing now";
 
-/// The head stopped answering for a run that goes on, or answers again.
+/// Records that the head is unreachable during a run, or reachable again.
 pub(crate) fn on_unreachable(state: &mut State, id: RunId, trouble: Option<Failure>) {
     let line = match &trouble {
         Some(failure) => format!("run {}: the head does not answer: {}", id.0, failure.why),
@@ -53,7 +53,7 @@ pub(crate) fn on_unreachable(state: &mut State, id: RunId, trouble: Option<Failu
 /// Returns the urgency of a redraw after an event of the head.
 pub(crate) fn urgency(state: &State, news: &HeadEvent) -> Dirty {
     match news {
-        // A heartbeat and the like change nothing that is shown.
+        // Heartbeats and similar events change nothing visible.
         StreamEvent::Item(_) if state.runs.n_waiting() > 0 => match state.screen {
             Screen::Cluster | Screen::Execute => Dirty::Data,
             _ => Dirty::Clean,
@@ -98,8 +98,7 @@ pub(crate) fn on_cluster(state: &mut State, head: HeadId, news: HeadEvent) {
     }
 }
 
-/// Has runs go to the first head that serves, and asks that one for its functions where it is
-/// another.
+/// Selects the first responding head for new runs, and requests its functions if it changed.
 pub(crate) fn choose_head(state: &mut State) {
     let head = state.services.head_of_runs();
     if head != state.nodes.run_head {
@@ -108,7 +107,7 @@ pub(crate) fn choose_head(state: &mut State) {
     }
 }
 
-/// Handles a log line of a local process: a worker may report progress.
+/// Handles a log line of a local process, which can report progress of a worker.
 pub(crate) fn on_log(state: &mut State, log: &LocalLog) {
     if log.message != FETCHES {
         return;
@@ -120,7 +119,7 @@ pub(crate) fn on_log(state: &mut State, log: &LocalLog) {
     }
 }
 
-/// Runs the form's request; uploads a module of this machine first, if the form names one.
+/// Executes the request of the form. Uploads a local module first, if the form has one.
 pub(crate) fn run(state: &mut State) {
     run_at(state, state.nodes.run_head);
 }
@@ -145,7 +144,7 @@ fn run_at(state: &mut State, head: Option<HeadId>) {
     send(state, head, request, input);
 }
 
-/// Uploads the local module that the form names; returns whether it names one.
+/// Uploads the local module of the form. Returns true if it has one.
 pub(crate) fn upload_file(state: &mut State) -> bool {
     let form = &state.execute.form;
     let is_asked = state.execute.focus == Pane::Form;
@@ -160,7 +159,7 @@ pub(crate) fn upload_file(state: &mut State) -> bool {
     true
 }
 
-/// `head` was given a module, or not. A run that waited for it goes to the same head.
+/// Handles the result of an upload to `head`. A run that waited for it is sent to the same head.
 pub(crate) fn on_function_added(
     state: &mut State,
     head: HeadId,
@@ -187,7 +186,7 @@ pub(crate) fn on_function_added(
     }
 }
 
-/// Repeats the selected run with the same request, at the head that runs go to now.
+/// Repeats the request of the selected run at the current head for new runs.
 pub(crate) fn repeat(state: &mut State) {
     let Some(run) = state.results().selected(&state.runs) else {
         state.notify_refused("no run yet", String::new());
@@ -240,7 +239,7 @@ fn no_head(state: &State) -> Failure {
     Failure::new("run the function", "cannot find a head to ask", next)
 }
 
-/// Copies the run or the form as a command line for curl, without any secret of the profile.
+/// Copies the run or the form as a curl command, without secrets of the profile.
 pub(crate) fn copy_as_curl(state: &mut State) {
     let (form, addresses) = (&state.execute.form, &state.services.addresses);
     let run = state.execute.results.selected(&state.runs);
@@ -286,7 +285,7 @@ pub(crate) fn presets(state: &mut State, action: Action) {
     }
 }
 
-/// Keeps the form under the name that was typed.
+/// Saves the form under the typed name.
 pub(crate) fn keep_preset(state: &mut State) {
     let Some(Overlay::PresetName(name)) = state.overlays.last() else { return };
     let form = &state.execute.form;
@@ -320,7 +319,7 @@ pub(crate) fn on_executed(
     result: Result<Box<ExecuteResponse>, Failure>,
 ) {
     let now = state.now;
-    // A failed run says little about the head; its nodes are requested next, and will show it.
+    // A failed run does not indicate the health of the head, but the following list of nodes does.
     if let Ok(response) = &result {
         let head = state.runs.get(id).map(|run| run.head.id);
         if let Some(head) = head.filter(|head| state.services.is_current(*head)) {
@@ -352,7 +351,7 @@ pub(crate) fn on_executed(
     load_nodes_of(state, head);
 }
 
-/// Takes the list of functions of the head that runs go to; other implementations list none.
+/// Records the functions of the head for new runs. Other implementations of heads list none.
 pub(crate) fn on_functions(
     state: &mut State,
     head: HeadId,
@@ -369,7 +368,7 @@ pub(crate) fn on_functions(
     }
 }
 
-/// Handles an action on the text in view; returns whether it was one, and such a text is in view.
+/// Handles an action on the visible output. Returns true if it was handled.
 pub(crate) fn act_on_output(state: &mut State, action: Action) -> bool {
     if !state.is_output_focused() {
         return false;
@@ -399,7 +398,7 @@ pub(crate) fn act_on_output(state: &mut State, action: Action) -> bool {
     true
 }
 
-/// The search was edited: shows the first line that fits, from what is in view on.
+/// Handles an edit of the search: shows the first hit from the visible part on.
 pub(crate) fn search_output(state: &mut State) {
     find_match(state, true, false);
 }
@@ -410,8 +409,7 @@ fn shift_output(state: &mut State, by: isize) {
     look.n_hidden = results::shifted(look.n_hidden, by);
 }
 
-/// Shows the next line that matches the search; a line found already stays in view unless the next
-/// one `is_other`.
+/// Shows the next search hit. Stays at the current hit unless `is_other` is true.
 fn find_match(state: &mut State, is_forward: bool, is_other: bool) {
     let wanted = Pattern::parse_phrase(state.output_search.value());
     let Some((_, text)) = state.output() else { return };
@@ -420,13 +418,13 @@ fn find_match(state: &mut State, is_forward: bool, is_other: bool) {
     look.found =
         (!wanted.is_empty()).then(|| results::find(&text, &wanted, from, is_forward)).flatten();
     if let Some(line) = look.found {
-        // A few lines before it show where it is.
+        // Shows some lines before the hit.
         look.position = Position::FromTop(line.saturating_sub(2));
     }
 }
 
 impl State {
-    /// True if the text of a result has focus.
+    /// Returns true if the output of a result has focus.
     pub(crate) fn is_output_focused(&self) -> bool {
         match self.screen {
             Screen::Cluster => self.cluster.focus == cluster::state::Pane::Groups,
@@ -435,7 +433,7 @@ impl State {
         }
     }
 
-    /// The run that the screen shows.
+    /// Returns the run shown on the current screen.
     pub(crate) const fn results(&self) -> RunView {
         match self.screen {
             Screen::Cluster => self.cluster.results,
@@ -443,7 +441,7 @@ impl State {
         }
     }
 
-    /// As [`Self::results`], to change it.
+    /// As [`Self::results`], mutable.
     pub(crate) const fn results_mut(&mut self) -> &mut RunView {
         match self.screen {
             Screen::Cluster => &mut self.cluster.results,
@@ -451,7 +449,7 @@ impl State {
         }
     }
 
-    /// A file name for the result in view, and its text as shown.
+    /// Returns a file name for the visible output, and its text.
     pub(crate) fn output(&self) -> Option<(String, String)> {
         let RunView { look, .. } = self.results();
         let run = self.results().selected(&self.runs)?;

@@ -1,4 +1,4 @@
-//! Draws the Execute screen: the form on the left, what a run comes to on the right.
+//! Draws the Execute screen: the form on the left, a run and its results on the right.
 
 mod form;
 
@@ -112,7 +112,7 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
     draw_durations(below, buf, frame);
 }
 
-/// Draws how far each peer is, and why the head does not tell; returns what is left below.
+/// Draws the progress of each peer, or the failure to poll the head. Returns the area below.
 fn draw_peers(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) -> Rect {
     let theme = frame.theme;
     let mut rest = area;
@@ -122,7 +122,7 @@ fn draw_peers(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) -> Rect
         [_, rest] = split_rows(rest, 2);
     }
     let height = peers_height(run);
-    // Results have the better part of the room, as far as they need it.
+    // Results get the larger part of the space, if needed.
     let results_height = results::height(run).min(rest.height * 3 / 5);
     let room = rest.height.saturating_sub(results_height);
     if height == 0 || room < 5 {
@@ -198,7 +198,7 @@ fn draw_phases(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
         });
         spans.collect::<Line<'_>>()
     };
-    // In full if that fits, else in short.
+    // In full if it fits, otherwise short.
     let wide = if frame.tier < Tier::Large { " ─ " } else { " ── " };
     let mut lines = [words(wide, false), words(" ─ ", false)].into_iter();
     let line = lines.find(|line| line.width() <= area.width.into());
@@ -210,14 +210,14 @@ fn draw_durations(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let done = state.runs.iter().filter(|run| run.response().is_some());
     // Runs whose duration is shown.
     let mut took: Vec<Duration> = done.filter_map(|run| run.took).take(60).collect();
-    // Fewer durations say nothing.
+    // A chart needs at least three durations.
     if took.len() < 3 || area.height < 3 {
         return;
     }
     took.reverse();
     let title = format!("Duration of the last {} runs", took.len());
     paint::text(buf, area, (0, 1), &title, theme.muted);
-    // Two columns for each, so that a few can be told apart.
+    // Two columns for each, so that a few are distinct.
     let values: Vec<_> = took.iter().flat_map(|it| [Some(it.as_secs_f64()); 2]).collect();
     let width = u16::try_from(values.len()).unwrap_or(u16::MAX).min(area.width / 2);
     let bars = Rect { y: area.y.saturating_add(2), height: area.height - 2, width, ..area };
@@ -228,7 +228,7 @@ fn draw_durations(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     paint::text(buf, area, (width + 2, area.height - 1), &text, theme.muted);
 }
 
-/// The columns of the table, left to right.
+/// Columns of the table, left to right.
 const PRESET_COLUMNS: [Column; 5] = [
     Column { title: "NAME", width: 28, side: Side::Left },
     Column { title: "FUNCTION", width: 11, side: Side::Left },
@@ -267,7 +267,7 @@ pub(crate) fn draw_presets(on: Surface<'_>, selected: usize) {
     });
 }
 
-/// The box that asks for the name of a preset.
+/// Returns the prompt for the name of a preset.
 pub(crate) fn preset_prompt<'a>(field: &'a Field, frame: Frame<'_>) -> Prompt<'a> {
     let key = frame.key(Layer::PresetName, Action::Open);
     Prompt {
@@ -278,7 +278,7 @@ pub(crate) fn preset_prompt<'a>(field: &'a Field, frame: Frame<'_>) -> Prompt<'a
     }
 }
 
-/// The columns of the table, left to right.
+/// Columns of the table, left to right.
 const PEER_COLUMNS: [Column; 7] = [
     Column { title: "", width: 1, side: Side::Left },
     Column { title: "NODE", width: 9, side: Side::Left },
@@ -289,13 +289,13 @@ const PEER_COLUMNS: [Column; 7] = [
     Column { title: "RESULT", width: 20, side: Side::Left },
 ];
 
-/// The narrowest table with the memory used.
+/// Minimum width of a table with the memory usage.
 const WIDE_FROM: u16 = 80;
 
-/// The place of the memory used.
+/// Index of the column of the memory usage.
 const MEMORY: usize = 5;
 
-/// The rows that the peers of `run` take, their title and a gap included; none without peers.
+/// Returns the height of the peers of `run`, including title and gap; 0 without peers.
 pub(crate) fn peers_height(run: &Run) -> u16 {
     match u16::try_from(run.live.parts.len()).unwrap_or(u16::MAX) {
         0 => 0,
@@ -303,7 +303,7 @@ pub(crate) fn peers_height(run: &Run) -> u16 {
     }
 }
 
-/// Draws the peers of `run`, as many as there is room for.
+/// Draws as many peers of `run` as fit.
 pub(crate) fn draw_peer_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
     let Frame { state, theme, .. } = frame;
     let parts = &run.live.parts;
@@ -317,7 +317,7 @@ pub(crate) fn draw_peer_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>, ru
         note.push_str(" · no events from the head: may be outdated");
     }
     paint::text(buf, area, (x, 0), &note, theme.muted);
-    // Below the title and the head; the gap below is given up for a last peer.
+    // Below the two title rows. The last peer can use the gap.
     let n_fit = usize::from(area.height.saturating_sub(2));
     let mut shown: Vec<&Part> = parts.iter().collect();
     if parts.len() > n_fit {
@@ -375,7 +375,7 @@ fn peer_cells(part: &Part, run: &Run, frame: Frame<'_>) -> Vec<Cell> {
     ]
 }
 
-/// The glyph, the word and the color of how far a peer is.
+/// Returns symbol, word and style of a peer's stage.
 fn stage_words(part: &Part, frame: Frame<'_>) -> (char, String, Style) {
     let (theme, picture) = (frame.theme, spinner(frame.state.now));
     match &part.stage {

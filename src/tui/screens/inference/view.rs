@@ -16,8 +16,7 @@
 //! ╰─────────────────────────────────────╯╰───────────────────────────────╯
 //! ```
 //!
-//! Called with the part of the screen between header and footer. What can be clicked goes into
-//! `hits`, in the numbers that `state/inference.rs` knows.
+//! The area is that between header and footer. Click targets are added to `hits`.
 
 pub(crate) mod actors;
 
@@ -74,11 +73,11 @@ pub(crate) struct Scene<'a> {
     actors: &'a [Actor<'a>],
     now: Timestamp,
     theme: &'a Theme,
-    /// Unit of the topic's values, by its dataset; empty if unknown.
+    /// Unit of the topic's values; empty if unknown.
     unit: &'a str,
 }
 
-/// Places of the summary and the panes; one without cells is not shown.
+/// Places of the summary and the panes; empty for hidden panes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Places {
     summary: Rect,
@@ -113,12 +112,12 @@ impl Scene<'_> {
         focus_if(self.state.pane == pane)
     }
 
-    /// The index of the chosen actor.
+    /// Returns the index of the selected actor.
     fn chosen_idx(&self) -> Option<usize> {
         self.actors.iter().position(|actor| Some(actor.worker) == self.state.actor.as_ref())
     }
 
-    /// Draws the frame of a pane; returns the part of its inside for text.
+    /// Draws the border of a pane. Returns its inner area.
     fn draw_pane<'a>(
         &self,
         area: Rect,
@@ -131,7 +130,7 @@ impl Scene<'_> {
         frame.draw(area, buf, self.theme)
     }
 
-    /// Symbols, each with its style and its meaning.
+    /// Returns a legend of symbols.
     fn legend(&self, parts: &[(&'static str, Style, &str)]) -> Line<'static> {
         let spans = parts.iter().enumerate().flat_map(|(idx, (symbol, style, words))| {
             let gap = if idx > 0 { "  " } else { "" };
@@ -141,7 +140,7 @@ impl Scene<'_> {
         spans.collect()
     }
 
-    /// The places that tell the values in view apart.
+    /// Returns the number of decimals that distinguishes the visible values.
     fn decimals(&self) -> usize {
         let label = self.state.label();
         let bundle = self.state.latest.value().map(|latest| &latest.bundle);
@@ -152,19 +151,19 @@ impl Scene<'_> {
         format::decimals_for(actors.chain(named.flatten()))
     }
 
-    /// True if the topic's unit is percent, so that differences are points.
+    /// Returns true if the unit is percent, so that differences are points.
     fn is_percent(&self) -> bool {
         self.unit == PERCENT
     }
 
-    /// Draws lines, back to front, on the whole scale of shares where all are shares.
+    /// Draws lines, back to front, on the full scale if all values are shares.
     fn draw_lines(&self, area: Rect, buf: &mut Buffer, lines: &[line::Line<'_>], decimals: usize) {
         let values = lines.iter().flat_map(|line| line.points).map(|point| point.value);
         let scale = share_scale(self.unit, values);
         Lines { scale, ..Lines::new(lines, self.now, decimals, self.theme) }.render(area, buf);
     }
 
-    /// Why the service has nothing to show, or that it was not asked yet, in the middle of an area.
+    /// Draws the reason why there is nothing to show in the middle of `area`.
     fn draw_nothing(&self, area: Rect, buf: &mut Buffer) {
         if let Some(topic) = self.state.topic_without_bundle() {
             let reason = match &topic.problem {
@@ -176,7 +175,7 @@ impl Scene<'_> {
         }
         match self.state.latest.failure() {
             Some(why) => draw_failure(buf, area, why, self.theme),
-            // The list of topics is there, and the bundle is awaited.
+            // The list of topics is loaded, and the bundle is pending.
             None if self.state.latest.is_loading() && self.state.topics.failure().is_none() => {
                 self.frame.draw_loading(area, buf);
             }
@@ -199,7 +198,7 @@ impl Places {
             return;
         };
         hits.add_column_divider(actors);
-        // One of the charts has no cells where there is little room.
+        // With little space, one of the charts is hidden.
         let above = [losses, place(Pane::Past).unwrap_or_default()];
         let above = above.into_iter().find(|it| !it.is_empty() && it.bottom() == topics.y);
         if let Some(above) = above {
@@ -207,7 +206,7 @@ impl Places {
         }
     }
 
-    /// Divides `area` by its size: all panes, the main ones, or only the one that keys go to.
+    /// Divides `area` by its size: all panes, the main ones, or only the focused one.
     fn new(area: Rect, scene: Scene<'_>, is_zoomed: bool, nudge: Nudge) -> Self {
         let pane = scene.state.pane;
         if is_zoomed {
@@ -219,7 +218,7 @@ impl Places {
         if area.height < 20 {
             return Self { summary, panes: vec![(pane, rest)] };
         }
-        // The strip gets a row for each stack of dots that a dozen inferers may make.
+        // The strip has space for the stacked dots of a dozen inferers.
         let strip_height = if is_roomy { (rest.height / 4).clamp(7, 11) } else { 8 };
         let [distribution, rest] = split_rows(rest, strip_height);
         if !is_roomy {
@@ -235,9 +234,9 @@ impl Places {
             right,
             nudge.right_row(right.height.saturating_sub(topics_height), right.height),
         );
-        // With little room, the chart that keys go to is the one that is shown.
+        // With little space, the focused chart is shown.
         let at = match pane {
-            // The rows from which on there is room for two charts above one another.
+            // There is space for two charts.
             _ if past.height >= 16 => past.height / 2,
             Pane::Past => past.height,
             _ => 0,
@@ -254,7 +253,7 @@ impl Places {
     }
 }
 
-/// Draws how the values are spread.
+/// Draws the distribution of the values.
 fn draw_distribution(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
     let name = |long, short| if area.width < 90 { short } else { long };
@@ -286,13 +285,13 @@ fn draw_distribution(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     strip.render(body, buf);
 }
 
-/// The columns of the bar that an epoch fills.
+/// Width of the bar of an epoch.
 const BAR: u16 = 8;
 
-/// The narrowest list with what a topic's workers are and have learned.
+/// Minimum width of a list with all columns.
 const WIDE_FROM: u16 = 56;
 
-/// The columns by the width there is.
+/// Returns the columns for this width.
 pub(crate) fn topic_columns(width: u16) -> [Column; 5] {
     let number_width = if width >= WIDE_FROM { 8 } else { 0 };
     let name_width = width.saturating_sub(BAR + 4 + 2 * (number_width + 1)).max(1);
@@ -345,18 +344,18 @@ fn draw_topics(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) 
     }
 }
 
-/// Draws how much of its epoch a topic has behind it.
+/// Draws the progress of a topic's epoch.
 fn draw_epoch(row: Rect, buf: &mut Buffer, topic: &TopicSummary, scene: Scene<'_>) {
     let Some(height) = scene.state.height(scene.now) else { return };
     let left = topic.next_epoch_height.saturating_sub(height).min(topic.epoch_length);
     #[expect(clippy::cast_precision_loss, reason = "the bar has eight steps")]
     let share = 1.0 - left as f64 / topic.epoch_length.max(1) as f64;
-    // Behind the column that the gauge leaves free after a label.
+    // After the column that the gauge leaves free for its label.
     let Some(x) = row.width.checked_sub(BAR + 1) else { return };
     let bar = Rect { x: row.x + x, width: BAR + 1, ..row };
     let is_open = topic.close_height.is_some();
     let style = if is_open { scene.theme.info } else { scene.theme.focus };
-    // A thin line, as bars of neighboring rows would run into one another.
+    // A thin line, since bars of adjacent rows would touch.
     LineGauge::default()
         .ratio(share.clamp(0.0, 1.0))
         .label("")
@@ -388,7 +387,7 @@ pub(super) fn draw_history(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let combined = line(|epoch| &epoch.combined);
     let naive = line(|epoch| &epoch.naive);
     let truth = line(|epoch| &epoch.truth);
-    // Rows of the sparkline below the chart, and a free one.
+    // The sparkline below the chart, and a gap.
     let error_height = if body.height >= 12 { 2 } else { 0 };
     let [chart, below] = split_rows(body, body.height - error_height);
     let lines = [
@@ -403,8 +402,7 @@ pub(super) fn draw_history(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     }
 }
 
-/// The values of `label` from `start` on, not a number where there is none, and in the place of
-/// epochs that were not seen.
+/// Returns the values of `label` from `start` on, with NaN for missing values and epochs.
 pub(super) fn points(
     all: &[Option<&Epoch>],
     start: Timestamp,
@@ -425,25 +423,25 @@ pub(super) fn points(
     points
 }
 
-/// The epochs since the last long silence, if they are enough for a line by themselves; else all.
+/// Returns the epochs since the last long gap, if they are enough for a line; otherwise all.
 fn since_silence<'a>(epochs: &'a [&'a Epoch]) -> &'a [&'a Epoch] {
     let gap = gap(epochs.iter().map(|epoch| epoch.time));
     let is_silence = |pair: &[&Epoch]| {
         pair.first().zip(pair.last()).is_some_and(|(one, next)| next.time.since(one.time) > gap)
     };
     let start = epochs.windows(2).rposition(is_silence).map_or(0, |idx| idx + 1);
-    // About a line of dots: with fewer, earlier epochs are worth their gap.
+    // With fewer epochs, earlier ones are shown despite the gap.
     if epochs.len() - start >= 20 { epochs.get(start..).unwrap_or(epochs) } else { epochs }
 }
 
-/// The distance of epochs at `times`, oldest first, from which on a line is broken.
+/// Returns the interval between epochs at `times`, oldest first, that interrupts a line.
 pub(super) fn gap(times: impl Iterator<Item = Timestamp> + Clone) -> Duration {
-    /// Epochs missing before a line is broken.
+    /// Number of missing epochs that interrupts a line.
     const MISSING: u32 = 5;
     stats::usual_distance(times).saturating_mul(MISSING)
 }
 
-/// Draws by how much combined and naive differ, epoch by epoch.
+/// Draws the difference of combined and naive for each epoch.
 fn draw_difference(
     row: Rect,
     buf: &mut Buffer,
@@ -493,7 +491,7 @@ pub(super) fn draw_losses(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     draw_means(row, buf, sums, combined.len(), scene);
 }
 
-/// Draws the mean losses, and by how much combined is below the others.
+/// Draws the mean losses, and the advantage of combined over the others.
 fn draw_means(row: Rect, buf: &mut Buffer, sums: [f64; 3], n_epochs: usize, scene: Scene<'_>) {
     #[expect(clippy::cast_precision_loss, reason = "epochs are few")]
     let [combined, naive, uninformed] = sums.map(|sum| sum / n_epochs as f64);
@@ -523,7 +521,7 @@ fn draw_means(row: Rect, buf: &mut Buffer, sums: [f64; 3], n_epochs: usize, scen
     paint::line(buf, row, (0, 0), &Line::from(spans));
 }
 
-/// A loss in `width` columns: four digits, or as many as tell two models apart.
+/// Formats a loss in `width` columns, with four digits or as many as needed.
 pub(super) fn loss_text(loss: f64, width: usize) -> String {
     let text = format::fixed(loss, if loss.abs() < 10.0 { 4 } else { 2 });
     if text.chars().count() <= width { text } else { format::compact(loss) }

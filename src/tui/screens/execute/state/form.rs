@@ -1,4 +1,4 @@
-//! The form: its fields, their errors, and the request they make.
+//! The state of the form: its fields, their errors, and its request.
 
 mod checks;
 
@@ -19,47 +19,47 @@ use crate::{
     },
 };
 
-/// The most nodes a request may ask for; more is a slip of the finger.
+/// Maximum number of nodes; more is probably a typo.
 const N_NODES_MAX: i64 = 10_000;
 
-/// The most seconds of a timeout: the longest run limit a node can be given.
+/// Maximum timeout in seconds, which is the maximum run limit of a node.
 const SECONDS_MAX: i64 = 3_600;
 
-/// Datasets offered as input.
+/// Maximum number of datasets offered as input.
 const DATASETS_MAX: usize = 250;
 
-/// The window that is offered with a dataset.
+/// Default window of a dataset.
 const WINDOW_FIRST: &str = "24h";
 
-/// A field of the form; the names are their labels.
+/// Field of the form. The names are the labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, serialize_all = "lowercase")]
 pub(crate) enum FormField {
-    /// The name of a function the head holds, a content id, or the path of a module of this
-    /// machine. Fills in the next two.
+    /// Name of a function of the head, a content id, or the path of a local module. Fills in the
+    /// next two fields.
     Function,
     /// The function's content id.
     #[strum(serialize = "id")]
     FunctionId,
-    /// The file to run.
+    /// File to execute.
     Method,
     /// Number of nodes.
     Nodes,
-    /// The group to choose them from.
+    /// Group of the nodes.
     Subgroup,
-    /// Attributes that they must declare.
+    /// Required attributes of the nodes.
     Selector,
     Arguments,
     Environment,
     /// The source of standard input.
     #[strum(serialize = "stdin")]
     Source,
-    /// Standard input: itself, a file's path, or a dataset and a window.
+    /// Standard input: the text, a file path, or a dataset and a window.
     #[strum(serialize = "")]
     Stdin,
-    /// Seconds the head waits for nodes.
+    /// Seconds for which the head waits for nodes.
     Timeout,
-    /// Seconds the function may run.
+    /// Maximum run time of the function in seconds.
     #[strum(serialize = "run limit")]
     RunLimit,
 }
@@ -69,7 +69,7 @@ pub(crate) enum FormField {
 pub(crate) enum Check {
     /// Valid, with a hint.
     Fit(String),
-    /// Valid, but the head may refuse it.
+    /// Valid, but the head can refuse it.
     Doubtful(String),
     /// Invalid, with the error.
     Unfit(String),
@@ -85,9 +85,9 @@ pub(crate) struct Place {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Form {
-    /// The functions the head holds, each content once.
+    /// Functions of the head, each content once.
     pub(crate) functions: Vec<FunctionBody>,
-    /// Names of content beside the one the head lists, by its id.
+    /// Additional names of content, by its id.
     other_names: BTreeMap<String, Vec<String>>,
     /// Names of datasets, offered as input.
     pub(crate) datasets: Vec<String>,
@@ -113,7 +113,7 @@ impl Default for Form {
             focus: FormField::Function,
             is_filled: false,
         };
-        // Nodes a first request asks for: as many as the local stack has workers.
+        // The local stack has three workers.
         form.set(FormField::Nodes, "3");
         form
     }
@@ -127,23 +127,23 @@ impl Check {
 }
 
 impl Form {
-    /// A field and its state.
+    /// Returns a field and its state.
     pub(crate) fn place(&self, field: FormField) -> &Place {
         &self.places[field as usize]
     }
 
-    /// The text of a field.
+    /// Returns the text of a field.
     pub(crate) fn text(&self, field: FormField) -> &str {
         self.place(field).text.value()
     }
 
-    /// The focused text field; `None` while the focused field is a choice.
+    /// Returns the focused text field; `None` if the focused field is a choice.
     pub(crate) fn field(&mut self) -> Option<&mut Field> {
         let is_text = self.focus != FormField::Source;
         is_text.then_some(&mut self.places[self.focus as usize].text)
     }
 
-    /// Takes a pasted function id or path in place of the text; returns true if it was one.
+    /// Replaces the text by a pasted function id or path. Returns true if it was one.
     pub(crate) fn paste_command(&mut self, text: &str) -> bool {
         let text = text.trim();
         let is_whole = text.parse::<FunctionId>().is_ok() || is_path(text);
@@ -177,20 +177,20 @@ impl Form {
         }
     }
 
-    /// Fills in the name of the function that the id and the method name.
+    /// Fills in the name of the function with this id and method.
     fn set_name(&mut self) {
         let name = self.function().map(|(_, function)| function.name.clone());
         self.set(FormField::Function, &name.unwrap_or_default());
     }
 
-    /// The path of a module of this machine that the head is to be given first.
+    /// Returns the path of a local module that has to be uploaded first.
     pub(crate) fn file(&self) -> Option<&str> {
         let text = self.text(FormField::Function).trim();
         let is_known = self.functions.iter().any(|it| self.names_of(it).any(|name| name == text));
         (is_path(text) && !is_known).then_some(text)
     }
 
-    /// Selects a function that the head holds now.
+    /// Selects a function that was added to the head.
     pub(crate) fn added(&mut self, function: &FunctionBody) {
         if !self.functions.contains(function) {
             let mut functions = std::mem::take(&mut self.functions);
@@ -202,7 +202,7 @@ impl Form {
         self.is_filled = true;
     }
 
-    /// The known function that the form means, unless another is being looked for.
+    /// Returns the known function of the form, unless another one is being searched for.
     pub(crate) fn meant(&self) -> Option<&FunctionBody> {
         let text = self.text(FormField::Function).trim();
         let (_, function) = self.function()?;
@@ -211,8 +211,8 @@ impl Form {
         is_it.then_some(function)
     }
 
-    /// The known functions whose names hold what is typed, and which of them is meant; all of them
-    /// where one is meant.
+    /// Returns the known functions whose names contain the typed text, and the index of the
+    /// selected one. Returns all functions if one is selected.
     pub(crate) fn matches(&self) -> (Vec<&FunctionBody>, Option<usize>) {
         let text = self.text(FormField::Function).trim().to_lowercase();
         let meant = self.meant();
@@ -225,7 +225,7 @@ impl Form {
         (found, idx)
     }
 
-    /// Goes `by` fields on, or back, around the end; on from a name, that is completed.
+    /// Moves the focus by `by` fields, wrapping around. Moving on completes a name.
     pub(crate) fn move_focus(&mut self, by: isize) {
         if by > 0 {
             self.complete();
@@ -240,7 +240,7 @@ impl Form {
         self.is_open = false;
     }
 
-    /// The head holds these functions. The first is filled in if the form is still as it was.
+    /// Sets the functions of the head. Fills in the first one if the form is unchanged.
     pub(crate) fn know(&mut self, functions: Vec<FunctionBody>) {
         self.functions = self.merge_names(functions);
         if !self.is_filled && self.text(FormField::FunctionId).is_empty() {
@@ -251,26 +251,26 @@ impl Form {
         }
     }
 
-    /// The known function that the id and the method name, and its number.
+    /// Returns the known function with the form's id and method, and its index.
     pub(crate) fn function(&self) -> Option<(usize, &FunctionBody)> {
         let text = |field| self.text(field).trim();
         self.find(text(FormField::FunctionId), text(FormField::Method))
     }
 
-    /// A function of the head, and its place among them.
+    /// Returns a function of the head, and its index.
     pub(crate) fn find(&self, id: &str, method: &str) -> Option<(usize, &FunctionBody)> {
         let is_it = |it: &FunctionBody| (&*it.function_id, &*it.method) == (id, method);
         self.functions.iter().enumerate().find(|(_, function)| is_it(function))
     }
 
-    /// The name of the function of `request`, if it is known.
+    /// Returns the name of the function of `request`, if known.
     pub(crate) fn name_of(&self, request: &ExecuteRequest) -> Option<&str> {
         let (_, function) = self.find(&request.function_id, &request.method)?;
         Some(function.name.as_str())
     }
 
-    /// Takes the known value `by` places on for the focused field; without known values, goes to
-    /// the next or the previous field.
+    /// Selects the known value `by` positions further for the focused field. Without known values,
+    /// moves to the next or previous field.
     pub(crate) fn choose(&mut self, by: isize, known: ClusterContext<'_>) {
         let field = self.focus;
         match field {
@@ -308,12 +308,12 @@ impl Form {
         }
     }
 
-    /// These datasets can be read from.
+    /// Sets the names of the datasets.
     pub(crate) fn set_datasets(&mut self, names: impl Iterator<Item = String>) {
         self.datasets = names.take(DATASETS_MAX).collect();
     }
 
-    /// Fills the form with what was asked before.
+    /// Fills the form from an earlier request.
     pub(crate) fn fill(&mut self, request: &ExecuteRequest, input: &Input) {
         self.set(FormField::FunctionId, &request.function_id);
         self.set(FormField::Method, &request.method);
@@ -342,9 +342,9 @@ impl Form {
         self.is_filled = true;
     }
 
-    /// The request of the form, if every field is valid; otherwise goes to the first that is not.
+    /// Returns the request of the form, or focuses the first invalid field.
     pub(crate) fn request(&mut self, known: ClusterContext<'_>) -> Option<ExecuteRequest> {
-        // A file that is to be uploaded brings its id and method with it.
+        // A file to be uploaded determines id and method.
         let is_brought = |field: FormField| {
             self.file().is_some() && matches!(field, FormField::FunctionId | FormField::Method)
         };
@@ -358,12 +358,12 @@ impl Form {
         Some(self.preview())
     }
 
-    /// The source of standard input; typed if the field is invalid.
+    /// Returns the source of standard input; typed if the field is invalid.
     pub(crate) fn input(&self) -> Input {
         Input::read(self.source, self.text(FormField::Stdin)).unwrap_or_default()
     }
 
-    /// The request as it stands, valid or not, without standard input from a file or a dataset.
+    /// Returns the current request, valid or not, without standard input from a file or a dataset.
     pub(crate) fn preview(&self) -> ExecuteRequest {
         let text = |field| self.text(field).trim().to_owned();
         let some = |text: String| Some(text).filter(|text| !text.is_empty());
@@ -407,13 +407,13 @@ impl Form {
     }
 }
 
-/// True if `text` names a local module, rather than a function of the head.
+/// Returns true if `text` is a path of a local module and not a function of the head.
 fn is_path(text: &str) -> bool {
     let is_module = std::path::Path::new(text).extension().is_some_and(|it| it == "wasm");
     is_module || text.contains(['/', '\\'])
 }
 
-/// The variables that `text` names.
+/// Parses environment variables.
 fn variables(text: &str) -> Result<Vec<EnvVar>, String> {
     let pairs = presets::split_words(text).map_err(|error| error.to_string())?;
     pairs

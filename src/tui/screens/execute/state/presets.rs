@@ -1,6 +1,6 @@
-//! Texts of the form: presets in a file of the user's, and words in a field.
+//! Presets of the form in the user's file, and quoting of words in a field.
 //!
-//! No secret is stored: a variable whose name says that it is one is stored without its value.
+//! No secret is stored: a variable whose name suggests a secret is stored without its value.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use wire::functions::ExecuteRequest;
 
 use crate::state::runs::{Input, Source};
 
-/// The most presets kept; the user finds nothing among more.
+/// Maximum number of presets.
 const PRESETS_MAX: usize = 200;
 
 /// Parts of the names of variables that hold secrets.
 const SECRETS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
 
-/// A form that is kept.
+/// A saved form.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Preset {
     /// The request.
@@ -27,17 +27,15 @@ pub(crate) struct Preset {
 /// Presets by name.
 pub(crate) type Presets = BTreeMap<String, Preset>;
 
-/// Keeps `preset` under the `name` that was typed; returns the name it has now and the variables
-/// whose values were left out.
+/// Saves `preset` as `name`. Returns the final name, and the variables whose values were left out.
 ///
 /// # Errors
-/// The missing name or room, for people.
+/// A message for the user without a name or with too many presets.
 pub(crate) fn keep_preset(
     presets: &mut Presets,
     name: &str,
     mut preset: Preset,
 ) -> Result<(String, Vec<String>), String> {
-    // The longest name of one, in characters.
     let name: String = name.trim().chars().take(60).collect();
     let is_room = presets.len() < PRESETS_MAX || presets.contains_key(&name);
     if name.is_empty() {
@@ -51,7 +49,7 @@ pub(crate) fn keep_preset(
     Ok((name, left_out))
 }
 
-/// Empties the variables of `request` whose names say that they hold secrets; returns their names.
+/// Clears the variables of `request` whose names suggest secrets. Returns their names.
 fn forget_secrets(request: &mut ExecuteRequest) -> Vec<String> {
     let variables = request.config.env_vars.as_deref_mut().unwrap_or_default();
     let is_secret = |name: &str| {
@@ -67,7 +65,7 @@ fn forget_secrets(request: &mut ExecuteRequest) -> Vec<String> {
         .collect()
 }
 
-/// The text of the file of presets.
+/// Serializes the file of presets.
 pub(crate) fn write_presets(presets: &Presets) -> String {
     let one = |preset: &Preset| {
         let mut value = json!({ "request": preset.request });
@@ -82,10 +80,10 @@ pub(crate) fn write_presets(presets: &Presets) -> String {
     serde_json::to_string_pretty(&Value::Object(all)).unwrap_or_default() + "\n"
 }
 
-/// Reads the text of a file of presets.
+/// Parses a file of presets.
 ///
 /// # Errors
-/// The error, for people.
+/// A message for the user if the file is invalid.
 pub(crate) fn read_presets(text: &str) -> Result<Presets, String> {
     let all: Map<String, Value> = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let one = |(name, mut value): (String, Value)| {
@@ -102,13 +100,13 @@ pub(crate) fn read_presets(text: &str) -> Result<Presets, String> {
     all.into_iter().take(PRESETS_MAX).map(one).collect()
 }
 
-/// A quote was opened and not closed.
+/// A quote is not closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("close the quote")]
 pub(crate) struct OpenQuote;
 
-/// Splits `text` at its spaces. Single and double quotes hold words together, and a backslash takes
-/// the letter after it as it is, but in single quotes.
+/// Splits `text` at spaces. Single and double quotes group words, and a backslash escapes the next
+/// character except in single quotes.
 ///
 /// # Errors
 /// [`OpenQuote`] if a quote is not closed.
@@ -138,13 +136,13 @@ pub(crate) fn split_words(text: &str) -> Result<Vec<String>, OpenQuote> {
     Ok(words)
 }
 
-/// Joins words so that [`split`] takes them apart again.
+/// Joins words so that [`split_words`] returns them again.
 pub(crate) fn join_words<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let quoted: Vec<String> = words.into_iter().map(quoted).collect();
     quoted.join(" ")
 }
 
-/// `word` as a shell takes it for one word.
+/// Quotes `word` for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_alphanumeric() || "-_./:=,+@%".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -153,7 +151,7 @@ pub(crate) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// Turns `\n`, `\t` and `\\` into what they stand for.
+/// Replaces the escapes `\n`, `\t` and `\\`.
 pub(crate) fn unescape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut letters = text.chars();
@@ -172,7 +170,7 @@ pub(crate) fn unescape(text: &str) -> String {
     plain
 }
 
-/// The opposite of [`unescape`].
+/// Reverts [`unescape`].
 pub(crate) fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\n', "\\n").replace('\t', "\\t")
 }

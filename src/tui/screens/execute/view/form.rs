@@ -1,4 +1,4 @@
-//! The form: its fields, what is to be said about them, and the request they make.
+//! Draws the form: its fields, their notes, and its request.
 
 use ratatui::{
     buffer::Buffer,
@@ -27,13 +27,13 @@ use crate::{
     widget::{format, paint, pane},
 };
 
-/// Columns of the labels.
+/// Width of the labels.
 const LABEL_WIDTH: u16 = 11;
 
-/// The most functions or datasets listed below a field.
+/// Maximum number of functions or datasets listed below a field.
 const CHOICES_MAX: u16 = 8;
 
-/// Columns of the word that says where standard input comes from, and of its label.
+/// Width of the source of standard input, including its label.
 const SOURCE_WIDTH: u16 = LABEL_WIDTH + 12;
 
 /// The fields, line by line.
@@ -58,7 +58,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let inside = pane::Pane::new("Execute function").info(info).focus(focus).draw(area, buf, theme);
     let is_roomy = is_roomy(inside);
     let mut y = draw_head(inside, buf, frame, u16::from(is_roomy), is_roomy);
-    // A low pane shows some of the fields, with the focused one among them.
+    // A low pane shows some of the fields, including the focused one.
     let focused = state.execute.form.focus;
     let focus = LINES.iter().position(|fields| fields.contains(&focused)).unwrap_or(0);
     let n_fit = usize::from(inside.height.saturating_sub(y + 2)).max(1);
@@ -73,8 +73,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         }
         y = draw_line(inside, buf, frame, fields, y, hits);
     }
-    // Dense fields leave room below as well, on a pane that is high enough.
-    // The least rows below the fields for the request, the buttons and a few recent runs.
+    // Below the fields there is space for the request, the buttons and a few recent runs.
     let is_open = is_roomy || inside.height.saturating_sub(y) >= 13;
     if is_open {
         y = draw_preview(inside, buf, frame, y + u16::from(!is_roomy));
@@ -94,7 +93,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     }
 }
 
-/// Draws the head that runs go to, which the profile names.
+/// Draws the head for new runs.
 fn draw_head(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16, is_roomy: bool) -> u16 {
     let Frame { state, theme, .. } = frame;
     paint::text(buf, area, (0, y), &format::right("head", LABEL_WIDTH.into()), theme.muted);
@@ -115,12 +114,12 @@ fn draw_head(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16, is_roomy: b
     y + 1 + u16::from(is_roomy)
 }
 
-/// True if a form in `area` has room for its notes.
+/// Returns true if a form in `area` has space for its notes.
 const fn is_roomy(area: Rect) -> bool {
     area.height >= 30
 }
 
-/// Draws fields side by side, and their note; returns the row after them.
+/// Draws fields side by side, and their note. Returns the row after them.
 fn draw_line(
     area: Rect,
     buf: &mut Buffer,
@@ -136,7 +135,7 @@ fn draw_line(
     let mut notes = Vec::new();
     for (idx, field) in (0..n_fields).zip(fields) {
         let place = match field {
-            // The source is a word, and its text needs the room.
+            // The source is a short word, so that its text has more space.
             FormField::Source => Rect { width: area.width.min(SOURCE_WIDTH), ..area },
             FormField::Stdin => split_columns(area, SOURCE_WIDTH)[1],
             _ => Rect { x: area.x.saturating_add(idx * width), width, ..area },
@@ -161,7 +160,7 @@ fn draw_line(
         return y + 1 + u16::from(is_roomy) + gap;
     };
     let room = area.width.saturating_sub(LABEL_WIDTH + 2);
-    // Errors are shown in full; hints may be cut.
+    // Errors are shown in full, hints can be cut.
     let lines = match rank {
         2 => wrapped(&text, room),
         _ => vec![format::fit(&text, room.into()).into_owned()],
@@ -226,7 +225,7 @@ fn mark(check: &Check, theme: &Theme) -> (&'static str, Style) {
     }
 }
 
-/// Lists the known functions whose names hold what is typed.
+/// Draws the known functions whose names contain the typed text.
 fn draw_functions(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let (found, selected) = state.execute.form.matches();
@@ -243,14 +242,14 @@ fn draw_functions(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
                 paint::text(buf, place, (x, 0), &size, theme.muted);
             }
         } else {
-            // Ids that prove nothing of the content, in place of the one that does.
+            // Ids from manifests, which do not verify the content.
             let ids = format!("by manifest: {}", function.by_manifest.join(", "));
             text_cut(buf, place, (x, 0), &ids, theme.warn);
         }
     });
 }
 
-/// Lists the datasets whose names hold what is typed.
+/// Draws the datasets whose names contain the typed text.
 fn draw_datasets(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (found, selected) = frame.state.execute.form.dataset_matches();
     let [_, area] = split_columns(area, SOURCE_WIDTH);
@@ -260,7 +259,8 @@ fn draw_datasets(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     });
 }
 
-/// Draws rows below a field, the `selected` one marked; `draw_row` draws each, in its style.
+/// Draws rows below a field, with the `selected` one highlighted. `draw_row` draws a row in its
+/// style.
 fn draw_choices(
     area: Rect,
     buf: &mut Buffer,
@@ -288,7 +288,7 @@ fn draw_preview(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16) -> u16 {
     let theme = frame.theme;
     paint::text(buf, area, (0, y), &format::right("request", LABEL_WIDTH.into()), theme.muted);
     let text = preview(&frame.state.execute.form.preview());
-    // The buttons stay in view, whatever the request.
+    // The buttons stay visible for any request.
     let end = y + area.height.saturating_sub(y + 2).min(14);
     let mut row = y;
     for line in text.lines().take(usize::from(end - y)) {
@@ -319,7 +319,7 @@ fn draw_buttons(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
     for (words, action, style) in buttons {
         let key = frame.state.keys.key_of(Layer::Form, action);
         let text = key.map_or_else(|| format!(" {words} "), |key| format!(" {key} {words} "));
-        // One that does not fit is left out: its key is in the help.
+        // A button that does not fit is left out. Its key is in the help.
         if usize::from(x) + text.width() > area.width.into() {
             break;
         }
@@ -335,7 +335,7 @@ fn draw_recent(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         return;
     }
     paint::text(buf, area, (0, 0), "Recent", theme.text.bold());
-    // The result of a run is in view, whatever its name.
+    // The result of a run is visible for any name.
     let (name_width, group_width) = if area.width < 56 { (8, 1) } else { (16, 8) };
     for (y, run) in (1..area.height).zip(state.runs.iter()) {
         let request = &run.request;

@@ -1,4 +1,4 @@
-//! The actors of a topic, and the summary of its values above them.
+//! Draws the actors of a topic, and the summary of its values above them.
 
 use std::collections::BTreeMap;
 
@@ -39,16 +39,16 @@ use crate::{
     },
 };
 
-/// Rows of facts about the chosen actor, with the rule above them.
+/// Height of the facts about the selected actor, including the rule above them.
 const FACTS_HEIGHT: u16 = 7;
 
-/// The rows below the list from which on the past of the chosen actor is charted, too.
+/// Minimum height below the list for a chart of the selected actor's past.
 const PAST_FROM: u16 = FACTS_HEIGHT + 8;
 
-/// The width of a number.
+/// Width of a number.
 const NUMBER: u16 = 10;
 
-/// The columns by the width there is: the two details and the history only in wide lists.
+/// Returns the columns for this width. Details and history are only in wide lists.
 pub(crate) fn columns(width: u16, detail: Detail) -> [Column; 8] {
     let name = if width >= 84 { 21 } else { 16 };
     let (first, second, past) = match width {
@@ -75,7 +75,7 @@ pub(crate) fn columns(width: u16, detail: Detail) -> [Column; 8] {
     ]
 }
 
-/// The title of a column.
+/// Returns the title of a column.
 pub(crate) fn column_title(column: usize, detail: Detail) -> Option<&'static str> {
     columns(u16::MAX, detail).get(column).map(|column| column.title)
 }
@@ -91,7 +91,7 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hi
     if scene.actors.is_empty() {
         return scene.draw_nothing(body, buf);
     }
-    // A short list leaves its rows to one actor: facts, and if there is room, its past.
+    // The selected actor gets the rows that a short list does not need: facts, then its past.
     let n_actors = u16::try_from(scene.actors.len()).unwrap_or(u16::MAX);
     let below = match body.height.saturating_sub(n_actors.saturating_add(2)) {
         0..FACTS_HEIGHT => 0,
@@ -134,7 +134,7 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hi
     }
 }
 
-/// The symbol of an actor, and its color.
+/// Returns symbol and style of an actor.
 fn mark(actor: &Actor<'_>, theme: &Theme) -> (&'static str, Style) {
     match actor.role {
         Role::Forecaster => ("▲", theme.series(3)),
@@ -143,7 +143,7 @@ fn mark(actor: &Actor<'_>, theme: &Theme) -> (&'static str, Style) {
     }
 }
 
-/// The texts of a row; its bar and its history are drawn over them.
+/// Returns the cells of a row, without bar and history.
 fn cells(actor: &Actor<'_>, scene: Scene<'_>) -> Vec<Cell> {
     let (theme, decimals) = (scene.theme, scene.decimals());
     let (symbol, dot) = mark(actor, theme);
@@ -175,7 +175,7 @@ fn cells(actor: &Actor<'_>, scene: Scene<'_>) -> Vec<Cell> {
     ]
 }
 
-/// The two numbers of the chosen detail of an actor.
+/// Returns the two numbers of the current detail of an actor.
 fn details(actor: &Actor<'_>, detail: Detail, decimals: usize) -> [String; 2] {
     let width = usize::from(NUMBER);
     let value = |value| or_none(value, |value| format::short(value, decimals, width));
@@ -199,7 +199,7 @@ fn details(actor: &Actor<'_>, detail: Detail, decimals: usize) -> [String; 2] {
     }
 }
 
-/// A number that the network has learned of an actor.
+/// Returns a number that the network has learned about an actor.
 fn learned(actor: &Actor<'_>, of: fn(&ActorSummary) -> Option<f64>) -> String {
     or_none(actor.known.and_then(of), four_digits)
 }
@@ -208,7 +208,7 @@ fn four_digits(value: f64) -> String {
     format::telling(value, 4, format::grouped)
 }
 
-/// Draws all that is known of the chosen actor, else of the first, from row `y` of the pane on.
+/// Draws the facts about the selected actor, or the first one, from row `y` of the pane on.
 fn draw_actor(area: Rect, buf: &mut Buffer, y: u16, scene: Scene<'_>) {
     let theme = scene.theme;
     let Some(actor) = scene.actors.get(scene.chosen_idx().unwrap_or(0)) else { return };
@@ -264,7 +264,7 @@ fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor<'_>, scene: Scene<'_>) 
     ]);
     let [top, chart] = split_rows(area, 1);
     paint::line(buf, top, (0, 0), &legend);
-    // A line ends where the actor was silent, or an epoch is missing.
+    // A line is interrupted at missing values and epochs.
     let lines = [
         line::Line::new(&truth, theme.up),
         line::Line::new(&combined, theme.series(1)),
@@ -273,7 +273,7 @@ fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor<'_>, scene: Scene<'_>) 
     scene.draw_lines(chart, buf, &lines, scene.decimals());
 }
 
-/// Columns between two figures.
+/// Gap between two figures.
 const FIGURE_GAP: u16 = 2;
 
 /// A number with a name above it and a remark below.
@@ -290,9 +290,9 @@ impl Figure {
     }
 }
 
-/// The rows of the pane, its borders included.
+/// Returns the height of the pane, including borders.
 pub(crate) fn summary_height(scene: Scene<'_>, area: Rect, is_roomy: bool) -> u16 {
-    // Labels that are shown as bars; a topic with more shows the first ones.
+    // Maximum number of labels shown as bars.
     let n_labels = scene.state.labels().len().min(6);
     if area.height < 12 {
         0
@@ -312,7 +312,7 @@ pub(crate) fn draw_summary(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits:
     }
     let (state, theme) = (scene.state, scene.theme);
     let title = title(scene);
-    // The corners, the spaces and a little of the border beside both.
+    // The corners, the spaces and a part of the border.
     let room = usize::from(area.width).saturating_sub(title.width() + 10);
     let body = pane::Pane::new(title).info(info(scene, room)).draw(area, buf, theme);
     if state.latest.value().is_none() {
@@ -339,7 +339,7 @@ fn title(scene: Scene<'_>) -> String {
     if state.is_resistant { format!("{title} · without outliers") } else { title }
 }
 
-/// Age of the values, progress of the epoch, and the poll interval.
+/// Returns the age of the values, the progress of the epoch, and the poll interval.
 fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
     let (state, theme, now) = (scene.state, scene.theme, scene.now);
     let mut parts: Vec<Span<'static>> = Vec::new();
@@ -373,7 +373,7 @@ fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
     join_facts(parts, room)
 }
 
-/// The numbers of a topic with a single output.
+/// Returns the figures of a topic with a single output.
 fn figures(scene: Scene<'_>) -> Vec<Figure> {
     let (state, theme) = (scene.state, scene.theme);
     let Some(latest) = state.latest.value() else { return Vec::new() };
@@ -387,7 +387,7 @@ fn figures(scene: Scene<'_>) -> Vec<Figure> {
     let range = |values: &[f64]| Quartiles::compute(values).map(|q| q.upper - q.lower);
     let spread = range(&values(Role::Inferer));
     let above = combined.zip(naive).map_or_else(String::new, |(combined, naive)| {
-        // Shares differ by points.
+        // Differences of shares are in points.
         let points = if scene.is_percent() { " points" } else { "" };
         let above = format::telling(combined - naive, decimals, format::signed);
         format!("{above}{points} vs naive")
@@ -417,7 +417,7 @@ fn figures(scene: Scene<'_>) -> Vec<Figure> {
     figures
 }
 
-/// The spread relative to the combined value; none for shares.
+/// Returns the spread relative to the combined value; `None` for shares.
 fn spread_remark(spread: Option<f64>, combined: Option<f64>, scene: Scene<'_>) -> String {
     if scene.is_percent() {
         return "points".to_owned();
@@ -427,7 +427,7 @@ fn spread_remark(spread: Option<f64>, combined: Option<f64>, scene: Scene<'_>) -
     share.map_or_else(String::new, |share| format!("{share:.2} % of combined"))
 }
 
-/// The range of the values, counted by their weights.
+/// Returns the range of the values by their weights.
 fn interval(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
     let state = scene.state;
     let (percent, low, high) = widest_interval(state.confidence.as_ref()?, state.label())?;
@@ -436,7 +436,7 @@ fn interval(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
     Some(Figure::new("weighted range", range, scene.theme.text, remark))
 }
 
-/// Change of the combined value over the known epochs.
+/// Returns the change of the combined value over the known epochs.
 fn moved(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
     let (state, label) = (scene.state, scene.state.label());
     let of = |epoch: &Epoch| Some((epoch.time, *epoch.combined.get(label)?));
@@ -462,8 +462,8 @@ fn draw_figures(area: Rect, buf: &mut Buffer, figures: &[Figure], scene: Scene<'
     }
 }
 
-/// The columns of each figure in `room`, with the gap after it: names and values in full, remarks
-/// as far as there is room. The last figures are left out if there is too little.
+/// Returns the width of each figure in `room`, including its gap. Names and values are shown in
+/// full, remarks as far as possible. The last figures are left out if there is too little space.
 fn figure_widths(figures: &[Figure], room: u16) -> Vec<u16> {
     let columns = |text: &str| u16::try_from(text.width()).unwrap_or(u16::MAX);
     let least = |it: &Figure| columns(it.name).max(columns(&it.value)).saturating_add(FIGURE_GAP);
@@ -478,7 +478,7 @@ fn figure_widths(figures: &[Figure], room: u16) -> Vec<u16> {
         *width += wanted.min(left);
         left -= wanted.min(left);
     }
-    // The rest is spread between all of them.
+    // The remaining width is distributed equally.
     let share = left / u16::try_from(widths.len()).unwrap_or(1).max(1);
     widths.into_iter().map(|width| width + share).collect()
 }

@@ -1,4 +1,4 @@
-//! Hints and errors of the form's fields, and the names that complete what is typed.
+//! Hints and errors of the form's fields, and completion of names.
 
 use model::{
     function::{FunctionId, Method},
@@ -24,7 +24,7 @@ use crate::{
 };
 
 impl Form {
-    /// Checks a field. The text of a valid one is a hint.
+    /// Checks a field. The text of a valid field is a hint.
     pub(crate) fn check(&self, field: FormField, known: ClusterContext<'_>) -> Check {
         let text = self.text(field).trim();
         match field {
@@ -67,7 +67,7 @@ impl Form {
         }
     }
 
-    /// A function may hold more modules than the head lists.
+    /// Checks the method. A function can have more modules than the head lists.
     fn check_method(&self, method: &str) -> Check {
         let id = self.text(FormField::FunctionId).trim();
         let same = self.functions.iter().filter(|function| function.function_id == id);
@@ -207,11 +207,11 @@ fn check_selector(text: &str, known: ClusterContext<'_>) -> Check {
     }
 }
 
-/// The most names kept of one content beside the head's own.
+/// Maximum number of additional names of one content.
 const NAMES_MAX: usize = 8;
 
 impl Form {
-    /// Adds the name that `function_id` has on this machine, beside the head's.
+    /// Adds a local name of `function_id`.
     pub(crate) fn also_named(&mut self, function_id: &str, name: &str) {
         let names = self.other_names.entry(function_id.to_owned()).or_default();
         if names.len() < NAMES_MAX && !names.iter().any(|known| known == name) {
@@ -219,7 +219,7 @@ impl Form {
         }
     }
 
-    /// All names of a function, the head's first.
+    /// Returns all names of a function, the head's name first.
     pub(crate) fn names_of<'a>(
         &'a self,
         function: &'a FunctionBody,
@@ -229,7 +229,7 @@ impl Form {
         std::iter::once(function.name.as_str()).chain(others)
     }
 
-    /// Puts functions of the same content and method together, under the first name of each.
+    /// Merges functions with equal content and method, under the first name of each.
     pub(crate) fn merge_names(&mut self, functions: Vec<FunctionBody>) -> Vec<FunctionBody> {
         let mut merged: Vec<FunctionBody> = Vec::with_capacity(functions.len());
         for function in functions {
@@ -245,8 +245,8 @@ impl Form {
         merged
     }
 
-    /// The datasets whose names contain the typed text, and the index of an exact match; all
-    /// datasets where there is one. `None` where standard input names no dataset.
+    /// Returns the datasets whose names contain the typed text, and the index of an exact match.
+    /// Returns all datasets if there is an exact match.
     pub(crate) fn dataset_matches(&self) -> (Vec<&String>, Option<usize>) {
         if self.source != Source::Rows {
             return (Vec::new(), None);
@@ -260,13 +260,13 @@ impl Form {
         (found, idx)
     }
 
-    /// The dataset and the window that standard input names.
+    /// Returns dataset and window of standard input.
     fn dataset_and_window(&self) -> (&str, &str) {
         let text = self.text(FormField::Stdin).trim();
         text.rsplit_once(' ').unwrap_or((text, WINDOW_FIRST))
     }
 
-    /// Selects the dataset `by` places on among those that match.
+    /// Selects the matching dataset `by` positions further.
     pub(crate) fn choose_dataset(&mut self, by: isize) {
         let (found, idx) = self.dataset_matches();
         let Some(name) = found.get(cycled(idx, by, found.len())) else { return };
