@@ -223,6 +223,7 @@ fn of_line(state: &State) -> Option<Vec<(&'static str, String)>> {
     ])
 }
 
+/// Columns of the window.
 const WIDTH: u16 = 72;
 
 /// Column of the texts, after the longest name.
