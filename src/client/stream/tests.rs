@@ -150,7 +150,7 @@ async fn endless_event_is_cut_off() {
     })
     .await;
     let text = watch.next().await;
-    assert!(text.contains("more than 1048576 bytes"), "{text}");
+    assert!(text.contains("exceeds 1048576 bytes"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

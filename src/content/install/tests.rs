@@ -197,14 +197,17 @@ async fn name_is_installed_by_manifest_unless_cid_is_required() {
     assert_eq!(by_manifest(&kept, function.id), [id]);
     refused(
         kept.install_from(id, &format!("{site}/other"), &Requester::Operator).await,
-        "another manifest",
+        "is already installed from",
     );
     assert_eq!(reopened(&dir).await.get(id), Some(function.clone()), "also after a restart");
 
     // Content of a manifest is verified against a CID.
     let proved = tempfile::tempdir().unwrap();
     let proved = store(&proved, SourceOptions { requires_cid: true, ..any_host() }).await;
-    refused(proved.install_from(id, &format!("{site}/m"), &Requester::Operator).await, "no CID");
+    refused(
+        proved.install_from(id, &format!("{site}/m"), &Requester::Operator).await,
+        "is not a CID",
+    );
     let other = FunctionId::from_module(b"other");
     refused(proved.install_from(other, &format!("{site}/m"), &Requester::Operator).await, "match");
     let same =
