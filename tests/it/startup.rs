@@ -17,7 +17,7 @@ use crate::support::{
 const DEAD: &str = "/ip4/127.0.0.1/tcp/9";
 
 /// Log message of a service that receives SIGHUP.
-const HANGUP_IGNORED: &str = "ignored SIGHUP: options and files are read at the start";
+const HANGUP_IGNORED: &str = "ignored SIGHUP: options and files are read only at the start";
 
 #[test]
 fn proxy_variables_do_not_apply_to_loopback() {
@@ -70,7 +70,7 @@ fn unreachable_boot_node_is_logged_with_the_reason() {
     let dead = format!("{DEAD}/p2p/{}", head.id());
     let worker = Node::start_with(&["--boot-nodes", &dead], &[]);
     let reason = "Connection refused (os error 111)";
-    worker.wait_log(&format!("cannot reach boot node {dead}: {reason}; it is tried again"));
+    worker.wait_log(&format!("cannot reach boot node {dead}: {reason}; trying again"));
 
     let other = worker.id();
     let address = head.address();
@@ -78,7 +78,7 @@ fn unreachable_boot_node_is_logged_with_the_reason() {
     let wrong = format!("{host}/{other}");
     let worker = Node::start_with(&["--boot-nodes", &wrong], &[]);
     let reason = format!("the node there is {id}; correct the id at the end of the address");
-    worker.wait_log(&format!("cannot reach boot node {wrong}: {reason}; it is tried again"));
+    worker.wait_log(&format!("cannot reach boot node {wrong}: {reason}; trying again"));
 }
 
 #[test]
@@ -92,8 +92,8 @@ fn inference_service_without_a_key_logs_a_hint() {
     let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
     let service = Running::start_with(&arguments, &environment);
     service.wait_log(
-        "there is no API key for the dataset service at http://127.0.0.1:9/api, so that its topics \
-         get no rows: set TRIPTYCH_API_KEY, or keep a key with `triptych keys store`, and start again",
+        "no API key for the dataset service at http://127.0.0.1:9/api, so that topics receive no rows: \
+         set TRIPTYCH_API_KEY, or store a key with `triptych keys store`, and start again",
     );
 }
 

@@ -64,6 +64,7 @@ const FENCES: &[Fence] = &[
             "src/cluster/head/server",
             "src/content/http",
             "src/content/install/tests.rs",
+            "src/datasets/error.rs",
             "src/datasets/server",
             "src/inference/server",
         ],
