@@ -5,7 +5,7 @@ fn parsed(line: &str) -> Result<Command, clap::Error> {
 }
 
 #[test]
-fn a_module_alone_is_enough() {
+fn module_is_the_only_required_argument() {
     for line in ["m.wasm", "m.wasm --"] {
         let command = parsed(line).unwrap();
         assert_eq!(
@@ -19,7 +19,7 @@ fn a_module_alone_is_enough() {
 
 /// The order of flags in which b7s gives them.
 #[test]
-fn the_line_of_b7s_is_understood() {
+fn command_line_of_b7s_is_parsed() {
     let line = "m.wasm --entry main --run-time 1500 --debug-info --fs-root-path /w/t/1/fs \
         --drivers-root-path /opt/extensions --limited-fuel 9000 --limited-memory 32 \
         --runtime-logger log.txt --permission file://a.go --permission https://x.org/ -- a --b c";
@@ -36,7 +36,7 @@ fn the_line_of_b7s_is_understood() {
 }
 
 #[test]
-fn values_may_follow_an_equals_sign_and_arguments_the_module() {
+fn values_can_follow_equals_sign_and_arguments_the_module() {
     let command = parsed("--env=A=1=2 --env B=x --run-time=0 m.wasm one").unwrap();
     let want = [("A", "1=2"), ("B", "x")].map(|(name, value)| (name.to_owned(), value.to_owned()));
     assert_eq!(command.env, want);
@@ -45,7 +45,7 @@ fn values_may_follow_an_equals_sign_and_arguments_the_module() {
 }
 
 #[test]
-fn flags_of_nodes_are_understood() {
+fn flags_of_nodes_are_parsed() {
     let line = format!(
         "m.wasm {VARIABLES_FLAG} v {FILES_LIMIT_FLAG} 3 {COMPILED_FOLDER_FLAG} /c/d \
         {FUNCTION_FILES_FLAG} /f"
@@ -59,7 +59,7 @@ fn flags_of_nodes_are_understood() {
 }
 
 #[test]
-fn a_file_of_variables_is_read_as_it_was_written() {
+fn variables_file_round_trips() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("variables");
     let variables = [("A", "1\n2"), ("B", ""), ("C", "x=y;$(id)")];
@@ -77,7 +77,7 @@ fn a_file_of_variables_is_read_as_it_was_written() {
 }
 
 #[test]
-fn errors_name_the_argument_at_fault() {
+fn errors_name_invalid_argument() {
     for (line, want) in [
         ("", "<MODULE>"),
         ("m.wasm --fast", "'--fast'"),
@@ -91,7 +91,7 @@ fn errors_name_the_argument_at_fault() {
 }
 
 #[test]
-fn a_missing_module_ends_with_code_255() {
+fn missing_module_exits_with_255() {
     assert_eq!(run(["/nonexistent/m.wasm".to_owned()], CompileIn::ThisProcess), EXIT_OTHER);
     assert_eq!(run(["--fast".to_owned()], CompileIn::ThisProcess), EXIT_OTHER);
 }
@@ -108,7 +108,7 @@ fn check_code(module: &str, flags: &str, exit_code: i32) {
 }
 
 #[test]
-fn codes_are_those_of_the_upstream() {
+fn exit_codes_match_bls_runtime() {
     let endless = r#"(module (memory 2) (func (export "_start") (loop $on (br $on)))
         (func (export "other")) (func (export "bad") unreachable))"#;
     check_code(endless, "--run-time 100", 15);
@@ -125,7 +125,7 @@ fn codes_are_those_of_the_upstream() {
 }
 
 #[test]
-fn a_folder_given_is_used_and_kept() {
+fn given_directory_is_used_and_kept() {
     let keeps_a_file = r#"(module
         (import "wasi_snapshot_preview1" "path_open"
             (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
@@ -142,7 +142,7 @@ fn a_folder_given_is_used_and_kept() {
 }
 
 #[test]
-fn a_guest_sees_the_variables_listed_and_no_others() {
+fn guest_sees_only_listed_variables() {
     let host = [(LIST_VARS, "A;;B;MISSING"), ("A", "1"), ("B", "x;y"), ("HOME", "/root")];
     let variable = |name: &str| {
         host.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())

@@ -3,7 +3,7 @@ use std::{collections::BTreeSet, os::unix::fs::PermissionsExt as _, time::Durati
 use super::*;
 
 #[test]
-fn an_entry_is_read_as_it_was_written_under_its_name_or_not_at_all() {
+fn entry_is_read_only_if_unchanged_and_under_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Disk::open(folder.path()).unwrap();
     let bytes = disk.entry("name", &[7; 100]);
@@ -22,9 +22,9 @@ fn an_entry_is_read_as_it_was_written_under_its_name_or_not_at_all() {
     assert!(rekeyed.checked("name", bytes).is_none(), "under another key");
 }
 
-/// A guest can write files, but not choose their mode: a key it wrote is not taken.
+/// A guest could write files but not set their mode, so that its key would not be accepted.
 #[test]
-fn a_key_that_others_may_read_is_not_used() {
+fn key_readable_by_others_is_not_used() {
     let folder = tempfile::tempdir().unwrap();
     let key = folder.path().join(KEY);
     fs::write(&key, [1; TAG_BYTES]).unwrap();
@@ -38,7 +38,7 @@ fn a_key_that_others_may_read_is_not_used() {
 }
 
 #[test]
-fn entries_used_longest_ago_go_first() {
+fn least_recently_used_entries_are_removed_first() {
     let folder = tempfile::tempdir().unwrap();
     for (name, age_s) in [("old", 300), ("used", 10), ("new", 100)] {
         let path = folder.path().join(name);
@@ -58,9 +58,9 @@ fn entries_used_longest_ago_go_first() {
     assert_eq!(left(50), BTreeSet::from(["used".to_owned()]));
 }
 
-/// Two processes have a folder open each; here, two values of one process stand for them.
+/// Two values in one process represent two processes with the same directory.
 #[test]
-fn a_compilation_of_another_process_is_waited_for() {
+fn find_waits_for_compilation_of_another_process() {
     let folder = tempfile::tempdir().unwrap();
     let (one, other) = (Disk::open(folder.path()).unwrap(), Disk::open(folder.path()).unwrap());
     let engine = Engine::default();

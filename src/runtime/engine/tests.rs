@@ -1,4 +1,4 @@
-//! What is shared by the tests of guests: honest ones, hostile ones, and many at once.
+//! Shared by tests with guests: honest ones, hostile ones, and many at the same time.
 
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
@@ -21,7 +21,7 @@ mod hostile;
 mod many;
 mod quota;
 
-/// Enough for any guest here that means well.
+/// Sufficient for all well-behaved guests of these tests.
 const LIMITS: Limits = Limits {
     wall: Duration::from_mins(1),
     memory_bytes: 16 * 1024 * 1024,
@@ -37,7 +37,7 @@ fn runtime(runs_max: u32) -> Runtime {
     .unwrap()
 }
 
-/// A guest that gets nothing but its name.
+/// A run of a guest with nothing but its name.
 fn bare(limits: Limits) -> Run {
     Run {
         name: "guest.wasm".to_owned(),
@@ -51,18 +51,18 @@ fn bare(limits: Limits) -> Run {
     }
 }
 
-/// A demo function, as committed.
+/// Loads a demo function as committed.
 fn demo(name: &str) -> Program {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/functions");
     Program::new(std::fs::read(format!("{folder}/{name}.wasm")).unwrap())
 }
 
-/// A command whose `_start` is `body`, with one page of memory and these imports at hand.
+/// A command with the body `body` of `_start`, one page of memory and these imports.
 fn command(body: &str) -> Program {
     module(&format!("(memory (export \"memory\") 1) (func (export \"_start\") {body})"))
 }
 
-/// What the guests here import, by the name they call it.
+/// Imports of the guests, with the names they use.
 const IMPORTS: [(&str, &str, &str); 13] = [
     ("$exit", "proc_exit", "(param i32)"),
     ("$write", "fd_write", "(param i32 i32 i32 i32) (result i32)"),
@@ -79,8 +79,8 @@ const IMPORTS: [(&str, &str, &str); 13] = [
     ("$open", "path_open", "(param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)"),
 ];
 
-/// A module of `fields` in the text format, with the imports that they name: one that imports
-/// nothing of files is run as one without.
+/// A module of `fields` in text format, with the imports that are used in them. A guest without imports
+/// of files is run without a directory.
 fn module(fields: &str) -> Program {
     let named = IMPORTS.iter().filter(|(name, ..)| fields.contains(name));
     let imports: Vec<_> = named
@@ -91,7 +91,7 @@ fn module(fields: &str) -> Program {
     Program::new(wat::parse_str(format!("(module {} {fields})", imports.concat())).unwrap())
 }
 
-/// `command` as a preview 2 component, by way of the adapter that compilers use.
+/// Converts `command` to a preview 2 component with the adapter that compilers use.
 fn component(command: &Program) -> Program {
     let mut encoder = ComponentEncoder::default().module(&command.bytes).unwrap();
     encoder = encoder

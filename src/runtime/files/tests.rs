@@ -17,13 +17,13 @@ fn check(fill: impl FnOnce(&Path), want_overfull: bool) {
 }
 
 #[test]
-fn little_is_not_too_much() {
+fn usage_within_limits_is_accepted() {
     check(|_| (), false);
     check(|folder| fs::write(folder.join("a"), [1; 1000]).unwrap(), false);
 }
 
 #[test]
-fn files_are_counted_wherever_they_are() {
+fn files_are_counted_at_any_depth() {
     check(
         |folder| {
             fs::create_dir_all(folder.join("a/b")).unwrap();
@@ -36,7 +36,7 @@ fn files_are_counted_wherever_they_are() {
 }
 
 #[test]
-fn bytes_are_counted_as_the_disk_does() {
+fn bytes_are_counted_in_disk_space() {
     check(|folder| fs::write(folder.join("a"), vec![1; 100_000]).unwrap(), true);
     let sparse = |folder: &Path| {
         fs::File::create(folder.join("a")).unwrap().set_len(1 << 30).unwrap();
@@ -45,7 +45,7 @@ fn bytes_are_counted_as_the_disk_does() {
 }
 
 #[test]
-fn a_link_leads_neither_the_count_nor_the_removal_out() {
+fn links_are_not_followed_by_counting_or_removal() {
     let outside = tempfile::tempdir().unwrap();
     for n in 0..10 {
         fs::write(outside.path().join(n.to_string()), []).unwrap();
@@ -54,14 +54,14 @@ fn a_link_leads_neither_the_count_nor_the_removal_out() {
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 10);
 }
 
-/// Folders within folders, longer as a path than the system takes.
+/// Nested directories whose path is longer than the system accepts.
 #[test]
-fn folders_nested_too_deep_to_name_are_removed() {
+fn too_deeply_nested_directories_are_removed() {
     check(
         |folder| {
             let name = "x".repeat(200);
             for _ in 0..30 {
-                // From the innermost outwards: each new folder takes the last one in.
+                // From the inside out: each new directory contains the previous one.
                 let (inner, outer) = (folder.join("inner"), folder.join("outer"));
                 fs::create_dir(&outer).unwrap();
                 if inner.exists() {

@@ -1,4 +1,4 @@
-//! Prints how fast guests come and go: the smallest one and hello, on threads and through tokio.
+//! Prints how many guests run per second: the smallest one and hello, on threads and through tokio.
 
 use std::{
     collections::BTreeMap,
@@ -21,13 +21,13 @@ mod measure;
 
 use self::measure::Load;
 
-/// Guests at once: the default of a node.
+/// Maximum number of concurrent guests: the default of a node.
 const RUNS_MAX: NonZeroU32 = NonZeroU32::new(10).unwrap();
 
-/// Threads that run guests: as many as the figure is given for.
+/// Number of threads that run guests.
 const THREADS: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 
-/// How long each figure is measured.
+/// Duration of each measurement.
 const PERIOD: Duration = Duration::from_secs(3);
 
 fn main() -> Result<(), Box<dyn Error>> {

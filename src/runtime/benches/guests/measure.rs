@@ -1,4 +1,4 @@
-//! How fast guests come and go: the figures that a bench prints.
+//! Measures how many guests run per second.
 
 use std::{
     fmt, io,
@@ -24,40 +24,40 @@ const TRIVIAL: &[u8] = b"\0asm\x01\0\0\0\
     \x07\x13\x02\x06memory\x02\0\x06_start\0\x01\
     \x0a\x04\x01\x02\0\x0b";
 
-/// How many guests ran, and in what time.
+/// Number of runs, and their duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rate {
     /// Guests that ran to their end.
     pub(crate) n_runs: usize,
-    /// From the first start to the last end.
+    /// Time from the first start to the last end.
     pub(crate) elapsed: Duration,
 }
 
-/// Why a rate could not be measured.
+/// A failed measurement.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BenchError {
     /// A guest could not be run.
-    #[error("run the guest")]
+    #[error("guest could not be run")]
     Run(#[from] RunError),
-    /// A guest did not end as it should.
-    #[error("see the guest succeed: it ended with code {exit_code}")]
+    /// A guest failed.
+    #[error("guest exited with code {exit_code}")]
     Guest {
-        /// Its exit code.
+        /// Exit code.
         exit_code: i32,
     },
     /// The system refused a thread.
-    #[error("start a thread")]
+    #[error("thread could not be started")]
     Thread(#[from] io::Error),
     /// A thread or a task panicked.
-    #[error("wait for the runs")]
+    #[error("runs did not finish")]
     Lost {
-        /// The task's own report.
+        /// Error of the task.
         source: Option<JoinError>,
     },
 }
 
 impl Rate {
-    /// Guests a second.
+    /// Returns the number of guests per second.
     pub(crate) fn per_second(self) -> f64 {
         // A bench makes fewer runs than a float has exact integers.
         let n_runs = f64::from(u32::try_from(self.n_runs).unwrap_or(u32::MAX));
@@ -71,22 +71,22 @@ impl fmt::Display for Rate {
     }
 }
 
-/// The smallest program there is.
+/// Returns the smallest program.
 pub(crate) fn trivial() -> Program {
     Program::new(TRIVIAL)
 }
 
-/// How hard a measurement works.
+/// Load of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Load {
-    /// Threads or callers at once.
+    /// Number of threads or callers.
     pub(crate) n_at_once: NonZeroUsize,
-    /// How long runs are started.
+    /// Time during which runs are started.
     pub(crate) period: Duration,
 }
 
-/// Runs `program` repeatedly on as many threads as `load` says, and returns how often it ran. It is
-/// compiled before. Blocks; not for a thread that drives futures.
+/// Runs `program` repeatedly on threads and returns the rate. The program is compiled before. Blocks.
+/// Must not be called on a thread that drives futures.
 ///
 /// # Errors
 /// [`BenchError`] if a run fails.
@@ -123,8 +123,8 @@ pub(crate) fn measure_threads(
     Ok(Rate { n_runs: n_runs.into_inner(), elapsed: began.elapsed() })
 }
 
-/// Runs `program` repeatedly as a node does, for as many callers as `load` says, and returns how often
-/// it ran. It is compiled before.
+/// Runs `program` repeatedly for concurrent callers, as a node does, and returns the rate. The program
+/// is compiled before.
 ///
 /// # Errors
 /// [`BenchError`] if a run fails.

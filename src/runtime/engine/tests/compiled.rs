@@ -1,4 +1,4 @@
-//! Compiled code on the disk.
+//! Tests of compiled code on disk.
 
 use std::{
     fs,
@@ -8,8 +8,7 @@ use std::{
 
 use super::*;
 
-/// Runs hello in a runtime of its own, as another process would, and checks whether the runtime
-/// found it compiled.
+/// Runs hello in its own runtime, like another process, and checks how the program was prepared.
 async fn check(folder: &Path, limits: Limits, (n_compiled, n_found): (usize, usize)) {
     let options = RuntimeOptions {
         compiled_folder: Some(folder.to_owned()),
@@ -42,7 +41,7 @@ async fn runtimes_share_compiled_code() {
 }
 
 #[tokio::test]
-async fn engines_with_other_settings_share_nothing() {
+async fn engines_with_other_settings_do_not_share_code() {
     let folder = folder();
     let fueled = Limits { fuel: Some(u64::MAX), ..LIMITS };
     check(folder.path(), LIMITS, (1, 0)).await;
@@ -68,9 +67,9 @@ async fn damaged_code_is_compiled_again() {
     }
 }
 
-/// Code under the name of another program is that of the other program: the engine does not take it.
+/// Code of another program under this name is not accepted.
 #[tokio::test]
-async fn code_of_another_program_is_not_taken() {
+async fn code_of_another_program_is_rejected() {
     let folder = folder();
     check(folder.path(), LIMITS, (1, 0)).await;
     let path = entries(folder.path()).remove(0);
@@ -90,7 +89,7 @@ async fn code_of_another_program_is_not_taken() {
 }
 
 #[tokio::test]
-async fn a_component_is_found_too() {
+async fn compiled_component_is_found() {
     let (folder, hello) = (folder(), component(&demo("hello")));
     for want in
         [Compilations { n_compiled: 1, n_found: 0 }, Compilations { n_compiled: 0, n_found: 1 }]
@@ -106,7 +105,7 @@ async fn a_component_is_found_too() {
 }
 
 #[tokio::test]
-async fn a_folder_that_others_may_write_to_is_not_used() {
+async fn directory_writable_by_others_is_not_used() {
     let folder = folder();
     check(folder.path(), LIMITS, (1, 0)).await;
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
@@ -116,13 +115,13 @@ async fn a_folder_that_others_may_write_to_is_not_used() {
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_made_costs_nothing_but_time() {
+async fn missing_directory_only_costs_time() {
     check(Path::new("/proc/none"), LIMITS, (1, 0)).await;
 }
 
-/// Two runtimes with one folder stand for two processes of one machine.
+/// Two runtimes with one directory represent two processes of a machine.
 #[tokio::test]
-async fn runtimes_of_one_machine_compile_a_program_once() {
+async fn runtimes_of_one_machine_compile_program_once() {
     let folder = folder();
     let runtime = || {
         let options = RuntimeOptions {

@@ -1,12 +1,12 @@
-//! Preview 2 components: the commands of the other tests, adapted as compilers do it.
+//! Preview 2 components: the commands of the other tests with the adapter that compilers use.
 
 use super::*;
 
-/// Enough for the adapter's own memory, and not for a bomb.
+/// Enough for the adapter, but not for a memory bomb.
 const TIGHT: Limits =
     Limits { wall: Duration::from_secs(5), memory_bytes: 8 * 65536, output_bytes: 100, fuel: None };
 
-/// Runs a command as a component and checks how it ends.
+/// Runs a command as a component and checks its end.
 async fn check(command: &Program, limits: Limits, (ended, exit_code): (RunEnd, i32)) -> RunOutcome {
     let finished = runtime(1).execute(&component(command), bare(limits)).await.unwrap();
     let told = text(&finished.stderr);
@@ -15,7 +15,7 @@ async fn check(command: &Program, limits: Limits, (ended, exit_code): (RunEnd, i
 }
 
 #[tokio::test]
-async fn a_component_has_the_outcome_of_its_command() {
+async fn component_has_outcome_of_its_command() {
     let runtime = runtime(1);
     let run = Run {
         arguments: vec!["x".to_owned(), "y z".to_owned()],
@@ -34,13 +34,13 @@ async fn a_component_has_the_outcome_of_its_command() {
 }
 
 #[tokio::test]
-async fn a_component_that_exits_badly_has_the_one_code_that_preview_2_knows() {
+async fn failed_component_has_the_only_code_of_preview_2() {
     check(&command("(call $exit (i32.const 0))"), LIMITS, (RunEnd::Exited, 0)).await;
     check(&command("(call $exit (i32.const 9))"), LIMITS, (RunEnd::Exited, 1)).await;
 }
 
 #[tokio::test]
-async fn an_endless_component_ends_at_its_deadline_or_without_fuel() {
+async fn endless_component_ends_at_deadline_or_without_fuel() {
     let endless = command("(loop $on (br $on))");
     let limits = Limits { wall: Duration::from_millis(300), ..TIGHT };
     check(&endless, limits, (RunEnd::TimedOut, 15)).await;
@@ -49,7 +49,7 @@ async fn an_endless_component_ends_at_its_deadline_or_without_fuel() {
 }
 
 #[tokio::test]
-async fn a_component_is_denied_memory_as_a_command_is() {
+async fn component_is_denied_memory_like_command() {
     let bomb = command(
         "(loop $more (br_if $more (i32.ne (memory.grow (i32.const 1)) (i32.const -1))))
         unreachable",
@@ -59,7 +59,7 @@ async fn a_component_is_denied_memory_as_a_command_is() {
 }
 
 #[tokio::test]
-async fn a_component_s_output_is_truncated_and_its_traps_reported() {
+async fn output_of_component_is_truncated_and_traps_are_reported() {
     let flood = command(
         "(i32.store (i32.const 4) (i32.const 7)) (loop $on
         (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))
@@ -79,8 +79,8 @@ async fn a_component_s_output_is_truncated_and_its_traps_reported() {
 }
 
 #[tokio::test]
-async fn memories_of_a_component_count_together() {
-    // Three pages each, four in all allowed.
+async fn memories_of_component_are_added() {
+    // Three pages each, with a total limit of four.
     let wat = r#"(component
         (core module $m (memory 3))
         (core instance (instantiate $m))
@@ -99,7 +99,7 @@ async fn memories_of_a_component_count_together() {
 }
 
 #[tokio::test]
-async fn a_component_that_wants_more_than_wasi_is_refused() {
+async fn component_with_other_imports_than_wasi_is_rejected() {
     let wat = r#"(component
         (import "wasi:http/outgoing-handler@0.2.0" (instance (export "handle" (func)))))"#;
     let program = Program::new(wat::parse_str(wat).unwrap());
@@ -112,7 +112,7 @@ async fn a_component_that_wants_more_than_wasi_is_refused() {
 }
 
 #[tokio::test]
-async fn a_component_that_is_no_command_is_refused() {
+async fn component_without_run_is_rejected() {
     let program = Program::new(wat::parse_str("(component)").unwrap());
     let error = runtime(1).execute(&program, bare(LIMITS)).await.unwrap_err();
     assert!(matches!(error, RunError::Program(ProgramError::Import { .. })), "{error:?}");

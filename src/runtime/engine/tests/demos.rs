@@ -1,4 +1,4 @@
-//! Each demo function, run for real on input like what the services send.
+//! Runs each demo function on input like that of the services.
 
 use std::sync::LazyLock;
 
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// One for all tests here, so that each function is compiled once.
+/// Shared by these tests, so that each function is compiled once.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| runtime(2));
 
-/// Ten one-minute bars, newest first, as `/api/rows/live/` sends them.
+/// Ten one-minute bars, latest first, as sent by `/api/rows/live/`.
 const BARS: &str = r#"{"close":104.5,"high":105,"low":103,"open":103.5,"timestamp":"2026-11-20T09:09:00Z","volume":12}
 {"close":103.5,"high":104,"low":102.5,"open":103,"timestamp":"2026-11-20T09:08:00Z","volume":9}
 {"close":103,"high":103.25,"low":102,"open":102.75,"timestamp":"2026-11-20T09:07:00Z","volume":7.5}
@@ -22,7 +22,7 @@ const BARS: &str = r#"{"close":104.5,"high":105,"low":103,"open":103.5,"timestam
 {"close":100,"high":100.5,"low":99,"open":99.5,"timestamp":"2026-11-20T09:00:00Z","volume":10}
 "#;
 
-/// What a demo function leaves behind. `settings` are words of its environment, `NAME=value`.
+/// Runs a demo function. `settings` are words of its environment, `NAME=value`.
 async fn finished(name: &str, arguments: &[&str], settings: &str, stdin: &str) -> RunOutcome {
     let setting = |word: &str| {
         let (name, value) = word.split_once('=').unwrap();
@@ -41,7 +41,7 @@ async fn finished(name: &str, arguments: &[&str], settings: &str, stdin: &str) -
     RUNTIME.execute(&demo(name), run).await.unwrap()
 }
 
-/// The JSON line that a demo function prints on success.
+/// Returns the JSON line that a demo function prints on success.
 async fn answer(name: &str, arguments: &[&str], settings: &str, stdin: &str) -> Value {
     let finished = finished(name, arguments, settings, stdin).await;
     assert_eq!(
@@ -52,7 +52,7 @@ async fn answer(name: &str, arguments: &[&str], settings: &str, stdin: &str) -> 
     serde_json::from_slice(&finished.stdout).unwrap()
 }
 
-/// The line that a demo function refuses its input with.
+/// Returns the line that a demo function prints for invalid input.
 async fn refusal(name: &str, arguments: &[&str], settings: &str, stdin: &str) -> String {
     let finished = finished(name, arguments, settings, stdin).await;
     assert_eq!(
@@ -67,7 +67,7 @@ async fn predicted(settings: &str) -> f64 {
     answer["value"].as_str().unwrap().parse().unwrap()
 }
 
-/// The probabilities printed, in millionths, by label.
+/// Returns the printed probabilities in millionths by label.
 async fn beliefs(settings: &str) -> BTreeMap<String, u32> {
     let answer = answer("predict", &[], settings, BARS).await;
     let millionths = |share: &str| match share.strip_prefix("0.") {
@@ -87,7 +87,7 @@ fn check_close(number: f64, want: f64) {
 }
 
 #[tokio::test]
-async fn hello_prints_its_input_and_nothing_of_the_host() {
+async fn hello_prints_input_and_nothing_of_host() {
     let finished =
         finished("hello", &["x", "y z"], "ZONE=b AREA=a PEER_ID=12D3KooW", "one\ntwo").await;
     let want = "Hello from WebAssembly\nargument 1: x\nargument 2: y z\nenvironment: AREA=a\n\
@@ -98,20 +98,20 @@ async fn hello_prints_its_input_and_nothing_of_the_host() {
 }
 
 #[tokio::test]
-async fn hello_is_shown_no_more_of_an_argument_than_c_can_hold() {
+async fn hello_sees_argument_up_to_zero_byte() {
     let finished = finished("hello", &["a\0b", "c"], "NAME=x\0y", "").await;
     assert_eq!(finished.exit_code, 0);
     assert!(text(&finished.stdout).contains("argument 1: a\nargument 2: c\nenvironment: NAME=x\n"));
 }
 
 #[tokio::test]
-async fn hello_greets_with_nothing_given() {
+async fn hello_greets_without_input() {
     let finished = finished("hello", &[], "", "").await;
     assert_eq!(text(&finished.stdout), "Hello from WebAssembly\n");
 }
 
 #[tokio::test]
-async fn stats_sum_up_bars_in_any_order() {
+async fn stats_accepts_bars_in_any_order() {
     let stats = answer("ohlcv-stats", &[], "", BARS).await;
     assert_eq!((&stats["n"], &stats["skipped"]), (&json!(10), &json!(0)));
     assert_eq!(stats["first"], "2026-11-20T09:00:00Z");
@@ -144,7 +144,7 @@ async fn stats_sum_up_bars_in_any_order() {
 }
 
 #[tokio::test]
-async fn stats_skips_rows_without_a_bar() {
+async fn stats_skips_rows_without_bar() {
     let lines = "\r\n{\"timestamp\":\"2026-11-20T09:00:00Z\",\"close\":2,\"tags\":[\"}\",{}]}\r\n\
                  {\"close\":1e999,\"timestamp\":\"x\"}\nnot a row\n{\"close\":3\n\n{\"high\":3}\n\
                  { \"close\" : 4 , \"timestamp\" : \"2026-11-20T09:00:00.5Z\", \"volume\": null }";
@@ -156,7 +156,7 @@ async fn stats_skips_rows_without_a_bar() {
 }
 
 #[tokio::test]
-async fn stats_take_as_many_rows_as_the_dataset_service_sends() {
+async fn stats_accepts_maximum_number_of_rows() {
     let row = |row_idx: u32| {
         format!(
             "{{\"close\":{},\"high\":9,\"low\":1,\"open\":2,\"timestamp\":\
@@ -177,13 +177,13 @@ async fn stats_take_as_many_rows_as_the_dataset_service_sends() {
 }
 
 #[tokio::test]
-async fn stats_of_nothing_are_refused() {
+async fn stats_rejects_empty_input() {
     let want = "no rows with a timestamp and a close on standard input (1 lines skipped)";
     assert_eq!(refusal("ohlcv-stats", &[], "", "{}\n").await, want);
 }
 
 #[tokio::test]
-async fn each_model_predicts_by_its_rule() {
+async fn models_predict_by_their_rules() {
     check_close(predicted("MODEL=last").await, 104.5);
     check_close(predicted("MODEL=mean VALUE=volume").await, 9.95);
     check_close(predicted("MODEL=drift HORIZON=2").await, 105.5);
@@ -197,7 +197,7 @@ async fn each_model_predicts_by_its_rule() {
 }
 
 #[tokio::test]
-async fn a_deviation_follows_its_source_its_factor_and_the_time_of_day() {
+async fn deviation_depends_on_source_factor_and_time_of_day() {
     let flat = async |settings: &str| {
         let labels = format!("{settings} LABELS=up,down,flat THRESHOLD=0.01 HORIZON=2 WINDOW=10");
         beliefs(&labels).await["flat"]
@@ -210,7 +210,7 @@ async fn a_deviation_follows_its_source_its_factor_and_the_time_of_day() {
 }
 
 #[tokio::test]
-async fn luck_follows_from_the_seed() {
+async fn luck_depends_on_seed() {
     let lucky = async |seed: &str| predicted(&format!("MODEL=last LUCK=1 SEED={seed}")).await;
     let first = lucky("a").await;
     assert_eq!(first.to_bits(), lucky("a").await.to_bits());
@@ -218,7 +218,7 @@ async fn luck_follows_from_the_seed() {
 }
 
 #[tokio::test]
-async fn workers_hold_models_of_their_own_and_stay_with_them() {
+async fn workers_have_different_and_stable_models() {
     let first = predicted("SEED=nonce-7 PEER_ID=12D3KooWaaa").await;
     let second = predicted("SEED=nonce-7 PEER_ID=12D3KooWbbb").await;
     assert!(first > 100.0 && first < 105.0 && second > 100.0 && second < 105.0);
@@ -228,7 +228,7 @@ async fn workers_hold_models_of_their_own_and_stay_with_them() {
 }
 
 #[tokio::test]
-async fn beliefs_sum_to_one_and_follow_the_move() {
+async fn beliefs_sum_to_one_and_follow_move() {
     for settings in ["MODEL=drift HORIZON=5", "MODEL=last", "MODEL=mean THRESHOLD=0.05"] {
         let beliefs = beliefs(&format!("{settings} LABELS=up,down,flat")).await;
         assert_eq!(beliefs.values().sum::<u32>(), 1_000_000, "{settings}: {beliefs:?}");
@@ -243,13 +243,13 @@ async fn beliefs_sum_to_one_and_follow_the_move() {
 }
 
 #[tokio::test]
-async fn the_first_numeric_column_is_the_default() {
+async fn first_numeric_column_is_default() {
     let rows = "{\"timestamp\":\"2026-11-20T09:00:00Z\",\"host\":\"a\",\"load\":0.25}\n";
     assert_eq!(answer("predict", &[], "", rows).await, json!({"value": "0.25"}));
 }
 
 #[tokio::test]
-async fn predict_refuses_unusable_input() {
+async fn predict_rejects_unusable_input() {
     for (settings, stdin, want) in [
         ("", "", "no rows with a number on standard input"),
         ("VALUE=x", BARS, "no rows with a number in column x on standard input"),
@@ -280,7 +280,7 @@ async fn whoami_distinguishes_workers() {
 }
 
 #[tokio::test]
-async fn whoami_refuses_where_it_cannot_know() {
+async fn whoami_fails_without_peer_id() {
     let want = "PEER_ID is not set: the worker does not say who it is";
     assert_eq!(refusal("whoami", &[], "", "").await, want);
     let want = "the number of buckets must be from 1 to 1000000";

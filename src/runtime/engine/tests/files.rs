@@ -1,11 +1,11 @@
-//! Guests with a folder of their own.
+//! Guests with a directory.
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 
 use super::*;
 use crate::files::{Files, FilesLimits, FolderCleanup};
 
-/// Little, so that it is soon too much.
+/// Low limits that are reached quickly.
 pub(super) const FEW: FilesLimits = FilesLimits { n_files_max: 200, bytes_max: 4 * 1024 * 1024 };
 
 pub(super) fn with_files(folder: &Path, afterwards: FolderCleanup) -> Run {
@@ -13,7 +13,7 @@ pub(super) fn with_files(folder: &Path, afterwards: FolderCleanup) -> Run {
     Run { files: Some(files), ..bare(LIMITS) }
 }
 
-/// Runs `program` in a folder under a new one, and checks how it ends and that nothing is left.
+/// Runs `program` in a directory, checks its end, and that nothing is left.
 pub(super) async fn check(program: &Program, ended: RunEnd) -> RunOutcome {
     let root = tempfile::tempdir().unwrap();
     let run = with_files(&root.path().join("t/1/fs"), FolderCleanup::Remove);
@@ -24,7 +24,7 @@ pub(super) async fn check(program: &Program, ended: RunEnd) -> RunOutcome {
     finished
 }
 
-/// Leaves with the error of opening `path` for reading.
+/// A command that exits with the error of opening `path` for reading.
 fn opener(path: &str) -> Program {
     let n_bytes = path.len();
     module(&format!(
@@ -35,7 +35,7 @@ fn opener(path: &str) -> Program {
     ))
 }
 
-/// Makes a file named after `$n` (four letters at address 0) and opens it, into `$fd`.
+/// Creates and opens a file named after `$n` (four letters at address 0) as `$fd`.
 pub(super) const CREATE: &str = r"
     (func $name (param $n i32) (local $i i32)
         (loop $next
@@ -49,7 +49,7 @@ pub(super) const CREATE: &str = r"
             (i64.const 64) (i64.const 64) (i32.const 0) (i32.const 1000)) (then unreachable))
         (i32.load (i32.const 1000)))";
 
-/// A command with one page, [`CREATE`], and this body, which has a local `$n`.
+/// A command with one page, [`CREATE`], and this body with a local `$n`.
 pub(super) fn creator(body: &str) -> Program {
     module(&format!(
         "(memory (export \"memory\") 2) {CREATE} (func (export \"_start\") (local $n i32) {body})"
@@ -57,10 +57,10 @@ pub(super) fn creator(body: &str) -> Program {
 }
 
 #[tokio::test]
-async fn a_guest_keeps_files_in_its_folder() {
+async fn guest_writes_files_in_its_directory() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("fs");
-    // Writes three bytes of its memory, from address 2000 on: a vector at 500.
+    // Writes three bytes of its memory from address 2000 with a vector at 500.
     let program = creator(
         "(i32.store (i32.const 500) (i32.const 2000)) (i32.store (i32.const 504) (i32.const 3))
         (i32.store (i32.const 2000) (i32.const 0x636261))
@@ -75,7 +75,7 @@ async fn a_guest_keeps_files_in_its_folder() {
 }
 
 #[tokio::test]
-async fn no_path_leads_out_of_the_folder() {
+async fn paths_do_not_lead_out_of_directory() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("fs");
     fs::create_dir(&folder).unwrap();
@@ -107,8 +107,8 @@ async fn no_path_leads_out_of_the_folder() {
 }
 
 #[tokio::test]
-async fn a_link_that_the_guest_makes_does_not_lead_out_either() {
-    // Makes the link "l" to "../..", and leaves with the error of opening "l/etc".
+async fn links_do_not_lead_out_of_directory() {
+    // Creates the link "l" to "../..", and exits with the error of opening "l/etc".
     let program = module(
         r#"(memory (export "memory") 1) (data (i32.const 0) "../..l/etc")
         (func (export "_start")
@@ -121,7 +121,7 @@ async fn a_link_that_the_guest_makes_does_not_lead_out_either() {
 }
 
 #[tokio::test]
-async fn a_guest_that_makes_files_without_end_ends() {
+async fn guest_that_creates_endless_files_is_ended() {
     let program = creator(
         "(loop $on (drop (call $close (call $create (local.get $n))))
         (local.set $n (i32.add (local.get $n) (i32.const 1))) (br $on))",
@@ -132,7 +132,7 @@ async fn a_guest_that_makes_files_without_end_ends() {
 }
 
 #[tokio::test]
-async fn a_guest_that_writes_a_file_without_end_ends() {
+async fn guest_that_writes_endless_file_is_ended() {
     let program = creator(
         "(i32.store (i32.const 500) (i32.const 0)) (i32.store (i32.const 504) (i32.const 65536))
         (local.set $n (call $create (i32.const 0)))
@@ -142,7 +142,7 @@ async fn a_guest_that_writes_a_file_without_end_ends() {
     check(&program, RunEnd::FilesFull).await;
 }
 
-/// Opens files until the host refuses one, and leaves with their number.
+/// Opens files until the host refuses, and exits with their number.
 const OPENS_ALL: &str = "(loop $on (call $name (local.get $n))
         (if (call $open (i32.const 3) (i32.const 0) (i32.const 0) (i32.const 4) (i32.const 1)
             (i64.const 64) (i64.const 64) (i32.const 0) (i32.const 1000))
@@ -169,7 +169,7 @@ async fn guest_cannot_open_a_65th_file() {
 }
 
 #[tokio::test]
-async fn component_that_opens_too_many_files_goes_on() {
+async fn component_that_opens_too_many_files_continues() {
     let closes = OPENS_ALL.replace(
         "(call $exit (local.get $n))",
         "(call $exit (i32.ne (local.get $n) (i32.const 63)))",
@@ -178,8 +178,8 @@ async fn component_that_opens_too_many_files_goes_on() {
 }
 
 #[tokio::test]
-async fn a_guest_that_nests_folders_without_end_ends() {
-    // Makes "d" in the folder it is in, and enters it; closes the one it left.
+async fn guest_that_nests_endless_directories_is_ended() {
+    // Creates and enters the directory "d", and closes the previous one.
     let program = module(
         r#"(memory (export "memory") 1) (data (i32.const 0) "d")
         (func (export "_start") (local $in i32) (local $last i32)
@@ -199,13 +199,13 @@ async fn a_guest_that_nests_folders_without_end_ends() {
 }
 
 #[tokio::test]
-async fn a_component_has_the_same_folder() {
+async fn component_has_same_directory() {
     let program = component(&opener("missing"));
     assert_eq!(check(&program, RunEnd::Exited).await.exit_code, 1);
 }
 
 #[tokio::test]
-async fn a_guest_that_asks_for_no_files_gets_no_folder() {
+async fn guest_without_imports_of_files_has_no_directory() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("fs");
     let program = Program::new(
@@ -218,7 +218,7 @@ async fn a_guest_that_asks_for_no_files_gets_no_folder() {
 }
 
 #[tokio::test]
-async fn a_trap_in_a_host_call_names_the_call() {
+async fn trap_in_host_call_names_the_call() {
     let trapped = RunEnd::Trapped(None);
     let program = module(
         r#"(func (export "_start")

@@ -1,8 +1,8 @@
-//! Guests that mean ill, or at least do it.
+//! Hostile guests, and guests that behave like them.
 
 use super::*;
 
-/// Tight limits, so that reaching them is quick.
+/// Low limits that are reached quickly.
 const TIGHT: Limits = Limits {
     wall: Duration::from_millis(300),
     memory_bytes: 4 * 65536,
@@ -10,10 +10,10 @@ const TIGHT: Limits = Limits {
     fuel: None,
 };
 
-/// WASI's error number for a descriptor that is not open, or not what the call needs.
+/// WASI error number for a descriptor that is not open or of the wrong kind.
 const BAD_DESCRIPTOR: i32 = 8;
 
-/// Grows the memory page by page until that is denied, then does `then`.
+/// Grows the memory page by page until growth is denied, and then executes `then`.
 const BOMB: &str = "(loop $more (br_if $more (i32.ne (memory.grow (i32.const 1)) (i32.const -1))))";
 
 async fn finished(program: &Program, limits: Limits) -> RunOutcome {
@@ -27,7 +27,7 @@ async fn refused(program: &Program) -> ProgramError {
     }
 }
 
-/// Runs a command whose `_start` is `body` and checks how it ends.
+/// Runs a command with the body `body` of `_start` and checks its end.
 async fn check(body: &str, ended: RunEnd, exit_code: i32, stderr: &str) {
     let finished = finished(&command(body), LIMITS).await;
     assert_eq!((finished.ended, finished.exit_code), (ended, exit_code), "{body}");
@@ -41,18 +41,18 @@ async fn check_trap(fields: &str, trap: Trap, exit_code: i32) {
 }
 
 #[tokio::test]
-async fn an_endless_loop_ends_at_its_deadline() {
+async fn endless_loop_ends_at_deadline() {
     let finished = finished(&command("(loop $on (br $on))"), TIGHT).await;
     assert_eq!((finished.ended, finished.exit_code), (RunEnd::TimedOut, 15));
     assert_eq!(text(&finished.stderr), "runtime: time limit of 300ms reached\n");
     assert!(finished.wall >= TIGHT.wall);
 }
 
-/// The caller's clock stands still here: the guest's own runs on.
+/// The caller's clock is paused, the guest's is not.
 #[tokio::test(start_paused = true)]
-async fn a_sleep_of_an_hour_ends_at_its_deadline() {
-    // A subscription is 48 bytes: its tag at 8 (0, a clock), the clock at 16 (1, monotonic), the
-    // time in nanoseconds at 24. The clock's flags at 40 are 0: relative.
+async fn long_sleep_ends_at_deadline() {
+    // A subscription of 48 bytes: its tag at 8 (0, a clock), the clock at 16 (1, monotonic), nanoseconds
+    // at 24, and flags at 40 (0, relative).
     let sleep = "(i32.store (i32.const 16) (i32.const 1))
         (i64.store (i32.const 24) (i64.const 3600000000000))
         (drop (call $poll (i32.const 0) (i32.const 64) (i32.const 1) (i32.const 128)))";
@@ -61,7 +61,7 @@ async fn a_sleep_of_an_hour_ends_at_its_deadline() {
 }
 
 #[tokio::test]
-async fn a_guest_without_fuel_ends() {
+async fn guest_without_fuel_is_ended() {
     let limits = Limits { fuel: Some(100_000), ..LIMITS };
     let finished = finished(&command("(loop $on (br $on))"), limits).await;
     assert_eq!((finished.ended, finished.exit_code), (RunEnd::OutOfFuel, 1));
@@ -69,7 +69,7 @@ async fn a_guest_without_fuel_ends() {
 }
 
 #[tokio::test]
-async fn fuel_that_is_enough_changes_nothing() {
+async fn sufficient_fuel_has_no_effect() {
     let limits = Limits { fuel: Some(100_000_000), ..LIMITS };
     let runtime = runtime(1);
     let with = runtime.execute(&demo("hello"), bare(limits)).await.unwrap();
@@ -78,8 +78,8 @@ async fn fuel_that_is_enough_changes_nothing() {
 }
 
 #[tokio::test]
-async fn tables_do_not_grow_without_end() {
-    // Grows each of four tables until that is denied, and tells how far the last one came.
+async fn growth_of_tables_is_limited() {
+    // Grows each of four tables until growth is denied, and reports the size of the last one.
     let grow = |table| {
         format!(
             "(loop $more (br_if $more (i32.ne
@@ -96,9 +96,9 @@ async fn tables_do_not_grow_without_end() {
 }
 
 #[tokio::test]
-async fn a_computing_guest_reports_processor_time() {
+async fn busy_guest_reports_processor_time() {
     let busy = finished(&command("(loop $on (br $on))"), TIGHT).await;
-    // On a machine with other work it gets less than the whole of its time.
+    // On a busy machine the guest gets less than all of its time.
     assert!(
         busy.cpu_user > TIGHT.wall / 20 && busy.cpu_user <= busy.wall,
         "{:?} of {:?}",
@@ -109,7 +109,7 @@ async fn a_computing_guest_reports_processor_time() {
 }
 
 #[tokio::test]
-async fn a_guest_that_is_denied_memory_and_fails_is_out_of_memory() {
+async fn guest_that_fails_after_denied_growth_is_out_of_memory() {
     let finished = finished(&command(&format!("{BOMB} unreachable")), TIGHT).await;
     assert_eq!((finished.ended, finished.exit_code), (RunEnd::OutOfMemory, 16));
     assert_eq!(text(&finished.stderr), "runtime: memory limit of 262144 bytes reached\n");
@@ -117,20 +117,20 @@ async fn a_guest_that_is_denied_memory_and_fails_is_out_of_memory() {
 }
 
 #[tokio::test]
-async fn a_guest_that_is_denied_memory_and_gives_up_keeps_its_code() {
+async fn guest_that_exits_after_denied_growth_keeps_its_code() {
     let finished = finished(&command(&format!("{BOMB} (call $exit (i32.const 9))")), TIGHT).await;
     assert_eq!((finished.ended, finished.exit_code), (RunEnd::OutOfMemory, 9));
 }
 
 #[tokio::test]
-async fn a_guest_that_lives_with_the_denial_succeeds() {
+async fn guest_that_continues_after_denied_growth_succeeds() {
     let finished = finished(&command(BOMB), TIGHT).await;
     assert_eq!((finished.ended, finished.exit_code), (RunEnd::Exited, 0));
     assert_eq!(text(&finished.stderr), "");
 }
 
 #[tokio::test]
-async fn a_module_that_starts_too_large_does_not_start() {
+async fn module_with_too_large_memory_does_not_start() {
     let finished = finished(&module("(memory 5) (func (export \"_start\"))"), TIGHT).await;
     assert_eq!((finished.ended, finished.exit_code), (RunEnd::OutOfMemory, 16));
     let want = "runtime: memory limit of 262144 bytes is below the module's first size\n";
@@ -138,8 +138,8 @@ async fn a_module_that_starts_too_large_does_not_start() {
 }
 
 #[tokio::test]
-async fn a_flood_of_output_is_cut_at_the_limit() {
-    // One vector of 7 bytes, written again and again.
+async fn output_is_truncated_at_limit() {
+    // Writes a vector of 7 bytes again and again.
     let flood = |fd| {
         command(&format!(
             "(i32.store (i32.const 4) (i32.const 7)) (loop $on
@@ -159,9 +159,9 @@ async fn a_flood_of_output_is_cut_at_the_limit() {
 }
 
 #[tokio::test]
-async fn no_path_leads_out() {
-    // Tries "../x" from each descriptor up to 9; leaves with the first that opens, else with the
-    // error of the last.
+async fn paths_do_not_lead_out() {
+    // Tries "../x" from each descriptor up to 9. Exits with the first that opens, or with the last
+    // error.
     let program = module(
         r#"(memory (export "memory") 1) (data (i32.const 0) "../x")
         (func (export "_start") (local $fd i32) (local $error i32)
@@ -202,7 +202,7 @@ async fn call_that_asks_for_too_much_returns_an_error_number() {
     check(some, RunEnd::Exited, 0, "").await;
 }
 
-/// Waits for 100 timers of a millisecond, more than a guest can have files.
+/// Waits for 100 timers of a millisecond, more than the number of files that a guest can have.
 #[tokio::test]
 async fn guest_waits_for_many_events_at_once() {
     let body = "(local $n i32) (loop $next
@@ -217,7 +217,7 @@ async fn guest_waits_for_many_events_at_once() {
 }
 
 #[tokio::test]
-async fn calls_too_deep_exhaust_the_stack_and_nothing_else() {
+async fn too_deep_calls_only_exhaust_the_stack() {
     let recursion = r#"(func $deeper (param i32) (result i32)
             (i32.add (call $deeper (i32.add (local.get 0) (i32.const 1))) (i32.const 1)))
         (func (export "_start") (drop (call $deeper (i32.const 0))))"#;
@@ -225,7 +225,7 @@ async fn calls_too_deep_exhaust_the_stack_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn each_trap_has_its_code() {
+async fn traps_have_exit_codes() {
     let body = |body: &str| {
         format!(
             "(memory (export \"memory\") 1) (table 2 2 funcref) (elem (i32.const 0) $other)
@@ -247,7 +247,7 @@ async fn each_trap_has_its_code() {
 }
 
 #[tokio::test]
-async fn a_module_that_is_no_command_of_wasi_is_refused() {
+async fn module_that_is_not_a_wasi_command_is_rejected() {
     let error = refused(&Program::new(*b"not a module")).await;
     assert!(matches!(error, ProgramError::Compile { .. }), "{error:?}");
     let error = refused(&module("(memory 1)")).await;
@@ -262,7 +262,7 @@ async fn a_module_that_is_no_command_of_wasi_is_refused() {
 }
 
 #[tokio::test]
-async fn a_module_larger_than_accepted_is_not_even_compiled() {
+async fn too_large_module_is_not_compiled() {
     let options = RuntimeOptions {
         module_bytes_max: 10,
         ..RuntimeOptions::for_runs(NonZeroU32::MIN, CompileIn::ThisProcess)
@@ -291,12 +291,12 @@ async fn exception_is_caught_or_ends_the_guest() {
 }
 
 #[tokio::test]
-async fn guest_has_two_memories_and_not_a_third() {
+async fn guest_can_have_two_memories() {
     let two = r#"(memory (export "memory") 1) (memory $other 1)
         (func (export "_start") (i32.store $other (i32.const 0) (i32.const 9))
             (call $exit (i32.load $other (i32.const 0))))"#;
     assert_eq!(finished(&module(two), LIMITS).await.exit_code, 9);
-    // Both count.
+    // Both memories count.
     let limits = Limits { memory_bytes: 65536, ..LIMITS };
     assert_eq!(finished(&module(two), limits).await.ended, RunEnd::OutOfMemory);
     let three = module(r#"(memory 1) (memory 1) (memory 1) (func (export "_start"))"#);
@@ -304,14 +304,14 @@ async fn guest_has_two_memories_and_not_a_third() {
     assert!(outcome.is_err() || outcome.is_ok_and(|outcome| outcome.exit_code != 0));
 }
 
-/// Types of objects: bytes, and a list that keeps some.
+/// Types of objects: bytes, and a list that holds some.
 const OBJECTS: &str = r#"(memory (export "memory") 1)
     (type $bytes (array (mut i8)))
     (type $list (struct (field (ref $bytes)) (field (ref null $list))))"#;
 
 #[tokio::test]
 async fn objects_are_garbage_collected() {
-    // 64 MiB in all, of which none is kept.
+    // 64 MiB in total, none of which is held.
     let program = module(&format!(
         r#"{OBJECTS} (func (export "_start") (local $n i32)
             (loop $on

@@ -1,4 +1,4 @@
-//! Many guests: side by side, in turn, and given up on.
+//! Many guests: concurrent, waiting, and abandoned.
 
 use std::{future::poll_fn, pin::pin, task::Poll};
 
@@ -9,11 +9,11 @@ use super::*;
 /// An hour, which no test waits for.
 const HOUR: Limits = Limits { wall: Duration::from_hours(1), ..LIMITS };
 
-/// Longer than any run here takes on a busy machine.
+/// Longer than any run takes on a busy machine.
 const SOON: Duration = Duration::from_mins(1);
 
 #[tokio::test]
-async fn guests_that_wait_for_a_place_all_get_one() {
+async fn waiting_guests_all_get_a_place() {
     let (runtime, hello) = (runtime(2), demo("hello"));
     let mut runs = JoinSet::new();
     for run_idx in 0..12 {
@@ -29,8 +29,8 @@ async fn guests_that_wait_for_a_place_all_get_one() {
 }
 
 #[tokio::test]
-async fn memory_of_one_guest_is_not_seen_by_the_next() {
-    // Leaves with what it finds at an address, after it wrote there.
+async fn guest_does_not_see_memory_of_previous_one() {
+    // Writes to an address, and exits with the value that was there before.
     let program = command(
         "(local $found i32) (local.set $found (i32.load8_u (i32.const 5000)))
         (i32.store8 (i32.const 5000) (i32.const 77)) (call $exit (local.get $found))",
@@ -42,7 +42,7 @@ async fn memory_of_one_guest_is_not_seen_by_the_next() {
 }
 
 #[tokio::test]
-async fn an_abandoned_guest_frees_its_place() {
+async fn abandoned_guest_frees_its_place() {
     let runtime = runtime(1);
     let endless = command("(loop $on (br $on))");
     let abandoned =
@@ -53,7 +53,7 @@ async fn an_abandoned_guest_frees_its_place() {
 }
 
 #[tokio::test]
-async fn a_guest_that_computes_does_not_hold_up_another() {
+async fn busy_guest_does_not_block_others() {
     let runtime = runtime(2);
     let endless = command("(loop $on (br $on))");
     let hello = async { runtime.execute(&demo("hello"), bare(LIMITS)).await.unwrap() };
@@ -65,8 +65,8 @@ async fn a_guest_that_computes_does_not_hold_up_another() {
 }
 
 #[tokio::test]
-async fn a_short_guest_runs_where_it_is_waited_for() {
-    // However slow the machine is, a run is short; that one does not end within a tick may happen.
+async fn short_guest_runs_on_thread_of_caller() {
+    // A limit that makes every run short. A run might still take longer than a tick.
     let options = RuntimeOptions {
         short_cpu: SOON,
         ..RuntimeOptions::for_runs(NonZeroU32::MIN, CompileIn::ThisProcess)
@@ -87,8 +87,8 @@ async fn a_short_guest_runs_where_it_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_guest_that_was_short_may_be_long() {
-    // Computes forever if it has any argument, and sleeps for an hour if it has two.
+async fn guest_that_was_short_can_take_longer() {
+    // Computes forever with one argument, and sleeps for an hour with two.
     let program = module(
         r#"(import "wasi_snapshot_preview1" "args_sizes_get"
             (func $count (param i32 i32) (result i32)))
@@ -119,14 +119,14 @@ async fn a_guest_that_was_short_may_be_long() {
         let long = Run { arguments, ..bare(HOUR) };
         let abandoned = timeout(Duration::from_millis(100), runtime.execute(&program, long)).await;
         assert!(abandoned.is_err());
-        // Its place is free again.
+        // The place is free again.
         let next = timeout(SOON, runtime.execute(&program, bare(LIMITS))).await;
         assert_eq!(next.unwrap().unwrap().exit_code, 0);
     }
 }
 
 #[tokio::test]
-async fn a_program_stays_compiled() {
+async fn program_stays_compiled() {
     let (runtime, hello) = (runtime(1), demo("hello"));
     for _ in 0..3 {
         runtime.execute(&hello, bare(LIMITS)).await.unwrap();
@@ -135,7 +135,7 @@ async fn a_program_stays_compiled() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_is_dropped_ends_its_thread() {
+async fn dropped_runtime_ends_its_thread() {
     let runtime = runtime(1);
     let shared = Arc::downgrade(&runtime.0);
     runtime.execute(&demo("whoami"), bare(LIMITS)).await.unwrap();

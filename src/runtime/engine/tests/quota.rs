@@ -1,4 +1,4 @@
-//! Guests that try to have more on the disk than they may, by tricks.
+//! Guests that try to exceed their quota of files.
 
 use std::{fs, os::unix::fs::MetadataExt as _};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::files::FolderCleanup;
 
-/// Writes 64 KiB of its memory to file `$to`, once per call: a vector at 500.
+/// Writes 64 KiB of its memory to file `$to` with a vector at 500.
 const FILL: &str = "
     (func $fill (param $to i32)
         (i32.store (i32.const 500) (i32.const 0)) (i32.store (i32.const 504) (i32.const 65536))
@@ -26,7 +26,7 @@ fn writer(body: &str) -> Program {
     ))
 }
 
-/// Does `body` until `$n`, which it counts, is `times`.
+/// Repeats `body` until the counter `$n` is `times`.
 fn repeat(times: u32, body: &str) -> String {
     format!(
         "(local.set $n (i32.const 0)) (loop $on {body} (local.set $n (i32.add (local.get $n) (i32.const 1)))
@@ -40,23 +40,23 @@ async fn check_both(program: &Program, ended: RunEnd) {
     check(&component(program), ended).await;
 }
 
-/// 64 times 64 KiB is all that a guest may have here.
+/// 64 times 64 KiB is the quota here.
 #[tokio::test]
-async fn a_file_without_a_name_counts_as_long_as_it_is_open() {
+async fn unlinked_file_counts_while_open() {
     let opened = "(local.set $file (call $create (i32.const 0))) (call $remove (i32.const 0))";
     let endless = format!("{opened} (loop $on (call $fill (local.get $file)) (br $on))");
     check_both(&writer(&endless), RunEnd::FilesFull).await;
     let many = repeat(30, &format!("{opened} {}", "(call $fill (local.get $file))".repeat(4)));
     check_both(&writer(&many), RunEnd::FilesFull).await;
-    // Closed, it takes nothing any more.
+    // Closed files do not count.
     let closed = "(drop (call $close (local.get $file)))";
     let one = "(call $fill (local.get $file))".repeat(32);
     check_both(&writer(&repeat(20, &format!("{opened} {one} {closed}"))), RunEnd::Exited).await;
 }
 
 #[tokio::test]
-async fn a_file_that_another_replaced_counts_as_long_as_it_is_open() {
-    // The names: 0 is "aaaa", 1 is "baaa". Renaming needs both, the second at address 8.
+async fn replaced_file_counts_while_open() {
+    // Names: 0 is "aaaa", 1 is "baaa". Renaming needs both, the second one at address 8.
     let body = repeat(
         30,
         "(local.set $file (call $create (i32.const 0)))
@@ -81,8 +81,8 @@ async fn overwriting_in_place_counts_once() {
 }
 
 #[tokio::test]
-async fn sparse_bytes_count_as_the_blocks_they_take() {
-    // One byte in every fourth cluster: of 4 MiB there are 1024 clusters.
+async fn sparse_bytes_count_as_their_blocks() {
+    // One byte in every fourth cluster. 4 MiB have 1024 clusters.
     let put = "(i32.store (i32.const 500) (i32.const 0)) (i32.store (i32.const 504) (i32.const 1))
         (if (call $put (local.get $file) (i32.const 500) (i32.const 1)
             (i64.mul (i64.extend_i32_u (local.get $n)) (i64.const 16384)) (i32.const 600))
@@ -95,7 +95,7 @@ async fn sparse_bytes_count_as_the_blocks_they_take() {
 }
 
 #[tokio::test]
-async fn a_hole_takes_nothing_until_it_is_filled() {
+async fn hole_does_not_count_until_filled() {
     let sparse = "(local.set $file (call $create (i32.const 0)))
         (if (call $resize (local.get $file) (i64.const 1073741824)) (then unreachable))
         (if (call $resize (local.get $file) (i64.const 0)) (then unreachable))
@@ -106,14 +106,14 @@ async fn a_hole_takes_nothing_until_it_is_filled() {
 }
 
 #[tokio::test]
-async fn files_and_folders_that_come_and_go_are_no_more_than_there_are() {
+async fn removed_files_and_directories_do_not_count() {
     let body = "(drop (call $close (call $create (i32.const 0)))) (call $remove (i32.const 0))";
     check_both(&writer(&repeat(1000, body)), RunEnd::Exited).await;
 }
 
-/// The limit is passed by one write at most, and a write is 1 MiB at most, however much is asked for.
+/// The limit is exceeded by at most one write, and a write has at most 1 MiB.
 #[tokio::test]
-async fn one_large_write_does_not_pass_the_limit_by_more_than_a_mebibyte() {
+async fn large_write_exceeds_limit_by_at_most_a_mebibyte() {
     let program = module(&format!(
         "(memory (export \"memory\") 192) {CREATE}
         (func (export \"_start\") (local $file i32)
