@@ -102,7 +102,8 @@ fn replay(topic: &Topic, model: DemoModel, seed: i64, n_epochs: u32) -> Report {
 /// Replays both topics over the rows of each seed, and checks that combined values beat the others in
 /// all of the seeds but `n_losses_max`.
 fn check(n_seeds: i64, n_epochs: u32, n_losses_max: usize) {
-    let options = RuntimeOptions::for_runs(NonZeroU32::new(8).unwrap(), CompileIn::ThisProcess);
+    let n_runs = NonZeroU32::new(u32::try_from(n_seeds).unwrap()).unwrap();
+    let options = RuntimeOptions::for_runs(n_runs, CompileIn::ThisProcess);
     let runtime = Runtime::new(options).unwrap();
     for topic in demo_topics() {
         let predictor = topic.predictor.clone().unwrap();
