@@ -31,7 +31,7 @@ use crate::{
     metrics,
 };
 
-/// Maximum number of rows of an append. They are one transaction, and all in memory.
+/// Maximum number of rows of an append. They form one transaction, held in memory.
 pub(crate) const ROWS_MAX: usize = 100_000;
 
 /// Rejection of more rows.
@@ -50,9 +50,9 @@ impl Datasets {
     /// of a row on the stored row with its timestamp. Concurrent appends to one dataset share a
     /// transaction. A `batch` is stored only once.
     ///
-    /// On return the rows and their buckets are durable, and the dataset's followers have received
-    /// them, or receive them soon if other services write the dataset at the same time. Dropping
-    /// the future does not undo an append in progress.
+    /// On return the rows and their buckets are durable, and followers of the dataset have received
+    /// them. If other services write the dataset at the same time, followers receive them shortly after.
+    /// Dropping the future does not undo an append in progress.
     ///
     /// # Errors
     /// [`OperationError`]. Nothing is stored then, unless the store became unreachable.
@@ -104,8 +104,8 @@ impl Datasets {
     }
 }
 
-/// Returns the rows of `block` sorted by unique timestamps. Of rows with the same timestamp, the
-/// last is kept. When merging, its missing values are taken from the earlier ones.
+/// Returns the rows of `block` sorted by unique timestamps. The last row with a timestamp wins. When
+/// merging, earlier rows fill its missing values.
 pub(crate) fn sort_rows(block: &Block, mode: AppendMode) -> Block {
     let mut order: Vec<(Timestamp, usize)> = block.times.iter().copied().zip(0..).collect();
     order.sort_unstable();

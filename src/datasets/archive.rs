@@ -17,14 +17,14 @@ use web::metrics::Metrics;
 
 use crate::{metrics, run_blocking};
 
-/// Interval of checks for months that are old enough, and for corrections of archived ones.
+/// Interval of checks for months to archive and for corrections of archived months.
 const LOOK_EVERY: Duration = Duration::from_mins(5);
 
 /// Time after which an obsolete file is deleted. It exceeds the time limit of a download, which may
 /// have started with the file.
 const GRACE: Duration = Duration::from_hours(7);
 
-/// Location of old rows, and the age at which they are archived.
+/// Location of old rows and the age at which they are archived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveStorage {
     /// Address of the archive.
@@ -33,7 +33,7 @@ pub struct ArchiveStorage {
     pub after: Duration,
 }
 
-/// A store, and its archive if there is one.
+/// A store with its optional archive.
 pub(crate) type Opened = (Arc<dyn Store>, Option<Arc<ArchivedStore>>);
 
 /// Combines a store with its archive.
@@ -77,7 +77,7 @@ pub(crate) async fn run(store: Arc<ArchivedStore>, clock: Clock, counts: Metrics
                     info!(n_files, n_rows, n_deleted, "archived rows to {place}");
                 }
             }
-            // Nothing is lost: the next check retries.
+            // The next check retries.
             Err(error) => {
                 counts.add(metrics::ARCHIVE_FAILURES, &[]);
                 warn!(error = &error as &dyn Error, "failed to archive rows to {place}");

@@ -1,9 +1,9 @@
 //! Datasets, columns and tags: creation, lookup and access.
 //!
 //! A name is unique among the datasets of an owner, not in the service. Otherwise, rejecting a name
-//! would reveal a dataset that the key cannot see. A name can therefore refer to several datasets.
-//! For a key it refers to its own dataset, or else to the one with the lowest number among those
-//! that it sees. A number is unambiguous.
+//! would reveal a dataset that the key cannot see. A name can therefore refer to several datasets. For a
+//! key it refers to its own dataset, or else to the visible dataset with the lowest number. A number is
+//! unambiguous.
 
 pub(crate) mod change;
 mod tags;
@@ -34,7 +34,7 @@ pub(crate) const NAME_BYTES_MAX: usize = 200;
 /// Maximum length of a description or metadata value, in bytes. They are in every listing.
 pub(crate) const TEXT_BYTES_MAX: usize = 10_000;
 
-/// Maximum number of metadata fields, and of tags, of a dataset.
+/// Maximum number of metadata fields of a dataset. Also that of its tags.
 pub(crate) const FIELDS_MAX: usize = 64;
 
 /// Maximum number of datasets in a request. They are created in one transaction.
@@ -50,7 +50,7 @@ impl Datasets {
         created.into_iter().next().ok_or(OperationError::NotFound)
     }
 
-    /// Creates all datasets or none. Returns them in the same order.
+    /// Creates all datasets atomically. Returns them in the same order.
     ///
     /// # Errors
     /// [`OperationError::Invalid`] by the limits above, [`OperationError::Refused`].

@@ -1,8 +1,7 @@
 //! Downloads: a whole range of rows in one response, streamed as it is read.
 //!
-//! A blocking thread reads a snapshot of the range, renders and compresses it, and sends it in
-//! pieces. Memory use does not depend on the length of the range. [`spool`] has files that are read
-//! in parts.
+//! A blocking thread reads a snapshot of the range, which it renders, compresses and sends in pieces.
+//! Memory use does not depend on the length of the range. [`spool`] has files that are read in parts.
 
 pub(crate) mod spool;
 
@@ -54,8 +53,8 @@ pub(crate) const DOWNLOADS_MAX: usize = 8;
 /// Maximum number of concurrent downloads of a key: half of all, so that no key blocks the others.
 pub(crate) const DOWNLOADS_OF_KEY_MAX: usize = 4;
 
-/// Size of a piece: large enough that its overhead is negligible, small enough that a download
-/// takes only a few hundred kilobytes of memory.
+/// Size of a piece: large enough that its overhead is negligible, small enough that a download only uses
+/// a few hundred kilobytes of memory.
 const PIECE_BYTES: usize = 128 * 1024;
 
 /// Pieces queued for a slow reader. Rendering waits while the queue is full.
@@ -65,10 +64,10 @@ const PIECES_MAX: usize = 2;
 /// permit.
 const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// Time limit of a download. Files of the archive that it reads are kept for longer than that.
+/// Time limit of a download. Archive files that it reads remain available for longer than that.
 const DOWNLOAD_MAX: Duration = Duration::from_hours(6);
 
-/// A download ended early. The log has the reason.
+/// A truncated download. The log has the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("download is truncated")]
 pub(crate) struct Truncated;
@@ -82,10 +81,10 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// Returns the next piece of the body; `None` at the end. Cancel-safe.
+    /// Returns the next piece of the body, `None` at the end. Cancel-safe.
     ///
     /// # Errors
-    /// [`Truncated`], once, if the body ends too early.
+    /// [`Truncated`], once, if the body is incomplete.
     pub(crate) async fn next(&mut self) -> Option<Result<Bytes, Truncated>> {
         if self.is_ended {
             return None;
@@ -125,7 +124,7 @@ pub(crate) enum DownloadResponse {
 pub(crate) struct Download {
     /// Suggested name of the file.
     pub(crate) file_name: String,
-    /// Tag and number of rows; `None` if the range changed while they were computed.
+    /// Tag and number of rows. `None` if the range changed while they were computed.
     pub(crate) facts: Option<RangeFacts>,
     /// A commit that the download includes, with all commits before.
     pub(crate) revision: u64,
@@ -347,7 +346,7 @@ impl DownloadWriter {
     fn start(&mut self, store: &dyn Store) {
         let Some(started) = self.started.take() else { return };
         let is_current = self.range.revision(store).is_ok_and(|now| now == self.revision);
-        // The caller may be gone, and then nothing reads the body either.
+        // If the caller is gone, the body is not read either.
         drop(started.send(Ok(is_current)));
     }
 

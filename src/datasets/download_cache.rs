@@ -54,8 +54,8 @@ struct Ring {
     is_broken: bool,
 }
 
-/// Position of a piece. `at` counts like [`Ring::head`], and the offset in the file is `at` modulo
-/// the file's length.
+/// Position of a piece. `at` counts like [`Ring::head`]. The offset in the file is `at` modulo the
+/// file's length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Extent {
     at: u64,
@@ -65,7 +65,7 @@ struct Extent {
 }
 
 impl DownloadCache {
-    /// Opens a cache of at most `bytes_max` in a file at `path`, which is unlinked; 0 disables the
+    /// Opens a cache of at most `bytes_max` in a file at `path`, which is unlinked. 0 disables the
     /// cache. Blocks shortly.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use wire::datasets::RowRefusals;
 /// Result of an operation.
 pub(crate) type Result<T, E = OperationError> = std::result::Result<T, E>;
 
-/// An invalid query, text, name, list or column. The text says which one, and what is expected.
+/// An invalid query, text, name, list or column. The text names it and the expected form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Invalid(String);
@@ -21,8 +21,8 @@ impl<T: Into<String>> From<T> for Invalid {
     }
 }
 
-/// Rejection or failure of an operation. Nothing was changed, except possibly when the store was
-/// lost before it could respond: [`StoreError::Unreachable`].
+/// Rejection or failure of an operation. The store is unchanged, except possibly after
+/// [`StoreError::Unreachable`]: the connection was lost before the response.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum OperationError {
@@ -41,7 +41,7 @@ pub(crate) enum OperationError {
     /// The dataset has rows whose buckets depend on the column.
     #[error("the dataset has rows, and its buckets depend on column {name}")]
     ColumnUsed { name: String },
-    /// The service is read-only, and its replica has not reached a commit that the caller has seen.
+    /// The replica of this read-only service has not reached a commit that the caller has seen.
     #[error("this read-only service has not reached revision {revision} of the dataset yet")]
     Behind {
         /// Commit that the caller has seen.
@@ -73,7 +73,7 @@ pub(crate) enum OperationError {
     /// A row is older than the dataset's retention.
     #[error("rows before {kept_from} are no longer kept")]
     Pruned {
-        /// Earliest timestamp that the dataset keeps.
+        /// Earliest timestamp that the dataset retains.
         kept_from: Timestamp,
     },
     /// The same request is in progress, or its outcome is stored on a server that cannot be read
@@ -98,14 +98,14 @@ impl OperationError {
     /// The key already holds the tag.
     pub(crate) const TAG_HELD: Self = Self::Denied(StatusCode::CONFLICT, "tag already acquired");
 
-    /// The tag is private, and only its owner can grant it.
+    /// The tag is private: only its owner can grant it.
     pub(crate) const TAG_PRIVATE: Self =
         Self::Denied(StatusCode::FORBIDDEN, "tag cannot be acquired; only public tags can");
 
     /// The tag does not exist.
     pub(crate) const TAG_UNKNOWN: Self = Self::Denied(StatusCode::NOT_FOUND, "tag not found");
 
-    /// The tag is public, and no key can grant it.
+    /// The tag is public: no key can grant it.
     pub(crate) const TAG_PUBLIC: Self =
         Self::Denied(StatusCode::FORBIDDEN, "tag is public: any key can acquire it");
 

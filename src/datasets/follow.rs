@@ -1,10 +1,10 @@
-//! Follows a dataset: first the newest rows, or those that a reader has missed, then each new row.
+//! Follows a dataset: first the latest or missed rows, then each new row.
 //!
-//! The rows of a dataset are numbered in the order of their commits (by the embedded store across
-//! all datasets), and a row that replaces another gets a new number. A reader that sends the number
-//! of its last row gets all rows with higher numbers, including late rows and corrections, each
-//! once and in its current state. Then it follows live. The rows come from the store, so this works
-//! across restarts. Deletions are not sent.
+//! The rows of a dataset are numbered in the order of their commits (by the embedded store across all
+//! datasets). A row that replaces another gets a new number. A reader that sends the number of its last
+//! row gets all rows with higher numbers, including late rows and corrections, each once and in its
+//! current state. Then it follows live. The rows come from the store, so this works across restarts.
+//! Deletions are not sent.
 
 use std::io::Write as _;
 
@@ -38,8 +38,8 @@ const MISSED_ROWS: usize = 8192;
 /// Approximate size of missed rows that are read at a time, for long rows.
 const MISSED_BYTES: usize = 4 * 1024 * 1024;
 
-/// Readers that catch up concurrently. After a restart there are many, and each takes some
-/// milliseconds. The others wait.
+/// Readers that catch up concurrently. After a restart there are many, at some milliseconds each. The
+/// others wait.
 pub(crate) const CATCHING_UP_MAX: usize = 4;
 
 /// Message to a reader that cannot resume.
@@ -56,7 +56,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Parses the cursor sent by a reader; `None` if it is not a cursor of this service.
+    /// Parses the cursor sent by a reader. `None` if it is not a cursor of this service.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (_, row) = text.rsplit_once(':')?;
         let (era, number) = row.split_once('-')?;
@@ -69,9 +69,9 @@ impl Cursor {
 /// Start of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FollowFrom {
-    /// The newest rows.
+    /// The latest rows.
     Newest,
-    /// After the row that the reader has; `None` if its cursor was invalid.
+    /// After the last row of the reader. `None` if its cursor was invalid.
     After(Option<Cursor>),
 }
 
@@ -80,7 +80,7 @@ pub(crate) enum FollowFrom {
 pub(crate) struct FollowStream {
     pub(crate) dataset: DatasetId,
     key: KeyId,
-    /// True if the access of the key may have ended.
+    /// True if the key may have lost access.
     must_recheck_access: bool,
     datasets: Datasets,
     state: State,
@@ -93,7 +93,7 @@ pub(crate) struct FollowStream {
 enum State {
     /// Rows after the cursor have to be read.
     Behind(Option<Cursor>),
-    /// The newest rows have to be read.
+    /// The latest rows have to be read.
     Replay,
     /// Commits after this one are sent as they are published.
     Live(u64),
@@ -115,11 +115,11 @@ pub(crate) enum FollowEnd {
 }
 
 impl FollowStream {
-    /// Returns the next rows as events, each commit once; `None` when the service stops, or the key
-    /// loses access to the dataset.
+    /// Returns the next rows as events, each commit once. Returns `None` when the service stops, or the
+    /// key loses access to the dataset.
     ///
-    /// The stream begins with the missed rows, or the newest ones. If the missed rows are unknown,
-    /// a reset event precedes the newest rows. Cancel-safe.
+    /// The stream begins with the missed rows, or else the latest rows. If the missed rows are unknown,
+    /// a reset event precedes the latest rows. Cancel-safe.
     ///
     /// # Errors
     /// [`FollowEnd`].
@@ -188,7 +188,7 @@ impl Datasets {
         Ok(FollowStream { dataset, key, must_recheck_access, datasets, state, live })
     }
 
-    /// Appends the newest rows, oldest first, to `events`.
+    /// Appends the latest rows, oldest first, to `events`.
     async fn read_replay(
         &self,
         key: KeyId,
@@ -266,8 +266,8 @@ fn begin(
 /// Returns a cursor for each row, with which a reader that stops after that row gets the rest: the
 /// highest number below all following rows.
 ///
-/// Numbers follow the order of commits, and the rows are in the order of their timestamps. A
-/// correction therefore has a higher number than rows that follow it.
+/// Numbers follow the order of commits, whereas the rows are ordered by timestamp. A correction
+/// therefore has a higher number than rows that follow it.
 fn safe_numbers(numbers: &[i64]) -> Vec<i64> {
     let mut lowest = i64::MAX;
     let mut safe: Vec<i64> = numbers
@@ -279,7 +279,7 @@ fn safe_numbers(numbers: &[i64]) -> Vec<i64> {
             safe
         })
         .collect();
-    // After the last row, nothing up to the highest number is missing.
+    // No row up to the highest number follows the last row.
     if let (Some(last), Some(highest)) = (safe.first_mut(), numbers.iter().max()) {
         *last = *highest;
     }
@@ -308,7 +308,7 @@ pub(crate) fn render_frames(
     })
 }
 
-/// Renders a row as a server-sent event whose id is `cursor`.
+/// Renders a row as a server-sent event with `cursor` as its id.
 fn push_data_event(
     to: &mut Vec<u8>,
     writer: &mut Writer,

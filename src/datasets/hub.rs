@@ -1,8 +1,7 @@
 //! Broadcasts the new rows of each commit to the readers that follow the dataset.
 //!
-//! A commit is rendered once, and all readers share the bytes. A reader that lags by more than the
-//! buffer is cut off. It reconnects and gets the replay. Readers are also notified when their
-//! access may have ended.
+//! A commit is rendered once. All readers share the bytes. A reader that lags by more than the buffer is
+//! cut off. It reconnects and gets the replay. Readers are also notified when they may have lost access.
 //!
 //! If several services write one store, each publishes all commits in order: see [`shared`].
 
@@ -29,8 +28,7 @@ pub(crate) const LAG_FRAMES: usize = 256;
 #[derive(Debug, Clone)]
 pub(crate) enum HubEvent {
     Frame(Frame),
-    /// The access of this key may have ended, or of every key if `None`. The reader must check it
-    /// again.
+    /// This key may have lost access, or every key if `None`. The reader must check it again.
     Access(Option<KeyId>),
     /// The following commits are unknown. The reader must reconnect.
     Lost,
@@ -53,7 +51,7 @@ pub(crate) struct CutOff {
     pub(crate) lag_frames: u64,
 }
 
-/// Handle to the hub. Cheap to clone; all clones share it.
+/// Handle to the hub. Cheap to clone: all clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Hub {
     readers: Arc<Mutex<Channels>>,
@@ -74,11 +72,11 @@ struct Channels {
 #[derive(Debug)]
 struct Channel {
     sender: broadcast::Sender<HubEvent>,
-    /// Newest known commit, or 0.
+    /// Latest known commit, or 0.
     newest: watch::Sender<u64>,
     n_readers: usize,
     n_waiters: usize,
-    /// Last published commit; `None` until a reader has read the dataset. Only used with several
+    /// Last published commit. `None` until a reader has read the dataset. Only used with several
     /// writers.
     published: Option<u64>,
     /// True if later commits have to be read from the store.
@@ -205,7 +203,7 @@ impl Hub {
         }
     }
 
-    /// Notifies the readers of a dataset that their access may have ended.
+    /// Notifies the readers of a dataset that they may have lost access.
     pub(crate) fn recheck_access(&self, dataset: DatasetId) {
         if let Some(followed) = self.readers.lock().datasets.get(&dataset) {
             // It is not an error if there are no receivers.
@@ -213,8 +211,7 @@ impl Hub {
         }
     }
 
-    /// Notifies the readers of `key` that their access may have ended. Other readers ignore the
-    /// event.
+    /// Notifies the readers of `key` that they may have lost access. Other readers ignore the event.
     pub(crate) fn recheck_access_of(&self, key: KeyId) {
         for followed in self.readers.lock().datasets.values() {
             drop(followed.sender.send(HubEvent::Access(Some(key))));
@@ -243,7 +240,7 @@ impl Subscription {
         self.messages = self.messages.resubscribe();
     }
 
-    /// Receives the next event; `None` when the hub is gone. Cancel-safe.
+    /// Receives the next event, `None` when the hub is gone. Cancel-safe.
     ///
     /// # Errors
     /// [`CutOff`] if this reader lags by more than [`LAG_FRAMES`].
@@ -273,12 +270,12 @@ impl Drop for Subscription {
 }
 
 impl CommitWatch {
-    /// Returns the newest known commit, or 0.
+    /// Returns the latest known commit, or 0.
     pub(crate) fn newest(&self) -> u64 {
         *self.newest.borrow()
     }
 
-    /// Waits for a commit after `revision`, and returns the newest one. Cancel-safe.
+    /// Waits for a commit after `revision` and returns the latest. Cancel-safe.
     ///
     /// Commits without rows, such as deletions, may go unnoticed until the next one.
     pub(crate) async fn wait_after(&mut self, revision: u64) -> u64 {

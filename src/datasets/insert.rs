@@ -1,9 +1,9 @@
 //! Inserts rows from bodies of JSON, NDJSON, CSV or Parquet, which are parsed directly into
 //! columns.
 //!
-//! A batch is stored as a whole or not at all. Sending it again, for example because the response
-//! was lost, is harmless, since each row replaces itself. With an idempotency key there is no
-//! second commit, and the response is the same as to the first request.
+//! A batch is stored as a whole or not at all. Sending it again, for example because the response was
+//! lost, is harmless, since each row replaces itself. With an idempotency key there is no second commit:
+//! the response repeats that of the first request.
 //!
 //! Accepted values by the type of the column:
 //! - float: any number that is finite with 64 bits
@@ -12,9 +12,9 @@
 //! - string: a text of at most 10 000 bytes
 //! - boolean: true or false
 //!
-//! A null, or an empty field of a CSV, is a missing value. A row with an unknown column is
-//! rejected. As an exception, the first rows of a dataset without columns create them, in the order
-//! in which they are named. Numbers become floats, unless Parquet declares them as integers.
+//! A null is a missing value, and so is an empty CSV field. A row with an unknown column is rejected. As
+//! an exception, the first rows of a dataset without columns create them in the order of their names in
+//! the body. Numbers become floats, unless Parquet declares them as integers.
 
 mod column_builder;
 mod csv;
@@ -111,7 +111,7 @@ impl Datasets {
     /// Appends rows to a dataset that `key` owns. A row replaces the stored row with its timestamp,
     /// or is merged with it. A batch with an idempotency key is stored only once.
     ///
-    /// On return the rows and their buckets are durable, and the dataset's followers have received
+    /// On return the rows and their buckets are durable, and followers of the dataset have received
     /// them. Dropping the future does not undo an append in progress.
     ///
     /// # Errors
@@ -125,8 +125,8 @@ impl Datasets {
         let digest = run_blocking(move || sent.digest()).await?;
         let id = BatchId { writer: key, key: name, digest };
         for _ in 0..REPEATS_MAX {
-            // Both run concurrently, since a store on a server takes a round trip for each. A
-            // stored batch counts even if its rows would no longer be accepted.
+            // Both run concurrently, since a store on a server needs a round trip for each. A stored
+            // batch counts even if its rows would no longer be accepted.
             let (parsed, stored) =
                 tokio::join!(self.parse_batch(key, batch.clone()), self.find_batch(&id));
             if let Some(appended) = stored? {
@@ -179,7 +179,7 @@ impl Datasets {
         self.append(dataset, mode, &parsed.columns, parsed.block, id).await
     }
 
-    /// Parses a batch on a blocking thread. The longest takes half a second.
+    /// Parses a batch on a blocking thread. The longest needs half a second.
     async fn parse_batch(&self, key: KeyId, batch: InsertBatch) -> Result<ParsedBatch> {
         let store = std::sync::Arc::clone(&self.store);
         run_blocking(move || parse(&*store, key, &batch)).await?
@@ -232,7 +232,7 @@ fn parse_utf8(body: &[u8]) -> Result<&str> {
     })
 }
 
-/// Returns the dataset that a JSON body names, or else that of the query, and the list of rows.
+/// Returns the dataset named by a JSON body, or else by the query, with the list of rows.
 fn parse_json_body<'a>(
     text: &'a str,
     dataset: Option<&DatasetRef>,

@@ -6,7 +6,7 @@ use model::key::KeyId;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Semaphore permits. Cheap to clone; all clones share them.
+/// Semaphore permits. Cheap to clone: all clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyLimit {
     all: Arc<Semaphore>,

@@ -2,10 +2,10 @@
 //!
 //! [`DatasetsService`] starts it. Internally, `Datasets` provides every operation without HTTP, and
 //! `server/` has a file for each path. `query` holds the rules of a request as plain functions of
-//! values. `hub` delivers new rows to followers, and `replicas` delivers rows that other services
-//! on the same store committed. `page_cache` and `download_cache` cache rendered responses, and
-//! `source/` generates live data. Rows are stored by the crate `tsdb`, and parsed and rendered by
-//! `formats`. API keys belong to `accounts`.
+//! values. `hub` delivers new rows to followers. `replicas` delivers rows that other services on the
+//! same store committed. `page_cache` and `download_cache` cache rendered responses, and `source/`
+//! generates live data. The crate `tsdb` stores rows. `formats` parses and renders them. API keys belong
+//! to `accounts`.
 //!
 //! ```no_run
 //! # use datasets::{DatasetsOptions, DatasetsService};
@@ -70,11 +70,11 @@ pub use crate::{
     },
 };
 
-/// Every operation on datasets. Cheap to clone; all clones share one store.
+/// Every operation on datasets. Cheap to clone: all clones share the store.
 ///
-/// The operations are grouped by file: `catalog` (datasets, tags, access), `insert`, `append`,
-/// `read` (pages, newest rows), `download` and `follow`. Every operation that takes a key treats a
-/// dataset that the key cannot see as missing.
+/// The operations are grouped by file: `catalog` (datasets, tags, access), `insert`, `append`, `read`
+/// (pages, latest rows), `download` and `follow`. Every operation that takes a key treats a dataset that
+/// the key cannot see as missing.
 #[derive(Debug, Clone)]
 pub(crate) struct Datasets {
     store: Arc<dyn Store>,
@@ -86,7 +86,7 @@ pub(crate) struct Datasets {
     spool: Spool,
     page_cache: Arc<PageCache>,
     recent_commits: RecentCommits,
-    /// Maximum distance between both bounds of a page of raw rows; `None` is unlimited.
+    /// Maximum distance between both bounds of a page of raw rows. `None` is unlimited.
     raw_span_max: Option<Duration>,
     /// Era of the store, which is part of stream cursors.
     era: u32,
@@ -101,14 +101,14 @@ pub(crate) struct Datasets {
 /// Limits of reading rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// Maximum distance between both bounds of a page of raw rows; `None` is unlimited.
+    /// Maximum distance between both bounds of a page of raw rows. `None` is unlimited.
     pub raw_span_max: Option<Duration>,
-    /// Maximum size of the download cache on disk, next to the store; 0 disables it.
+    /// Maximum size of the download cache on disk, next to the store. 0 disables it.
     pub piece_bytes_max: u64,
 }
 
 impl ReadOptions {
-    /// Document 2's cap, and a gigabyte of cached pieces, which hold some ten million rows.
+    /// Document 2's cap with a gigabyte of cached pieces, about ten million rows.
     pub const USUAL: Self =
         Self { raw_span_max: Resolution::Raw.span_max(), piece_bytes_max: 1 << 30 };
 }
@@ -161,7 +161,7 @@ impl Datasets {
     }
 }
 
-/// Runs `work` on a blocking thread, and propagates its panic.
+/// Runs `work` on a blocking thread and propagates its panic.
 ///
 /// # Errors
 /// [`StoreError::Closed`] if the program is stopping.

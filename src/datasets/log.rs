@@ -1,10 +1,10 @@
 //! Reads a dataset's log: the contents of each commit, as cacheable responses that never change.
 //!
-//! A response is exactly the requested range of commits: the one after `after`, or all up to
-//! `until`. A request for future commits waits for them. The contents come from
-//! [`recent_commits`](crate::recent_commits). If several services write the store, they also come
-//! from its record of commits, as long as none of their rows was replaced. A reader that arrives
-//! later has to read the rows again.
+//! A response is exactly the requested range of commits: the one after `after`, or all up to `until`. A
+//! request for future commits waits for them. The contents come from
+//! [`recent_commits`](crate::recent_commits). If several services write the store, they also come from
+//! its record of commits, as long as all their rows are unchanged. A reader that arrives later has to
+//! read the rows again.
 
 use std::{ops::Range, time::Duration};
 
@@ -35,23 +35,23 @@ use crate::{
 /// Maximum number of commits of a response. Caches share shorter responses better.
 pub(crate) const COMMITS_MAX: u64 = 1000;
 
-/// Maximum number of rows that are read from the store's record of commits: those of one insert.
+/// Maximum number of rows that are read from the store's record of commits: one insert.
 const RECORDED_ROWS_MAX: usize = 100_000;
 
 /// Maximum wait, below the default time-outs of proxies.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Time limit between a commit and its record here, which normally takes microseconds. A commit
-/// that is not recorded by then was made by another service.
+/// Time limit between a commit and its record here. The record normally follows within microseconds. A
+/// commit that is not recorded by then was made by another service.
 const RECORDED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Query for a part of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogQuery {
     pub(crate) dataset: DatasetId,
-    /// Last commit that the reader has; `None` to ask for the end of the log.
+    /// Last commit that the reader has. `None` requests the end of the log.
     pub(crate) after: Option<u64>,
-    /// Last commit of the response; `None` for the one after `after`.
+    /// Last commit of the response. `None` for the first commit after `after`.
     pub(crate) until: Option<u64>,
     /// Era of the store that the reader knows, if it sent one.
     pub(crate) era: Option<u32>,
@@ -196,7 +196,7 @@ impl Datasets {
         Ok(Part::Ready(LogPart::Commits(body)))
     }
 
-    /// Reads commits of other services from the store's record, and caches those that follow the
+    /// Reads commits of other services from the store's record. Caches commits that directly follow the
     /// cached ones. Returns `None` unless the store has all of them unchanged.
     async fn read_recorded(
         &self,

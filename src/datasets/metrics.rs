@@ -1,4 +1,4 @@
-//! Metrics of the dataset service, in addition to those of every HTTP service.
+//! Metrics of the dataset service, next to the common metrics of HTTP services.
 
 use std::{fs, path::Path};
 
@@ -80,7 +80,7 @@ impl Datasets {
     }
 }
 
-/// Returns the size of a file in bytes; 0 if it does not exist.
+/// Returns the size of a file in bytes, 0 if it does not exist.
 fn size_of(file: &Path) -> usize {
     fs::metadata(file).map_or(0, |file| usize::try_from(file.len()).unwrap_or(usize::MAX))
 }

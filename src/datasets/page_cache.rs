@@ -1,10 +1,10 @@
-//! Caches of rendered pages, and of datasets as keys see them.
+//! Caches rendered pages and the datasets as keys see them.
 //!
-//! Stale entries are never returned. A page is valid until a commit touches a timestamp that it
-//! depends on, which [`commits`] tracks, so pages of history stay valid while new rows arrive. The
-//! dataset as seen by a key is cached for one version of the whole store, which any commit changes,
-//! including those of other processes. `cargo bench -p datasets --bench http -- page` shows the
-//! gain ("asked again", "next").
+//! Stale entries are never returned. A page is valid until a commit touches a timestamp that it depends
+//! on, which [`commits`] tracks, so pages of history stay valid while new rows arrive. The dataset as
+//! seen by a key is cached for one version of the whole store. Any commit changes the version, even if
+//! another process made it. `cargo bench -p datasets --bench http -- page` shows the gain ("asked
+//! again", "next").
 
 mod commits;
 
@@ -31,7 +31,7 @@ const OVERHEAD_BYTES: usize = 512;
 /// Maximum number of links, one for each reader.
 const LINKS_MAX: usize = 4096;
 
-/// Maximum number of cached sights. One of seven columns takes about a kilobyte.
+/// Maximum number of cached sights. A sight of seven columns needs about a kilobyte.
 const SIGHTS_MAX: usize = 4096;
 
 /// Everything that a page depends on, except the rows.

@@ -1,7 +1,7 @@
-//! Rules of a query for rows: its span, its limits, and the links to other pages.
+//! Rules of a query for rows: its span, limits and links to other pages.
 //!
-//! All are plain functions of values. They follow document 2, and the choices where it is silent
-//! are documented here.
+//! All are plain functions of values. They follow document 2. Choices where it is silent are documented
+//! here.
 
 pub(crate) mod params;
 
@@ -28,7 +28,7 @@ const STEP: Duration = Duration::from_micros(1);
 /// a plus sign.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// Bounds of a request; `None` is open.
+/// Bounds of a request. `None` is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Bounds {
     pub(crate) start: Option<Timestamp>,
@@ -83,8 +83,8 @@ impl Bounds {
 
     /// Checks the distance of the bounds, if both are given.
     ///
-    /// A single bound is not capped: such a query is served page by page, and the public client
-    /// library relies on it.
+    /// A single bound is not capped: such a query is served page by page. The public client library
+    /// relies on it.
     ///
     /// # Errors
     /// [`Invalid`] past the resolution's cap and [`SPAN_SLACK`].
@@ -108,7 +108,7 @@ impl Bounds {
 }
 
 impl RowsQuery {
-    /// Returns true if the query has no bounds, and therefore covers the most recent window.
+    /// Returns true if the query has no bounds and therefore covers the most recent window.
     pub(crate) const fn is_open(&self) -> bool {
         self.bounds.start.is_none()
             && self.bounds.end.is_none()
@@ -122,10 +122,10 @@ impl RowsQuery {
 
     /// Returns the timestamps that the query covers.
     ///
-    /// An open query covers the widest span of its resolution that ends at `window_end`, so that a
-    /// dataset that lags by a day still shows its newest rows. `None` is for a dataset without
-    /// rows, whose window ends now. A cursor replaces the bound that it passes, so that following
-    /// it never skips a row.
+    /// An open query covers the widest span of its resolution up to `window_end`, so that a dataset that
+    /// lags by a day still shows its latest rows. `None` is for a dataset without rows: its window
+    /// extends to the current time. A cursor replaces the bound that it passes, so that following it
+    /// never skips a row.
     ///
     /// # Errors
     /// As [`Bounds::span`] and [`Bounds::check_cap`].
@@ -172,7 +172,7 @@ pub(crate) fn link_at_offset(path: &str, params: &Params, offset: u64) -> String
     render_link(path, &replace_position(params, "offset", &offset.to_string()))
 }
 
-/// Returns the link to the page before row `offset`; `None` if the page at `offset` is the first.
+/// Returns the link to the page before row `offset`. `None` if the page at `offset` is the first.
 pub(crate) fn link_before(
     path: &str,
     params: &Params,

@@ -1,4 +1,4 @@
-//! Reads pages of rows, and the newest rows. Whole ranges are in `download`.
+//! Reads pages of rows and the latest rows. `download` reads whole ranges.
 
 mod read_ahead;
 
@@ -39,9 +39,8 @@ const AHEAD_VALUES_MAX: usize = 16_384;
 /// Maximum number of pages that are read at once. Two chunks have as many pages of 250 rows.
 const AHEAD_PAGES_MAX: usize = 8;
 
-/// Time for which a read-only service waits for a commit that its caller has seen. A healthy
-/// standby lags by milliseconds, and a longer wait would delay callers whose balancer has other
-/// services.
+/// Time for which a read-only service waits for a commit that its caller has seen. A healthy standby
+/// lags by milliseconds. A longer wait would delay callers although their balancer has other services.
 const REACH_WITHIN: Duration = Duration::from_millis(500);
 
 /// Interval of checks in this time. Each costs a statement.
@@ -52,7 +51,7 @@ const REACH_EVERY: Duration = Duration::from_millis(50);
 pub(crate) struct RowsPage<'a> {
     pub(crate) dataset: DatasetId,
     pub(crate) columns: &'a [Column],
-    /// Number of all matches; 0 with a cursor, by document 2.
+    /// Number of all matches. 0 with a cursor, by document 2.
     pub(crate) count: u64,
     /// Rows in the requested order.
     pub(crate) rows: Rows,
@@ -87,7 +86,7 @@ pub(crate) struct PageResponse {
 pub(crate) enum PageResponseBody {
     /// The caller has the current page, with this tag.
     NotModified(String),
-    /// Rendered page and its tag; `None` for a page of an open range.
+    /// Rendered page with its tag. `None` for a page of an open range.
     Page(Bytes, Option<ETag>),
 }
 
@@ -96,7 +95,7 @@ struct PageLookup {
     key: PageKey,
     /// Last commit of the dataset.
     revision: u64,
-    /// Part of the tag that does not depend on the commit; `None` for a page of an open range.
+    /// Part of the tag that does not depend on the commit. `None` for a page of an open range.
     tag: Option<ETag>,
 }
 
@@ -107,11 +106,11 @@ impl PageLookup {
     }
 }
 
-/// Renders a page, whose link to the next page repeats the parameters.
+/// Renders a page. Its link to the next page repeats the parameters.
 pub(crate) type WritePage = fn(&RowsPage<'_>, &Params) -> Vec<u8>;
 
 impl PageRequest {
-    /// Returns the request of the link to the next page; `None` without a cursor.
+    /// Returns the request of the link to the next page. `None` without a cursor.
     fn after(&self, next: Option<Position>) -> Option<Self> {
         let Some(Position::After(cursor)) = next else { return None };
         let query = RowsQuery { position: Position::After(cursor), ..self.query.clone() };
@@ -121,8 +120,8 @@ impl PageRequest {
 }
 
 impl Datasets {
-    /// Reads a page and renders it with `write`, on a blocking thread. A page that was rendered
-    /// before is taken from the cache if no commit has touched it since.
+    /// Reads a page and renders it with `write`, on a blocking thread. The cache provides a page that
+    /// was rendered before if no commit has touched it since.
     ///
     /// Pages of closed ranges have a tag, which changes with every commit that touches them. A
     /// caller that follows the links from page to page finds most pages in the cache.
@@ -178,7 +177,7 @@ impl Datasets {
         }
     }
 
-    /// Loads a dataset as a key sees it, and caches it. Blocks.
+    /// Loads a dataset as a key sees it and caches it. Blocks.
     fn load_sight(&self, who: (KeyId, DatasetRef)) -> Result<Arc<Sight>> {
         let version = self.store.version();
         let sight = self.store.sight(Some(who.0), &who.1)?.ok_or(OperationError::NotFound)?;
@@ -207,9 +206,9 @@ impl Datasets {
         Ok(PageResponse { revision, body: self.count_sent(answer, tag) })
     }
 
-    /// Reads a page, and caches it. If the caller followed the link of the previous page, it will
-    /// probably request the next ones. These are read at the same time, since they are mostly in
-    /// the same chunk. Blocks.
+    /// Reads a page and caches it. If the caller followed the link of the previous page, it will
+    /// probably request the next ones. These are read at the same time, since they are mostly in the
+    /// same chunk. Blocks.
     fn read_pages(
         &self,
         sight: &Sight,
@@ -282,11 +281,11 @@ impl Datasets {
         Ok(PageLookup { key: PageKey { dataset, columns, span, params }, revision, tag })
     }
 
-    /// Returns the end of the window of an open query: the timestamp of the newest row that is not
-    /// in the future, or else of the newest row. `None` if the dataset has no rows.
+    /// Returns the end of the window of an open query: the timestamp of the latest row that is not in
+    /// the future, or else of the latest row. `None` if the dataset has no rows.
     ///
-    /// This way, one row with a wrong date in the future does not hide all others. Reads the store
-    /// only if the newest row is in the future.
+    /// This way, one row with a wrong date in the future does not hide all others. Reads the store only
+    /// if the latest row is in the future.
     fn window_end(&self, sight: &Sight, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
         if sight.newest.is_none_or(|newest| newest <= now) {
             return Ok(sight.newest);
@@ -303,8 +302,8 @@ impl Datasets {
         Ok(page.rows.timestamp(0).or(sight.newest))
     }
 
-    /// Reads the newest rows of a dataset, newest first, and converts them. Very long rows are
-    /// limited in size, so there are fewer than the limit.
+    /// Reads the latest rows of a dataset, newest first, and converts them. Very long rows are limited
+    /// in size, so there are fewer than the limit.
     ///
     /// # Errors
     /// As [`Self::rows`].

@@ -1,8 +1,8 @@
-//! Cache of the newest commits of the datasets whose log is read, each rendered once.
+//! Caches the latest commits of datasets with a log reader. Each is rendered once.
 //!
-//! The contents of a commit are rendered while it is being committed, before a later one can
-//! replace its rows. The log of a commit is therefore always the same bytes. Nothing is rendered
-//! for datasets whose log is not being read.
+//! The contents of a commit are rendered while it is being committed, before a later one can replace its
+//! rows. The log of a commit is therefore always the same bytes. Commits of other datasets are not
+//! rendered.
 
 use std::{collections::VecDeque, num::NonZeroUsize, sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 /// reader's absence.
 const COMMITS_MAX: usize = 1024;
 
-/// Maximum size of the cached commits of a dataset, except its newest commit.
+/// Maximum size of the cached commits of a dataset, except its latest commit.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Maximum length of a cached commit. Readers download the rows of a longer bulk insert instead.
@@ -31,7 +31,7 @@ const ALL_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Time since the last request for which the commits of a dataset are rendered.
 const ASKED_WITHIN: Duration = Duration::from_mins(10);
 
-/// Handle to the cache. Cheap to clone; all clones share it.
+/// Handle to the cache. Cheap to clone: all clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct RecentCommits {
     datasets: Arc<Mutex<Datasets>>,
@@ -48,7 +48,7 @@ struct Datasets {
 struct Log {
     /// Number of the first commit, or of the one expected first.
     first: u64,
-    /// Rendered commits; `None` for one that exceeds [`COMMIT_BYTES_MAX`].
+    /// Rendered commits. `None` if a commit exceeds [`COMMIT_BYTES_MAX`].
     commits: VecDeque<Option<Bytes>>,
     n_bytes: usize,
     asked_at: Instant,
@@ -72,7 +72,7 @@ impl Default for RecentCommits {
 }
 
 impl RecentCommits {
-    /// Starts caching the commits of a dataset, whose last one is `revision`.
+    /// Starts caching the commits of a dataset after `revision`, its last commit.
     pub(crate) fn begin(&self, dataset: DatasetId, revision: u64) {
         let mut datasets = self.datasets.lock();
         let now = Instant::now();

@@ -1,10 +1,10 @@
 //! Several services on one store: each reads the commits of the others and publishes them to its
 //! own readers.
 //!
-//! The store is the source of truth. One statement reads the newest commits of all followed
-//! datasets, at intervals and whenever the store signals new commits. If a commit made here is not
-//! the next one of its dataset, the missing ones are read immediately. The task is idle while no
-//! dataset is followed, and does not run if only this service writes the store.
+//! The store is the source of truth. One statement reads the latest commits of all followed datasets, at
+//! intervals and whenever the store signals new commits. If a commit made here is not the next one of
+//! its dataset, the missing ones are read immediately. The task is idle while no dataset is followed. It
+//! does not run if only this service writes the store.
 
 use std::{error::Error, future::pending, time::Duration};
 
@@ -27,8 +27,7 @@ use crate::{
     hub::frame::{CommitRows, Frame},
 };
 
-/// Default interval of polls. A quarter of a second is hardly noticeable, and the load on the
-/// database is low.
+/// Default interval of polls. A quarter of a second is hardly noticeable at a low load on the database.
 pub const POLL_EVERY: Duration = Duration::from_millis(250);
 
 /// Pause after each round. While other services commit continuously, a round reads the commits of
@@ -64,7 +63,7 @@ pub(crate) async fn run(datasets: Datasets, poll_every: Duration) {
                 info!("commits of other services are read again");
                 is_failing = false;
             }
-            // Nothing is lost. The next round reads the commits.
+            // The next round reads the commits.
             Err(error) if !is_failing => {
                 let error = &error as &dyn Error;
                 warn!(error, "failed to read the commits of other services; trying on");
@@ -82,8 +81,7 @@ pub(crate) async fn run(datasets: Datasets, poll_every: Duration) {
     }
 }
 
-/// Waits for a signal that another service has committed something; forever if there are no
-/// signals.
+/// Waits for a signal of a commit by another service. Never returns if there are no signals.
 async fn wait_for_hint(store: &dyn Store) {
     match store.shared() {
         Some(shared) => shared.hinted().await,
@@ -102,7 +100,7 @@ struct Follower {
 enum Missing {
     /// All commits are published.
     Nothing,
-    /// The commits up to `through`, and whether there may be more.
+    /// The commits up to `through`. `is_more` if there may be more.
     Frames { frames: Vec<Frame>, through: u64, is_more: bool },
     /// Some commits are no longer on record. The dataset is at this commit.
     Lost(u64),
@@ -128,7 +126,7 @@ impl Follower {
         results.into_iter().collect()
     }
 
-    /// Reads the newest commits of all followed datasets from the store.
+    /// Reads the latest commits of all followed datasets from the store.
     async fn poll(&mut self) -> Result<(), StoreError> {
         let hub = self.datasets.hub.clone();
         let followed = hub.followed();

@@ -1,8 +1,7 @@
 //! Retention: deletes old rows of datasets whose metadata limit them.
 //!
-//! `keep_days` is relative to the date, `keep_bytes` to the newest row. Rows are deleted in whole
-//! chunks of about a thousand, and their buckets stay. Rows older than the deleted ones are
-//! rejected from then on.
+//! `keep_days` is relative to the date, `keep_bytes` to the latest row. Rows are deleted in whole chunks
+//! of about a thousand. Their buckets stay. Rows older than the deleted ones are rejected from then on.
 
 use std::{collections::BTreeMap, error::Error, time::Duration};
 
@@ -17,10 +16,10 @@ use tsdb::store::{OnRemoval, Removal, Store, StoreError};
 
 use crate::Datasets;
 
-/// Metadata field with the number of days for which rows are kept.
+/// Metadata field with the number of days for which rows are retained.
 pub(crate) const KEEP_DAYS: &str = "keep_days";
 
-/// Metadata field with the size of the rows that are kept, in stored bytes.
+/// Metadata field with the maximum stored bytes of the retained rows.
 pub(crate) const KEEP_BYTES: &str = "keep_bytes";
 
 /// Interval of checks for old rows. A limit in days does not need to be exact to the minute.
@@ -36,7 +35,7 @@ const PRUNE_ROWS: usize = 8192;
 /// Maximum retention in days: a hundred years.
 const DAYS_MAX: u32 = 36_525;
 
-/// Retention of a dataset; `None` is unlimited.
+/// Retention of a dataset. `None` is unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Retention {
     pub(crate) age: Option<Duration>,
@@ -65,7 +64,7 @@ impl Retention {
 
 /// Periodically deletes old rows, until dropped.
 pub(crate) async fn run(datasets: Datasets, clock: Clock) {
-    // If the clock is wrong at the start, nothing is deleted because of it.
+    // A wrong clock at the start must not delete rows.
     let retained = datasets.read_store(Store::retained).await.unwrap_or_default();
     let changed = retained.iter().map(|dataset| dataset.updated_at).max();
     let start = changed.unwrap_or_else(|| clock.now());
@@ -77,7 +76,7 @@ pub(crate) async fn run(datasets: Datasets, clock: Clock) {
         match delete_old(&datasets, date.read()).await {
             Ok(0) => {}
             Ok(n_rows) => debug!(n_rows, "deleted {n_rows} rows that are no longer kept"),
-            // Nothing is lost: the next check retries.
+            // The next check retries.
             Err(error) => warn!(error = &error as &dyn Error, "failed to delete old rows"),
         }
     }
@@ -112,7 +111,7 @@ impl Datasets {
     ) -> Result<u64, StoreError> {
         let datasets = self.clone();
         let on_commit: OnRemoval = Box::new(move |removed| {
-            // If nothing was removed, the last commit may be another service's.
+            // Without removed rows, the last commit may be another service's.
             if removed.n_rows > 0 {
                 datasets.record_removal(dataset, removed.revision, Removal::Old);
             }

@@ -1,6 +1,6 @@
 //! The service over HTTP, with a file for each group of paths.
 //!
-//! A handler parses its request, calls the façade, and renders the response.
+//! A handler parses its request, calls the façade and renders the response.
 
 mod bulk_download;
 mod bulk_insert;
@@ -92,7 +92,7 @@ pub struct DatasetsOptions {
     pub database: Option<DatabaseUrl>,
     /// True if the database is only read, for example a standby.
     pub is_read_only: bool,
-    /// Archive of old rows; `None` keeps all rows in the store.
+    /// Archive of old rows. `None` leaves all rows in the store.
     pub archive: Option<ArchiveStorage>,
     /// Authenticates callers and limits their rates.
     pub gate: Gate,
@@ -108,7 +108,7 @@ pub struct DatasetsOptions {
     pub reads: ReadOptions,
     /// The number of metadata filters that a search may combine.
     pub metadata_filters: MetadataFilters,
-    /// Sites whose pages can read responses with a key.
+    /// Sites with pages that can read responses with a key.
     pub reader_sites: Vec<ReaderSites>,
 }
 
@@ -156,7 +156,7 @@ impl DatasetsService {
     /// background.
     ///
     /// # Errors
-    /// [`StartError`]. Nothing is left running.
+    /// [`StartError`]. All started tasks are stopped.
     pub async fn start(
         options: DatasetsOptions,
         group: &Group,

@@ -36,7 +36,7 @@ struct Description<'a> {
     text: &'a str,
     metadata: &'a [(&'a str, &'a str)],
     columns: &'a [&'a str],
-    /// Number of days for which [`retention`](crate::retention) keeps the rows.
+    /// Number of days for which [`retention`](crate::retention) retains the rows.
     keep_days: &'a str,
 }
 
@@ -90,7 +90,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Returns the timestamp of the newest row.
+    /// Returns the timestamp of the latest row.
     async fn newest(&self) -> Result<Option<Timestamp>> {
         Ok(self.sight().await?.newest)
     }

@@ -1,5 +1,4 @@
-//! Queues the appends to a dataset. Those that arrive while one is being committed share the next
-//! transaction.
+//! Queues the appends to a dataset. Appends that arrive during a commit share the next transaction.
 //!
 //! Bodies that a client sends concurrently are thus stored in the order of their timestamps,
 //! whichever is parsed first. Late rows would cost several times as much. While one transaction is
@@ -72,8 +71,8 @@ impl Default for AppendQueues {
     }
 }
 
-/// Removes a dataset's queue when its task ends for any reason. The callers of remaining appends
-/// are told that the service is stopping.
+/// Removes a dataset's queue when its task finishes for any reason. The callers of remaining appends are
+/// told that the service is stopping.
 struct QueueGuard {
     queues: AppendQueues,
     dataset: DatasetId,
@@ -82,7 +81,7 @@ struct QueueGuard {
 }
 
 impl QueueGuard {
-    /// Ends the task of a removed queue.
+    /// Finishes the task of a removed queue.
     fn finish(mut self) {
         self.is_done = true;
     }
@@ -130,9 +129,9 @@ impl AppendQueues {
     }
 }
 
-/// Returns the number of leading appends that fit into one transaction, at least one. Merged rows
-/// are appended separately, since each may have to be read first. So are rows of other columns, and
-/// a batch that is a repeat of an earlier one.
+/// Returns the number of leading appends that fit into one transaction, at least one. Merged rows are
+/// appended separately, since each may have to be read first. So are rows of other columns and repeated
+/// batches.
 fn count_together(queue: &[PendingAppend]) -> usize {
     let Some(first) = queue.first() else { return 0 };
     let mut n_rows = 0;
@@ -215,9 +214,9 @@ impl Datasets {
     }
 }
 
-/// Returns the outcome for one of the callers of a joint append, which had `n_rows` rows. `None` if
-/// the rows of another caller may have caused the failure, in which case nothing is stored. If the
-/// store became unusable, it may have stored the rows already, and a retry would store them twice.
+/// Returns the outcome of a joint append for a caller with `n_rows` rows. `None` if the rows of another
+/// caller may have caused the failure, in which case nothing is stored. If the store became unusable, it
+/// may have stored the rows already, and a retry would store them twice.
 fn outcome_for(joined: &Result<Appended>, n_rows: u64) -> Option<Result<Appended>> {
     let error = match joined {
         Ok(appended) => return Some(Ok(Appended { n_rows, ..*appended })),
@@ -230,8 +229,7 @@ fn outcome_for(joined: &Result<Appended>, n_rows: u64) -> Option<Result<Appended
     Some(Err(error.into()))
 }
 
-/// Joins all blocks, sorted by unique timestamps. Of rows with the same timestamp, the one of the
-/// latest append is kept.
+/// Joins all blocks, sorted by unique timestamps. The latest append with a timestamp wins.
 fn join_blocks(appends: &[PendingAppend]) -> Block {
     let mut blocks: Vec<&Block> = appends.iter().map(|append| &append.block).collect();
     let mut by_time = blocks.clone();

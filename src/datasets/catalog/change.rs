@@ -19,12 +19,12 @@ use crate::{
 };
 
 impl Datasets {
-    /// Changes a dataset that `key` owns, and returns the result.
+    /// Changes a dataset that `key` owns and returns the result.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`], [`OperationError::Invalid`];
-    /// [`OperationError::Refused`] if the name exists, or the metadata would change the columns that
-    /// the buckets of existing rows depend on.
+    /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`], [`OperationError::Invalid`].
+    /// [`OperationError::Refused`] if the name exists, or the metadata would change the columns that the
+    /// buckets of existing rows depend on.
     pub(crate) async fn update(
         &self,
         key: KeyId,
@@ -37,13 +37,13 @@ impl Datasets {
         Ok(self.store.change(dataset.id, change, self.clock.now()).await?.dataset)
     }
 
-    /// Adds, renames or deletes a column of a dataset that `key` owns. Returns the resulting
-    /// column; `None` after a deletion. Existing rows have no value in a new column.
+    /// Adds, renames or deletes a column of a dataset that `key` owns. Returns the resulting column, or
+    /// `None` after a deletion. Existing rows have no value in a new column.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`], [`OperationError::Invalid`];
-    /// [`OperationError::Refused`] by the other columns, or if the change would affect the buckets of
-    /// existing rows; [`OperationError::ColumnUsed`] if they depend on a deleted one.
+    /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`], [`OperationError::Invalid`].
+    /// [`OperationError::Refused`] because of the other columns, or if the change would affect the
+    /// buckets of existing rows. [`OperationError::ColumnUsed`] if they depend on a deleted column.
     pub(crate) async fn change_column(
         &self,
         key: KeyId,
@@ -84,9 +84,8 @@ impl Datasets {
         if was_there { Ok(()) } else { Err(OperationError::NotFound) }
     }
 
-    /// Deletes rows of a dataset that `key` owns, and their part of buckets. Also returns the
-    /// number of deleted five-minute buckets, which can include buckets of rows that were pruned
-    /// before.
+    /// Deletes rows of a dataset that `key` owns and their part of buckets. Also returns the number of
+    /// deleted five-minute buckets, which can include buckets of rows that were pruned before.
     ///
     /// # Errors
     /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`].

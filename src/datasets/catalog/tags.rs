@@ -1,9 +1,9 @@
-//! Tags: attaching them to datasets, acquiring them, and granting them to others.
+//! Attaches tags to datasets, acquires tags and grants them to others.
 //!
-//! `public` belongs to the service, and any key can acquire it. Any other name that a key puts on
-//! its datasets refers to a private tag of that key, which it can grant to other keys and revoke.
-//! Other keys can use the same name for their own tags. A name therefore reveals nothing about
-//! other keys' tags, and shares nothing with their holders.
+//! `public` belongs to the service. Any key can acquire it. Any other name that a key puts on its
+//! datasets refers to a private tag of that key, which it can grant to other keys and revoke. Other keys
+//! can use the same name for their own tags. A name therefore does not reveal other keys' tags, nor
+//! share anything with their holders.
 
 use model::{
     dataset::{DatasetId, PUBLIC_TAG},
@@ -21,10 +21,10 @@ impl Datasets {
     /// Lets `key` acquire the public tag `tag`.
     ///
     /// # Errors
-    /// [`OperationError::TAG_HELD`]; [`OperationError::TAG_PRIVATE`] if it is the key's own tag;
+    /// [`OperationError::TAG_HELD`]. [`OperationError::TAG_PRIVATE`] if it is the key's own tag.
     /// [`OperationError::TAG_UNKNOWN`] if it does not exist, or only as private tags of other keys.
     pub(crate) async fn acquire(&self, key: KeyId, tag: &str) -> Result<()> {
-        // Clients acquire at every start, and only the first time requires a write.
+        // Clients acquire at every start. Only the first time requires a write.
         let tags = self.read_store(move |store| store.tags(TagFilter::KnownTo(key))).await?;
         let named = tags.iter().filter(|known| known.name == tag);
         match named.max_by_key(|known| (known.is_public, known.is_held)) {
@@ -37,16 +37,16 @@ impl Datasets {
         if is_new { Ok(()) } else { Err(OperationError::TAG_HELD) }
     }
 
-    /// Returns the tags known to `key`, in alphabetical order, each name once: public tags, its
-    /// own, and those it holds.
+    /// Returns the tags known to `key`, in alphabetical order, each name once: public tags, own tags and
+    /// held tags.
     pub(crate) async fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>> {
         let mut tags = self.read_store(move |store| store.tags(TagFilter::KnownTo(key))).await?;
         tags.dedup_by(|next, tag| next.name == tag.name);
         Ok(tags)
     }
 
-    /// Returns the tags of a dataset, in alphabetical order. The owner sees all, others those they
-    /// know.
+    /// Returns the tags of a dataset, in alphabetical order. The owner sees all, others only the tags
+    /// they know.
     ///
     /// # Errors
     /// [`OperationError::NotFound`] if `key` does not see the dataset.
@@ -82,8 +82,8 @@ impl Datasets {
         Ok(self.store.change_tag(TagChange::Attach(dataset, tag.to_owned())).await?)
     }
 
-    /// Removes a tag from a dataset. Its holders lose access unless they hold another tag, and
-    /// their streams end.
+    /// Removes a tag from a dataset. Its holders lose access unless they hold another tag. Their streams
+    /// are then closed.
     ///
     /// # Errors
     /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`], or [`OperationError::TAG_UNKNOWN`] if the
@@ -118,7 +118,7 @@ impl Datasets {
             .await?)
     }
 
-    /// Revokes a tag of `key` from `other`, whose streams end if it loses access.
+    /// Revokes a tag of `key` from `other`. If `other` loses access, its streams are closed.
     ///
     /// # Errors
     /// As [`Self::holders`], and [`OperationError::KEY_UNKNOWN`] if `other` does not hold it.

@@ -1,8 +1,8 @@
-//! Spooled files: whole downloads on disk, of which callers read parts.
+//! Spools whole downloads to disk for callers that read parts of them.
 //!
-//! A Parquet reader requests the end of a file first, and then the pages that it needs, with dozens
-//! of requests. The file is written once, to an unnamed temporary file that disappears when the
-//! service exits or is killed.
+//! A Parquet reader requests the end of a file first, then the pages that it needs, with dozens of
+//! requests. The file is written once, to an unnamed temporary file that disappears when the service
+//! exits or is killed.
 
 use std::{fs::File, io, num::NonZeroUsize, os::unix::fs::FileExt as _, sync::Arc};
 
@@ -38,7 +38,7 @@ pub(crate) const PART_BYTES: usize = 256 * 1024;
 pub(crate) struct SpooledFile {
     /// Suggested name of the file.
     pub(crate) file_name: String,
-    /// Tag and number of rows; `None` if they changed when the download started.
+    /// Tag and number of rows. `None` if they changed when the download started.
     pub(crate) facts: Option<RangeFacts>,
     /// A commit that the file includes, with all commits before.
     pub(crate) revision: u64,
@@ -69,8 +69,8 @@ impl Spool {
         self.files.lock().peek(&tag).is_some_and(|file| file.initialized())
     }
 
-    /// Evicts files beyond [`FILES_BYTES_MAX`], except the newest. Callers that read an evicted
-    /// file keep it open.
+    /// Evicts files beyond [`FILES_BYTES_MAX`], except the latest. Callers that read an evicted file
+    /// keep it open.
     fn trim(&self) {
         let mut files = self.files.lock();
         let size = |file: &Arc<OnceCell<SpooledFile>>| file.get().map_or(0, |file| file.size_bytes);

@@ -1,4 +1,4 @@
-//! Rendered events of one or more commits.
+//! Rendered events of consecutive commits.
 
 use std::{ops::Range, sync::Arc};
 
@@ -10,14 +10,14 @@ pub(crate) const FRAME_ROWS: usize = 256;
 /// Maximum size of a frame, except its last row. It fits [`FRAME_ROWS`] rows of usual length.
 pub(crate) const FRAME_BYTES: usize = 80 * 1024;
 
-/// Rendered events, and the commits that they belong to.
+/// Rendered events with the commits that they belong to.
 #[derive(Debug, Clone)]
 pub(crate) struct Frame {
     /// Number of the last commit in the frame.
     pub(super) revision: u64,
     /// One or more whole events, in the order of their commits.
     pub(super) events: Bytes,
-    /// Offset of the first event of each commit; `None` for a single commit.
+    /// Offset of the first event of each commit. `None` for a single commit.
     starts: Option<Arc<[(u64, usize)]>>,
 }
 
@@ -42,7 +42,7 @@ impl Frame {
         Some(self.events.slice(first.map_or(0, |(_, at)| at)..))
     }
 
-    /// Removes the commits up to `revision`. Returns `None` if nothing is left.
+    /// Removes the commits up to `revision`. Returns `None` if no events remain.
     pub(crate) fn trim(self, revision: u64) -> Option<Self> {
         let events = self.after(revision)?;
         let n_cut = self.events.len() - events.len();

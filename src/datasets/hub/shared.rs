@@ -1,8 +1,8 @@
 //! Publishes the commits of several services in order.
 //!
-//! For each dataset with readers, the hub knows the last published commit. The next commit is
-//! published when it is made here or read from the store. A commit out of order is dropped, and the
-//! dataset is marked to be read, since other services made the commits in between.
+//! For each dataset with readers, the hub knows the last published commit. The next commit is published
+//! when it is made here or read from the store. A commit out of order is dropped. The dataset is marked
+//! to be read, since other services made the commits in between.
 
 use model::dataset::DatasetId;
 
@@ -12,7 +12,7 @@ use super::{Channel, Hub, HubEvent, frame::Frame, send_all};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Followed {
     pub(crate) dataset: DatasetId,
-    /// Last published commit; `None` before the first read.
+    /// Last published commit. `None` before the first read.
     pub(crate) published: Option<u64>,
 }
 
@@ -31,8 +31,8 @@ impl Channel {
 }
 
 impl Hub {
-    /// Sets the commit at which publishing starts. A subscribed reader calls this with the
-    /// dataset's last commit before reading rows; only the first call has an effect.
+    /// Sets the commit at which publishing starts. A subscribed reader calls this with the dataset's
+    /// last commit before reading rows. Only the first call has an effect.
     pub(crate) fn begin(&self, dataset: DatasetId, revision: u64) {
         if let Some(followed) = self.readers.lock().datasets.get_mut(&dataset) {
             followed.published.get_or_insert(revision);
@@ -43,7 +43,7 @@ impl Hub {
         }
     }
 
-    /// Publishes the commits after `after` up to `through`, except those already published.
+    /// Publishes the commits after `after` up to `through`, except the published ones.
     pub(crate) fn publish_read(
         &self,
         dataset: DatasetId,
@@ -94,8 +94,7 @@ impl Hub {
         }
     }
 
-    /// Returns the datasets marked to be read, each with its last published commit, and clears the
-    /// marks.
+    /// Returns the datasets marked to be read, each with its last published commit. Clears the marks.
     pub(crate) fn take_behind(&self) -> Vec<(DatasetId, u64)> {
         let mut readers = self.readers.lock();
         let marked = readers.datasets.iter_mut().filter(|(_, followed)| followed.is_behind);
@@ -115,15 +114,15 @@ impl Hub {
         }
     }
 
-    /// Ends the streams of a dataset whose commits after the published ones are unknown. It is at
-    /// commit `head`. The readers reconnect and get the missing rows.
+    /// Closes the streams of a dataset, since its commits between the published ones and `head` are
+    /// unknown. The readers reconnect and get the missing rows.
     pub(crate) fn lose(&self, dataset: DatasetId, head: u64) {
         if let Some(followed) = self.readers.lock().datasets.get_mut(&dataset) {
             followed.lose(head);
         }
     }
 
-    /// Notifies all readers that their access may have ended.
+    /// Notifies all readers that they may have lost access.
     pub(crate) fn recheck_all_access(&self) {
         for followed in self.readers.lock().datasets.values() {
             drop(followed.sender.send(HubEvent::Access(None)));

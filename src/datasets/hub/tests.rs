@@ -40,7 +40,7 @@ fn dataset() -> DatasetId {
     DatasetId::new(1).unwrap()
 }
 
-/// Returns commits of one row, whose value is the number of the commit.
+/// Returns commits of a single row: the number of the commit.
 fn frames(revisions: &[u64]) -> Vec<Frame> {
     let commit = |(row_idx, revision): (usize, &u64)| CommitRows {
         revision: *revision,
@@ -133,21 +133,21 @@ fn readers_beyond_the_maximum_are_rejected() {
 enum Step {
     /// Another service commits.
     CommitElsewhere,
-    /// This service commits, and its hub learns of it later.
+    /// This service commits. Its hub learns of it later.
     CommitHere,
     /// The hub learns of the oldest commit made here that it does not know.
     Publish,
-    /// A poll begins, or the one in progress ends.
+    /// A poll begins, or the current poll completes.
     Poll,
     /// A marked dataset begins to be read, or the rows read are published.
     Read,
-    /// A reader subscribes, or a subscribed one looks at the dataset, and then at its rows.
+    /// A reader subscribes, or a subscribed reader looks at the dataset, then at its rows.
     Subscribe,
     /// The first reader leaves.
     Leave,
 }
 
-/// A dataset written by several services, and its readers at one of them.
+/// A dataset written by several services, with the readers of this one.
 struct Replica {
     hub: Hub,
     head: u64,
@@ -158,7 +158,7 @@ struct Replica {
     /// Result of a read in progress: the commits after the first and up to the second number.
     read: Option<(u64, u64)>,
     subscribing: Option<Subscription>,
-    /// Readers, each with the commit that its first rows included, and its later commits.
+    /// Readers, each with the last commit of its first rows and its later commits.
     readers: VecDeque<(Subscription, u64, Vec<u64>)>,
 }
 

@@ -32,8 +32,7 @@ use crate::{
 /// Reason for rejecting rows whose timestamps differ by less than the stored resolution.
 const SAME_MICROSECOND: &str = "is in the same microsecond as that of another row";
 
-/// Maximum length of a column's name in a rejection, in characters. Longer names are not those of a
-/// column.
+/// Maximum length of a column's name in a rejection, in characters. No column has a longer name.
 const SHOWN_NAME_CHARS: usize = 200;
 
 /// A column being filled.
@@ -69,17 +68,17 @@ pub(super) struct ColumnBuilder {
     /// Type of columns created from whole numbers.
     integer_dtype: Dtype,
     block: Block,
-    /// Number of rows begun, including rejected ones.
+    /// Number of rows begun, including rejected rows.
     n_rows: usize,
     /// Index of the row being filled.
     row_idx: usize,
     at: Option<Timestamp>,
     /// Bytes of texts that are still accepted column by column.
     left_bytes: usize,
-    /// Bytes of the texts of each row; empty if there are none.
+    /// Bytes of the texts of each row. Empty without texts.
     text_bytes: Vec<usize>,
     is_sorted: bool,
-    /// Rows whose timestamps are more precise than stored ones.
+    /// Rows with timestamps that are more precise than the stored resolution.
     cut_rows: Vec<usize>,
     /// Last column named in this row.
     last: Option<usize>,
@@ -125,9 +124,9 @@ impl ColumnBuilder {
         }
     }
 
-    /// Creates integer columns from whole numbers, for formats that distinguish them from floats,
-    /// and accepts at most `left_bytes` of texts in columns. A dictionary may hold a long text once
-    /// for many rows.
+    /// Creates integer columns from whole numbers, for formats that distinguish them from floats.
+    /// Accepts at most `left_bytes` of texts in columns. A dictionary may hold a long text once for many
+    /// rows.
     pub(super) fn with_types(self, left_bytes: usize) -> Self {
         Self { integer_dtype: Dtype::Integer, left_bytes, ..self }
     }
@@ -179,7 +178,7 @@ impl ColumnBuilder {
         self.push_value(slot_idx, cell);
     }
 
-    /// Ends a row.
+    /// Finishes a row.
     pub(super) fn end_row(&mut self) {
         self.check_text_bytes(self.row_idx);
         match self.at {
@@ -201,7 +200,7 @@ impl ColumnBuilder {
         Ok(())
     }
 
-    /// Ends a group of rows that arrived column by column.
+    /// Finishes a group of rows that arrived column by column.
     pub(super) fn end_group(&mut self) {
         self.n_column_refusals = 0;
         for row_idx in self.block.times.len()..self.n_rows {
@@ -228,7 +227,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Records the row if its timestamp is more precise than stored ones.
+    /// Records the row if its timestamp is more precise than the stored resolution.
     fn note_cut(&mut self, cell: Cell<'_>) {
         let is_cut = match cell {
             Cell::Time(time) => time.is_cut,
@@ -334,7 +333,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Returns the column called `name`, creating it if allowed; `None` if the row is rejected.
+    /// Returns the column called `name`, creating it if allowed. Returns `None` if the row is rejected.
     fn find_column(&mut self, name: &str, cell: Cell<'_>) -> Option<usize> {
         let last = self.last.and_then(|last| self.slots.get(last));
         let guess = last.map_or(self.first, |last| last.next);
@@ -360,7 +359,7 @@ impl ColumnBuilder {
         Some(slot_idx)
     }
 
-    /// Creates a column whose first value is `cell`; `None` if the row is rejected.
+    /// Creates a column with `cell` as its first value. Returns `None` if the row is rejected.
     fn make_column(&mut self, name: &str, cell: Cell<'_>) -> Option<usize> {
         if self.slots.len() >= COLUMNS_MAX {
             self.refuse(Some(name), &format!("a dataset has at most {COLUMNS_MAX} columns"));
@@ -387,8 +386,7 @@ impl ColumnBuilder {
         Some(slot_idx)
     }
 
-    /// Returns the created columns, and the rows in order. Of rows with the same timestamp, the
-    /// last is kept.
+    /// Returns the created columns and the sorted rows. The last row with a timestamp wins.
     ///
     /// # Errors
     /// [`OperationError::Rows`] if any row was rejected.
@@ -479,7 +477,7 @@ fn is_absent(cell: Cell<'_>) -> bool {
     matches!(cell, Cell::Absent) || matches!(cell, Cell::Float(number) if number.is_nan())
 }
 
-/// Parses the timestamp of a row; `None` if it is missing.
+/// Parses the timestamp of a row. `None` if it is missing.
 fn parse_timestamp(cell: Cell<'_>) -> Result<Option<Timestamp>, &str> {
     let at = match cell {
         Cell::Absent => return Ok(None),
@@ -499,7 +497,7 @@ fn parse_timestamp(cell: Cell<'_>) -> Result<Option<Timestamp>, &str> {
     }
 }
 
-/// Converts a cell to a value of a column; `None` if it does not fit.
+/// Converts a cell to a value of a column. `None` if it does not fit.
 fn convert(dtype: Dtype, cell: Cell<'_>) -> Option<Value> {
     Some(match (dtype, cell) {
         (Dtype::Float, Cell::Bare(text)) => Value::Float(parse_finite(text)?),

@@ -1,4 +1,4 @@
-//! Parsing of bodies in each format, and rejection of rows.
+//! Parsing of bodies in each format and rejection of rows.
 
 use flate2::{Compression, write::GzEncoder};
 use model::{row::Row, timestamp::Timestamp};

@@ -1,20 +1,19 @@
 //! Timestamps touched by the recent commits of some datasets.
 //!
-//! A dataset's commits are numbered without gaps, and each append records itself here. A missing
-//! number is a commit that may have touched anything: one that deleted rows, or one of another
-//! process.
+//! A dataset's commits are numbered without gaps. Each append records itself here. A missing number is a
+//! commit that may have touched any timestamp: it deleted rows, or another process made it.
 
 use std::collections::{HashMap, VecDeque};
 
 use model::dataset::DatasetId;
 use tsdb::span::Span;
 
-/// Maximum number of commits of a dataset that are recorded individually. Older ones are combined,
-/// so that some pages of the newest rows are read again although they are still valid.
+/// Maximum number of commits of a dataset that are recorded individually. Older ones are combined, so
+/// that some pages of the latest rows are read again although they are still valid.
 const COMMITS_MAX: usize = 64;
 
-/// Maximum number of datasets whose commits are recorded. One more clears all, and their pages are
-/// read again.
+/// Maximum number of datasets whose commits are recorded. Another dataset clears all records, so that
+/// pages are read again.
 const DATASETS_MAX: usize = 4096;
 
 /// Recent commits of some datasets.
@@ -69,7 +68,7 @@ impl Commits {
         }
     }
 
-    /// Returns true if none of the commits after `from` up to `to` touched a timestamp of `span`.
+    /// Returns true if no commit after `from` up to `to` touched a timestamp of `span`.
     pub(super) fn is_untouched(&self, dataset: DatasetId, from: u64, to: u64, span: Span) -> bool {
         if from == to {
             return true;
@@ -97,8 +96,8 @@ mod tests {
         DatasetId::new(1).unwrap()
     }
 
-    /// Checks if seconds `seconds.0` to `seconds.1` are untouched from one commit to another.
-    /// Recording began at commit 10, and each of `recorded` touched one second.
+    /// Checks if seconds `seconds.0` to `seconds.1` are untouched from one commit to another. Recording
+    /// began at commit 10. Each of `recorded` touched one second.
     #[track_caller]
     fn check(recorded: &[(u64, i64)], commits: (u64, u64), seconds: (i64, i64), want: bool) {
         let mut tracked = Commits::default();
@@ -142,7 +141,7 @@ mod tests {
         assert!(!commits.is_untouched(dataset(), 10, 11, span(0, 1)), "not recorded yet");
         commits.add(dataset(), 11, span(5, 5));
         assert!(commits.is_untouched(dataset(), 10, 11, span(0, 1)));
-        // Recording twice, or late, changes nothing.
+        // Recording twice or late has no effect.
         commits.add(dataset(), 10, span(0, 0));
         assert!(commits.is_untouched(dataset(), 10, 11, span(0, 1)));
     }

@@ -106,7 +106,8 @@ impl Params {
         })
     }
 
-    /// Parses a query for the newest rows, within bounds at any distance, and their output format.
+    /// Parses a query for the latest rows and their output format. The distance of its bounds is
+    /// unlimited.
     ///
     /// # Errors
     /// The first invalid parameter.

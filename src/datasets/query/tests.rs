@@ -2,7 +2,7 @@
 
 use super::{params::*, *};
 
-/// Noon of a day, with the newest row a minute before it.
+/// Noon of a day. The latest row is a minute older.
 const NOW: &str = "2026-07-30T12:00:00Z";
 const NEWEST: &str = "2026-07-30T11:59:00Z";
 

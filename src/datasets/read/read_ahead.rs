@@ -1,4 +1,4 @@
-//! Reads several pages at once for a caller that follows links, and splits the rows into pages.
+//! Reads several pages at once for a caller that follows links and splits the rows into pages.
 //!
 //! `cargo bench -p datasets --bench http -- page` shows the gain (row "next").
 
@@ -60,7 +60,7 @@ impl<'a> ReadAhead<'a> {
         Ok(Self { sight, query, span, limit, rows, is_whole, count, revision })
     }
 
-    /// Returns true if the first page of the rows of `span` is the next one here, and is complete.
+    /// Returns true if the next page here is the first page of `span` and complete.
     pub(super) fn has_page_of(&self, span: Span) -> bool {
         let is_same_end = match self.query.order {
             Order::Ascending => span.last == self.span.last,
@@ -69,9 +69,9 @@ impl<'a> ReadAhead<'a> {
         is_same_end && (self.is_whole || self.rows.len() > self.limit)
     }
 
-    /// Returns the next page, and the timestamps that it depends on.
+    /// Returns the next page and the timestamps that it depends on.
     ///
-    /// A page of very long rows ends early, so that its memory is bounded.
+    /// A page of very long rows has fewer of them, which bounds its memory.
     pub(super) fn take_page(&mut self) -> (RowsPage<'a>, Span) {
         let (dataset, columns) = (self.sight.dataset.id, self.sight.columns.as_slice());
         let n_rows = match &self.rows {

@@ -1,5 +1,5 @@
 //! `GET /api/rows/bulk_download/`: a whole range in one response, with byte ranges and `HEAD`. Long
-//! ranges are streamed as they are read. `GET /api/rows/live/`: the newest rows.
+//! ranges are streamed as they are read. `GET /api/rows/live/`: the latest rows.
 
 use std::{io, sync::Arc};
 
@@ -42,7 +42,7 @@ use crate::{
 const ROW_COUNT: HeaderName = HeaderName::from_static("x-row-count");
 
 /// Maximum number of rows of a text that is spooled before it is sent, so that its length is known.
-/// Spooling them takes a second at most.
+/// Spooling needs a second at most.
 const SPOOLED_ROWS_MAX: u64 = 500_000;
 
 /// Form of a download.

@@ -1,4 +1,4 @@
-//! `POST /api/rows/bulk_insert/`: stores all rows of a body, or none.
+//! `POST /api/rows/bulk_insert/`: stores the rows of a body atomically.
 //!
 //! The content type selects the format: JSON, NDJSON, CSV or Parquet. The default is JSON, unless
 //! the body starts like a Parquet file. The content encoding can be gzip or zstd. The dataset is in
@@ -43,14 +43,14 @@ use crate::{
 };
 
 /// Maximum length of a body that is read before checking that the key owns the dataset. Up to this
-/// length, the check takes longer than reading.
+/// length, the check is slower than reading.
 const UNASKED_BYTES_MAX: u64 = 64 * 1024;
 
 /// Memory reserved initially for a decompressed body, as a multiple of the compressed length. Rows
 /// as text rarely compress better.
 const UNPACKED_TIMES: usize = 16;
 
-/// The same for Parquet, whose values are encoded before pages are compressed.
+/// The same for Parquet. Its values are encoded before pages are compressed.
 const PAGES_TIMES: usize = 4;
 
 /// Memory reserved for any small Parquet body. A dictionary can encode many texts in a few bytes.
@@ -187,8 +187,8 @@ fn parse_encoding(headers: &HeaderMap) -> Result<Coding> {
 /// Bytes of one permit.
 pub(super) const PERMIT_BYTES: usize = 16 * 1024;
 
-/// Maximum size of all bodies in memory: two of the longest, or thousands of small ones. The rows
-/// of a body take about five times its length.
+/// Maximum size of all bodies in memory: two of the longest, or thousands of small bodies. The rows of a
+/// body need about five times its length.
 const BYTES_MAX: usize = 2 * BODY_BYTES_MAX;
 
 /// Time limit for acquiring permits. It resolves a deadlock of two bodies that wait for each other.
@@ -205,7 +205,7 @@ pub(super) fn new_limit() -> KeyLimit {
     KeyLimit::new(BYTES_MAX.div_ceil(PERMIT_BYTES), BODY_BYTES_MAX.div_ceil(PERMIT_BYTES))
 }
 
-/// A body, and the permits for it and for its rows.
+/// A body with the permits for it and its rows.
 #[derive(Debug)]
 struct LimitedBody {
     bytes: Bytes,

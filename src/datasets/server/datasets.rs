@@ -1,5 +1,5 @@
-//! `/api/datasets/…` and `/api/access/check/`: lists, finds, creates, changes and deletes datasets,
-//! and reports the access of a key.
+//! `/api/datasets/…` and `/api/access/check/`: lists, finds, creates, changes and deletes datasets.
+//! Reports the access of a key.
 
 use axum::{
     Json,
@@ -207,7 +207,7 @@ pub(super) async fn check_access(
         Some(id) => app.datasets.find_sight(key, DatasetRef::Id(id)).await?,
         None => None,
     };
-    // A dataset that does not exist is indistinguishable from one that is not shared.
+    // Missing datasets are indistinguishable from datasets that are not shared.
     let body = sight.map_or(
         AccessBody { has_access: false, is_owner: false, matching_tags: Vec::new() },
         |sight| AccessBody {

@@ -101,7 +101,7 @@ pub(super) const STREAMS_FULL: ApiError = denied(
     StatusCode::SERVICE_UNAVAILABLE,
     "too many streams and waiting requests of this account are open",
 );
-/// The caller accepts none of the codings.
+/// The caller accepts no supported coding.
 pub(super) const NO_CODING: ApiError = denied(
     StatusCode::NOT_ACCEPTABLE,
     "responses are available with Accept-Encoding gzip, zstd or identity",
@@ -127,7 +127,7 @@ impl Public {
 }
 
 impl ApiError {
-    /// Returns the status and text for the caller; `None` for an internal error.
+    /// Returns the status and text for the caller. `None` for an internal error.
     fn public(&self) -> Option<Public> {
         let mut causes = successors(Some(self as &(dyn Error + 'static)), |&error| error.source());
         let store_error = causes.find_map(|error| error.downcast_ref());
@@ -161,7 +161,7 @@ impl ApiError {
     }
 }
 
-/// Returns status and text for a failure of the store; `None` for an internal error.
+/// Returns status and text for a failure of the store. `None` for an internal error.
 fn store_failure(error: &StoreError) -> Option<Public> {
     if let StoreError::Locked | StoreError::Unreachable(_) | StoreError::Archive { .. } = error {
         warn!(causes = causes_of(error), "{error}");
@@ -189,7 +189,7 @@ fn store_failure(error: &StoreError) -> Option<Public> {
     })
 }
 
-/// Returns the status of a rejection; `None` for an internal error.
+/// Returns the status of a rejection. `None` for an internal error.
 fn operation_status(error: &OperationError) -> Option<StatusCode> {
     Some(match error {
         OperationError::NotFound | OperationError::Refused(NotAllowed::ColumnUnknown) => {
@@ -250,7 +250,7 @@ pub(super) fn refusal(status: StatusCode, reason: &'static str) -> Response {
     body(status, reason, None)
 }
 
-/// Returns a body of document 2. The text ends with its kind, as in Go's wrapped errors.
+/// Returns a body of document 2. As in Go's wrapped errors, the kind is at the end of the text.
 fn body(status: StatusCode, text: &str, details: Option<serde_json::Value>) -> Response {
     let kind = match status {
         StatusCode::BAD_REQUEST => ": bad request",

@@ -38,7 +38,7 @@ const BYTES_MIN: u64 = 4 * 1024;
 /// Maximum length of a body that is compressed here, which bounds the memory.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Content coding that a caller accepts; `None` if it accepts none of ours.
+/// Content coding that a caller accepts. `None` if no supported coding is acceptable.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Accepted(Option<Coding>);
 
@@ -52,7 +52,7 @@ impl Accepted {
     /// Returns the coding of the response.
     ///
     /// # Errors
-    /// [`NO_CODING`] if the caller accepts none.
+    /// [`NO_CODING`] if the caller accepts no supported coding.
     pub(super) fn coding(self) -> Result<Coding> {
         self.0.ok_or(NO_CODING)
     }
@@ -87,7 +87,7 @@ pub(super) async fn compress(request: Request, next: Next) -> Response {
     }
 }
 
-/// Returns true if a body is complete, textual, not yet compressed, and within the length limits.
+/// Returns true if a body is complete, textual, not yet compressed and within the length limits.
 fn is_worth_it(response: &Response) -> bool {
     let headers = response.headers();
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -159,7 +159,7 @@ pub(super) fn set_revision(mut response: Response, revision: u64) -> Response {
     response
 }
 
-/// Tags of the `If-None-Match` header; empty without one.
+/// Tags of the `If-None-Match` header. Empty without the header.
 #[derive(Debug)]
 pub(super) struct IfNoneMatch(pub(super) KnownETags);
 
@@ -172,7 +172,7 @@ impl<S: Sync> FromRequestParts<S> for IfNoneMatch {
     }
 }
 
-/// Responds with 412 if a request has `If-Match`, and the response has none of its tags.
+/// Responds with 412 if a request has `If-Match` and the tag of the response is not in it.
 ///
 /// Only reads have tags, so a change with this header is rejected.
 pub(super) async fn check_match(request: Request, next: Next) -> Response {
@@ -192,7 +192,7 @@ pub(super) async fn check_match(request: Request, next: Next) -> Response {
     response
 }
 
-/// Sets the tag of a response whose body has this content coding.
+/// Sets the tag of a response with a body of this content coding.
 pub(super) fn set_tag(headers: &mut HeaderMap, tag: ETag, coding: Coding) {
     let text = match coding.name() {
         None => format!("\"{tag}\""),

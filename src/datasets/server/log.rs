@@ -1,7 +1,7 @@
 //! `GET /api/rows/log/`: the contents of the commits after a revision, once they exist.
 //!
-//! Responses for public datasets are cacheable. Those with commits never change. Those without are
-//! valid for a second, so that a cache can send one response to many readers that wait for it.
+//! Responses for public datasets are cacheable. With commits they never change. Without, they are valid
+//! for a second, so that a cache can send a response to many waiting readers.
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ use crate::{
     query::params::Params,
 };
 
-/// Cache policy for commits. An hour exceeds the usual absence of a reader, and limits how long a
-/// cache can serve rows that were deleted or hidden since.
+/// Cache policy for commits. An hour exceeds the usual absence of a reader. It limits how long a cache
+/// can serve rows that were deleted or hidden since.
 const NEVER_CHANGES: &str = "public, max-age=3600, immutable";
 
 /// Cache policy for a response that changes with the next commit: long enough to be shared by the

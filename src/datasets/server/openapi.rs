@@ -1,7 +1,6 @@
 //! `GET /api/openapi.json`: describes the whole service. Needs no key.
 //!
-//! Operations are described at their handlers, and bodies at their types in `wire`. The parts that
-//! several operations share are here.
+//! Operations are described at their handlers, bodies at their types in `wire`. Shared parts are here.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! `/api/rows/`: pages of rows or buckets, and deletion of a range of rows.
+//! `/api/rows/`: pages of rows or buckets, deletion of a range of rows.
 
 use axum::{
     Json,

@@ -91,7 +91,7 @@ pub(super) const NO_ACCESS: &str = "the key can no longer read the dataset";
 const LOST: &str = "the service has no record of the rows that follow; connect again with the id of \
                     the last event as Last-Event-ID";
 
-/// Events of one reader, in order.
+/// Events of a reader, in order.
 struct Events {
     first: Option<Bytes>,
     has_ended: bool,
@@ -117,7 +117,7 @@ impl Events {
         Self { first: Some(first.into()), has_ended: false, follow, heartbeats, caller, key, app }
     }
 
-    /// Returns the next bytes to send; `None` after the event with the reason for the end.
+    /// Returns the next bytes to send. `None` after the event with the reason for the end.
     async fn next(&mut self) -> Option<Bytes> {
         if self.has_ended {
             return None;
@@ -143,11 +143,11 @@ impl Events {
         select! {
             () = self.app.group.stopped() => Err("the service is stopping; connect again".to_owned()),
             _ = self.heartbeats.tick() => {
-                // Revoking a key ends its streams. Failing to check it does not.
+                // Revoking a key closes its streams. Failing to check it does not.
                 if let Ok(None) = self.app.gate.keys().verify(&self.key).await {
                     return Err("the key is revoked".to_owned());
                 }
-                // Losing access to the dataset ends the stream, too.
+                // Losing access to the dataset closes the stream as well.
                 let which = DatasetRef::Id(self.follow.dataset);
                 if let Ok(None) = self.app.datasets.find_sight(self.caller, which).await {
                     return Err(NO_ACCESS.to_owned());

@@ -1,4 +1,4 @@
-//! `/api/tags/…` and `/api/datasets/{id}/tags/…`: tags, their holders, and the datasets that have them.
+//! `/api/tags/…` and `/api/datasets/{id}/tags/…`: tags, their holders and the datasets that have them.
 
 use axum::{Json, extract::Request, response::Response};
 use model::{dataset::DatasetId, key::KeyId};

@@ -118,7 +118,7 @@ impl Service {
         self.router.clone().oneshot(request.body(body).unwrap()).await.unwrap()
     }
 
-    /// Sends JSON, and reads the response as JSON.
+    /// Sends JSON and reads the response as JSON.
     async fn call(&self, key: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
         json_of(self.send(key, method, path, Body::from(body.to_string())).await).await
     }

@@ -15,7 +15,7 @@ use tsdb::catalog::VALUE_COLUMN;
 use super::{Description, Feed, ROW_HOLD};
 use crate::Datasets;
 
-/// Number of days for which rows are kept, some 20 MB. This exceeds the history that a session
+/// Number of days for which rows are retained, some 20 MB. This exceeds the history that a session
 /// shows.
 const KEEP_DAYS: &str = "1";
 
@@ -31,7 +31,7 @@ impl LoadOptions {
     pub const USUAL: Self = Self { every: Duration::from_secs(1) };
 }
 
-/// Name, description, unit of the first column, and columns of each dataset, in the order of the
+/// Name, description, unit of the first column and columns of each dataset. The order is that of the
 /// rows of a measurement.
 const DATASETS: [(&str, &str, &str, &[&str]); 4] = [
     (
@@ -130,8 +130,8 @@ impl LoadStore {
         })
     }
 
-    /// Stores a measurement taken now, unless the clock just leapt ahead: readers would consider a
-    /// row of the future the newest.
+    /// Stores a measurement with the current time, unless the clock just leapt ahead: a row of the
+    /// future would remain the latest.
     async fn put(&mut self, measurement: Measurement) {
         let row_date = self.row_date.read();
         let lead = self.row_date.lead();

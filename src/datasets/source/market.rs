@@ -1,10 +1,10 @@
 //! A synthetic market: bars that behave like real ones, but are not quotes of anything.
 //!
 //! It follows the current time with one bar per second. Older times are covered by longer bars: the
-//! history of some months at the first start, and later the periods in which the service did not
-//! run. This provides data for every resolution with few rows. Each bar is a function of the seed
-//! and its time, so a restart continues from the newest row. As in real feeds, some seconds are
-//! missing, late, or corrected.
+//! history of some months at the first start, later the periods in which the service did not run. This
+//! provides data for every resolution with few rows. Each bar is a function of the seed and its time, so
+//! a restart continues from the latest row. As in real feeds, some seconds are missing, late or
+//! corrected.
 
 mod generator;
 
@@ -20,18 +20,18 @@ use self::generator::{Bar, Generator, Ticker};
 use super::{Description, Feed, ROW_HOLD};
 use crate::Datasets;
 
-/// Number of bars in one append. The history of a first start, or of a period in which the service
-/// did not run, fits in one commit, so that concurrent readers see none or all of it.
+/// Number of bars in one append. The history of a first start, or of a period in which the service did
+/// not run, fits in one commit, so that concurrent readers see it whole or not at all.
 const BATCH_BARS: usize = 65_536;
 
 /// Interval of checks of the clock, at which bars of a second are appended.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Length of bars in seconds, by their minimum age in seconds. The newest hour has single seconds,
-/// more than any predictor reads. Beyond a day, charts show only the finest buckets.
+/// Length of bars in seconds, by their minimum age in seconds. The latest hour has single seconds, more
+/// than any predictor reads. Beyond a day, charts show only the finest buckets.
 const BAR_SECONDS: [(i64, i64); 3] = [(86_400, 300), (3_600, 60), (i64::MIN, 1)];
 
-/// Number of days for which rows are kept: some 2.4 million rows.
+/// Number of days for which rows are retained: some 2.4 million rows.
 const KEEP_DAYS: &str = "7";
 
 /// Pause after a failed append.
@@ -109,8 +109,8 @@ pub(crate) async fn run(datasets: Datasets, options: MarketOptions, clock: Clock
     }
 }
 
-/// Appends all bars from the second `next` that are complete at the second `now`, and returns the
-/// second to continue with.
+/// Appends all bars from the second `next` that are complete at the second `now`. Returns the second to
+/// continue with.
 async fn catch_up(pairs: &[Pair], mut next: i64, now: i64) -> i64 {
     loop {
         let spans = spans(next, now);
@@ -169,8 +169,8 @@ fn row(second: i64, bar: &Bar) -> (Timestamp, Vec<Option<f64>>) {
     (Timestamp::from_seconds(second), numbers.map(Some).to_vec())
 }
 
-/// Returns the second of the newest row that all pairs have. Pairs ahead of it get some of their
-/// rows again, unchanged.
+/// Returns the second of the latest row that all pairs have. Pairs ahead of it get some of their rows
+/// again, unchanged.
 async fn resume(pairs: &[Pair]) -> Option<i64> {
     let mut seconds = Vec::new();
     for pair in pairs {

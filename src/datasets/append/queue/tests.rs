@@ -1,4 +1,4 @@
-//! Sharing of transactions between appends, and the outcome for each caller.
+//! Sharing of transactions between appends and the outcome for each caller.
 
 use std::{path::Path, time::Duration};
 
@@ -13,7 +13,7 @@ use tsdb::{
 
 use super::*;
 
-/// Opens a store with one dataset of one integer column.
+/// Opens a store containing a dataset with a single integer column.
 async fn open(folder: &Path) -> (Datasets, DatasetId, Vec<Column>) {
     let store = SqliteStore::open(&folder.join("datasets.sqlite")).unwrap();
     let datasets = Datasets::new(Arc::new(store), Clock::system(), &Group::default());

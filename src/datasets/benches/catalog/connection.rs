@@ -28,7 +28,7 @@ impl Connection {
         self.send("GET", key, path, b"")
     }
 
-    /// Sends JSON, and returns the body of the response.
+    /// Sends JSON and returns the body of the response.
     pub(crate) fn post(&mut self, key: &str, path: &str, body: &Value) -> Outcome<Vec<u8>> {
         self.send("POST", key, path, body.to_string().as_bytes())
     }

@@ -1,9 +1,9 @@
 //! Prints figures of a catalog of a million datasets over HTTP, each with its bar: `catalog
 //! [--datasets N]`.
 //!
-//! The service is in this process, and the requests arrive over one connection of a plain socket.
-//! Of two keys, one holds `public`, which all datasets have, and one holds a private tag that a few
-//! have. The datasets are created through the service, a thousand per request.
+//! The service runs in this process. The requests arrive over one connection of a plain socket. There
+//! are two keys: one holds `public`, which all datasets have, the other a private tag of a few datasets.
+//! The datasets are created through the service, a thousand per request.
 
 mod connection;
 mod measure;

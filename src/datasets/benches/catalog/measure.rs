@@ -1,4 +1,4 @@
-//! Measurements of the bench, and the service.
+//! Service and measurements of the bench.
 
 use std::{
     env, fs,
@@ -109,7 +109,7 @@ async fn serve(folder: &Path, group: &Group) -> Outcome<(SocketAddr, Keys)> {
     Ok((service.address(), keys))
 }
 
-/// Creates the datasets, and gives the keys their tags.
+/// Creates the datasets and gives the keys their tags.
 fn create(connection: &mut Connection, keys: &Keys, n: usize) -> Outcome<()> {
     let began = Instant::now();
     for first in (0..n).step_by(BATCH) {
@@ -181,7 +181,7 @@ fn figures(connection: &mut Connection, keys: &Keys, n: usize) -> Outcome<()> {
     row(connection, "one dataset", holder, |round| format!("{list}{}/", pick(round) + 1))
 }
 
-/// Requests the paths returned by `path`, and prints the median and maximum of their times.
+/// Requests the paths returned by `path` and prints the median and maximum time.
 fn row(
     connection: &mut Connection,
     what: &str,

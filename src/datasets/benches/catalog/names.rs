@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const SOURCES: [(&str, &str); 3] =
     [("tiingo", "Tiingo"), ("kraken", "Kraken"), ("candlegpt", "CandleGPT")];
 
-/// Returns a ticker: letters that encode the number, and a currency.
+/// Returns a ticker: letters that encode the number, followed by a currency.
 pub(crate) fn ticker(idx: usize) -> String {
     let mut left = idx / SOURCES.len();
     let mut letters = String::new();

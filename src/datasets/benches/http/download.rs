@@ -22,7 +22,7 @@ use crate::{
 /// Interval at which the service's memory is sampled.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Minimum rows per second, and per second of processor time.
+/// Minimum rows per second, by the clock as well as by processor time.
 const RATE_BAR: f64 = 2e6;
 
 /// Maximum memory of a download above idle.

@@ -48,7 +48,7 @@ impl Market {
         lines
     }
 
-    /// Returns the next `n_rows` as columns: microseconds since 1970, and the values of each
+    /// Returns the next `n_rows` as columns: microseconds since 1970 followed by the values of each
     /// column.
     pub(crate) fn columns(&mut self, n_rows: usize) -> (Vec<i64>, [Vec<f64>; 7]) {
         let (mut times, mut columns) = (Vec::with_capacity(n_rows), <[Vec<f64>; 7]>::default());
@@ -74,7 +74,7 @@ impl Market {
         .unwrap_or_default();
     }
 
-    /// Returns the timestamp of the next bar, and its values in the order of [`COLUMNS`].
+    /// Returns the timestamp of the next bar with its values in the order of [`COLUMNS`].
     fn bar(&mut self) -> (Timestamp, [f64; 7]) {
         let open = self.close;
         let close = (open * (1.0 + (self.random() - 0.5) * 0.002) * 100.0).round() / 100.0;

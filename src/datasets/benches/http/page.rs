@@ -35,7 +35,7 @@ const N_ROUNDS: usize = 20;
 /// Number of different pages that are requested once.
 const N_FIRSTS: usize = 2000;
 
-/// Distance of those pages in rows, a prime so that no two are equal.
+/// Distance between such pages in rows, a prime so that no two are equal.
 const APART_ROWS: usize = 1_299_709;
 
 /// Interval of new rows in the same dataset.
@@ -113,7 +113,7 @@ pub(crate) async fn against_memory(bench: &Bench, loaded: &Loaded) -> Outcome<Ve
 }
 
 impl Pair {
-    /// Sends requests to both, and returns the service's response.
+    /// Sends requests to both and returns the service's response.
     async fn send(
         &mut self,
         took: &mut Took,
@@ -202,7 +202,7 @@ fn after(bench: &Bench, loaded: &Loaded, link: Option<String>, minute: usize) ->
     link.map_or_else(|| page_at(bench, loaded, minute), |path| Request::get(&path, &bench.key))
 }
 
-/// Inserts the newest row again: a commit that does not change the number of rows.
+/// Inserts the latest row again: a commit that does not change the number of rows.
 fn newest(bench: &Bench, loaded: &Loaded) -> Outcome<Request> {
     let mut line = format!("{{\"timestamp\":\"{}\"", timestamp_of(loaded.n_rows.saturating_sub(1)));
     for column in COLUMNS {

@@ -25,7 +25,7 @@ use crate::{
     rows::Options,
 };
 
-/// User of the server if the bench runs as root, which `PostgreSQL` refuses: nobody.
+/// User of the server (`nobody`) if the bench runs as root, which `PostgreSQL` refuses.
 const NOBODY: u32 = 65_534;
 
 /// Time limit for starting the server.
@@ -56,8 +56,8 @@ pub(crate) async fn is_installed() -> bool {
     Command::new("initdb").arg("--version").stdout(Stdio::null()).status().await.is_ok()
 }
 
-/// Returns the rows per second of one `COPY` of `n_rows` bars into a table without an index, and
-/// into one with the timestamp as key; `None` without `PostgreSQL`.
+/// Returns the rows per second of a `COPY` of `n_rows` bars, first into a table without an index, then
+/// with the timestamp as key. `None` without `PostgreSQL`.
 pub(crate) async fn copy(options: &Options, n_rows: usize) -> Outcome<Option<[f64; 2]>> {
     if !is_installed().await {
         return Ok(None);
@@ -145,12 +145,12 @@ impl Server {
         Ok(cpu)
     }
 
-    /// Kills the server, whose data is no longer needed.
+    /// Kills the server. Its data is no longer needed.
     pub(crate) async fn stop(mut self) -> Outcome<()> {
         Ok(self.running.kill().await?)
     }
 
-    /// Starts a server, and waits until it accepts connections.
+    /// Starts a server and waits until it accepts connections.
     pub(crate) async fn start(options: &Options) -> Outcome<Self> {
         let folder = options.make_folder()?;
         let is_root = fs::metadata("/proc/self")?.uid() == 0;

@@ -111,7 +111,7 @@ impl Bench {
 
     /// Starts the stopped service. Returns the time until it responded.
     pub(crate) async fn run(&mut self) -> Outcome<Duration> {
-        // The port is available, and unlikely to be used by another process in between.
+        // The port is available. Another process is unlikely to use it in between.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         self.address = listener.local_addr()?;
         drop(listener);
@@ -145,7 +145,7 @@ impl Bench {
         }
     }
 
-    /// Stops the service like an operator, and waits until it has exited.
+    /// Stops the service like an operator and waits until it has exited.
     pub(crate) async fn stop(&mut self) -> Outcome<()> {
         let Some(mut child) = self.running.take() else { return Ok(()) };
         drop(child.stdin.take());
@@ -164,7 +164,7 @@ impl Bench {
         Connection::open(self.address).await
     }
 
-    /// Creates a dataset with numeric columns, and returns its number.
+    /// Creates a dataset with numeric columns and returns its number.
     pub(crate) async fn create(&self, name: &str, columns: &[&str]) -> Outcome<i64> {
         let columns: Vec<Value> =
             columns.iter().map(|name| json!({"name": name, "dtype": "float"})).collect();

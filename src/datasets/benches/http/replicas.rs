@@ -1,6 +1,6 @@
-//! Pages read through one, two and three services on one `PostgreSQL`: pages per second, and
-//! processor time in the services and the server. Each service runs on one core, which is not
-//! shared if there are enough.
+//! Pages read through one, two and three services on one `PostgreSQL`: pages per second with the
+//! processor time of the services and the server. Each service runs on one core, which is not shared if
+//! there are enough.
 
 use std::{thread::available_parallelism, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Selection of figures, and their table.
+//! Selection of figures and their table.
 
 use std::{
     path::{Path, PathBuf},
@@ -79,8 +79,8 @@ fn from_root(path: PathBuf) -> PathBuf {
     if path.exists() || !root.join(&path).exists() { path } else { root.join(path) }
 }
 
-/// Measures the figures named by `arguments`, or all by default, and prints the table. Fails if any
-/// misses its bar.
+/// Measures the figures named by `arguments` (default: all) and prints the table. Fails if any misses
+/// its bar.
 pub(crate) async fn measure(arguments: impl Iterator<Item = String>) -> Outcome<ExitCode> {
     let options = Options::read(arguments)?;
     let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! Size of the rows on disk, and the time of opening them.
+//! Size of the rows on disk and the time of opening them.
 
 use std::{fs, time::Duration};
 
@@ -32,7 +32,7 @@ struct Pages {
     n_free_bytes: u64,
 }
 
-/// Waits until the service has compacted its rows, and reports their size.
+/// Waits until the service has compacted its rows, then reports their size.
 pub(crate) async fn disk(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>> {
     let began = Instant::now();
     let (mut last, mut since) = (0, Instant::now());

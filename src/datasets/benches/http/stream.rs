@@ -1,4 +1,4 @@
-//! Many readers of one dataset that all receive each row, and one stalled reader.
+//! Many readers of a dataset that all receive each row, next to a stalled reader.
 
 use std::{
     sync::{
@@ -35,7 +35,7 @@ const EVERY: Duration = Duration::from_millis(100);
 /// Maximum time until the last reader has a row, for 99 % of rows.
 const P99_BAR: Duration = Duration::from_millis(250);
 
-/// Time limit for all readers to connect, and to receive the remaining rows.
+/// Time limit for all readers to connect and receive the remaining rows.
 const WITHIN: Duration = Duration::from_mins(1);
 
 /// Time limit for a stream that was cut off to end once it is read.
@@ -44,7 +44,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(20);
 /// End of a chunked response.
 const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 
-/// Number of readers next to the stalled one, whose rows exceed its buffers.
+/// Number of readers next to the stalled reader. Their rows exceed its buffers.
 const N_BESIDE: usize = 20;
 /// Rows inserted at a time for them.
 const BURST_ROWS: usize = 1_000;
@@ -231,7 +231,7 @@ async fn rest_of(mut stream: tokio::net::TcpStream) -> usize {
     use tokio::io::AsyncReadExt as _;
     let (mut n_bytes, mut buffer) = (0, Vec::with_capacity(256 * 1024));
     loop {
-        // The last chunk is empty, and may arrive in two parts.
+        // The last chunk is empty. It may arrive in two parts.
         let n_kept = buffer.len().min(LAST_CHUNK.len());
         buffer.drain(..buffer.len() - n_kept);
         match stream.read_buf(&mut buffer).await {

@@ -1,4 +1,4 @@
-//! Reads of stored and archived rows equal those of a store without an archive.
+//! Reads of stored and archived rows equal reads of a store without an archive.
 
 use tsdb::archive::{ArchiveOptions, ArchivedStore, objects::Objects};
 
@@ -91,7 +91,7 @@ async fn reads_of_archived_rows_equal_those_of_stored_rows() {
     assert_eq!((report.n_files, report.n_rows), (1, 4_320));
     assert_eq!(read_all(&archived).await, want);
 
-    // Late rows and corrections overlap the archived rows, and deletions cut them.
+    // Late rows and corrections overlap the archived rows. Deletions cut them.
     let last_id = async |service: &Service| {
         let path = "/api/rows/stream/?dataset=1";
         let mut reader = Reader::of(&service.router, &service.reader, path, None).await;

@@ -1,4 +1,4 @@
-//! `GET /`, and access by pages of other sites.
+//! `GET /` and access by pages of other sites.
 
 use axum::{http::HeaderMap, routing::get};
 

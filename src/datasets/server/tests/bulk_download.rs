@@ -134,7 +134,7 @@ async fn cached_pieces_give_the_same_bodies_as_new_pieces() {
             assert!(again == first, "{path} {coding}");
         }
     }
-    // Late, corrected and new rows, and a new column, are visible immediately.
+    // Late, corrected and new rows are visible immediately. So is a new column.
     service.insert(vec![bar(3000), bar(8000)]).await;
     let mut corrected = bar(10);
     corrected["values"]["open"] = json!(-1.0);

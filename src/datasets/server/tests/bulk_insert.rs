@@ -37,7 +37,7 @@ async fn late_rows_and_corrections_update_buckets_immediately() {
 #[tokio::test]
 async fn merged_row_only_changes_its_columns() {
     let service = Service::with_bars(0).await;
-    // There are enough rows for chunks, and later rows and a late one outside of them.
+    // There are enough rows for chunks, with later rows and a late row outside of them.
     service.insert((0..3_000).map(|n| bar(n * 2)).collect()).await;
     service.insert(vec![bar(6_001), bar(7)]).await;
     let part = |minute, values| json!({"timestamp": timestamp_of(minute), "values": values});
@@ -426,7 +426,7 @@ async fn request_with_an_idempotency_key_is_stored_once() {
     let answer = json_of(service.router.clone().oneshot(request).await.unwrap()).await;
     assert_eq!(answer.0, 403, "another key's are others");
 
-    // A rejected request is not kept.
+    // A rejected request is not remembered.
     let header = [("Idempotency-Key", "b")];
     let bad = json!({"dataset": 1, "rows": [{"timestamp": "never"}]}).to_string();
     assert_eq!(send(&service, "", &header, bad.into()).await.0, 400);

@@ -109,7 +109,7 @@ async fn deleted_column_is_invisible_and_its_name_is_available() {
     let service = Service::with_bars(0).await;
     add_column(&service, "vwap", "float").await;
     add_column(&service, "note", "string").await;
-    // There are enough rows for chunks, and some more.
+    // There are more than enough rows for chunks.
     service.insert((0..2_500).map(|minute| bar_with_note(minute, "vwap", 7.5)).collect()).await;
     let refused = service.delete(&service.reader, "/api/columns/?dataset=1&name=vwap").await;
     assert_eq!(refused.0, 403);
@@ -149,7 +149,7 @@ async fn deleted_column_is_invisible_and_its_name_is_available() {
     assert!(!stored.contains(&Some(7.5)), "packed chunks have no values of it");
     drop(store);
 
-    // A new column with the name is empty, can have another type, and accepts values.
+    // A new column with the name is empty and accepts values. It can have another type.
     let column = add_column(&service, "vwap", "integer").await;
     assert_eq!((&column["id"], &column["dtype"]), (&json!(8), &json!("integer")));
     check_vwap(&service, 2_499, Some("")).await;
@@ -179,7 +179,7 @@ async fn delete_column(service: &Service, name: &str) -> (u16, Value) {
     service.delete(&service.owner, &format!("/api/columns/?dataset=1&name={name}")).await
 }
 
-/// Returns a bar with a note, and a value in another column.
+/// Returns a bar with a note and a value in another column.
 fn bar_with_note(minute: usize, name: &str, value: f64) -> Value {
     let mut row = bar(minute);
     row["values"]["note"] = json!(format!("n{minute}"));
@@ -248,7 +248,7 @@ async fn check_vwap(service: &Service, minute: usize, vwap: Option<&str>) {
     assert_eq!((cell.as_deref(), row.len()), (want, header.len()), "{row}");
     assert_eq!(column("note").unwrap().1.to_string(), format!("\"n{minute}\""), "{row}");
 
-    // A stream replays the newest rows.
+    // A stream replays the latest rows.
     if minute >= 2_499 {
         let path = "/api/rows/stream/?dataset=1";
         let response = service.send(&service.reader, "GET", path, Body::empty()).await;

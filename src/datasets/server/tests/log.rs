@@ -22,7 +22,7 @@ async fn answer(service: &Service, key: &str, query: &str) -> (u16, String, Byte
     (status, kept.to_str().unwrap().to_owned(), body)
 }
 
-/// Returns the end of the log, and its era.
+/// Returns the end of the log and its era.
 async fn end(service: &Service) -> (u64, String) {
     let (status, body) = service.get(&service.reader, PATH).await;
     assert_eq!((status, &body["commits"]), (200, &json!([])), "{body}");
@@ -169,7 +169,7 @@ async fn listen(service: &Service) -> String {
     address
 }
 
-/// Requests the commit after the first one, and waits for it.
+/// Requests the second commit and waits for it.
 async fn ask(service: &Service, address: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!(

@@ -19,7 +19,7 @@ struct Pair {
     one: Service,
     two: Service,
     dataset: i64,
-    /// Name of the dataset, and of the tag through which the reader sees it.
+    /// Name of the dataset and of the tag through which the reader sees it.
     name: String,
     /// Owner of the keys.
     base: Service,
@@ -56,8 +56,7 @@ impl Pair {
         reader
     }
 
-    /// Returns the page of all rows from a service, and its tag. It is a 304 without text if it is
-    /// `known`.
+    /// Returns the page of all rows from a service with its tag. A `known` page is a 304 without text.
     async fn page(&self, at: &Service, known: &str) -> (u16, String, String) {
         let path = format!(
             "/api/rows/?dataset={}&start={FIRST}&end={}&resolution=raw",
@@ -101,7 +100,7 @@ fn service_on(base: &Service, store: PostgresStore) -> Service {
     Service { app, accounts, router, clock, group, owner, reader, folder }
 }
 
-/// Reads the next rows of a stream: their values, and the numbers in the ids of the events.
+/// Reads the next rows of a stream: their values with the numbers in the ids of the events.
 async fn read_rows(reader: &mut Reader, n_rows: usize) -> Vec<(f64, i64)> {
     let mut rows = Vec::new();
     while rows.len() < n_rows {
@@ -239,7 +238,7 @@ async fn log_of_both_services_has_identical_bytes() {
     pair.insert(&pair.two, 2, 3.0).await;
     let range = log(&pair.one, "&after=0&until=3").await;
     assert_eq!((range.0, log(&pair.two, "&after=0&until=3").await), (200, range.clone()));
-    // Commits that were read before are unchanged. Those that were not are unknown.
+    // Commits that were read before are unchanged. All others are unknown.
     pair.insert(&pair.two, 1, 4.0).await;
     assert_eq!(log(&pair.one, "&after=0&until=3").await, range);
     let restarted = replica_at(&pair.base, &pair.url).await;

@@ -234,7 +234,7 @@ async fn page_of_history_keeps_its_tag_while_other_rows_arrive() {
         assert_eq!(tag().await, first, "minute {minute} is not on the page");
     }
     let mut tags = vec![first];
-    // The first row, the last one, and the one that only indicates a next page.
+    // The first row, the last row and the row that only indicates a next page.
     for minute in [10, 19, 20] {
         service.insert(vec![bar(minute)]).await;
         tags.push(tag().await);
@@ -298,7 +298,7 @@ async fn pages_are_read_ahead_for_a_caller_that_follows_links() {
         kept.push(service.app.datasets.page_cache.n_pages());
         path = next.to_owned();
     }
-    // The second page has a link that was followed, and so has the first one that was not read.
+    // The second page has a link that was followed. So does the first page that was not read.
     assert_eq!(kept, [[1].as_slice(), &[9; 8], &[17; 8], &[20; 2]].concat());
     service.text(&format!("/api/rows/?after={}&{query}", timestamp_of(95))).await;
     assert_eq!(service.app.datasets.page_cache.n_pages(), 21, "nobody linked to it");
@@ -378,7 +378,7 @@ async fn page_of_long_rows_ends_early_and_next_continues() {
     let body = json!({"name": "texts", "columns": columns, "tags": ["public"]});
     service.post(&service.owner, "/api/datasets/", &body).await;
     service.post(&service.reader, "/api/tags/acquire/", &json!({"tag_name": "public"})).await;
-    // A quote takes two bytes as JSON.
+    // A quote is two bytes long as JSON.
     let text = "\"".repeat(8000);
     let row = |minute| json!({"timestamp": timestamp_of(minute), "values": {"a": text, "b": text}});
     for from in [0, 350] {

@@ -1,4 +1,4 @@
-//! Description of the API with its page, and metrics.
+//! Metrics and the description of the API with its page.
 
 use axum::body::Bytes;
 use futures::StreamExt as _;

@@ -40,7 +40,7 @@ impl Reader {
         Self { body: response.into_body().into_data_stream(), text: String::new(), last_id: None }
     }
 
-    /// Returns the next event's name and data; `None` at the end.
+    /// Returns the next event's name and data, `None` at the end.
     pub(super) async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
@@ -58,7 +58,7 @@ impl Reader {
         }
     }
 
-    /// Reads the event that ends the stream, and returns its reason.
+    /// Reads the last event of the stream and returns its reason.
     pub(super) async fn read_end(&mut self) -> String {
         let (name, data) = self.next().await.unwrap();
         assert_eq!(name, "end", "{data}");
@@ -66,7 +66,7 @@ impl Reader {
         data["reason"].as_str().unwrap().to_owned()
     }
 
-    /// Reads the next `n` events, which must be rows, and returns their minutes.
+    /// Reads the next `n` events, which must be rows. Returns their minutes.
     async fn minutes(&mut self, n: usize) -> Vec<u64> {
         let mut minutes = Vec::new();
         for _ in 0..n {
@@ -150,7 +150,7 @@ async fn streams_of_a_key_end_immediately_when_its_tag_is_revoked() {
     service.insert(vec![json!({"timestamp": timestamp_of(0), "open": 0})]).await;
     let mut reader = open_resumed(&service, None).await;
     reader.minutes(1).await;
-    // A stream with pending rows ends as well.
+    // A stream with pending rows is closed as well.
     let mut behind = open_resumed(&service, None).await;
     let own = service.send(&service.owner, "GET", PATH, Body::empty()).await;
     assert_eq!(service.delete(&service.owner, &format!("{holders}2/")).await.0, 200);

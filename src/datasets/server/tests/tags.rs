@@ -77,7 +77,7 @@ async fn removed_tag_hides_the_dataset_from_its_holders() {
 
 const PATH: &str = "/api/tags/members/holders/";
 
-/// Starts a service in which key 1 owns the tag `members`, and dataset 1, which has it.
+/// Starts a service in which key 1 owns the tag `members` and dataset 1, which has the tag.
 async fn with_members() -> Service {
     let service = Service::start().await;
     let body = json!({"name": "a", "tags": ["members"]});

@@ -1,11 +1,11 @@
 //! Bars derived from a seed. Each is a function of its first second and its length.
 //!
-//! The logarithm of the price is a sum of smooth random curves, each of which takes a step every
-//! 2^octave seconds. The long ones form a random walk over months, and one of minutes is a drift
-//! that a model can extrapolate. In addition, the market alternates between two regimes: it drifts,
-//! or it swings around the drift in cycles of [`CYCLE_SECONDS`], which a model can predict from the
-//! previous cycle. Extrapolation fails in a swing, and the previous cycle is irrelevant in a drift,
-//! so no model is always the best. This is the structure that forecasters can learn.
+//! The logarithm of the price is a sum of smooth random curves with a step every 2^octave seconds. Long
+//! curves form a random walk over months. A curve of minutes is a drift that a model can extrapolate. In
+//! addition, the market alternates between two regimes: it drifts, or it swings around the drift in
+//! cycles of [`CYCLE_SECONDS`], which a model can predict from the previous cycle. Extrapolation fails
+//! in a swing, while the previous cycle is irrelevant in a drift, so no model is always the best. This
+//! is the structure that forecasters can learn.
 
 /// Unpredictable curve of single seconds: octave and height in units of the volatility.
 const NOISE: [(u32, f64); 1] = [(0, 0.2)];
@@ -13,9 +13,8 @@ const NOISE: [(u32, f64); 1] = [(0, 0.2)];
 /// Octave and height of the drift, which turns every few minutes.
 const DRIFT: (u32, f64) = (8, 60.0);
 
-/// Duration of a full swing in seconds. It is not a multiple of the 12 seconds of an epoch, so
-/// epochs see all its phases, and it is short enough that 12 seconds ahead is nearly the opposite
-/// phase.
+/// Duration of a full swing in seconds. It is not a multiple of the 12 seconds of an epoch, so epochs
+/// see all its phases. It is short enough that 12 seconds ahead is nearly the opposite phase.
 const CYCLE_SECONDS: i64 = 20;
 
 /// Height of a swing in units of the volatility, comparable to half a minute of drift.
@@ -24,7 +23,7 @@ const CYCLE_HEIGHT: f64 = 15.0;
 /// Relative variation of the height of swings.
 const CYCLE_VARIATION: f64 = 0.25;
 
-/// Octaves of the random walk. The longest curve takes 2^24 seconds, half a year, per step.
+/// Octaves of the random walk. A step of the longest curve is 2^24 seconds, half a year.
 const SLOW_OCTAVES: std::ops::Range<u32> = 10..25;
 
 /// Height of a slow curve relative to the square root of its step, which is that of a random walk.
@@ -68,7 +67,7 @@ pub(super) struct Ticker {
     pub(super) volume: f64,
 }
 
-/// A bar of one second or more.
+/// A bar of at least a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bar {
     pub(super) open: f64,
@@ -95,7 +94,7 @@ enum Draw {
     Trades,
 }
 
-/// Generates the bars of one pair.
+/// Generates the bars of a pair.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Generator {
     ticker: Ticker,
@@ -108,8 +107,8 @@ impl Generator {
         Self { ticker, seed: named }
     }
 
-    /// Returns the bars that arrive in `second`, oldest first: its own bar, and late and corrected
-    /// ones.
+    /// Returns the bars that arrive in `second`, oldest first: its own bar and the late and corrected
+    /// bars.
     pub(super) fn arrivals(&self, second: i64) -> Vec<(i64, Bar)> {
         let mut arrivals = Vec::new();
         for first in second - DELAY_MAX..=second {
@@ -202,7 +201,7 @@ impl Generator {
         if place.rem_euclid(2) == 0 { share } else { 1.0 - share }
     }
 
-    /// Returns a smooth random curve around 0 that takes a step every 2^octave seconds.
+    /// Returns a smooth random curve around 0 with a step every 2^octave seconds.
     fn curve(&self, what: Draw, octave: u32, second: i64) -> f64 {
         let step = 1_i64 << octave;
         let (at, within) = (second.div_euclid(step), second.rem_euclid(step));
@@ -214,8 +213,7 @@ impl Generator {
         from + (to - from) * smooth(share_of(within, step))
     }
 
-    /// Returns an approximately normal random number: the sum of four uniform ones, with deviation
-    /// 1.
+    /// Returns an approximately normal random number: the sum of four uniform numbers, with deviation 1.
     fn normal(&self, what: Draw, at: i64) -> f64 {
         let drawn = self.draw(what, at);
         let quarter = |shift: u32| f64::from(u16::try_from(drawn >> shift & 0xFFFF).unwrap_or(0));

@@ -1,4 +1,4 @@
-//! Validity of bars, and their storage in the datasets.
+//! Validity of bars and their storage in the datasets.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -122,7 +122,7 @@ async fn rows_of(datasets: &Datasets, name: &str) -> Vec<i64> {
     read.await.unwrap()
 }
 
-/// A store, and the market that feeds it until the group stops.
+/// A store with the market that feeds it until the group stops.
 struct Stage {
     _folder: tempfile::TempDir,
     datasets: Datasets,
@@ -146,7 +146,7 @@ impl Stage {
         group
     }
 
-    /// Returns the second of the newest bar that all pairs have.
+    /// Returns the second of the latest bar that all pairs have.
     async fn newest(&self) -> Option<i64> {
         let mut newest = Vec::new();
         for ticker in TICKERS {
@@ -156,7 +156,7 @@ impl Stage {
         newest.into_iter().min().flatten()
     }
 
-    /// Waits until the newest bar is that of `second` or later.
+    /// Waits until the latest bar is that of `second` or later.
     async fn reach(&self, second: i64) {
         let seen = || async {
             let newest = self.newest().await;
@@ -212,7 +212,7 @@ async fn clock_leap_creates_no_future_bars() {
     group.shutdown().await;
 }
 
-/// Correlation of the moves in `before` seconds with those in the next 12 seconds, entirely in a
+/// Correlation of the moves in `before` seconds with the moves in the next 12 seconds, entirely in a
 /// swing or entirely in a drift. Positive moves continue, negative ones reverse.
 fn correlation(generator: &Generator, is_swing: bool, before: i64) -> f64 {
     let share = if is_swing { 1.0 } else { 0.0 };

@@ -1,4 +1,4 @@
-//! A service whose connection ends between a commit and its confirmation.
+//! A service that loses its connection between a commit and its confirmation.
 
 use std::{
     net::SocketAddr,
@@ -21,8 +21,8 @@ use super::*;
 /// Time limit of each wait, generous for a busy machine.
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// Proxy to a server. On request, it delays the first commit, and cuts the connection of the second
-/// one after the server has responded.
+/// Proxy to a server. On request, it delays the first commit and cuts the connection of the second after
+/// the server has responded.
 struct Proxy {
     server: SocketAddr,
     is_armed: AtomicBool,
@@ -126,8 +126,7 @@ async fn appends_with_an_unconfirmed_commit_are_not_retried() {
             queued(2).await;
             proxy.released.add_permits(1);
         };
-        // It is before the stored row, so it is appended in a transaction like those of a new
-        // writer.
+        // It is before the stored row. Like the rows of a new writer, it is appended in a transaction.
         let (answers, ()) = tokio::join!(join_all([insert(1), insert(2)]), release);
         answers
     };
