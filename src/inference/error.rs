@@ -94,7 +94,7 @@ pub enum InferenceError {
     TooFarBack {
         /// First epoch to learn from again.
         from: BlockHeight,
-        /// First epoch for which this is possible; `None` if there is none.
+        /// First epoch for which this is possible, or `None` if there is none.
         earliest: Option<BlockHeight>,
     },
     /// The topic learned from another epoch in the meantime.

@@ -64,7 +64,7 @@ pub struct InferenceOptions {
     pub topics: Vec<Topic>,
 }
 
-/// Source of a submission, and its epoch.
+/// Source and epoch of a submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sender {
     /// Id of the topic.
@@ -77,7 +77,7 @@ pub struct Sender {
     pub name: Option<String>,
 }
 
-/// Handle to a network. Cheap to clone; all clones share one file and one chain.
+/// Handle to a network. Cheap to clone. All clones share one file and one chain.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Inference")]
 pub struct Inference {
@@ -167,8 +167,8 @@ impl Inference {
         &self.shared.chain
     }
 
-    /// Logs a jump of the machine's clock since the last call, and stores it, so that the next
-    /// start continues with the current heights.
+    /// Logs a jump of the machine's clock since the last call and stores it, so that the next start
+    /// continues with the current heights.
     ///
     /// # Errors
     /// [`InferenceError`] if the store fails.
@@ -190,7 +190,7 @@ impl Inference {
         self.submit_of(Origin::NETWORK, sender, payload).await
     }
 
-    /// Stores or only validates `payload` from `origin`, whose record is determined here.
+    /// Stores or only validates `payload` from `origin`, and determines its record.
     ///
     /// # Errors
     /// As [`Self::submit`].
@@ -254,8 +254,8 @@ impl Inference {
         }
     }
 
-    /// Opens the epoch `nonce` of `topic`. Returns true if it is new, and an epoch length after the
-    /// others.
+    /// Opens the epoch `nonce` of `topic`. Returns true if it is new and at least an epoch length after
+    /// the others.
     ///
     /// # Errors
     /// [`InferenceError`] if the topic does not exist, or the store fails.
@@ -274,8 +274,8 @@ impl Inference {
         .await
     }
 
-    /// Closes the epoch `nonce` of `topic`, and stores its bundle. Returns true if it was open.
-    /// Epochs without inferences close without a bundle, which is logged.
+    /// Closes the epoch `nonce` of `topic` and stores its bundle. Returns true if it was open. Epochs
+    /// without inferences close without a bundle, which is logged.
     ///
     /// # Errors
     /// [`InferenceError`] if the topic does not exist, or the store fails.
@@ -368,7 +368,7 @@ impl Inference {
     /// Returns the topic of this id.
     ///
     /// # Errors
-    /// [`InferenceError::UnknownTopic`] if there is none.
+    /// [`InferenceError::UnknownTopic`] if it does not exist.
     pub fn find_topic(&self, topic: TopicId) -> Result<Arc<Topic>, InferenceError> {
         self.topic(topic).ok_or(InferenceError::UnknownTopic { topic })
     }

@@ -13,19 +13,19 @@ const PREFIX: &str = "triptych_inference_";
 const STEP_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
 web::metrics! {
-    /// Submissions by outcome: taken, refused, or failed because of the service.
+    /// Submissions by outcome: accepted, refused, or failed because of the service.
     SUBMISSIONS = counter("submissions_total", &["outcome"]);
     /// Time from the end of an epoch's window until its bundle is durable.
     CLOSE = histogram("close_seconds", &[], STEP_SECONDS);
     /// Time to learn from an epoch or to give it up, durably.
     LEARN = histogram("learn_seconds", &[], STEP_SECONDS);
-    /// Topics whose epochs open.
+    /// Topics that open epochs.
     TOPICS = gauge("topics_active", &[]);
     /// Topics with a current problem.
     FAILING = gauge("topics_failing", &[]);
     /// Open streams.
     STREAMS = gauge("streams_open", &[]);
-    /// Version of the program as a label; always 1.
+    /// Version of the program as a label. Always 1.
     BUILD = gauge("build_info", &["version"]);
 }
 

@@ -1,9 +1,8 @@
 //! Topics and epochs of a network: submissions and scheduled steps.
 //!
 //! [`topic`] and [`epoch`] define the settings and the schedule, [`submission`] validates payloads,
-//! [`selection`] and [`close`] end a window, [`learned`] learns from losses, and [`runner`]
-//! executes due steps. [`backtest`] replays a topic over past rows, and [`signer`] signs values for
-//! consumer contracts.
+//! [`selection`] and [`close`] end a window, [`learned`] learns from losses, and [`runner`] executes due
+//! steps. [`backtest`] replays a topic over past rows. [`signer`] signs values for consumer contracts.
 
 pub mod addresses;
 pub mod backtest;

@@ -86,7 +86,7 @@ pub struct ServiceOptions {
     pub block_time: Duration,
     /// Default retention of epochs.
     pub retention: Retention,
-    /// Built-in topics, besides those in the store.
+    /// Built-in topics, in addition to the stored topics.
     pub topics: Vec<Topic>,
     /// Signer and consumers of signed inferences.
     pub consumers: Consumers,
@@ -122,7 +122,7 @@ struct Service {
     inference: Inference,
     /// Datasets of the topics.
     rows: Arc<dyn Rows>,
-    /// Newest bundles as JSON.
+    /// Latest bundles as JSON.
     bodies: Arc<emissions::Bodies>,
     consumers: Arc<Consumers>,
     quota: WorkerQuota,
@@ -140,7 +140,7 @@ struct Service {
 #[derive(Debug, Clone, Copy)]
 struct Holder {
     id: KeyId,
-    /// Account of the key; `None` for an operator's key.
+    /// Account of the key, or `None` for an operator's key.
     account: Option<AccountId>,
 }
 
@@ -149,7 +149,7 @@ impl Holder {
         self.account.is_none()
     }
 
-    /// Returns the submitter, whose submissions are counted together.
+    /// Returns the submitter by which submissions are counted.
     fn submitter(self) -> Submitter {
         self.account.map_or_else(
             || Submitter::Key(self.id.get()),
@@ -187,7 +187,7 @@ impl InferenceService {
     /// Opens the network, starts a runner for each topic, and serves in `group`.
     ///
     /// # Errors
-    /// [`StartError`]; then nothing was started.
+    /// [`StartError`]. Nothing is running in this case.
     pub async fn start(
         options: ServiceOptions,
         runs: Arc<dyn Runs>,
@@ -223,7 +223,7 @@ impl InferenceService {
     }
 }
 
-/// Checks periodically that the network's file still exists, and logs if it does not.
+/// Checks periodically that the network's file still exists and logs if it does not.
 async fn look_after(inference: Inference) {
     while !matches!(
         inference.check_file().await,
@@ -278,7 +278,7 @@ pub fn router(
     count_requests(add_layers(router, options), counts)
 }
 
-/// Serves `api`, and rejects query parameters that it does not describe.
+/// Serves `api` and rejects query parameters that it does not describe.
 fn check_names(api: OpenApiRouter<App>, reject: fn(BodyError) -> Response) -> Router<App> {
     let (router, description) = api.split_for_parts();
     check_query_names(router, &description, &[], reject)
@@ -298,7 +298,7 @@ fn keyed_api() -> OpenApiRouter<App> {
     chain_api().merge(consumer_api())
 }
 
-/// Returns the paths of the consumer API, whose errors have their own form.
+/// Returns the paths of the consumer API, which has its own form of errors.
 fn consumer_api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(consumer::value))
@@ -306,7 +306,7 @@ fn consumer_api() -> OpenApiRouter<App> {
         .routes(routes!(consumer::topics))
 }
 
-/// Returns the chain's queries, and our own paths.
+/// Returns the chain's queries and our own paths.
 fn chain_api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(topics::get))

@@ -1,9 +1,9 @@
 //! Store of a chain's topics and epochs: the inference file, a SQLite database, or a PostgreSQL
 //! database.
 //!
-//! Records, rules and statements are shared by the engines, which start and commit transactions;
-//! `Session` runs the statements. Each change is one transaction that is durable on return, so a
-//! crash leaves each epoch either unchanged or one step further. [`crate::network::epoch`] decides
+//! Records, rules and statements are shared. The engines start and commit transactions, in which
+//! `Session` runs the statements. Each change is a transaction that is durable on return. A crash
+//! therefore leaves each epoch either unchanged or a step further. [`crate::network::epoch`] decides
 //! when steps are due. All operations block.
 
 mod engines;
@@ -57,12 +57,12 @@ use crate::{
     },
 };
 
-/// Approximate size of a write that ends an epoch of 1 000 inferers and 50 forecasters. A disk with
+/// Approximate size of the write that closes an epoch of 1 000 inferers and 50 forecasters. A disk with
 /// less free space is about to be full in any case.
 const EPOCH_BYTES: u64 = 20 << 20;
 
-/// Maximum number of stored epochs per topic; older ones are deleted. With epochs of twelve seconds
-/// this is a day and a half, and some 50 MB.
+/// Maximum number of stored epochs per topic. Older epochs are deleted. With epochs of twelve seconds
+/// this is a day and a half and some 50 MB.
 pub const EPOCHS_KEPT: u32 = 10_000;
 
 /// Maximum number of labels of a nonce if any label is accepted, by the chain's parameter
@@ -120,7 +120,7 @@ pub struct Lesson {
 pub struct CloseInput {
     /// Submissions by worker.
     pub arrivals: Vec<Arrival>,
-    /// Submitted labels in the order of their ids; empty if the topic defines the labels.
+    /// Submitted labels in the order of their ids. Empty if the topic defines the labels.
     pub labels: Vec<String>,
     /// Learned state before this epoch.
     pub learned: Arc<Learned>,
@@ -139,17 +139,17 @@ enum Engine {
 }
 
 impl Store {
-    /// Opens the file at `path`, and creates it and its directory if they are missing.
+    /// Opens the file at `path`, creating it and its directory if they are missing.
     ///
     /// # Errors
     /// [`StoreError`] if the file cannot be opened, or was written by another version. It [is
-    /// busy](StoreError::is_busy) after the last store of it was dropped until its writer thread
-    /// has closed it.
+    /// busy](StoreError::is_busy) after the last store of it was dropped until its writer thread has
+    /// closed it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         Ok(Self(Engine::File(StoreFile::open(path)?)))
     }
 
-    /// Opens the schema of the database at `url`, and creates its tables if they are missing.
+    /// Opens the schema of the database at `url`, creating its tables if they are missing.
     ///
     /// # Errors
     /// [`StoreError`] if the database is unreachable, or its tables are of another version.
@@ -182,7 +182,7 @@ impl Store {
         matches!(self.0, Engine::Database(_))
     }
 
-    /// Runs `change`, and returns its result once it is durable.
+    /// Runs `change` and returns its result once it is durable.
     fn write<T: Send + 'static>(
         &self,
         change: impl FnOnce(&Session<'_>) -> Result<T, StoreError> + Send + 'static,
@@ -231,7 +231,7 @@ impl Store {
         matches!(&self.0, Engine::Database(database) if database.is_read_only())
     }
 
-    /// Returns figures of the database; `None` for a file.
+    /// Returns figures of the database, or `None` for a file.
     pub fn database(&self) -> Option<Figures> {
         match &self.0 {
             Engine::File(_) => None,
@@ -278,7 +278,7 @@ impl Store {
         self.write(move |session| session.run(&sql, [blocks.genesis.micros(), micros]).map(drop))
     }
 
-    /// Stores `blocks` as the chain if none is stored, and returns the stored one.
+    /// Stores `blocks` as the chain if there is no chain yet. Returns the stored chain.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -287,7 +287,7 @@ impl Store {
         Ok(self.blocks()?.unwrap_or(blocks))
     }
 
-    /// Returns the newest nonce of any topic.
+    /// Returns the latest nonce of any topic.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -302,7 +302,7 @@ impl Store {
     /// `known`. `None` skips this check.
     ///
     /// # Errors
-    /// [`StoreError::Raced`] if another service changed the list, and those of [`Self::blocks`].
+    /// [`StoreError::Raced`] if another service changed the list. Otherwise as [`Self::blocks`].
     pub fn put_topic(&self, topic: &Topic, known: Option<i64>) -> Result<(), StoreError> {
         let (topic, record) = (topic.id, record::write_topic(topic)?);
         self.write(move |session| {
@@ -344,7 +344,7 @@ impl Store {
         self.write(retention::drop_leftovers)
     }
 
-    /// Returns the highest id of a deleted topic; `None` if there was none.
+    /// Returns the highest id of a deleted topic, or `None` if no topic was deleted.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -447,7 +447,7 @@ impl Store {
     }
 }
 
-/// Returns true if the epoch `nonce` is in `state`, and locks it with `lock` until the end of the
+/// Returns true if the epoch `nonce` is in `state`. Locks it with `lock` until the end of the
 /// transaction.
 fn is_in(
     session: &Session<'_>,
@@ -479,7 +479,7 @@ fn insert(
     session.run(sql, values![topic, nonce, worker, at.micros(), own, trusted, forecast])
 }
 
-/// Converts a stored chain: its start, and the duration of a block in microseconds.
+/// Converts a stored chain: its start and the duration of a block in microseconds.
 fn blocks(genesis: i64, block_time: i64) -> Blocks {
     Blocks {
         genesis: Timestamp::from_micros(genesis),

@@ -32,8 +32,8 @@ use crate::{
 /// Start of the tests.
 const START: Timestamp = Timestamp::from_seconds(1_800_000_000);
 
-/// Fake cluster of two workers: one returns the newest value, the other ten more, unless `answers`
-/// has other responses.
+/// Fake cluster of two workers: one returns the latest value, the other ten more, unless `answers` has
+/// other responses.
 #[derive(Default)]
 struct FakeRuns {
     answers: Mutex<Vec<Result<Vec<PeerOutput>, String>>>,
@@ -41,7 +41,7 @@ struct FakeRuns {
     jobs: Mutex<Vec<Job>>,
 }
 
-/// Fake dataset with a row per second of its own time: 50, and slightly more in each row.
+/// Fake dataset with a row per second of its own time. The values start at 50 and increase slightly.
 struct FakeRows {
     clock: Clock,
     column: &'static str,
@@ -178,7 +178,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Creates a network whose topic is predicted by two workers without models.
+    /// Creates a network with a topic that is predicted by two workers without models.
     async fn with_topic(mut topic: Topic, speed: u32) -> Self {
         let predictor = topic.predictor.as_mut().unwrap();
         predictor.models.clear();
@@ -321,7 +321,7 @@ async fn losses_are_learned_after_the_lag_and_increase_the_weight_of_the_better_
     assert!(history.iter().all(|epoch| epoch.truth.is_empty()));
     stage.pass(1).await;
     let history = stage.inference.history(stage.id(), 0..=BlockHeight::MAX, 10).await.unwrap();
-    // Row a minute after the newest at block 1.
+    // Row a minute after the latest at block 1.
     assert!((history[0].truth[0].value - 50.06).abs() < 1e-12);
     let error: f64 = 55.0 - 50.06;
     assert!((history[0].combined_loss.unwrap() - (error * error).log10()).abs() < 1e-9);

@@ -62,7 +62,7 @@ pub enum CaseError {
 pub struct CaseResult {
     /// Result of the case.
     pub result: SynthesisResult,
-    /// Scale of the regrets for the combined value; `None` if they were not used.
+    /// Scale of the regrets for the combined value, or `None` if they were not used.
     pub scale: Option<f64>,
     /// Weights of the actors: inferers first, each by name.
     pub actors: Vec<ActorShare>,

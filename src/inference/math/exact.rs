@@ -1,7 +1,7 @@
 //! Serialization of numbers as their shortest decimal texts, which parse to the same numbers.
 //!
-//! Numbers in JSON might differ in the last bit after a round trip, and then an epoch could not be
-//! reproduced. Use it as `#[serde(with = "exact")]`.
+//! JSON numbers might differ in the last bit after a round trip, which would make an epoch impossible to
+//! reproduce. Use it as `#[serde(with = "exact")]`.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -11,18 +11,18 @@ use serde::{
     de::{self, DeserializeSeed, MapAccess, Visitor},
 };
 
-/// A value whose numbers are serialized as texts.
+/// A value with numbers that are serialized as texts.
 pub trait Exact: Sized {
     /// Serializes the value.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// Errors of the serializer.
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
 
     /// Deserializes a value. Texts must be borrowed from the input.
     ///
     /// # Errors
-    /// Those of the deserializer, or of a text that is not a number.
+    /// Errors of the deserializer, or of a text that is not a number.
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 }
 
@@ -95,8 +95,8 @@ impl<T: Exact> Exact for BTreeMap<Address, T> {
     }
 }
 
-/// Deserializes values by address, in the order of the addresses. Addresses among the known ones
-/// are shared, since an epoch of a thousand inferers and fifty forecasters has 50 000.
+/// Deserializes values by address, in the order of the addresses. Known addresses are shared, since an
+/// epoch of a thousand inferers and fifty forecasters has 50 000 of them.
 pub(crate) struct ActorsReader<'k, T>(pub(crate) &'k BTreeMap<Address, T>);
 
 impl<'de, T: Exact> DeserializeSeed<'de> for ActorsReader<'_, T> {

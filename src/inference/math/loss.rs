@@ -9,9 +9,9 @@ const HUBER_DELTA: f64 = 1.0;
 
 /// Loss function.
 ///
-/// With several labels, the loss is the sum over the labels. The ground truth of a classification
-/// is 1 at one label and 0 at the others, so the squared error is the Brier score, from 0 to 2, and
-/// the cross entropy is that of the true label.
+/// With several labels, the loss is the sum over the labels. The ground truth of a classification is 1
+/// at one label and 0 at the others, so the squared error is the Brier score (0 to 2). The cross entropy
+/// is that of the true label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString)]
 #[strum(serialize_all = "lowercase")]
 pub enum LossMethod {

@@ -1,9 +1,9 @@
 //! Outliers: inferences of a topic with a single output that are too far from the epoch's median.
 //!
 //! As on the chain, the inferences of a closing epoch first update the topic's median and average
-//! spread, and are then filtered with the result. The previous median would remove everyone who
-//! follows a moving market. The value without outliers is the same
-//! [synthesis](crate::math::synthesis) of fewer inferences.
+//! spread. Then they are filtered with the result. The previous median would remove every actor that
+//! follows a moving market. The value without outliers is the same [synthesis](crate::math::synthesis)
+//! of fewer inferences.
 
 use std::collections::BTreeMap;
 
@@ -18,23 +18,23 @@ use crate::math::{
 /// `inference_outlier_detection_threshold`.
 pub const THRESHOLD: f64 = 11.0;
 
-/// Weight of the newest spread in its average, by the chain's parameter
+/// Weight of the latest spread in its average, by the chain's parameter
 /// `inference_outlier_detection_alpha`.
 pub const ALPHA: f64 = 0.2;
 
 /// Median and spread of a topic's inferences.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Baseline {
-    /// Median of the newest epoch's values.
+    /// Median of the latest epoch's values.
     pub median: f64,
     /// Moving average of the epochs' median absolute deviations.
     pub spread: f64,
 }
 
 impl Baseline {
-    /// Returns the baseline updated with the `values` of an epoch, including outliers. As on the
-    /// chain, the first spread, and one after a spread of 0, is not averaged. Returns `None` if no
-    /// epoch had a value.
+    /// Returns the baseline updated with the `values` of an epoch, including outliers. As on the chain,
+    /// the first spread is not averaged, nor is a spread that follows a spread of 0. Returns `None` if
+    /// no epoch had a value.
     #[must_use]
     pub fn after(previous: Option<Self>, values: &[f64]) -> Option<Self> {
         let Some(middle) = median(values) else { return previous };
@@ -45,7 +45,7 @@ impl Baseline {
         Some(Self { median: middle, spread })
     }
 
-    /// Returns true if `value` is an outlier. There are none while the median or the spread is 0.
+    /// Returns true if `value` is an outlier. Always false while the median or the spread is 0.
     #[must_use]
     pub fn is_outlier(&self, value: f64) -> bool {
         let knows = self.median != 0.0 && self.spread != 0.0;
@@ -59,16 +59,16 @@ impl Baseline {
         if self.spread == 0.0 { self.is_far_off(value) } else { self.is_outlier(value) }
     }
 
-    /// Returns true if `value` is farther from the median than the median from zero, and more than
-    /// [`THRESHOLD`] spreads. Always false while median and spread are 0.
+    /// Returns true if `value` is farther from the median than zero is, and more than [`THRESHOLD`]
+    /// spreads away. Always false while median and spread are 0.
     #[must_use]
     pub fn is_far_off(&self, value: f64) -> bool {
         let bound = (THRESHOLD * self.spread).max(self.median.abs());
         bound > 0.0 && (value - self.median).abs() > bound
     }
 
-    /// Returns `inferences` without outliers; `None` if there are no outliers, or nothing else.
-    /// Only the first value of each inference is considered.
+    /// Returns `inferences` without outliers, or `None` if all or none of them are outliers. Only the
+    /// first value of each inference is considered.
     #[must_use]
     pub fn without_outliers(
         &self,
@@ -77,7 +77,7 @@ impl Baseline {
         Self::without(inferences, |value| self.is_outlier(value))
     }
 
-    /// Returns `inferences` without [unsignable](Self::is_unsignable) ones; `None` as above.
+    /// Returns `inferences` without [unsignable](Self::is_unsignable) values, or `None` as above.
     #[must_use]
     pub fn signable(
         &self,

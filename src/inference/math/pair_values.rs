@@ -1,7 +1,7 @@
 //! Values of pairs of actors in one block of numbers: a list of values for each row and column.
 //!
-//! A thousand inferers and fifty forecasters are 50 000 pairs. As objects with names and decimal
-//! texts they take 16 MB in memory, on disk and in a response; as numbers, 400 kB.
+//! A thousand inferers and fifty forecasters are 50 000 pairs. As objects with names and decimal texts
+//! they need 16 MB in memory, on disk and in a response. As numbers they need 400 kB.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,8 +24,8 @@ pub struct PairValues {
     numbers: Vec<f64>,
 }
 
-/// Bundle whose values of pairs are numbers: `one_out_inferer_forecaster_values` is empty, and
-/// `without_inferer` replaces it.
+/// Bundle with the values of pairs as numbers: `without_inferer` replaces
+/// `one_out_inferer_forecaster_values`, which is empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FullBundle {
     /// All other values.
@@ -51,7 +51,7 @@ impl PartialEq for PairValues {
 }
 
 impl PairValues {
-    /// Creates the values of `rows` × `columns`; `None` unless `numbers` has `width` numbers for
+    /// Creates the values of `rows` × `columns`. Returns `None` unless `numbers` has `width` numbers for
     /// each pair.
     pub fn new(
         rows: Vec<Address>,
@@ -120,8 +120,8 @@ impl PairValues {
         self.numbers.get(self.range_of(name)?)
     }
 
-    /// Returns the numbers of `column`, of width 1, by row, and NaN for missing pairs. Columns must
-    /// be sorted.
+    /// Returns the numbers of `column`, of width 1, by row, with NaN for missing pairs. Columns must be
+    /// sorted.
     pub fn column_of(&self, column: &Address) -> Vec<f64> {
         match self.columns.binary_search(column) {
             Ok(idx) => self.numbers.iter().skip(idx).step_by(self.columns.len()).copied().collect(),
@@ -129,7 +129,7 @@ impl PairValues {
         }
     }
 
-    /// Returns the number of a pair, of width 1; `None` if it is missing. Rows and columns must be
+    /// Returns the number of a pair, of width 1, or `None` if it is missing. Rows and columns must be
     /// sorted.
     pub fn get(&self, row: &Address, column: &Address) -> Option<f64> {
         let idx = self.columns.binary_search(column).ok()?;
@@ -142,7 +142,7 @@ impl PairValues {
         self.numbers.get_mut(range)
     }
 
-    /// Adds missing `rows` and `columns` in order, whose pairs of width 1 have no number.
+    /// Adds missing `rows` and `columns` in order. Their pairs, of width 1, have no number.
     pub(crate) fn include(&mut self, rows: &[&Address], columns: &[&Address]) {
         let union = |names: &[Address], more: &[&Address]| -> Vec<Address> {
             let all = names.iter().chain(more.iter().copied());

@@ -1,8 +1,8 @@
-//! Regrets: by how much the network's loss exceeds an actor's.
+//! Regrets: how much the network's loss exceeds an actor's.
 //!
-//! Each family compares an actor's loss with that of one value of the epoch. A regret is a moving
-//! average of this difference. [`crate::math::loss`] defines losses, and
-//! [`crate::math::synthesis::weights`] uses regrets.
+//! Each family compares an actor's loss with the loss of a value of the epoch. A regret is a moving
+//! average of this difference. [`crate::math::loss`] defines losses. [`crate::math::synthesis::weights`]
+//! uses regrets.
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +28,7 @@ const P_NORM_SAFE_DIV: f64 = 8.25;
 /// Value for each actor by address.
 pub type ByActor<T> = BTreeMap<Address, T>;
 
-/// Role of an actor in an epoch. An address can have both roles, which are kept separate.
+/// Role of an actor in an epoch. An address can have both roles, which are learned separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Role {
@@ -38,7 +38,7 @@ pub enum Role {
     Forecaster,
 }
 
-/// Something of inferers, and the same of forecasters.
+/// A value for inferers and the same for forecasters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(bound(serialize = "T: Exact", deserialize = "T: Exact"))]
 pub struct ByRole<T> {
@@ -108,14 +108,14 @@ pub struct Losses {
 /// Parameters of the moving average of regrets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
-    /// Weight of the newest difference: the topic's `alpha_regret`.
+    /// Weight of the latest difference: the topic's `alpha_regret`.
     pub alpha: f64,
     /// Initial regret of an actor.
     pub initial: f64,
 }
 
 impl Regrets {
-    /// Returns true if nothing was learned yet.
+    /// Returns true before anything was learned.
     pub fn is_empty(&self) -> bool {
         self.ordinary.inferer.is_empty() && self.ordinary.forecaster.is_empty()
     }
@@ -211,9 +211,9 @@ impl Losses {
     /// Returns the increase of the epoch's loss without each actor of `role`.
     ///
     /// For an inferer, this is the loss of the combined value without it minus that with it. For a
-    /// forecaster, it combines its reduction of the naive loss when alone, and its reduction of the
-    /// combined loss next to the others. The more forecasters, the less the former counts. It is 0
-    /// for an actor that cannot be left out.
+    /// forecaster, it combines two reductions: of the naive loss as the only forecaster, and of the
+    /// combined loss next to the others. The more forecasters, the less the former counts. It is 0 for
+    /// an actor that cannot be left out.
     pub fn scores(&self, role: Role) -> ByActor<f64> {
         let share_alone = 2.0_f64.powf(1.0 - count(self.forecaster.len()));
         let score = |name: &Address| {
@@ -263,9 +263,9 @@ fn follow(regrets: &mut ByActor<f64>, reference: f64, losses: &ByActor<f64>, pac
     }
 }
 
-/// Moves the regret of each row of `references` and each of `columns` toward the row's reference
-/// minus the column's loss. `losses` returns the losses of a row in the order of `columns`, with
-/// NaN for missing ones.
+/// Moves the regret of each row of `references` and each of `columns` toward the row's reference minus
+/// the column's loss. `losses` returns the losses of a row in the order of `columns`, with NaN for
+/// missing losses.
 fn follow_pairs(
     regrets: &mut PairValues,
     references: &ByActor<f64>,

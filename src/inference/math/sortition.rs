@@ -1,9 +1,9 @@
 //! Merit sortition: the choice of the actors that are active in an epoch.
 //!
-//! As on the chain, these are the best by the moving average of their scores, up to a number of
-//! places. Scores of resting actors move toward a quantile of the active ones' scores, so that
-//! newcomers get a chance. As an extension, actors without a score have at most a share of the
-//! places, since an account can submit with any number of names.
+//! As on the chain, these are the best by the moving average of their scores, up to a number of places.
+//! Scores of resting actors move toward a quantile of active actors' scores, so that newcomers get a
+//! chance. As an extension, actors without a score have at most a share of the places, since an account
+//! can submit with any number of names.
 
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ pub const fn missed_epochs(
 /// Standing of an actor, lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Record {
-    /// Without a score, and submitted by an account.
+    /// Submitted by an account, without a score.
     Newcomer,
     /// With a score.
     Scored,
@@ -68,7 +68,7 @@ pub struct Candidate {
     pub record: Record,
     /// Arrival of its submission, in any unit. Earlier arrival takes precedence at equal scores.
     pub arrival: i64,
-    /// True if its value is far from those of known actors. Such newcomers rest.
+    /// True if its value is far from the values of known actors. Such newcomers rest.
     pub is_far: bool,
 }
 
@@ -108,8 +108,8 @@ pub fn choose_active(mut candidates: Vec<Candidate>, places: Places) -> BTreeSet
     active
 }
 
-/// Returns the maximum number of active newcomers next to `n_known` other actors, by their share of
-/// all active ones.
+/// Returns the maximum number of active newcomers next to `n_known` other actors, by their share of all
+/// active actors.
 fn newcomers_max(n_known: usize, places: Places) -> usize {
     let Places { n_max, newcomer_share } = places;
     let beside = |n_newcomers: usize| {

@@ -3,14 +3,13 @@
 /// Factor from a median absolute deviation to the standard deviation of a normal distribution.
 const MAD_TO_DEVIATION: f64 = 1.4826;
 
-/// Returns the median of `values`, which is the mean of the middle two for an even number; `None`
-/// without values.
+/// Returns the median of `values`, or `None` without values. For an even number, it is the mean of the
+/// middle two.
 pub fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
-/// Returns the quantile `share` (0 to 1) of `values` by linear interpolation; `None` without
-/// values.
+/// Returns the quantile `share` (0 to 1) of `values` by linear interpolation, or `None` without values.
 pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -26,7 +25,7 @@ pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     Some(low + (high - low) * (position - position.floor()))
 }
 
-/// Returns the sample standard deviation of `values` (n − 1); 0 for fewer than two.
+/// Returns the sample standard deviation of `values` (n − 1), or 0 for fewer than two.
 pub fn deviation(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return 0.0;
@@ -36,7 +35,7 @@ pub fn deviation(values: &[f64]) -> f64 {
     (squares / count(values.len() - 1)).sqrt()
 }
 
-/// Returns the deviation estimated from the median absolute deviation; 0 without values. Unlike
+/// Returns the deviation estimated from the median absolute deviation, or 0 without values. Unlike
 /// [`deviation`], it is not affected by a few outliers.
 pub fn robust_deviation(values: &[f64]) -> f64 {
     let Some(middle) = median(values) else { return 0.0 };

@@ -1,9 +1,9 @@
 //! Synthesis: combining submissions into the network's inference.
 //!
-//! The formulas are those of the public chain in both of its generations, as plain functions.
-//! [`weights`] converts regrets to weights, [`implied`] computes the value implied by a
-//! forecaster's losses, [`combine`] computes weighted means, [`leave_out`] repeats this without one
-//! actor or with a single one, and [`interval`] computes confidence intervals.
+//! Both generations of the public chain's formulas, as plain functions. [`weights`] converts regrets to
+//! weights, [`implied`] computes the value implied by a forecaster's losses, [`combine`] computes
+//! weighted means, [`leave_out`] repeats this without an actor or with only a single actor, and
+//! [`interval`] computes confidence intervals.
 
 pub mod combine;
 pub mod implied;
@@ -31,13 +31,13 @@ pub type Values = Vec<f64>;
 /// Treatment of inferers without regrets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Newcomers {
-    /// No actor has a regret yet. All inferers have equal weights, and forecasters are ignored.
+    /// No actor has a regret yet. All inferers have equal weights. Forecasters are ignored.
     Everyone,
     /// Regret of actors without one in a family.
     WithRegret(f64),
 }
 
-/// Inputs of one epoch.
+/// Inputs of an epoch.
 #[derive(Debug, Clone, Copy)]
 pub struct Epoch<'a> {
     /// Settings of the weights.
@@ -46,7 +46,7 @@ pub struct Epoch<'a> {
     pub inferences: &'a BTreeMap<Address, Values>,
     /// Loss that each forecaster expects of each inferer.
     pub forecasts: &'a BTreeMap<Address, &'a BTreeMap<Address, f64>>,
-    /// Newest loss of the combined value, without which forecasts cannot be used.
+    /// Latest loss of the combined value. Forecasts cannot be used without it.
     pub previous_loss: Option<f64>,
     /// Regrets from earlier epochs.
     pub regrets: &'a Regrets,
@@ -54,7 +54,7 @@ pub struct Epoch<'a> {
     pub newcomers: Newcomers,
 }
 
-/// Results of one epoch, before they are labeled and stored.
+/// Results of an epoch, before they are labeled and stored.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Synthesis {
     /// Value combined of inferers and forecasters.
@@ -78,7 +78,7 @@ pub struct Synthesis {
     /// Values at the [`interval::PERCENTILES`]: one list per label. Empty without weights, as for a
     /// single inferer.
     pub confidence_interval: Vec<Values>,
-    /// Scale of the regrets for the combined value; `None` if they were not used.
+    /// Scale of the regrets for the combined value, or `None` if they were not used.
     pub scale: Option<f64>,
 }
 
@@ -103,13 +103,13 @@ pub enum SynthesisError {
 
 /// Computes all values of `epoch`.
 ///
-/// The value of a single inferer is the result, without weights or leaving out. The cost is
-/// proportional to inferers × forecasters if inferers are regular. Each pair of which only one
-/// submitted adds the cost of one more weight.
+/// The value of a single inferer is the result, without weights or leaving out. The cost is proportional
+/// to inferers × forecasters if inferers are regular. Each pair with a single submission adds the cost
+/// of another weight.
 ///
 /// # Errors
-/// [`SynthesisError::NoInferences`] without inferences, [`SynthesisError::Uneven`] if their numbers
-/// of values differ.
+/// [`SynthesisError::NoInferences`] without inferences, [`SynthesisError::Uneven`] if their numbers of
+/// values differ.
 pub fn synthesize(epoch: &Epoch<'_>) -> Result<Synthesis, SynthesisError> {
     check_even(epoch)?;
     if let (1, Some((worker, values))) =

@@ -1,9 +1,9 @@
 //! Addresses of actors, `allo1…`: bech32 of 20 bytes, as on the chain.
 //!
-//! A node has a key pair, and its address is the hash of its public key as computed by the chain's
-//! software for that kind of key. API keys are shared secrets without a public key, so the address
-//! of a key is a hash of its id. Built-in forecasters, datasets and models have hashes of their
-//! names. These addresses cannot sign for the chain, and different prefixes keep the kinds apart.
+//! The address of a node is the hash of its public key, as computed by the chain's software for that
+//! kind of key. API keys are shared secrets without a public key, so the address of a key is a hash of
+//! its id. Built-in forecasters, datasets and models have hashes of their names. These addresses cannot
+//! sign for the chain. Different prefixes distinguish the kinds.
 
 use bech32::{Bech32, Hrp, primitives::decode::CheckedHrpstring};
 use model::{node::PeerId, topic::Address};
@@ -16,8 +16,8 @@ const PREFIX: &str = "allo";
 /// Number of bytes of a hash in an address, as on the chain.
 const ADDRESS_BYTES: usize = 20;
 
-/// Start of the id of a node with an Ed25519 key: an identity multihash of 36 bytes, whose message
-/// has the kind of the key in field 1 and the key in field 2.
+/// Start of the id of a node with an Ed25519 key: an identity multihash of 36 bytes. Its message has the
+/// kind of the key in field 1 and the key in field 2.
 const ED25519: &[u8] = &[0x00, 0x24, 0x08, 0x01, 0x12, 0x20];
 
 /// Start of the id of a node with a compressed secp256k1 key.
@@ -26,10 +26,10 @@ const SECP256K1: &[u8] = &[0x00, 0x25, 0x08, 0x02, 0x12, 0x21];
 /// Start of the id of a node with a longer public key: its SHA-256 follows.
 const SHA256: &[u8] = &[0x12, 0x20];
 
-/// Returns the address of the cluster's worker `peer`, whose id contains its public key: RIPEMD-160
-/// of SHA-256 for a secp256k1 key, the first 20 bytes of SHA-256 for an Ed25519 key. Ids of other
-/// keys contain only the SHA-256, whose first 20 bytes are used. Texts that are not ids of nodes
-/// are hashed.
+/// Returns the address of the cluster's worker `peer` from the public key in its id: RIPEMD-160 of
+/// SHA-256 for a secp256k1 key, the first 20 bytes of SHA-256 for an Ed25519 key. For other keys, the id
+/// contains only the SHA-256, of which the first 20 bytes are used. Texts that are not ids of nodes are
+/// hashed.
 pub fn of_peer(peer: &PeerId) -> Address {
     let id = bs58::decode(peer.as_str()).into_vec().unwrap_or_default();
     let key =
@@ -82,7 +82,7 @@ pub struct UnknownAddressError {
     text: String,
 }
 
-/// Parses an address, and verifies its checksum.
+/// Parses an address and verifies its checksum.
 ///
 /// # Errors
 /// [`UnknownAddressError`] if it is invalid.

@@ -1,7 +1,7 @@
 //! Backtests: epochs of a topic over past rows, as fast as they can be computed.
 //!
 //! In each epoch, the models see only rows up to its timestamp. Their predictions are combined like
-//! other submissions, kept until the rows reach the horizon, and learned from.
+//! other submissions. They are learned from when the rows reach the horizon.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -35,7 +35,7 @@ use crate::{
     },
 };
 
-/// Prediction of one worker of a model.
+/// Prediction of a worker of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prediction {
     /// Address of the actor on the chain.
@@ -55,7 +55,7 @@ pub trait Model: Send + Sync {
     /// Predicts from `rows`, oldest first. A model can predict for several workers.
     ///
     /// # Errors
-    /// [`Cause`] if it predicts nothing this time.
+    /// [`Cause`] if it has no prediction this time.
     async fn predict(&self, rows: &[FlatRow]) -> Result<Vec<Prediction>, Cause>;
 }
 
@@ -63,7 +63,7 @@ pub trait Model: Send + Sync {
 #[derive(Clone, derive_more::Debug)]
 #[debug("Backtest({})", topic.id)]
 pub struct Backtest {
-    /// Topic whose settings are used.
+    /// Topic to use the settings of.
     pub topic: Topic,
     /// Models that predict in each epoch.
     pub models: Vec<Arc<dyn Model>>,
@@ -103,7 +103,7 @@ pub struct Step {
     pub n_epochs: u64,
 }
 
-/// Result of one actor.
+/// Result of an actor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActorResult {
     /// Address of the actor on the chain.
@@ -114,7 +114,7 @@ pub struct ActorResult {
     pub role: Role,
     /// Number of epochs with the actor that were learned from.
     pub n_epochs: u32,
-    /// Rank in its role; `None` with too few epochs, as on the leaderboard.
+    /// Rank in its role, or `None` with too few epochs, as on the leaderboard.
     pub rank: Option<u32>,
     /// Mean loss in the epochs that all ranked actors have in common, or in all its epochs if it is
     /// not ranked.
@@ -150,7 +150,7 @@ pub struct Report {
     pub n_learned: u64,
     /// Number of epochs without predictions.
     pub n_empty: u64,
-    /// Number of failures of each model, and its last error.
+    /// Number of failures and last error of each model.
     pub failures: BTreeMap<String, (u64, String)>,
     /// Mean loss of the combined value.
     pub combined_loss: f64,
@@ -158,7 +158,7 @@ pub struct Report {
     pub naive_loss: f64,
     /// Mean losses, not logarithmic.
     pub plain: PlainLosses,
-    /// Fraction of ground truths within the outer percentiles, 0 to 1; `None` for several labels.
+    /// Fraction of ground truths within the outer percentiles, 0 to 1, or `None` for several labels.
     pub coverage: Option<f64>,
     /// Number of epochs that all ranked actors have in common.
     pub n_common_epochs: u64,
@@ -166,7 +166,7 @@ pub struct Report {
     pub actors: Vec<ActorResult>,
 }
 
-/// An epoch whose ground truth is not known yet.
+/// An epoch before its ground truth is known.
 struct Pending {
     due: Timestamp,
     before: f64,
@@ -176,7 +176,7 @@ struct Pending {
     uninformed: Values,
 }
 
-/// Losses of one actor by index of the epoch: as used for learning, and not logarithmic.
+/// Losses of an actor by index of the epoch: as used for learning and as plain losses.
 type ActorLosses = BTreeMap<usize, (f64, f64)>;
 
 /// Sums over epochs.
@@ -184,7 +184,7 @@ type ActorLosses = BTreeMap<usize, (f64, f64)>;
 struct Sums {
     report: Report,
     losses: BTreeMap<(Role, Address), ActorLosses>,
-    /// Sum of the ground truths; not used for directions.
+    /// Sum of the ground truths. Not used for directions.
     truths: f64,
     names: BTreeMap<Address, String>,
     shares: RoleValues,
@@ -273,7 +273,7 @@ impl Backtest {
         submissions
     }
 
-    /// Closes an epoch; `None` without predictions.
+    /// Closes an epoch. Returns `None` without predictions.
     #[expect(clippy::type_complexity, reason = "a bundle, and where its values lie")]
     fn close(
         &self,
@@ -361,7 +361,7 @@ impl Backtest {
 }
 
 impl Report {
-    /// Sorts the actors by role, rank and mean loss, and assigns the ranks.
+    /// Sorts the actors by role, rank and mean loss. Assigns the ranks.
     fn rank_actors(&mut self) {
         self.actors.sort_by(|a, b| {
             (a.role, a.rank.is_none())
@@ -437,13 +437,13 @@ impl Sums {
     }
 }
 
-/// Returns the mean of `n` numbers with that sum; `None` without numbers.
+/// Returns the mean of `n` numbers with that sum, or `None` without numbers.
 #[expect(clippy::cast_precision_loss, reason = "epochs are far fewer than 2^52")]
 fn mean(sum: f64, n: u64) -> Option<f64> {
     (n > 0).then(|| sum / n as f64)
 }
 
-/// Returns the labels of an epoch: those of its submissions, in first-seen order.
+/// Returns the labels of an epoch: the labels of its submissions, in first-seen order.
 fn labels(topic: &Topic, submissions: &[Submission]) -> Vec<String> {
     if topic.is_single() {
         return topic.labels.clone();
@@ -479,7 +479,7 @@ struct Simple {
     name: &'static str,
 }
 
-/// Returns the baselines of `topic`: `last`, `mean`, and `drift` for numbers.
+/// Returns the baselines of `topic`: `last` and `mean`, for numbers also `drift`.
 pub fn baselines(topic: &Topic) -> Vec<Arc<dyn Model>> {
     let kinds = [(Kind::Last, "last"), (Kind::Mean, "mean"), (Kind::Drift, "drift")];
     let is_valid = |kind: Kind| kind != Kind::Drift || topic.truth == Truth::Value;

@@ -1,7 +1,7 @@
 //! Cache of frequently read data of each topic.
 //!
 //! An entry has the number of changes of its topic as part of its key. Data that was read while the
-//! topic changed is stored under an outdated number, and is evicted.
+//! topic changed is stored under an outdated number and evicted.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,8 +14,8 @@ use crate::{
     store::{Bundles, StoredLearned},
 };
 
-/// Maximum number and size of entries, each topic with one of an earlier change. The size is that
-/// of learned regrets and newest bundles: some twenty topics of a thousand inferers and fifty
+/// Maximum number and size of entries, with an entry of an earlier change for each topic. The size is
+/// that of learned regrets and latest bundles: some twenty topics of a thousand inferers and fifty
 /// forecasters, or thousands with a dozen actors.
 const CAPACITY: Capacity = Capacity { n_values_max: 2 * TOPICS_MAX, bytes_max: 64 << 20 };
 
@@ -26,9 +26,9 @@ pub(crate) struct Entry {
     n_changes: u64,
     /// Progress of its epochs.
     pub progress: Option<Arc<Progress>>,
-    /// Newest bundle.
+    /// Latest bundle.
     pub bundles: Option<Arc<Bundles>>,
-    /// Actors of the newest bundle.
+    /// Actors of the latest bundle.
     pub actors: Option<Arc<TopicActors>>,
     /// Learned state.
     pub known: Option<StoredLearned>,
@@ -75,7 +75,7 @@ impl Entry {
         (self.known, self.known_before) = (known, None);
     }
 
-    /// Returns the last known learned state, whose stamp must be checked.
+    /// Returns the last known learned state. Callers must check its stamp.
     pub(crate) fn last_known(&self) -> Option<&StoredLearned> {
         self.known.as_ref().or(self.known_before.as_ref())
     }
@@ -88,9 +88,9 @@ impl Cache {
         self.entry(topic, changes.n)
     }
 
-    /// Returns the data in `slot` of `topic`, or loads it with `read`. One caller reads at a time,
-    /// so that concurrent requests read it once, and `read` can load another slot. The result is
-    /// not cached if the topic changed in the meantime.
+    /// Returns the data in `slot` of `topic`, or loads it with `read`. Only one caller reads at a time,
+    /// so that concurrent requests read it once. `read` can load another slot. The result is not cached
+    /// if the topic changed in the meantime.
     pub(crate) fn load<T: Clone, E>(
         &self,
         topic: TopicId,

@@ -16,14 +16,14 @@ use model::{timestamp::Timestamp, topic::BlockHeight};
 use parking_lot::RwLock;
 use task::clock::{Clock, Stopwatch};
 
-/// Minimum block time. Epochs have at least a few blocks, and responses take a while.
+/// Minimum block time. Epochs have at least a few blocks, and responses need some time.
 pub const BLOCK_TIME_MIN: Duration = Duration::from_millis(10);
 
 /// Minimum correction of the date that is reported, in microseconds. Smaller differences occur
 /// between two readings on a loaded machine, or while a clock is slewed.
 const LEAP_MICROS_MIN: i64 = 2_000_000;
 
-/// Start of a chain, and its block time.
+/// Start and block time of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blocks {
     /// Start of block 1.
@@ -78,8 +78,8 @@ impl Blocks {
 
 /// A chain and its clock. Clones share both.
 ///
-/// Services of one database follow the clock of the database, since a machine's clock can be wrong,
-/// or stop while the machine is suspended.
+/// Services that share a database follow its clock, since a machine's clock can be wrong, or stop while
+/// the machine is suspended.
 #[derive(Debug, Clone)]
 pub struct Chain {
     clock: Clock,
@@ -164,13 +164,13 @@ impl Chain {
         self.pace.read().blocks.block_time
     }
 
-    /// Returns the time until block `height` starts; zero if it has started.
+    /// Returns the time until block `height` starts, or zero if it has started.
     pub fn until(&self, height: BlockHeight) -> Duration {
         let pace = self.pace.read();
         pace.blocks.began(height).since(pace.time())
     }
 
-    /// Returns the correction of the date since the last call, if it was at least two seconds;
+    /// Returns the correction of the date since the last call if it was at least two seconds. Returns
     /// `None` if the clock of a database is followed.
     pub fn take_leap(&self) -> Option<Leap> {
         let Pace { blocks, is_shared: false, .. } = *self.pace.read() else { return None };

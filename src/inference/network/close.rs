@@ -32,7 +32,7 @@ pub struct Closing {
     pub shares: RoleValues,
     /// Forecasts of the built-in forecasters, as submissions.
     pub forecasts: Vec<Submission>,
-    /// Bundle without outliers; `None` without outliers or with several labels.
+    /// Bundle without outliers, or `None` without outliers or with several labels.
     pub resistant: Option<FullBundle>,
     /// Value to sign, if it differs from the combined value.
     pub signed: Option<Signed>,
@@ -42,7 +42,7 @@ pub struct Closing {
     pub intervals: Vec<Interval>,
     /// Submissions and labels that are removed.
     pub withdrawn: Withdrawn,
-    /// Learned state with moved scores of resting actors; `None` if no actor rested.
+    /// Learned state with moved scores of resting actors, or `None` if no actor rested.
     pub moved_scores: Option<Arc<Learned>>,
 }
 
@@ -55,7 +55,7 @@ pub struct Signed {
     pub intervals: Vec<Interval>,
 }
 
-/// Weighted percentiles of the values of one label.
+/// Weighted percentiles of the values of a label.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Name of the label.
@@ -72,7 +72,7 @@ pub struct CloseContext<'a> {
     pub labels: &'a [String],
     /// Learned state before this epoch.
     pub learned: &'a Learned,
-    /// Median and spread of earlier epochs; `None` before the first.
+    /// Median and spread of earlier epochs, or `None` before the first.
     pub baseline: Option<Baseline>,
 }
 

@@ -1,7 +1,7 @@
 //! Schedule of an epoch: the steps that are due at a height.
 //!
-//! An epoch opens at its nonce, accepts submissions during its window, closes once, and is learned
-//! from once its ground truth is known. The [runner](crate::network::runner) executes the steps.
+//! An epoch opens at its nonce, accepts submissions during its window and closes once. It is learned
+//! from when its ground truth is known. The [runner](crate::network::runner) executes the steps.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::network::topic::Timing;
 /// Progress of a topic's epochs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Progress {
-    /// Newest epoch that was ever opened.
+    /// Latest epoch that was ever opened.
     pub last_nonce: Option<BlockHeight>,
     /// Open epochs, oldest first.
     pub open: Vec<BlockHeight>,
@@ -23,12 +23,12 @@ pub struct Progress {
 /// A due step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Close the epoch, whose window has ended.
+    /// Close the epoch after its window.
     Close {
         /// Block at which the epoch opened.
         nonce: BlockHeight,
     },
-    /// Learn from the epoch, whose ground truth might be known.
+    /// Learn from the epoch if its ground truth is known.
     Learn {
         /// Block at which the epoch opened.
         nonce: BlockHeight,
@@ -51,13 +51,13 @@ pub struct Care {
     pub timing: Timing,
     /// Number of blocks after the lag for which a ground truth is awaited.
     pub patience: BlockHeight,
-    /// True if epochs open. Open ones close in any case.
+    /// True if epochs open. Open epochs close in any case.
     pub opens: bool,
 }
 
-/// Returns the number of blocks after the lag for which a ground truth at `horizon` is awaited:
-/// twice the duration of the horizon, and at least the lag. A dataset that replays its past faster
-/// than real time reaches the horizon sooner.
+/// Returns the number of blocks after the lag for which a ground truth at `horizon` is awaited: twice
+/// the duration of the horizon, but at least the lag. A dataset that replays its past faster than real
+/// time reaches the horizon sooner.
 pub fn patience(timing: Timing, horizon: Duration, block_time: Duration) -> BlockHeight {
     let n_blocks = horizon.as_micros().div_ceil(block_time.as_micros().max(1));
     let twice = u64::try_from(n_blocks).unwrap_or(u64::MAX).saturating_mul(2);
@@ -66,9 +66,9 @@ pub fn patience(timing: Timing, horizon: Duration, block_time: Duration) -> Bloc
 
 /// Returns the steps due at `height` in order: close, learn, open.
 ///
-/// The first epoch opens immediately, and later ones after an epoch length. If so many blocks were
-/// missed that the window has ended, missed epochs are skipped and the next one opens immediately.
-/// Epochs are learned from in order, so only the oldest is due.
+/// The first epoch opens immediately, later epochs after an epoch length. If the window was missed,
+/// missed epochs are skipped and the next one opens immediately. Epochs are learned from in order, so
+/// only the oldest is due.
 pub fn due(care: Care, progress: &Progress, height: BlockHeight) -> Vec<Step> {
     let timing = care.timing;
     let mut steps = Vec::new();

@@ -1,5 +1,5 @@
-//! The end of an epoch: closing, learning, and learning again from past epochs whose ground truth
-//! was corrected.
+//! The end of an epoch: closing, learning, and learning again from past epochs after corrections of
+//! their ground truth.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -29,7 +29,7 @@ use crate::{
 struct Replay {
     learned: Learned,
     epochs: Vec<Relearned>,
-    /// Newest losses of the actors that took part.
+    /// Latest losses of the actors that took part.
     took_part: RoleValues,
     report: RelearnedBody,
 }
@@ -38,7 +38,7 @@ impl Inference {
     /// Returns the finished epochs of `topic` from `from` on that have an input, with that input.
     ///
     /// # Errors
-    /// [`InferenceError::TooFarBack`], and those of [`Self::history`].
+    /// [`InferenceError::TooFarBack`]. Otherwise as [`Self::history`].
     pub async fn inputs_since(
         &self,
         topic: TopicId,
@@ -51,12 +51,12 @@ impl Inference {
         Ok(since.filter_map(|lesson| Some((lesson.nonce, lesson.input?))).collect())
     }
 
-    /// Learns again from the epochs of `topic` from `from` on, with corrected `outcomes`. Epochs
-    /// without an outcome keep their ground truth. Served bundles do not change, nor do the scores
-    /// of actors that only rested since.
+    /// Learns again from the epochs of `topic` from `from` on, with corrected `outcomes`. Epochs without
+    /// an outcome keep their ground truth. Served bundles do not change, nor do the scores of actors
+    /// that only rested since.
     ///
     /// # Errors
-    /// [`InferenceError`] with the reason, after which nothing changed.
+    /// [`InferenceError`] with the reason. Nothing changes in this case.
     pub async fn relearn(
         &self,
         topic: TopicId,
@@ -124,7 +124,7 @@ fn replay(
     Ok(replay)
 }
 
-/// Copies the scores in `known` of actors that took part in none of the epochs into `replay`.
+/// Copies the scores in `known` into `replay`, for actors without a submission in these epochs.
 fn keep_resting(replay: &mut Replay, known: &Learned) {
     let Replay { learned, took_part, .. } = replay;
     for role in Role::ALL {

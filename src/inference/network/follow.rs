@@ -1,5 +1,5 @@
 //! Following changes by other services of the same database. They are noticed before cached data is
-//! returned, and polled for streams and runners. None of this applies to a file, which has one
+//! returned. For streams and runners, they are polled. Not applicable to a file, which has a single
 //! service.
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::{
     network::{topic::Topic, topics::TopicList},
 };
 
-/// Polling interval, which is the maximum delay for streams and runners. Each poll takes two round
+/// Polling interval, which is the maximum delay for streams and runners. Each poll needs two round
 /// trips.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
@@ -71,7 +71,7 @@ impl Inference {
         self.with_store(move |shared| Ok(shared.store.end_asking(topic, nonce, is_done)?)).await
     }
 
-    /// Polls for changes by other services until it is dropped, and notifies streams and runners.
+    /// Polls for changes by other services until it is dropped and notifies streams and runners.
     pub(crate) async fn follow_services(self) {
         let mut is_lost = false;
         while self.shared.store.is_shared() {

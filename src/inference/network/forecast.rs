@@ -1,13 +1,12 @@
 //! Built-in forecasters of a topic.
 //!
-//! They expect losses of inferers from the inferences of an epoch, and from the inferences and
-//! losses of [past] epochs. They see neither the ground truth nor the rows, since inferences
-//! reflect the state of the source well enough. Inferers without a past loss are not part of a
-//! forecast.
+//! They expect losses of inferers from the inferences of an epoch and from the inferences and losses of
+//! [past] epochs. They see neither the ground truth nor the rows, since inferences reflect the state of
+//! the source well enough. Inferers without a past loss are not part of a forecast.
 //!
-//! If a topic uses logarithmic losses, [`STEADY`] averages logarithms, as regrets do, while the
-//! others take the logarithm of an average. [`STEADY`] prefers inferers that are often very close,
-//! the others those that are rarely far off.
+//! If a topic uses logarithmic losses, [`STEADY`] averages logarithms, as regrets do, while the others
+//! use the logarithm of an average. [`STEADY`] prefers inferers that are often very close. The others
+//! prefer inferers that are rarely far off.
 
 pub mod past;
 
@@ -35,17 +34,17 @@ pub const STEADY: &str = "steady";
 /// Expects the moving average of each inferer's past losses before any logarithm.
 pub const MEAN: &str = "mean";
 
-/// Expects each inferer's loss in the past epochs whose inferences were most similar.
+/// Expects each inferer's loss in the past epochs with the most similar inferences.
 pub const SIMILAR: &str = "similar";
 
 /// Expects each inferer's loss in the past when it was as far from the others as now.
 pub const WARY: &str = "wary";
 
-/// Expects each inferer's loss in the newest epochs, since the state of the source persists.
+/// Expects each inferer's loss in the latest epochs, since the state of the source persists.
 pub const RECENT: &str = "recent";
 
-/// Weight of the newest loss in the average of [`RECENT`]. It forgets within two epochs, while
-/// states of the demo last a dozen.
+/// Weight of the latest loss in the average of [`RECENT`]. It forgets within two epochs, while states of
+/// the demo last a dozen.
 const RECENT_ALPHA: f64 = 0.9;
 
 /// Forecast of a built-in forecaster.
@@ -87,7 +86,7 @@ pub fn built_in(
 }
 
 /// Returns the moving average of the plain losses of each inferer, with the weight `alpha` of the
-/// newest.
+/// latest.
 fn expect_average(judged: &[Judged<'_>], alpha: f64) -> ByActor<f64> {
     let average = |judged: &Judged<'_>| {
         let losses = judged.samples.iter().map(|sample| sample.plain_loss);
@@ -114,7 +113,7 @@ struct Unlikeness {
 }
 
 /// Returns the mean plain loss of each inferer in the [`N_SIMILAR`] past epochs with the closest
-/// offsets, normalized by their spreads, and shrunk toward its overall mean.
+/// offsets, normalized by their spreads and shrunk toward its overall mean.
 fn expect_similar(past: &Past, judged: &[Judged<'_>]) -> ByActor<f64> {
     let mut unlike = vec![Unlikeness::default(); past.epochs().len()];
     for Judged { offset, samples, .. } in judged {
@@ -189,8 +188,8 @@ impl Scale {
     }
 }
 
-/// Returns the plain loss of each inferer by a linear model of its past ones, at the distances of
-/// the current `offsets`.
+/// Returns the plain loss of each inferer by a linear model of its past losses, at the distances of the
+/// current `offsets`.
 fn expect_wary(
     past: &Past,
     offsets: &BTreeMap<Address, Values>,
@@ -233,7 +232,7 @@ fn ridge_loss(samples: &[Sample<'_>], all: &[f64], today: [f64; 2]) -> f64 {
     let [x, y] = [own_scale.measure(today[0]), others_scale.measure(today[1])]
         .map(|measure| measure.clamp(-DEVIATIONS_MAX, DEVIATIONS_MAX));
     let moved = (x * (xl * yy - yl * xy) + y * (yl * xx - xl * xy)) / determinant;
-    // Distances whose squares overflow cannot be used.
+    // The squares of large distances overflow and cannot be used.
     if moved.is_finite() { mean + moved } else { mean }
 }
 

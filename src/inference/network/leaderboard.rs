@@ -1,9 +1,9 @@
-//! Leaderboard: actors ranked by their mean loss, and losses of the network compared with those of
-//! an uninformed baseline.
+//! Leaderboard: actors ranked by their mean loss, and losses of the network compared with an uninformed
+//! baseline.
 //!
-//! Actors are compared over the epochs that all ranked ones have in common, since epochs differ in
-//! difficulty, and by the loss that the network learns from. Actors with too few epochs are not
-//! ranked, since a single lucky submission would be first.
+//! Actors are compared by the loss that the network learns from, over the epochs that all ranked actors
+//! have in common, since epochs differ in difficulty. Actors with too few epochs are not ranked, since a
+//! single lucky submission would be first.
 
 use std::{
     cmp::Reverse,
@@ -29,27 +29,27 @@ use crate::{
     },
 };
 
-/// Default number of epochs to average: twenty minutes of the shortest ones.
+/// Default number of epochs to average: twenty minutes of the shortest epochs.
 pub const EPOCHS_DEFAULT: u32 = 100;
 
 /// Maximum number of epochs to average.
 pub const EPOCHS_MAX: u32 = 500;
 
-/// Number of epochs that an actor needs for a rank, among twice as many newest ones. Fewer would be
-/// luck, and an actor that left does not restrict the others to its epochs.
+/// Number of epochs that an actor needs for a rank, out of the latest twice as many. Fewer would be
+/// luck. An actor that left does not restrict the others to its epochs.
 pub(super) const RANKED_EPOCHS_MIN: u32 = 10;
 
 /// Maximum number of losses, including those of pairs, that are read for a ranking. It covers all
-/// requested epochs of a topic with a dozen actors, and five of one with a thousand inferers and
-/// fifty forecasters.
+/// requested epochs of a topic with a dozen actors, or five epochs with a thousand inferers and fifty
+/// forecasters.
 const LOSSES_READ_MAX: usize = 250_000;
 
 /// Minimum number of epochs that are read, even of the largest topics.
 const EPOCHS_MIN: usize = 5;
 
 impl Inference {
-    /// Ranks the actors of the newest `n_epochs` of `topic` that were learned from, or of fewer
-    /// epochs if it has many actors.
+    /// Ranks the actors of the latest `n_epochs` of `topic` that were learned from, or of fewer epochs
+    /// if it has many actors.
     ///
     /// # Errors
     /// [`InferenceError`] if the topic does not exist, or the store fails.
@@ -68,7 +68,7 @@ impl Inference {
         let n_affordable = (LOSSES_READ_MAX / n_losses.max(1)).max(EPOCHS_MIN);
         let n_epochs = n_epochs.min(u32::try_from(n_affordable).unwrap_or(u32::MAX));
         let losses = self.losses_until(topic, BlockHeight::MAX, n_epochs).await?;
-        // Reads as many earlier epochs for the baseline, and those without a ground truth.
+        // Also reads as many earlier epochs for the baseline, plus the epochs without a ground truth.
         let lag = settings.timing.ground_truth_lag / settings.timing.epoch_length.max(1);
         let lag = u32::try_from(lag).unwrap_or(u32::MAX);
         let limit = n_epochs.saturating_mul(2).saturating_add(lag).min(2 * EPOCHS_MAX);
@@ -78,7 +78,7 @@ impl Inference {
         Ok(board)
     }
 
-    /// Adds the name of each actor's newest submission, so that it keeps its name when it misses an
+    /// Adds the name of each actor's latest submission, so that it keeps its name when it misses an
     /// epoch.
     async fn add_names(
         &self,
@@ -103,8 +103,8 @@ impl Inference {
     }
 }
 
-/// Ranks the actors in the newest `n_epochs` of `losses`, which are newest first. `history` has the
-/// ground truths, oldest first.
+/// Ranks the actors in the latest `n_epochs` of `losses`, latest first. `history` has the ground truths,
+/// oldest first.
 fn ranking(
     topic: &Topic,
     history: &[HistoryEpoch],
@@ -168,7 +168,7 @@ fn ranking(
     }
 }
 
-/// Losses of one actor by index of the epoch, where 0 is the newest.
+/// Losses of an actor by index of the epoch, where 0 is the latest.
 pub(super) struct Record<'a> {
     pub(super) role: Role,
     pub(super) worker: &'a Address,
@@ -199,8 +199,8 @@ pub(super) struct Standings<'a> {
     pub(super) unranked: Vec<(Record<'a>, usize)>,
 }
 
-/// Divides `records` into ranked and unranked actors. Each ranked actor has `min` of the newest
-/// `2 * min` epochs, and at least `min` epochs are common to all ranked actors.
+/// Divides `records` into ranked and unranked actors. Each ranked actor has `min` of the latest `2 *
+/// min` epochs. All ranked actors have at least `min` epochs in common.
 pub(super) fn standings(mut records: Vec<Record<'_>>, min: usize) -> Standings<'_> {
     // Actors with the most epochs come first, since they have the most in common.
     records.sort_by_key(|record| Reverse(record.losses.len()));
@@ -241,8 +241,7 @@ impl Truths {
         }
     }
 
-    /// Returns the loss of an uninformed prediction from earlier ground truths; `None` if there are
-    /// none.
+    /// Returns the loss of an uninformed prediction from earlier ground truths, or `None` without any.
     fn uninformed_loss(&self, topic: &Topic, truth: &[LabeledValue]) -> Option<f64> {
         let truth = numbers(truth);
         let said = match topic.truth {

@@ -23,17 +23,17 @@ use crate::{
     network::{forecast::past::Past, submission::numbers, topic::Topic},
 };
 
-/// Weight of the newest loss in the moving average for forecasts. It remembers about twenty epochs,
-/// four times as long as the demo's regrets, so that it adds information.
+/// Weight of the latest loss in the moving average for forecasts. It remembers about twenty epochs, four
+/// times as long as the demo's regrets, so that it adds information.
 pub(crate) const LOSS_AVERAGE_ALPHA: f64 = 0.05;
 
 /// Number of epochs after which an absent actor is forgotten. Regrets of pairs are stored for each
 /// actor, so actors that left must not accumulate.
 const FORGOTTEN_AFTER_EPOCHS: u64 = 1000;
 
-/// Maximum number of stored inferers, and of forecasters: more than an epoch
-/// [accepts](crate::network::topic::SUBMISSIONS_MAX). Beyond it, actors without a score are
-/// forgotten first, so that made-up names displace no one.
+/// Maximum number of stored inferers and of stored forecasters: more than an epoch
+/// [accepts](crate::network::topic::SUBMISSIONS_MAX). Beyond it, actors without a score are forgotten
+/// first, so that made-up names displace no one.
 const KNOWN_MAX: usize = 2048;
 
 /// Approximate memory of an actor without pairs: its name and a number in a dozen maps.
@@ -42,7 +42,7 @@ const ACTOR_BYTES: usize = 1024;
 /// Participation of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Experience {
-    /// Number of epochs with the actor that were learned from; 0 if it only rested.
+    /// Number of epochs with the actor that were learned from, or 0 if it only rested.
     pub n_epochs: u32,
     /// Last of these epochs, or the last one in which it rested.
     pub last_nonce: BlockHeight,
@@ -51,7 +51,7 @@ pub struct Experience {
 /// Learned state up to an epoch.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Learned {
-    /// Newest epoch learned from.
+    /// Latest epoch learned from.
     pub nonce: Option<BlockHeight>,
     /// Number of epochs learned from.
     pub n_learned: u64,
@@ -63,10 +63,10 @@ pub struct Learned {
     /// Regret of newcomers.
     #[serde(with = "exact")]
     pub initial_regret: f64,
-    /// Newest loss of the combined value.
+    /// Latest loss of the combined value.
     #[serde(with = "exact")]
     pub combined_loss: Option<f64>,
-    /// Newest loss of each actor.
+    /// Latest loss of each actor.
     pub losses: RoleValues,
     /// Moving average of each actor's scores.
     pub scores: RoleValues,
@@ -76,8 +76,8 @@ pub struct Learned {
     /// Inferences and losses in past epochs, for the built-in forecasters.
     #[serde(skip)]
     pub past: Past,
-    /// Targets of the scores of resting actors: the topic's quantile of active actors' newest
-    /// scores. `None` before the first epoch was learned from.
+    /// Targets of the scores of resting actors: the topic's quantile of active actors' latest scores.
+    /// `None` before the first epoch was learned from.
     #[serde(flatten, with = "RestingTargets")]
     pub resting_targets: ByRole<Option<f64>>,
     /// Participation of each actor.
@@ -115,7 +115,7 @@ impl Exact for Experience {
     }
 }
 
-/// Error of a bundle with a value whose loss is not a number.
+/// Error of a bundle with a value for which the loss is not a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("losses of the bundle's values are not numbers")]
 pub struct BundleError;
@@ -133,7 +133,7 @@ impl Learned {
         }
     }
 
-    /// Returns true if `name` took part in an epoch that was learned from, in either role.
+    /// Returns true if `name` submitted to an epoch that was learned from, in either role.
     pub fn is_scored(&self, name: &Address) -> bool {
         let seen = Role::ALL.map(|role| self.experience[role].get(name));
         seen.into_iter().flatten().any(|seen| seen.n_epochs > 0)
@@ -146,11 +146,11 @@ impl Learned {
         n_actors * ACTOR_BYTES + self.regrets.n_bytes() + 8 * past.sum::<usize>()
     }
 
-    /// Learns from `bundle` and the ground truth, and returns the losses.
+    /// Learns from `bundle` and the ground truth. Returns the losses.
     ///
     /// # Errors
-    /// [`BundleError`] if a value of the bundle or its loss is not a number. Then nothing is
-    /// learned.
+    /// [`BundleError`] if a value of the bundle or its loss is not a number. In this case, the state
+    /// does not change.
     pub fn learn(
         &mut self,
         topic: &Topic,
@@ -210,7 +210,7 @@ impl Learned {
         }
     }
 
-    /// Forgets long absent actors, and updates the scale and the regret of newcomers.
+    /// Forgets long absent actors and updates the scale and the regret of newcomers.
     fn settle(&mut self, topic: &Topic, nonce: BlockHeight) {
         let kept = FORGOTTEN_AFTER_EPOCHS.saturating_mul(topic.timing.epoch_length);
         let oldest = nonce.saturating_sub(kept);
@@ -238,7 +238,7 @@ impl Learned {
         self.initial_regret = initial_regret(crowd, &params).unwrap_or(self.initial_regret);
     }
 
-    /// Returns the actors whose experience satisfies `is_included` with their ordinary regrets: inferers
+    /// Returns the ordinary regrets of actors with an experience that satisfies `is_included`: inferers
     /// first, by address.
     pub(crate) fn actors(
         &self,
@@ -305,8 +305,8 @@ fn average(averages: &mut ByActor<f64>, newest: &ByActor<f64>, alpha: f64) {
     }
 }
 
-/// Removes actors last seen before `oldest`, and those beyond [`KNOWN_MAX`]: first those without a
-/// score, then those absent the longest.
+/// Removes actors last seen before `oldest`. Beyond [`KNOWN_MAX`], removes actors without a score first,
+/// then the ones absent the longest.
 fn forget(experience: &mut ByActor<Experience>, oldest: BlockHeight) {
     experience.retain(|_, seen| seen.last_nonce >= oldest);
     let n_over = experience.len().saturating_sub(KNOWN_MAX);

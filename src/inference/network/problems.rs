@@ -1,6 +1,6 @@
 //! Current problems of topics, as found by their runners.
 //!
-//! A problem is logged when it starts and when it ends, not each time it occurs.
+//! A problem is logged when it starts and when it is resolved, not each time it occurs.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ impl Inference {
         problems.map(problem).collect()
     }
 
-    /// Records that a step of `topic` failed because of `reason`, and logs new problems.
+    /// Records that a step of `topic` failed because of `reason` and logs new problems.
     pub(crate) fn fails(&self, topic: TopicId, failing: Failing, reason: String) {
         let now = self.chain().now();
         let mut conditions = self.shared.conditions.0.lock();
@@ -76,7 +76,7 @@ impl Inference {
         problems.insert(failing, (reason, now));
     }
 
-    /// Records that a step of `topic` succeeded, and logs the end of a problem.
+    /// Records that a step of `topic` succeeded and logs the end of a problem.
     pub(crate) fn works(&self, topic: TopicId, failing: Failing) {
         let mut conditions = self.shared.conditions.0.lock();
         let Some(problems) = conditions.get_mut(&topic) else { return };

@@ -29,7 +29,7 @@ pub enum Against {
     Naive,
     /// The combined value without this actor.
     OneOut(Role, Address),
-    /// The inferers combined with only this forecaster, whose own regret is included.
+    /// The inferers combined with only this forecaster, including its own regret.
     OneIn(Address),
 }
 
@@ -53,33 +53,33 @@ macro_rules! queries {
 }
 
 queries! {
-    /// Returns the newest `limit` epochs of `topic` in `nonces` with a bundle, oldest first.
+    /// Returns the latest `limit` epochs of `topic` in `nonces` with a bundle, oldest first.
     history(nonces: RangeInclusive<BlockHeight>, limit: u32) -> Vec<HistoryEpoch>;
 
-    /// Returns the nonces of the newest `limit` epochs of `topic` in `nonces` with a bundle, oldest
+    /// Returns the nonces of the latest `limit` epochs of `topic` in `nonces` with a bundle, oldest
     /// first.
     nonces(nonces: RangeInclusive<BlockHeight>, limit: u32) -> Vec<BlockHeight>;
 
     /// Returns the forecasters of the epoch `nonce` of `topic`, sorted by address.
     forecasting(nonce: BlockHeight) -> Vec<Address>;
 
-    /// Returns the losses of the newest `limit` epochs of `topic` up to `nonce` that were learned
-    /// from, newest first.
+    /// Returns the losses of the latest `limit` epochs of `topic` up to `nonce` that were learned from,
+    /// newest first.
     losses_until(nonce: BlockHeight, limit: u32) -> Vec<(BlockHeight, Losses)>;
 }
 
 impl Inference {
-    /// Returns the newest bundle of `topic`, always of a whole epoch.
+    /// Returns the latest bundle of `topic`, always of a whole epoch.
     ///
     /// # Errors
-    /// [`InferenceError::NoBundle`] before the first, and those of [`Self::history`].
+    /// [`InferenceError::NoBundle`] before the first. Otherwise as [`Self::history`].
     pub async fn latest(&self, topic: TopicId) -> Result<Arc<Bundles>, InferenceError> {
         self.find_topic(topic)?;
         self.cached(topic, |entry| &mut entry.bundles, Shared::load_newest).await
     }
 
-    /// Returns the newest bundle like [`Self::latest`], but possibly without the latest changes by
-    /// other services.
+    /// Returns the latest bundle like [`Self::latest`], but possibly without recent changes by other
+    /// services.
     pub(crate) async fn recent_bundle(
         &self,
         topic: TopicId,
@@ -91,7 +91,7 @@ impl Inference {
     /// Returns the bundle of the epoch `nonce` of `topic`.
     ///
     /// # Errors
-    /// [`InferenceError::NoBundle`] if that epoch has none, and those of [`Self::history`].
+    /// [`InferenceError::NoBundle`] if that epoch has no bundle. Otherwise as [`Self::history`].
     pub async fn bundle_at(
         &self,
         topic: TopicId,
@@ -111,8 +111,8 @@ impl Inference {
         Ok(progress.await?.as_ref().clone())
     }
 
-    /// Returns the progress like [`Self::progress`], but possibly without the latest changes by
-    /// other services.
+    /// Returns the progress like [`Self::progress`], but possibly without recent changes by other
+    /// services.
     pub(crate) async fn recent_epochs(
         &self,
         topic: TopicId,
@@ -147,8 +147,7 @@ impl Inference {
         .await
     }
 
-    /// Returns the newest submission of `worker` for `topic` up to the epoch `until`, with its
-    /// nonce.
+    /// Returns the latest submission of `worker` for `topic` up to the epoch `until`, with its nonce.
     ///
     /// # Errors
     /// [`InferenceError`] if the topic does not exist, or the store fails.
@@ -182,8 +181,8 @@ impl Inference {
         self.with_store(move |shared| Ok(shared.store.input(topic, nonce)?)).await
     }
 
-    /// Returns the regret of `actor` in `role` on `topic`, and the nonce it was last learned from.
-    /// The nonce is 0 for an actor without a regret, which has that of newcomers.
+    /// Returns the regret of `actor` in `role` on `topic` with the nonce it was last learned from. An
+    /// actor without a regret has the regret of newcomers and the nonce 0.
     ///
     /// # Errors
     /// [`InferenceError`] if the topic does not exist, or the store fails.
@@ -227,8 +226,8 @@ impl Inference {
         Ok((met.unwrap_or(bound), regret))
     }
 
-    /// Returns the weight of each actor by the newest regrets, for the actors of the epoch that was
-    /// last learned from. Weights sum to 1, and are empty before the first such epoch.
+    /// Returns the weight of each actor by the latest regrets, for the actors of the epoch that was last
+    /// learned from. Weights sum to 1. Empty before the first such epoch.
     ///
     /// # Errors
     /// [`InferenceError`] if the topic does not exist, or the store fails.
@@ -276,7 +275,7 @@ fn with_ids<E>(
         return Ok(submissions);
     }
     let labels = labels()?;
-    // Epochs of earlier versions have no registry, and their submissions have all labels and ids.
+    // Epochs of earlier versions have no registry. Their submissions have all labels and ids.
     if labels.is_empty() {
         return Ok(submissions);
     }
@@ -298,14 +297,14 @@ pub struct Overview {
     pub topic: Arc<Topic>,
     /// Progress of its epochs.
     pub progress: Arc<Progress>,
-    /// Actors of its newest bundle.
+    /// Actors of its latest bundle.
     pub actors: Arc<TopicActors>,
 }
 
-/// Actors of a topic's newest bundle.
+/// Actors of a topic's latest bundle.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TopicActors {
-    /// Epoch of the newest bundle; `None` before the first.
+    /// Epoch of the latest bundle, or `None` before the first.
     pub last_nonce: Option<BlockHeight>,
     /// Number of epochs learned from.
     pub n_learned: u64,

@@ -6,12 +6,12 @@ use std::time::Duration;
 pub const DAY: Duration = Duration::from_hours(24);
 
 /// Limits on a topic's past epochs. The oldest epochs are deleted first. Beyond half of the maximum
-/// size, epochs lose their largest parts: values of pairs of actors, and forecasts.
+/// size, epochs lose their largest parts: forecasts and values of pairs of actors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
     /// Maximum size of a topic's closed epochs, in bytes.
     pub bytes: u64,
-    /// Maximum age since the opening; `None` for no limit.
+    /// Maximum age since the opening, or `None` for no limit.
     pub age: Option<Duration>,
 }
 

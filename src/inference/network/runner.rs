@@ -1,7 +1,7 @@
-//! The runner, which executes due steps of one topic at each block.
+//! The runner, which executes due steps of a topic at each block.
 //!
-//! Each topic has its own task, so that slow responses for one do not delay others. The steps of a
-//! topic are sequential: an epoch's workers run, the epoch closes, and losses are learned from in
+//! Each topic has its own task, so that slow responses for one topic do not delay others. The steps of a
+//! topic are sequential: an epoch's workers run, the epoch closes, then losses are learned from in
 //! order.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -36,7 +36,7 @@ const STDOUT_BYTES_MAX: usize = 64 * 1024;
 /// one.
 const MODELS_AT_ONCE: usize = 4;
 
-/// Timeout of a request for a few rows, which normally takes milliseconds.
+/// Timeout of a request for a few rows, normally a matter of milliseconds.
 pub(crate) const ROWS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Name of the most frequent request to a dataset in errors.
@@ -54,9 +54,9 @@ pub struct Runner {
     topic: Arc<Topic>,
     runs: Arc<dyn Runs>,
     rows: Arc<dyn Rows>,
-    /// Newest epoch whose workers have run.
+    /// Latest epoch for which workers have run.
     asked: Option<BlockHeight>,
-    /// First epoch whose workers could not run.
+    /// First epoch for which no workers could run.
     first: Option<BlockHeight>,
 }
 
@@ -135,7 +135,7 @@ impl Runner {
         }
     }
 
-    /// Executes the due steps. A failed step is logged, and due again at the next block.
+    /// Executes the due steps. A failed step is logged and retried at the next block.
     pub async fn tick(&mut self) {
         let id = self.topic.id;
         if let Some(topic) = self.inference.topic(id) {
@@ -410,8 +410,8 @@ impl Runner {
         }
     }
 
-    /// Returns the number of workers to run. In the second half of the window, all available ones
-    /// are used instead of waiting for the configured number.
+    /// Returns the number of workers to run. In the second half of the window, all available workers are
+    /// used instead of waiting for the configured number.
     fn nodes(&self, nonce: BlockHeight, predictor: &Predictor) -> Nodes {
         let half = self.topic.timing.worker_submission_window / 2;
         if self.inference.chain().height() > nonce.saturating_add(half) {
@@ -454,7 +454,7 @@ impl Runner {
         }
     }
 
-    /// Returns the dataset of the topic, which is found by its name once, and then known by its id.
+    /// Returns the dataset of the topic. It is found by its name once. From then on, its id is used.
     async fn dataset(&self) -> Result<DatasetId, StepError> {
         let source = &self.topic.source;
         if let Some(dataset) = source.dataset_id {

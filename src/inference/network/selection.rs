@@ -1,13 +1,13 @@
-//! Selection of the submissions that are combined: those of active actors.
+//! Selection of the submissions of active actors, which are combined.
 //!
 //! [`crate::math::sortition`] chooses the active actors. This module prepares its input, withdraws
 //! submissions of resting actors, and moves their scores.
 //!
 //! Labels follow the chain (`FinalizeInferencesAndRegistryAtClose`, called by `CloseWorkerNonce` in
 //! `x/emissions/keeper/actor_utils/worker.go`). During the window, each label gets an id when it is
-//! first submitted. At the close, only labels remain for which an active inferer submitted a value
-//! other than the default, in the same order, with ids from 1. A topic's list of labels only
-//! restricts the labels that can be submitted.
+//! first submitted. At the close, only labels with a value other than the default by an active inferer
+//! remain, in the same order, with ids from 1. A topic's list of labels only restricts the labels that
+//! can be submitted.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -55,13 +55,13 @@ pub struct Selection {
 /// Submissions and labels that an epoch does not keep.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Withdrawn {
-    /// Remaining parts of submissions whose actors rest in a role; empty if they rest in both.
+    /// Remaining parts of submissions by actors that rest in a role. Empty if they rest in both.
     pub submissions: Vec<Submission>,
     /// Labels without a value of an active actor.
     pub labels: Vec<String>,
 }
 
-/// One role in an epoch: its places, and the known actors.
+/// Places and known actors of a role in an epoch.
 struct RoleContext<'a> {
     role: Role,
     places: Places,
@@ -133,7 +133,7 @@ fn split_active(
         }
     }
     let active = parts;
-    // Epochs opened by an earlier version have all labels of the topic's list, and no registry.
+    // Epochs opened by an earlier version have all labels of the topic's list and no registry.
     if topic.is_single() || labels.is_empty() {
         return Selection { active, labels: topic.labels.clone(), withdrawn };
     }
@@ -202,8 +202,8 @@ impl<'a> RoleContext<'a> {
             .collect()
     }
 
-    /// Returns the newcomers whose values are far from those of all others. Empty for topics with
-    /// several labels, and for forecasters.
+    /// Returns the newcomers with values far from all other values. Empty for forecasters and for topics
+    /// with several labels.
     fn far_newcomers(&self, topic: &Topic, arrivals: &[Arrival]) -> BTreeSet<Address> {
         let has_values = self.role == Role::Inferer && topic.kind == TopicKind::Regression;
         if !topic.is_single() || !has_values {

@@ -110,19 +110,20 @@ impl FromStr for Signer {
         let digits = text.trim();
         let digits = digits.strip_prefix("0x").unwrap_or(digits);
         let bytes = HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).map_err(|_| SignerError::Key)?;
-        // Shorter keys would equal longer ones with leading zeros.
+        // Shorter keys would equal longer keys with leading zeros.
         let bytes = <[u8; 32]>::try_from(bytes).map_err(|_| SignerError::Key)?;
         Self::from_bytes(&bytes).ok_or(SignerError::Key)
     }
 }
 
 impl Signer {
-    /// Creates a signer with the private key `bytes`; `None` for the few values that are not keys.
+    /// Creates a signer with the private key `bytes`. Returns `None` for the few values that are not
+    /// keys.
     pub fn from_bytes(bytes: &[u8; 32]) -> Option<Self> {
         SigningKey::from_slice(bytes).ok().map(|key| Self { key })
     }
 
-    /// Creates a signer with a random key; `None` if the random value is not a key, with
+    /// Creates a signer with a random key. Returns `None` if the random value is not a key, with
     /// probability 2⁻¹²⁸.
     pub fn random() -> Option<Self> {
         Self::from_bytes(&rand::random())
@@ -138,7 +139,7 @@ impl Signer {
         account_of(self.key.verifying_key())
     }
 
-    /// Signs `inference` for `domain`, and returns `0x` and 65 bytes as hexadecimal digits.
+    /// Signs `inference` for `domain` and returns `0x` and 65 bytes as hexadecimal digits.
     ///
     /// # Errors
     /// [`SignerError::Sign`], which does not occur in practice.
@@ -224,7 +225,7 @@ fn account_of(key: &VerifyingKey) -> Account {
 /// Number of decimals of an amount.
 pub const DECIMALS: usize = 18;
 
-/// Maximum number of digits in a decimal: those of the largest amount, and as many decimals.
+/// Maximum number of digits in a decimal: the digits of the largest amount and as many decimals.
 const DIGITS_MAX: usize = 160;
 
 /// Error of a decimal that is not an amount.

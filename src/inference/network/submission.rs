@@ -1,4 +1,4 @@
-//! Submissions of actors, and their validation.
+//! Submissions of actors and their validation.
 
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
@@ -22,15 +22,15 @@ const NUMBER_MAX: f64 = 1e40;
 /// Maximum number of inferers in a forecast, which is the number an epoch accepts.
 pub const FORECAST_MAX: usize = 1024;
 
-/// Maximum number of workers per submitter and epoch; 0 means unlimited.
+/// Maximum number of workers per submitter and epoch. 0 means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerQuota(pub u32);
 
 impl WorkerQuota {
-    /// Default quota: a few models, and far from the maximum of an epoch.
+    /// Default quota: enough for a few models, but far below the maximum of an epoch.
     pub const USUAL: Self = Self(16);
 
-    /// Returns true if an epoch accepts `n_workers` of one submitter.
+    /// Returns true if an epoch accepts `n_workers` of a submitter.
     pub const fn allows(self, n_workers: u32) -> bool {
         self.0 == 0 || n_workers <= self.0
     }
@@ -53,7 +53,7 @@ impl Submitter {
         matches!(self, Self::Network | Self::Key(_))
     }
 
-    /// Returns the name of the counter; `None` if the submitter is not counted.
+    /// Returns the name of the counter, or `None` if the submitter is not counted.
     pub fn counter(self) -> Option<String> {
         match self {
             Self::Network => None,
@@ -89,9 +89,9 @@ impl Origin {
 /// Data received from an actor.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Payload {
-    /// Values by label, as decimal texts; empty without an inference.
+    /// Values by label, as decimal texts. Empty without an inference.
     pub values: Vec<(String, String)>,
-    /// Expected losses of inferers, as decimal texts; empty without a forecast.
+    /// Expected losses of inferers, as decimal texts. Empty without a forecast.
     pub forecast: BTreeMap<Address, String>,
 }
 
@@ -115,9 +115,8 @@ pub struct Submission {
 pub struct PayloadError(String);
 
 impl Submission {
-    /// Validates the payload of `worker` for `topic`. Labels are trimmed, and their case is
-    /// normalized unless the topic distinguishes it. Labels with the default value count as
-    /// missing.
+    /// Validates the payload of `worker` for `topic`. Labels are trimmed and their case is normalized
+    /// unless the topic distinguishes it. Labels with the default value count as missing.
     ///
     /// # Errors
     /// [`PayloadError`] with the first problem.
@@ -147,13 +146,13 @@ impl Submission {
         self.inference.is_empty() && self.forecast.is_empty()
     }
 
-    /// Returns the values as numbers in the order of `labels`, with `default` for missing ones;
+    /// Returns the values as numbers in the order of `labels`, with `default` for missing values, or
     /// `None` without an inference.
     pub fn values(&self, labels: &[String], default: f64) -> Option<Values> {
         (!self.inference.is_empty()).then(|| numbers(&self.dense(labels, default)))
     }
 
-    /// Returns the values in the order of `labels`, with `default` for missing ones.
+    /// Returns the values in the order of `labels`, with `default` for missing values.
     pub fn dense(&self, labels: &[String], default: f64) -> Vec<LabeledValue> {
         dense(&self.inference, labels, default)
     }
@@ -219,7 +218,7 @@ fn labeled(
     Ok(came)
 }
 
-/// Returns `values` in the order of `labels`, with `default` for missing ones.
+/// Returns `values` in the order of `labels`, with `default` for missing values.
 fn dense(values: &[LabeledValue], labels: &[String], default: f64) -> Vec<LabeledValue> {
     let by_label: BTreeMap<&String, f64> =
         values.iter().map(|value| (&value.label_name, value.value)).collect();

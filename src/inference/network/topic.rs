@@ -50,8 +50,8 @@ pub const LABELS_MAX: usize = 256;
 /// Maximum number of models of a predictor. Each one costs an execution per epoch.
 const MODELS_MAX: usize = 64;
 
-/// Maximum number of submissions per nonce from scored workers, and from trusted ones. Far more
-/// than there are places.
+/// Maximum number of submissions per nonce, separately for scored and for trusted workers. Far more than
+/// there are places.
 pub const SUBMISSIONS_MAX: u32 = 1024;
 
 /// Maximum number of workers on a topic's whitelist.
@@ -90,9 +90,9 @@ pub struct Judging {
     pub p_norm: f64,
     /// Center of the weights' potential.
     pub c_norm: f64,
-    /// Weight of the newest loss in a regret.
+    /// Weight of the latest loss in a regret.
     pub alpha_regret: f64,
-    /// Weight of the newest score in its moving average.
+    /// Weight of the latest score in its moving average.
     pub merit_sortition_alpha: f64,
     /// Minimum scale of regrets.
     pub epsilon: f64,
@@ -106,7 +106,7 @@ pub struct Judging {
 pub struct Source {
     /// Name of the dataset.
     pub dataset: String,
-    /// Id of the dataset; `None` until it was found by its name. From then on the topic reads this
+    /// Id of the dataset, or `None` until it was found by its name. From then on the topic reads this
     /// dataset, even if another one gets the name.
     pub dataset_id: Option<DatasetId>,
     /// Predicted column.
@@ -135,7 +135,7 @@ pub struct Predictor {
     pub function: String,
     /// File to run inside the function.
     pub method: String,
-    /// Subgroup whose workers run it; `None` for any worker.
+    /// Subgroup of the workers that run it, or `None` for any worker.
     pub subgroup: Option<Subgroup>,
     /// Number of workers. If fewer are available, these are used.
     pub n_nodes: u32,
@@ -156,7 +156,7 @@ impl Predictor {
         env
     }
 
-    /// Returns true if the models have distinct valid names, and are few enough.
+    /// Returns true if the models have distinct valid names and do not exceed the limit.
     fn has_valid_models(&self) -> bool {
         let names: BTreeSet<&str> = self.models.iter().map(|model| model.name.as_str()).collect();
         let is_valid = |name: &&str| {
@@ -182,13 +182,13 @@ pub struct Labeling {
 /// Range of accepted values.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ValueRange {
-    /// Smallest value; `None` if there is no limit.
+    /// Smallest value, or `None` if there is no limit.
     pub min: Option<f64>,
-    /// Largest value; `None` if there is no limit.
+    /// Largest value, or `None` if there is no limit.
     pub max: Option<f64>,
 }
 
-/// Retention settings of a topic; `None` for the service's defaults.
+/// Retention settings of a topic, or `None` for the service's defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Keep {
     /// Maximum size in bytes.
@@ -200,7 +200,7 @@ pub struct Keep {
 /// Workers that can submit for a topic.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkerWhitelist {
-    /// True to accept only `workers`, and those of the topic's predictor.
+    /// True to accept only `workers` and the workers of the topic's predictor.
     pub is_enabled: bool,
     /// Listed workers.
     pub workers: BTreeSet<Address>,
@@ -220,11 +220,11 @@ pub struct Topic {
     pub labels: Vec<String>,
     /// Rules for its labels.
     pub labeling: Labeling,
-    /// Address of the creator; `None` for a built-in topic.
+    /// Address of the creator, or `None` for a built-in topic.
     pub creator: Option<Address>,
     /// True if epochs open. Open epochs of a paused topic still end.
     pub is_active: bool,
-    /// Maximum share of newcomers in an epoch's places, and quantile for resting actors.
+    /// Both the maximum share of newcomers in an epoch's places and the quantile for resting actors.
     pub active_quantiles: ByRole<f64>,
     /// Quantile for reputers. There is only one.
     pub active_reputer_quantile: f64,
@@ -240,7 +240,7 @@ pub struct Topic {
     pub has_built_in_forecasters: bool,
     /// Range of accepted values.
     pub value_range: ValueRange,
-    /// Maximum distance of a submission's sum from 1; `None` for any sum.
+    /// Maximum distance of a submission's sum from 1, or `None` for any sum.
     pub unity_tolerance: Option<f64>,
     /// Durations in blocks.
     pub timing: Timing,
@@ -250,7 +250,7 @@ pub struct Topic {
     pub source: Source,
     /// Definition of the ground truth.
     pub truth: Truth,
-    /// Function that infers in each epoch; `None` if only submissions are combined.
+    /// Function that infers in each epoch, or `None` if only submissions are combined.
     pub predictor: Option<Predictor>,
 }
 
@@ -531,8 +531,8 @@ pub fn demo_topics() -> Vec<Topic> {
 /// Maximum length of a label, in bytes, by the chain's parameters.
 pub const LABEL_BYTES_MAX: usize = 64;
 
-/// Normalizes a label: trimmed, and in lower case unless it is case-sensitive. Returns `None`
-/// unless it has 1 to [`LABEL_BYTES_MAX`] letters, digits, `_`, `-`, `/`, `.` or spaces.
+/// Normalizes a label: trimmed, in lower case unless it is case-sensitive. Returns `None` unless it has
+/// 1 to [`LABEL_BYTES_MAX`] letters, digits, `_`, `-`, `/`, `.` or spaces.
 pub fn canonical_label(text: &str, labeling: Labeling) -> Option<String> {
     let trimmed = text.trim();
     let is_taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' ' | '/' | '.');

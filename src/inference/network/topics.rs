@@ -15,10 +15,10 @@ use crate::{
     store::{Store, StoreError},
 };
 
-/// Maximum number of topics. Each one has a task, and reads the store at each block.
+/// Maximum number of topics. Each one has a task and reads the store at each block.
 pub const TOPICS_MAX: usize = 4096;
 
-/// Maximum number of topics of one key, so that no key uses up all places.
+/// Maximum number of topics of a key, so that no key uses up all places.
 pub const TOPICS_OF_KEY_MAX: usize = 256;
 
 /// Topics of a network as last loaded.
@@ -27,12 +27,12 @@ pub(crate) struct TopicList {
     pub(crate) by_id: BTreeMap<TopicId, Arc<Topic>>,
     /// Highest id of a deleted topic.
     pub(crate) newest_deleted: Option<TopicId>,
-    /// Version of the list in a shared store; `None` for a file.
+    /// Version of the list in a shared store, or `None` for a file.
     pub(crate) version: Option<i64>,
 }
 
 impl TopicList {
-    /// Stores the built-in topics, except those whose id belongs to a topic of a key.
+    /// Stores the built-in topics, unless their id belongs to a topic of a key.
     pub(crate) fn put(store: &Store, topics: &[Topic]) -> Result<(), StoreError> {
         let kept = store.topics()?;
         for topic in topics {
@@ -55,8 +55,8 @@ impl TopicList {
         Ok(Self { by_id: topics.collect(), newest_deleted: store.newest_deleted()?, version })
     }
 
-    /// Logs topics whose horizon ends within their submission window. They were created with
-    /// another block time, or by an older version.
+    /// Logs topics with a horizon within their submission window. They were created with another block
+    /// time or by an older version.
     pub(crate) fn warn_of_horizons(&self, block_time: Duration) {
         for topic in self.by_id.values() {
             if let Err(error) = topic.check_horizon(block_time) {
@@ -100,8 +100,8 @@ impl Inference {
         self.shared.news.subscribe()
     }
 
-    /// Creates `topic` with the next id, ignoring its own. It is durable on return, and its first
-    /// epoch opens with the next block.
+    /// Creates `topic` with the next id, ignoring its own. It is durable on return. Its first epoch
+    /// opens with the next block.
     ///
     /// # Errors
     /// [`InferenceError`] with the reason if it is refused.
@@ -274,7 +274,7 @@ impl Inference {
         Ok(topic)
     }
 
-    /// Locks changes of topics in this service, and reloads the list. If another service changes it
+    /// Locks changes of topics in this service and reloads the list. If another service changes it
     /// meanwhile, the next write is refused.
     async fn change_list(&self) -> Result<tokio::sync::MutexGuard<'_, ()>, InferenceError> {
         let alone = self.shared.changing.lock().await;

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::network::topic::Source;
 
-/// A row: a timestamp, and the numbers by column.
+/// A row: a timestamp and the numbers by column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlatRow {
     /// Timestamp in the dataset's time.
@@ -59,7 +59,7 @@ pub trait Rows: Send + Sync {
     /// Returns the id of the dataset called `name`.
     ///
     /// # Errors
-    /// [`Cause`] if there is none, or the name is ambiguous.
+    /// [`Cause`] if it does not exist or the name is ambiguous.
     async fn find(&self, name: &str) -> Result<DatasetId, Cause>;
 
     /// Looks up the dataset `id`, or the one called `name`.
@@ -87,7 +87,7 @@ pub trait Rows: Send + Sync {
     ) -> Result<Vec<FlatRow>, Cause>;
 }
 
-/// Number of rows read to find one with the column, which the first ones might lack.
+/// Number of rows to search for a value of the column, which the first rows might lack.
 const TRUTH_ROWS: u32 = 10;
 
 /// Returns the value of `source`'s column at its horizon after `at`, from the first row there or
@@ -150,7 +150,7 @@ pub struct Job {
     pub function: String,
     /// File to run inside the function.
     pub method: String,
-    /// Subgroup whose workers run it; `None` for any worker.
+    /// Subgroup of the workers that run it, or `None` for any worker.
     pub subgroup: Option<Subgroup>,
     /// Number of workers.
     pub n_nodes: Nodes,
@@ -160,7 +160,7 @@ pub struct Job {
     pub stdin: String,
 }
 
-/// Output of one worker.
+/// Output of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerOutput {
     /// Id of the worker's node.
@@ -174,8 +174,8 @@ pub struct PeerOutput {
 /// Runs functions on a cluster.
 #[async_trait]
 pub trait Runs: Send + Sync {
-    /// Runs `job`, and returns the output of each worker, in any order. Dropping the future cancels
-    /// the request.
+    /// Runs `job` and returns the output of each worker, in any order. Dropping the future cancels the
+    /// request.
     ///
     /// # Errors
     /// [`Cause`] if the cluster refuses or does not respond.
@@ -199,8 +199,8 @@ pub enum PredictionError {
     Shape,
 }
 
-/// Parses the last line of `stdout`, and returns the values by label as texts. A single value has
-/// the label of topics with a single output.
+/// Parses the last line of `stdout` and returns the values by label as texts. A single value has the
+/// label of topics with a single output.
 ///
 /// # Errors
 /// [`PredictionError`] if the line has no prediction.

@@ -133,7 +133,7 @@ pub(super) fn pieces(
     Ok(Box::new(pieces.chain(once(Ok(text.into())))))
 }
 
-/// Returns a response with `head` as JSON, and `bodies` in it.
+/// Returns a response with `head` as JSON and `bodies` in it.
 ///
 /// # Errors
 /// See [`pieces`].

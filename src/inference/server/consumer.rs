@@ -1,4 +1,4 @@
-//! Consumer API: signed values for contracts, and pages of topics.
+//! Consumer API: signed values for contracts and pages of topics.
 
 use std::collections::BTreeMap;
 
@@ -66,7 +66,7 @@ pub(super) async fn value(params: Params) -> Result<Json<Envelope<Body>>, Consum
     Ok(signed(&params.service, &params.text("chain_id")?, topic).await?)
 }
 
-/// Signs the newest value of `topic` for `chain`.
+/// Signs the latest value of `topic` for `chain`.
 async fn signed(
     service: &App,
     chain: &str,

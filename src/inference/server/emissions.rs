@@ -80,7 +80,7 @@ fn epochs_api() -> OpenApiRouter<App> {
         .routes(routes!(windows::topic_reward_nonce))
 }
 
-/// Returns the queries for actors: their scores, and who is allowed to take part.
+/// Returns the queries for actors: their scores and permissions.
 fn actors_api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(scores::inferer_score_ema))

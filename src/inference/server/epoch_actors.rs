@@ -42,7 +42,7 @@ const LIMIT_MAX: u32 = 10_000;
 /// Number of stored bytes that are read together. A response needs a multiple of it as memory.
 const BATCH_BYTES_MAX: u64 = 4 << 20;
 
-/// Column of the file: its name, type, and value of an actor.
+/// Column of the file: its name, its type and the value of an actor.
 type Field = (&'static str, Dtype, fn(&EpochActor) -> Option<Value>);
 
 /// The columns after `timestamp`, which is the time at which the epoch opened.
@@ -67,7 +67,7 @@ const FIELDS: [Field; 14] = [
 struct Export {
     inference: Inference,
     topic: TopicId,
-    /// Address or name of the only actor to export; `None` exports all.
+    /// Address or name of the only actor to export. `None` exports all.
     actor: Option<String>,
     document: Document,
     /// Epochs that are still to be read, in batches.
@@ -173,7 +173,7 @@ fn finite(number: Option<f64>) -> Option<Value> {
 }
 
 impl Export {
-    /// Returns the next piece of the file; `None` after the last.
+    /// Returns the next piece of the file, or `None` after the last.
     async fn next(mut self) -> io::Result<Option<(Bytes, Self)>> {
         let mut piece = Vec::new();
         match self.state {

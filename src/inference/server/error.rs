@@ -39,7 +39,7 @@ mod code {
 
     /// The request is invalid.
     pub(super) const INVALID_ARGUMENT: Code = (3, StatusCode::BAD_REQUEST);
-    /// The response took too long.
+    /// The response timed out.
     pub(super) const DEADLINE_EXCEEDED: Code = (4, StatusCode::GATEWAY_TIMEOUT);
     /// The resource does not exist.
     pub(super) const NOT_FOUND: Code = (5, StatusCode::NOT_FOUND);
@@ -129,7 +129,7 @@ impl ApiError {
         Self::unavailable("file of the service was removed or replaced, nothing was stored")
     }
 
-    /// Maps an internal error. Unexpected ones are logged, and their cause is not returned.
+    /// Maps an internal error. Unexpected errors are logged. Their cause is not returned.
     pub(super) fn broken(error: &(dyn Error + 'static)) -> Self {
         let mut cause = Some(error);
         while let Some(error) = cause {

@@ -1,8 +1,8 @@
 //! `GET /api/v1/topics/{topic_id}/stream`: new bundles of a topic, as server-sent events.
 //!
-//! The newest bundle is sent first, then each new one as an event `bundle` whose id is its nonce. A
-//! client that reconnects with the id of its last event first gets the bundles since then. Slow
-//! clients skip bundles.
+//! The latest bundle is sent first, then each new bundle as an event `bundle` with its nonce as id. A
+//! client that reconnects with the id of its last event first gets the bundles since then. Slow clients
+//! skip bundles.
 
 use std::{collections::VecDeque, iter::once, sync::Arc, time::Duration};
 
@@ -44,7 +44,7 @@ const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 /// Maximum number of missed bundles that are sent to a client.
 const MISSED_MAX: u32 = 100;
 
-/// Permits of a stream: one of all, and one of its account.
+/// Permits of a stream: from the limit of the service and from the limit of its account.
 pub(super) type Permits = (OwnedSemaphorePermit, StreamPermit);
 
 /// Client of a stream.
@@ -110,7 +110,7 @@ pub(super) fn admit_stream(service: &App, key: &Verified) -> Result<Permits, Api
     Ok((permit, own))
 }
 
-/// Returns the nonce of the last event that the client received; `None` if it is missing, or newer
+/// Returns the nonce of the last event that the client received, or `None` if it is missing or newer
 /// than all bundles.
 async fn last_event(
     service: &App,
@@ -125,7 +125,7 @@ async fn last_event(
     Ok(newest.first().filter(|newest| last <= **newest).map(|_| last))
 }
 
-/// Returns the event of a bundle in pieces, with its data in one line; `None` if it cannot be
+/// Returns the event of a bundle in pieces, with its data in one line, or `None` if it cannot be
 /// serialized.
 fn event(bundles: &Bundles) -> Option<Pieces> {
     let nonce = bundles.bundle.nonce;
@@ -142,7 +142,8 @@ fn event(bundles: &Bundles) -> Option<Pieces> {
 }
 
 impl Reader {
-    /// Returns the next event, or a comment if there is none; `None` once the service stops.
+    /// Returns the next event, or a comment after a period without events. Returns `None` once the
+    /// service stops.
     async fn next(&mut self) -> Option<Pieces> {
         loop {
             if let Some(nonce) = self.missed.pop_front() {

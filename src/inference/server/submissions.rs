@@ -92,7 +92,7 @@ pub(super) async fn post(
     }))
 }
 
-/// Returns the nonce whose window is open.
+/// Returns the nonce with an open window.
 async fn open(inference: &Inference, topic: &Topic) -> Result<BlockHeight, ApiError> {
     let progress = inference.progress(topic.id).await?;
     let (id, height) = (topic.id, inference.chain().height());

@@ -102,7 +102,7 @@ impl Fixture {
         self.send("GET", path, Some(("X-Api-Key", self.key.reveal()))).await
     }
 
-    /// Runs an epoch of topic `id` with two workers, and learns it with the truth `outcome`.
+    /// Runs an epoch of topic `id` with two workers and learns it with the truth `outcome`.
     async fn epoch(&self, id: u64, values: [&[(&str, &str)]; 2], outcome: f64) {
         let topic = id.to_string().parse().unwrap();
         let nonce = self.inference.chain().height();
@@ -133,7 +133,7 @@ impl Fixture {
     }
 }
 
-/// Returns a chain, a price, and a known signer.
+/// Returns a chain, a price and a known signer.
 fn consumers() -> Consumers {
     let contract = "0x8E45fbef38DaC54e32AfB27AC8cBab30E6818ce6".parse().unwrap();
     Consumers {
@@ -336,7 +336,7 @@ async fn leaderboard_has_learned_and_plain_losses_and_a_baseline() {
     let actors = body["actors"].as_array().unwrap();
     let of = |worker: &str| actors.iter().find(|actor| actor["worker"] == worker).unwrap();
     let near = |value: &Value, want: f64| (value.as_f64().unwrap() - want).abs() < 1e-9;
-    // Squared errors of 1, 0 (limited to 0.01) and 1; and of 5, 4 and 3.
+    // Squared errors of 1, 0 (limited to 0.01) and 1. The other worker has 5, 4 and 3.
     assert!(near(&of("allo1a")["mean_plain_loss"], 2.01 / 3.0), "{body}");
     assert!(near(&of("allo1a")["mean_loss"], -2.0 / 3.0), "{body}");
     assert!(near(&of("allo1b")["mean_plain_loss"], 50.0 / 3.0), "{body}");
@@ -413,7 +413,7 @@ async fn lucky_submission_is_not_ranked_and_names_are_kept_in_missed_epochs() {
     check_order(&fixture.standings().await, &want);
     fixture.epoch_of(&[("good", 1.0)]).await;
     check_order(&fixture.standings().await, &want);
-    // An actor that left is not ranked, and does not limit the common epochs.
+    // An actor that left is not ranked and does not limit the common epochs.
     for _ in 0..12 {
         fixture.epoch_of(&[("good", 1.0), ("late", 2.0)]).await;
     }

@@ -251,15 +251,16 @@ pub(super) async fn relearn(
     Ok(Json(done.await.map_err(stopped)??))
 }
 
-/// Number of newest rows for measuring their interval.
+/// Number of latest rows used to measure their interval.
 const N_ROWS: u32 = 20;
 
-/// Checks that the dataset and the column of `topic` exist, and that its rows are close enough
-/// together for the horizon.
+/// Checks that the dataset and the column of `topic` exist and that its rows are close enough together
+/// for the horizon.
 ///
 /// # Errors
 ///
-/// [`ApiError`] lists existing ones, or reports that the dataset service is unavailable.
+/// [`ApiError`] if one of them is missing, with the existing names, or if the dataset service is
+/// unavailable.
 async fn check_source(rows: &Arc<dyn Rows>, topic: &Topic) -> Result<(), ApiError> {
     let source = &topic.source;
     let (name, column) = (&source.dataset, &source.column);
@@ -309,7 +310,7 @@ async fn check_source(rows: &Arc<dyn Rows>, topic: &Topic) -> Result<(), ApiErro
     }
 }
 
-/// Returns the median interval of `timestamps`; `None` if there are fewer than three.
+/// Returns the median interval of `timestamps`, or `None` if there are fewer than three.
 fn spacing(mut timestamps: Vec<Timestamp>) -> Option<Duration> {
     timestamps.sort();
     let mut apart: Vec<Duration> =

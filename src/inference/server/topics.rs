@@ -1,4 +1,4 @@
-//! Topics: their settings as on the chain, and with their schedule, actors and health.
+//! Topics: their settings as on the chain, or with their schedule, actors and health.
 //!
 //! The actors of a topic are serialized once for each bundle and update, since they are most of the
 //! list.
@@ -106,7 +106,7 @@ pub(super) async fn get(params: Params) -> Result<Json<TopicResponse>, ApiError>
     respond(&params.service.inference, &*params.topic()?, params.is_old()).await
 }
 
-/// Returns a response with `topic`; as up to v9 if `is_old`.
+/// Returns a response with `topic`, as up to v9 if `is_old`.
 pub(super) async fn respond(
     inference: &Inference,
     topic: &Topic,

@@ -64,7 +64,7 @@ impl Drop for StoreDatabase {
 }
 
 impl StoreDatabase {
-    /// Connects to the database at `url`, and creates the tables if they are missing.
+    /// Connects to the database at `url`, creating the tables if they are missing.
     pub(super) fn open(url: &DatabaseUrl) -> Result<Self, StoreError> {
         let database = Self::connect(url, false)?;
         let schema = tables::shared();
@@ -100,7 +100,7 @@ impl StoreDatabase {
         Ok(Self { connections, is_read_only, runtime: Some(runtime) })
     }
 
-    /// Checks that every table exists, and that the database accepts writes unless it is opened
+    /// Checks that every table exists and that the database accepts writes unless it is opened
     /// read-only.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         if !self.is_read_only {
@@ -120,7 +120,7 @@ impl StoreDatabase {
         self.connections.figures()
     }
 
-    /// Runs `change`, and returns its result once it is durable.
+    /// Runs `change` and returns its result once it is durable.
     pub(super) fn write<T>(
         &self,
         change: impl FnOnce(&Session<'_>) -> Result<T, StoreError>,
@@ -134,7 +134,7 @@ impl StoreDatabase {
         wait(transaction.finish(result))
     }
 
-    /// Runs `read` on one snapshot, and retries on another connection if one was lost.
+    /// Runs `read` on one snapshot and retries on another connection if one was lost.
     pub(super) fn read<T>(
         &self,
         read: impl Fn(&Session<'_>) -> Result<T, StoreError>,
@@ -211,7 +211,7 @@ impl Drop for StoreFile {
 }
 
 impl StoreFile {
-    /// Opens the file at `path`, and creates it and its directory if they are missing.
+    /// Opens the file at `path`, creating it and its directory if they are missing.
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
         if let Some(folder) = path.parent() {
             private::create_folder(folder).map_err(StoreError::Prepare)?;
@@ -229,7 +229,7 @@ impl StoreFile {
         Ok(Self { writer, reader, files, _in_use: in_use })
     }
 
-    /// Runs `change`, which writes about `n_bytes`, and returns its result once it is durable.
+    /// Runs `change`, which writes about `n_bytes`. Returns its result once it is durable.
     pub(super) fn write<T: Send + 'static>(
         &self,
         n_bytes: u64,

@@ -27,7 +27,7 @@ use crate::{
 /// Learned state of a topic as read from the store.
 #[derive(Debug, Clone)]
 pub struct StoredLearned {
-    /// Number of the write it is from; 0 before the first.
+    /// Number of the write it is from, or 0 before the first.
     pub stamp: i64,
     /// Learned state.
     pub learned: Arc<Learned>,
@@ -40,16 +40,16 @@ pub struct EndOptions {
     pub at: Timestamp,
     /// Retention of the topic's epochs.
     pub retention: Retention,
-    /// Learned state read before; it is read again if it is `None` or outdated.
+    /// Learned state that was read before. It is read again if it is `None` or outdated.
     pub known: Option<StoredLearned>,
 }
 
 impl Store {
     /// Closes the epoch `nonce` with the result of `make`, or without a bundle if that is `None`.
-    /// Returns the learned state; `None` if the epoch was not open.
+    /// Returns the learned state, or `None` if the epoch was not open.
     ///
-    /// No submission is accepted between the read and the commit. Of several services one closes
-    /// the epoch, after concurrent submissions to the others.
+    /// No submission is accepted between the read and the commit. With several services, a single
+    /// service closes the epoch, after concurrent submissions to the others.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -95,9 +95,9 @@ impl Store {
         })
     }
 
-    /// Learns from the epoch `nonce` with the result of `teach` on its bundle and the learned
-    /// state, or gives the epoch up if that is `None`. Returns the learned state; `None` if the
-    /// epoch was not closed or was learned from before.
+    /// Learns from the epoch `nonce` with the result of `teach` on its bundle and the learned state, or
+    /// gives the epoch up if that is `None`. Returns the learned state, or `None` if the epoch was not
+    /// closed or was learned from before.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -196,7 +196,7 @@ fn put_closing(
     Ok(())
 }
 
-/// Removes submissions of resting actors, and labels used only by them.
+/// Removes submissions of resting actors and labels used only by them.
 fn withdraw(
     write: &Session<'_>,
     topic: TopicId,

@@ -1,4 +1,4 @@
-//! Binary format of the values and regrets of pairs, and of past epochs: names, then numbers as
+//! Binary format of past epochs and of the values and regrets of pairs: names, then numbers as
 //! little-endian bytes.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::{
 /// Version of the format, which is the first byte.
 const FORM: u8 = 1;
 
-/// Encodes `pairs`; `None` if they are empty.
+/// Encodes `pairs`. Returns `None` if they are empty.
 pub(super) fn write(pairs: &PairValues) -> Option<Vec<u8>> {
     if pairs.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! JSON records of the inference store, and their conversions.
+//! JSON records of the inference store and their conversions.
 
 use std::{str::FromStr, sync::Arc};
 
@@ -64,7 +64,7 @@ pub(super) fn read_learned(columns: LearnedColumns) -> Result<Learned, StoreErro
     Ok(learned)
 }
 
-/// Parses losses, with those of pairs in `bytes`.
+/// Parses losses, with the losses of pairs in `bytes`.
 pub(super) fn read_losses(text: &str, bytes: Option<&[u8]>) -> Result<Losses, StoreError> {
     Ok(Losses { one_out_inferer_forecaster: pairs::read(bytes)?, ..read(text)? })
 }

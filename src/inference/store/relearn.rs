@@ -1,7 +1,7 @@
-//! Learning again from epochs whose ground truth was corrected.
+//! Learning again from epochs after corrections of their ground truth.
 //!
-//! Snapshots of a topic's learned state are stored from time to time. From a snapshot, later epochs
-//! are learned from again, each with its own bundle. Served bundles do not change.
+//! Snapshots of a topic's learned state are stored from time to time. From a snapshot, later epochs are
+//! learned from again, each with its own bundle. Served bundles do not change.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub struct PastLesson {
     pub nonce: BlockHeight,
     /// Input of the epoch, if any.
     pub input: Option<Input>,
-    /// Known ground truth; empty if the epoch was given up.
+    /// Known ground truth. Empty if the epoch was given up.
     pub truth: Vec<LabeledValue>,
 }
 
@@ -66,7 +66,7 @@ pub struct Relearned {
 }
 
 impl Store {
-    /// Returns the epochs of `topic` to learn from again, starting at or before `from`; `None`
+    /// Returns the epochs of `topic` to learn from again, starting at or before `from`, or `None`
     /// without a snapshot that old.
     ///
     /// # Errors
@@ -101,7 +101,8 @@ impl Store {
         })
     }
 
-    /// Returns the first epoch of `topic` that can be learned from again; `None` if there is none.
+    /// Returns the first epoch of `topic` that can be learned from again, or `None` without such an
+    /// epoch.
     ///
     /// # Errors
     /// As [`Store::blocks`].
@@ -193,8 +194,8 @@ pub(super) fn put(
     Ok(())
 }
 
-/// Stores a snapshot of `learned` before the epoch `nonce`, if one is due. The newest snapshot is
-/// always kept.
+/// Stores a snapshot of `learned` before the epoch `nonce`, if one is due. The latest snapshot is never
+/// deleted.
 pub(super) fn take_snapshot(
     write: &Session<'_>,
     topic: TopicId,

@@ -1,6 +1,6 @@
-//! Size of each topic's epochs and learned state, and its limits.
+//! Size and limits of each topic's epochs and learned state.
 //!
-//! An epoch is counted when it closes, and again when it changes. Totals per topic make the cost
+//! An epoch is counted when it closes and again when it changes. Totals per topic make the cost
 //! independent of the number of epochs.
 
 use model::{
@@ -11,12 +11,12 @@ use model::{
 use super::{EPOCHS_KEPT, Store, StoreError, height, key, number, session::Session};
 use crate::network::retention::Retention;
 
-/// Maximum number of epochs that are thinned, and that are deleted, when one closes. After a limit
-/// was lowered, the store catches up gradually without delaying any epoch.
+/// Maximum number of epochs that are thinned, and of epochs that are deleted, when an epoch closes.
+/// After a limit was lowered, the store catches up gradually without delaying any epoch.
 const AT_ONCE: u32 = 16;
 
-/// SQL for the size of the epoch `?2` of topic `?1`, in bytes. Long values have overflow pages, the
-/// last of which is half empty on average; others are in pages that are two thirds full.
+/// SQL for the size of the epoch `?2` of topic `?1`, in bytes. Long values have overflow pages, the last
+/// of which is half empty on average. Other values are in pages that are two thirds full.
 const N_BYTES: &str = "
     coalesce((SELECT sum((octet_length(record) + 90) * 3 / 2
                          + coalesce(octet_length(forecast)
@@ -56,7 +56,7 @@ pub struct EpochTotals {
     pub n_bytes: u64,
     /// Size of the complete epochs, in bytes.
     pub n_full_bytes: u64,
-    /// Oldest epoch; `None` without epochs.
+    /// Oldest epoch, or `None` without epochs.
     pub oldest: Option<BlockHeight>,
     /// Oldest complete epoch.
     pub oldest_full: Option<BlockHeight>,
@@ -133,8 +133,8 @@ fn add(write: &Session<'_>, topic: TopicId, counts: [i64; 3]) -> Result<(), Stor
     Ok(())
 }
 
-/// Applies `retention` and [`EPOCHS_KEPT`] to some closed epochs of `topic`. Open epochs and the
-/// newest one are always kept.
+/// Applies `retention` and [`EPOCHS_KEPT`] to some closed epochs of `topic`. Open epochs and the latest
+/// epoch are never deleted.
 pub(super) fn apply(
     write: &Session<'_>,
     topic: TopicId,
@@ -178,8 +178,8 @@ fn drop_epoch(write: &Session<'_>, topic: TopicId, nonce: i64) -> Result<(), Sto
     Ok(())
 }
 
-/// Removes the values of pairs and the forecasts of the oldest finished epoch that has them.
-/// Returns false if there is none.
+/// Removes the values of pairs and the forecasts of the oldest finished epoch that has them. Returns
+/// false if no epoch has them.
 fn thin_oldest(write: &Session<'_>, topic: TopicId) -> Result<bool, StoreError> {
     let id = number(topic.get());
     let Some(nonce) = write.value::<Option<i64>>(OLDEST_FULL, [id])? else { return Ok(false) };

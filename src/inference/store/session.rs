@@ -1,6 +1,6 @@
 //! Statements in the SQL that both engines understand.
 //!
-//! Values and rows are those of [`db::sql`], where a Boolean is an integer. Texts are compared by
+//! Values and rows have the types of [`db::sql`], where a Boolean is an integer. Texts are compared by
 //! bytes. Upserts name their conflict columns.
 
 use std::{cell::RefCell, future::Future, time::Duration};
@@ -83,7 +83,7 @@ impl Session<'_> {
         matches!(self.0, Engine::Postgres(_))
     }
 
-    /// Returns the suffix of a `SELECT` that locks its rows. A file has one writer, and needs no
+    /// Returns the suffix of a `SELECT` that locks its rows. A file has a single writer and needs no
     /// locks.
     pub(super) const fn locking(&self, lock: Lock) -> &'static str {
         match (&self.0, lock) {
@@ -93,7 +93,7 @@ impl Session<'_> {
         }
     }
 
-    /// Runs a statement without results, and returns the number of changed rows.
+    /// Runs a statement without results and returns the number of changed rows.
     pub(super) fn run(&self, sql: &str, values: impl Values) -> Result<usize, StoreError> {
         match &self.0 {
             Engine::Sqlite(connection) => {
@@ -121,7 +121,7 @@ impl Session<'_> {
         }
     }
 
-    /// Returns the first row as converted by `read`; `None` if there is none.
+    /// Returns the first row as converted by `read`, or `None` without rows.
     pub(super) fn find<T>(
         &self,
         sql: &str,

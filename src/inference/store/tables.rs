@@ -1,4 +1,4 @@
-//! Tables of the inference file and of the inference schema of a database, and their versions.
+//! Tables, and their versions, of the inference file and of the inference schema of a database.
 
 use std::sync::LazyLock;
 
@@ -10,8 +10,8 @@ use db::{
 /// Name of the schema in a database.
 pub(super) const SHARED_NAME: &str = "inference";
 
-/// Additional tables of a database: `versions` has a number for each topic, and one for the list of
-/// topics with id 0 (see `versions`).
+/// Additional tables of a database: `versions` has a number for each topic and, with id 0, for the list
+/// of topics (see `versions`).
 const SHARED_TABLES: &str = "
 CREATE TABLE versions (topic_id bigint PRIMARY KEY, version bigint NOT NULL);
 INSERT INTO versions (topic_id, version) VALUES (0, 0);
@@ -150,7 +150,7 @@ CREATE TABLE holdings (
 ",
 };
 
-/// Tables of a database: those of a file, with PostgreSQL's types, and the additional ones.
+/// Tables of a database: the tables of a file with PostgreSQL's types and the additional tables.
 static ALL_SHARED_TABLES: LazyLock<String> = LazyLock::new(|| {
     let own_words = [
         (" INTEGER", " bigint"),

@@ -1,8 +1,8 @@
-//! Versions by which services of one database notice each other's changes: a number per topic that
-//! changes with its cached data, and one that changes with the list of topics.
+//! Versions by which services that share a database notice each other's changes. The version of a topic
+//! is a number that changes with its cached data. The list of topics also has a version.
 //!
-//! The row of a version is also the lock of its topic, so that only one service at a time opens,
-//! closes or learns from an epoch of it. None of this applies to a file, which has one service.
+//! The row of a version is also the lock of its topic, so that only a single service at a time opens,
+//! closes or learns from an epoch of it. Not applicable to a file, which has a single service.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use super::{
 };
 use crate::network::chain::Blocks;
 
-/// Id of the row for the list of topics, whose ids start at 1.
+/// Id of the row for the list of topics. Ids of topics start at 1.
 const TOPICS: i64 = 0;
 
-/// Adds missing versions of topics, and makes services reload the list.
+/// Adds missing versions of topics and makes services reload the list.
 pub(super) const ADD_ALL: &str = "
 INSERT INTO versions (topic_id, version) SELECT id, 0 FROM topics ON CONFLICT DO NOTHING;
 UPDATE versions SET version = version + 1 WHERE topic_id = 0;
@@ -67,8 +67,8 @@ pub(super) fn change(session: &Session<'_>, topic: TopicId) -> Result<(), StoreE
     Ok(())
 }
 
-/// Makes other services reload the list of topics, and locks it until the end of the transaction.
-/// Fails unless its version is `known`, if given.
+/// Makes other services reload the list of topics and locks it until the end of the transaction. Fails
+/// unless its version is `known`, if given.
 pub(super) fn change_topics(session: &Session<'_>, known: Option<i64>) -> Result<(), StoreError> {
     let sql = "UPDATE versions SET version = version + 1
                WHERE topic_id = ?1 AND version = coalesce(?2, version)";
@@ -96,7 +96,7 @@ pub(super) fn delete(session: &Session<'_>, topic: TopicId) -> Result<(), StoreE
 }
 
 impl Store {
-    /// Returns the version of `topic`, or of the list of topics; `None` for a file.
+    /// Returns the version of `topic`, or of the list of topics, or `None` for a file.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -110,7 +110,7 @@ impl Store {
         Ok(Some(version.unwrap_or_default()))
     }
 
-    /// Returns all versions; `None` for a file.
+    /// Returns all versions, or `None` for a file.
     ///
     /// # Errors
     /// As [`Self::blocks`].

@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// Approximate memory of a labeled value: two texts, an id, and its share of a list.
+/// Approximate memory of a labeled value: two texts, an id and its share of a list.
 const VALUE_BYTES: usize = 128;
 
 /// Results of an epoch.
@@ -34,13 +34,13 @@ const VALUE_BYTES: usize = 128;
 pub struct Bundles {
     /// Bundle as served.
     pub bundle: FullBundle,
-    /// Bundle without outliers; `None` if there were none.
+    /// Bundle without outliers, or `None` if there were none.
     pub resistant: Option<FullBundle>,
     /// Weight of each actor in the combined value.
     pub shares: RoleValues,
-    /// Confidence intervals by label; empty without weights.
+    /// Confidence intervals by label. Empty without weights.
     pub intervals: Vec<Interval>,
-    /// Value to sign; `None` for the combined value with its interval.
+    /// Value to sign, or `None` for the combined value with its interval.
     pub signed: Option<Signed>,
     /// Closing time of the epoch.
     pub closed_at: Timestamp,
@@ -59,7 +59,7 @@ impl Bundles {
 }
 
 impl Store {
-    /// Returns the results of the epoch `nonce` of `topic`, or of the newest one with a bundle.
+    /// Returns the results of the epoch `nonce` of `topic`, or of the latest one with a bundle.
     ///
     /// # Errors
     /// [`StoreError`] if the store fails, as for all methods below.
@@ -106,7 +106,7 @@ impl Store {
         self.read(|session| labels(session, topic, nonce))
     }
 
-    /// Returns the newest submission of `worker` for `topic` up to the epoch `until`, if any.
+    /// Returns the latest submission of `worker` for `topic` up to the epoch `until`, if any.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -136,8 +136,8 @@ impl Store {
         })
     }
 
-    /// Returns the losses of the newest `limit` epochs of `topic` up to `nonce` that were learned
-    /// from, newest first.
+    /// Returns the losses of the latest `limit` epochs of `topic` up to `nonce` that were learned from,
+    /// newest first.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -159,7 +159,7 @@ impl Store {
         })
     }
 
-    /// Returns the newest epoch up to `nonce` that was learned from and to which both of `pair`
+    /// Returns the latest epoch up to `nonce` that was learned from and to which both of `pair`
     /// submitted, if any.
     ///
     /// # Errors
@@ -198,7 +198,7 @@ impl Store {
         })
     }
 
-    /// Returns the nonces of the newest `limit` epochs of `topic` in `nonces` with a bundle, oldest
+    /// Returns the nonces of the latest `limit` epochs of `topic` in `nonces` with a bundle, oldest
     /// first.
     ///
     /// # Errors
@@ -242,7 +242,7 @@ impl Store {
         Ok(arrivals.into_iter().map(|arrival| arrival.submission).collect())
     }
 
-    /// Returns the newest `limit` epochs of `topic` in `nonces` with a bundle, oldest first.
+    /// Returns the latest `limit` epochs of `topic` in `nonces` with a bundle, oldest first.
     ///
     /// # Errors
     /// As [`Self::bundles`].

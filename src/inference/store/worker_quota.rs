@@ -1,5 +1,5 @@
-//! Storing submissions, with counters for each epoch: submissions by submitter and by kind of
-//! worker, and labels. A counter is a single row.
+//! Storing submissions, with counters for each epoch: labels, and submissions by submitter and by kind
+//! of worker. A counter is a single row.
 
 use model::{
     timestamp::Timestamp,
@@ -140,8 +140,8 @@ impl Epoch<'_, '_> {
     /// Stores a submission, unless a maximum is reached.
     ///
     /// # Errors
-    /// [`StoreError::NotKept`] if a maximum is reached, or it is only validated, and those of the
-    /// store.
+    /// [`StoreError::NotKept`] if a maximum is reached or it is only validated, otherwise an error of
+    /// the store.
     fn take(
         &self,
         submission: &Submission,
@@ -200,7 +200,7 @@ impl Epoch<'_, '_> {
         self.count(LABELS, n_labels - n_before).map(drop)
     }
 
-    /// Adds `n` to a counter of the epoch, and returns its value.
+    /// Adds `n` to a counter of the epoch and returns its value.
     fn count(&self, counter: &str, n: u32) -> Result<u32, StoreError> {
         let sql = "INSERT INTO counters (topic_id, nonce, name, n) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT (topic_id, nonce, name) DO UPDATE SET n = counters.n + excluded.n

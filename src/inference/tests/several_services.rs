@@ -1,4 +1,4 @@
-//! Several services with one database do everything once, and lose nothing.
+//! Several services that share a database execute each step once and lose no data.
 
 use std::sync::OnceLock;
 
@@ -32,7 +32,7 @@ async fn three(clock: &Clock) -> Option<(TopicId, Vec<Inference>)> {
     Some((id, services.into()))
 }
 
-/// Submits to `nonce` until it is closed, and returns the workers with successful responses.
+/// Submits to `nonce` until it is closed and returns the workers with successful responses.
 async fn submit_until_closed(
     service: &Inference,
     sender: impl Fn(usize) -> Sender,
@@ -54,7 +54,7 @@ async fn submit_until_closed(
     acknowledged
 }
 
-/// Closes `nonce` after `n_before` submissions, and returns how often this service closed it.
+/// Closes `nonce` after `n_before` submissions and returns how often this service closed it.
 async fn close_after(
     service: &Inference,
     topic: TopicId,

@@ -1,5 +1,5 @@
-//! `kill -9` at random moments of an epoch: no acknowledged submission is lost, no epoch closes
-//! twice, and none is skipped without a record.
+//! `kill -9` at random moments of an epoch: no acknowledged submission is lost. No epoch closes twice or
+//! is skipped without a record.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -59,7 +59,7 @@ pub(crate) async fn measure() -> Outcome<()> {
     let mut seen: BTreeMap<u64, String> = BTreeMap::new();
     for kill in 0..KILLS {
         let (mut service, key) = start(folder.path(), address).await?;
-        // Moments are distributed over an epoch, and differ between kills.
+        // Moments are distributed over an epoch and differ between kills.
         let alive = Duration::from_micros(20_000 + (kill * 7919) % 480 * 1000);
         let began = Instant::now();
         let mut connection = Connection::open(address).await?;
@@ -88,7 +88,7 @@ pub(crate) async fn measure() -> Outcome<()> {
     print(&what, &figure, "0, 0, 0")
 }
 
-/// Starts the service, and waits until it responds.
+/// Starts the service and waits until it responds.
 async fn start(folder: &Path, address: SocketAddr) -> Outcome<(Child, String)> {
     let key = folder.join("key");
     if key.exists() {
@@ -112,7 +112,7 @@ async fn start(folder: &Path, address: SocketAddr) -> Outcome<(Child, String)> {
 /// Records all current bundles.
 async fn remember(folder: &Path, seen: &mut BTreeMap<u64, String>) -> Outcome<()> {
     let copy = copied(folder)?;
-    // Blocks that never end, so that nothing happens.
+    // Blocks that last for the whole test, so that no step is due.
     let network = Network::start(copy.path(), "127.0.0.1:0", LASTING, vec![resting()?]).await?;
     for (nonce, bundle) in bundles(&network.inference).await? {
         seen.entry(nonce).or_insert(format!("{bundle:?}"));
@@ -121,7 +121,7 @@ async fn remember(folder: &Path, seen: &mut BTreeMap<u64, String>) -> Outcome<()
     Ok(())
 }
 
-/// Block time in which nothing happens.
+/// Block time that exceeds the duration of the test.
 const LASTING: Duration = Duration::from_hours(24);
 
 /// Returns the topic paused, so that no epoch opens.
@@ -143,8 +143,8 @@ fn copied(folder: &Path) -> Outcome<tempfile::TempDir> {
     Ok(copy)
 }
 
-/// Returns the number of lost submissions, of epochs with a changed bundle, and of epochs with
-/// neither a bundle nor a state that explains it.
+/// Returns the number of lost submissions, of epochs with a changed bundle and of epochs without a
+/// bundle or a state that explains it.
 async fn judge(
     folder: &Path,
     acknowledged: &BTreeMap<u64, BTreeSet<String>>,

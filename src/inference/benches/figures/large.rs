@@ -35,7 +35,7 @@ const N_INFERERS: usize = 1000;
 /// Number of forecasters, each of which forecasts all inferers.
 const N_FORECASTERS: usize = 50;
 
-/// Number of epochs, whose size is a multiple of [`LIMIT`].
+/// Number of epochs. Their size is a multiple of [`LIMIT`].
 const N_EPOCHS: u64 = 16;
 
 /// Retention of the topic in bytes. The learned state needs nearly 9 MB, twice, which leaves space
@@ -52,7 +52,7 @@ const N_SUBMISSIONS: usize = 500;
 /// Number of epochs with timed submissions, of which the median is reported.
 const N_ROUNDS: u64 = 40;
 
-/// Time between blocks. The clock stands still within an epoch, so that none ends.
+/// Time between blocks. The clock does not move within an epoch, so that no epoch closes.
 const BLOCK_TIME: Duration = Duration::from_secs(5);
 
 /// Number of blocks per epoch, the minimum of the chain.
@@ -106,7 +106,7 @@ pub(crate) async fn measure() -> Outcome<()> {
     Ok(())
 }
 
-/// Moves `clock` to the start of `epoch`, counted from 1, and returns its nonce.
+/// Moves `clock` to the start of `epoch`, counted from 1. Returns its nonce.
 fn begin_epoch(inference: &Inference, clock: &Clock, epoch: u64) -> BlockHeight {
     let nonce = 1 + (epoch - 1) * EPOCH_LENGTH;
     clock.advance(inference.chain().until(nonce));

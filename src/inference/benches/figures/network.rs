@@ -1,4 +1,4 @@
-//! Service on loopback, whose topics have only submissions.
+//! Service on loopback with topics without a predictor.
 
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
@@ -41,7 +41,7 @@ impl Runs for Nobody {
     }
 }
 
-/// Fake dataset with one row, which is always the newest.
+/// Fake dataset with one row, which is always the latest.
 struct Constant;
 
 #[async_trait]
@@ -82,7 +82,7 @@ impl Network {
         Self::start_by(Clock::system(), folder, listen, block_time, topics).await
     }
 
-    /// Starts a service whose blocks follow `clock`.
+    /// Starts a service that follows `clock`.
     pub(crate) async fn start_by(
         clock: Clock,
         folder: &Path,
@@ -114,7 +114,7 @@ impl Network {
     }
 }
 
-/// Returns topic `number`, whose epochs have `epoch_length` blocks and a window of half of them.
+/// Returns topic `number` with epochs of `epoch_length` blocks and a window of half of them.
 pub(crate) fn topic(number: u64, epoch_length: u64) -> Outcome<Topic> {
     let mut topic = demo_topics().into_iter().next().ok_or("no demo topic")?;
     topic.id = TopicId::new(number).ok_or("invalid topic id")?;

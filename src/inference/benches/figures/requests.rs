@@ -1,5 +1,5 @@
-//! Requests per second: of the newest bundle, compared with a constant response, and of
-//! submissions, which are durable.
+//! Requests per second for the latest bundle, compared with a constant response, and for durable
+//! submissions.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -25,10 +25,10 @@ const CONNECTIONS: usize = 32;
 /// Duration of a measurement.
 const SPAN: Duration = Duration::from_secs(3);
 
-/// Maximum useful block time, in which nothing closes.
+/// Maximum useful block time, so that no epoch closes.
 const LONG: Duration = Duration::from_mins(5);
 
-/// Measures the rate of the newest bundle.
+/// Measures the rate of the latest bundle.
 pub(crate) async fn latest() -> Outcome<()> {
     let folder = tempfile::tempdir()?;
     let network = Network::start(folder.path(), "127.0.0.1:0", LONG, vec![topic(1, 12)?]).await?;

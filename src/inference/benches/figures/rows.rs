@@ -1,4 +1,4 @@
-//! Rows of figures, and printing of a row.
+//! Rows of figures and their printing.
 
 use std::io::Write as _;
 

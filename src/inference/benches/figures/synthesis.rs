@@ -1,4 +1,4 @@
-//! Time of a full bundle on one core, and size of the learned state.
+//! Time of a full bundle on a single core and size of the learned state.
 
 use std::{collections::BTreeMap, hint::black_box, path::Path, time::Duration};
 
@@ -175,7 +175,7 @@ fn losses(numbers: &mut Numbers, inferers: &[Address], forecasters: &[Address]) 
     }
 }
 
-/// Prints the size of the stored learned state of a network of `size`, and the time to read it.
+/// Prints the size of the stored learned state of a network of `size` and the time to read it.
 fn kept(size: Size) -> Outcome<()> {
     let folder = tempfile::tempdir()?;
     let (path, empty) = (folder.path().join("inference.db"), folder.path().join("empty.db"));
@@ -194,7 +194,7 @@ fn kept(size: Size) -> Outcome<()> {
     print(&what, &figure, "none")
 }
 
-/// Stores `regrets` in a file at `path`, and returns their number.
+/// Stores `regrets` in a file at `path` and returns their number.
 fn keep(path: &Path, regrets: Regrets) -> Outcome<usize> {
     let store = Store::open(path)?;
     let (topic, at) = (crate::network::topic(1, 12)?, Timestamp::from_seconds(1));

@@ -1,7 +1,7 @@
-//! Whole epochs compared with recorded ones, with the code of `triptych inference synthesize`.
+//! Whole epochs compared with recorded epochs, with the code of `triptych inference synthesize`.
 //!
-//! `tests/data/inference/generated.json` is part of the project. Vectors of upstream are compared
-//! if they exist.
+//! `tests/data/inference/generated.json` is part of the project. Vectors of upstream are compared if
+//! they exist.
 
 mod regrets;
 mod upstream_units;
@@ -36,7 +36,7 @@ fn parsed(value: &Value) -> f64 {
     value.as_str().unwrap_or_else(|| panic!("{value} is no decimal text")).parse().unwrap()
 }
 
-/// Compares each number of `want` with that of `got`, and returns how many there are.
+/// Compares each number of `want` with that of `got`. Returns how many there are.
 #[track_caller]
 fn check(what: &str, got: &Value, want: &Value, tolerance: &Value) -> usize {
     match (got, want) {
@@ -63,7 +63,7 @@ fn check(what: &str, got: &Value, want: &Value, tolerance: &Value) -> usize {
     }
 }
 
-/// Compares the members of `want` with those of `got`.
+/// Compares the members of `want` with the members of `got`.
 #[track_caller]
 fn check_members(case: &Value, got: &impl serde::Serialize, want: &Value) -> usize {
     let got = serde_json::to_value(got).unwrap();
@@ -72,7 +72,7 @@ fn check_members(case: &Value, got: &impl serde::Serialize, want: &Value) -> usi
     members.map(|(m, want)| check(&format!("{name} {m}"), &got[m], want, &case["tolerance"])).sum()
 }
 
-/// Synthesizes all cases of `text`, and returns how many numbers were compared.
+/// Synthesizes all cases of `text` and returns how many numbers were compared.
 fn synthesize_all(text: &str) -> usize {
     let cases: Vec<SynthesisCase> = read(text).unwrap();
     let wanted = wanted(text);

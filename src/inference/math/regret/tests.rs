@@ -1,4 +1,4 @@
-//! Tests of regrets. Recorded ones are in [cases](crate::math::cases).
+//! Tests of regrets. Recorded cases are in [cases](crate::math::cases).
 
 use proptest::prelude::*;
 

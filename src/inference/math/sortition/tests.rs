@@ -151,7 +151,7 @@ fn score_of_an_absent_actor_moves_to_the_initial_score() {
 
 #[test]
 fn epochs_between_two_submissions_are_missed() {
-    // As in the chain's table: the last epoch ended at 100, and each has a length of 10.
+    // As in the chain's table: the last epoch ended at 100 and each has a length of 10.
     let cases = [(95, 0), (105, 0), (85, 1), (55, 4), (90, 0), (60, 3)];
     for (last, want) in cases {
         assert_eq!(missed_epochs(last, 100, 10), want, "{last}");

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::math::regret::{ByActor, RoleValues};
 
-/// Regret of an actor that is ignored in a line: it has no weight, and does not affect the scale.
+/// Regret of an actor that is ignored in a line: it has no weight and does not affect the scale.
 pub const ABSENT: f64 = f64::NEG_INFINITY;
 
 /// Actors of an epoch by position: inferers first, then the forecasters that imply a value, each by
@@ -99,7 +99,7 @@ impl<'a> Table<'a> {
         self.mean(line.iter().sum(), self.values.iter().map(|values| dot(values, &line)))
     }
 
-    /// Returns the mean from the sum of weights, and the weighted sums by label.
+    /// Returns the mean from the sum of weights and the weighted sums by label.
     pub fn mean(&self, weight: f64, sums: impl Iterator<Item = f64>) -> Values {
         let divisor = weight.max(self.epoch.params.epsilon_safe_div);
         sums.map(|sum| sum / divisor).collect()

@@ -26,7 +26,7 @@ pub struct Implied {
 struct Forecaster {
     name: Address,
     value: Values,
-    /// Values by position of the inferer and label; NaN if no forecast inferer would be left.
+    /// Values by position of the inferer and label, or NaN if no forecast inferer would be left.
     without: Vec<f64>,
 }
 
@@ -40,8 +40,8 @@ struct Elements<'a> {
 }
 
 impl Implied {
-    /// Computes the values implied by each forecaster of `epoch`. There are none without a previous
-    /// loss. A forecaster without a present inferer is dropped.
+    /// Computes the values implied by each forecaster of `epoch`. Empty without a previous loss. A
+    /// forecaster without a present inferer is dropped.
     pub fn new(epoch: &Epoch<'_>) -> Self {
         let inferers = epoch.inferences.keys().cloned().collect();
         let Some(previous_loss) = epoch.previous_loss else {
@@ -130,7 +130,7 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// Returns the value implied by `elements`; `None` without elements.
+/// Returns the value implied by `elements`, or `None` without elements.
 fn value(epoch: &Epoch<'_>, elements: &Elements<'_>) -> Option<Values> {
     let labels = 0..elements.values.first()?.len();
     if let [only] = elements.values.as_slice() {
@@ -144,9 +144,9 @@ fn value(epoch: &Epoch<'_>, elements: &Elements<'_>) -> Option<Values> {
     Some(labels.map(|label_idx| dot(&elements.of_label(label_idx), &weights) / divisor).collect())
 }
 
-/// Returns the values implied by `elements` without each inferer of the epoch, by the inferer's
-/// position and the label; NaN without remaining inferers. Without an inferer that was not
-/// forecast, this is `whole`.
+/// Returns the values implied by `elements` without each inferer of the epoch, by the inferer's position
+/// and the label, or NaN without remaining inferers. Without an inferer that was not forecast, this is
+/// `whole`.
 fn without_each(epoch: &Epoch<'_>, elements: &Elements<'_>, whole: &[f64]) -> Vec<f64> {
     let n_labels = whole.len();
     let mut without = whole.repeat(epoch.inferences.len());
@@ -169,9 +169,9 @@ fn without_each(epoch: &Epoch<'_>, elements: &Elements<'_>, whole: &[f64]) -> Ve
 /// Returns the values implied by `elements` without each of them, by element and label, from shared
 /// sums, so that the cost is linear.
 ///
-/// This requires a common scale, without which the result is empty. The sums start from both ends
-/// and are only added, so that no digits are lost. Entries are NaN if the left-out element has
-/// nearly all of the weight.
+/// This requires a common scale. Without it, the result is empty. The sums start from both ends and are
+/// only added, so that no digits are lost. Entries are NaN if the left-out element has nearly all of the
+/// weight.
 fn shared_without(epoch: &Epoch<'_>, elements: &Elements<'_>, n_labels: usize) -> Vec<f64> {
     let is_shared = epoch.params.common_scale().is_some();
     if !is_shared || epoch.newcomers == Newcomers::Everyone || elements.values.len() < 3 {
@@ -216,7 +216,7 @@ pub fn walk<'n, 'm, T>(
     let mut known = map.iter().peekable();
     names.map(move |name| {
         loop {
-            // Usually it is the next one, and shared addresses are compared by pointer.
+            // Usually this is the next address. Shared addresses are compared by pointer.
             if let Some((_, value)) = known.next_if(|(other, _)| *other == name) {
                 return Some(value);
             }

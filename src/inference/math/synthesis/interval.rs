@@ -2,18 +2,18 @@
 
 use super::Values;
 
-/// Percentiles of a confidence interval on the chain: the median of a normal distribution, and one
-/// and two deviations on both sides.
+/// Percentiles of a confidence interval on the chain: the median of a normal distribution plus or minus
+/// zero, one and two deviations.
 pub const PERCENTILES: [f64; 5] = [2.28, 15.87, 50.0, 84.13, 97.72];
 
 /// Relative difference up to which values count as equal, such as the value implied by a forecaster
 /// and the inference it relies on. Equal values are sorted by weight.
 const TIE: f64 = 1e-15;
 
-/// Returns the values at `percentiles` (0 to 100) of weighted `values`; empty without weight.
+/// Returns the values at `percentiles` (0 to 100) of weighted `values`. Empty without weight.
 ///
-/// Each value is at the middle of its weight. Percentiles between two values are interpolated
-/// linearly. Those outside are the first or the last value.
+/// Each value is at the middle of its weight. Percentiles between two values are interpolated linearly.
+/// Outside of the values, the first or the last value is returned.
 pub fn percentiles(values: &[f64], weights: &[f64], percentiles: &[f64]) -> Values {
     let mut sorted: Vec<(f64, f64)> = values
         .iter()

@@ -1,8 +1,8 @@
 //! Weights of actors by their regrets.
 //!
-//! Both generations of the chain use the gradient of the potential ln(1 + e^(p(x − c))) at the
-//! actor's regret, measured in units of a common scale. They differ in the scale, and in the
-//! behavior far from the center.
+//! Both generations of the chain use the gradient of the potential ln(1 + e^(p(x − c))) at the actor's
+//! regret, measured in units of a common scale. They differ in the scale and in the behavior far from
+//! the center.
 
 use crate::math::statistics::{deviation, robust_deviation};
 
@@ -18,8 +18,8 @@ const FLOOR_2024: f64 = 17.25;
 /// Weight function of the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString)]
 pub enum Generation {
-    /// Since version 0.17: a robust scale that is stored with losses, and a weight of exactly 1 for
-    /// the best actor.
+    /// Since version 0.17: a robust scale that is stored with losses and a weight of exactly 1 for the
+    /// best actor.
     #[strum(serialize = "mad-v0.17")]
     MadV017,
     /// October 2024: the sample deviation of the current regrets, clamped at both ends.
@@ -40,8 +40,8 @@ pub struct Params {
     pub epsilon: f64,
     /// Minimum sum of weights.
     pub epsilon_safe_div: f64,
-    /// Scale stored with the newest losses. Without it, [`weights`] uses that of its regrets, and
-    /// [`synthesize`](super::synthesize) one for the whole epoch. Not used by
+    /// Scale stored with the latest losses. Without it, [`weights`] uses the scale of its regrets.
+    /// [`synthesize`](super::synthesize) uses a common scale for the whole epoch. Not used by
     /// [`Generation::StdevOct2024`].
     pub regret_scale: Option<f64>,
 }
@@ -72,8 +72,8 @@ pub fn weights(regrets: &[f64], params: &Params) -> Vec<f64> {
     line
 }
 
-/// Replaces each regret of `line` by its weight. A regret of -∞ has no weight, and does not affect
-/// the line's scale.
+/// Replaces each regret of `line` by its weight. A regret of -∞ has no weight and does not affect the
+/// line's scale.
 pub fn weigh(line: &mut [f64], params: &Params) {
     let scale = params.common_scale().unwrap_or_else(|| {
         let counting: Vec<f64> = line.iter().copied().filter(|r| r.is_finite()).collect();
@@ -126,7 +126,7 @@ pub fn dot(values: &[f64], weights: &[f64]) -> f64 {
     sums.iter().sum::<f64>() + rest
 }
 
-/// Returns `weights` divided by their sum; `None` if the sum is zero.
+/// Returns `weights` divided by their sum, or `None` if the sum is zero.
 pub fn normalized(weights: &[f64]) -> Option<Vec<f64>> {
     let sum: f64 = weights.iter().sum();
     (sum > 0.0 && sum.is_finite()).then(|| weights.iter().map(|weight| weight / sum).collect())

@@ -45,7 +45,7 @@ async fn drift_wins_on_a_straight_line() {
     assert!(report.failures.is_empty() && report.coverage.is_some());
 }
 
-/// Predicts the newest value exactly, but only in the first `n_epochs`.
+/// Predicts the latest value exactly, but only in the first `n_epochs`.
 struct Lucky {
     n_epochs: Mutex<u32>,
 }

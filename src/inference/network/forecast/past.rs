@@ -12,12 +12,13 @@ use model::topic::Address;
 
 use crate::math::{loss::LossRule, regret::ByActor, statistics::median, synthesis::Values};
 
-/// Maximum number of stored epochs: enough for each state of a source to occur several times, and
-/// few enough to forget outdated patterns.
+/// Maximum number of stored epochs: enough for each state of a source to occur several times, but few
+/// enough to forget outdated patterns.
 const EPOCHS_MAX: usize = 256;
 
 /// Maximum size of a topic's stored epochs, in bytes: [`EPOCHS_MAX`] of a dozen inferers with three
-/// labels, or the newest five of a thousand with one. They are written with each learned epoch.
+/// labels, or the latest five of a thousand with a single label. They are written with each learned
+/// epoch.
 const BYTES_MAX: usize = 128 * 1024;
 
 /// Past epochs of a topic, oldest first: at most 256 epochs and 128 KiB.
@@ -60,7 +61,7 @@ pub(super) struct Sample<'p> {
 }
 
 impl Past {
-    /// Creates a history of `epochs`, oldest first. The oldest ones beyond the limits are dropped.
+    /// Creates a history of `epochs`, oldest first. The oldest epochs beyond the limits are dropped.
     pub fn new(epochs: impl IntoIterator<Item = PastEpoch>) -> Self {
         let mut past = Self { epochs: epochs.into_iter().collect() };
         past.trim();

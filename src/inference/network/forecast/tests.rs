@@ -59,7 +59,7 @@ fn inferer_without_losses_is_excluded() {
 
 #[test]
 fn mean_reflects_rare_large_errors_of_logarithmic_losses() {
-    // `a` is very close nine times out of ten and far off once; `b` is always somewhat off.
+    // `a` is very close nine times out of ten and far off once. `b` is always somewhat off.
     let mut learned = Learned::default();
     for epoch in 0..200_u32 {
         let losses = [if epoch % 10 == 0 { 2.0 } else { -2.0 }, 0.0, 0.0, 0.0];
@@ -134,7 +134,7 @@ fn memory_is_limited_in_epochs_and_bytes() {
     for _ in 0..100 {
         past.remember(&said, &losses);
     }
-    // 43 KB of names in total, and 16 KB of numbers per epoch.
+    // 43 KB of names in total and 16 KB of numbers per epoch.
     assert_eq!(past.epochs().len(), 5);
 }
 

@@ -1,5 +1,5 @@
-//! Signatures checked by a second implementation, and two recorded signatures of the network's
-//! signer that its contract accepted.
+//! Signatures checked by a second implementation and against two recorded signatures that the network's
+//! contract accepted.
 
 use libsecp256k1::{Message, RecoveryId, Signature, recover};
 

@@ -43,7 +43,7 @@ fn invalid_settings_are_rejected() {
         labels: labels.iter().map(|l| (*l).to_owned()).collect(),
         ..market()
     };
-    // All labels are accepted, and three of them are evaluated.
+    // All labels are accepted. Three of them are evaluated.
     assert_eq!(labels(&[]).check(), Ok(()));
     check_fault(&labels(&["Up"]), "labels must be");
     check_fault(&labels(&["up", "up"]), "labels must be");

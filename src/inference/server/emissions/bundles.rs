@@ -1,8 +1,8 @@
 //! Bundles, in the format of each version.
 //!
-//! Three arrays about forecasters are empty on a topic with one output, unless `leave_out=all` is
-//! set. An unknown topic, or one without a bundle, is a 404: the chain returns an empty bundle,
-//! which its clients cannot read. The newest bundles are cached as JSON.
+//! Three arrays about forecasters are empty on a topic with a single output, unless `leave_out=all` is
+//! set. An unknown topic or a topic without a bundle is a 404: the chain returns an empty bundle, which
+//! its clients cannot read. The latest bundles are cached as JSON.
 
 use std::{collections::HashMap, future::ready, io, iter::once, sync::Arc};
 
@@ -38,7 +38,7 @@ use crate::{
 /// Format of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Form {
-    /// True for one number per value, as up to v9; otherwise labeled values.
+    /// True for a number per value, as up to v9, instead of labeled values.
     is_old: bool,
     /// True if arrays about forecasters are filled.
     is_full: bool,
@@ -46,11 +46,10 @@ struct Form {
     is_resistant: bool,
 }
 
-/// Body, and the nonce of its bundle.
+/// Nonce and body of a bundle.
 type Written = (BlockHeight, Bytes);
 
-/// Cached bodies of the newest bundles, unless they are long. At most one for each topic and
-/// format.
+/// Cached bodies of the latest bundles, unless they are long. At most one for each topic and format.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Bodies(RwLock<HashMap<(TopicId, Form), Written>>);
 
@@ -74,7 +73,7 @@ impl Bodies {
         self.keep(key, nonce, &latest, pairs)
     }
 
-    /// Returns a response with `head` and `pairs`, and caches it if it is short.
+    /// Returns a response with `head` and `pairs` and caches it if it is short.
     fn keep(
         &self,
         key: (TopicId, Form),
@@ -126,7 +125,7 @@ pub(super) async fn network_inferences_at_block_outlier_resistant(
     older_bundle(&params, true).await
 }
 
-/// Returns the newest bundle, without outliers if `is_resistant`.
+/// Returns the latest bundle, without outliers if `is_resistant`.
 pub(in crate::server) async fn newest_bundle(
     params: &Params,
     is_resistant: bool,
@@ -245,7 +244,7 @@ pub(super) async fn network_inferences(params: Params) -> Result<Response, ApiEr
     Ok(json(Body::from_stream(body)))
 }
 
-/// Returns a bundle of a page; `None` if it was deleted.
+/// Returns a bundle of a page, or `None` if it was deleted.
 async fn page_bundle(
     inference: &Inference,
     topic: TopicId,

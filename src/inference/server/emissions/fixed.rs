@@ -1,4 +1,4 @@
-//! Queries with constant responses: the chain's parameters, and what this network does not have,
+//! Queries with constant responses: the chain's parameters and features that this network does not have,
 //! such as stakes, rewards, fees and global whitelists.
 //!
 //! Clients of the chain need them. The latter are routed and described from a table in [`wire`].

@@ -191,7 +191,7 @@ async fn regret(
     Ok(Json(RegretResponse { regret }))
 }
 
-/// Returns the losses of the epoch of a request, without those of pairs, and the latter.
+/// Returns the losses of the requested epoch and, separately, the losses of pairs.
 async fn read_losses(
     params: &Params,
     topic: &Topic,
@@ -206,7 +206,7 @@ async fn read_losses(
     Ok((body(topic, nonce, reputer, &losses), PairBody::of_losses(&losses)))
 }
 
-/// Returns losses as a reputer reports them, without those of pairs.
+/// Returns losses as a reputer reports them, without losses of pairs.
 pub(in crate::server) fn body(
     topic: &Topic,
     nonce: BlockHeight,

@@ -1,5 +1,5 @@
-//! Submissions of closed epochs. Those of an open epoch are not returned, so that nobody can copy
-//! them.
+//! Submissions of closed epochs. Submissions of an open epoch are not returned, so that no actor can
+//! copy them.
 
 use axum::Json;
 use model::topic::{Address, BlockHeight, decimal};
@@ -143,7 +143,7 @@ async fn read_inferences(
     Ok(Inferences { inferences: bodies.collect::<Result<_, _>>()? })
 }
 
-/// Returns the submissions for `nonce`; none while its window is open.
+/// Returns the submissions for `nonce`. Empty while its window is open.
 async fn read_closed(
     params: &Params,
     topic: &Topic,
@@ -156,7 +156,7 @@ async fn read_closed(
     Ok(inference.submissions(topic.id, nonce).await?)
 }
 
-/// Returns the inference of `submission`; a single number if `is_old`.
+/// Returns the inference of `submission` as a single number if `is_old`.
 fn body(
     topic: &Topic,
     is_old: bool,

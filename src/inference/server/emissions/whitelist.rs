@@ -1,7 +1,7 @@
-//! Actors of a topic: permitted, known and active ones.
+//! Actors of a topic: permitted, known and active.
 //!
-//! Registration does not exist. A worker counts as registered once it was active. The dataset of a
-//! topic is its only reputer.
+//! Registration does not exist. A worker counts as registered once it was active. The dataset of a topic
+//! is its only reputer.
 
 use axum::Json;
 use model::topic::{Address, TopicId};
@@ -76,7 +76,7 @@ pub(super) async fn active_forecasters(params: Params) -> Answer<ActiveForecaste
     Ok(Json(ActiveForecasters { forecasters: texts(&active.forecaster) }))
 }
 
-/// Returns the active actors of the newest closed epoch; none before the first.
+/// Returns the active actors of the latest closed epoch. Empty before the first.
 pub(super) async fn active(
     inference: &Inference,
     topic: &Topic,

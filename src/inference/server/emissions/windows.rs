@@ -213,7 +213,7 @@ pub(super) async fn topic_reward_nonce(params: Params) -> Answer<RewardNonce> {
     Ok(Json(RewardNonce { nonce: learned.nonce.unwrap_or_default().to_string() }))
 }
 
-/// Topic, its progress, and the height of the chain.
+/// Topic, its progress and the height of the chain.
 struct Standing {
     topic: Arc<Topic>,
     progress: Progress,

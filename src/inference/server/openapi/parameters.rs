@@ -12,7 +12,7 @@ use wire::inference::{
     chain::{NetworkInferencesAtBlock, ValueBundle},
 };
 
-/// Shared parameters, whose description is compiled once.
+/// Shared parameters with a description that is compiled once.
 pub(in crate::server) struct Shared<Fields>(PhantomData<Fields>);
 
 impl<Fields: IntoParams> IntoParams for Shared<Fields> {

@@ -1,4 +1,4 @@
-//! Active set: whose submissions count, and what a single account cannot do.
+//! Active set: selection of submissions and limits of a single account.
 
 use accounts::{AccountId, Scope};
 
@@ -138,8 +138,8 @@ async fn outlier_does_not_move_the_signed_value() {
 }
 
 impl Fixture {
-    /// Runs an epoch in which workers of three keys submit `values`, and returns the number of
-    /// inferers in the resistant bundle.
+    /// Runs an epoch in which workers of three keys submit `values` and returns the number of inferers
+    /// in the resistant bundle.
     async fn resistant_inferers(&self, keys: &[ApiKey], values: &[&str]) -> usize {
         let nonce = self.open().await;
         for (idx, value) in values.iter().enumerate() {
@@ -168,7 +168,7 @@ async fn stale_worker_does_not_determine_the_signed_value() {
     let calm = ["4.001", "4.002", "3.999", "4.0005", "4.00", "4.0015", "3.9985", "4.0007"];
     fixture.resistant_inferers(&keys, &calm).await;
     for price in 1..=5 {
-        // Each epoch moves by 2 % or more, and one worker repeats the first value.
+        // Each epoch moves by 2 % or more. One worker repeats the first value.
         let price = 4.0 + 0.1 * f64::from(price);
         let mut values: Vec<String> =
             (0..7).map(|idx| format!("{}", price + 0.001 * f64::from(idx))).collect();

@@ -1,10 +1,10 @@
-//! Topics with many actors: what queries read, and how long responses are streamed.
+//! Topics with many actors: data read by queries and streaming of long responses.
 
 use std::collections::BTreeMap;
 
 use super::*;
 
-/// Number of inferers and forecasters of the large topic, whose pairs are streamed.
+/// Number of inferers and forecasters of the large topic. Its pairs are streamed.
 const N_INFERERS: usize = 120;
 const N_FORECASTERS: usize = 40;
 
@@ -12,7 +12,7 @@ fn address(role: &str, idx: usize) -> Address {
     format!("allo1{role}{idx:03}").parse().unwrap()
 }
 
-/// Runs an epoch of topic 1 with forecasts of all forecasters for all inferers, and learns it.
+/// Runs an epoch of topic 1 with forecasts of all forecasters for all inferers and learns it.
 async fn epoch(fixture: &Fixture, n_inferers: usize, n_forecasters: usize) {
     let topic = "1".parse().unwrap();
     let nonce = fixture.inference.chain().height();
@@ -37,7 +37,7 @@ async fn epoch(fixture: &Fixture, n_inferers: usize, n_forecasters: usize) {
     fixture.clock.advance(Duration::from_secs(12));
 }
 
-/// Returns a fixture whose topic 1 accepts all actors of a large epoch.
+/// Returns a fixture with a topic 1 that accepts all actors of a large epoch.
 async fn large() -> Fixture {
     let fixture = Fixture::new().await;
     let topic = fixture.inference.topic("1".parse().unwrap()).unwrap();
@@ -91,7 +91,7 @@ async fn long_bundle_is_streamed_completely() {
         let body: Value = serde_json::from_slice(&body).unwrap();
         let bundle = &body["network_inferences"];
         let values = bundle["one_out_inferer_forecaster_values"].as_array().unwrap();
-        // Including built-in ones.
+        // Including built-in forecasters.
         let n_rows = bundle["forecaster_values"].as_array().unwrap().len();
         assert!(n_rows > N_FORECASTERS, "{path}");
         let n_values = if version == "v9" { n_rows } else { n_rows * N_INFERERS };

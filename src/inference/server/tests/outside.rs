@@ -112,7 +112,7 @@ async fn stream_has_the_newest_bundle_and_then_each_new_one() {
     let body: Value = serde_json::from_str(first[2].strip_prefix("data: ").unwrap()).unwrap();
     assert_eq!(body["inference_block_height"], "1");
     assert_eq!(body["network_inferences"]["inferer_values"].as_array().unwrap().len(), 2);
-    // Events of another topic are not sent; a slow client gets only the newest of two epochs.
+    // Events of another topic are not sent. A slow client gets only the latest of two epochs.
     fixture.epoch(2, [&[("up", "1")], &[("flat", "1")]], 51.0).await;
     fixture.epoch(1, values, 50.0).await;
     fixture.epoch(1, values, 50.0).await;

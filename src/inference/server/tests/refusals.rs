@@ -1,4 +1,4 @@
-//! Topics that do not work: rejected when they are created, and described when they fail.
+//! Topics that do not work: rejected when they are created or described when they fail.
 
 use super::*;
 use crate::network::problems::Failing;

@@ -1,4 +1,4 @@
-//! Services that share a database, and responses while it is unreachable.
+//! Services that share a database and their responses while it is unreachable.
 
 use std::{
     net::SocketAddr,
@@ -22,7 +22,7 @@ struct Line {
     loses_answer: Arc<AtomicBool>,
 }
 
-/// Forwards data in both directions, until a side ends or a response is lost.
+/// Forwards data in both directions until a side closes or a response is lost.
 async fn pass_on(mut client: TcpStream, mut server: TcpStream, loses_answer: Arc<AtomicBool>) {
     let (mut params, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
     loop {

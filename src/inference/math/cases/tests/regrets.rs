@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{super::*, check_members, upstream, wanted};
 use crate::math::regret::{Losses, Pace};
 
-/// Default weight of the newest difference in a regret.
+/// Default weight of the latest difference in a regret.
 const ALPHA_REGRET_DEFAULT: f64 = 0.1;
 
 /// Losses of all values of an epoch.
@@ -34,9 +34,9 @@ struct CaseLosses {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 struct RegretCase {
-    /// Weight of the newest difference in a regret; 0.1 by default.
+    /// Weight of the latest difference in a regret. 0.1 by default.
     alpha_regret: Option<Decimal>,
-    /// Initial regret of an actor; 0 by default.
+    /// Initial regret of an actor. 0 by default.
     default_regret: Option<Decimal>,
     /// Previous regrets.
     previous: CaseRegrets,
@@ -53,7 +53,7 @@ struct CaseScores {
     forecaster: Decimals,
 }
 
-/// Learns the losses of `case`, and returns the regrets and scores.
+/// Learns the losses of `case` and returns the regrets and scores.
 fn regrets(case: &RegretCase) -> Result<(CaseRegrets, CaseScores), CaseError> {
     let names = Names::in_regrets(case);
     let losses = names.losses(&case.network_losses)?;

@@ -34,7 +34,7 @@ fn params(case: &Value) -> Params {
     }
 }
 
-/// Returns our result for a case of `group`; `None` if whole epochs check the same.
+/// Returns our result for a case of `group`, or `None` if whole epochs check the same.
 fn ours(group: &str, case: &Value) -> Option<Value> {
     let input = &case["input"];
     let number = |name: &str| parsed(&input[name]);
