@@ -16,13 +16,13 @@ const NAME_CHARS_MAX: usize = 100;
 /// Minimum length of a password, in characters, as recommended by NIST (SP 800-63B).
 const PASSWORD_CHARS_MIN: usize = 8;
 
-/// Maximum length of a password, in characters. Hashing takes the same time for all of them.
+/// Maximum length of a password, in characters. The length does not affect the time of hashing.
 const PASSWORD_CHARS_MAX: usize = 256;
 
 /// Lifetime of a session.
 pub const SESSION_LIFETIME: Duration = Duration::from_hours(14 * 24);
 
-/// Maximum length of a stored user agent, in characters; the rest is cut off.
+/// Maximum length of a stored user agent, in characters. The rest is cut off.
 const CLIENT_CHARS_MAX: usize = 120;
 
 /// Id of an account. Ids of deleted accounts are not reused.
@@ -63,7 +63,7 @@ pub enum InputError {
     OperatorToken,
 }
 
-/// A password. Its `Debug` shows nothing.
+/// A password. Hidden in `Debug`.
 #[derive(derive_more::Debug, Clone)]
 #[debug("Password(…)")]
 pub struct Password(String);
@@ -85,7 +85,7 @@ pub struct AccountRecord {
     pub created_at: Timestamp,
 }
 
-/// Secret in a browser's session cookie. Its `Debug` shows nothing.
+/// Secret in a browser's session cookie. Hidden in `Debug`.
 #[derive(derive_more::Debug, Clone)]
 #[debug("SessionToken(…)")]
 pub struct SessionToken(String);

@@ -11,8 +11,8 @@ use crate::key::{KeyHash, Verified};
 /// Maximum number of cached keys, at about 150 bytes each.
 const CAPACITY: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
 
-/// Age at which cached keys are checked against the store again. Revoking a key feels immediate,
-/// and a busy service queries its store at most ten times per second.
+/// Age at which cached keys are checked against the store again. Revoking a key feels immediate, while a
+/// busy service queries its store at most ten times per second.
 const FRESH_FOR: Duration = Duration::from_millis(100);
 
 /// Valid keys by their hash.

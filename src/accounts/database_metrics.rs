@@ -4,7 +4,7 @@ use db::postgres::connections::Figures;
 use web::metrics::Metrics;
 
 web::metrics! {
-    /// Connections to databases by purpose: all (`open`), and the unused part (`idle`).
+    /// Connections to databases by purpose: all (`open`) or unused (`idle`).
     CONNECTIONS = gauge("database_connections", &["for", "state"]);
     /// Requests waiting for a database connection.
     WAITING = gauge("database_waiting", &["for"]);

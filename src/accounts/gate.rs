@@ -75,7 +75,7 @@ const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 /// Options of a gate.
 #[derive(Debug, Clone)]
 pub struct GateOptions {
-    /// Limits of an account, and of a key without an account.
+    /// Limits of an account or of a key without an account.
     pub limits: Limits,
     /// Treatment of clients on this machine.
     pub loopback: Loopback,
@@ -94,7 +94,7 @@ pub enum Loopback {
     Unlimited,
 }
 
-/// Responses of a service to rejected requests, and the places of keys in queries.
+/// Responses of a service to rejected requests and its paths with keys in the query.
 #[derive(Debug, Clone, Copy)]
 pub struct GateMessages {
     /// Converts a refusal to a response. The gate adds headers.
@@ -103,11 +103,11 @@ pub struct GateMessages {
     pub key_in_query: &'static [(&'static str, &'static str)],
 }
 
-/// Divisor of the maximum number of streams, which gives the share of one account.
+/// Divisor of the maximum number of streams, which gives the share of an account.
 const STREAMS_PART: usize = 4;
 
-/// Limit on the concurrent streams of each account, or of each separately counted key. Cheap to
-/// clone; all clones count together.
+/// Limit on the concurrent streams of each account, or of each separately counted key. Cheap to clone.
+/// All clones count together.
 #[derive(Debug, Clone)]
 pub struct StreamLimit {
     n_max: usize,
@@ -127,7 +127,7 @@ impl StreamLimit {
         Self { n_max: (n_all / STREAMS_PART).max(1), open: Tally::default() }
     }
 
-    /// Returns a permit for one more stream of `key`; `None` if the limit is reached.
+    /// Returns a permit for one more stream of `key`, or `None` if the limit is reached.
     #[must_use]
     pub fn take(&self, key: &Verified) -> Option<StreamPermit> {
         let counted = self.open.add(&Consumer::from_key(key), |n_own, _| n_own < self.n_max)?;
@@ -152,7 +152,7 @@ pub enum Refusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Admitted(pub Verified);
 
-/// Gate of one service. Cheap to clone; all clones count together.
+/// Gate of a service. Cheap to clone. All clones count together.
 #[derive(Debug, Clone)]
 pub struct Gate {
     shared: Arc<Shared>,
@@ -226,7 +226,7 @@ impl Gate {
         &self.shared.keys
     }
 
-    /// Wraps all paths of `router`, including unknown ones. Admitted requests carry an [`Admitted`]
+    /// Wraps all paths of `router`, including unknown paths. Admitted requests carry an [`Admitted`]
     /// extension.
     pub fn wrap(&self, router: Router, messages: GateMessages) -> Router {
         let gate = self.clone();

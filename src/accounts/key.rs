@@ -21,11 +21,11 @@ const SHOWN_CHARS: usize = 7;
 pub struct KeyRecord {
     /// Id of the key.
     pub id: KeyId,
-    /// Owner; `None` for an operator's key.
+    /// Owner, or `None` for an operator's key.
     pub account: Option<AccountId>,
     /// Name chosen by the owner.
     pub name: String,
-    /// First characters; `None` for keys created before prefixes were stored.
+    /// First characters, or `None` for keys created before prefixes were stored.
     pub prefix: Option<String>,
     /// Creation time.
     pub created_at: Timestamp,
@@ -42,7 +42,7 @@ pub struct KeyRecord {
 pub struct Verified {
     /// Id of the key.
     pub id: KeyId,
-    /// Owner; `None` for an operator's key.
+    /// Owner, or `None` for an operator's key.
     pub account: Option<AccountId>,
     /// Own limits.
     pub limits: KeyLimits,
@@ -53,11 +53,11 @@ pub struct Verified {
 pub enum Scope {
     /// All keys, for operators.
     All,
-    /// The keys of one account.
+    /// The keys of an account.
     Of(AccountId),
 }
 
-/// SHA-256 hash of a key. A key has 96 random bits, so a slow hash would add nothing.
+/// SHA-256 hash of a key. A key has 96 random bits, so a slow hash would not add security.
 #[derive(derive_more::Debug, derive_more::Display, Clone, Copy, PartialEq, Eq, Hash)]
 #[debug("KeyHash(…)")]
 #[display("{}", HEXLOWER.encode(_0))]

@@ -137,7 +137,7 @@ impl AccountsError {
     }
 }
 
-/// Handle to the accounts. Cheap to clone; all clones share their connections and cache.
+/// Handle to the accounts. Cheap to clone. All clones share their connections and cache.
 #[derive(derive_more::Debug, Clone)]
 #[debug("Accounts")]
 pub struct Accounts {
@@ -156,8 +156,8 @@ struct Shared {
 }
 
 impl Accounts {
-    /// Opens the accounts file at `path`, and creates it and its directory if they are missing.
-    /// Other processes can use or open the file at the same time.
+    /// Opens the accounts file at `path`, creating it and its directory if they are missing. Other
+    /// processes can use or open the file at the same time.
     ///
     /// # Errors
     /// [`AccountsError::Open`] if the file cannot be opened, is locked by another process, or was
@@ -168,12 +168,12 @@ impl Accounts {
         retry_while_busy(open, AccountsError::is_busy).await
     }
 
-    /// Connects to the accounts in the database at `url`, and creates their tables if they are
-    /// missing. Several services can do so at the same time.
+    /// Connects to the accounts in the database at `url`, creating their tables if they are missing.
+    /// Several services can do so at the same time.
     ///
     /// # Errors
-    /// [`AccountsError::Unreachable`] if the database does not respond, [`AccountsError::Format`]
-    /// if its tables are of another version.
+    /// [`AccountsError::Unreachable`] if the database does not respond, [`AccountsError::Format`] if its
+    /// tables are of another version.
     pub async fn connect(url: &DatabaseUrl, clock: Clock) -> Result<Self, AccountsError> {
         Self::new(Store::open_database(url, Access::ReadWrite).await?, clock).await
     }
@@ -209,7 +209,7 @@ impl Accounts {
         self.shared.store.check().await
     }
 
-    /// Returns figures of the database; `None` for a file.
+    /// Returns figures of the database, or `None` for a file.
     #[must_use]
     pub fn database(&self) -> Option<Figures> {
         self.shared.store.database()

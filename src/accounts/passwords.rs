@@ -10,8 +10,8 @@ use tokio::{sync::Semaphore, time::timeout};
 
 use crate::{AccountsError, account::Password, blocking};
 
-/// Memory of a hash, in KiB. With [`ROUNDS`] and [`LANES`] this is the minimum that OWASP
-/// recommends for argon2id, and takes about 20 ms.
+/// Memory of a hash, in KiB. With [`ROUNDS`] and [`LANES`] this is the minimum that OWASP recommends for
+/// argon2id. A hash needs about 20 ms.
 const MEMORY_KIB: u32 = 19 * 1024;
 
 /// Passes over the memory.
@@ -23,11 +23,11 @@ const LANES: u32 = 1;
 /// Maximum number of concurrent hashes on any machine: 76 MiB.
 const AT_ONCE_MAX: usize = 4;
 
-/// Maximum time to wait for a permit. About a hundred hashes finish in that time; further requests
-/// are refused and can be retried.
+/// Maximum time to wait for a permit. About a hundred hashes finish in that time. Further requests are
+/// refused and can be retried.
 const TURN_WITHIN: Duration = Duration::from_secs(5);
 
-/// Hashes passwords. Cheap to clone; all clones share the permits.
+/// Hashes passwords. Cheap to clone. All clones share the permits.
 #[derive(Debug, Clone)]
 pub(crate) struct Passwords {
     turns: Arc<Semaphore>,
@@ -48,7 +48,7 @@ impl Passwords {
         .await
     }
 
-    /// Returns true if `hash` was computed from `password`. Takes as long without a hash, so that
+    /// Returns true if `hash` was computed from `password`. The time is the same without a hash, so that
     /// response times do not reveal which accounts exist.
     pub(crate) async fn matches(
         &self,
@@ -58,7 +58,7 @@ impl Passwords {
         let Some(hash) = hash else { return self.hash(password).await.map(|_| false) };
         self.run_in_turn(move || {
             let hash = PasswordHash::new(&hash)?;
-            // The comparison takes constant time.
+            // The comparison is in constant time.
             match hasher()?.verify_password(password.reveal().as_bytes(), &hash) {
                 Ok(()) => Ok(true),
                 Err(password_hash::Error::Password) => Ok(false),

@@ -1,4 +1,4 @@
-//! The keys a service accepts: its own, or those of another service.
+//! The keys a service accepts: its own or the keys of another service.
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Looks up keys at another service.
 #[async_trait]
 pub trait KeyLookup: fmt::Debug + Send + Sync {
-    /// Returns the key with this hash; `None` if it is unknown or revoked.
+    /// Returns the key with this hash, or `None` if it is unknown or revoked.
     async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>>;
 
     /// Returns true if the key with this id exists and is not revoked.

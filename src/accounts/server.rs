@@ -1,7 +1,7 @@
-//! Accounts over HTTP, and the portal.
+//! Accounts over HTTP and the portal.
 //!
-//! A cookie carries the session. Requests from pages of other sites are rejected, and changes need
-//! a body that only the portal's script or a program can send.
+//! A cookie carries the session. Requests from pages of other sites are rejected. Changes need a body
+//! that only the portal's script or a program can send.
 
 mod attempts;
 mod error;
@@ -55,11 +55,11 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 /// Options of the accounts API.
 #[derive(Debug, Clone)]
 pub struct PortalOptions {
-    /// Setting for sign-up; `None` for the one stored with the accounts.
+    /// Setting for sign-up, or `None` for the one stored with the accounts.
     pub sign_up: Option<SignUp>,
     /// Source of client addresses: the connection or a trusted proxy.
     pub addresses: AddressSource,
-    /// Token with which other services verify keys; `None` to refuse them.
+    /// Token with which other services verify keys, or `None` to refuse them.
     pub token: Option<OperatorToken>,
     /// Host names of the portal.
     pub hosts: HostNames,
@@ -74,7 +74,7 @@ pub struct ServerOptions {
     pub addresses: AddressSource,
 }
 
-/// Hash of the token with which other services verify keys. Its `Debug` shows nothing.
+/// Hash of the token with which other services verify keys. Hidden in `Debug`.
 #[derive(derive_more::Debug, Clone)]
 #[debug("OperatorToken(…)")]
 pub struct OperatorToken([u8; 32]);
@@ -110,10 +110,10 @@ pub enum StartError {
     Address(#[source] io::Error),
 }
 
-/// Serves `router` in tasks of `group`, and returns its address.
+/// Serves `router` in tasks of `group` and returns its address.
 ///
 /// # Errors
-/// [`StartError`], after which nothing is running.
+/// [`StartError`]. Nothing is running in this case.
 pub async fn start(
     options: ServerOptions,
     router: Router,
@@ -180,7 +180,7 @@ fn verify_api() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(keys::verify))
 }
 
-/// Rejects changes from pages of other sites, and disables caching of responses.
+/// Rejects changes from pages of other sites and disables caching of responses.
 async fn guard(app: App, mut request: Request, next: Next) -> Response {
     let is_change = !matches!(*request.method(), Method::GET | Method::HEAD);
     let address = app.options.addresses.caller(request.headers(), request.extensions());
@@ -224,7 +224,7 @@ impl FromRequestParts<App> for SignedIn {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let signed_in = app.find_session(&parts.headers).await?.ok_or(ApiError::NOT_LOGGED_IN)?;
-        // Changes are limited per account, so that none fills the store.
+        // Changes are limited per account, so that no account fills the store.
         if parts.method != Method::GET {
             app.attempts.try_change(signed_in.account.id)?;
         }
@@ -253,7 +253,8 @@ impl OperatorToken {
         Ok(Self(Sha256::digest(text.as_bytes()).into()))
     }
 
-    /// Returns true if `text` is the token. Hashes are compared, so that the time reveals nothing.
+    /// Returns true if `text` is the token. Hashes are compared, so that the time does not depend on the
+    /// token.
     fn is(&self, text: &str) -> bool {
         let shown: [u8; 32] = Sha256::digest(text.trim().as_bytes()).into();
         self.0 == shown
@@ -271,8 +272,8 @@ const PORTAL_FILES: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// Headers of the portal: no content of other sites, no frames, no sniffing, no referrer, and
-/// revalidation of each load, since a newer program has a newer page.
+/// Headers of the portal: no content of other sites, no frames, no sniffing and no referrer. Each load
+/// is revalidated, since a newer program has a newer page.
 const PORTAL_HEADERS: [(HeaderName, HeaderValue); 5] = [
     (
         HeaderName::from_static("content-security-policy"),

@@ -99,7 +99,7 @@ impl Store {
         }
     }
 
-    /// Returns the first row of a read-only statement; `None` without rows.
+    /// Returns the first row of a read-only statement, or `None` without rows.
     pub(crate) async fn find<T: Send + 'static>(
         &self,
         sql: impl Into<Cow<'static, str>>,
@@ -159,8 +159,8 @@ impl Accounts {
         }
     }
 
-    /// Runs `work`, which changes keys, as [`Store::write`] does, and clears the caches of keys
-    /// here and in other processes.
+    /// Runs `work`, which changes keys, as [`Store::write`] does. Clears the caches of keys here and in
+    /// other processes.
     async fn write_keys<T: Send + 'static>(
         &self,
         work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>

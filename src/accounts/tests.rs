@@ -65,7 +65,7 @@ impl Place {
         Self::Folder(tempdir().unwrap())
     }
 
-    /// A new database; `None` if PostgreSQL is not installed.
+    /// A new database, or `None` if PostgreSQL is not installed.
     pub(crate) fn new_database() -> Option<Self> {
         test_postgres::new_database().map(Self::Database)
     }
@@ -239,7 +239,7 @@ async fn keys_of_a_stored_file_are_valid() {
     check_stored_keys(&place, &key).await;
 }
 
-/// Checks that a store has the keys of [`write_version_2`], and changes them.
+/// Checks that a store has the keys of [`write_version_2`] and changes them.
 pub(crate) async fn check_stored_keys(place: &Place, key: &ApiKey) {
     for _ in 0..2 {
         let accounts = place.open().await;

@@ -21,7 +21,7 @@ pub(super) const DAY_SECONDS: i64 = 24 * 60 * 60;
 pub struct Limits {
     /// Sustained requests per second.
     pub rate: u32,
-    /// Burst of requests; 0 means one second's worth.
+    /// Burst of requests. 0 means one second's worth.
     pub burst: u32,
     /// Requests per UTC day.
     pub requests_per_day: u64,
@@ -49,7 +49,7 @@ pub(super) struct Allowance {
     pub(super) bytes: Option<Arc<AtomicU64>>,
 }
 
-/// Limit on requests, and its remainder.
+/// Limit on requests and its remainder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NearestLimit {
     pub(super) limit: u64,
@@ -63,7 +63,7 @@ pub(super) struct NearestLimit {
 pub struct Exceeded {
     /// Time until the next request is allowed.
     pub(super) wait: Duration,
-    /// Limit for the `RateLimit` headers; `None` for limits that have no such headers.
+    /// Limit for the `RateLimit` headers, or `None` for limits that have no such headers.
     pub(super) limit: Option<u64>,
     reason: String,
 }

@@ -323,7 +323,7 @@ async fn requests_without_a_valid_key_are_limited_per_network() {
     assert_eq!(fixture.send(FAR, "GET", "/", bad).await.status, 401);
 }
 
-/// Looks keys up in a file after a delay, and counts lookups.
+/// Looks keys up in a file after a delay and counts lookups.
 #[derive(Debug, Clone)]
 struct Slow {
     accounts: Accounts,

@@ -13,9 +13,9 @@ use web::{
 use super::error::ApiError;
 use crate::{AccountId, AccountName};
 
-/// Attempts with one account name from one network, even if no such account exists. This suffices
-/// for someone who forgot the password, and leaves a guesser about three thousand attempts per day.
-/// Per name alone, anyone could lock out the owner.
+/// Attempts with one account name from one network, even if no such account exists. This suffices for a
+/// user with a forgotten password and leaves a guesser about three thousand attempts per day. With a
+/// limit per name only, anyone could lock out the owner.
 const OF_NAME: Rate = Rate { every: Duration::from_secs(30), burst: 10 };
 
 /// Attempts with one account name from all networks without an earlier log-in to it. This leaves a
@@ -32,7 +32,7 @@ const SIGN_UPS: Rate = Rate { every: Duration::from_mins(1), burst: 10 };
 /// Changes by one account.
 const CHANGES: Rate = Rate { every: Duration::from_secs(1), burst: 60 };
 
-/// Hash of an account name, and the network of an attempt.
+/// Hash of the account name and network of an attempt.
 type Target = ([u8; 32], Option<Network>);
 
 /// Recent attempts, in bounded memory.

@@ -17,7 +17,7 @@ use crate::{AccountsError, InputError};
 /// Value of `Retry-After`, in seconds, if too many passwords are being checked.
 const BUSY_RETRY_SECONDS: u64 = 2;
 
-/// Value of `Retry-After`, in seconds, if the database does not respond. A failover takes longer.
+/// Value of `Retry-After`, in seconds, if the database does not respond. A failover is slower.
 const AWAY_RETRY_SECONDS: u64 = 5;
 
 /// Rejection or failure of a request.
@@ -68,8 +68,7 @@ impl ApiError {
         }
     }
 
-    /// Returns the HTTP status; `None` for an internal failure, whose cause is not shown to
-    /// clients.
+    /// Returns the HTTP status, or `None` for an internal failure. Clients do not see its cause.
     fn public_status(&self) -> Option<StatusCode> {
         Some(match self {
             Self::Refused(status, _) => *status,

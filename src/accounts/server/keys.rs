@@ -1,4 +1,4 @@
-//! API keys of an account, and their verification for other services.
+//! API keys of an account and their verification for other services.
 
 use axum::{
     Json,

@@ -1,4 +1,4 @@
-//! Signing up, logging in and out, passwords, and sessions.
+//! Sign-up, log-in and log-out, passwords and sessions.
 
 use axum::{
     Json,

@@ -43,12 +43,11 @@ const MAINTENANCE_EVERY: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 impl Accounts {
-    /// Creates a key called `name` without an account, and returns its id and its secret, which is
-    /// not stored. Names need not be unique. The key is durable on return.
+    /// Creates a key called `name` without an account. Returns its id and its secret, which is not
+    /// stored. Names need not be unique. The key is durable on return.
     ///
     /// # Errors
-    /// [`AccountsError::Name`] if `name` is invalid, [`AccountsError::Statement`] if the store
-    /// fails.
+    /// [`AccountsError::Name`] if `name` is invalid, [`AccountsError::Statement`] if the store fails.
     pub async fn create_key(&self, name: &str) -> Result<(KeyId, ApiKey), AccountsError> {
         self.create_account_key(None, name).await
     }
@@ -56,7 +55,8 @@ impl Accounts {
     /// Creates a key as [`Self::create_key`] does, for an account if given.
     ///
     /// # Errors
-    /// As [`Self::create_key`], and [`AccountsError::TooManyKeys`] if the account has [`KEYS_MAX`].
+    /// [`AccountsError::TooManyKeys`] if the account has [`KEYS_MAX`] keys. Otherwise as
+    /// [`Self::create_key`].
     pub async fn create_account_key(
         &self,
         account: impl Into<Option<AccountId>>,
@@ -150,7 +150,7 @@ impl Accounts {
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
     pub async fn list_keys(&self, scope: Scope) -> Result<Vec<KeyRecord>, AccountsError> {
-        // Valid keys come first, so that the limit leaves out revoked ones.
+        // Valid keys come first, so that the limit leaves out revoked keys.
         let filter = if scope == Scope::All { "?2 IS NULL" } else { "account = ?2" };
         let sql = format!(
             "SELECT {RECORD} FROM keys WHERE {filter}
@@ -224,9 +224,10 @@ impl Accounts {
         self.write_keys(|session| set(session, sql, values).boxed()).await
     }
 
-    /// Replaces the secret of the key `id` of `scope`, and returns the new one; `None` if there is
-    /// no valid key `id`. The key keeps its id and all it owns. The old secret is rejected within
-    /// 100 ms.
+    /// Replaces the secret of the key `id` of `scope` and returns the new one, or `None` if there is no
+    /// valid key `id`. The id and everything the key owns do not change. The old secret is rejected
+    /// within 100 ms.
+    ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
     pub async fn renew(&self, scope: Scope, id: KeyId) -> Result<Option<ApiKey>, AccountsError> {
@@ -238,8 +239,8 @@ impl Accounts {
         Ok(renewed.await?.then_some(key))
     }
 
-    /// Replaces the secret of the newest key called `name` without an account, as [`Self::renew`]
-    /// does, or creates such a key. The change is durable on return.
+    /// Replaces the secret of the latest key called `name` without an account, as [`Self::renew`] does,
+    /// or creates such a key. The change is durable on return.
     ///
     /// # Errors
     /// As [`Self::create_key`].
@@ -258,7 +259,7 @@ impl Accounts {
         }
     }
 
-    /// Stores which keys were used since the last call, and deletes expired sessions.
+    /// Stores which keys were used since the last call and deletes expired sessions.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails. The recorded use is lost then.
@@ -283,8 +284,8 @@ impl Accounts {
         write.await
     }
 
-    /// Runs [`Self::run_maintenance`] every half minute and when `group` stops, and checks each
-    /// second that a file is still in its place.
+    /// Runs [`Self::run_maintenance`] every half minute and when `group` stops. Checks each second that
+    /// the accounts file was not removed or replaced.
     pub fn start_maintenance(&self, group: &Group) {
         let (accounts, stopping) = (self.clone(), group.clone());
         group.spawn_to_end("accounts maintenance", async move {

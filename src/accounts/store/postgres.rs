@@ -1,6 +1,6 @@
 //! Accounts in a PostgreSQL database shared by several services.
 //!
-//! One service writes at a time, as with a file: changes to accounts are rare, and data read by a
+//! Only one service writes at a time, as with a file. Changes to accounts are rare, and data read by a
 //! write stays valid until its commit.
 
 use std::{sync::Arc, time::Duration};
@@ -25,23 +25,21 @@ use crate::AccountsError;
 /// Maximum number of connections of a service to the accounts database.
 pub const CONNECTIONS_MAX: u32 = 8;
 
-/// Connection limits. Key checks are rare and sequential, and writers wait for each other in any
-/// case.
+/// Connection limits. Key checks are rare and sequential. Writers wait for each other in any case.
 const CONNECTIONS: ConnectionsOptions =
     ConnectionsOptions { schema: tables::DATABASE.name, n_max: CONNECTIONS_MAX, n_writers: 6 };
 
 /// Timeout of a lookup. Each request waits for the lookup of its key.
 const FOUND_WITHIN: Duration = Duration::from_secs(5);
 
-/// Write without effect, and access to every table.
+/// Write without effect and access to every table.
 const CHECK: &str = "UPDATE keys_version SET version = version WHERE false;
      SELECT FROM accounts, keys, sessions, settings LIMIT 0";
 
 /// Access to every table, for a read-only service.
 const LOOK: &str = "SELECT FROM keys_version, accounts, keys, sessions, settings LIMIT 0";
 
-/// Locks out other writers until the end of the transaction. The number is arbitrary; it spells
-/// `acct`.
+/// Locks out other writers until the end of the transaction. The number is arbitrary. It spells `acct`.
 const TAKE_TURN: &str = "SELECT pg_advisory_xact_lock(1633903476)";
 
 /// Access of a service to the database.
@@ -52,7 +50,7 @@ pub(crate) enum Access {
     ReadOnly,
 }
 
-/// The database, and operations in progress, which continue if their caller is gone.
+/// The database and its operations in progress, which continue if the caller is dropped.
 #[derive(Debug)]
 pub(crate) struct DatabaseStore {
     connections: Connections,
@@ -61,7 +59,7 @@ pub(crate) struct DatabaseStore {
 }
 
 impl DatabaseStore {
-    /// Connects, and creates missing tables if `access` allows it.
+    /// Connects, creating missing tables if `access` allows it.
     pub(crate) async fn open(url: &DatabaseUrl, access: Access) -> Result<Self, AccountsError> {
         let connections = Connections::new(url, CONNECTIONS, Handle::current());
         match access {
@@ -124,7 +122,7 @@ impl DatabaseStore {
         self.connections.figures()
     }
 
-    /// Checks that every table exists, and that the database accepts writes unless it is opened
+    /// Checks that every table exists and that the database accepts writes unless it is opened
     /// read-only.
     pub(super) async fn check(&self) -> Result<(), AccountsError> {
         let (connections, access) = (self.connections.clone(), self.access);

@@ -18,14 +18,14 @@ use crate::{
 /// Maximum number of listed accounts.
 const LISTED_MAX: i64 = 10_000;
 
-/// Maximum number of sessions per account. A further log-in ends the oldest.
+/// Maximum number of sessions per account. A further log-in deletes the oldest session.
 const SESSIONS_MAX: i64 = 50;
 
 /// Name of the setting for sign-up.
 const SIGN_UP: &str = "sign_up";
 
-/// An account whose password was verified, and the hash it was verified against. A session is
-/// refused if the password changed since. Its `Debug` does not show the hash.
+/// An account after its password was verified, with the hash it was verified against. A session is
+/// refused if the password changed since. The hash is hidden in `Debug`.
 #[derive(derive_more::Debug, Clone)]
 pub struct AuthenticatedAccount {
     /// The account.
@@ -69,10 +69,10 @@ impl Accounts {
         Ok(AuthenticatedAccount { account, hash })
     }
 
-    /// Returns the account with this name and password. Takes as long if no such account exists.
+    /// Returns the account with this name and password. The time is the same if no such account exists.
     ///
     /// # Errors
-    /// [`AccountsError::WrongPassword`] if there is none, [`AccountsError::Busy`] if too many
+    /// [`AccountsError::WrongPassword`] if no account matches, [`AccountsError::Busy`] if too many
     /// passwords are being hashed, [`AccountsError::Statement`] if the store fails.
     pub async fn authenticate(
         &self,
@@ -119,7 +119,7 @@ impl Accounts {
         Ok(StartedSession { account, token })
     }
 
-    /// Returns the session of `token` and its account; `None` if it ended or expired.
+    /// Returns the session of `token` and its account, or `None` if it was ended or has expired.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -168,7 +168,7 @@ impl Accounts {
         Ok(self.run(sql, values![account.get(), id.get()]).await? > 0)
     }
 
-    /// Ends the account's sessions except `kept`, and returns their number.
+    /// Ends the account's sessions except `kept` and returns their number.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -180,12 +180,12 @@ impl Accounts {
         self.run(END_SESSIONS, values![account.get(), Some(kept.get())]).await
     }
 
-    /// Changes the account's password from `current` to `new`, and ends its sessions except `kept`.
+    /// Changes the account's password from `current` to `new` and ends its sessions except `kept`.
     /// Returns the number of ended sessions.
     ///
     /// # Errors
-    /// [`AccountsError::WrongPassword`] if `current` is wrong or was changed meanwhile, and those
-    /// of [`Self::authenticate`].
+    /// [`AccountsError::WrongPassword`] if `current` is wrong or was changed meanwhile. Otherwise as
+    /// [`Self::authenticate`].
     pub async fn change_password(
         &self,
         account: AccountId,
@@ -199,8 +199,8 @@ impl Accounts {
         changed.ok_or(AccountsError::WrongPassword)
     }
 
-    /// Sets the password of the account with this name on behalf of an operator, and ends its
-    /// sessions. Returns the number of ended sessions; `None` if there is no such account.
+    /// Sets the password of the account with this name on behalf of an operator and ends its sessions.
+    /// Returns the number of ended sessions, or `None` if there is no such account.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -214,10 +214,10 @@ impl Accounts {
         self.replace_password(account.id, None, hash, None).await
     }
 
-    /// Deletes the account if `password` is correct, and returns the number of revoked keys.
+    /// Deletes the account if `password` is correct and returns the number of revoked keys.
     ///
     /// # Errors
-    /// [`AccountsError::WrongPassword`] if it is not, and those of [`Self::authenticate`].
+    /// [`AccountsError::WrongPassword`] if it is not. Otherwise as [`Self::authenticate`].
     pub async fn delete_account(
         &self,
         account: AccountId,
@@ -229,8 +229,8 @@ impl Accounts {
         deleted.await?.ok_or(AccountsError::WrongPassword)
     }
 
-    /// Deletes the account with this name on behalf of an operator, and returns the number of
-    /// revoked keys; `None` if there is no such account.
+    /// Deletes the account with this name on behalf of an operator and returns the number of revoked
+    /// keys, or `None` if there is no such account.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -252,7 +252,7 @@ impl Accounts {
         Ok(self.find_account(name).await?.map(|(account, _)| account))
     }
 
-    /// Returns the accounts, oldest first; at most 10 000.
+    /// Returns the accounts, oldest first, at most 10 000.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -293,8 +293,8 @@ impl Accounts {
         Ok(self.run(sql, values![SIGN_UP.to_owned(), SignUp::Closed.to_string()]).await? > 0)
     }
 
-    /// Changes an account's password and ends its sessions except `kept`. Returns the number of
-    /// ended sessions; `None` if there is no such account, or the hash of its password is no longer
+    /// Changes an account's password and ends its sessions except `kept`. Returns the number of ended
+    /// sessions, or `None` if there is no such account or the hash of its password is no longer
     /// `expected`.
     async fn replace_password(
         &self,
@@ -317,7 +317,7 @@ impl Accounts {
         write.await
     }
 
-    /// Returns the account with this name, and the hash of its password.
+    /// Returns the account with this name and the hash of its password.
     async fn find_account(
         &self,
         name: AccountName,
@@ -325,7 +325,7 @@ impl Accounts {
         self.shared.store.find(FIND_ACCOUNT, values![name.to_lowercase()], account_with_hash).await
     }
 
-    /// Runs one writing statement, and returns the number of changed rows.
+    /// Runs one writing statement and returns the number of changed rows.
     async fn run<const N: usize>(
         &self,
         sql: &'static str,
@@ -363,7 +363,7 @@ fn account_with_hash(row: &Row<'_>) -> Result<(AccountRecord, String), AccountsE
     Ok((account(row)?, row.get(3)?))
 }
 
-/// Ends the sessions of an account except `kept`, and returns their number.
+/// Ends the sessions of an account except `kept` and returns their number.
 async fn end_sessions(
     session: &mut Session<'_>,
     account: AccountId,
@@ -372,8 +372,8 @@ async fn end_sessions(
     session.run(END_SESSIONS, &values![account.get(), kept.map(SessionId::get)]).await
 }
 
-/// Deletes an account with its sessions, and revokes its keys. Returns the number of revoked keys;
-/// `None` if the account does not exist. The keys' ids stay used, and their names, which might be
+/// Deletes an account with its sessions and revokes its keys. Returns the number of revoked keys, or
+/// `None` if the account does not exist. The keys' ids are not reused. Their names, which might be
 /// personal, are deleted.
 async fn delete(
     mut session: Session<'_>,
@@ -391,7 +391,7 @@ async fn delete(
     Ok(n_revoked.filter(|_| n_deleted > 0))
 }
 
-/// Returns the start of the newest session; `None` without sessions.
+/// Returns the start of the latest session, or `None` without sessions.
 pub(crate) async fn find_newest(store: &Store) -> Result<Option<Timestamp>, AccountsError> {
     let newest = store.find("SELECT max(created_at) FROM sessions", [], |row| {
         Ok(row.get::<Option<i64>>(0)?.map(Timestamp::from_micros))

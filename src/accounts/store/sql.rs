@@ -14,7 +14,7 @@ use crate::AccountsError;
 pub(super) const RENEW_KEYS_VERSION: &str =
     "UPDATE keys_version SET version = hashtextextended(gen_random_uuid()::text, 0)";
 
-/// Value of a parameter; `None` is null.
+/// Value of a parameter. `None` is null.
 pub(crate) type Value = Box<dyn sql::Value + Send + Sync>;
 
 /// Connection to either engine, in a write transaction or for one statement.
@@ -37,7 +37,7 @@ macro_rules! values {
 pub(crate) use values;
 
 impl Session<'_> {
-    /// Runs a statement without results, and returns the number of changed rows.
+    /// Runs a statement without results and returns the number of changed rows.
     pub(crate) async fn run(&mut self, sql: &str, values: &[Value]) -> Result<u64, AccountsError> {
         match self {
             Self::File(connection) => {
@@ -70,7 +70,7 @@ impl Session<'_> {
         }
     }
 
-    /// Returns the first row of a statement; `None` without rows.
+    /// Returns the first row of a statement, or `None` without rows.
     pub(crate) async fn find<T>(
         &mut self,
         sql: &str,

@@ -1,4 +1,4 @@
-//! Tables of accounts in a file and in a database, and their versions.
+//! Tables of accounts, and their versions, in a file and in a database.
 
 use db::{
     connection::{self, RETRIED_OPEN_WAIT},
@@ -7,10 +7,9 @@ use db::{
 
 /// Schema of the file. Timestamps are microseconds since 1970.
 ///
-/// `keys`: one row for each API key ever created. `hash` is the SHA-256 of the key's text and
-/// `prefix` its first characters. A key is valid while `revoked_at` is null. `account` is null for
-/// an operator's key, or after its account was deleted. A limit is null to use the service's, and 0
-/// for none.
+/// `keys`: one row for each API key ever created. `hash` is the SHA-256 of the key's text and `prefix`
+/// its first characters. A key is valid while `revoked_at` is null. `account` is null for an operator's
+/// key, or after its account was deleted. A limit is null to use the service's limit and 0 for no limit.
 ///
 /// `accounts`: `folded` is the name in lower case and `password` an argon2id hash as a PHC string.
 ///
@@ -60,7 +59,7 @@ CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHO
 ",
 };
 
-/// Schema of the database: the same tables, and `keys_version`, one row with a number that any
+/// Schema of the database: the same tables, plus `keys_version` with a single row, a number that any
 /// change of keys replaces. Each table has a primary key, which logical replication needs.
 pub(super) const DATABASE: schema::Schema = schema::Schema {
     name: "accounts",

@@ -240,7 +240,7 @@ async fn database_holds_no_secret() {
     }
 }
 
-/// Sends a request with `key`, and returns its status and `Retry-After`.
+/// Sends a request with `key` and returns its status and `Retry-After`.
 async fn ask(router: &Router, key: &ApiKey) -> (u16, Option<String>) {
     let request = Request::builder().uri("/").header("x-api-key", key.reveal());
     let request = request.body(Body::empty()).unwrap();
@@ -273,7 +273,7 @@ async fn start_service(near: &str) -> (Accounts, Router, ApiKey) {
 /// Sends requests with both keys while the database does not respond.
 async fn check_refusals(router: &Router, [key, strange]: [&ApiKey; 2]) {
     wait_out_the_cache().await;
-    // Waiting for a connection takes no time.
+    // Time is paused, so that waiting for a connection is immediate.
     tokio::time::pause();
     let come_again = Some("5".to_owned());
     assert_eq!(ask(router, strange).await, (503, come_again.clone()));

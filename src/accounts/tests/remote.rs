@@ -9,7 +9,7 @@ use async_trait::async_trait;
 
 use super::*;
 
-/// Looks keys up in a file, and counts lookups, or fails.
+/// Looks keys up in a file and counts lookups, or fails.
 #[derive(Debug, Clone)]
 struct Line {
     accounts: Accounts,

@@ -1,4 +1,4 @@
-//! Accounts, sessions, and the keys of accounts.
+//! Accounts, sessions and the keys of accounts.
 
 use super::*;
 
@@ -108,7 +108,7 @@ async fn password_change_ends_other_sessions(place: &Place) {
     assert!(accounts.session(&here).await.unwrap().is_some());
     assert!(accounts.authenticate(name("ada@example.org"), word(GOOD)).await.is_err());
     assert!(accounts.authenticate(name("ada@example.org"), word(new)).await.is_ok());
-    // An operator needs no password, and ends them all.
+    // An operator needs no password and ends all sessions.
     let changed = accounts.set_password(name("ada@example.org"), word(GOOD)).await.unwrap();
     assert_eq!(changed, Some(1));
     assert!(accounts.session(&here).await.unwrap().is_none());
@@ -156,7 +156,7 @@ async fn account_has_access_to_only_its_own_keys(place: &Place) {
         ("yours", renewed.reveal().get(..7))
     );
     assert_eq!(accounts.verify(&key).await.unwrap(), None);
-    // The stack's key is found by its name among those of no account.
+    // The stack's key is found by its name among the keys without an account.
     let (same, _) = accounts.renew_key("mine").await.unwrap();
     assert_eq!(same, of_nobody);
     assert!(accounts.revoke_key(scope, id).await.unwrap());
