@@ -6,21 +6,21 @@ use utoipa::ToSchema;
 
 /// Paths of accounts. `{…}` marks a path parameter.
 pub mod paths {
-    /// Signs up: creates an account, and logs it in. An extension, like all paths of accounts.
+    /// Signs up: creates an account and logs it in. An extension, like all paths of accounts.
     pub const ACCOUNTS_SIGN_UP: &str = "/api/accounts/sign_up";
-    /// Logs in: starts a session, whose cookie the other paths require.
+    /// Logs in: starts a session. The other paths require its cookie.
     pub const ACCOUNTS_LOG_IN: &str = "/api/accounts/log_in";
     /// Logs out: ends the session.
     pub const ACCOUNTS_LOG_OUT: &str = "/api/accounts/log_out";
     /// The logged-in account. Deleting it revokes its keys.
     pub const ACCOUNTS_ME: &str = "/api/accounts/me";
-    /// Changes the password, and ends all other sessions.
+    /// Changes the password and ends all other sessions.
     pub const ACCOUNTS_PASSWORD: &str = "/api/accounts/password";
-    /// Lists the account's sessions. Deleting ends all but the current one.
+    /// Lists the account's sessions. Deleting ends all sessions except the current one.
     pub const ACCOUNTS_SESSIONS: &str = "/api/accounts/sessions";
-    /// One session. Deleting ends it.
+    /// A session. Deleting ends it.
     pub const ACCOUNTS_SESSION: &str = "/api/accounts/sessions/{id}";
-    /// Lists the account's keys, and creates keys.
+    /// Lists the account's keys and creates keys.
     pub const ACCOUNTS_KEYS: &str = "/api/accounts/keys";
     /// One key. Patching renames it, deleting revokes it.
     pub const ACCOUNTS_KEY: &str = "/api/accounts/keys/{id}";

@@ -1,4 +1,4 @@
-//! Bodies of document 2: datasets, columns, rows, tags, and stream events.
+//! Bodies of document 2: datasets, columns, rows, tags and stream events.
 
 use std::collections::BTreeMap;
 
@@ -18,23 +18,23 @@ pub mod paths {
     pub const TAGS_ACQUIRE: &str = "/api/tags/acquire/";
     /// Lists all tags.
     pub const TAGS: &str = "/api/tags/";
-    /// Lists the keys that hold a tag of the caller, and grants it to a key.
+    /// Lists the keys that hold a tag of the caller and grants it to a key.
     pub const TAG_HOLDERS: &str = "/api/tags/{tag_name}/holders/";
     /// A key that holds a tag. Deleting revokes the tag.
     pub const TAG_HOLDER: &str = "/api/tags/{tag_name}/holders/{key}/";
-    /// Lists the visible datasets, and creates datasets.
+    /// Lists the visible datasets and creates datasets.
     pub const DATASETS: &str = "/api/datasets/";
     /// One dataset, to read, change or delete.
     pub const DATASET: &str = "/api/datasets/{id}/";
     /// Filters the visible datasets by one metadata field.
     pub const DATASETS_SEARCH: &str = "/api/datasets/search/";
-    /// Lists a dataset's tags, and adds a tag.
+    /// Lists a dataset's tags and adds a tag.
     pub const DATASET_TAGS: &str = "/api/datasets/{id}/tags/";
     /// A tag of a dataset. Deleting removes it.
     pub const DATASET_TAG: &str = "/api/datasets/{id}/tags/{tag_name}/";
-    /// Lists a dataset's columns, and adds a column.
+    /// Lists a dataset's columns and adds a column.
     pub const COLUMNS: &str = "/api/columns/";
-    /// Reads rows or buckets page by page, and deletes rows.
+    /// Reads rows or buckets page by page and deletes rows.
     pub const ROWS: &str = "/api/rows/";
     /// Appends rows. Rows at existing timestamps are replaced.
     pub const ROWS_BULK_INSERT: &str = "/api/rows/bulk_insert/";

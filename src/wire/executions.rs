@@ -1,4 +1,4 @@
-//! Bodies of executions, and of the events of a cluster. An extension.
+//! Bodies of executions and of the events of a cluster. An extension.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

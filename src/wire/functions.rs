@@ -1,4 +1,4 @@
-//! Bodies of document 1: executing functions on a cluster, and inspecting the cluster.
+//! Bodies of document 1: executing functions on a cluster and inspecting the cluster.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub mod paths {
     pub const HEAD_OPENAPI: &str = "/api/v1/openapi.json";
     /// Lists the nodes a head knows, itself first.
     pub const NODES: &str = "/api/v1/nodes";
-    /// Lists the functions a head has, and adds a function.
+    /// Lists the functions a head has and adds a function.
     pub const FUNCTIONS: &str = "/api/v1/functions";
     /// One function of a head. Deleting removes it from the head.
     pub const FUNCTION: &str = "/api/v1/functions/{id}";
@@ -412,7 +412,7 @@ pub struct EvictedBody {
 }
 
 impl EvictedBody {
-    /// Returns the outcome of a worker that removed nothing.
+    /// Returns the outcome of a worker that did not remove the function.
     #[must_use]
     pub fn failed(message: &str) -> Self {
         Self { message: message.to_owned(), ..Self::default() }

@@ -1,5 +1,5 @@
-//! Bodies of document 3: the newest bundle of a topic, and topics. Extensions are the list of
-//! topics with their schedule and actors, and the history of a topic.
+//! Bodies of document 3: topics and their latest bundles. Extensions are the history of a topic and the
+//! list of topics with their schedule and actors.
 
 pub mod cases;
 pub mod chain;
@@ -16,16 +16,16 @@ use utoipa::ToSchema;
 
 /// Paths of inference. `{…}` marks a path parameter.
 pub mod paths {
-    /// Newest bundle of a topic (document 3).
+    /// Latest bundle of a topic (document 3).
     pub const LATEST_NETWORK_INFERENCES: &str =
         "/emissions/{version}/latest_network_inferences/{topic_id}";
     /// Settings of a topic.
     pub const TOPIC: &str = "/emissions/{version}/topics/{topic_id}";
     /// Id of the next topic: one more than the highest so far.
     pub const NEXT_TOPIC_ID: &str = "/emissions/{version}/next_topic_id";
-    /// Past bundles of a topic; `?from=&to=&limit=`. An extension.
+    /// Past bundles of a topic: `?from=&to=&limit=`. An extension.
     pub const NETWORK_INFERENCES: &str = "/emissions/{version}/network_inferences/{topic_id}";
-    /// Lists topics with their schedule and actors, and creates topics. An extension, like all that
+    /// Lists topics with their schedule and actors. Also creates topics. An extension, like all that
     /// follow.
     pub const TOPICS: &str = "/api/v1/topics";
     /// Settings of a topic, to replace.
@@ -34,7 +34,7 @@ pub mod paths {
     pub const TOPIC_ACTIVE: &str = "/api/v1/topics/{topic_id}/active";
     /// Account that signs values for contracts.
     pub const SIGNER: &str = "/api/v1/signer";
-    /// Health of a topic, and its retention.
+    /// Health and retention of a topic.
     pub const TOPIC_HEALTH: &str = "/api/v1/topics/{topic_id}/health";
     /// Learns again from past epochs of a topic.
     pub const TOPIC_RELEARN: &str = "/api/v1/topics/{topic_id}/relearn";
@@ -42,25 +42,25 @@ pub mod paths {
     pub const TOPIC_WHITELISTED: &str = "/api/v1/topics/{topic_id}/whitelist/{worker}";
     /// Accepts a worker's payload for an epoch.
     pub const TOPIC_SUBMISSIONS: &str = "/api/v1/topics/{topic_id}/submissions";
-    /// Newest bundle with weights and confidence intervals.
+    /// Latest bundle with weights and confidence intervals.
     pub const TOPIC_LATEST: &str = "/api/v1/topics/{topic_id}/latest";
-    /// A single value of the newest bundle; `?label=` on a topic with several.
+    /// A single value of the latest bundle: `?label=` on a topic with several labels.
     pub const TOPIC_VALUE: &str = "/api/v1/topics/{topic_id}/value";
     /// Streams new bundles as server-sent events.
     pub const TOPIC_STREAM: &str = "/api/v1/topics/{topic_id}/stream";
     /// A past epoch with its inputs and results.
     pub const TOPIC_EPOCH: &str = "/api/v1/topics/{topic_id}/epochs/{nonce}";
-    /// Newest value of a topic, signed for the contract on a chain; `?allora_topic_id=`.
+    /// Latest value of a topic, signed for the contract on a chain: `?allora_topic_id=`.
     pub const CONSUMER: &str = "/v2/allora/consumer/{chain_id}";
     /// Price, signed for the contract on a chain.
     pub const CONSUMER_PRICE: &str = "/v2/allora/consumer/price/{chain_id}/{asset}/{timeframe}";
-    /// Topics, page by page; `?continuation_token=`.
+    /// Topics, page by page: `?continuation_token=`.
     pub const CONSUMER_TOPICS: &str = "/v2/allora/{network}/topics";
-    /// Past epochs of a topic, actor by actor, as a file; `?from=&to=&actor=&limit=&output=`.
+    /// Past epochs of a topic, actor by actor, as a file: `?from=&to=&actor=&limit=&output=`.
     pub const TOPIC_EPOCHS: &str = "/api/v1/topics/{topic_id}/epochs/";
     /// Past epochs of a topic, oldest first, at most `?limit=`.
     pub const TOPIC_HISTORY: &str = "/api/v1/topics/{topic_id}/history";
-    /// Actors of a topic ranked by mean loss, and the losses of its values; `?epochs=` to average.
+    /// Actors of a topic ranked by mean loss and the losses of its values: `?epochs=` to average.
     pub const TOPIC_LEADERBOARD: &str = "/api/v1/topics/{topic_id}/leaderboard";
 }
 

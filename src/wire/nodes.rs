@@ -1,11 +1,11 @@
-//! Bodies of a single node, and of operators' decisions about it. An extension.
+//! Bodies of a single node and of operators' decisions about it. An extension.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::functions::{NodeApproval, NodeBody};
 
-/// Path of one node. `{…}` marks a path parameter.
+/// Path of a node. `{…}` marks a path parameter.
 pub mod paths {
     /// One node that a head knows. Patching it cordons, drains, approves or refuses it.
     pub const NODE: &str = "/api/v1/nodes/{id}";
@@ -45,7 +45,7 @@ pub struct NodeOrderBody {
 }
 
 impl NodeBody {
-    /// Returns the reason for giving the node no new work; `None` if it gets work. `draining` is a
+    /// Returns the reason for giving the node no new work, or `None` if it gets work. `draining` is a
     /// cordoned node that still runs something.
     #[must_use]
     pub fn withheld_by(&self) -> Option<&'static str> {

@@ -36,8 +36,8 @@ pub const ROW_COUNT_HEADER: &str = "x-row-count";
 /// gets responses that include this commit, from any replica. An extension.
 pub const REVISION_HEADER: &str = "x-revision";
 
-/// Supported versions of the emissions API, newest first: those of the test network and the main
-/// network.
+/// Supported versions of the emissions API, newest first: the versions of the test network and of the
+/// main network.
 pub const EMISSIONS_VERSIONS: [&str; 2] = [EMISSIONS_NEW, EMISSIONS_OLD];
 
 /// Version with a value for each label.

@@ -1,8 +1,7 @@
-//! Cases: single epochs in files, for computing them by hand.
+//! Cases: single epochs in files, for computation by hand.
 //!
-//! A file has one case, or several as `{"cases":[…]}`. Numbers are decimal texts or JSON numbers,
-//! whose digits are preserved. Unknown fields are ignored, so a case can contain notes and
-//! tolerances.
+//! A file has one case, or several as `{"cases":[…]}`. Numbers are decimal texts or JSON numbers with
+//! preserved digits. Unknown fields are ignored, so a case can contain notes and tolerances.
 
 use std::collections::BTreeMap;
 
@@ -96,9 +95,9 @@ pub struct SynthesisCase {
     pub params: CaseParams,
     /// Labels, in the order of each inference's numbers.
     pub labels: Vec<String>,
-    /// Inferers; all with an inference if empty.
+    /// Inferers. All with an inference if empty.
     pub inferers: Vec<String>,
-    /// Forecasters; all with a forecast if empty.
+    /// Forecasters. All with a forecast if empty.
     pub forecasters: Vec<String>,
     /// Loss of the combined value in the previous epoch, if any.
     pub previous_network_loss_log10: Option<Decimal>,
@@ -134,7 +133,7 @@ pub struct SynthesisResult {
     pub one_in_forecaster: Lists,
     /// Value implied by each forecaster without each inferer.
     pub one_out_inferer_forecaster: BTreeMap<String, Lists>,
-    /// Percentiles of the first label's values; empty without weights.
+    /// Percentiles of the first label's values. Empty without weights.
     pub confidence_interval_values: Vec<Decimal>,
 }
 

@@ -1,7 +1,6 @@
 //! The chain's messages other than the bundle: submissions, losses, regrets, windows and scores.
 //!
-//! As in the chain's gateway, 64-bit integers and decimals are texts, and a missing message is
-//! null.
+//! As in the chain's gateway, 64-bit integers and decimals are texts. A missing message is null.
 
 use model::topic::{Address, decimal};
 use serde::{Deserialize, Serialize};

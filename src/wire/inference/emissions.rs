@@ -7,9 +7,9 @@ macro_rules! query {
     };
 }
 
-/// Bundles of the newest epoch without outliers, and of an epoch at a block.
+/// Bundles of the latest epoch without outliers and of an epoch at a block.
 pub mod bundles {
-    /// Newest bundle without outliers.
+    /// Latest bundle without outliers.
     pub const LATEST_OUTLIER_RESISTANT: &str =
         query!("latest_network_inferences_outlier_resistant/{topic_id}");
     /// Bundle of a nonce.
@@ -24,14 +24,14 @@ pub mod bundles {
 pub mod submissions {
     /// Inferences of a nonce.
     pub const INFERENCES: &str = query!("inferences/{topic_id}/{block_height}");
-    /// Inferences of the newest closed nonce.
+    /// Inferences of the latest closed nonce.
     pub const LATEST_INFERENCES: &str = query!("latest_inferences/{topic_id}");
     /// Forecasts of a nonce.
     pub const FORECASTS: &str = query!("forecasts/{topic_id}/{block_height}");
-    /// Newest inference of a worker.
+    /// Latest inference of a worker.
     pub const LATEST_INPUT_INFERENCE: &str =
         query!("topics/{topic_id}/workers/{worker}/latest_input_inference");
-    /// Newest inference of a worker, as called up to v9.
+    /// Latest inference of a worker, as called up to v9.
     pub const LATEST_INFERENCE: &str =
         query!("topics/{topic_id}/workers/{worker}/latest_inference");
 }
@@ -49,25 +49,25 @@ pub mod losses {
     /// Regret with a single forecaster.
     pub const ONE_IN_FORECASTER_REGRET: &str =
         query!("one_in_forecaster_network_regret/{topic_id}/{forecaster}/{inferer}");
-    /// Regret of an inferer against the naive value; `?topic_id=&inferer=`.
+    /// Regret of an inferer against the naive value: `?topic_id=&inferer=`.
     pub const NAIVE_REGRET: &str = query!("naive_inferer_network_regret");
     /// Regret of an inferer against the naive value, as spelled up to v9.
     pub const NATIVE_REGRET: &str = query!("native_inferer_network_regret");
-    /// Regret of an inferer without another one; `?topic_id=&one_out_inferer=&inferer=`.
+    /// Regret of an inferer without another inferer: `?topic_id=&one_out_inferer=&inferer=`.
     pub const ONE_OUT_INFERER_INFERER_REGRET: &str =
         query!("one_out_inferer_inferer_network_regret");
-    /// Regret of a forecaster without an inferer; `?topic_id=&one_out_inferer=&forecaster=`.
+    /// Regret of a forecaster without an inferer: `?topic_id=&one_out_inferer=&forecaster=`.
     pub const ONE_OUT_INFERER_FORECASTER_REGRET: &str =
         query!("one_out_inferer_forecaster_network_regret");
-    /// Regret of an inferer without a forecaster; `?topic_id=&one_out_forecaster=&inferer=`.
+    /// Regret of an inferer without a forecaster: `?topic_id=&one_out_forecaster=&inferer=`.
     pub const ONE_OUT_FORECASTER_INFERER_REGRET: &str =
         query!("one_out_forecaster_inferer_network_regret");
-    /// Regret of a forecaster without another one; `?topic_id=&one_out_forecaster=&forecaster=`.
+    /// Regret of a forecaster without another forecaster: `?topic_id=&one_out_forecaster=&forecaster=`.
     pub const ONE_OUT_FORECASTER_FORECASTER_REGRET: &str =
         query!("one_out_forecaster_forecaster_network_regret");
 }
 
-/// Weights that follow from the newest regrets.
+/// Weights that follow from the latest regrets.
 pub mod weights {
     /// Scale of regrets.
     pub const REGRET_STDNORM: &str = query!("latest_regret_stdnorm/{topic_id}");
@@ -85,7 +85,7 @@ pub mod windows {
     pub const TOPIC_EXISTS: &str = query!("topic_exists/{topic_id}");
     /// True if the topic's epochs open.
     pub const IS_TOPIC_ACTIVE: &str = query!("is_topic_active/{topic_id}");
-    /// Topics whose epochs open.
+    /// Topics that open epochs.
     pub const ACTIVE_TOPICS: &str = query!("active_topics_at_block/{block_height}");
     /// Height of the next epoch.
     pub const NEXT_CHURNING_BLOCK: &str = query!("next_churning_block_by_topic_id/{topic_id}");
@@ -101,17 +101,17 @@ pub mod windows {
     pub const UNFULFILLED_REPUTER_NONCES: &str = query!("unfulfilled_reputer_nonces/{topic_id}");
     /// Epochs that accept submissions now.
     pub const OPEN_WORKER_WINDOWS: &str = query!("open_worker_submission_windows/{topic_id}");
-    /// Epochs whose ground truth is being read.
+    /// Epochs with a pending ground truth.
     pub const OPEN_REPUTER_WINDOWS: &str = query!("open_reputer_submission_windows/{topic_id}");
-    /// Window of the workers; `?address=`.
+    /// Window of the workers: `?address=`.
     pub const WORKER_WINDOW_STATUS: &str = query!("worker_submission_window_status/{topic_id}");
-    /// Window of the reputer; `?address=`.
+    /// Window of the reputer: `?address=`.
     pub const REPUTER_WINDOW_STATUS: &str = query!("reputer_submission_window_status/{topic_id}");
-    /// Newest closed epoch.
+    /// Latest closed epoch.
     pub const LAST_WORKER_COMMIT: &str = query!("topic_last_worker_commit_info/{topic_id}");
-    /// Newest epoch learned from.
+    /// Latest epoch learned from.
     pub const LAST_REPUTER_COMMIT: &str = query!("topic_last_reputer_commit_info/{topic_id}");
-    /// Nonce of the newest epoch learned from.
+    /// Nonce of the latest epoch learned from.
     pub const REWARD_NONCE: &str = query!("topic_reward_nonce/{topic_id}");
 }
 
@@ -149,9 +149,9 @@ pub mod scores {
     /// Number of epochs with a forecaster.
     pub const FORECASTER_INCLUSIONS: &str =
         query!("count_forecaster_inclusions_in_topic/{topic_id}/{address}");
-    /// Quantile of inferers' scores, toward which the scores of resting ones move.
+    /// Quantile of inferers' scores, toward which the scores of resting inferers move.
     pub const INFERER_QUANTILE: &str = query!("topic_quantile_inferer_score_ema/{topic_id}");
-    /// Quantile of forecasters' scores, toward which the scores of resting ones move.
+    /// Quantile of forecasters' scores, toward which the scores of resting forecasters move.
     pub const FORECASTER_QUANTILE: &str = query!("topic_quantile_forecaster_score_ema/{topic_id}");
     /// Quantile of reputers' scores.
     pub const REPUTER_QUANTILE: &str = query!("topic_quantile_reputer_score_ema/{topic_id}");
@@ -163,7 +163,7 @@ pub mod scores {
     pub const REPUTER_INITIAL: &str = query!("initial_reputer_ema_score/{topic_id}");
 }
 
-/// Permission to take part in a topic, and past participation.
+/// Permission to submit to a topic and past participation.
 pub mod whitelist {
     /// True if a topic accepts submissions only from listed workers.
     pub const IS_ENABLED: &str = query!("is_topic_worker_whitelist_enabled/{topic_id}");
@@ -171,11 +171,11 @@ pub mod whitelist {
     pub const IS_WHITELISTED: &str = query!("is_whitelisted_topic_worker/{topic_id}/{address}");
     /// True if a topic accepts submissions from a worker.
     pub const CAN_SUBMIT: &str = query!("can_submit_worker_payload/{topic_id}/{address}");
-    /// Active inferers of the newest closed epoch.
+    /// Active inferers of the latest closed epoch.
     pub const ACTIVE_INFERERS: &str = query!("active_inferers/{topic_id}");
-    /// Active forecasters of the newest closed epoch.
+    /// Active forecasters of the latest closed epoch.
     pub const ACTIVE_FORECASTERS: &str = query!("active_forecasters/{topic_id}");
-    /// True if a worker took part in a topic.
+    /// True if a worker was active in a topic.
     pub const WORKER_REGISTERED: &str = query!("worker_registered/{topic_id}/{address}");
     /// True if an address is the reputer of a topic.
     pub const REPUTER_REGISTERED: &str = query!("reputer_registered/{topic_id}/{address}");
@@ -288,7 +288,7 @@ pub mod fixed {
             r#"{"can_update_global_reputer_whitelist":false}"#;
         "can_update_params/{address}", "Permission of an address to change parameters.",
             r#"{"can_update_params":false}"#;
-        // Keys of operators create topics, and an address does not identify its key.
+        // Keys of operators create topics. An address does not identify its key.
         "can_create_topic/{address}", "Permission of an address to create topics.",
             r#"{"can_create_topic":false}"#;
     }

@@ -1,4 +1,4 @@
-//! Bodies of the extensions: settings of topics, submissions, and additions to bundles.
+//! Bodies of the extensions: settings of topics, submissions and additions to bundles.
 
 use std::collections::BTreeMap;
 
