@@ -11,7 +11,7 @@ use crate::{
     timestamp::Timestamp,
 };
 
-/// Values of one column, one entry per row; `None` if the row has no value.
+/// Values of a column, one entry per row. `None` if the row has no value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Series {
     /// Values of a float column.
@@ -42,7 +42,7 @@ pub struct Block {
 pub enum Rows {
     /// Rows as ingested.
     Raw(Block),
-    /// Buckets of one resolution.
+    /// Buckets of a single resolution.
     Buckets(Vec<Bucket>),
 }
 
@@ -359,8 +359,9 @@ impl Block {
         merged
     }
 
-    /// Sets the missing values of each row to those of the row in `under` at the same timestamp.
-    /// Both are blocks of one dataset. Columns added since this block was created are added to it.
+    /// Sets the missing values of each row to the values of the row in `under` at the same timestamp.
+    /// Both blocks belong to the same dataset. Columns added since this block was created are added to
+    /// it.
     pub fn fill(&mut self, under: &Self) {
         for series in under.columns.iter().skip(self.columns.len()) {
             let mut missing = Series::new(series.dtype());
@@ -378,7 +379,7 @@ impl Block {
         }
     }
 
-    /// Sets the missing values of row `row_idx` to those of row `from_idx` in `from`.
+    /// Sets the missing values of row `row_idx` to the values of row `from_idx` in `from`.
     pub fn fill_row(&mut self, row_idx: usize, from: &Self, from_idx: usize) {
         for (series, from) in self.columns.iter_mut().zip(&from.columns) {
             series.fill(row_idx, from, from_idx);

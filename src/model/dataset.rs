@@ -60,7 +60,7 @@ pub struct Column {
     pub id: i64,
     /// Id of its dataset.
     pub dataset_id: DatasetId,
-    /// Name, unique in its dataset. Empty for a deleted column, whose position stays occupied.
+    /// Name, unique in its dataset. Empty for a deleted column, which still occupies its position.
     pub name: String,
     /// Type of its values.
     pub dtype: Dtype,

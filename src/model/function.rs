@@ -61,9 +61,9 @@ impl FunctionId {
         Self(Name::Address(digest))
     }
 
-    /// Parses an id of any kind: those of [`FromStr`], and names chosen by nodes for functions
-    /// installed by a manifest. Names have ASCII letters, digits, `-`, `_` and `.`, and start with
-    /// a letter or digit.
+    /// Parses an id of any kind: as [`FromStr`] does, or a name chosen by a node for a function
+    /// installed by a manifest. Names have ASCII letters, digits, `-`, `_` and `.`. They start with a
+    /// letter or digit.
     ///
     /// # Errors
     /// [`ParseError`] if the text is no such id.
@@ -72,7 +72,7 @@ impl FunctionId {
             .or_else(|error| chosen_name(text).map(|name| Self(Name::Chosen(name))).ok_or(error))
     }
 
-    /// Returns the id of the content's root block; `None` for an address or a chosen name, or a CID
+    /// Returns the id of the content's root block, or `None` for an address or a chosen name, or a CID
     /// with another codec or hash than [`ContentId`].
     #[must_use]
     pub fn content(&self) -> Option<ContentId> {
@@ -94,8 +94,7 @@ impl FunctionId {
         matches!(self.0, Name::Chosen(_))
     }
 
-    /// Returns true if this is a CID, including one whose codec or hash [`Self::content`] does not
-    /// support.
+    /// Returns true if this is a CID, even if [`Self::content`] does not support its codec or hash.
     #[must_use]
     pub const fn is_cid(&self) -> bool {
         matches!(self.0, Name::Content(_))

@@ -1,4 +1,4 @@
-//! API keys for the dataset and inference services, and the ids by which services refer to them.
+//! API keys for the dataset and inference services and their ids, by which services refer to them.
 
 use std::str::FromStr;
 
@@ -12,8 +12,8 @@ pub const KEY_DIGITS: usize = 24;
 
 /// API key: `UP-` and 24 lower-case hexadecimal digits.
 ///
-/// This is a secret. Its `Debug` shows only the prefix, and there is no `Display`.
-/// [`ApiKey::reveal`] returns the text.
+/// This is a secret. `Debug` shows only the prefix, and there is no `Display`. [`ApiKey::reveal`]
+/// returns the text.
 #[derive(derive_more::Debug, Clone, PartialEq, Eq, Hash)]
 #[debug("ApiKey({KEY_PREFIX}…)")]
 pub struct ApiKey(String);

@@ -3,8 +3,7 @@
 /// Default number of rows in a page of `/api/rows/`, by document 2.
 pub const ROWS_DEFAULT: usize = 250;
 
-/// Maximum number of rows in a page of `/api/rows/`, and of lines of `/api/rows/live/`, by document
-/// 2.
+/// Maximum number of rows in a page of `/api/rows/` and of lines of `/api/rows/live/`, by document 2.
 pub const ROWS_MAX: usize = 10_000;
 
 /// Default number of lines of `/api/rows/live/`, by document 2.

@@ -48,7 +48,7 @@ impl Resolution {
     /// Resolutions of document 2, finest first.
     pub const DOCUMENTED: [Self; 4] = [Self::Raw, Self::FiveMinutes, Self::Hour, Self::Day];
 
-    /// Returns the resolution from which buckets are computed; `None` for raw rows. It affects sums
+    /// Returns the resolution from which buckets are computed, or `None` for raw rows. It affects sums
     /// of floats.
     #[must_use]
     pub const fn source(self) -> Option<Self> {
@@ -60,7 +60,7 @@ impl Resolution {
         }
     }
 
-    /// Returns the length of a bucket; `None` for raw rows.
+    /// Returns the length of a bucket, or `None` for raw rows.
     #[must_use]
     pub const fn bucket(self) -> Option<Duration> {
         match self {
@@ -73,10 +73,10 @@ impl Resolution {
         }
     }
 
-    /// Returns the maximum time range of a query; `None` if unlimited.
+    /// Returns the maximum time range of a query, or `None` if unlimited.
     ///
-    /// Ranges of document 2 are as it specifies. The others have the same number of buckets as the
-    /// next finer resolution: 2016 as `5m`, 2160 as `1h`.
+    /// Ranges of document 2 are as it specifies. The others have the same number of buckets as the next
+    /// finer resolution: 2016 as `5m`, 2160 as `1h`.
     #[must_use]
     pub const fn span_max(self) -> Option<Duration> {
         match self {
@@ -89,7 +89,7 @@ impl Resolution {
         }
     }
 
-    /// Returns the start of the bucket that contains `timestamp`; `timestamp` itself for raw rows.
+    /// Returns the start of the bucket that contains `timestamp`, or `timestamp` itself for raw rows.
     #[must_use]
     pub fn bucket_start(self, timestamp: Timestamp) -> Timestamp {
         let Some(bucket) = self.bucket() else { return timestamp };

@@ -34,12 +34,12 @@ pub enum Value {
     Boolean(bool),
 }
 
-/// A row: a timestamp, and a value for each column of the dataset in order.
+/// A row: a timestamp and a value for each column of the dataset in order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// Timestamp, unique within a dataset.
     pub timestamp: Timestamp,
-    /// One entry per column; `None` if the row has no value.
+    /// One entry per column. `None` if the row has no value.
     pub values: Vec<Option<Value>>,
 }
 

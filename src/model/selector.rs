@@ -10,8 +10,8 @@ const SELECTOR_BYTES_MAX: usize = 1024;
 /// Description of a valid selector in errors.
 const WANTED: &str = "a selector such as zone=a,gpu!=none,tier in (hot,warm),!old";
 
-/// Requirements on a node's attributes, separated by commas: `zone=a`, `zone!=a`, `zone in (a,b)`,
-/// `zone notin (a,b)`, `zone` for a node that declares it, `!zone` for one that does not.
+/// Requirements on a node's attributes, separated by commas: `zone=a`, `zone!=a`, `zone in (a,b)`, `zone
+/// notin (a,b)`, `zone` for a node that declares it, `!zone` for a node that does not.
 ///
 /// As in Kubernetes, nodes without the attribute satisfy `!=` and `notin`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ struct Requirement {
 enum Condition {
     /// The value is one of these.
     In(Vec<String>),
-    /// The attribute is missing, or its value is none of these.
+    /// The attribute is missing or has a different value.
     NotIn(Vec<String>),
     /// The attribute exists.
     Exists,

@@ -1,11 +1,10 @@
 //! Characters that names and descriptions must not contain.
 
-/// Returns true if `letter` controls a terminal or affects adjacent characters instead of being
-/// visible: C0 and C1 controls, zero-width characters, line separators, direction marks and
-/// overrides, tags and annotations, and the byte order mark.
+/// Returns true if `letter` controls a terminal or affects adjacent characters instead of being visible:
+/// C0 and C1 controls, zero-width characters, line separators, direction marks and overrides, tags and
+/// annotations, and the byte order mark.
 ///
-/// Services reject such characters in names and descriptions, and output of untrusted text escapes
-/// them.
+/// Services reject such characters in names and descriptions. Output of untrusted text escapes them.
 #[must_use]
 pub fn is_unprintable(letter: char) -> bool {
     letter.is_control()

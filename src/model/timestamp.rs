@@ -58,7 +58,7 @@ impl Timestamp {
         self.0.div_euclid(MICROS_PER_SECOND)
     }
 
-    /// Returns the duration since `earlier`; zero if `earlier` is later.
+    /// Returns the duration since `earlier`, or zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         u64::try_from(self.0.saturating_sub(earlier.0))
@@ -109,8 +109,7 @@ impl FromStr for Timestamp {
     }
 }
 
-/// Splits a timestamp into the digits and colons of its time of day, and the text after the
-/// seconds.
+/// Splits a timestamp into the digits and colons of its time of day and the text after the seconds.
 fn time_of_day(text: &str) -> Option<(&str, &str)> {
     let (_, time) = text.split_once(['T', 't', ' '])?;
     let end = time.find(|letter: char| !letter.is_ascii_digit() && letter != ':');
@@ -171,7 +170,8 @@ fn whole_seconds(text: &str) -> Option<i64> {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days_before_year =
         year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    // Months of 31 and 30 days alternate, but for July and August, and December and January.
+    // Months of 31 and 30 days alternate, except between July and August and between December and
+    // January.
     let days_before_month = (153 * month + 2) / 5;
     let days = days_before_year + days_before_month + day - 1 - DAYS_TO_1970;
     Some(days * 86_400 + hour * 3_600 + minute * 60 + second)

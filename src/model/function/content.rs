@@ -12,7 +12,7 @@ const HASH_PREFIX: [u8; 2] = [0x12, 32];
 /// Size of a SHA-256 digest.
 const DIGEST_BYTES: usize = 32;
 
-/// Id of a block: its codec, and the SHA-256 of its bytes.
+/// Id of a block: its codec and the SHA-256 of its bytes.
 ///
 /// Version 0 ids are converted to the equivalent version 1 ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
@@ -73,8 +73,8 @@ impl ContentId {
         self == Self::from_block(self.codec, block)
     }
 
-    /// Parses the binary id at the start of `bytes`, and returns it with its length. Returns `None`
-    /// for ids other than those of raw or dag-pb blocks by SHA-256.
+    /// Parses the binary id at the start of `bytes` and returns it with its length. Returns `None`
+    /// unless it is the id of a raw or dag-pb block by SHA-256.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<(Self, usize)> {
         let (codec, rest) = match bytes {
