@@ -1,4 +1,4 @@
-//! Signatures checked by a second implementation and against two recorded signatures that the network's
+//! Signatures checked by a second implementation, including two recorded signatures that the network's
 //! contract accepted.
 
 use libsecp256k1::{Message, RecoveryId, Signature, recover};
