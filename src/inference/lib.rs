@@ -190,7 +190,7 @@ impl Inference {
         self.submit_of(Origin::NETWORK, sender, payload).await
     }
 
-    /// Stores or only validates `payload` from `origin`, and determines its record.
+    /// Stores or only validates `payload` from `origin`. Counts the outcome in the metrics.
     ///
     /// # Errors
     /// As [`Self::submit`].

@@ -156,9 +156,9 @@ fn intervals(table: &Table<'_>, shares: &[f64]) -> Vec<Values> {
     intervals.filter(|values| !values.is_empty()).collect()
 }
 
-/// Returns the common scale of `epoch`: the stored one, or, if regrets are given without it, that
-/// of the ordinary regrets of all actors. Returns `None` if each value has its own scale: before
-/// the first regret, nothing was stored.
+/// Returns the common scale of `epoch`: the stored one, or, if regrets are given without it, that of the
+/// ordinary regrets of all actors. Returns `None` if each value has its own scale, since nothing is
+/// stored before the first regret.
 fn common_scale(epoch: &Epoch<'_>) -> Option<f64> {
     let Generation::MadV017 = epoch.params.generation else { return None };
     let Newcomers::WithRegret(newcomer) = epoch.newcomers else { return None };
