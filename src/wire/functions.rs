@@ -412,7 +412,7 @@ pub struct EvictedBody {
 }
 
 impl EvictedBody {
-    /// Returns the outcome of a worker that did not remove the function.
+    /// Returns an outcome without a removal, with `message` as the reason.
     #[must_use]
     pub fn failed(message: &str) -> Self {
         Self { message: message.to_owned(), ..Self::default() }
