@@ -124,7 +124,7 @@ fn replay(
     Ok(replay)
 }
 
-/// Copies the scores in `known` into `replay`, for actors without a submission in these epochs.
+/// Copies the scores in `known` into `replay`, for actors that were not active in these epochs.
 fn keep_resting(replay: &mut Replay, known: &Learned) {
     let Replay { learned, took_part, .. } = replay;
     for role in Role::ALL {

@@ -133,7 +133,7 @@ impl Learned {
         }
     }
 
-    /// Returns true if `name` submitted to an epoch that was learned from, in either role.
+    /// Returns true if `name` was active, in either role, in an epoch that was learned from.
     pub fn is_scored(&self, name: &Address) -> bool {
         let seen = Role::ALL.map(|role| self.experience[role].get(name));
         seen.into_iter().flatten().any(|seen| seen.n_epochs > 0)
