@@ -1,4 +1,4 @@
-//! Actions of keys, and their titles in the help and the palette.
+//! Actions of keys and their titles in the help and the palette.
 
 use strum::IntoStaticStr;
 
@@ -36,7 +36,7 @@ actions! {
     Back => "back one step",
     /// Exits, after a question if a run is pending or a node that the user added is running.
     Quit => "quit (asks while work is running)",
-    /// Exits, and leaves nodes that the user added running.
+    /// Exits and leaves nodes that the user added running.
     QuitKeeping => "quit, and leave added nodes running",
     /// Cancels pending runs. Exits the second time in a row.
     Interrupt => "cancel the run; twice: quit now",
@@ -173,9 +173,9 @@ actions! {
     Diff => "compare two result groups",
 
     // The form.
-    /// Goes to the next field.
+    /// Moves to the next field.
     NextField => "next field",
-    /// Goes to the previous field.
+    /// Moves to the previous field.
     PreviousField => "previous field",
     /// Selects the next known value of a field.
     NextChoice => "next known value",
@@ -247,9 +247,9 @@ actions! {
     HigherLevel => "higher log level",
     /// Shows the lines of the next source only.
     NextSource => "next log source",
-    /// Goes to the next search hit.
+    /// Moves to the next search hit.
     NextMatch => "next match",
-    /// Goes to the previous search hit.
+    /// Moves to the previous search hit.
     PreviousMatch => "previous match",
     /// Hides or shows the lines that do not match the search.
     OnlyMatches => "only matching lines / all lines",

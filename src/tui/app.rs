@@ -54,9 +54,9 @@ pub enum Start {
     Connect(Addresses),
     /// The addresses and the key of this profile.
     Profile(String),
-    /// Those of the local stack, which is started.
+    /// The addresses of the local stack, which is started.
     Local,
-    /// None.
+    /// Without any address.
     Nowhere,
 }
 

@@ -1,4 +1,4 @@
-//! Performs effects: calls the services through the client, and sends events back.
+//! Performs effects: calls the services through the client and sends events back.
 
 mod machine;
 mod services;
@@ -35,10 +35,10 @@ use crate::{
     },
 };
 
-/// Clients of the services whose addresses are known.
+/// Clients of the services with known addresses.
 #[derive(Debug, Clone, Default)]
 struct Clients {
-    /// By [`HeadId::idx`]; `None` for an invalid address.
+    /// Indexed by [`HeadId::idx`]. An invalid address is `None`.
     heads: Vec<Option<Functions>>,
     datasets: Option<Datasets>,
     inference: Option<Inference>,
@@ -82,7 +82,7 @@ pub(crate) struct Runner {
     local: Option<Arc<dyn LocalStack>>,
     local_events: mpsc::Sender<LocalEvent>,
     profiles: Option<Arc<dyn ProfileStore>>,
-    /// File of presets; `None` if there is no directory for it.
+    /// File of presets, or `None` if there is no directory for it.
     presets: Option<PathBuf>,
     /// Calls to the services in use.
     calls: Group,
@@ -135,7 +135,7 @@ impl Runner {
         None
     }
 
-    /// Drops all calls, and waits for their tasks.
+    /// Drops all calls and waits for their tasks.
     pub(crate) async fn shutdown(self) {
         self.tasks.stop();
         self.calls.shutdown().await;
@@ -163,7 +163,7 @@ impl Runner {
         };
     }
 
-    /// Drops the call of a run, and tells its head to cancel it.
+    /// Drops the call of a run and tells its head to cancel it.
     fn cancel(&mut self, id: RunId, at_head: Option<(HeadId, String)>) {
         self.drop_call(&format!("run {}", id.0));
         let Some((head, request_id)) = at_head else { return };
@@ -182,7 +182,7 @@ impl Runner {
         }
     }
 
-    /// Runs `work`, which outlives a change of services, and sends its event.
+    /// Runs `work`, which outlives a change of services, and then sends its event.
     fn report(
         &self,
         name: &'static str,
@@ -196,7 +196,7 @@ impl Runner {
         });
     }
 
-    /// Runs a call, replacing an older one with the same subject, and sends its event.
+    /// Runs a call and sends its event. Replaces an older call with the same subject.
     fn call(
         &mut self,
         subject: impl Into<String>,
@@ -253,7 +253,7 @@ fn unwritten(what: &str, error: &std::io::Error) -> Failure {
     Failure::new(what, error.to_string(), "name another file")
 }
 
-/// Time for which an unreachable head is polled, about as long as a restart takes.
+/// Time for which an unreachable head is polled, about the duration of a restart.
 const LOST_WITHIN: Duration = Duration::from_secs(15);
 
 /// Maximum size of standard input. Heads refuse more than some 3 MiB.
@@ -273,7 +273,7 @@ async fn execute(
     Event::Executed(id, result.map(Box::new))
 }
 
-/// Sends `order`, and waits for its result.
+/// Sends `order` and waits for its result.
 async fn send_order(
     head: &Functions,
     datasets: Option<Datasets>,
@@ -314,8 +314,8 @@ async fn wait_for_result(
     events: &mpsc::Sender<Event>,
 ) -> Result<ExecuteResponse, Failure> {
     let what = format!("read the result of run {}", id.0);
-    // A warm function of a local head takes about as long as the first wait. The longest wait is
-    // short for a user, and long for a head.
+    // A local head with a warm function needs about the first wait. The longest wait is short for a user
+    // but long for a head.
     let mut wait = Backoff::new(Duration::from_millis(25), Duration::from_millis(400));
     let mut lost_since: Option<Instant> = None;
     loop {
@@ -383,7 +383,7 @@ async fn read_rows(
     Ok(lines.map(|line| line + "\n").collect())
 }
 
-/// Reads the latest rows of the dataset `name`, oldest first; `None` if it is not visible.
+/// Reads the latest rows of the dataset `name`, oldest first, or `None` if it is not visible.
 async fn read_newest(
     service: &Datasets,
     name: &str,
@@ -402,7 +402,7 @@ async fn read_newest(
         let Rows::Raw(page_rows) = page.rows else { break };
         rows.extend(page_rows);
         let n_read = rows.len();
-        // The period ends at the latest row, whose timestamp can be far from the local clock.
+        // The period extends to the latest row, whose timestamp can be far from the local clock.
         if let (Window::Span(span), Some(newest)) = (window, rows.first().map(|row| row.timestamp))
         {
             rows.retain(|row| newest.since(row.timestamp) < span);

@@ -56,7 +56,7 @@ pub(crate) enum Event {
     Paste(String),
     /// A click on a target of the last frame.
     Click(Target),
-    /// The wheel over a target, in rows; up is negative.
+    /// The wheel over a target, in rows. Negative is up.
     Wheel(Target, i32),
     /// A mouse press on a divider.
     Grab,
@@ -78,7 +78,7 @@ pub(crate) enum Event {
     Local(LocalEvent),
     /// The local stack failed to start.
     LocalFailed(Failure),
-    /// Result of [`Effect::LoadNodes`], and its latency.
+    /// Result of [`Effect::LoadNodes`] with its latency.
     Nodes(HeadId, Result<Vec<NodeBody>, Failure>, Duration),
     /// Result of [`Effect::ChangeNode`] for a single node.
     NodeChanged(HeadId, Result<NodeDetail, Failure>),
@@ -112,15 +112,15 @@ pub(crate) enum Event {
     Usage(Vec<(String, Usage)>),
     /// A local operation on a process or a file failed.
     Failed(Failure),
-    /// Result of [`Effect::Save`]: the path, and the number of rows or lines.
+    /// Result of [`Effect::Save`]: the path and the number of rows or lines.
     Saved(PathBuf, String),
     /// Result of [`Effect::Copy`].
     Copied {
         text: String,
-        /// Name of the program that copied the text; `None` if none did.
+        /// Name of the program that copied the text, or `None` if all failed.
         by: Option<&'static str>,
     },
-    /// Result of [`Effect::Page`]: the pager has exited, and the terminal is free.
+    /// Result of [`Effect::Page`]. The pager has exited and the terminal is free.
     Paged(Result<(), Failure>),
     /// For the Data screen.
     Data(DataEvent),
@@ -148,7 +148,7 @@ pub(crate) enum ProfileEvent {
     /// Result of [`Effect::KeepKey`].
     Kept {
         profile: String,
-        /// Place of the stored key, and the key.
+        /// The stored key and its place.
         result: Result<(KeyPlace, ApiKey), Failure>,
     },
     /// Result of [`Effect::ForgetKey`].
@@ -277,11 +277,11 @@ pub(crate) enum InferenceEvent {
 pub(crate) enum Effect {
     /// Starts the local stack.
     StartLocal,
-    /// Uses the services at these addresses. Closes streams and drops calls to earlier ones.
+    /// Uses the services at these addresses. Closes earlier streams and drops earlier calls.
     Connect(Addresses),
     /// Reads a profile and its key.
     OpenProfile(String),
-    /// Checks a key with a service of a profile, and stores it if it is valid.
+    /// Checks a key with a service of a profile. Stores the key if it is valid.
     KeepKey { profile: String, addresses: Addresses, key: ApiKey },
     /// Removes the key of a profile.
     ForgetKey(String),

@@ -1,7 +1,7 @@
 //! Panic handling: writes a report, and catches panics while a frame is drawn.
 //!
-//! Drawing does not change the state, so the screen can continue without the part that panicked.
-//! Any other panic restores the terminal, prints the path of the report, and ends the program.
+//! Drawing does not change the state, so the screen can continue without the part that panicked. Any
+//! other panic restores the terminal, prints the path of the report and exits the program.
 
 use std::{
     backtrace::Backtrace,
@@ -16,7 +16,7 @@ use task::file::{FileMode, write_atomic};
 
 use crate::terminal;
 
-/// File name of the report. Only the latest one is kept.
+/// File name of the report. A new report replaces the previous one.
 const REPORT_FILE: &str = "panic.txt";
 
 /// Directory of the report, for the panic hook.
@@ -66,7 +66,7 @@ pub(crate) fn report_path() -> Option<PathBuf> {
     FOLDER.get().map(|folder| folder.join(REPORT_FILE))
 }
 
-/// Writes the report of a panic and returns its path; `None` if that failed.
+/// Writes the report of a panic. Returns its path, or `None` on failure.
 fn report(panic: &PanicHookInfo<'_>) -> Option<PathBuf> {
     let path = report_path()?;
     let version = env!("CARGO_PKG_VERSION");

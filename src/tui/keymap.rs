@@ -1,8 +1,7 @@
 //! Key bindings: one table for the actions, the hints in the footer, and the help.
 //!
-//! A key has the same meaning in all layers, if possible. These keys are never bound: `^B` and
-//! `^A`, the prefixes of tmux and screen, and `^Q` and `^J`, which terminals use. `^S` is bound
-//! only in forms.
+//! A key has the same meaning in all layers, if possible. These keys are never bound: `^B` and `^A`, the
+//! prefixes of tmux and screen, and `^Q` and `^J`, which terminals use. Only forms bind `^S`.
 
 use std::fmt;
 
@@ -18,7 +17,7 @@ pub(crate) use bindings::Bound;
 pub use bindings::{Keymap, defaults_text};
 pub(crate) use table::TABLE;
 
-/// Keys that are not letters: name in a key file, code, and displayed text.
+/// Keys that are not letters: name in a key file, code, displayed text.
 const NAMED: [(&str, KeyCode, &str); 15] = [
     ("space", KeyCode::Char(' '), "space"),
     ("enter", KeyCode::Enter, "⏎"),
@@ -112,7 +111,7 @@ pub(crate) struct Binding {
     pub(crate) keys: &'static [&'static str],
     /// Action of the keys.
     pub(crate) action: Action,
-    /// Hint in the footer; empty for none.
+    /// Hint in the footer, or empty for no hint.
     pub(crate) hint: &'static str,
 }
 
@@ -266,7 +265,7 @@ fn without<'a>(word: &'a str, prefix: &str) -> (bool, &'a str) {
     word.strip_prefix(prefix).map_or((false, word), |rest| (true, rest))
 }
 
-/// Parses key presses separated by spaces; `None` if one is not a key.
+/// Parses key presses separated by spaces. Returns `None` if one of them is invalid.
 pub(crate) fn sequence(keys: &str) -> Option<Vec<Chord>> {
     keys.split(' ').map(Chord::named).collect()
 }

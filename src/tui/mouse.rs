@@ -12,12 +12,13 @@ use crate::{
 /// State of the mouse between events.
 #[derive(Debug, Default)]
 pub(crate) struct Mouse {
-    /// Dragged divider, and the cell where it was grabbed.
+    /// The dragged divider and the cell where it was grabbed.
     dragged: Option<(Divider, Position)>,
 }
 
 impl Mouse {
-    /// Translates `mouse` to an event, with the targets of the last frame; `None` if it is ignored.
+    /// Translates `mouse` to an event, using the targets of the last frame. Returns `None` if the event
+    /// is ignored.
     pub(crate) fn translate(&mut self, mouse: MouseEvent, hits: &Hits) -> Option<Event> {
         let MouseEvent { column, row, .. } = mouse;
         match mouse.kind {

@@ -1,7 +1,6 @@
 //! Modal overlays: their updates, and their views on top of the current screen.
 //!
-//! Their state is in [`state::overlay`](crate::state::overlay), their keys are in
-//! `keymap/table.rs`.
+//! Their state is in [`state::overlay`](crate::state::overlay). Their keys are in `keymap/table.rs`.
 
 pub(crate) mod choices;
 pub(crate) mod copy_as;

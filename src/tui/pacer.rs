@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::state::Dirty;
 
-/// Minimum time between two frames. A held key repeats slower, and a burst of pasted keys takes one
+/// Minimum time between two frames. A held key repeats slower, and a burst of pasted keys fits into one
 /// frame.
 const INPUT_EVERY: Duration = Duration::from_millis(8);
 
@@ -64,7 +64,7 @@ impl Pacer {
         self.dirty = self.dirty.max(dirty);
     }
 
-    /// Returns the time of the next frame; `None` if none is requested.
+    /// Returns the time of the next frame, or `None` if none is requested.
     pub(crate) fn next(&self) -> Option<Instant> {
         let after =
             |last: Option<Instant>, wait| last.map_or_else(Instant::now, |last| last + wait);
@@ -86,8 +86,8 @@ impl Pacer {
         self.next().is_some_and(|due| due <= now)
     }
 
-    /// Returns true if the next frame has to be checked for changes at `now`: it is for data, which
-    /// can be out of view, and the last frame is old enough.
+    /// Returns true if the next frame has to be checked for changes at `now`. This is the case for a
+    /// frame for data, which can be out of view, if the last frame is old enough.
     pub(crate) fn needs_check(&self, now: Instant) -> bool {
         let is_after = |at: Option<Instant>, wait| at.is_some_and(|at| now - at >= wait);
         let is_unchecked = self.changed_at.is_some() && !is_after(self.changed_at, UNCHECKED_FOR);
@@ -199,7 +199,7 @@ mod tests {
         assert!(needs_check_after(&mut pacer, UNCHECKED_FOR).await);
     }
 
-    /// The frames of one second in which a row comes each millisecond.
+    /// Returns the number of frames in one second with a row every millisecond.
     async fn frames_of_a_burst(is_far: bool) -> u32 {
         let mut pacer = Pacer::new(is_far);
         let mut n_frames = 0;

@@ -36,7 +36,7 @@ pub enum KeyPlace {
 pub struct Opened {
     /// Addresses, with the key.
     pub addresses: Addresses,
-    /// Place of the key; `None` without a key.
+    /// Place of the key, if there is a key.
     pub key_place: Option<KeyPlace>,
 }
 
@@ -76,12 +76,12 @@ pub struct ProfileError {
 /// Name under which a key is stored if no profile is in use.
 pub const NO_PROFILE: &str = "default";
 
-/// The known profiles, and the one in use.
+/// The known profiles and the current one.
 #[derive(Debug, Clone, Default)]
 pub struct Profiles {
     /// All profiles, by name.
     pub list: Vec<Profile>,
-    /// Name of the profile in use; `None` for other addresses, or for the local stack.
+    /// Name of the current profile, or `None` for other addresses or the local stack.
     pub current: Option<String>,
     /// Addresses from flags or the environment.
     pub given: Option<Addresses>,
@@ -105,8 +105,8 @@ pub(crate) enum Choice<'a> {
 }
 
 impl Choice<'_> {
-    /// Returns the name under which its key is stored; `None` for the local stack, which creates
-    /// its own.
+    /// Returns the name under which its key is stored, or `None` for the local stack, which creates a
+    /// key.
     pub(crate) const fn name(&self) -> Option<&str> {
         match self {
             Self::Local => None,

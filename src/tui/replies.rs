@@ -1,9 +1,9 @@
 //! Filters the terminal's replies out of the key input.
 //!
-//! A terminal replies to the query for its background with `ESC ] 11;rgb:1111/1313/1a1a ESC \`, at
-//! any time. The key parser reads that as `Alt-]`, letters and `Alt-\`. Keys are held back while
-//! they can belong to a reply, and returned if they do not. If a reply arrives in parts, the parser
-//! reads an escape at the end of a part as the escape key.
+//! A terminal replies to the query for its background with `ESC ] 11;rgb:1111/1313/1a1a ESC \`, at any
+//! time. The key parser reads that as `Alt-]`, letters and `Alt-\`. Keys are held back while they can
+//! belong to a reply and are released otherwise. If a reply arrives in parts, the parser reads an escape
+//! at the end of a part as the escape key.
 
 use crossterm::event::{Event as TermEvent, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -36,7 +36,8 @@ enum Part {
 }
 
 impl Replies {
-    /// Returns the background if `event` completes a reply, and the events that belong to no reply.
+    /// Returns the background if `event` completes a reply, and the events that do not belong to a
+    /// reply.
     pub(crate) fn filter(&mut self, event: TermEvent) -> (Option<[u8; 3]>, Vec<TermEvent>) {
         let part = part_of(&event);
         // Other events, such as a resize, can arrive within a reply.

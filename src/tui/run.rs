@@ -47,9 +47,9 @@ const STOP_WITHIN: Duration = Duration::from_millis(2_500);
 pub struct TuiOptions {
     /// Services to show first.
     pub start: Start,
-    /// Starts the local stack and further nodes; `None` if the services run elsewhere.
+    /// Starts the local stack and further nodes. `None` if the services run elsewhere.
     pub local: Option<Box<dyn LocalStack>>,
-    /// File of presets; `None` if there is no directory for it.
+    /// File of presets, or `None` if there is no directory for it.
     pub presets: Option<PathBuf>,
     /// Theme to start with.
     pub theme: theme::InitialTheme,
@@ -63,11 +63,11 @@ pub struct TuiOptions {
     pub symbols: Symbols,
     /// True to query the background of the terminal, which selects the theme.
     pub asks_background: bool,
-    /// Store of the profiles; `None` to show none.
+    /// Store of the profiles, or `None` to hide the profiles.
     pub keeper: Option<Box<dyn ProfileStore>>,
-    /// Known profiles, and the one in use.
+    /// The known profiles and the current one.
     pub profiles: Profiles,
-    /// File of the session; `None` to store none.
+    /// File of the session, or `None` to store no session.
     pub session: Option<PathBuf>,
     /// Color depth of the terminal.
     pub depth: Depth,
@@ -106,7 +106,7 @@ pub enum RunError {
     /// Reading, writing or setting up the terminal failed.
     #[error("terminal failed")]
     Terminal(#[source] std::io::Error),
-    /// A task panicked; the panic hook has printed the report.
+    /// A task panicked. The panic hook has printed the report.
     #[error("the screen panicked")]
     Panicked,
     /// Drawing a screen panicked twice in a row.
@@ -122,8 +122,10 @@ pub enum RunError {
     NoCursor,
 }
 
-/// Opens the screen, and returns when it is closed, the terminal is restored, and local processes
-/// have stopped. Draws the first frame before it starts anything.
+/// Opens the screen. Returns when it is closed, the terminal is restored, and local processes have
+/// stopped.
+///
+/// Draws the first frame before it starts anything.
 ///
 /// # Errors
 /// [`RunError::NotATerminal`] before any change to the terminal, others after it is restored.
@@ -201,7 +203,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     result
 }
 
-/// Writes `text` to `path`; creates the folder if it is missing.
+/// Writes `text` to `path`. Creates the directory if it is missing.
 fn write_session(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
@@ -222,7 +224,7 @@ struct Loop {
     replies: Replies,
     #[cfg(debug_assertions)]
     fault: Option<FaultInjection>,
-    /// The screen whose last frame panicked.
+    /// Screen that panicked in the last frame.
     broken: Option<Screen>,
     /// True if a key or the mouse was pressed since the last frame.
     is_pressed: bool,
@@ -316,7 +318,7 @@ impl Loop {
         has_changes
     }
 
-    /// Waits for the next event. Returns the most urgent one that is ready.
+    /// Waits for the next event. If several are ready, returns the most urgent one.
     async fn wait(&mut self) -> Next {
         let frame = self.pacer.next();
         let timer = self.runner.timers.next();
@@ -362,7 +364,7 @@ impl Loop {
             }
             Next::Term(Some(Ok(event))) => self.handle_terminal(event)?,
             Next::Term(Some(Err(error))) => return Err(RunError::Terminal(error)),
-            // The terminal is gone.
+            // The terminal was closed.
             Next::Term(None) => self.is_over = true,
             Next::Signal(Signal::Stop) if self.is_paging => {
                 Tui::stop_with_pager().map_err(RunError::Terminal)?;
@@ -411,7 +413,8 @@ impl Loop {
         Ok(())
     }
 
-    /// Translates input to an event, according to the last frame; `None` if it is ignored.
+    /// Translates input to an event, according to the last frame. Returns `None` if the input is
+    /// ignored.
     fn translate(&mut self, event: &TermEvent) -> Option<Event> {
         Some(match event {
             TermEvent::Key(key) if key.kind != KeyEventKind::Release => {
@@ -440,8 +443,7 @@ impl Loop {
                 }
                 Some(Effect::Page(text)) => {
                     terminal::switch_off();
-                    // Dropping the old stream stops its reads. The new one reads nothing until
-                    // polled.
+                    // Dropping the old stream stops its reads. The new one does not read until polled.
                     self.keys = EventStream::new();
                     self.is_paging = true;
                     self.runner.start_pager(text);
@@ -509,8 +511,8 @@ fn panic_if(is_injected: bool) {
 
 /// Returns the next item of `stream` if it is ready, without waiting.
 ///
-/// Polls with the waker of the task and not with a no-op waker, because the terminal's stream keeps
-/// the first waker until the next key.
+/// Polls with the waker of the task instead of a no-op waker, because the terminal's stream stores the
+/// first waker until the next key.
 async fn poll_ready<S: Stream + Unpin>(stream: &mut S) -> Option<Option<S::Item>> {
     poll_fn(|context| match stream.poll_next_unpin(context) {
         Poll::Ready(item) => Poll::Ready(Some(item)),

@@ -1,4 +1,4 @@
-//! The state of the screen: what all screens share, and the state of each screen.
+//! The state of the screen: the shared state and the state of each screen.
 //!
 //! `app` and the `update` modules change it, the `view` modules draw it. It does no I/O and reads no
 //! clock.
@@ -84,11 +84,11 @@ pub(crate) struct State {
     pub(crate) screen: Screen,
     /// True if the focused pane fills the screen.
     pub(crate) is_zoomed: bool,
-    /// Theme chosen by the user; `None` for the one that suits the terminal.
+    /// Theme chosen by the user, or `None` to match the terminal.
     pub(crate) theme: Option<theme::Name>,
     /// Theme requested for this start.
     pub(crate) initial_theme: theme::InitialTheme,
-    /// Theme of the last session; `None` for the one that suits the terminal.
+    /// Theme of the last session, or `None` to match the terminal.
     pub(crate) session_theme: Option<theme::Name>,
     /// The user-defined themes.
     pub(crate) custom_themes: Vec<&'static theme::custom::CustomTheme>,
@@ -101,7 +101,7 @@ pub(crate) struct State {
     /// Selection of the last session that is not listed yet.
     pub(crate) saved_selection: SavedSelection,
     pub(crate) profiles: Profiles,
-    /// Background color of the terminal; `None` until it is reported.
+    /// Background color of the terminal, once it is reported.
     pub(crate) background: Option<[u8; 3]>,
     /// True if the mouse is captured.
     pub(crate) has_mouse: bool,
@@ -218,7 +218,7 @@ impl State {
         closed.is_some()
     }
 
-    /// Returns the chosen theme, or the one that suits the terminal.
+    /// Returns the chosen theme, or the theme that matches the terminal.
     pub(crate) fn theme_name(&self) -> theme::Name {
         let suitable = || self.background.map_or(theme::Name::Dark, theme::Name::for_background);
         self.theme.unwrap_or_else(suitable)
@@ -243,8 +243,8 @@ impl State {
         self.notices.add(Level::Warn, text, detail, self.now);
     }
 
-    /// Returns the unit of the values of `topic`, from its dataset. Empty if it is unknown, and for
-    /// topics with labels, whose values are probabilities.
+    /// Returns the unit of the values of `topic`, from its dataset. Empty if unknown, and for topics
+    /// with labels, since their values are probabilities.
     pub(crate) fn unit_of(&self, topic: Option<&TopicSummary>) -> &str {
         let Some(topic) = topic.filter(|topic| topic.labels.len() < 2) else { return "" };
         let mut list = self.data.list().iter();
@@ -299,12 +299,12 @@ impl State {
             || (has_streams && self.data.is_counting(self.now))
     }
 
-    /// Returns the time after which ages need a redraw if nothing else happens; `None` for never.
+    /// Returns the time after which ages need a redraw if there is no other event, or `None` for never.
     ///
     /// The header shows the time of the frame, which its ages refer to, so they need no redraw each
-    /// second. An idle screen is redrawn after a minute, then after twice as long each time, which
-    /// keeps its ages accurate to a half. Countdowns are redrawn each second, and so is the age of
-    /// an unavailable service while it is shown in seconds.
+    /// second. An idle screen is redrawn after a minute, then after twice as long each time, which keeps
+    /// its ages accurate to a half. Countdowns are redrawn each second. So is the age of an unavailable
+    /// service while it is shown in seconds.
     pub(crate) fn redraw_after(&self) -> Option<Duration> {
         let away = self.services.away_ages_in(self.now);
         if self.is_counting() {
@@ -374,13 +374,13 @@ impl State {
         self.report(&[], Level::Info, text, detail);
     }
 
-    /// Reports the reason why an action did nothing, with a notice and a log line.
+    /// Reports the reason why an action had no effect, with a notice and a log line.
     pub(crate) fn notify_refused(&mut self, text: impl Into<String>, detail: impl Into<String>) {
         self.report(&[], Level::Warn, text, detail);
     }
 
-    /// Reports an outcome with a log line, and a notice unless the current screen is one of
-    /// `screens`, where a pane shows the outcome.
+    /// Reports an outcome with a log line. Adds a notice unless the current screen is one of `screens`,
+    /// where a pane shows the outcome.
     pub(crate) fn report(
         &mut self,
         screens: &[Screen],

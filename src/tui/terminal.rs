@@ -1,9 +1,9 @@
-//! The terminal: entered when the screen opens, restored on every way out.
+//! The terminal: entered when the screen opens, restored on every exit.
 //!
-//! Each mode that is switched on is recorded, and switched off again when the screen is closed,
-//! stopped by the shell, ended by a signal or by a panic. Frames are encoded by ratatui's
-//! [`CrosstermBackend`] and written in one piece. The query for the background color is sent after
-//! the first frame. Its reply arrives among the keys, see `replies`.
+//! Each mode that is switched on is recorded. It is switched off again when the screen is closed,
+//! stopped by the shell, or terminated by a signal or a panic. Frames are encoded by ratatui's
+//! [`CrosstermBackend`] and written in one piece. The query for the background color is sent after the
+//! first frame. Its reply arrives among the keys, see `replies`.
 
 #[cfg_attr(unix, path = "terminal/unix.rs")]
 #[cfg_attr(not(unix), path = "terminal/other.rs")]
@@ -47,8 +47,8 @@ const SCREEN: u8 = 1 << 1;
 /// Clicks and the wheel.
 const MOUSE: u8 = 1 << 2;
 
-/// Queries the background (OSC 11), then the primary device attributes. Every terminal replies to
-/// the second query, so a terminal that ignores the first one has nothing more to send after that.
+/// Queries the background (OSC 11), then the primary device attributes. Every terminal replies to the
+/// second query, so after that reply there is no reply to the first one.
 const BACKGROUND_QUERY: &[u8] = b"\x1b]11;?\x1b\\\x1b[c";
 
 /// Reports clicks, the wheel, and movements while a button is pressed. crossterm's
@@ -75,7 +75,7 @@ pub(crate) enum Signal {
 pub(crate) struct Tui {
     /// Content of the terminal after the last frame.
     shown: Buffer,
-    /// Buffer for the next frame, kept for its allocation.
+    /// Buffer for the next frame, reused for its allocation.
     next: Buffer,
     has_mouse: bool,
 }
@@ -84,7 +84,7 @@ impl Tui {
     /// Enters the screen. Clicks and the wheel are reported if `has_mouse` is true.
     pub(crate) fn enter(has_mouse: bool) -> io::Result<Self> {
         let mut tui = Self { shown: Buffer::default(), next: Buffer::default(), has_mouse };
-        // An error drops `tui`, which switches off what is already on.
+        // An error drops `tui`, which switches off the modes that are already on.
         tui.reenter()?;
         Ok(tui)
     }
@@ -99,7 +99,7 @@ impl Tui {
         MODES_ON.load(Ordering::SeqCst) & LOST != 0
     }
 
-    /// Draws a frame. Writes the cells that changed, all in one write, and nothing if none changed.
+    /// Draws a frame. Writes the changed cells in a single write, or nothing if no cell changed.
     pub(crate) fn draw(&mut self, view: impl FnOnce(Rect, &mut Buffer)) -> io::Result<()> {
         if terminal_size() != self.size() {
             self.redraw()?;
@@ -114,7 +114,7 @@ impl Tui {
         write_out(&bytes)
     }
 
-    /// Returns true if a frame would differ from the last one. Writes nothing.
+    /// Returns true if a frame would differ from the last one, without writing it.
     pub(crate) fn would_change(&mut self, view: impl FnOnce(Rect, &mut Buffer)) -> bool {
         self.next.resize(self.shown.area);
         self.next.reset();
@@ -187,8 +187,8 @@ fn terminal_size() -> (u16, u16) {
     size().unwrap_or((80, 24))
 }
 
-/// Switches all modes on. Each is recorded first, because one that was switched on only in part has
-/// to be switched off, too.
+/// Switches all modes on. Each is recorded first, because a partly switched on mode has to be switched
+/// off, too.
 fn switch_on(has_mouse: bool) -> io::Result<()> {
     MODES_ON.fetch_or(RAW, Ordering::SeqCst);
     enable_raw_mode()?;
@@ -202,7 +202,7 @@ fn switch_on(has_mouse: bool) -> io::Result<()> {
     write_out(&bytes)
 }
 
-/// Switches off the modes that are on. Ignores failures, since the terminal may be gone.
+/// Switches off the modes that are on. Ignores failures, since the terminal may already be closed.
 pub(crate) fn switch_off() {
     let modes = MODES_ON.swap(0, Ordering::SeqCst);
     let mut bytes = Vec::new();
@@ -229,7 +229,7 @@ pub(crate) fn leave_for_panic() -> bool {
     was_open
 }
 
-/// Writes `bytes` and flushes; does nothing without any.
+/// Writes `bytes` and flushes. Does nothing if `bytes` is empty.
 fn write_out(bytes: &[u8]) -> io::Result<()> {
     if bytes.is_empty() {
         return Ok(());

@@ -109,11 +109,11 @@ pub(crate) struct Theme {
 /// Theme at the start of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InitialTheme {
-    /// The theme of the last session, or the one that suits the terminal.
+    /// The theme of the last session, or the theme that matches the terminal.
     #[default]
     Session,
-    /// This theme, or with `None` the one that suits the terminal. It applies only to this start:
-    /// the session keeps its theme, unless the user chooses another one.
+    /// This theme, or `None` to match the terminal. It applies only to this start and does not change
+    /// the session's theme, unless the user chooses another one.
     Given(Option<Name>),
 }
 
@@ -165,8 +165,8 @@ impl FromStr for Name {
 impl Theme {
     /// Returns theme `name` in the colors of a terminal with color depth `depth`.
     ///
-    /// With 16 colors, every theme uses the terminal's palette, whose colors may be illegible on a
-    /// painted background. Without colors, it uses only weight.
+    /// With 16 colors, every theme uses the terminal's palette, which may be illegible on a painted
+    /// background. Without colors, it uses only weight.
     pub(crate) fn new(name: Name, depth: Depth) -> Self {
         let Some(palette) = Palette::of_theme(name) else {
             let is_plain = name == Name::Mono || depth == Depth::None;
@@ -202,8 +202,8 @@ impl Theme {
         }
     }
 
-    /// Returns the background tinted with the color of `token`, by a `strength` from 0 to 1; `None`
-    /// if colors cannot be mixed.
+    /// Returns the background tinted with the color of `token`, by a `strength` from 0 to 1. Returns
+    /// `None` if colors cannot be mixed.
     pub(crate) fn wash(&self, token: Style, strength: f64) -> Option<Color> {
         /// Maximum share of the color, with which text stays legible.
         const STRONGEST: f64 = 0.3;
@@ -249,7 +249,7 @@ impl Theme {
         }
     }
 
-    /// Fades the content of `area`, so that an overlay stands out.
+    /// Fades the content of `area`, so that an overlay is distinct.
     pub(crate) fn fade(&self, area: Rect, buf: &mut Buffer) {
         let style = Style::reset().patch(self.bg).patch(self.faint);
         buf.set_style(area, style);

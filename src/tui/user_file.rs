@@ -1,4 +1,4 @@
-//! Entries of the user's key and theme files, and errors in them.
+//! Entries of the user's key and theme files, and their errors.
 //!
 //! The caller reads the files. [`Keymap`](crate::keymap::Keymap) and
 //! [`CustomTheme`](crate::theme::custom::CustomTheme) check the entries.
@@ -6,7 +6,7 @@
 /// An entry `name = "value"` of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Table that contains it; empty above the first table.
+    /// Table that contains it. Empty above the first table.
     pub table: String,
     /// Name within the table.
     pub name: String,
@@ -21,6 +21,6 @@ pub struct Entry {
 pub struct Fault {
     /// Line number of the entry.
     pub line: usize,
-    /// Reason, and valid alternatives.
+    /// Reason and valid alternatives.
     pub why: String,
 }

@@ -110,8 +110,8 @@ impl Frame<'_> {
         line
     }
 
-    /// Draws the reason why `list` has nothing to show in the middle of `area`: not requested,
-    /// pending, failed, or empty.
+    /// Draws the reason why `list` is empty in the middle of `area`: not requested, pending, failed, or
+    /// empty.
     pub(crate) fn draw_absent<T>(
         &self,
         area: Rect,
@@ -135,7 +135,7 @@ impl Frame<'_> {
 }
 
 impl Tier {
-    /// Returns the amount of space on a terminal of this size; `None` if it is too small.
+    /// Returns the amount of space on a terminal of this size, or `None` if it is too small.
     pub(crate) fn for_area(area: Rect) -> Option<Self> {
         let fits = |width, height| area.width >= width && area.height >= height;
         if fits(150, 40) {
@@ -184,7 +184,7 @@ pub(crate) fn centered(area: Rect, width: u16, height: u16) -> Rect {
     }
 }
 
-/// Joins facts in `room` columns. Drops the first ones if not all fit.
+/// Joins facts in `room` columns. Drops the first facts if not all fit.
 pub(crate) fn join_facts(mut facts: Vec<Span<'static>>, room: usize) -> Line<'static> {
     const GAP: &str = " · ";
     let width = |facts: &[Span<'_>]| facts.iter().map(|fact| fact.width() + 3).sum::<usize>();
@@ -220,7 +220,7 @@ pub(crate) fn draw_empty(area: Rect, buf: &mut Buffer, theme: &Theme, lines: &[i
     draw_centered(buf, area, &lines);
 }
 
-/// Draws what failed, the reason, and advice in the middle of `area`.
+/// Draws the failed operation, the reason, and advice in the middle of `area`.
 pub(crate) fn draw_failure(buf: &mut Buffer, area: Rect, why: &Failure, theme: &Theme) {
     let first = format!("failed to {}", why.what);
     let lines = [(&*first, theme.down), (&*why.why, theme.text), (&*why.next, theme.muted)];

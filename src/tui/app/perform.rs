@@ -1,4 +1,4 @@
-//! Performs actions: common ones here, others in the current screen or overlay.
+//! Performs actions. Common actions are here, the others in the current screen or overlay.
 
 use crate::{
     action::Action,
@@ -158,7 +158,7 @@ fn back(state: &mut State) {
     if state.close() {
         return;
     }
-    // In a text field, the key ends the edit and does not close a notice.
+    // In a text field, the key finishes the edit and does not close a notice.
     let is_typed = !state.layers_beneath().contains(&Layer::Global);
     if !is_typed && (state.notices.clear() || std::mem::take(&mut state.is_zoomed)) {
         return;

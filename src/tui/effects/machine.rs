@@ -1,4 +1,4 @@
-//! Local effects: processes, files, profiles, the clipboard, and the pager.
+//! Local effects: processes, files, profiles, the clipboard and the pager.
 
 use std::{collections::BTreeMap, env, io, path::Path, process::Stdio, sync::Arc, time::Duration};
 
@@ -85,7 +85,7 @@ impl Runner {
         self.report("pager", async move { Some(Event::Paged(page(&text).await)) });
     }
 
-    /// Calls the local stack, and reports a failure.
+    /// Calls the local stack and reports a failure.
     fn use_local<F>(&self, call: impl FnOnce(Arc<dyn LocalStack>) -> F)
     where
         F: Future<Output = Result<(), LocalError>> + Send + 'static,
@@ -101,8 +101,8 @@ impl Runner {
     }
 }
 
-/// Uploads the module or directory at `path` to the head. Content that the head already has keeps
-/// its name there.
+/// Uploads the module or directory at `path` to the head. The head does not rename content that it
+/// already has.
 pub(super) async fn add_function(
     local: Option<Arc<dyn LocalStack>>,
     head: Option<Functions>,
@@ -186,7 +186,7 @@ async fn open(keeper: Keeper, name: String) -> Event {
     Event::Profile(ProfileEvent::Opened { name, result })
 }
 
-/// Checks `key`, and stores it for `profile`.
+/// Checks `key` and stores it for `profile`.
 async fn keep(keeper: Keeper, profile: String, addresses: Addresses, key: ApiKey) -> Event {
     let stored = async {
         check_key(&addresses, &key).await?;
@@ -228,9 +228,9 @@ fn refused(error: &ProfileError) -> Failure {
     Failure::new(error.to_string(), chain(&*error.source), "")
 }
 
-// Terminals without support for OSC 52, and tmux with its defaults, ignore it silently. So the
-// sequence is used only if no tool copies the text: over SSH, where a tool would use the clipboard
-// of the wrong machine, and without a display.
+// Terminals without support for OSC 52 ignore it silently, and so does tmux by default. The sequence is
+// used only if no tool copies the text: over SSH, where a tool would use the clipboard of the wrong
+// machine, and without a display.
 
 /// A program that copies its standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -268,7 +268,7 @@ const TOOLS: [Tool; 4] = [
     },
 ];
 
-/// Copies `text`. Returns the name of the tool that did; `None` if none works.
+/// Copies `text`. Returns the name of the tool used, or `None` if all tools failed.
 async fn copy(text: &str) -> Option<&'static str> {
     let is_set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
     for tool in tools(is_set) {
@@ -288,7 +288,7 @@ fn tools(is_set: impl Fn(&str) -> bool) -> impl Iterator<Item = Tool> {
     })
 }
 
-/// Passes `text` to `tool`; `None` if it fails.
+/// Passes `text` to `tool`, or `None` if it fails.
 async fn run_tool(tool: Tool, text: &str) -> Option<()> {
     let mut command = Command::new(tool.name);
     // Its background process must not keep the terminal open.
@@ -301,10 +301,10 @@ async fn run_tool(tool: Tool, text: &str) -> Option<()> {
 /// Pager if `PAGER` is not set.
 const PAGER: &str = "less";
 
-/// Exit codes of a shell whose program is missing or cannot be executed.
+/// Exit codes of a shell if the program is missing or cannot be executed.
 const NOT_STARTED: [i32; 2] = [126, 127];
 
-/// Shows `text` in the pager, and returns when it has exited.
+/// Shows `text` in the pager. Returns when the pager has exited.
 ///
 /// # Errors
 /// If the pager does not start.
@@ -318,7 +318,7 @@ async fn page(text: &str) -> Result<(), Failure> {
             "set PAGER to a program that reads standard input",
         )
     };
-    // Pagers pass control sequences on, and the text can come from a guest.
+    // Pagers do not filter control sequences, and the text can originate from a guest.
     let mut lines: Vec<String> =
         text.lines().map(|line| escape_line(&line.replace('\t', "        ")).into()).collect();
     lines.push(String::new());

@@ -219,7 +219,7 @@ impl Runner {
         None
     }
 
-    /// Checks the health of `heads`, and of each other service with an address.
+    /// Checks the health of `heads` and of each other service with an address.
     pub(super) fn probe(&mut self, heads: Vec<HeadId>) {
         let Clients { datasets, inference, .. } = self.clients.clone();
         for id in heads {
@@ -238,7 +238,7 @@ impl Runner {
         }
     }
 
-    /// Runs `stream`, and forwards the items in `inbox` to the event loop. Rows that arrive within
+    /// Runs `stream` and forwards the items in `inbox` to the event loop. Rows that arrive within
     /// [`BATCH_EVERY`] are collected by the client, or by the server when buffers are full.
     fn follow<T: Send + 'static, U: Send>(
         &mut self,
@@ -367,8 +367,7 @@ async fn list_page(
     }
 }
 
-/// Writes the rows of `query` to `path`, and sends events of the progress. Leaves no file if
-/// dropped.
+/// Writes the rows of `query` to `path` and sends progress events. Leaves no file if dropped.
 async fn export(
     service: Option<Datasets>,
     query: DownloadQuery,

@@ -13,7 +13,7 @@ use crate::{
     state::{runs::Input, services::HeadId},
 };
 
-/// A deadline for what takes milliseconds.
+/// Deadline for operations of a few milliseconds.
 const SOON: Duration = Duration::from_secs(20);
 
 /// A stack of which every part fails.
@@ -83,7 +83,7 @@ fn order() -> RunOrder {
     RunOrder { head: HeadId::default(), request, input: Input::Typed, is_followed: true }
 }
 
-/// An address on which nothing listens.
+/// Returns an address without a listener.
 async fn closed_address() -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     format!("http://{}", listener.local_addr().unwrap())

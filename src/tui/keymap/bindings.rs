@@ -23,7 +23,7 @@ pub(crate) struct Bound {
     pub(crate) sequences: Vec<Vec<Chord>>,
     /// Action of the keys.
     pub(crate) action: Action,
-    /// Hint in the footer; empty for none.
+    /// Hint in the footer, or empty for no hint.
     pub(crate) hint: &'static str,
 }
 
@@ -59,8 +59,8 @@ impl Default for Keymap {
 }
 
 impl Keymap {
-    /// Returns the default bindings with `overrides`: in the table of a layer, key presses
-    /// separated by spaces, and the name of an action or `none`.
+    /// Returns the default bindings with `overrides`. The table of an override is a layer, its name is a
+    /// sequence of key presses separated by spaces, and its value is the name of an action or `none`.
     ///
     /// # Errors
     /// A [`Fault`] for every invalid entry.
@@ -96,7 +96,7 @@ impl Keymap {
             .map(Bound::first_key_text)
     }
 
-    /// As [`Self::key_of`]; for an action without a key, the text that finds it in the palette.
+    /// Like [`Self::key_of`]. For an action without a key, returns its search text in the palette.
     pub(crate) fn key_text(&self, layer: Layer, action: Action) -> String {
         self.key_of(layer, action).unwrap_or_else(|| format!(":{}", action.title()))
     }
@@ -123,7 +123,7 @@ impl Keymap {
         if is_start { Resolved::Pending } else { Resolved::Nothing }
     }
 
-    /// Returns the keys that continue the presses `pending`, and their actions.
+    /// Returns the keys that continue the presses `pending`, with their actions.
     pub(crate) fn continuations(
         &self,
         layers: &[Layer],
@@ -137,7 +137,7 @@ impl Keymap {
         longer.collect()
     }
 
-    /// Returns the bindings of `layers`, except those hidden by an earlier layer.
+    /// Returns the bindings of `layers`, except bindings hidden by an earlier layer.
     pub(crate) fn in_force(&self, layers: &[Layer]) -> Vec<&Bound> {
         let mut taken: Vec<&[Chord]> = Vec::new();
         let mut bindings = Vec::new();
@@ -271,7 +271,7 @@ fn action_named(name: &str, layer: Layer) -> Result<Action, String> {
     if let Some(action) = actions.iter().find(|action| action.name() == name) {
         return Ok(*action);
     }
-    // Actions of this layer come before global ones.
+    // Actions of this layer precede global actions.
     actions.sort_by_key(|action| !TABLE.iter().any(|it| (it.layer, it.action) == (layer, *action)));
     let mut seen = HashSet::new();
     actions.retain(|action| seen.insert(*action));

@@ -230,7 +230,7 @@ fn every_key_of_the_table_parses_from_a_file() {
             });
         }
     }
-    // Typed places have keys of their own, and the first key is what always ends the program.
+    // `^C` cannot be bound. Layers with text input reject `?` as text.
     lines.retain(|wish| wish.name != "ctrl-c" && wish.name != "?");
     let keymap = Keymap::with_overrides(&lines).unwrap();
     for bound in Keymap::default().bindings() {

@@ -17,7 +17,7 @@ use crate::{
     widget::{format, paint, pane::Pane},
 };
 
-/// Returns the focused table and the titles of its columns; `None` if no table has focus.
+/// Returns the focused table with the titles of its columns, or `None` if no table has focus.
 pub(crate) fn focused_table(state: &State) -> Option<(TableName, Vec<&'static str>)> {
     let (table, columns) = match state.screen {
         Screen::Cluster => {
@@ -158,7 +158,7 @@ const fn describe_theme(name: Option<Name>) -> &'static str {
     }
 }
 
-/// Draws a label over each place of `hits` whose label starts with `typed`.
+/// Draws the labels of `hits` that start with `typed`.
 pub(crate) fn draw_jump_labels(buf: &mut Buffer, theme: &Theme, hits: &Hits, typed: &str) {
     let area = buf.area;
     for (label, place, _) in hits.labels() {
@@ -180,7 +180,7 @@ pub(crate) fn draw_pending_keys(area: Rect, buf: &mut Buffer, frame: Frame<'_>) 
     let place = centered(area, 44, n_rows.saturating_add(2));
     let (x, y) = (area.right() - place.width, area.bottom() - place.height);
     let place = Rect { x, y, ..place };
-    // The box takes no input. Whatever is beneath can still be clicked.
+    // The box accepts no input. Everything beneath remains clickable.
     let of = Pane::new(format!("{} …", sequence_text(&state.pending)));
     let inside = raise(place, buf, frame, of, &mut Hits::default());
     for (y, (keys, action)) in (0..inside.height).zip(&rows) {

@@ -75,7 +75,7 @@ fn curl_with_key(addresses: &Addresses, address: &str, path: &str) -> String {
     format!("curl {}{key}", quoted(&format!("{address}{path}")))
 }
 
-/// Returns the text of `table`; empty without rows, so that it is not offered.
+/// Returns the text of `table`. The text is empty without rows, so that it is not offered.
 fn text(table: &Table, is_json: bool) -> String {
     if table.rows.is_empty() { String::new() } else { table.text(is_json) }
 }
@@ -253,7 +253,7 @@ mod tests {
         harness::{FUNCTION_ID, Harness, REQUEST_ID},
     };
 
-    /// What row `row` of the choice opened by `keys` copies.
+    /// Returns the text copied by row `row` of the choice opened by `keys`.
     fn copied(screen: &mut Harness, keys: &str, row: usize) -> String {
         screen.press(keys);
         screen.press("Y");

@@ -49,7 +49,7 @@ fn screens(state: &State) -> Vec<Entry> {
     Screen::ALL.into_iter().map(entry).collect()
 }
 
-/// Returns a key of `action` in any layer; empty for none.
+/// Returns a key of `action` in any layer, or an empty text.
 fn key_of(state: &State, action: Action) -> String {
     let bound = state.keys.bindings().iter().find(|bound| bound.action == action);
     bound.map(Bound::first_key_text).unwrap_or_default()
@@ -75,7 +75,7 @@ fn commands(state: &State, entries: &mut Vec<Entry>) {
     }
 }
 
-/// Returns the group of a layer whose actions are offered.
+/// Returns the group of a layer if its actions are offered.
 pub(crate) fn group(layer: Layer) -> Option<&'static str> {
     match layer {
         Layer::Always | Layer::Global => Some("View"),
@@ -168,7 +168,7 @@ pub(crate) fn draw(on: Surface<'_>, palette: &Palette) {
     draw_field(field, buf, theme, &palette.input, true);
     let rule = strip(inside, (0, 1), inside.width);
     Block::new().borders(Borders::TOP).border_style(theme.border).render(rule, buf);
-    // The text field, a rule, and below the list an empty line and the signs.
+    // The text field, a rule, an empty line and the signs.
     let list =
         Rect { y: inside.y.saturating_add(2), height: inside.height.saturating_sub(4), ..inside };
     if palette.matches.is_empty() {

@@ -19,13 +19,12 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Table {
     columns: &'static [&'static str],
-    /// Rows; `None` is an empty cell.
+    /// Rows of cells. An empty cell is `None`.
     pub(crate) rows: Vec<Vec<Option<String>>>,
 }
 
 impl SaveForm {
-    /// Returns the prompt with a file name for the current screen; `None` if it has nothing to
-    /// save.
+    /// Returns the prompt with a file name for the current screen, or `None` if it has no data to save.
     pub(crate) fn for_screen(state: &State) -> Option<Self> {
         let name = match state.screen {
             Screen::Logs => "logs.csv".to_owned(),
@@ -51,7 +50,7 @@ impl SaveForm {
         Prompt { title: "Save the current view", label: "file", field: &self.path, note }
     }
 
-    /// Returns true if the path ends in `.json`. The format is CSV otherwise.
+    /// Returns true if the extension of the path is `.json`. The format is CSV otherwise.
     pub(crate) fn is_json(&self) -> bool {
         self.path.value().trim().to_lowercase().ends_with(".json")
     }
@@ -98,7 +97,7 @@ impl Table {
             return format!("{:#}\n", Value::Array(rows));
         }
         let mut writer = csv::Writer::from_writer(Vec::new());
-        // Writes to memory do not fail, and each row has a cell for each column.
+        // Writes to memory do not fail. Each row has a cell for each column.
         writer.write_record(self.columns).ok();
         for row in &self.rows {
             writer.write_record(row.iter().map(|cell| cell.as_deref().unwrap_or_default())).ok();

@@ -181,7 +181,7 @@ fn take(state: &mut State) {
     }
 }
 
-/// Writes the current view to the named file; does nothing without a name.
+/// Writes the current view to the named file. Does nothing without a name.
 fn save(state: &mut State) {
     let Some(Overlay::Save(form)) = state.overlays.last() else { return };
     let (path, is_json) = (form.path.value().trim().to_owned(), form.is_json());

@@ -71,7 +71,7 @@ impl List {
     }
 }
 
-/// A question, and its keys.
+/// A question and its keys.
 pub(crate) struct Question<'a> {
     pub(crate) title: &'static str,
     pub(crate) width: u16,

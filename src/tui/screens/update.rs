@@ -142,7 +142,7 @@ pub(crate) fn on_copied(state: &mut State, text: String, by: Option<&'static str
     state.effects.push(Effect::CopyToTerminal(text));
 }
 
-/// Probes every service with an address, and again after [`PROBE_EVERY`].
+/// Probes every service with an address. Repeats after [`PROBE_EVERY`].
 pub(crate) fn probe(state: &mut State) {
     if state.services.is_any_known() {
         let heads = state.services.heads().collect();
@@ -183,7 +183,7 @@ fn load_again(state: &mut State, service: Service) {
     }
 }
 
-/// Records a response of a service, and notifies once when it goes down or recovers.
+/// Records a response of a service and notifies once when it fails or recovers.
 pub(crate) fn note<T>(
     state: &mut State,
     service: Service,
@@ -307,7 +307,7 @@ pub(crate) fn on_data(state: &mut State, event: DataEvent) {
     state.data.on(event, state.now);
 }
 
-/// Handles an event of the inference service: records its health, and updates the screens that show
+/// Handles an event of the inference service: records its health and updates the screens that show
 /// topics.
 pub(crate) fn on_inference(state: &mut State, event: InferenceEvent) {
     let service = Service::Inference;

@@ -1,4 +1,4 @@
-//! A text field of one line.
+//! A single-line text field.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ pub(crate) struct Field {
     is_edited: bool,
     /// Text and caret before each edit, oldest first.
     undo: VecDeque<Input>,
-    /// Kind of the last edit. Consecutive edits of one kind are undone together.
+    /// Kind of the last edit. Consecutive edits of the same kind are undone together.
     last_edit: Option<Edit>,
 }
 
@@ -94,12 +94,12 @@ impl Field {
         self.is_edited = true;
     }
 
-    /// Ends the edit and keeps the text.
+    /// Stops editing without changing the text.
     pub(crate) const fn confirm(&mut self) {
         self.is_edited = false;
     }
 
-    /// Ends the edit and clears the text. Returns true if the field was focused or not empty.
+    /// Stops editing and clears the text. Returns true if the field was focused or not empty.
     pub(crate) fn clear(&mut self) -> bool {
         let was = self.is_edited || !self.value().is_empty();
         self.set("");

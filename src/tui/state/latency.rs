@@ -4,12 +4,12 @@ use std::{collections::VecDeque, time::Duration};
 
 use model::timestamp::Timestamp;
 
-/// Number of samples of which the median is shown: at one every 2 s they span 10 s, so that a
-/// single slow response changes nothing.
+/// Number of samples for the median. With one sample every 2 s they span 10 s, so that a single slow
+/// response has no effect.
 const SAMPLES_MAX: usize = 5;
 
-/// Differences up to this are noise of a busy machine. Larger ones, of a factor of two, are shown
-/// immediately.
+/// Differences up to this are noise of a busy machine. Larger differences are shown immediately if they
+/// reach a factor of two.
 const NOISE_MS: f64 = 20.0;
 
 /// Minimum time between two changes within the noise, so that a quiet screen stays quiet.
@@ -28,10 +28,9 @@ pub(crate) struct Latency {
 }
 
 impl Latency {
-    /// Adds a sample, and returns the time to show.
+    /// Adds a sample and returns the time to show.
     ///
-    /// The first sample may include the connection's setup. It is shown until there are enough
-    /// others.
+    /// The first sample can include the connection's setup. It is shown until there are enough others.
     pub(crate) fn add(&mut self, sample_ms: f64, now: Timestamp) -> f64 {
         let is_filled = self.samples.len() + 1 == SAMPLES_MAX;
         self.samples.push_back(sample_ms);
@@ -47,7 +46,7 @@ impl Latency {
         shown
     }
 
-    /// The time to show; `None` before the first sample.
+    /// The time to show, if there is a sample.
     pub(crate) const fn shown_ms(&self) -> Option<f64> {
         self.shown_ms
     }
@@ -72,7 +71,7 @@ impl Latency {
 mod tests {
     use super::*;
 
-    /// Returns the shown times of samples that come every 2 s.
+    /// Returns the shown times of samples measured every 2 s.
     fn shown(samples: &[f64]) -> Vec<f64> {
         let mut latency = Latency::default();
         let times = (0..).map(|n| Timestamp::from_seconds(2 * n));

@@ -59,17 +59,17 @@ pub(crate) struct Layout {
 type Cell = (u8, u8);
 
 impl Nudge {
-    /// Returns the column of a divider whose default is column `at` of `width`.
+    /// Returns the column of a divider with the default column `at` of `width`.
     pub(crate) fn column(self, at: u16, width: u16) -> u16 {
         moved(at, self.columns, width, COLUMNS_MIN)
     }
 
-    /// Returns the row of the left divider whose default is row `at` of `height`.
+    /// Returns the row of the left divider with the default row `at` of `height`.
     pub(crate) fn left_row(self, at: u16, height: u16) -> u16 {
         moved(at, self.left_rows, height, ROWS_MIN)
     }
 
-    /// Returns the row of the right divider whose default is row `at` of `height`.
+    /// Returns the row of the right divider with the default row `at` of `height`.
     pub(crate) fn right_row(self, at: u16, height: u16) -> u16 {
         moved(at, self.right_rows, height, ROWS_MIN)
     }
@@ -196,7 +196,7 @@ fn places<P: Steps>(cell: fn(P) -> Cell) -> Vec<(usize, Cell)> {
     P::VARIANTS.iter().map(|pane| (pane.number(), cell(*pane))).collect()
 }
 
-/// A table whose columns can be hidden. The names are part of the session file.
+/// A table with columns that can be hidden. The names are part of the session file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "lowercase")]
 pub(crate) enum TableName {
@@ -231,7 +231,7 @@ impl HiddenColumns {
         self.0.iter().map(|(table, title)| format!("{} {title}", <&str>::from(*table))).collect()
     }
 
-    /// Parses the texts of [`Self::texts`], and ignores invalid ones.
+    /// Parses the texts of [`Self::texts`] and ignores invalid ones.
     pub(crate) fn parse<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
         let column = |text: &str| {
             let (table, title) = text.split_once(' ')?;

@@ -6,7 +6,7 @@ use strum::VariantArray;
 
 use crate::action::Action;
 
-/// An enum whose variants keys step through, in declaration order.
+/// An enum with variants that keys step through, in declaration order.
 pub(crate) trait Steps: VariantArray + Copy + PartialEq {
     /// Returns the index in [`Self::VARIANTS`], by which click targets refer to panes.
     fn number(self) -> usize {
@@ -23,7 +23,7 @@ pub(crate) trait Steps: VariantArray + Copy + PartialEq {
         Self::numbered(cycled(Some(self.number()), n, Self::VARIANTS.len())).unwrap_or(self)
     }
 
-    /// Returns the variant `n` steps ahead, stopping at both ends.
+    /// Returns the variant `n` steps ahead, stopping at the first and last variant.
     fn shifted(self, n: isize) -> Self {
         let last = Self::VARIANTS.len().saturating_sub(1);
         Self::numbered(self.number().saturating_add_signed(n).min(last)).unwrap_or(self)
@@ -38,7 +38,7 @@ pub(crate) fn cycled(idx: Option<usize>, by: isize, n: usize) -> usize {
     idx.map_or(0, |idx| (idx.cast_signed() + by).rem_euclid(len).cast_unsigned())
 }
 
-/// Returns the number of rows that `action` moves down; `None` if it is no movement.
+/// Returns the number of rows that `action` moves down, or `None` if it is not a movement.
 pub(crate) fn rows_down(action: Action, page: usize) -> Option<isize> {
     let (page, half) = (page.max(1).cast_signed(), (page / 2).max(1).cast_signed());
     Some(match action {
@@ -54,7 +54,7 @@ pub(crate) fn rows_down(action: Action, page: usize) -> Option<isize> {
     })
 }
 
-/// Returns the row that `action` moves to from row `idx`; `None` if it is no movement.
+/// Returns the row that `action` moves to from row `idx`, or `None` if it is not a movement.
 pub(crate) fn moved(action: Action, idx: usize, n_rows: usize, page: usize) -> Option<usize> {
     let last = n_rows.checked_sub(1)?;
     Some(idx.saturating_add_signed(rows_down(action, page)?).min(last))
@@ -69,7 +69,7 @@ pub(crate) fn sort_by<T: PartialEq>(order: T, current: &mut T, is_reversed: &mut
 /// The order of a table by one of its columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ColumnOrder {
-    /// Title of the column; `None` for the order in which the rows are listed.
+    /// Title of the column, or `None` for the listed order.
     pub(crate) column: Option<&'static str>,
     pub(crate) is_reversed: bool,
 }
@@ -100,7 +100,7 @@ impl ColumnOrder {
         }
     }
 
-    /// Returns a label such as `METHOD ▾`; empty for the listed order.
+    /// Returns a label such as `METHOD ▾`, or an empty text for the listed order.
     pub(crate) fn note(self) -> String {
         let arrow = if self.is_reversed { '▴' } else { '▾' };
         self.column.map_or_else(String::new, |column| format!("{} {arrow}", column.trim()))

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::state::resource::{Failure, Resource};
 
-/// Maximum number of unlisted peers; the least recently seen is evicted.
+/// Maximum number of unlisted peers. The least recently seen peer is evicted.
 const SEEN_MAX: usize = 1_000;
 
 /// Source from which a node is known.
@@ -48,15 +48,15 @@ pub(crate) struct Node {
     /// Groups other than the general one, if known.
     pub(crate) subgroups: Option<Vec<String>>,
     pub(crate) addresses: Vec<String>,
-    /// True if a head is connected to it; `None` if unknown.
+    /// True if a head is connected to it, or `None` if unknown.
     pub(crate) is_connected: Option<bool>,
     /// Round trip of the last ping, in milliseconds.
     pub(crate) latency_ms: Option<f64>,
-    /// Time of its last message; `None` for the head itself.
+    /// Time of its last message, or `None` for the head itself.
     pub(crate) last_seen: Option<Timestamp>,
     /// Number of executions with a result of this node, over all heads.
     pub(crate) n_runs: u64,
-    /// Number of those in the largest result group.
+    /// Number of executions with this node in the largest result group.
     pub(crate) n_agreed: u64,
     /// Number of slots, and number of free slots if known.
     pub(crate) slots: Option<(usize, Option<usize>)>,
@@ -64,7 +64,7 @@ pub(crate) struct Node {
     pub(crate) attributes: BTreeMap<String, String>,
     /// True if every head that sees it has cordoned it.
     pub(crate) is_cordoned: bool,
-    /// Strictest reason of any head to give it no work, in one word; `None` if all give it work.
+    /// Strictest reason of any head to give it no work, as a word. `None` if all give it work.
     pub(crate) withheld_by: Option<&'static str>,
     /// Report of each head that lists it, in the order of the heads.
     pub(crate) reports: Vec<Report>,
@@ -80,22 +80,22 @@ pub(crate) struct Node {
     pub(crate) exited: Option<Exit>,
 }
 
-/// View of one head of a node.
+/// One head's view of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Report {
     pub(crate) head: HeadId,
     /// True if the last request to the head failed.
     pub(crate) is_stale: bool,
-    /// Reason of the head to give it no work, in one word; `None` if it gives it work.
+    /// Reason of the head to give it no work, as a word. `None` if it gives it work.
     pub(crate) withheld_by: Option<&'static str>,
 }
 
-/// An operator's change of one node or of the nodes of a group.
+/// An operator's change of a node or of the nodes of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct NodeChange {
     pub(crate) peer_ids: Vec<String>,
     pub(crate) patch: NodePatch,
-    /// Selected group and its number of workers; `None` for a single node.
+    /// Selected group and its number of workers, or `None` for a single node.
     pub(crate) group: Option<(String, usize)>,
 }
 
@@ -220,7 +220,7 @@ impl HeadNodes {
 }
 
 impl Nodes {
-    /// Uses the heads at `addresses`, whose ids are `ids`. Keeps the nodes of heads used before.
+    /// Uses the heads at `addresses` with the ids `ids`. Preserves the nodes of heads used before.
     pub(crate) fn connect(&mut self, ids: impl Iterator<Item = HeadId>, addresses: &[String]) {
         let mut before = std::mem::take(&mut self.heads);
         self.heads = ids
@@ -235,7 +235,7 @@ impl Nodes {
             .collect();
     }
 
-    /// Returns the nodes of `head`; `None` if it is not in use.
+    /// Returns the nodes of `head`, or `None` if it is not in use.
     pub(crate) fn head(&self, head: HeadId) -> Option<&HeadNodes> {
         self.heads.get(head.idx).filter(|it| it.id == head)
     }
@@ -275,7 +275,7 @@ impl Nodes {
         lists.flatten().find(|body| body.peer_id == peer_id)
     }
 
-    /// Returns the heads that list `peer_id`; all heads if none does.
+    /// Returns the heads that list `peer_id`. If it is unlisted, returns all heads.
     pub(crate) fn heads_of(&self, peer_id: &str) -> Vec<HeadId> {
         let lists = |head: &&HeadNodes| {
             let list = head.listed.value();
@@ -285,7 +285,7 @@ impl Nodes {
         if listing.is_empty() { self.heads.iter().map(|head| head.id).collect() } else { listing }
     }
 
-    /// Returns all nodes: the listed ones in the order of the heads, then those named by results.
+    /// Returns all nodes: the listed nodes in the order of the heads, then nodes named by results.
     pub(crate) fn all(&self, stack: &Stack) -> Vec<Node> {
         let mut nodes = union::nodes(&self.heads, stack);
         if self.heads.iter().all(|head| head.listed.value().is_none()) {

@@ -1,4 +1,4 @@
-//! Notices: short messages that are shown for a while and kept to be read later.
+//! Notices: short messages that are shown for a while and stored to be read later.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -6,10 +6,10 @@ use model::timestamp::Timestamp;
 
 use crate::local::Level;
 
-/// Maximum number of notices shown together; the oldest is evicted.
+/// Maximum number of notices shown together. The oldest is evicted.
 const NOTICES_MAX: usize = 3;
 
-/// Maximum number of past notices; the oldest is evicted.
+/// Maximum number of past notices. The oldest is evicted.
 const PAST_MAX: usize = 200;
 
 /// Time for which information is shown.
@@ -22,10 +22,10 @@ const BAD_SHOWN_FOR: Duration = Duration::from_secs(10);
 pub(crate) struct Notice {
     pub(crate) level: Level,
     pub(crate) text: String,
-    /// Reason and advice; may be empty.
+    /// Reason and advice. Can be empty.
     pub(crate) detail: String,
     pub(crate) at: Timestamp,
-    /// Time until which it is shown; `None` once it is hidden.
+    /// Time until which it is shown, or `None` once it is hidden.
     until: Option<Timestamp>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Notice {
 pub(crate) struct Notices(VecDeque<Notice>);
 
 impl Notices {
-    /// Shows a notice, in place of one with the same text.
+    /// Shows a notice. Replaces a notice with the same text.
     pub(crate) fn add(&mut self, level: Level, text: String, detail: String, now: Timestamp) {
         let shown_for = if level >= Level::Warn { BAD_SHOWN_FOR } else { SHOWN_FOR };
         self.keep(Notice { level, text, detail, at: now, until: Some(now + shown_for) });

@@ -1,4 +1,4 @@
-//! The stack of modal overlays, topmost last, and the state of each.
+//! The stack of modal overlays, topmost last, and the state of each overlay.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) enum Overlay {
     Help(Help),
-    /// Labels on everything that can be clicked, and the typed part of a label.
+    /// Labels on all click targets, and the typed part of a label.
     Jump(String),
     /// Question before quitting while a run is pending.
     ConfirmQuit,
@@ -117,7 +117,7 @@ pub(crate) struct CopyMenu {
 pub(crate) struct SaveForm {
     /// The path, as typed.
     pub(crate) path: Field,
-    /// Text to write; `None` for the table in view.
+    /// Text to write, or `None` for the visible table.
     pub(crate) text: Option<String>,
 }
 
@@ -157,7 +157,7 @@ impl Themes {
         Self { before: current, row }
     }
 
-    /// Returns all choices. `None` is the automatic choice. Custom themes come last.
+    /// Returns all choices. `None` is the automatic choice. Custom themes are last.
     pub(crate) fn rows(own: &[&'static CustomTheme]) -> impl Iterator<Item = Option<Name>> {
         let all = Name::ALL.into_iter().chain(own.iter().map(|own| Name::Custom(own)));
         std::iter::once(None).chain(all.map(Some))

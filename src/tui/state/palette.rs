@@ -36,7 +36,7 @@ pub(crate) enum Kind {
 pub(crate) enum Goal {
     /// An action, on a screen or on the current one.
     Act(Option<Screen>, Action),
-    /// A theme; `None` for the one that suits the terminal.
+    /// A theme, or `None` to match the terminal.
     Theme(Option<Name>),
     Dataset(DatasetId),
     Node(String),
@@ -55,9 +55,9 @@ pub(crate) struct Entry {
     pub(crate) group: String,
     /// The display name.
     pub(crate) text: String,
-    /// Additional text, which is also searched; may be empty.
+    /// Additional text, which is also searched. Can be empty.
     pub(crate) detail: String,
-    /// Keys with the same effect; may be empty.
+    /// Keys with the same effect. Can be empty.
     pub(crate) keys: String,
     pub(crate) goal: Goal,
 }
@@ -139,7 +139,7 @@ impl Palette {
                 found.push((score, Match { entry_idx, letters }));
             }
         }
-        // A stable sort keeps equally good hits in the order of the entries.
+        // A stable sort preserves the order of equally good hits.
         found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
         self.matches = found.into_iter().map(|(_, found)| found).collect();
     }

@@ -5,7 +5,7 @@
 
 use regex::{Regex, RegexBuilder};
 
-/// Characters of regular expressions; a word without them is plain text.
+/// Characters of regular expressions. A word without them is plain text.
 const META: &[char] = &['.', '*', '+', '?', '|', '(', '[', '{', '^', '$', '\\'];
 
 /// Words that must all match. Case is ignored.
@@ -14,7 +14,7 @@ pub(crate) struct Pattern(Vec<Word>);
 
 #[derive(Debug, Clone)]
 struct Word {
-    /// The whole word. `None` if it is too long to compile, which matches nothing.
+    /// The whole word. `None` matches nothing, since the word is too long to compile.
     regex: Option<Regex>,
     /// Name and value of a field that can match instead of the whole word.
     field: Option<(String, Option<Regex>)>,
@@ -102,7 +102,7 @@ impl Word {
 
 /// Compiles `text` as a regular expression, or as plain text if it is not a valid one.
 fn compile(text: &str) -> Option<Regex> {
-    // The default size limit of 10 MB takes a second to compile.
+    // Compiling up to the default size limit of 10 MB would last a second.
     let build = |text: &str| {
         RegexBuilder::new(text).case_insensitive(true).size_limit(256 * 1024).build().ok()
     };

@@ -1,4 +1,4 @@
-//! Values loaded from a service, and failures to load them.
+//! Values loaded from a service, or failures to load them.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(crate) struct Failure {
     pub(crate) what: String,
     /// Reason.
     pub(crate) why: String,
-    /// Advice for the user; may be empty.
+    /// Advice for the user. Can be empty.
     pub(crate) next: String,
     /// HTTP status of the response, if there was one.
     pub(crate) status: Option<u16>,
@@ -34,7 +34,7 @@ impl Failure {
         Self { what, why, next, ..Self::default() }
     }
 
-    /// Returns the wait for a rate limit, if this is one; `usual` if the service names none.
+    /// Returns the wait if this is a rate limit, or `usual` if the service does not specify the wait.
     pub(crate) fn limit(&self, usual: Duration) -> Option<Duration> {
         self.retry_after.or((self.status == Some(429)).then_some(usual))
     }
@@ -45,7 +45,7 @@ impl Failure {
 pub(crate) struct Resource<T> {
     /// True while a request is pending.
     is_pending: bool,
-    /// Latest value, and the time it was loaded.
+    /// Latest value and the time it was loaded.
     latest: Option<(T, Timestamp)>,
     /// Failure of the last request, if it failed.
     failure: Option<Box<Failure>>,
@@ -80,7 +80,7 @@ impl<T> Resource<T> {
         self.is_pending = false;
     }
 
-    /// Records a response. A failure keeps the value, which becomes stale.
+    /// Records a response. After a failure, the previous value remains but is stale.
     pub(crate) fn settle(&mut self, result: Result<T, Failure>, now: Timestamp) {
         self.is_pending = false;
         match result {
@@ -109,7 +109,7 @@ impl<T> Resource<T> {
         self.latest.as_mut().map(|(value, _)| value)
     }
 
-    /// Returns the value, fresh or stale, and the time it was loaded.
+    /// Returns the value, fresh or stale, with the time it was loaded.
     pub(crate) fn settled(&self) -> Option<(&T, Timestamp)> {
         self.latest.as_ref().map(|(value, at)| (value, *at))
     }

@@ -31,7 +31,7 @@ pub(crate) enum Output {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ResultView {
     pub(crate) group_idx: usize,
-    /// Chosen output; `None` for the one that is not empty.
+    /// Chosen output, or `None` for the output that is not empty.
     pub(crate) output: Option<Output>,
     /// Visible part of the text.
     pub(crate) position: Position,
@@ -49,10 +49,10 @@ pub(crate) struct ResultView {
     pub(crate) marked: Option<usize>,
 }
 
-/// The run shown on a screen, and the view of its results.
+/// The run shown on a screen and the view of its results.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RunView {
-    /// Selected run; the latest one is shown if it no longer exists.
+    /// Selected run. If it no longer exists, the latest run is shown.
     pub(crate) run: Option<RunId>,
     pub(crate) look: ResultView,
 }
@@ -254,7 +254,7 @@ pub(crate) fn diff<'a>(before: &'a str, after: &'a str) -> Comparison<'a> {
 pub(crate) enum Position {
     /// Index of the first visible line.
     FromTop(usize),
-    /// Number of lines below the visible ones: 0 shows the end.
+    /// Number of lines below the visible lines. 0 shows the end.
     FromEnd(usize),
 }
 

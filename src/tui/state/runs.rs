@@ -17,7 +17,7 @@ use crate::state::{
     services::HeadId,
 };
 
-/// Maximum number of runs; the oldest is evicted. A result can have some hundred kilobytes.
+/// Maximum number of runs. The oldest is evicted. A result can have some hundred kilobytes.
 const RUNS_MAX: usize = 200;
 
 /// Number of a run in this session, from 1.
@@ -37,7 +37,7 @@ pub(crate) enum Phase {
     Cancelled,
 }
 
-/// Returns group and selector of the workers of `request`; `None` if any worker can execute it.
+/// Returns the group and selector of the workers of `request`, or `None` if any worker can execute it.
 pub(crate) fn workers_text(request: &ExecuteRequest) -> Option<String> {
     let selector = request.config.selector.as_deref().filter(|text| !text.is_empty());
     let parts: Vec<&str> = [request.group(), selector].into_iter().flatten().collect();
@@ -69,7 +69,7 @@ pub(crate) struct Run {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RunHead {
     pub(crate) id: HeadId,
-    /// Its address; `None` if no head was known.
+    /// Its address, or `None` if it had no known head.
     pub(crate) address: Option<String>,
 }
 
@@ -131,8 +131,7 @@ pub(crate) enum Verdict {
     Agreed,
     /// Number of distinct results, some of them with exit code 0.
     Split(usize),
-    /// Number of distinct results, all with other exit codes, and the exit code of the largest
-    /// group.
+    /// Number of distinct results without exit code 0, and the exit code of the largest group.
     BadExit(usize, i32),
     /// The head responded without a result.
     NoResult,
@@ -229,8 +228,8 @@ impl Runs {
             run.live.take(&event.kind, now);
             return true;
         }
-        // The execution of another client is dropped when it is over. Our runs are accepted before
-        // they start, so none of them is claimed later.
+        // The execution of another client is dropped when it is over. Our runs are accepted before they
+        // start, so they cannot be claimed later.
         let is_end =
             matches!(event.kind, ClusterEventKind::Done { .. } | ClusterEventKind::Canceled { .. });
         if is_end && self.n_waiting() == 0 {
@@ -392,7 +391,7 @@ impl Input {
         }
     }
 
-    /// Returns the kind of input and its text in the form; `None` for typed input.
+    /// Returns the kind of input with its text in the form, or `None` for typed input.
     pub(crate) fn text(&self) -> Option<(Source, String)> {
         match self {
             Self::Typed => None,

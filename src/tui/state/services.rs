@@ -7,8 +7,8 @@ use model::timestamp::Timestamp;
 use super::latency::Latency;
 use crate::{local::Addresses, state::resource::Failure, widget::format};
 
-/// Id of a head: its index among the addresses, and the number of the connection. A response with
-/// an earlier number is from a head that the screen no longer uses.
+/// Id of a head: its index among the addresses and the number of the connection. A response with an
+/// earlier number is from a head that the screen no longer uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct HeadId {
     pub(crate) idx: usize,
@@ -32,11 +32,11 @@ pub(crate) enum Health {
     /// No address is known.
     #[default]
     Absent,
-    /// An address is known, and no response has come yet.
+    /// An address is known. No response has arrived yet.
     Unknown,
-    /// It responds, and no stream of it is open.
+    /// It responds and has no open stream.
     Idle {
-        /// Latency of its last response; `None` if not measured.
+        /// Latency of its last response, if measured.
         latency: Option<Duration>,
     },
     /// A stream of it is open.
@@ -60,8 +60,8 @@ pub(crate) enum Health {
 /// service is noticed within 2 s, a hang within 4 s.
 pub(crate) const PROBE_EVERY: Duration = Duration::from_secs(2);
 
-/// Timeout of a probe: longer than the response time of a busy service, and short enough for the
-/// next probe to be on time.
+/// Timeout of a probe. It exceeds the response time of a busy service, and is short enough for the next
+/// probe to be on time.
 pub(crate) const PROBE_WITHIN: Duration = Duration::from_secs(2);
 
 /// The addresses and health of the services.
@@ -75,7 +75,7 @@ pub(crate) struct Services {
     inference: Link,
 }
 
-/// The screen's view of one service.
+/// The screen's view of a service.
 #[derive(Debug, Clone, Default)]
 struct Link {
     health: Health,
@@ -141,7 +141,7 @@ pub(crate) fn host_of(address: &str) -> &str {
     address.split_once("://").map_or(address, |(_, host)| host)
 }
 
-/// Why a service at `address` failed, without the address, which most texts begin with.
+/// Removes `address` from the start of the error `why`, where most errors of a service have it.
 pub(crate) fn why_at<'a>(address: &str, why: &'a str) -> &'a str {
     why.strip_prefix(address).unwrap_or(why).trim_start_matches([':', ' '])
 }
@@ -210,7 +210,7 @@ impl Services {
         (n_heads > 1).then_some(HeadCount { n_live, n_heads })
     }
 
-    /// Returns the head for new runs: the first one that responds, or the first one.
+    /// Returns the first head that responds, for new runs. If no head responds, returns the first head.
     pub(crate) fn head_of_runs(&self) -> Option<HeadId> {
         let live = self.heads().find(|head| self.health(Service::Head(*head)).is_up());
         live.or_else(|| self.heads().next())
@@ -283,19 +283,19 @@ impl Services {
         self.link(service).map_or(&Health::Absent, |link| &link.health)
     }
 
-    /// Time since `service` was last heard, if it is away now; `None` if it was never reached,
-    /// unless it takes connections without a response.
+    /// Time since `service` last responded, if it is unavailable now. `None` if it was never reached,
+    /// unless it accepts connections without a response.
     pub(crate) fn away_for(&self, service: Service, now: Timestamp) -> Option<Duration> {
         self.link(service)?.away_for(now)
     }
 
-    /// Time until the age of a service that is away reads differently; `None` if none is away.
+    /// Time until the displayed age of an unavailable service changes, or `None` if all are available.
     pub(crate) fn away_ages_in(&self, now: Timestamp) -> Option<Duration> {
         let ages = self.links().filter_map(|link| link.away_for(now));
         ages.map(format::coarse_changes_in).min()
     }
 
-    /// Records the health of `service`; returns true if its kind changed.
+    /// Records the health of `service`. Returns true if its kind changed.
     pub(crate) fn note(&mut self, service: Service, health: Health, now: Timestamp) -> bool {
         let Some(link) = self.link_mut(service) else { return false };
         if health.is_response() {
@@ -305,7 +305,7 @@ impl Services {
         if let Health::Limited { since, until } = link.health
             && now < until
         {
-            // Neither an open stream nor a response to an earlier request ends a limit.
+            // Neither an open stream nor a response to an earlier request clears a limit.
             let is_earlier = match health {
                 Health::Live => true,
                 // A response that was not timed can be to a request from 30 s ago.
@@ -335,11 +335,10 @@ impl Services {
         }
     }
 
-    /// Returns the health that a probe of `service` indicates. `response` is `None` after a
-    /// timeout. A service that responded to other requests in the meantime is busy, and keeps its
-    /// health.
+    /// Returns the health that a probe of `service` indicates. `response` is `None` after a timeout. A
+    /// service that responded to other requests in the meantime is busy, so its health does not change.
     ///
-    /// A probe needs no key, so a success does not end a refusal or a rate limit.
+    /// A probe needs no key, so a success does not clear a refusal or a rate limit.
     pub(crate) fn health_by_probe(
         &self,
         service: Service,

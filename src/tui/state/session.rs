@@ -1,7 +1,7 @@
 //! The saved session: the current screen, its layout and selection.
 //!
-//! It is written as JSON when the screen closes, and read before it opens. Invalid parts are
-//! ignored. It contains no key, no token and no typed text.
+//! It is written as JSON when the screen closes, and read before it opens. Invalid parts are ignored.
+//! Keys, tokens and typed texts are not stored.
 
 use model::{dataset::DatasetId, topic::TopicId};
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ pub(crate) fn text(state: &State) -> String {
     format!("{session:#}\n")
 }
 
-/// Restores the valid parts of the session in `text`, and the theme requested for this start.
+/// Restores the valid parts of the session in `text` and the theme requested for this start.
 pub(crate) fn take_up(state: &mut State, text: &str) {
     if let InitialTheme::Given(theme) = state.initial_theme {
         state.theme = theme;
@@ -101,7 +101,7 @@ pub fn profile(text: &str) -> Option<String> {
     session["profile"].as_str().map(str::to_owned)
 }
 
-/// Returns true if the mouse was captured in the session in `text`; `None` if unknown.
+/// Returns true if the mouse was captured in the session in `text`, or `None` if unknown.
 #[must_use]
 pub fn has_mouse(text: &str) -> Option<bool> {
     serde_json::from_str::<Value>(text).ok()?["mouse"].as_bool()

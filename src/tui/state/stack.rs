@@ -10,7 +10,7 @@ use crate::{
     widget::format,
 };
 
-/// Maximum number of processes whose exit is recorded. A stack has a handful.
+/// Maximum number of processes with a recorded exit. A stack has a handful.
 const EXITED_MAX: usize = 256;
 
 /// The phase of the local stack.
@@ -43,7 +43,7 @@ pub(crate) struct Stack {
 /// Exit of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exit {
-    /// Exit code; `None` if a signal killed it.
+    /// Exit code, or `None` if the process was killed by a signal.
     pub(crate) code: Option<i32>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Status {
     pub(crate) exited: Option<Exit>,
     /// True if it has exited and is about to be restarted.
     pub(crate) is_restarting: bool,
-    /// True if it was told to stop.
+    /// True if it was requested to stop.
     pub(crate) is_stopping: bool,
 }
 
@@ -79,7 +79,7 @@ impl Stack {
         self.steps.clear();
     }
 
-    /// Handles an event of the stack; log lines are ignored.
+    /// Handles an event of the stack. Log lines are ignored.
     pub(crate) fn on(&mut self, event: &LocalEvent, now: Timestamp) {
         match event {
             LocalEvent::Starting { what } => {

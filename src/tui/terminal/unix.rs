@@ -47,15 +47,14 @@ pub(super) fn stop_process() -> io::Result<()> {
     Ok(kill_process(getpid(), process::Signal::STOP)?)
 }
 
-/// Stops all processes of the job, this one last. Returns once it is continued, or immediately if
+/// Stops all processes of the job, this process last. Returns once it is continued, or immediately if
 /// there is no shell to continue it.
 ///
-/// Leave the terminal before the call: the shell takes it over as soon as the job has stopped.
+/// Leave the terminal before the call, because the shell uses it as soon as the job has stopped.
 pub(super) fn stop_job() -> io::Result<()> {
-    // The shell waits for all processes of the job, `cargo run` among them. `kill` is a builtin of
-    // every shell, but not a program on every machine. This process handles the signal itself, so
-    // the child tells us if the system stops processes that receive it, which it does not do in a
-    // job without a shell.
+    // The shell waits for all processes of the job, including `cargo run`. `kill` is a builtin of every
+    // shell, but not a program on every machine. This process handles the signal itself. The child shows
+    // if the system stops processes that receive it, which it does not do in a job without a shell.
     let mut child = Command::new("sh").args(["-c", "kill -TSTP 0"]).spawn()?;
     let pid = Pid::from_child(&child);
     let states = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;

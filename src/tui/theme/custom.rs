@@ -56,8 +56,8 @@ impl CustomTheme {
         if faults.is_empty() { Ok(Self { name: name.to_owned(), palette }) } else { Err(faults) }
     }
 
-    /// Returns the combinations with a low contrast, worst first: text on any background, lines on
-    /// the background of the screen. The built-in themes have none.
+    /// Returns the combinations with a low contrast, worst first: text on any background, lines on the
+    /// background of the screen. The list is empty for the built-in themes.
     pub(crate) fn low_contrast(&self) -> Vec<LowContrast> {
         let lines = Palette::tokens().filter(|token| token.contains('-'));
         let texts = TEXTS.iter().flat_map(|token| GROUNDS.map(|on| (*token, on)));
@@ -72,7 +72,7 @@ impl CustomTheme {
     }
 }
 
-/// Returns the colors of the theme `name` as a theme file; `None` if it has no colors of its own.
+/// Returns the colors of the theme `name` as a theme file, or `None` for a theme without colors.
 #[must_use]
 pub fn text_of(name: Name) -> Option<String> {
     let palette = Palette::of_theme(name)?;

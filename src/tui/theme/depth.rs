@@ -1,4 +1,4 @@
-//! Color depth of terminals, and the nearest available color.
+//! Color depth of terminals and the nearest available color.
 
 /// Number of colors of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,7 +13,7 @@ pub enum Depth {
     TrueColor,
 }
 
-/// Environment variables that describe the terminal; empty if not set.
+/// Environment variables that describe the terminal. Empty if not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hints<'a> {
     /// `NO_COLOR`: not empty to disable colors.
@@ -28,7 +28,7 @@ pub struct Hints<'a> {
     pub term_program_version: &'a str,
 }
 
-/// First build of Apple's Terminal with true color. Earlier ones draw garbage.
+/// First build of Apple's Terminal with true color. Earlier builds draw garbage.
 const APPLE_TRUE_COLOR_BUILD: u32 = 465;
 
 /// Values of `TERM` without `256color` or `direct`, for terminals with true color.
@@ -100,7 +100,7 @@ pub(crate) fn nearest_of_256(rgb: [u8; 3]) -> u8 {
     (16..=255_u8).min_by_key(|&index| distance(rgb, rgb_of_256(index))).unwrap_or(16)
 }
 
-/// Returns color `index` of the 256; black for the first 16.
+/// Returns color `index` of the 256. The first 16 are black.
 pub(crate) fn rgb_of_256(index: u8) -> [u8; 3] {
     /// Steps of the cube as defined by xterm.
     const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];

@@ -53,7 +53,7 @@ impl Palette {
         Self(COLORS.map(|(_, colors)| colors.get(column).copied().unwrap_or_default()))
     }
 
-    /// Returns the colors of the theme `name`; `None` if it has no colors of its own.
+    /// Returns the colors of the theme `name`, or `None` for a theme without colors.
     pub(super) fn of_theme(name: Name) -> Option<Self> {
         let column = match name {
             Name::Dark => 0,
@@ -71,12 +71,12 @@ impl Palette {
         COLORS.iter().map(|(token, _)| *token)
     }
 
-    /// Returns the color of a token as 0xRRGGBB; `None` for an unknown token.
+    /// Returns the color of a token as 0xRRGGBB, or `None` for an unknown token.
     pub(super) fn color_mut(&mut self, token: &str) -> Option<&mut u32> {
         self.0.get_mut(Self::tokens().position(|known| known == token)?)
     }
 
-    /// Returns the color of a token as red, green and blue; black for an unknown token.
+    /// Returns the color of a token as red, green and blue. An unknown token is black.
     pub(super) fn rgb(mut self, token: &str) -> [u8; 3] {
         let [_, r, g, b] = self.color_mut(token).copied().unwrap_or_default().to_be_bytes();
         [r, g, b]

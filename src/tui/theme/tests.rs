@@ -62,8 +62,8 @@ fn borders_are_visible_but_faint() {
     }
 }
 
-/// What the user without red (protanopia) or green (deuteranopia) receptors sees: the projection
-/// of Viénot, Brettel and Mollon (1999) in linear light.
+/// Returns the color as seen by a user without red (protanopia) or green (deuteranopia) receptors: the
+/// projection of Viénot, Brettel and Mollon (1999) in linear light.
 fn seen_without(receptor: &str, rgb: [u8; 3]) -> [f64; 3] {
     let [r, g, b] = rgb.map(|part| (f64::from(part) / 255.0).powf(2.2));
     match receptor {
@@ -97,7 +97,7 @@ fn difference(one: [f64; 3], other: [f64; 3]) -> f64 {
 fn rises_and_falls_differ_for_color_blindness() {
     for name in PAINTED {
         let theme = Theme::new(name, Depth::TrueColor);
-        // Twice what is just noticed, and far more in the theme made for this purpose. Both
+        // Twice the just noticeable difference, and far more in the theme made for this purpose. Both
         // directions have a glyph, too.
         let least = if name == Name::Cvd { 50.0 } else { 5.0 };
         for receptor in ["red", "green"] {

@@ -1,4 +1,4 @@
-//! Draws text fields: plain ones, fields of forms, search fields.
+//! Draws text fields: plain fields, fields of forms, search fields.
 
 use ratatui::{
     buffer::Buffer,
@@ -51,7 +51,7 @@ pub(crate) fn draw_field(
 /// A field of a form, with a label on its left.
 pub(crate) struct LabelledField<'a> {
     pub(crate) label: &'static str,
-    /// Width of the label, without the gap after it; 0 for none.
+    /// Width of the label, without the gap after it. 0 for no label.
     pub(crate) label_width: u16,
     /// Maximum width of the field.
     pub(crate) width: u16,

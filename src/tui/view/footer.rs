@@ -1,5 +1,5 @@
-//! The last line: hints of the active keys, and background activity. A notice replaces the hints
-//! while it is shown, and takes additional rows if needed.
+//! The last line: hints of the active keys and background activity. A notice replaces the hints while it
+//! is shown and extends over additional rows if needed.
 
 use ratatui::{
     buffer::Buffer,
@@ -26,7 +26,7 @@ pub(crate) fn height(frame: Frame<'_>, width: u16) -> u16 {
     u16::try_from(n_lines).unwrap_or(u16::MAX).max(1)
 }
 
-/// Draws the footer into `area`, whose height is that of [`height`].
+/// Draws the footer into `area`, which has the height returned by [`height`].
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let theme = frame.theme;
     buf.set_style(area, theme.bar);
@@ -101,7 +101,7 @@ fn hints<'a>(state: &'a State, layers: &[Layer]) -> Vec<Hint<'a>> {
     hints
 }
 
-/// Returns the hint of `binding` in the current state; empty for none.
+/// Returns the hint of `binding` in the current state, or an empty text.
 fn words(binding: &Bound, state: &State) -> &'static str {
     let is_paused = match state.screen {
         Screen::Data => state.data.live.is_paused(),
@@ -200,7 +200,7 @@ fn right(frame: Frame<'_>) -> Line<'static> {
         let key = frame.key(Layer::Always, Action::Interrupt);
         line.push_span(Span::styled(format!("{key} again quits  "), theme.warn));
     }
-    // The easiest key of the active ones: `?`, unless it is text.
+    // The easiest of the active keys: `?`, unless it is text.
     let keys = state.keys.in_force(state.layers());
     if let Some(help) = keys.iter().find(|binding| binding.action == Action::Help) {
         line.push_span(Span::styled(help.first_key_text(), theme.key));

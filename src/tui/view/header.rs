@@ -152,7 +152,7 @@ const fn is_trouble(health: &Health) -> bool {
     health.is_away() || matches!(health, Health::Refused { .. } | Health::Limited { .. })
 }
 
-/// Returns the number of responding heads, in place of the health of one head.
+/// Returns the number of responding heads, in place of the health of a single head.
 fn head_count(count: HeadCount, theme: &Theme, is_narrow: bool) -> Vec<Span<'static>> {
     let HeadCount { n_live, n_heads } = count;
     let (glyph, style) = match n_live {

@@ -20,7 +20,7 @@ const PLACES_MAX: usize = 512;
 pub(crate) struct Hits {
     places: Vec<(Rect, Target)>,
     dividers: Vec<(Rect, Divider)>,
-    /// Area of candles or points of the chart, and the times of its columns.
+    /// Area of candles or points of the chart, with the times of its columns.
     chart: (Rect, Vec<(u16, Timestamp)>),
 }
 
@@ -67,7 +67,7 @@ impl Hits {
                 places.push((*place, *target));
             }
         }
-        // The label of a pane is at its corner, those of its rows are within.
+        // The label of a pane is at its corner, the labels of its rows are within.
         places.sort_by_key(|(place, _)| (place.y, place.x));
         let n_letters = LETTERS.len();
         let letter = |idx: usize| LETTERS.get(idx).map_or(' ', |letter| char::from(*letter));

@@ -33,8 +33,8 @@ pub(crate) fn mark(level: Level, theme: &Theme) -> (char, Style) {
     }
 }
 
-/// Returns the lines of the latest notice for `width` columns, `right` of which are reserved in the
-/// last line; empty without a notice.
+/// Returns the lines of the latest notice for `width` columns, `right` of which are reserved in the last
+/// line. Without a notice, returns no lines.
 pub(crate) fn lines(frame: Frame<'_>, width: u16, right: u16) -> Vec<Line<'static>> {
     let theme = frame.theme;
     let Some(notice) = frame.state.notices.iter().last() else { return Vec::new() };

@@ -170,7 +170,7 @@ fn draw_scrollbar(area: Rect, buf: &mut Buffer, theme: &Theme, seen: Range<usize
         .render(below_head.intersection(buf.area), buf, &mut state);
 }
 
-/// Escapes control characters, and replaces tabs by spaces.
+/// Escapes control characters and replaces tabs by spaces.
 pub(crate) fn printable(text: &str) -> String {
     escape_line(&text.replace('\t', " ")).into()
 }

@@ -1,4 +1,4 @@
-//! Draws the results of a run: its groups, the output of the selected one, and comparisons.
+//! Draws the results of a run: its groups, the output of the selected group, and comparisons.
 
 use ratatui::{
     buffer::Buffer,

@@ -28,7 +28,7 @@ pub(crate) enum Side {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
     pub(crate) title: &'static str,
-    /// Width; 0 leaves it out. The last column gets the remaining width.
+    /// Width of the column. A column of width 0 is omitted. The last column gets the remaining width.
     pub(crate) width: u16,
     /// Alignment of its texts.
     pub(crate) side: Side,
@@ -127,7 +127,7 @@ impl Table<'_> {
         (first..self.n_rows).zip(body.rows())
     }
 
-    /// Returns the place of each cell of `row`; empty for columns that are left out.
+    /// Returns the place of each cell of `row`, which is empty for an omitted column.
     pub(crate) fn places(&self, row: Rect) -> Vec<Rect> {
         let layout = Layout::horizontal(self.widths()).spacing(self.gap(row.width)).split(row);
         let mut shown = layout.iter().copied();

@@ -46,7 +46,7 @@ fn check(name: &str, screen: &Harness) {
     check_text(&format!("{name}-{width}x{height}"), &screen.text());
 }
 
-/// Compares what is between header and footer with the stored picture `name`.
+/// Compares the part between header and footer with the stored picture `name`.
 #[track_caller]
 fn check_state(name: &str, screen: &Harness) {
     let text = screen.text();

@@ -27,8 +27,8 @@ pub(crate) struct Ticks {
 const TICKS_MAX: u16 = 64;
 
 impl Scale {
-    /// Returns a scale over `values` with a margin at both ends, as a share of its length; `None`
-    /// without finite values.
+    /// Returns a scale over `values` with a margin on both sides, as a share of its length. Returns
+    /// `None` without finite values.
     pub(crate) fn over(values: impl IntoIterator<Item = f64>, margin: f64) -> Option<Self> {
         let finite = values.into_iter().filter(|value| value.is_finite());
         let (low, high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
@@ -50,7 +50,7 @@ impl Scale {
         Some(Self { low: (low - room).max(f64::MIN), high: (high + room).min(f64::MAX) })
     }
 
-    /// Returns the scale from `low` to `high`; `None` if they are not finite or not in this order.
+    /// Returns the scale from `low` to `high`, or `None` if they are not finite or not in this order.
     pub(crate) fn between(low: f64, high: f64) -> Option<Self> {
         (low.is_finite() && high.is_finite() && low < high).then_some(Self { low, high })
     }
@@ -136,11 +136,10 @@ pub(crate) fn step_start(time: Timestamp, step: Duration) -> Timestamp {
     Timestamp::from_seconds(start.saturating_add(offset))
 }
 
-/// Returns the length of a step in seconds, and the offset of its start from 1970. Steps of hours
-/// start at midnight in the screen's time zone, steps of days at midnight UTC, like buckets of a
-/// day.
+/// Returns the length of a step in seconds and the offset of its start from 1970. Steps of hours start
+/// at midnight in the screen's time zone. Steps of days start at midnight UTC, like buckets of a day.
 fn step_seconds(time: Timestamp, step: Duration) -> (i64, i64) {
-    /// 1970 began on a Thursday; the first Monday was four days later.
+    /// 1970 began on a Thursday. The first Monday was four days later.
     const MONDAY_SECONDS: i64 = 4 * 86_400;
     let seconds = i64::try_from(step.as_secs()).unwrap_or(i64::MAX).max(1);
     let offset = match seconds {

@@ -49,7 +49,7 @@ impl Widget for ShareBar {
 pub(crate) struct DivergingBar {
     /// The difference that the bar shows.
     pub(crate) value: f64,
-    /// The difference whose bar reaches the edge.
+    /// Difference for a bar that reaches the edge.
     pub(crate) extreme: f64,
     /// The style of the bar.
     pub(crate) bar: Style,
@@ -109,19 +109,19 @@ pub(crate) struct Sparkline<'a> {
     /// Values, oldest first. `None` and values that are not finite are gaps.
     pub(crate) values: &'a [Option<f64>],
     pub(crate) floor: Floor,
-    /// Minimum value of the top, shared with other sparklines; negative infinity for none.
+    /// Minimum value of the top, shared with other sparklines. Negative infinity for no minimum.
     pub(crate) top_min: f64,
     /// The style of the bars.
     pub(crate) style: Style,
 }
 
 impl<'a> Sparkline<'a> {
-    /// Returns a sparkline whose top is its highest value.
+    /// Returns a sparkline with its highest value at the top.
     pub(crate) const fn new(values: &'a [Option<f64>], floor: Floor, style: Style) -> Self {
         Self { values, floor, top_min: f64::NEG_INFINITY, style }
     }
 
-    /// Returns the scale of the visible values; `None` without values.
+    /// Returns the scale of the visible values, or `None` without values.
     fn scale(&self, seen: &[Option<f64>]) -> Option<Scale> {
         let finite = || seen.iter().copied().flatten().filter(|value| value.is_finite());
         let scale = Scale::over(finite(), 0.0)?;

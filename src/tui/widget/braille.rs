@@ -56,9 +56,9 @@ impl Layer {
         }
     }
 
-    /// Sets the dots of a straight line, both ends included.
+    /// Sets the dots of a straight line, including both endpoints.
     ///
-    /// Walks only the part of the line within the layer, wherever it ends.
+    /// Walks only the part of the line within the layer, regardless of the length of the line.
     pub(crate) fn line(&mut self, from: Dot, to: Dot) {
         let size = Dot { x: f64::from(self.width * DOTS.0), y: f64::from(self.height * DOTS.1) };
         let Some((from, to)) = clip(from, to, size) else { return };
@@ -129,8 +129,8 @@ fn nearest(place: f64) -> i32 {
     place.round() as i32
 }
 
-/// Clips a line to a box of `size` with a margin of one dot (Liang-Barsky); `None` if no part is
-/// inside, or an end is not finite.
+/// Clips a line to a box of `size` with a margin of one dot (Liang-Barsky). Returns `None` if no part is
+/// inside, or if an endpoint is not finite.
 fn clip(from: Dot, to: Dot, size: Dot) -> Option<(Dot, Dot)> {
     let (dx, dy) = (to.x - from.x, to.y - from.y);
     if ![from.x, from.y, to.x, to.y, dx, dy].iter().all(|place| place.is_finite()) {

@@ -44,7 +44,7 @@ pub(crate) struct Overlay {
 pub(crate) struct Candles<'a> {
     /// The candles, oldest first.
     pub(crate) bars: &'a [Bucket],
-    /// Length of a bucket, or usual distance of rows; `None` to mark no gaps.
+    /// Length of a bucket, or usual distance of rows, or `None` to mark no gaps.
     pub(crate) bucket: Option<Duration>,
     /// Number of candles scrolled out on the right.
     pub(crate) n_newer: usize,
@@ -54,7 +54,7 @@ pub(crate) struct Candles<'a> {
     pub(crate) density: Density,
     /// Lines behind them, front to back.
     pub(crate) overlays: &'a [Overlay],
-    /// The current time, whose date the axis leaves out.
+    /// The current time. The axis omits its date.
     pub(crate) now: Timestamp,
     /// The candle under the crosshair.
     pub(crate) crosshair: Option<Timestamp>,
@@ -62,7 +62,7 @@ pub(crate) struct Candles<'a> {
     pub(crate) open_bucket: Option<Timestamp>,
     /// The decimals of the values.
     pub(crate) decimals: usize,
-    /// Fixed scale, as for shares; `None` for that of the candles.
+    /// Fixed scale, for example for shares. `None` to fit the candles.
     pub(crate) scale: Option<Scale>,
     /// The colors to draw with.
     pub(crate) theme: &'a Theme,
@@ -184,7 +184,7 @@ impl Candles<'_> {
         Rect { height: plot.height + volume.height, ..plot }
     }
 
-    /// The column in the middle of each candle of [`Self::place`], and its time.
+    /// Returns the middle column of each candle of [`Self::place`] and its time.
     pub(crate) fn times(&self, area: Rect) -> Vec<(u16, Timestamp)> {
         let center = self.density.columns().0 / 2;
         let slots = self.slots(self.layout(area).plot.width).into_iter();
@@ -325,10 +325,10 @@ impl Halves {
         (self.exact.1.min(row + 1.0) - self.exact.0.max(row)).max(0.0)
     }
 
-    /// Returns the symbols of `row`: in the middle column, and next to it.
+    /// Returns the symbols of `row`: in the middle column and next to it.
     ///
-    /// No symbol has a wick on half a body, and a gap between wick and body looks broken. So a
-    /// shared cell is all body, all wick, or, for the thinnest bodies, a cross.
+    /// No symbol has a wick on half a body, and a gap between wick and body looks broken. So a shared
+    /// cell is all body, all wick, or, for the thinnest bodies, a cross.
     fn symbols(&self, row: u16) -> (char, char) {
         let (upper, lower) = (self.part(row * 2), self.part(row * 2 + 1));
         let is_thin = self.body.1 - self.body.0 == 1;

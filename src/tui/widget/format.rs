@@ -231,7 +231,7 @@ pub(crate) fn bytes(size: u64) -> String {
     format!("{scaled:.decimals$} {}", UNITS.get(unit).copied().unwrap_or_default())
 }
 
-/// Returns the unit of [`coarse`] in seconds, and its letter.
+/// Returns the unit of [`coarse`] in seconds with its letter.
 const fn coarse_unit(length: Duration) -> (u64, char) {
     match length.as_secs() {
         0..60 => (1, 's'),

@@ -18,7 +18,7 @@ use crate::theme::Theme;
 pub(crate) struct Point {
     /// The timestamp of the value.
     pub(crate) time: Timestamp,
-    /// The value; not finite for a gap.
+    /// The value. It is not finite for a gap.
     pub(crate) value: f64,
 }
 
@@ -52,17 +52,17 @@ pub(crate) struct Lines<'a> {
     pub(crate) end: Timestamp,
     /// Points further apart than this are not connected.
     pub(crate) gap: Duration,
-    /// Volumes for the bars below; empty for none.
+    /// Volumes for the bars below. Empty for no bars.
     pub(crate) volumes: &'a [Point],
-    /// The current time, whose date the axis leaves out.
+    /// The current time. The axis omits its date.
     pub(crate) now: Timestamp,
     /// The timestamp under the crosshair.
     pub(crate) crosshair: Option<Timestamp>,
-    /// Value to mark next to the chart, and the style of the mark.
+    /// Value to mark next to the chart with the style of the mark.
     pub(crate) tag: Option<(f64, Style)>,
     /// The decimals of the values.
     pub(crate) decimals: usize,
-    /// Fixed scale, as for shares; `None` for that of the lines.
+    /// Fixed scale, for example for shares. `None` to fit the lines.
     pub(crate) scale: Option<Scale>,
     /// The colors to draw with.
     pub(crate) theme: &'a Theme,
@@ -104,7 +104,7 @@ impl Widget for Lines<'_> {
 }
 
 impl<'a> Lines<'a> {
-    /// Returns a chart of `series` over the time of the front line, whose latest value is marked.
+    /// Returns a chart of `series` over the time of the front line, which has its latest value marked.
     /// Lines are interrupted at values that are not finite.
     pub(crate) fn new(
         series: &'a [Line<'a>],
@@ -130,7 +130,7 @@ impl<'a> Lines<'a> {
         Rect { height: plot.height + volume.height, ..plot }
     }
 
-    /// Returns the columns of the front line's points in [`Self::place`], and their times.
+    /// Returns the columns of the front line's points in [`Self::place`] with their times.
     pub(crate) fn times(&self, area: Rect) -> Vec<(u16, Timestamp)> {
         let width = self.layout(area).plot.width;
         let front = self.series.iter().rfind(|line| !line.is_guide);
@@ -177,7 +177,7 @@ impl<'a> Lines<'a> {
         Some(paint::cells(along * f64::from(last), last))
     }
 
-    /// Returns the dots of `points` in `plot`; `None` for an interruption of the line.
+    /// Returns the dots of `points` in `plot`, or `None` for an interruption of the line.
     fn dots(&self, points: &[Point], plot: Rect, scale: Scale) -> Vec<Option<Dot>> {
         let n_columns = plot.width.saturating_mul(braille::DOTS.0);
         let height = f64::from(plot.height * braille::DOTS.1) - 1.0;

@@ -10,7 +10,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-/// Returns the cell at column `x` and row `y` of `area`; `None` outside the area or the buffer.
+/// Returns the cell at column `x` and row `y` of `area`, or `None` outside the area or the buffer.
 pub(crate) fn cell(buf: &mut Buffer, area: Rect, x: u16, y: u16) -> Option<&mut Cell> {
     if x >= area.width || y >= area.height {
         return None;
@@ -20,8 +20,8 @@ pub(crate) fn cell(buf: &mut Buffer, area: Rect, x: u16, y: u16) -> Option<&mut 
 
 /// Writes `symbol`, one column wide, at position `at` of `area`.
 ///
-/// Keeps the background if `style` has none, and resets modifiers. So a row has to be inverted
-/// after it is written.
+/// Preserves the background if `style` has none. Resets modifiers, so a row has to be inverted after it
+/// is written.
 pub(crate) fn put(
     buf: &mut Buffer,
     area: Rect,
@@ -38,7 +38,7 @@ pub(crate) fn put(
 
 /// Writes the part of `text` that fits at position `at` of `area`. Returns the column after it.
 ///
-/// Escapes control characters. A wide character takes two columns or none.
+/// Escapes control characters. A wide character uses two columns or is omitted.
 pub(crate) fn text(
     buf: &mut Buffer,
     area: Rect,
@@ -92,7 +92,7 @@ pub(super) fn escaped<'a>(line: &'a Line<'a>) -> Cow<'a, Line<'a>> {
     Cow::Owned(Line { spans: spans.collect(), ..line.clone() })
 }
 
-/// As [`line()`]; ends in `…` if the line is cut at the edge.
+/// Like [`line()`], but truncated with `…` if the line is cut at the edge.
 pub(crate) fn line_cut(buf: &mut Buffer, area: Rect, at: impl Into<Position>, text: &Line<'_>) {
     let at = at.into();
     line(buf, area, at, text);
@@ -132,7 +132,7 @@ pub(crate) fn row_style(buf: &mut Buffer, area: Rect, y: u16, style: Style) {
     }
 }
 
-/// Rounds `value` to a number of cells from 0 to `max`; 0 for NaN.
+/// Rounds `value` to a number of cells from 0 to `max`. NaN is 0.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

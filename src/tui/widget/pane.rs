@@ -119,9 +119,9 @@ pub(crate) fn padded(area: Rect) -> Rect {
     area.inner(Margin::new(1, 0))
 }
 
-/// Returns `─ Title ` for the start of a border with this width; empty without a title.
+/// Returns `─ Title ` for the start of a border with this width, or an empty line without a title.
 fn left_title(title: &Span<'_>, border: Style, style: Style, width: u16) -> Line<'static> {
-    // The corner, a dash and a space on the left; a space and the corner on the right.
+    // The corner, a dash and a space on the left. A space and the corner on the right.
     let room = width.saturating_sub(5);
     if room == 0 || title.width() == 0 {
         return Line::default();
@@ -130,7 +130,7 @@ fn left_title(title: &Span<'_>, border: Style, style: Style, width: u16) -> Line
     Line::from(vec![Span::styled("─", border), Span::styled(text, style.patch(title.style))])
 }
 
-/// Returns ` text ` for the end of a border; `None` if it needs more than `room` columns.
+/// Returns ` text ` for the end of a border, or `None` if it needs more than `room` columns.
 fn right_title(text: &Line<'_>, theme: &Theme, room: u16) -> Option<Line<'static>> {
     let width = paint::width(text);
     if width == 0 || width.saturating_add(2) > room {

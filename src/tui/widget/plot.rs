@@ -43,7 +43,7 @@ const HEIGHT_WITH_VOLUME: u16 = 12;
 /// Bars in eighths of a cell, from its bottom.
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Areas of the parts of a chart; empty for parts without space.
+/// Areas of the parts of a chart. Empty for parts without space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// The values themselves.
@@ -57,7 +57,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Divides `area` among the parts of a chart whose widest number has `values_width` columns.
+    /// Divides `area` among the parts of a chart with numbers of up to `values_width` columns.
     pub(crate) fn divide(area: Rect, values_width: u16, has_volume: bool) -> Self {
         let values_width = if area.width >= WIDTH_WITH_VALUES {
             values_width.saturating_add(VALUES_AIR).min(area.width / 3)
@@ -198,7 +198,7 @@ pub(super) fn values_width(values: impl Iterator<Item = f64>, decimals: usize) -
     if low > high {
         return WIDTH_USUAL;
     }
-    // The widest number is at one of the ends.
+    // One of the bounds has the widest number.
     let width = [low, high].map(|value| format::grouped(value, decimals).len());
     u16::try_from(width.into_iter().max().unwrap_or_default()).unwrap_or(u16::MAX)
 }

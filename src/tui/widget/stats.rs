@@ -20,7 +20,7 @@ pub(crate) struct Quartiles {
 const OUTLIER_DEVIATIONS: f64 = 3.0;
 
 impl Quartiles {
-    /// Returns the quartiles of the finite values; `None` if there are none.
+    /// Returns the quartiles of the finite values, or `None` if there are none.
     pub(crate) fn compute(values: &[f64]) -> Option<Self> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -42,7 +42,7 @@ fn quantile(sorted: &[f64], part: usize, whole: usize) -> Option<f64> {
     Some(lower * (1.0 - share) + upper * share)
 }
 
-/// Returns the median interval of `times`, oldest first; zero for fewer than two.
+/// Returns the median interval of `times`, oldest first. Returns zero for fewer than two times.
 pub(crate) fn usual_distance(times: impl Iterator<Item = Timestamp> + Clone) -> Duration {
     let pairs = times.clone().zip(times.skip(1));
     let mut apart: Vec<_> = pairs.map(|(one, next)| next.since(one)).collect();
@@ -64,8 +64,8 @@ pub(crate) fn outliers(values: &[f64]) -> Vec<bool> {
         .collect()
 }
 
-/// Returns the mean of the last `n` closes for each candle; `None` for the first ones, and for
-/// values that are not finite.
+/// Returns the mean of the last `n` closes for each candle. The first ones are `None`, and so are values
+/// that are not finite.
 pub(crate) fn moving_average(candles: &[Bucket], n: usize) -> Vec<Option<f64>> {
     if n == 0 {
         return vec![None; candles.len()];
@@ -79,8 +79,8 @@ pub(crate) fn moving_average(candles: &[Bucket], n: usize) -> Vec<Option<f64>> {
     means
 }
 
-/// Returns the exponential mean of the closes for each candle, with a decay of `1 - 2 / (n + 1)`;
-/// `None` for the first `n - 1` numbers.
+/// Returns the exponential mean of the closes for each candle, with a decay of `1 - 2 / (n + 1)`. The
+/// first `n - 1` numbers are `None`.
 pub(crate) fn exponential_average(candles: &[Bucket], n: usize) -> Vec<Option<f64>> {
     #[expect(clippy::cast_precision_loss, reason = "a window is short")]
     let share = 2.0 / (n as f64 + 1.0);
@@ -98,7 +98,7 @@ pub(crate) fn exponential_average(candles: &[Bucket], n: usize) -> Vec<Option<f6
         .collect()
 }
 
-/// Returns the mean of the last `n` closes plus `deviations` standard deviations for each candle;
+/// Returns the mean of the last `n` closes plus `deviations` standard deviations for each candle, or
 /// `None` where [`moving_average`] is `None`.
 pub(crate) fn band(candles: &[Bucket], n: usize, deviations: f64) -> Vec<Option<f64>> {
     let means = moving_average(candles, n);
@@ -112,8 +112,8 @@ pub(crate) fn band(candles: &[Bucket], n: usize, deviations: f64) -> Vec<Option<
     means.iter().enumerate().map(|(idx, mean)| band_at(idx, (*mean)?)).collect()
 }
 
-/// Returns the volume-weighted mean price of the day so far for each candle; `None` until there is
-/// a volume.
+/// Returns the volume-weighted mean price of the day so far for each candle, or `None` until there is a
+/// volume.
 pub(crate) fn volume_weighted_average(candles: &[Bucket]) -> Vec<Option<f64>> {
     let (mut paid, mut volume, mut day) = (0.0, 0.0, None);
     candles

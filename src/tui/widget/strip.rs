@@ -39,7 +39,7 @@ pub(crate) struct Strip<'a> {
 /// Values further from the interquartile range than this multiple of it are drawn at the edge.
 const REACH: f64 = 4.0;
 
-/// The margin at both ends, as a share of the scale.
+/// The margin on both sides, as a share of the scale.
 const MARGIN: f64 = 0.05;
 
 /// Places of the parts of a strip.
@@ -54,7 +54,7 @@ struct Plot<'a> {
     dots: u16,
     /// The row of the triangles.
     triangles: u16,
-    /// The row of the rule, if there is one; the last but one.
+    /// The row of the rule, if there is one. It is the second to last row.
     rule: Option<u16>,
 }
 
@@ -136,7 +136,7 @@ impl<'a> Plot<'a> {
         Self { area, scale, theme, top: u16::from(dots > 0), dots, triangles, rule }
     }
 
-    /// Returns the column of `value`; the first or last one if it is outside.
+    /// Returns the column of `value`. A value outside is in the first or last column.
     fn column(&self, value: f64) -> u16 {
         let last = self.area.width.saturating_sub(1);
         paint::cells(self.scale.position(value) * f64::from(last), last)

@@ -1,4 +1,4 @@
-//! What the widgets draw, and that they take any area and any number.
+//! Drawings of the widgets, and properties with any area and any number.
 
 use std::time::Duration;
 

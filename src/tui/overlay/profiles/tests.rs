@@ -106,7 +106,7 @@ fn a_refused_key_stays_in_the_form() {
     assert!(!screen.text().contains("401"));
 }
 
-/// A screen on addresses of flags, whose dataset service refuses the key.
+/// Returns a screen connected to given addresses, with a dataset service that rejects the key.
 fn refused_screen() -> Harness {
     let mut screen = screen();
     screen.state.profiles.given = Some(far());

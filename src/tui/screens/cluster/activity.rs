@@ -14,7 +14,7 @@ use crate::{
 /// Height of a worker.
 const ROWS: u16 = 2;
 
-/// Width of the peer id or the group, and a gap.
+/// Width of the peer id or the group, including a gap.
 const NAME_WIDTH: u16 = 21;
 
 /// Width of a gap and the number after the bars.

@@ -1,4 +1,4 @@
-//! Draws the table of nodes, and details of the selected one.
+//! Draws the table of nodes and the details of the selected node.
 
 use std::time::Duration;
 
@@ -190,7 +190,7 @@ fn facts(group: &NodeGroup) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Returns the columns that fit into `width`, and the width of the peer ids.
+/// Returns the columns that fit into `width` and the width of the peer ids.
 fn columns(width: u16, nodes: &[Node], frame: Frame<'_>) -> ([Column; COLUMNS.len()], usize) {
     let is_grouped = frame.state.cluster.grouped_by.is_some();
     let mut columns = COLUMNS;
@@ -205,7 +205,7 @@ fn columns(width: u16, nodes: &[Node], frame: Frame<'_>) -> ([Column; COLUMNS.le
         let others: u16 = others.map(|column| column.width + 1).sum();
         width.saturating_sub(others)
     };
-    // `cordoned`, and with several heads `cordoned 1/2`. The width does not depend on the nodes, so that
+    // `cordoned`, or with several heads `cordoned 1/2`. The width does not depend on the nodes, so that
     // the columns do not move when a node is cordoned.
     let has_several_heads = frame.state.services.has_several_heads();
     let status_width = if has_several_heads { STATUS_WIDTH + 4 } else { STATUS_WIDTH };
@@ -503,7 +503,7 @@ fn empty_lines(frame: Frame<'_>) -> Vec<String> {
     }
 }
 
-/// Maximum number of heads whose failures are shown above the nodes.
+/// Maximum number of failed heads shown above the nodes.
 const FAILURES_MAX: usize = 3;
 
 /// Draws a line for each failing head, if there are several. Returns the area below.

@@ -102,7 +102,7 @@ const LIST_HEIGHT_MIN: u16 = 3;
 /// Minimum height of the lists if there is a gap between the steps.
 const LISTS_HEIGHT: u16 = 16;
 
-/// Draws a list of names. Returns its height, and the number of visible names.
+/// Draws a list of names. Returns its height and the number of visible names.
 type List = fn(Rect, &mut Buffer, Frame<'_>) -> (u16, usize);
 
 /// A first step, with the keys for it.
@@ -235,8 +235,8 @@ fn steps(frame: Frame<'_>) -> Vec<Step> {
     steps
 }
 
-/// Draws as many functions of the head as fit. Returns the height of the list, and the number of
-/// visible functions.
+/// Draws as many functions of the head as fit. Returns the height of the list and the number of visible
+/// functions.
 pub(crate) fn draw_functions(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> (u16, usize) {
     let row = |function: &FunctionBody| {
         let id = format::short_cid(&function.function_id).into_owned();
@@ -273,8 +273,8 @@ fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> (u16, usize) {
     draw_list(area, buf, frame, &title, topics.iter().map(row).collect())
 }
 
-/// Draws a title and rows with a name and two facts, followed by an empty row. Draws nothing
-/// without rows or with too little space. Returns the height, and the number of visible rows.
+/// Draws a title and rows with a name and two facts, followed by an empty row. Draws nothing without
+/// rows or with too little space. Returns the height and the number of visible rows.
 fn draw_list(
     area: Rect,
     buf: &mut Buffer,

@@ -22,7 +22,7 @@ use crate::{
 /// A pane of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Pane {
-    /// The table of nodes, and details of the selected one.
+    /// The table of nodes and the details of the selected node.
     #[default]
     Nodes,
     /// The table of runs.
@@ -77,7 +77,7 @@ pub(crate) enum NodeOrder {
 pub(crate) struct State {
     /// Focused pane.
     pub(crate) focus: Pane,
-    /// Selected node; the first one if it no longer exists.
+    /// Selected node. If it no longer exists, the first one is selected.
     pub(crate) node: Option<String>,
     /// Visible run.
     pub(crate) results: RunView,
@@ -87,7 +87,7 @@ pub(crate) struct State {
     pub(crate) order: NodeOrder,
     /// True if the order is reversed.
     pub(crate) is_reversed: bool,
-    /// Order of the runs; by default latest first.
+    /// Order of the runs, by default latest first.
     pub(crate) run_order: ColumnOrder,
     /// Order of the local processes.
     pub(crate) process_order: ColumnOrder,
@@ -95,11 +95,11 @@ pub(crate) struct State {
     pub(crate) grouped_by: Option<String>,
     /// Folded groups.
     pub(crate) folds: Folds,
-    /// Title of the selected group; `None` if a node is selected.
+    /// Title of the selected group, or `None` if a node is selected.
     pub(crate) group: Option<String>,
     /// Selected row of the pane Start here, counted over its lists.
     pub(crate) start_row: usize,
-    /// Name of the selected local process; the first one if it no longer exists.
+    /// Name of the selected local process. If it no longer exists, the first one is selected.
     pub(crate) process: Option<String>,
     /// Form for a new node.
     pub(crate) node_form: NodeForm,
@@ -116,7 +116,7 @@ pub(crate) struct ClusterContext<'a> {
 }
 
 impl NodeOrder {
-    /// Returns the order by the column with this title; `None` if there is none.
+    /// Returns the order by the column with this title, if there is one.
     pub(crate) fn of_column(title: &str) -> Option<Self> {
         if title == "PEER" {
             return Some(Self::Node);
@@ -170,7 +170,7 @@ impl State {
         };
         let mut nodes = known.nodes.all(known.stack);
         nodes.retain(passes);
-        // A stable sort keeps equal nodes in the order of the head.
+        // A stable sort preserves the head's order of equal nodes.
         nodes.sort_by(|a, b| self.order.compare(a, b));
         if self.is_reversed {
             nodes.reverse();
@@ -234,14 +234,14 @@ impl State {
         self.focus = Pane::Nodes;
     }
 
-    /// Returns the selected node; `None` if a group is selected.
+    /// Returns the selected node, or `None` if a group is selected.
     pub(crate) fn selected_node(&self, known: ClusterContext<'_>) -> Option<Node> {
         let nodes = self.nodes(known);
         let idx = self.node_idx(&nodes)?;
         nodes.into_iter().nth(idx)
     }
 
-    /// Returns the index of the selected node in `nodes`; `None` if a group is selected.
+    /// Returns the index of the selected node in `nodes`, or `None` if a group is selected.
     pub(crate) fn node_idx(&self, nodes: &[Node]) -> Option<usize> {
         let rows = self.node_rows(nodes);
         match rows.get(self.row_idx(nodes, &rows)) {
@@ -338,7 +338,7 @@ impl State {
     }
 }
 
-/// Maximum number of nodes whose groups start unfolded, so that the sums stay visible.
+/// Maximum number of nodes for groups to start unfolded, so that the sums remain visible.
 const UNFOLDED_NODES_MAX: usize = 50;
 
 /// Row of the table of nodes.
@@ -420,8 +420,8 @@ impl NodeGroup {
     }
 }
 
-/// Sorts nodes by the value of attribute `name`. Keeps the order of equal nodes. Nodes without the
-/// attribute come last.
+/// Sorts nodes by the value of attribute `name`. Preserves the order of equal nodes. Nodes without the
+/// attribute are last.
 fn gather(nodes: &mut [Node], name: &str) {
     let value = |node: &Node| node.attributes.get(name).cloned();
     nodes.sort_by_cached_key(|node| (value(node).is_none(), value(node)));
@@ -461,7 +461,7 @@ fn starts<V: PartialEq>(
     })
 }
 
-/// Returns the declared attribute after `now`; `None` after the last one.
+/// Returns the declared attribute after `now`, or `None` after the last one.
 pub(crate) fn next_attribute(nodes: &[Node], now: Option<&str>) -> Option<String> {
     let names = nodes.iter().flat_map(|node| node.attributes.keys());
     names.filter(|name| now.is_none_or(|now| name.as_str() > now)).min().cloned()

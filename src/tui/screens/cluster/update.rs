@@ -1,4 +1,4 @@
-//! Updates of the Cluster screen: keys, clicks, lists of nodes, and events of local processes.
+//! Updates of the Cluster screen: keys, clicks, lists of nodes, events of local processes.
 
 use std::time::Duration;
 
@@ -170,7 +170,7 @@ impl State {
         self.select_row(&nodes, rows.get(self.row_idx(&nodes, &rows)));
     }
 
-    /// Folds or unfolds the selected group or the group of the selected node, and selects it.
+    /// Folds or unfolds the selected group or the group of the selected node, and selects that group.
     fn fold(&mut self, known: ClusterContext<'_>) {
         let nodes = self.nodes(known);
         let rows = self.node_rows(&nodes);
@@ -204,7 +204,7 @@ pub(crate) const NODES_EVERY: Duration = Duration::from_secs(2);
 /// Poll interval of the nodes otherwise, for the header.
 pub(crate) const NODES_HIDDEN_EVERY: Duration = Duration::from_secs(15);
 
-/// Records the list of nodes of `head`, and sets the timer for the next one.
+/// Records the list of nodes of `head` and sets the timer for the next one.
 pub(crate) fn on_nodes(
     state: &mut Whole,
     head: HeadId,

@@ -32,7 +32,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         && focus == Pane::Nodes
         && is_fresh(frame)
     {
-        // The nodes get the rows that they need, and the first steps get the rest.
+        // The nodes get as many rows as they need. The first steps get the rest.
         let n_nodes = frame.state.cluster.nodes(frame.state.cluster_context()).len();
         let needed = u16::try_from(n_nodes).unwrap_or(u16::MAX).saturating_add(4);
         let [top, bottom] = split_rows(area, needed.clamp(area.height / 2, area.height * 2 / 3));
@@ -89,7 +89,7 @@ pub(crate) const fn columns(pane: Pane) -> &'static [Column] {
     }
 }
 
-/// Returns the title of a column of the table in `pane`; `None` if it has none.
+/// Returns the title of a column of the table in `pane`, if there is one.
 pub(crate) fn column_title(pane: Pane, column: usize) -> Option<&'static str> {
     columns(pane).get(column).map(|column| column.title).filter(|title| !title.is_empty())
 }

@@ -1,8 +1,8 @@
-//! The state of the Data screen: the list of datasets, and the charted one.
+//! The state of the Data screen: the list of datasets and the charted dataset.
 //!
-//! The columns, the rows at a resolution and the stream of the selected dataset are loaded. The
-//! latest rows of the others are read in turn for their sparklines. The crosshair is a time and not
-//! a column, so that live rows do not move it. While paused, streamed rows are held back.
+//! The columns, the rows at a resolution and the stream of the selected dataset are loaded. The latest
+//! rows of the others are read in turn for their sparklines. The crosshair is a time and not a column,
+//! so that live rows do not move it. While paused, streamed rows are held back.
 
 pub(crate) mod chart;
 pub(crate) mod live;
@@ -70,7 +70,7 @@ pub(crate) enum ListOrder {
 }
 
 impl ListOrder {
-    /// Returns the order by the column whose title starts with its name; `None` if there is none.
+    /// Returns the order by the column whose title starts with its name, if there is one.
     pub(crate) fn of_column(title: &str) -> Option<Self> {
         let name = title.split(' ').next()?;
         Self::VARIANTS.iter().copied().find(|order| order.into_str() == name)
@@ -123,12 +123,12 @@ pub(crate) struct State {
     pub(crate) indicators: Indicators,
     /// True if rows are shown as a table in place of the chart.
     pub(crate) is_table: bool,
-    /// Candle under the crosshair; `None` while the latest is followed.
+    /// Candle under the crosshair, or `None` while the latest is followed.
     pub(crate) crosshair: Option<Timestamp>,
     pub(crate) live: LiveStream,
     /// Latest rows, latest first.
     pub(crate) tape: VecDeque<NamedRow>,
-    /// First visible row of the tape; `None` for the latest.
+    /// First visible row of the tape, or `None` for the latest.
     pub(crate) tape_top: Option<Timestamp>,
     /// Latest values of datasets in the list.
     pub(crate) sparklines: BTreeMap<DatasetId, RecentValues>,
@@ -172,7 +172,7 @@ impl State {
         self.export.path.is_edited() || self.filter.text.is_edited() || self.search.is_edited()
     }
 
-    /// Returns the text for the copy action; `None` without a selection.
+    /// Returns the text for the copy action, or `None` without a selection.
     pub(crate) fn selection(&self) -> Option<String> {
         let name = &self.dataset()?.name;
         let candle = self.crosshair.and_then(|time| self.candle_at(time));
@@ -198,7 +198,7 @@ impl State {
         self.datasets.value().map_or(&[], |page| &page.datasets)
     }
 
-    /// Returns the number of rows of the tape above the visible ones.
+    /// Returns the number of rows of the tape above the visible rows.
     pub(crate) fn n_tape_above(&self) -> usize {
         let Some(top) = self.tape_top else { return 0 };
         let last = self.tape.len().saturating_sub(1);
@@ -213,7 +213,7 @@ impl State {
         let list = &mut page.datasets;
         let fact = |it: &Dataset, names: &[&str]| {
             let fact = names.iter().find_map(|name| it.metadata.get(*name)).cloned();
-            // Datasets without it come last.
+            // Datasets without it are last.
             (fact.is_none(), fact)
         };
         match self.order {
@@ -236,7 +236,7 @@ impl State {
         self.list().iter().find(|dataset| Some(dataset.id) == self.selected)
     }
 
-    /// Returns true if the chart is a line: by choice, or because raw rows of one value have no
+    /// Returns true if the chart is a line: by choice, or because raw rows with a single value have no
     /// candles.
     pub(crate) fn is_line(&self) -> bool {
         let is_raw = self.chart.resolution() == Resolution::Raw;
@@ -255,12 +255,12 @@ impl State {
 }
 
 impl State {
-    /// Returns the chosen column of the charted dataset; `None` for its default column.
+    /// Returns the chosen column of the charted dataset, or `None` for its default column.
     pub(crate) fn chosen_column(&self) -> Option<&String> {
         self.chosen_columns.get(&self.selected?)
     }
 
-    /// Returns the unit of the charted values from the metadata; empty if unknown.
+    /// Returns the unit of the charted values from the metadata. Empty if unknown.
     pub(crate) fn unit(&self) -> &str {
         let Some(dataset) = self.dataset() else { return "" };
         match self.chosen_column() {
@@ -272,8 +272,8 @@ impl State {
         }
     }
 
-    /// Returns the available resolutions. The service has buckets only of the default column, and
-    /// not of integers.
+    /// Returns the available resolutions. The service has buckets only for the default column and never
+    /// for integers.
     pub(crate) fn resolutions(&self) -> &'static [Resolution] {
         let has_buckets = match (self.dataset(), self.columns.value()) {
             _ if self.chosen_column().is_some() => false,
@@ -385,7 +385,7 @@ impl Filter {
         self.text.set(&choice);
     }
 
-    /// Applies the typed filter. Returns true if it changed. The field keeps focus if the text is
+    /// Applies the typed filter. Returns true if it changed. The field remains focused if the text is
     /// not a pair.
     pub(crate) fn apply(&mut self) -> bool {
         let (field, value) = self.text.value().split_once('=').unwrap_or_default();

@@ -29,8 +29,7 @@ const RAW_ROWS: usize = 3_600;
 /// Number of buckets of the first page, more than fit on the widest screen.
 const BUCKETS: usize = 1_000;
 
-/// Number of buckets read again when one closes, to replace the folded ones by those of the
-/// service.
+/// Number of buckets read again when a bucket closes, to replace the folded ones by the service's.
 const BUCKETS_AGAIN: usize = 3;
 
 /// Number of rows on the tape.
@@ -49,7 +48,7 @@ const ROWS_APART: Duration = Duration::from_millis(500);
 /// Poll interval of a list of up to [`DATASETS_OFTEN`] datasets.
 pub(crate) const DATASETS_EVERY: Duration = Duration::from_secs(30);
 
-/// Length of a list with two pages. Longer ones are polled less often.
+/// Length of a list with two pages. Longer lists are polled less often.
 const DATASETS_OFTEN: usize = 500;
 
 /// Wait between the first reads, which fill the list.
@@ -85,7 +84,7 @@ impl State {
         }
     }
 
-    /// Called when the screen comes into view.
+    /// Called when the screen becomes visible.
     pub(crate) fn show(&mut self) {
         if std::mem::replace(&mut self.is_shown, true) || !self.is_connected {
             return;
@@ -295,7 +294,7 @@ impl State {
         }
     }
 
-    /// Goes back one step; returns true if there was one.
+    /// Goes back one step. Returns true if there was one.
     pub(crate) fn back(&mut self) -> bool {
         if self.export.path.is_edited() {
             return self.export.path.clear();
@@ -439,7 +438,7 @@ impl State {
         }
     }
 
-    /// Drops the rows, and loads the latest ones if the table is shown.
+    /// Drops the rows. Loads the latest ones if the table is shown.
     pub(crate) fn reload_table(&mut self) {
         self.effects.extend(self.table.clear());
         self.load_table();

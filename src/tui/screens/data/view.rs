@@ -54,7 +54,7 @@ use crate::{
     },
 };
 
-/// Places of the panes; empty for hidden panes.
+/// Places of the panes. Empty for hidden panes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Places {
     list: Rect,
@@ -154,7 +154,7 @@ pub(crate) fn column_title(column: usize) -> Option<&'static str> {
     list_columns(u16::MAX, 0).get(column).map(|column| column.title)
 }
 
-/// Draws the list, and facts about the selected dataset.
+/// Draws the list and facts about the selected dataset.
 fn draw_list(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let (state, theme) = (&frame.state.data, frame.theme);
     if area.is_empty() {

@@ -1,4 +1,4 @@
-//! The state of the Execute screen: the form, and the visible run.
+//! The state of the Execute screen: the form and the visible run.
 
 mod form;
 pub(crate) mod presets;

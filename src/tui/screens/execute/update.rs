@@ -1,4 +1,4 @@
-//! Updates of runs, presets, and the view of an output.
+//! Updates of runs, presets and the view of an output.
 
 use wire::{
     executions::ClusterEventKind,
@@ -53,7 +53,7 @@ pub(crate) fn on_unreachable(state: &mut State, id: RunId, trouble: Option<Failu
 /// Returns the urgency of a redraw after an event of the head.
 pub(crate) fn urgency(state: &State, news: &HeadEvent) -> Dirty {
     match news {
-        // Heartbeats and similar events change nothing visible.
+        // Heartbeats and similar events have no visible effect.
         StreamEvent::Item(_) if state.runs.n_waiting() > 0 => match state.screen {
             Screen::Cluster | Screen::Execute => Dirty::Data,
             _ => Dirty::Clean,
@@ -98,7 +98,7 @@ pub(crate) fn on_cluster(state: &mut State, head: HeadId, news: HeadEvent) {
     }
 }
 
-/// Selects the first responding head for new runs, and requests its functions if it changed.
+/// Selects the first responding head for new runs and requests its functions if it changed.
 pub(crate) fn choose_head(state: &mut State) {
     let head = state.services.head_of_runs();
     if head != state.nodes.run_head {
@@ -351,7 +351,7 @@ pub(crate) fn on_executed(
     load_nodes_of(state, head);
 }
 
-/// Records the functions of the head for new runs. Other implementations of heads list none.
+/// Records the functions of the head for new runs. The list is empty for other implementations of heads.
 pub(crate) fn on_functions(
     state: &mut State,
     head: HeadId,
@@ -449,7 +449,7 @@ impl State {
         }
     }
 
-    /// Returns a file name for the visible output, and its text.
+    /// Returns the visible output with a file name.
     pub(crate) fn output(&self) -> Option<(String, String)> {
         let RunView { look, .. } = self.results();
         let run = self.results().selected(&self.runs)?;

@@ -208,7 +208,7 @@ fn draw_phases(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
 fn draw_durations(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let done = state.runs.iter().filter(|run| run.response().is_some());
-    // Runs whose duration is shown.
+    // Runs with a visible duration.
     let mut took: Vec<Duration> = done.filter_map(|run| run.took).take(60).collect();
     // A chart needs at least three durations.
     if took.len() < 3 || area.height < 3 {
@@ -295,7 +295,7 @@ const WIDE_FROM: u16 = 80;
 /// Index of the column of the memory usage.
 const MEMORY: usize = 5;
 
-/// Returns the height of the peers of `run`, including title and gap; 0 without peers.
+/// Returns the height of the peers of `run`, including title and gap. The height is 0 without peers.
 pub(crate) fn peers_height(run: &Run) -> u16 {
     match u16::try_from(run.live.parts.len()).unwrap_or(u16::MAX) {
         0 => 0,
@@ -323,7 +323,7 @@ pub(crate) fn draw_peer_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>, ru
     if parts.len() > n_fit {
         let more = format!("{} more", parts.len() - n_fit);
         paint::text_before(buf, area, (area.width, 0), &more, theme.muted);
-        // Working peers come first.
+        // Working peers are first.
         shown.sort_by_key(|part| part.stage.is_over());
     }
     let mut columns = PEER_COLUMNS;

@@ -1,8 +1,8 @@
 //! The state of the Inference screen: the topics, and the latest bundle and the past of one topic.
 //!
-//! The list of topics contains the chain's clock and the nonce of each latest bundle, and is polled
-//! often. Bundle and past are loaded when the nonce changes, or periodically if the service lists
-//! no topics. A rate limit pauses all requests. The last values stay.
+//! The list of topics contains the chain's clock and the nonce of each latest bundle. It is polled
+//! often. Bundle and past are loaded when the nonce changes, or periodically if the service lists no
+//! topics. A rate limit pauses all requests without clearing the last values.
 
 pub(crate) mod actors;
 
@@ -24,7 +24,7 @@ use crate::{
     state::{navigation::ColumnOrder, resource::Resource},
 };
 
-/// Poll interval of topics in view. They are small, and contain the clock.
+/// Poll interval of visible topics. They are small and contain the clock.
 pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(3);
 
 /// Poll interval of the latest bundle without a list of topics that announces it.
@@ -75,7 +75,7 @@ pub(crate) struct State {
     pub(crate) latest: Resource<LatestBundle>,
     /// The past of topics.
     pub(crate) pasts: BTreeMap<TopicId, History>,
-    /// Chosen label; `None` for the first one.
+    /// Chosen label, or `None` for the first one.
     pub(crate) label: Option<String>,
     /// The order of actors.
     pub(crate) sort: Sort,
@@ -95,7 +95,7 @@ pub(crate) struct State {
     pub(crate) confidence: Option<Box<LatestBody>>,
     /// True if the service does not have it.
     pub(crate) lacks_confidence: bool,
-    /// Leaderboard of the selected topic; `None` before the first response.
+    /// Leaderboard of the selected topic, or `None` before the first response.
     pub(crate) leaderboard: Option<Leaderboard>,
     /// True if the service does not have it.
     pub(crate) lacks_leaderboard: bool,
@@ -130,7 +130,7 @@ impl State {
         self.topics.value()?.topics.iter().find(|topic| topic.topic_id == selected)
     }
 
-    /// Returns the selected topic if it has no bundle, because none of its epochs has closed.
+    /// Returns the selected topic if it has no bundle because it has no closed epoch.
     pub(crate) fn topic_without_bundle(&self) -> Option<&TopicSummary> {
         let is_missing = self.latest.failure().is_some_and(|why| why.status == Some(404));
         self.topic().filter(|topic| is_missing && topic.last_nonce.is_none())
@@ -174,7 +174,7 @@ pub(crate) fn weight_of(body: &LatestBody, worker: &Address) -> Option<f64> {
     number(share?)
 }
 
-/// Returns the widest interval of `label`: its coverage in percent, and its ends.
+/// Returns the widest interval of `label`: its coverage in percent and its bounds.
 pub(crate) fn widest_interval(body: &LatestBody, label: &str) -> Option<(f64, f64, f64)> {
     let interval = body.confidence_intervals.iter().find(|one| one.label_name == label)?;
     let ends = |texts: &[String]| match texts {
@@ -206,7 +206,7 @@ impl State {
     }
 }
 
-/// Number of bundles whose actors' values are stored: the columns of a narrow sparkline.
+/// Number of bundles with stored values of actors: the columns of a narrow sparkline.
 pub(crate) const VALUES_MAX: usize = 24;
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -217,7 +217,7 @@ pub(crate) struct Epoch {
     pub(crate) combined: BTreeMap<String, f64>,
     /// Label to naive value.
     pub(crate) naive: BTreeMap<String, f64>,
-    /// Label to ground truth; empty until known.
+    /// Label to ground truth. Empty until known.
     pub(crate) truth: BTreeMap<String, f64>,
 }
 
@@ -253,8 +253,8 @@ impl History {
         self.epochs.len()
     }
 
-    /// Returns the values of `worker` for `label` in the latest bundles, oldest first; `None` if
-    /// missing.
+    /// Returns the values of `worker` for `label` in the latest bundles, oldest first. A missing value
+    /// is `None`.
     pub(crate) fn values_of(&self, worker: &Address, label: &str) -> Vec<Option<f64>> {
         let bundles = self.values.values();
         bundles.map(|actors| actors.get(worker)?.get(label).copied()).collect()

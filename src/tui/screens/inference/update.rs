@@ -40,7 +40,7 @@ impl State {
         }
     }
 
-    /// Called when the screen comes into view.
+    /// Called when the screen becomes visible.
     pub(crate) fn show(&mut self, now: Timestamp) {
         if std::mem::replace(&mut self.is_shown, true) || !self.is_connected {
             return;
@@ -214,7 +214,7 @@ impl State {
         });
     }
 
-    /// Loads the topics, and the latest bundle if the list of topics is unavailable.
+    /// Loads the topics. If the list of topics is unavailable, also loads the latest bundle.
     pub(crate) fn load(&mut self, now: Timestamp) {
         if self.limited_until.is_some_and(|until| until > now) {
             return self.wait_for_limit(now);
@@ -327,7 +327,8 @@ impl State {
         self.open_feed();
     }
 
-    /// Returns the topic `n` after the current one, wrapping around; the next id if none is listed.
+    /// Returns the topic `n` after the current one, wrapping around. Without a list, returns the next
+    /// id.
     fn topic_by(&self, n: isize) -> Option<TopicId> {
         let Some(list) = self.topics.value().filter(|list| !list.topics.is_empty()) else {
             let is_known = self.latest.value().is_some();
@@ -375,7 +376,7 @@ impl State {
 
     /// Opens the stream of the selected topic.
     pub(crate) fn open_feed(&mut self) {
-        // A service without the stream of one topic has no streams at all.
+        // A service without the stream of a topic has no streams at all.
         let is_followed = self.is_shown && !self.is_paused && self.feed != Feed::NotServed;
         if let Some(topic) = self.selected.filter(|_| is_followed) {
             self.feed = Feed::Opening;

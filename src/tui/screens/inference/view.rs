@@ -73,11 +73,11 @@ pub(crate) struct Scene<'a> {
     actors: &'a [Actor<'a>],
     now: Timestamp,
     theme: &'a Theme,
-    /// Unit of the topic's values; empty if unknown.
+    /// Unit of the topic's values. Empty if unknown.
     unit: &'a str,
 }
 
-/// Places of the summary and the panes; empty for hidden panes.
+/// Places of the summary and the panes. Empty for hidden panes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Places {
     summary: Rect,
@@ -163,7 +163,7 @@ impl Scene<'_> {
         Lines { scale, ..Lines::new(lines, self.now, decimals, self.theme) }.render(area, buf);
     }
 
-    /// Draws the reason why there is nothing to show in the middle of `area`.
+    /// Draws the reason for an empty screen in the middle of `area`.
     fn draw_nothing(&self, area: Rect, buf: &mut Buffer) {
         if let Some(topic) = self.state.topic_without_bundle() {
             let reason = match &topic.problem {
@@ -175,7 +175,7 @@ impl Scene<'_> {
         }
         match self.state.latest.failure() {
             Some(why) => draw_failure(buf, area, why, self.theme),
-            // The list of topics is loaded, and the bundle is pending.
+            // The list of topics is loaded. The bundle is pending.
             None if self.state.latest.is_loading() && self.state.topics.failure().is_none() => {
                 self.frame.draw_loading(area, buf);
             }
@@ -387,7 +387,7 @@ pub(super) fn draw_history(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let combined = line(|epoch| &epoch.combined);
     let naive = line(|epoch| &epoch.naive);
     let truth = line(|epoch| &epoch.truth);
-    // The sparkline below the chart, and a gap.
+    // The sparkline below the chart and a gap.
     let error_height = if body.height >= 12 { 2 } else { 0 };
     let [chart, below] = split_rows(body, body.height - error_height);
     let lines = [
@@ -423,7 +423,7 @@ pub(super) fn points(
     points
 }
 
-/// Returns the epochs since the last long gap, if they are enough for a line; otherwise all.
+/// Returns the epochs since the last long gap if they are enough for a line, otherwise all epochs.
 fn since_silence<'a>(epochs: &'a [&'a Epoch]) -> &'a [&'a Epoch] {
     let gap = gap(epochs.iter().map(|epoch| epoch.time));
     let is_silence = |pair: &[&Epoch]| {
@@ -491,7 +491,7 @@ pub(super) fn draw_losses(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     draw_means(row, buf, sums, combined.len(), scene);
 }
 
-/// Draws the mean losses, and the advantage of combined over the others.
+/// Draws the mean losses and the advantage of combined over the others.
 fn draw_means(row: Rect, buf: &mut Buffer, sums: [f64; 3], n_epochs: usize, scene: Scene<'_>) {
     #[expect(clippy::cast_precision_loss, reason = "epochs are few")]
     let [combined, naive, uninformed] = sums.map(|sum| sum / n_epochs as f64);

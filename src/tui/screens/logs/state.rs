@@ -14,13 +14,13 @@ use crate::{
     },
 };
 
-/// Maximum number of lines, about five megabytes; the oldest is evicted.
+/// Maximum number of lines, about five megabytes. The oldest line is evicted.
 const LINES_MAX: usize = 20_000;
 
 /// Source name of the screen's own lines.
 pub(crate) const OWN_SOURCE: &str = "screen";
 
-/// A line, and its number within the session.
+/// A line and its number within the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
     /// Counted from 0 since the start.
@@ -33,7 +33,7 @@ pub(crate) struct Line {
 pub(crate) struct Window<'a> {
     /// Lines, oldest first.
     pub(crate) lines: Vec<&'a Line>,
-    /// Index of the selected line; `None` while the latest are followed.
+    /// Index of the selected line, or `None` while the latest are followed.
     pub(crate) selected: Option<usize>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct State {
     pub(crate) sources: Vec<String>,
     /// Lowest visible level.
     pub(crate) level: Level,
-    /// Only visible source; `None` for all.
+    /// Only visible source, or `None` to show all sources.
     pub(crate) source: Option<String>,
     /// Search text.
     pub(crate) filter: Field,
@@ -68,11 +68,11 @@ pub(crate) struct State {
     pub(crate) search: String,
     /// True if lines that do not match are hidden.
     pub(crate) is_filtered: bool,
-    /// Line selected at the start of the search; `None` to follow the latest.
+    /// Line selected at the start of the search, or `None` to follow the latest.
     pub(crate) searched_from: Option<u64>,
     /// Direction in which the last search had no hit.
     pub(crate) edge: Option<Edge>,
-    /// Number of the selected line; `None` to follow the latest.
+    /// Number of the selected line, or `None` to follow the latest.
     pub(crate) selected: Option<u64>,
     /// True if long lines are wrapped.
     pub(crate) is_wrapped: bool,
@@ -109,9 +109,8 @@ impl State {
         self.n_lines - self.lines.len() as u64
     }
 
-    /// Returns the last `n` lines of the process `only`, oldest first, ignoring filters. Without
-    /// it, returns the lines of all local processes except those of reads, most of which this
-    /// screen causes.
+    /// Returns the last `n` lines of the process `only`, oldest first, ignoring filters. Without it,
+    /// returns the lines of all local processes except reads, which are mostly caused by this screen.
     pub(crate) fn tail(&self, n: usize, only: Option<&str>) -> Vec<&Line> {
         let is_wanted = |line: &&Line| match only {
             Some(process) => line.log.process == process,
@@ -167,8 +166,8 @@ impl State {
         (above, below.take(n).collect())
     }
 
-    /// Returns the index of the selected line, or of the oldest one if it was evicted; `None` while
-    /// following.
+    /// Returns the index of the selected line, or of the oldest line if it was evicted. Returns `None`
+    /// while following.
     pub(crate) fn place(&self) -> Option<usize> {
         let selected = self.selected?;
         Some(self.lines.iter().rposition(|line| line.number == selected).unwrap_or(0))
@@ -284,7 +283,7 @@ impl State {
         }
     }
 
-    /// Selects the next hit below or above the selected line, or records that there is none.
+    /// Selects the next hit below or above the selected line. Records if there is no hit.
     fn find(&mut self, is_down: bool) {
         let (wanted, searched) = (self.query(), self.search_query());
         if searched.is_empty() {

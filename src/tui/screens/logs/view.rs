@@ -125,7 +125,7 @@ fn draw_sources(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// Draws lines around the selected one, or the latest ones.
+/// Draws lines around the selected line, or the latest lines.
 fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let height = usize::from(area.height);
@@ -228,7 +228,7 @@ fn line<'a>(log: &'a LocalLog, state: &State, theme: &Theme, look: LineLook) -> 
     if is_whole || look == (LineLook::Tail { has_fields: true }) {
         for (idx, (name, value)) in log.fields.pairs().enumerate() {
             let gap = if idx == 0 { "  " } else { " " };
-            // Ids are long and differ at their ends.
+            // Ids are long and their last characters distinguish them.
             let is_short = !(is_whole && state.logs.is_wrapped);
             // Content and peer ids are longer.
             let is_id = is_short && !value.contains(' ') && value.len() > 32;

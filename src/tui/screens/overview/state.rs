@@ -65,7 +65,7 @@ impl State {
         }
     }
 
-    /// Handles an action; `n_rows` is the number of rows of each pane.
+    /// Handles an action. `n_rows` is the number of rows of each pane.
     pub(crate) fn act(&mut self, action: Action, n_rows: [usize; N_PANES]) {
         let n_all: usize = n_rows.iter().sum();
         let pane = self.pane(n_rows);
@@ -91,7 +91,7 @@ impl State {
     }
 }
 
-/// Requests the latest bundle of each topic, and sets the timer for the next time.
+/// Requests the latest bundle of each topic and sets the timer for the next request.
 pub(crate) fn load_bundles(state: &mut Whole) {
     if !state.overview.is_shown {
         return;
@@ -114,12 +114,12 @@ pub(crate) fn load_bundles(state: &mut Whole) {
     }
 }
 
-/// Requests what the Overview screen shows of topics, and their list if it is missing or old.
+/// Requests the latest bundles of the topics, and the list of topics if it is missing or old.
 pub(crate) fn load_topics(state: &mut Whole) {
     load_bundles(state);
     let topics = &state.inference.topics;
     let list = topics.value().map_or(&[][..], |list| &list.topics);
-    // Until the first epoch of a topic has closed, the list says when it does.
+    // Until the first epoch of a topic has closed, the list contains its closing time.
     let is_first_open = list.is_empty() || list.iter().any(|it| it.last_nonce.is_none());
     // New topics are rare.
     let is_old = topics.age(state.now).is_none_or(|age| age >= Duration::from_mins(1));

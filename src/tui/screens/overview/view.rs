@@ -92,7 +92,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let n_notices = frame.state.notices.past().len().clamp(1, NOTICES_MAX);
     let notices_height = u16::try_from(n_notices + 2).unwrap_or(u16::MAX);
     let has_processes = !frame.state.stack.processes().is_empty();
-    // Without processes, the runs get what the notices do not need.
+    // Without processes, the runs get the rows that the notices do not need.
     let at = if has_processes { n_runs + 2 } else { rest.height.saturating_sub(notices_height) };
     let [runs, notices] = split_rows(rest, nudge.left_row(at, rest.height));
     let topics_height = (n_topics * 3 + 2).min(right.height / 2);
@@ -119,15 +119,15 @@ fn focused(frame: Frame<'_>) -> usize {
     frame.state.overview.pane(frame.state.overview_counts())
 }
 
-/// Describes when a failed request is retried, and the key that retries it now.
+/// Describes when a failed request is retried, with the key that retries it now.
 fn again(frame: Frame<'_>, failure: &Failure, every: Duration) -> String {
     let wait = format::span(failure.retry_after.unwrap_or(every));
     let key = frame.key(Layer::Global, Action::Refresh);
     format!("retries within {wait} · {key} retries now")
 }
 
-/// Draws the reason why a list has nothing to show in the middle of `area`: not requested, pending,
-/// failed, or `empty`.
+/// Draws the reason for an empty list in the middle of `area`: not requested, pending, failed, or
+/// `empty`.
 fn draw_absent<T>(
     area: Rect,
     buf: &mut Buffer,
@@ -166,7 +166,7 @@ fn draw_cluster(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     draw_services(inside, buf, frame);
 }
 
-/// Draws the number of nodes, and their agreement.
+/// Draws the number of nodes and their agreement.
 fn draw_nodes(inside: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) {
     let Frame { state, theme, .. } = frame;
     let n_with = |role: &str| nodes.iter().filter(|it| it.role.as_deref() == Some(role)).count();
@@ -240,7 +240,7 @@ fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// Highlights row `row` of all rows if it is selected, and lets a click select it.
+/// Highlights row `row` of all rows if it is selected, and makes it selectable by a click.
 fn mark(place: Rect, buf: &mut Buffer, frame: Frame<'_>, row: usize, hits: &mut Hits) {
     if frame.state.overview.row == row {
         for y in 0..place.height {
@@ -328,7 +328,7 @@ fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     }
 }
 
-/// Counts of datasets and of those without a card: `1 008 datasets, 998 hidden`.
+/// Counts all datasets and the datasets without a card: `1 008 datasets, 998 hidden`.
 fn counts(n_shown: usize, frame: Frame<'_>) -> String {
     let data = &frame.state.data;
     let n_known = data.all.len().max(data.list().len()) as u64;
@@ -344,7 +344,7 @@ fn counts(n_shown: usize, frame: Frame<'_>) -> String {
 fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let state = frame.state;
     let list = &state.inference.topics;
-    // Each topic says how old it is; the list only says if it is outdated.
+    // Each topic shows its age. The list only shows that it is outdated.
     let info = match (list.value(), list.failure()) {
         (Some(list), None) => format::counted(list.topics.len(), "topic"),
         _ => list.note(state.now),
@@ -368,8 +368,8 @@ fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
     }
 }
 
-/// Age of a topic's value: since its epoch opened, or if the service does not say how long a
-/// block takes, since the value arrived.
+/// Age of a topic's value: the time since its epoch opened, or since the value arrived if the service
+/// does not report its block time.
 fn topic_note(newest: &Resource<LatestBundle>, frame: Frame<'_>) -> String {
     let (state, inference) = (frame.state, &frame.state.inference);
     let came = newest.note(state.now);

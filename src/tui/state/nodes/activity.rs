@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use model::timestamp::Timestamp;
 
-/// Length of a period. It exceeds the longest wait between two lists, so that none is skipped.
+/// Length of a period. It exceeds the longest wait between two lists, so that every period has a list.
 pub(crate) const PERIOD: Duration = Duration::from_secs(20);
 
 /// Number of periods in a minute.
@@ -42,8 +42,8 @@ impl Activity {
         }
     }
 
-    /// Returns the number of results in each of the last `n` periods, oldest first and the current
-    /// one last; `None` for periods without a list.
+    /// Returns the number of results in each of the last `n` periods, oldest first and the current one
+    /// last. A period without a list is `None`.
     pub(crate) fn last(&self, n: usize, now: Timestamp) -> Vec<Option<f64>> {
         let newest = period_of(now);
         let oldest = newest.saturating_sub(i64::try_from(n).unwrap_or(i64::MAX)) + 1;
@@ -55,7 +55,7 @@ impl Activity {
         (oldest..=newest).map(count).collect()
     }
 
-    /// Returns the number of results in the last minute of complete periods; `None` if it was not
+    /// Returns the number of results in the last minute of complete periods, or `None` if it was not
     /// observed for that long.
     pub(crate) fn a_minute(&self, now: Timestamp) -> Option<u64> {
         let newest = period_of(now);

@@ -1,8 +1,7 @@
 //! Merges the lists of several heads into one node for each peer.
 //!
-//! A worker reports its slots, functions and attributes equally to every head, so these are taken
-//! from one list. Runs, agreement and running orders are counted by each head, so these are added
-//! up.
+//! A worker reports its slots, functions and attributes equally to every head, so a single list provides
+//! these. Runs, agreement and running orders are counted by each head, so these are added up.
 
 use std::collections::HashMap;
 
@@ -12,7 +11,7 @@ use wire::functions::NodeBody;
 use super::{HeadNodes, Node, Origin, Report, Stack};
 use crate::{local::LocalNode, state::services::HeadId};
 
-/// Entry of a peer in the list of one head.
+/// Entry of a peer in a head's list.
 #[derive(Debug, Clone, Copy)]
 struct Listing<'a> {
     head: HeadId,
@@ -23,8 +22,8 @@ struct Listing<'a> {
     body: &'a NodeBody,
 }
 
-/// Returns the nodes that `heads` list, in the order of the lists. With several heads, the heads
-/// come first.
+/// Returns the nodes that `heads` list, in the order of the lists. With several heads, the heads are
+/// first.
 pub(super) fn nodes(heads: &[HeadNodes], stack: &Stack) -> Vec<Node> {
     let lists = heads.iter().map(|head| {
         let is_stale = head.is_stale();
@@ -58,7 +57,7 @@ pub(super) fn nodes(heads: &[HeadNodes], stack: &Stack) -> Vec<Node> {
     nodes
 }
 
-/// Merges the entries of one peer, of which there is at least one.
+/// Merges the entries of a peer, which has at least one entry.
 fn node(listings: &[Listing<'_>], stack: &Stack) -> Node {
     // A stale entry counts only if no other head lists the peer now.
     let is_any_fresh = listings.iter().any(|listing| !listing.is_stale);
@@ -76,7 +75,7 @@ fn node(listings: &[Listing<'_>], stack: &Stack) -> Node {
     let free = current().filter_map(|body| body.slots_free).min();
     Node {
         peer_id: main.peer_id.clone(),
-        // Other heads do not know the role of a head that is gone.
+        // Other heads do not know the role of an unavailable head.
         role: current()
             .chain(listings.iter().map(|listing| listing.body))
             .find_map(|body| body.role.clone()),

@@ -5,8 +5,8 @@ use std::{collections::VecDeque, time::Duration};
 use model::timestamp::Timestamp;
 use wire::executions::{ClusterEventKind, ExecutionBody, Usage};
 
-/// Maximum number of executions whose run is not known yet, including those of other clients; the
-/// oldest is evicted.
+/// Maximum number of executions without a known run, including executions of other clients. The oldest
+/// is evicted.
 const EARLY_MAX: usize = 64;
 
 /// Stages of a peer that is executing its work order.
@@ -66,7 +66,7 @@ pub(crate) struct RunProgress {
     is_over: bool,
 }
 
-/// Progress of executions whose run is not known yet.
+/// Progress of executions without a known run.
 #[derive(Debug, Default)]
 pub(crate) struct Early(VecDeque<(String, RunProgress)>);
 
@@ -78,8 +78,7 @@ impl Stage {
 }
 
 impl RunProgress {
-    /// Returns the number of dispatched peers that were not replaced, and the number of those that
-    /// are done.
+    /// Returns the number of dispatched peers that were not replaced, and how many of them are done.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let has_work = |part: &&Part| {
             !matches!(part.stage, Stage::Ready | Stage::Failed { is_replaced: true, .. })

@@ -1,4 +1,4 @@
-//! Services that stop responding or refuse connections: every screen says so, with a growing age.
+//! Services that stop responding or refuse connections: every screen reports them with a growing age.
 
 use super::*;
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// A screen whose services all responded a moment ago, and whose head is followed.
+/// Returns a screen on services that all responded a moment ago, with an open stream of the head.
 fn running(width: u16, height: u16) -> Harness {
     let mut screen = Harness::ready(width, height);
     screen.take(Event::Cluster(screen.head(), StreamEvent::Connected));
@@ -21,7 +21,7 @@ fn running(width: u16, height: u16) -> Harness {
     screen
 }
 
-/// Delivers the outcome of a probe that took this long.
+/// Delivers the outcome of a probe with this latency.
 fn probe(
     screen: &mut Harness,
     service: Service,

@@ -1,5 +1,4 @@
-//! The first minute: what a newcomer sees before and after the first run, and what notices leave in
-//! view.
+//! The first minute: the screens before and after a newcomer's first run, and the effect of notices.
 
 use ratatui::layout::Position;
 
@@ -9,7 +8,7 @@ use crate::{
     screens::execute::state::{FormField, Pane},
 };
 
-/// The share of rows that say nothing in the part of the screen between header and footer.
+/// Returns the share of empty rows in the part of the screen between header and footer.
 fn empty_share(screen: &Harness) -> f64 {
     let shown = screen.text();
     let rows: Vec<&str> = shown.lines().skip(1).collect();
@@ -95,7 +94,7 @@ fn first_epoch_that_is_open_is_no_failure() {
     let shown = screen.text();
     assert!(shown.contains("no epoch has closed yet"), "{shown}");
     assert!(!shown.contains("failed") && !shown.contains("not available"), "{shown}");
-    // The first value is soon asked for again.
+    // The first value is soon requested again.
     screen.take(Event::TimerDue(Timer::Overview));
     let wait = screen.effects.iter().find_map(|effect| match effect {
         Effect::SetTimer(Timer::Overview, wait) => Some(*wait),
@@ -187,7 +186,7 @@ fn local_nodes_have_names_everywhere() {
     }
 }
 
-/// What stands between the header and the footer.
+/// Returns the rows between the header and the footer.
 fn middle(screen: &Harness) -> Vec<String> {
     let buffer = screen.drawn(theme::Name::Dark);
     let (width, height) = (buffer.area.width, buffer.area.height);
@@ -205,7 +204,7 @@ fn a_notice_covers_no_figure() {
         screen.state.notify("preset \"mean x3\" saved", String::new());
         assert!(screen.text().lines().last().unwrap().contains("✓ preset"), "{}", screen.text());
         assert_eq!(middle(&screen), before);
-        // A long one takes rows of its own; the panes are whole above it.
+        // A long notice uses additional rows. The panes above it remain complete.
         let why = "connection refused; ".repeat(12);
         screen.state.notify_failure(&Failure {
             what: "wait".to_owned(),

@@ -1,4 +1,4 @@
-//! For tests: a screen without terminal and services, and what it would show and ask for.
+//! A screen for tests without terminal and services, with its output and effects.
 
 use std::time::Duration;
 
@@ -26,13 +26,13 @@ use crate::{
 /// The content id of a module of no bytes.
 pub(crate) const FUNCTION_ID: &str = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
 
-/// What the head calls a run.
+/// Request id that the head assigns to a run.
 pub(crate) const REQUEST_ID: &str = "6f0e1d2c-0000-4000-8000-00000000a91c";
 
 pub(crate) struct Harness {
-    /// What it knows.
+    /// State of the screen.
     pub(crate) state: State,
-    /// What it asked for since this was last taken.
+    /// Effects since they were last cleared.
     pub(crate) effects: Vec<Effect>,
 }
 
@@ -45,7 +45,7 @@ impl Harness {
         Self { state, effects }
     }
 
-    /// As [`Self::starting`], with all of them started, and the nodes and functions listed.
+    /// Like [`Self::starting`], with all services started and the nodes and functions listed.
     pub(crate) fn ready(width: u16, height: u16) -> Self {
         let mut screen = Self::starting(width, height);
         for what in ["head", "worker 1 of 3", "datasets", "inference"] {
@@ -92,7 +92,7 @@ impl Harness {
         Self { state, effects }
     }
 
-    /// Connects to the heads at these addresses, and to the other services of before.
+    /// Connects to the heads at these addresses and to the same other services.
     pub(crate) fn use_heads(&mut self, heads: &[&str]) {
         let heads = heads.iter().map(|&address| address.to_owned()).collect();
         let addresses = Addresses { heads, ..self.state.services.addresses.clone() };
@@ -100,7 +100,7 @@ impl Harness {
         self.effects.append(&mut self.state.effects);
     }
 
-    /// Takes in an event.
+    /// Applies an event.
     pub(crate) fn take(&mut self, event: Event) {
         let effects = app::update(&mut self.state, event);
         self.effects.extend(effects);
@@ -131,7 +131,7 @@ impl Harness {
         }
     }
 
-    /// What was asked for since this was last called, timers left out.
+    /// Returns the effects since the last call, except timers.
     pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
         let effects = std::mem::take(&mut self.effects);
         let is_timer =
@@ -139,7 +139,7 @@ impl Harness {
         effects.into_iter().filter(|effect| !is_timer(effect)).collect()
     }
 
-    /// Runs the form, and answers with two result groups.
+    /// Runs the form and responds with two result groups.
     pub(crate) fn run_split(&mut self) -> RunId {
         self.press("e ctrl-r");
         let id = self.state.runs.newest().unwrap().id;
@@ -148,8 +148,8 @@ impl Harness {
         id
     }
 
-    /// Runs the form; the head takes it, and gives the work to three workers. The first has
-    /// answered.
+    /// Runs the form. The head accepts it and assigns the work to three workers. The first worker is
+    /// done.
     pub(crate) fn run_live(&mut self) -> RunId {
         self.take(Event::Cluster(self.head(), StreamEvent::Connected));
         self.press("e ctrl-r");
@@ -187,7 +187,7 @@ impl Harness {
         self.take(Event::Cluster(self.head(), StreamEvent::Item(Box::new(event))));
     }
 
-    /// What is shown, line by line.
+    /// Returns the visible text, line by line.
     pub(crate) fn text(&self) -> String {
         let buffer = self.drawn(theme::Name::Dark);
         let width = usize::from(buffer.area.width.max(1));
@@ -206,14 +206,14 @@ impl Harness {
         rows.collect::<Vec<_>>().join("\n")
     }
 
-    /// What can be clicked.
+    /// Returns the click targets.
     pub(crate) fn hits(&self) -> Hits {
         let area = Rect::new(0, 0, self.state.size.0, self.state.size.1);
         let theme = Theme::new(theme::Name::Dark, Depth::TrueColor);
         app::draw(area, &mut Buffer::empty(area), &self.state, &theme)
     }
 
-    /// What is shown, in cells.
+    /// Returns the visible cells.
     pub(crate) fn drawn(&self, name: theme::Name) -> Buffer {
         let area = Rect::new(0, 0, self.state.size.0, self.state.size.1);
         let mut buffer = Buffer::empty(area);
@@ -253,7 +253,7 @@ fn ready() -> LocalReady {
     }
 }
 
-/// What a head says of itself and three workers, one of which disagreed once.
+/// Returns the report of a head on itself and three workers, one of which disagreed once.
 pub(crate) fn nodes() -> Vec<NodeBody> {
     let node = |idx: usize, runs, agreed| NodeBody {
         peer_id: PEERS[idx].to_owned(),
@@ -273,8 +273,8 @@ pub(crate) fn nodes() -> Vec<NodeBody> {
     vec![node(0, 0, 0), node(1, 41, 41), node(2, 39, 38), node(3, 3, 2)]
 }
 
-/// Three hundred workers of one head, in four zones and none; of each thirty one is cordoned, one
-/// drains, and one waits to be approved.
+/// Returns three hundred workers of one head. They are in four zones or have no zone. Of every thirty
+/// workers, one is cordoned, one is draining, and one is waiting for approval.
 pub(crate) fn many_nodes() -> Vec<NodeBody> {
     let worker = |n: usize| {
         let zone = ["a", "b", "c", "d"].get(n % 5);
@@ -311,7 +311,7 @@ fn functions() -> Vec<FunctionBody> {
         .collect()
 }
 
-/// Three peers took part, and one of them disagrees.
+/// Returns a response of three peers, one of which disagrees.
 pub(crate) fn split_response() -> ExecuteResponse {
     let group = |stdout: &str, peers: &[usize], frequency| ResultGroupBody {
         result: Outcome { stdout: stdout.to_owned(), stderr: String::new(), exit_code: 0 },
@@ -330,7 +330,7 @@ pub(crate) fn split_response() -> ExecuteResponse {
     }
 }
 
-/// Three peers took part, and all came to the same bad end.
+/// Returns a response of three peers with the same failure.
 pub(crate) fn failed_response() -> ExecuteResponse {
     let result =
         Outcome { stdout: String::new(), stderr: "no such symbol\n".to_owned(), exit_code: 1 };

@@ -1,5 +1,4 @@
-//! Several heads of one cluster: what is seen of them together, and which of them is asked for
-//! what.
+//! Several heads of one cluster: their merged view, and the choice of the head for a request.
 
 use wire::{
     functions::NodeBody,
@@ -18,7 +17,7 @@ const OTHER_HEAD: &str = "12D3KooWB6sTmV2c8yQe1nWZ4rLx9pKf3uHj7aDg5oXi2bNv0Twk";
 
 const HEADS: [&str; 2] = ["http://10.0.0.5:8080", "http://10.0.0.6:8080"];
 
-/// What the second head lists: itself, and two of the three workers, one of which is cordoned
+/// Returns the nodes of the second head: itself and two of the three workers, one of which is cordoned
 /// there.
 fn other_nodes() -> Vec<NodeBody> {
     let mut nodes = harness::nodes();
@@ -87,7 +86,7 @@ fn a_head_that_is_down_takes_no_rows_with_it() {
     let is_told = |line: &str| line.contains("✗ head  http://10.0.0.6:8080  ");
     let line = shown.lines().find(|line| is_told(line)).unwrap_or_else(|| panic!("{shown}"));
     assert!(line.contains("  connection refused "), "{line}");
-    // Each is asked by itself: the next look at one does not wait for the other.
+    // Heads are polled independently. The next request to one does not wait for the other.
     screen.take(Event::Nodes(screen.head_at(0), Ok(harness::nodes()), Duration::ZERO));
     screen.take_effects();
     screen.take(Event::TimerDue(Timer::Nodes(screen.head_at(0))));

@@ -6,7 +6,7 @@ use crate::{
     harness::{failed_response, split_response},
 };
 
-/// The screen with a run whose single group printed `stdout`, at 160×45.
+/// Returns the screen with a run with a single group that printed `stdout`, at 160×45.
 fn printed(stdout: &str) -> Harness {
     let mut response = failed_response();
     response.results[0].result.stdout = stdout.to_owned();

@@ -1,9 +1,9 @@
-//! What the screen says where it refuses: no head, a wrong key, a limit, nothing to act on.
+//! Reasons shown when the screen refuses an action: no head, a wrong key, a limit, no selection.
 
 use super::*;
 use crate::event::{DataEvent, DatasetSearch, InferenceEvent};
 
-/// What leads to a refusal.
+/// Cause of a refusal.
 type Cause = fn(&mut Harness);
 
 /// The failure of a service that refuses with `status`.

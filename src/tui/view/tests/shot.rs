@@ -1,6 +1,6 @@
-//! Pictures of buffers, for looking at what widgets and screens draw: the cells as SVG.
+//! Pictures of buffers, for looking at widgets and screens: the cells as SVG.
 //!
-//! Only for tests that a person runs to look; no test compares pictures.
+//! Only for tests that are run manually to look at their pictures. They are not compared.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use ratatui::{
 
 use crate::theme::depth;
 
-/// The size of a cell: a monospaced font at 20 px is 12 px wide, and blocks fill 26 px.
+/// The size of a cell. A monospaced font at 20 px is 12 px wide, and blocks fill 26 px.
 const CELL: (u32, u32) = (12, 26);
 
 fn hex(color: Color, otherwise: &str) -> String {
@@ -47,7 +47,7 @@ fn block(symbol: char) -> Option<(u32, u32, u32, u32)> {
     })
 }
 
-/// The colors of a cell's symbol and of what is behind it.
+/// Returns the colors of a cell's symbol and of its background.
 fn colors(cell: &Cell) -> (String, String) {
     let (fg, bg) = (hex(cell.fg, "#cccccc"), hex(cell.bg, "#000000"));
     if cell.modifier.contains(Modifier::REVERSED) { (bg, fg) } else { (fg, bg) }
@@ -122,13 +122,13 @@ pub(crate) fn svg(buf: &Buffer) -> String {
     out
 }
 
-/// Writes the picture of `buf` to `{TUI_SHOTS}/{name}.svg`; `TUI_SHOTS` must name a folder.
+/// Writes the picture of `buf` to `{TUI_SHOTS}/{name}.svg`. `TUI_SHOTS` must name a directory.
 pub(crate) fn write(name: &str, buf: &Buffer) {
     let folder = std::env::var("TUI_SHOTS").expect("TUI_SHOTS names a folder for pictures");
     std::fs::write(std::path::Path::new(&folder).join(format!("{name}.svg")), svg(buf)).unwrap();
 }
 
-/// The symbols of `buf`, row by row, without spaces at the ends.
+/// Returns the symbols of `buf`, row by row and framed by `│`.
 pub(crate) fn text(buf: &Buffer) -> String {
     let width = usize::from(buf.area.width).max(1);
     let rows = buf.content().chunks(width).map(|row| {

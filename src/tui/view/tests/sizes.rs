@@ -20,10 +20,10 @@ const STEP: u16 = 3;
 /// The largest size.
 const SIZE_MAX: (u16, u16) = (200, 60);
 
-/// What stands around the screen, and must stay.
+/// Symbol around the screen, which must not be overwritten.
 const AROUND: &str = "·";
 
-/// A screen on services whose every name is strange, and whose numbers are none.
+/// Returns a screen with unusual names and invalid numbers from all services.
 fn strange() -> Harness {
     let mut screen = Harness::ready(SIZE_MAX.0, SIZE_MAX.1);
     screen.take(Event::Local(LocalEvent::Log(LocalLog {
@@ -91,7 +91,7 @@ fn strange() -> Harness {
     screen
 }
 
-/// Draws the screen of key `key` at all sizes, and looks at what is around it.
+/// Draws the screen of key `key` at all sizes and checks the cells around it.
 #[track_caller]
 fn check(key: &str) {
     let mut screen = strange();

@@ -1,5 +1,4 @@
-//! Screens in the states that their other pictures leave out, and the tokens that cells are written
-//! in.
+//! Screens in states without other pictures, and the theme tokens of cells.
 
 use ratatui::style::Style;
 
@@ -20,7 +19,7 @@ fn refused(what: &str) -> Failure {
     }
 }
 
-/// The answers of all services to what the Overview asks for: failures.
+/// Delivers failures of all services to the Overview.
 fn fail(screen: &mut Harness) {
     screen.take(Event::Nodes(screen.head(), Err(refused("list the nodes")), Duration::ZERO));
     let result = Err(refused("list the datasets"));
@@ -29,7 +28,7 @@ fn fail(screen: &mut Harness) {
     screen.state.notices.clear();
 }
 
-/// A screen whose services were named and have not answered.
+/// Returns a screen with known services that have not responded yet.
 fn asked(width: u16, height: u16) -> Harness {
     let mut screen = Harness::starting(width, height);
     let ready = Harness::ready(width, height).state.stack.ready;
@@ -85,7 +84,7 @@ fn the_execute_screen_of_a_middling_terminal() {
     check("execute-form", &screen);
 }
 
-/// A name in letters of two columns, and one of 64.
+/// A name in letters of two columns, and a name of 64 letters.
 const NAMES: [&str; 2] = [
     "東京の気温を一時間ごとに予測する関数その一",
     "a_function_whose_name_has_as_many_letters_as_one_of_them_may_have",
@@ -103,7 +102,7 @@ fn the_list_of_functions_names_ids_by_manifest() {
     assert!(shown.contains("by manifest: whatever"), "{shown}");
 }
 
-/// Twelve nodes, three of which came to results of their own, under long names.
+/// Returns a screen with twelve nodes with long names, three of which have different results.
 fn crowd(width: u16, height: u16) -> Harness {
     let mut screen = Harness::ready(width, height);
     let known = harness::nodes();
@@ -194,7 +193,7 @@ fn a_topic_of_forty_inferers() {
     check_state("inference-crowd", &screen);
 }
 
-/// A letter for the token that each cell is written in; a bar for one that none of them gives.
+/// Returns a letter for the theme token of each cell, or a bar if its color is not a token.
 fn tokens(screen: &Harness, name: theme::Name) -> String {
     let theme = Theme::new(name, theme::depth::Depth::TrueColor);
     let known: Vec<(char, Style)> = vec![
@@ -215,7 +214,7 @@ fn tokens(screen: &Harness, name: theme::Name) -> String {
     let width = usize::from(buffer.area.width);
     let token = |cell: &ratatui::buffer::Cell| {
         let is_it = |style: &Style| style.fg.unwrap_or_default() == cell.fg;
-        // On a tag the text has the color of the ground, and the ground that of the token.
+        // A tag has the background color as text color, and the token's color as background.
         let is_tag = |style: &Style| style.fg == Some(cell.bg);
         let found = known.iter().find(|(_, style)| is_it(style) && cell.symbol() != " ");
         let tagged = known.iter().find(|(_, style)| is_tag(style));

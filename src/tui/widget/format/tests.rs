@@ -46,7 +46,7 @@ fn tiny_numbers_are_written_as_powers_of_ten() {
     let decimals = decimals_for([5.25, 6.9e-9]);
     check(telling(6.9e-9, decimals, grouped), "6.9e-9");
     check(telling(5.25, decimals, grouped), "5.2500");
-    // A difference that is noise of the arithmetic stays nothing.
+    // A difference within the rounding error is shown as zero.
     check(signed(0.1 + 0.2 - 0.3, 2), "0.00");
 }
 

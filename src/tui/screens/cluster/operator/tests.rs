@@ -9,7 +9,7 @@ use crate::{
     screens::cluster::state::NodeRow,
 };
 
-/// A screen on many nodes, and what it was asked for taken.
+/// Returns a screen with many nodes and no pending effects.
 fn many(width: u16, height: u16) -> Harness {
     let mut screen = Harness::ready(width, height);
     screen.take(Event::Nodes(screen.head(), Ok(harness::many_nodes()), Duration::ZERO));

@@ -36,7 +36,7 @@ pub(crate) enum NodeField {
     Attributes,
     /// Directory of an external runtime.
     Runtime,
-    /// True if the node keeps running when the screen closes.
+    /// True if the node continues to run when the screen closes.
     #[strum(serialize = "when I quit")]
     Kept,
 }
@@ -47,7 +47,7 @@ pub(crate) struct NodeForm {
     pub(crate) focus: NodeField,
     /// True for a head, false for a worker.
     pub(crate) is_head: bool,
-    /// True if the node keeps running when the screen closes.
+    /// True if the node continues to run when the screen closes.
     pub(crate) is_kept: bool,
     texts: [Field; NodeField::VARIANTS.len()],
     /// True after an attempt to start, when errors are shown.
@@ -143,7 +143,7 @@ impl NodeForm {
         }
     }
 
-    /// Returns the error of a field; `None` if it is valid.
+    /// Returns the error of a field, or `None` if it is valid.
     pub(crate) fn trouble(&self, field: NodeField) -> Option<String> {
         let text = self.text(field).value().trim();
         match field {
@@ -200,7 +200,7 @@ impl NodeForm {
     }
 }
 
-/// Parses a port; 0 for an empty text.
+/// Parses a port. An empty text is port 0.
 fn port(text: &str) -> Option<u16> {
     if text.is_empty() { Some(0) } else { text.parse().ok().filter(|port| *port > 0) }
 }

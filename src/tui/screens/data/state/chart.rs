@@ -16,11 +16,11 @@ use model::{
 
 use crate::event::NamedRow;
 
-/// Maximum number of rows for folding: half an hour with one row per second. Older buckets are
-/// those of the service.
+/// Maximum number of rows for folding: half an hour with one row per second. Older buckets are the
+/// service's.
 const ROWS_MAX: usize = 2_000;
 
-/// Maximum number of candles. Older ones are dropped, and loaded again when scrolled to.
+/// Maximum number of candles. Older candles are dropped. Scrolling to them loads them again.
 pub(crate) const CANDLES_MAX: usize = 12_000;
 
 /// Number of candles dropped together. With 1000 rows per second, this moves the rest once per
@@ -96,7 +96,7 @@ impl Chart {
         self.rebuild();
     }
 
-    /// Adds candles of the service, in any order. They replace those with the same timestamp.
+    /// Adds candles of the service, in any order. They replace candles with the same timestamp.
     pub(crate) fn add_service_candles(&mut self, candles: impl IntoIterator<Item = Bucket>) {
         self.given.extend(candles.into_iter().map(|candle| (candle.timestamp, candle)));
         self.rebuild();
@@ -163,7 +163,7 @@ impl Chart {
     }
 }
 
-/// Folds candles into one that starts at `start`; `None` without candles.
+/// Folds candles into one that starts at `start`. Returns `None` without candles.
 fn fold(start: Timestamp, candles: impl Iterator<Item = Bucket>) -> Option<Bucket> {
     let whole = candles.reduce(|earlier, later| Bucket {
         timestamp: earlier.timestamp,
@@ -248,7 +248,7 @@ impl Shape {
         named.or(first).cloned().map_or(Self::Nothing, Self::Value)
     }
 
-    /// Converts a row to a candle; `None` if it has no number to chart.
+    /// Converts a row to a candle. Returns `None` if it has no number to chart.
     pub(crate) fn sample(&self, row: &NamedRow) -> Option<Bucket> {
         let timestamp = row.timestamp;
         let volume = number(row, VOLUME).unwrap_or(0.0);

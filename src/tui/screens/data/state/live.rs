@@ -1,4 +1,4 @@
-//! Long-lived state: streams, pinned datasets, and exports.
+//! Long-lived state: streams, pinned datasets and exports.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -19,7 +19,7 @@ use crate::{
     widget::format,
 };
 
-/// Maximum number of rows held back while paused. More are dropped, and loaded again on resume.
+/// Maximum number of rows held back while paused. Further rows are dropped and loaded again on resume.
 pub(crate) const HELD_ROWS_MAX: usize = 2_000;
 
 /// Age from which the latest row counts as historic, even with one row per day.
@@ -40,7 +40,7 @@ pub(crate) enum Status {
     Lost(Timestamp),
 }
 
-/// A stream, and the rows held back while paused.
+/// A stream and the rows held back while paused.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LiveStream {
     pub(crate) status: Status,
@@ -62,7 +62,7 @@ pub(crate) struct LiveStream {
     n_tries: u32,
     /// True if it was lost since rows were last read.
     pub(crate) was_lost: bool,
-    /// Rows that arrived while paused; `None` if not paused.
+    /// Rows that arrived while paused, or `None` if not paused.
     pub(crate) held: Option<HeldRows>,
 }
 
@@ -140,7 +140,7 @@ impl LiveStream {
         }
     }
 
-    /// Describes historic rows that arrive now: their pace, if measured, and their day.
+    /// Describes historic rows that arrive now by their day, and by their pace if measured.
     fn past(&self, newest_row: Timestamp, now: Timestamp) -> String {
         let date = format::date(newest_row);
         if let (Some((at, row)), Some(rows_at)) = (self.pace_from, self.rows_at) {
@@ -157,7 +157,7 @@ impl LiveStream {
         }
     }
 
-    /// Records the latest timestamp of `rows`, and its pace.
+    /// Records the latest timestamp of `rows` and its pace.
     fn measure(&mut self, rows: &[NamedRow], now: Timestamp) {
         let Some(newest) = rows.iter().map(|row| row.timestamp).max() else { return };
         // A replay that starts again is a new one.
@@ -276,7 +276,7 @@ pub(crate) struct WatchedDataset<'a> {
     pub(crate) column: Option<String>,
     /// Latest values, once loaded.
     pub(crate) spark: Option<&'a RecentValues>,
-    /// The unit of its values; may be empty.
+    /// Unit of its values. Can be empty.
     pub(crate) unit: &'a str,
     /// The pin, if it is pinned.
     pub(crate) pin: Option<&'a Pin>,
@@ -352,13 +352,13 @@ pub(crate) enum Range {
     All,
 }
 
-/// The form, and the running export.
+/// The form and the running export.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Export {
     /// The path, as typed.
     pub(crate) path: Field,
     pub(crate) range: Range,
-    /// Progress; `None` without an export in progress.
+    /// Progress of the running export, if any.
     pub(crate) progress: Option<Progress>,
 }
 

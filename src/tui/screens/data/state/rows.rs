@@ -1,4 +1,4 @@
-//! Rows of datasets: the latest values of each, the table of rows, and reading further into the
+//! Rows of datasets: the latest values of each dataset, the table of rows, and reading further into the
 //! past than one query can span.
 
 use std::{
@@ -27,13 +27,13 @@ pub(crate) const SPARK_VALUES: usize = 64;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RecentValues {
     values: BTreeMap<Timestamp, f64>,
-    /// Column of the values; `None` without a numeric column or without rows.
+    /// Column of the values, or `None` without rows or a numeric column.
     column: Option<String>,
     /// Timestamp and first value of the latest row, if the dataset has no numeric column.
     text: Option<(Timestamp, String)>,
     /// Time of the last read.
     pub(crate) at: Timestamp,
-    /// Arrival of the latest value; its timestamp if it was loaded.
+    /// Arrival of the latest value, or its timestamp if it was loaded.
     came_at: Timestamp,
     /// Maximum number of values.
     n_max: usize,
@@ -96,7 +96,7 @@ impl RecentValues {
         self.take(shape.and_then(Shape::value_column), samples, now);
     }
 
-    /// Adds values of `column`; each replaces an older one with the same timestamp.
+    /// Adds values of `column`. Each replaces an older one with the same timestamp.
     pub(crate) fn take(
         &mut self,
         column: Option<&str>,
@@ -142,8 +142,7 @@ fn value_text(value: &Value) -> String {
     }
 }
 
-/// Inserts a row into `rows`, which are sorted latest first, have distinct timestamps, and are at
-/// most
+/// Inserts a row into `rows`, which are sorted latest first with distinct timestamps. Drops rows beyond
 /// `n_max`.
 pub(crate) fn put_newest(rows: &mut VecDeque<NamedRow>, row: NamedRow, n_max: usize) {
     match rows.binary_search_by(|kept| row.timestamp.cmp(&kept.timestamp)) {
@@ -166,7 +165,7 @@ pub(crate) enum OlderRows {
     /// There can be older rows.
     #[default]
     Unknown,
-    /// None in the span of this query. Days before it are being searched.
+    /// There are no older rows in the span of this query. Days before it are being searched.
     Probing(RowsQuery),
     /// There are no older rows.
     Nothing,
@@ -208,14 +207,14 @@ pub(crate) fn query_after(query: RowsQuery, time: Timestamp) -> RowsQuery {
     RowsQuery { start: Some(start), end, order: Order::Ascending, ..query }
 }
 
-/// Returns the query for the last day before the span of `searched`; `None` if that has no start.
+/// Returns the query for the last day before the span of `searched`, or `None` if the span has no start.
 fn probe_query(searched: &RowsQuery) -> Option<RowsQuery> {
     let end = searched.start? - STEP;
     let newest = RowsQuery::newest(searched.dataset, Resolution::Day, Limit::clamp(1));
     Some(RowsQuery { end: Some(end), ..newest })
 }
 
-/// Returns the query that continues at the day found by [`probe_query`]; `None` if it found none.
+/// Returns the query that continues at the day found by [`probe_query`], or `None` if no day was found.
 fn next_query(searched: &RowsQuery, found: &Rows) -> Option<RowsQuery> {
     let Rows::Buckets(days) = found else { return None };
     let end = days.first()?.timestamp + Resolution::Day.bucket()?;
@@ -239,7 +238,7 @@ const BUCKET_COLUMNS: [&str; 6] = ["open", "high", "low", "close", "volume", "co
 pub(crate) struct Table {
     /// Loaded rows, latest first.
     pub(crate) rows: VecDeque<NamedRow>,
-    /// Timestamp of the selected row; `None` while the latest is followed.
+    /// Timestamp of the selected row, or `None` while the latest is followed.
     pub(crate) chosen: Option<Timestamp>,
     /// True if newer rows were dropped.
     pub(crate) has_newer: bool,
@@ -359,7 +358,7 @@ impl Table {
 }
 
 impl State {
-    /// Returns the columns of the table: those of a bucket, of the dataset, or of the latest row
+    /// Returns the columns of the table: the columns of a bucket, of the dataset, or of the latest row
     /// while the columns are unknown.
     pub(crate) fn table_columns(&self) -> Vec<&str> {
         match self.columns.value() {

@@ -1,7 +1,7 @@
-//! The kind of chart, its indicators, and its zoom.
+//! The kind of chart, its indicators and its zoom.
 //!
-//! Zooming steps through resolutions and densities, so that no span is requested that a resolution
-//! does not support.
+//! Zooming steps through resolutions and densities, so that every requested span is supported by its
+//! resolution.
 
 use model::resolution::Resolution;
 use strum::VariantArray;
@@ -22,12 +22,12 @@ pub(crate) enum ChartKind {
 /// Indicators of a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Indicators {
-    /// Means over 20 and 50 candles, and the volume-weighted mean.
+    /// Means over 20 and 50 candles and the volume-weighted mean.
     #[default]
     Averages,
     /// Exponential means over 12 and 26 candles.
     Exponential,
-    /// Mean over 20 candles, and two deviations above and below.
+    /// Mean over 20 candles with two deviations above and below.
     Bands,
     Off,
 }

@@ -1,4 +1,4 @@
-//! Requests for the list, the charted dataset and sparklines, and their responses.
+//! Requests for the list, the charted dataset and sparklines, with their responses.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl State {
     pub(crate) fn on_datasets(&mut self, result: Result<DatasetsPage, Failure>, now: Timestamp) {
         let is_listed = result.is_ok();
         self.datasets.settle(result, now);
-        // An older list is already sorted, and would be reversed again.
+        // An older list is already sorted and would be reversed again.
         if is_listed {
             self.sort_list();
         }
@@ -140,8 +140,7 @@ impl State {
         self.load_table();
     }
 
-    /// Records the columns of a dataset, and loads its rows again if another column was guessed
-    /// before.
+    /// Records the columns of a dataset. Loads its rows again if another column was guessed before.
     pub(crate) fn on_columns(
         &mut self,
         dataset: DatasetId,
@@ -189,7 +188,7 @@ impl State {
         }
     }
 
-    /// Records the service's rate limit, and the time of the next retry.
+    /// Records the service's rate limit and the time of the next retry.
     pub(crate) fn note_limit(&mut self, why: &Failure, now: Timestamp) {
         let wait = why.retry_after.unwrap_or(RETRY_AFTER).max(RETRY_AFTER);
         if let Some(limit) = why.limit(RETRY_AFTER) {
@@ -268,7 +267,7 @@ impl State {
         }
     }
 
-    /// Restricts the resolutions to documented ones, and selects the next coarser one.
+    /// Restricts the resolutions to documented ones and selects the next coarser one.
     fn leave_resolution(&mut self) {
         self.is_documented_only = true;
         self.set_zoom(self.zoom.coarser(self.resolutions()));
@@ -292,7 +291,7 @@ impl State {
         self.new_columns.len() > n_before
     }
 
-    /// Charts the next numeric column; after the last one, the default one.
+    /// Charts the next numeric column. The default column follows the last one.
     pub(crate) fn next_column(&mut self) {
         let (Some(dataset), Some(columns)) = (self.dataset(), self.columns.value()) else {
             return;
@@ -355,7 +354,7 @@ impl State {
 }
 
 impl State {
-    /// Loads the latest rows of the dataset whose values are the oldest.
+    /// Loads the latest rows of the dataset with the oldest values.
     pub(crate) fn load_sparkline(&mut self) {
         if self.asked.is_some() {
             return;
@@ -366,9 +365,9 @@ impl State {
         }
     }
 
-    /// Returns the datasets whose values are read in turn: visible ones without a stream.
+    /// Returns the datasets to read in turn: the visible ones without a stream.
     fn read_in_turn(&self) -> impl Iterator<Item = DatasetId> {
-        // On another screen, values of pinned datasets come from their streams.
+        // On another screen, values of pinned datasets are streamed.
         let is_streamed = |id: DatasetId| !self.is_shown && self.is_pinned(id);
         let n_max = if self.is_shown { SPARKS_MAX } else { OTHERS_MAX };
         let list = self.list();

@@ -133,8 +133,8 @@ impl State {
         }
     }
 
-    /// Loads the details of pins that have none: from the list, or from the service if they are not
-    /// listed.
+    /// Loads missing details of pins from the list. If a pin is not listed, requests them from the
+    /// service.
     pub(crate) fn load_pins(&mut self, now: Timestamp) {
         let pins = self.pins.iter().filter(|pin| pin.details.value().is_none());
         for dataset in pins.map(|pin| pin.dataset).collect::<Vec<_>>() {
@@ -168,7 +168,7 @@ impl State {
         }
     }
 
-    /// Records the details of a pinned dataset, and opens its stream.
+    /// Records the details of a pinned dataset and opens its stream.
     pub(crate) fn pin(&mut self, dataset: Dataset, now: Timestamp) {
         let is_charted = self.is_shown && self.selected == Some(dataset.id);
         let live = if is_charted { self.live.clone() } else { LiveStream::default() };

@@ -20,7 +20,7 @@ use crate::{
 
 const NOW: i64 = 1_700_000_000;
 
-/// What `act` asks for.
+/// Returns the effects of `act`.
 fn effects_of(state: &mut State, act: impl FnOnce(&mut State)) -> Vec<Effect> {
     state.effects.clear();
     act(state);
@@ -102,7 +102,7 @@ fn streamed(state: &mut State, rows: Vec<NamedRow>) -> Vec<Effect> {
     take(state, DataEvent::Stream { dataset, news: StreamEvent::Item(rows) }, 0)
 }
 
-/// The screen in view, with two datasets found and no rows yet; and what it asks for then.
+/// Returns the visible screen with two datasets and no rows yet, and its effects.
 fn opened() -> (State, Vec<Effect>) {
     let mut state = State::default();
     assert_eq!(effects_of(&mut state, State::show), []);

@@ -1,4 +1,4 @@
-//! The chart of the selected dataset, and the numbers above it.
+//! The chart of the selected dataset and the numbers above it.
 
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     pane.info(info(frame, room, history)).draw(area, buf, theme);
 }
 
-/// Draws the content of the pane. Returns the last visible candle, if later ones are out of view.
+/// Draws the content of the pane. Returns the last visible candle if later candles are out of view.
 fn draw_body(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) -> Option<Bucket> {
     let (state, theme) = (&frame.state.data, frame.theme);
     let is_exported = state.export.path.is_edited();
@@ -201,8 +201,8 @@ struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// Returns the part of a chart with `n_shown` candles: the latest ones, or as many half charts
-    /// earlier as needed to show the crosshair.
+    /// Returns the part of a chart with `n_shown` candles: the latest candles, or an earlier part that
+    /// shows the crosshair, shifted by half charts.
     fn new(state: &'a State, n_shown: usize) -> Self {
         let n = state.crosshair.and_then(|time| state.chart.index_from_newest(time)).unwrap_or(0);
         let half = (n_shown / 2).max(1);
@@ -221,7 +221,7 @@ impl<'a> Window<'a> {
     }
 }
 
-/// Draws candles. Returns the visible ones.
+/// Draws candles. Returns the visible candles.
 fn draw_candles<'a>(
     area: Rect,
     buf: &mut Buffer,
@@ -282,7 +282,7 @@ fn indicators(
         Indicators::Off => Vec::new(),
         Indicators::Averages => {
             let mut lines = AVERAGES.map(mean).to_vec();
-            // It starts again each day, so that a bucket of a day has none.
+            // It starts again each day, so it is not defined for buckets of a day.
             if resolution != Resolution::Day && candles.iter().any(|it| it.volume > 0.0) {
                 lines.push(("VWAP".to_owned(), stats::volume_weighted_average(candles)));
             }
@@ -349,7 +349,7 @@ fn apart(candles: &[Bucket], resolution: Resolution) -> Duration {
     resolution.bucket().unwrap_or_else(|| stats::usual_distance(times))
 }
 
-/// Draws the latest visible value, and its change over the visible candles.
+/// Draws the latest visible value and its change over the visible candles.
 fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Bucket], frame: Frame<'_>) {
     let (state, theme) = (&frame.state.data, frame.theme);
     let (Some(first), Some(newest)) = (seen.first(), seen.last()) else { return };
@@ -402,10 +402,10 @@ fn labeled(label: &'static str, number: String, theme: &Theme) -> [Span<'static>
     [Span::styled(label, theme.muted), Span::styled(number, theme.text)]
 }
 
-/// A word above the chart, and its click target.
+/// A word above the chart and its click target.
 type Choice = (Span<'static>, Option<Target>);
 
-/// Draws the choices, with the current ones highlighted.
+/// Draws the choices and highlights the current ones.
 fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let (state, theme) = (&frame.state.data, frame.theme);
     let pick = |is_chosen| if is_chosen { theme.text.bold().underlined() } else { theme.muted };

@@ -135,7 +135,7 @@ pub(super) fn draw_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     paint::text(buf, last, (0, 0), &beyond(table, chosen), theme.muted);
 }
 
-/// Describes the position, and the rows beyond the loaded ones.
+/// Describes the position and the rows beyond the loaded ones.
 fn beyond(table: &Table, chosen: usize) -> String {
     let here = format!("row {} of {} read", chosen + 1, format::count(table.rows.len() as u64));
     let older = match &table.failure {
@@ -237,7 +237,7 @@ fn numbers(rows: &[&NamedRow], name: &str) -> Vec<Option<f64>> {
 /// Returns the charted column: each value, with an arrow for its change.
 fn main_column(name: &str, values: &[Option<f64>], theme: &Theme) -> TextColumn {
     let mut main = text_column(name, values);
-    // An arrow, and the space before it.
+    // An arrow and the space before it.
     main.width += 2;
     main.title.push_span("  ");
     let value = |y: usize| values.get(y).copied().flatten();
@@ -268,8 +268,8 @@ pub(super) fn arrow(change: f64) -> char {
     }
 }
 
-/// Returns the other columns of a row, and true for numeric ones: the volume, other numbers by
-/// name, the rest by name.
+/// Returns the other columns of a row, and true for numeric columns. The volume is first, followed by
+/// other numbers by name and the rest by name.
 fn other_columns<'a>(column: Option<&str>, row: Option<&'a NamedRow>) -> Vec<(&'a str, bool)> {
     let values = row.into_iter().flat_map(|row| &row.values);
     let mut names: Vec<_> = values
@@ -283,8 +283,8 @@ fn other_columns<'a>(column: Option<&str>, row: Option<&'a NamedRow>) -> Vec<(&'
 /// Minimum width and height of a card.
 const CARD: (u16, u16) = (34, 4);
 
-/// Returns the height of the pane for `n_pins` pins in `width` columns, including borders; 0
-/// without pins.
+/// Returns the height of the pane for `n_pins` pins in `width` columns, including borders. The height is
+/// 0 without pins.
 pub(crate) fn pins_height(n_pins: usize, width: u16) -> u16 {
     let n_across = across(n_pins, width);
     let n_rows = u16::try_from(n_pins.div_ceil(n_across.max(1).into())).unwrap_or(0);
@@ -308,8 +308,8 @@ pub(crate) fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     draw_cards(inside, buf, &watched, frame);
 }
 
-/// Draws a card for each of `watched` into `area`, as tall as possible. Returns the places of those
-/// that fit.
+/// Draws a card for each of `watched` into `area`, as tall as possible. Returns the places of the drawn
+/// cards.
 pub(crate) fn draw_cards(
     area: Rect,
     buf: &mut Buffer,

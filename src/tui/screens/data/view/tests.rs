@@ -28,7 +28,7 @@ fn now() -> Timestamp {
     NOW.parse().unwrap()
 }
 
-/// What `act` asks for.
+/// Returns the effects of `act`.
 fn effects_of(state: &mut state::State, act: impl FnOnce(&mut state::State)) -> Vec<Effect> {
     state.data.effects.clear();
     act(state);
@@ -171,7 +171,7 @@ fn opened(name: &str) -> state::State {
     state
 }
 
-/// Two weeks of buckets, newest first, for `state` at five minutes.
+/// Adds two weeks of buckets, latest first, to `state` at five minutes.
 fn with_buckets(mut state: state::State) -> state::State {
     let effects = effects_of(&mut state, |state| state.data.act(Action::Coarser, now()));
     let fold = |bars: &[NamedRow]| {
@@ -254,7 +254,7 @@ fn history_shows_no_value_of_now() {
     state.data.act(Action::NextPane, now());
     let newest = state.data.chart.nth_newest(0).unwrap().close;
     let newest = format::grouped(newest, 2);
-    // The chart alone: the list goes on showing the newest values.
+    // Only the chart, because the list still shows the latest values.
     let text = |state: &state::State| {
         let shown = shot::text(&drawn(state, 120, 30, theme::Name::Dark));
         shown
@@ -272,7 +272,7 @@ fn history_shows_no_value_of_now() {
     check("data_history_120x30", &state, 120, 30);
 }
 
-/// The screen with one dataset of these columns, and its rows, newest first.
+/// Returns the screen with one dataset of these columns and its rows, latest first.
 fn of_columns(columns: &[(&str, Dtype)], rows: Vec<NamedRow>) -> state::State {
     let mut state = state::State { screen: Screen::Data, now: now(), ..state::State::default() };
     state.data.show();

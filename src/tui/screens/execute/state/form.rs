@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// Maximum number of nodes; more is probably a typo.
+/// Maximum number of nodes. A larger number is probably a typo.
 const N_NODES_MAX: i64 = 10_000;
 
 /// Maximum timeout in seconds, which is the maximum run limit of a node.
@@ -137,7 +137,7 @@ impl Form {
         self.place(field).text.value()
     }
 
-    /// Returns the focused text field; `None` if the focused field is a choice.
+    /// Returns the focused text field, or `None` if the focused field is a choice.
     pub(crate) fn field(&mut self) -> Option<&mut Field> {
         let is_text = self.focus != FormField::Source;
         is_text.then_some(&mut self.places[self.focus as usize].text)
@@ -211,8 +211,8 @@ impl Form {
         is_it.then_some(function)
     }
 
-    /// Returns the known functions whose names contain the typed text, and the index of the
-    /// selected one. Returns all functions if one is selected.
+    /// Returns the known functions whose names contain the typed text, and the index of the selected
+    /// function. Returns all functions if one is selected.
     pub(crate) fn matches(&self) -> (Vec<&FunctionBody>, Option<usize>) {
         let text = self.text(FormField::Function).trim().to_lowercase();
         let meant = self.meant();
@@ -233,7 +233,7 @@ impl Form {
         self.focus_on(self.focus.cycled(by));
     }
 
-    /// Goes to a field.
+    /// Moves the focus to a field.
     pub(crate) fn focus_on(&mut self, field: FormField) {
         self.places[self.focus as usize].is_left = true;
         self.focus = field;
@@ -257,7 +257,7 @@ impl Form {
         self.find(text(FormField::FunctionId), text(FormField::Method))
     }
 
-    /// Returns a function of the head, and its index.
+    /// Returns a function of the head and its index.
     pub(crate) fn find(&self, id: &str, method: &str) -> Option<(usize, &FunctionBody)> {
         let is_it = |it: &FunctionBody| (&*it.function_id, &*it.method) == (id, method);
         self.functions.iter().enumerate().find(|(_, function)| is_it(function))
@@ -358,7 +358,7 @@ impl Form {
         Some(self.preview())
     }
 
-    /// Returns the source of standard input; typed if the field is invalid.
+    /// Returns the source of standard input. If the field is invalid, the input is typed.
     pub(crate) fn input(&self) -> Input {
         Input::read(self.source, self.text(FormField::Stdin)).unwrap_or_default()
     }

@@ -1,6 +1,6 @@
 //! Presets of the form in the user's file, and quoting of words in a field.
 //!
-//! No secret is stored: a variable whose name suggests a secret is stored without its value.
+//! No secret is stored: a variable with a name that suggests a secret is stored without its value.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(crate) struct Preset {
 /// Presets by name.
 pub(crate) type Presets = BTreeMap<String, Preset>;
 
-/// Saves `preset` as `name`. Returns the final name, and the variables whose values were left out.
+/// Saves `preset` as `name`. Returns the final name and the variables that were stored without a value.
 ///
 /// # Errors
 /// A message for the user without a name or with too many presets.
@@ -105,8 +105,8 @@ pub(crate) fn read_presets(text: &str) -> Result<Presets, String> {
 #[error("close the quote")]
 pub(crate) struct OpenQuote;
 
-/// Splits `text` at spaces. Single and double quotes group words, and a backslash escapes the next
-/// character except in single quotes.
+/// Splits `text` at spaces. Single and double quotes group words. A backslash escapes the next character
+/// except in single quotes.
 ///
 /// # Errors
 /// [`OpenQuote`] if a quote is not closed.

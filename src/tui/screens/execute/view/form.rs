@@ -119,7 +119,7 @@ const fn is_roomy(area: Rect) -> bool {
     area.height >= 30
 }
 
-/// Draws fields side by side, and their note. Returns the row after them.
+/// Draws fields side by side with their note. Returns the row after them.
 fn draw_line(
     area: Rect,
     buf: &mut Buffer,
@@ -144,7 +144,7 @@ fn draw_line(
         draw_form_field(split_rows(place, y)[1], buf, frame, *field, &check, hits);
         let is_here = state.execute.focus == Pane::Form && form.focus == *field;
         let (_, style) = mark(&check, theme);
-        // Errors come first, then the note of the focused field.
+        // Errors precede the note of the focused field.
         notes.push(match check {
             Check::Fit(note) => (u8::from(is_here), note, theme.muted),
             Check::Doubtful(note) | Check::Unfit(note) if form.place(*field).is_left => {

@@ -42,21 +42,21 @@ pub(crate) struct Actor<'a> {
     pub(crate) alone: Option<f64>,
     /// Rank by its mean loss, from 1.
     pub(crate) rank: Option<u64>,
-    /// Mean loss over the epochs that all ranked actors have; `None` if it is not ranked.
+    /// Mean loss over the epochs that all ranked actors have, or `None` if it is not ranked.
     pub(crate) mean_loss: Option<f64>,
-    /// Number of epochs that count towards a rank, and the required number; `None` if it is ranked.
+    /// Number of epochs that count towards a rank, and the required number. `None` if it is ranked.
     pub(crate) unranked: Option<(u64, u64)>,
 }
 
 /// Detail next to each actor's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Detail {
-    /// Its mean loss over recent epochs, and its weight.
+    /// Its mean loss over recent epochs and its weight.
     #[default]
     MeanLoss,
-    /// Its influence on the combined value, and its weight.
+    /// Its influence on the combined value and its weight.
     Influence,
-    /// The combined value without it, and with a single forecaster.
+    /// The combined value without it, and with only one forecaster.
     LeaveOuts,
     /// Its regret, loss and score.
     Learned,
@@ -102,7 +102,7 @@ impl Sort {
         }
     }
 
-    /// Returns the order by the column with this title; `None` if there is none.
+    /// Returns the order by the column with this title, if there is one.
     pub(crate) fn of_column(title: &str) -> Option<Self> {
         if title == "Δ COMB" {
             return Some(Self::Delta);

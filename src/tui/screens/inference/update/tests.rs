@@ -12,7 +12,7 @@ use crate::{
     screens::inference::state::{TOPICS_EVERY, actors::Role},
 };
 
-/// What `act` asks for.
+/// Returns the effects of `act`.
 fn effects_of(state: &mut State, act: impl FnOnce(&mut State)) -> Vec<Effect> {
     state.effects.clear();
     act(state);

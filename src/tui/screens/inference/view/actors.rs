@@ -417,7 +417,7 @@ fn figures(scene: Scene<'_>) -> Vec<Figure> {
     figures
 }
 
-/// Returns the spread relative to the combined value; `None` for shares.
+/// Returns a remark on the spread: its percentage of the combined value, or its unit for shares.
 fn spread_remark(spread: Option<f64>, combined: Option<f64>, scene: Scene<'_>) -> String {
     if scene.is_percent() {
         return "points".to_owned();

@@ -65,7 +65,7 @@ fn worker((name, value): &(&str, f64), labels: &[&str]) -> WorkerValues {
 fn latest(topic: u64, nonce: u64, labels: &[(&str, f64)]) -> LatestBundle {
     let names: Vec<_> = labels.iter().map(|(name, _)| *name).collect();
     let naive: Vec<_> = labels.iter().map(|(name, value)| (*name, value * 0.9998)).collect();
-    // A class's values are spread wider than those of a price.
+    // The values of a class are more spread than the values of a price.
     let near = |value: f64| {
         if labels.len() > 1 { labels[0].1 + (value - 67_502.8) * 0.002 } else { value }
     };
@@ -129,7 +129,7 @@ fn topic(topic_id: u64, name: &str, labels: &[&str]) -> TopicSummary {
     }
 }
 
-/// Losses of a hundred epochs, and mean losses of all actors but one.
+/// Returns losses of a hundred epochs and mean losses of all actors except one.
 fn leaderboard(topic_id: u64) -> Leaderboard {
     let epoch = |idx: u32| {
         let naive = 40.0 + 25.0 * (f64::from(idx) * 0.7).sin();
@@ -422,7 +422,7 @@ proptest! {
     }
 }
 
-/// The bottom row of dots of the chart of past epochs, from the newest epoch of `state` back.
+/// Returns a state with a past of epochs with these nonces.
 fn past_with(nonces: impl Iterator<Item = u64>) -> state::State {
     let mut state = opened(1);
     let epochs = nonces.map(|nonce| HistoryEpoch {

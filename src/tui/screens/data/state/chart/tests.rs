@@ -46,7 +46,7 @@ fn a_chart_scrolls_by_steps_into_free_columns() {
     let mut free = vec![chart.n_free(3)];
     for second in 10..=14 {
         chart.add_live_rows([candle(second)]);
-        // A correction takes no place.
+        // A correction does not add a candle.
         chart.add_live_rows([candle(second)]);
         free.push(chart.n_free(3));
     }
@@ -68,7 +68,7 @@ fn live_rows_open_buckets_and_fold_into_them() {
 fn a_replayed_row_is_not_counted_twice() {
     let mut chart = Chart::new(Resolution::FiveMinutes);
     chart.add_service_candles([bucket(300, [1.0, 8.0, 1.0, 5.0], 4)]);
-    // The newest two of the four rows of that bucket come again, and then a fifth.
+    // The latest two of the bucket's four rows arrive again, followed by a fifth.
     chart.add_live_rows([row(420, 4.0), row(480, 5.0)]);
     check(&chart, &[(300, [1.0, 8.0, 1.0, 5.0], 4)]);
     chart.add_live_rows([row(540, 9.0)]);

@@ -19,12 +19,12 @@ fn newest() -> RowsQuery {
     RowsQuery::newest(DatasetId::new(1).unwrap(), Resolution::Raw, Limit::clamp(PAGE_ROWS))
 }
 
-/// A table that asked for its first page.
+/// Returns a table that requested its first page.
 fn opened() -> (Table, Option<RowsQuery>) {
     (Table { asked: Some(newest()), ..Table::default() }, Some(newest()))
 }
 
-/// What a service with rows at these seconds answers, as it is documented.
+/// Returns the documented response of a service with rows at these seconds.
 fn answer(rows: &[i64], query: RowsQuery, now: Timestamp) -> RowsPage {
     if query.resolution == Resolution::Day {
         let last =
@@ -56,7 +56,7 @@ fn answer(rows: &[i64], query: RowsQuery, now: Timestamp) -> RowsPage {
     RowsPage { rows: Rows::Raw(found), next: None, count: None }
 }
 
-/// Answers until nothing is asked for.
+/// Responds until there are no more requests.
 fn served(table: &mut Table, mut query: Option<RowsQuery>, rows: &[i64], now: Timestamp) {
     while let Some(asked) = query {
         let page = answer(rows, asked, now);

@@ -1,4 +1,4 @@
-//! Datasets that are pinned, and those whose newest values are read in turn.
+//! Pinned datasets, and datasets with values that are read in turn.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn a_pinned_dataset_is_followed_while_others_are_charted() {
     assert!(state.pins.is_empty());
 }
 
-/// When the next of the newest values is read, by what `effects` set.
+/// Returns the time until the next values are read, according to `effects`.
 fn next_read(effects: &[Effect]) -> Duration {
     let wait = effects.iter().find_map(|effect| match effect {
         Effect::SetTimer(Timer::Rows, wait) => Some(*wait),
@@ -41,7 +41,7 @@ fn stale_values_are_read_at_once_except_streamed_ones() {
     state.act(Action::Pin, at(0));
     state.hide();
     state.set_in_overview(true);
-    // Twelve of them are seen; the pinned one is not read, and those out of sight are neither.
+    // Twelve datasets are visible. Neither the pinned nor the hidden ones are read.
     let mut read = BTreeSet::new();
     let mut now = 10;
     for _ in 0..12 {
@@ -98,7 +98,7 @@ fn pinned_before() -> State {
     state
 }
 
-/// What is pinned, by name, and whether the service told of it.
+/// Returns the names of the pins, and true for the pins with details from the service.
 fn pins(state: &State) -> Vec<(&str, bool)> {
     state.pins.iter().map(|pin| (pin.name.as_str(), pin.details.value().is_some())).collect()
 }

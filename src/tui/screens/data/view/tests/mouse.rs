@@ -1,4 +1,4 @@
-//! What the mouse does on the Data screen.
+//! Mouse input on the Data screen.
 
 use super::*;
 use crate::{app, event::Event, local::Addresses, screens::update::connect};

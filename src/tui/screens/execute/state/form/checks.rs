@@ -207,7 +207,7 @@ fn check_selector(text: &str, known: ClusterContext<'_>) -> Check {
     }
 }
 
-/// Maximum number of additional names of one content.
+/// Maximum number of additional names of the same content.
 const NAMES_MAX: usize = 8;
 
 impl Form {

@@ -6,7 +6,7 @@ use crate::{
     harness::{FUNCTION_ID, Harness},
 };
 
-/// What is said about `text` in `field`.
+/// Returns the result of checking `text` in `field`.
 fn said(field: FormField, text: &str) -> Check {
     let mut screen = Harness::ready(160, 45);
     screen.state.execute.form.set(field, text);
@@ -156,7 +156,7 @@ fn content_has_one_entry_with_several_names() {
     form.know(vec![hello.clone(), copy.clone()]);
     assert_eq!(form.functions, std::slice::from_ref(&hello));
     assert_eq!(form.names_of(&hello).collect::<Vec<_>>(), ["hello", "copy"]);
-    // The head's answer to a file that it holds already is its own entry.
+    // Adding a file that the head already has returns the existing entry.
     form.added(&copy);
     assert_eq!(form.functions.len(), 1);
     screen.press("e ctrl-u c o p y");
