@@ -34,7 +34,7 @@ pub fn verify(
         .map_err(|source| AdminError::store(path, source))
 }
 
-/// Reads all archived rows of a store, and reports the faults.
+/// Reads all archived rows of a store and reports the faults.
 ///
 /// # Errors
 /// [`StoreError`] of the store. Faults of the archive are in the report.
@@ -65,7 +65,7 @@ pub fn backup(path: &Path, to: &Path) -> Result<u64, AdminError> {
     sqlite::backup::backup(path, to)
 }
 
-/// Verifies the backup `from`, and replaces the store at `to` by it.
+/// Verifies the backup `from` and replaces the store at `to` with it.
 ///
 /// # Errors
 /// [`AdminError::InUse`] if a service has the store open, [`AdminError::Unsound`] if the backup has

@@ -3,26 +3,26 @@
 //! [`ArchivedStore`] wraps another store. Months that are old enough are written to
 //! `dataset=17/month=2024-03/part-0.parquet` below the address of the archive: `timestamp`, `id`,
 //! `created_at` and the columns of the dataset, sorted by time. The path has the id of the dataset,
-//! since names can change and need not be unique. Reads merge both, and a stored row replaces an
-//! archived one, which is how old rows are corrected. Buckets stay in the store.
+//! since names can change and need not be unique. Reads merge both. A stored row replaces an archived
+//! one, which is how old rows are corrected. Buckets stay in the store.
 //!
-//! **Readers of the directory** see one file for each month at any time: a new version replaces the
-//! old one as a whole, under the same key. Corrections and deletions of old rows are in the store
-//! first, and in the file after the next run of [`ArchivedStore::archive`], or within a day if they
-//! are few. A program that reads a file on S3 while it is replaced gets an error from a client that
-//! compares `ETag`s, and retries.
+//! **Readers of the directory** see one file for each month at any time: a new version replaces the old
+//! one as a whole, under the same key. Corrections and deletions of old rows are in the store first.
+//! They are in the file after the next run of [`ArchivedStore::archive`], or within a day if they are
+//! few. If a file on S3 is replaced while it is read, a client that compares `ETag`s returns an error,
+//! and the program retries.
 //!
-//! **This service** announces a file in the store before it is written, and puts it into effect in
-//! the transaction that removes its rows from the store. Until then the old and the new file have
-//! the same rows together with the stored ones. Every byte that is read is checked against the
-//! record, so that a lost, truncated or foreign file is an error and never wrong rows.
+//! **This service** announces a file in the store before it is written. The transaction that removes its
+//! rows from the store puts it into effect. Until then the old and the new file have the same rows
+//! together with the stored ones. Every byte that is read is checked against the record, so that a lost,
+//! truncated or foreign file is an error and never wrong rows.
 //!
 //! **One writer.** A lease in the store names the process that archives. It is checked in the
-//! transactions that announce a file and put it into effect. A paused process that has lost the
-//! lease does not overwrite a newer file either: a file only replaces the version that existed when
-//! it was begun. Two gaps remain for a process that is paused for longer than the lease at the
-//! wrong request: S3 cannot make the end of a multipart upload, and the deletion of a file without
-//! effect, conditional.
+//! transactions that announce a file and put it into effect. A paused process that has lost the lease
+//! does not overwrite a newer file either: a file only replaces the version that existed when it was
+//! begun. Two gaps remain for a process that is paused for longer than the lease at the wrong request:
+//! neither the completion of a multipart upload nor the deletion of a file without effect can be
+//! conditional on S3.
 
 mod archiver;
 mod file;
@@ -46,7 +46,7 @@ use crate::store::archived::ArchiveRecords;
 pub use self::archiver::ArchiveReport;
 pub(crate) use self::file::check_month;
 
-/// Maximum size of cached footers of files: those of some thousand months of minutes. Without them
+/// Maximum size of cached footers of files, enough for some thousand months of minutes. Without them
 /// each page needs one more request.
 const FOOTERS_BYTES_MAX: usize = 32 << 20;
 

@@ -27,7 +27,7 @@ pub enum DatasetRef {
 /// A dataset to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewDataset {
-    /// Name, unique among those of its owner.
+    /// Name, unique per owner.
     pub name: String,
     /// Description.
     pub description: String,
@@ -35,9 +35,9 @@ pub struct NewDataset {
     pub metadata: BTreeMap<String, String>,
     /// Names and types of the columns.
     pub columns: Vec<(String, Dtype)>,
-    /// Tags whose holders may read the dataset.
+    /// Tags that grant read access.
     pub tags: Vec<String>,
-    /// Key that may write to it; `None` for the service itself.
+    /// Key that may write to it. `None` is the service itself.
     pub owner: Option<KeyId>,
 }
 
@@ -58,11 +58,11 @@ impl NewDataset {
 /// A tag, which grants its holders access to datasets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
-    /// Name, unique among those of its owner.
+    /// Name, unique per owner.
     pub name: String,
     /// True if any key may acquire it.
     pub is_public: bool,
-    /// Key that created it, which may give it to others; `None` for the service.
+    /// Key that created it and may give it to others. `None` is the service itself.
     pub owner: Option<KeyId>,
     /// True if the key of [`TagFilter::KnownTo`] holds it.
     pub is_held: bool,
@@ -73,16 +73,16 @@ pub struct Tag {
 pub enum Filter {
     /// All datasets that the key sees.
     All,
-    /// Those whose name or description contains this text, ignoring case, best match first.
+    /// Datasets with this text in their name or description, ignoring case, best match first.
     Text(String),
-    /// Those with all of these metadata fields and values.
+    /// Datasets with all of these metadata fields and values.
     Metadata(Vec<(String, String)>),
 }
 
 /// A page of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Number of matches; `None` if there are too many to count in time.
+    /// Number of matches, or `None` if there are too many to count in time.
     pub count: Option<u64>,
     /// True if this is the last page.
     pub is_last: bool,
@@ -90,7 +90,7 @@ pub struct Listed {
     pub datasets: Vec<Dataset>,
 }
 
-/// A change of the description of a dataset; `None` leaves a field unchanged.
+/// A change of the description of a dataset. `None` leaves a field unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Change {
     /// New name.
@@ -104,7 +104,7 @@ pub struct Change {
 /// A change of a dataset's metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MetadataChange {
-    /// Sets fields, or removes those without a value. Others remain.
+    /// Sets fields, or removes a field if it has no value. Other fields remain.
     Merge(BTreeMap<String, Option<String>>),
     /// Replaces all fields.
     Replace(BTreeMap<String, String>),
@@ -150,7 +150,7 @@ pub enum DatasetChange {
     NewColumns(Vec<(String, Dtype)>),
 }
 
-/// A change of one column. Chunks keep the values of a deleted column until they are packed.
+/// A change of a column. Chunks contain the values of a deleted column until they are packed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ColumnChange {
     /// Adds a column after the others, by name and type.
@@ -170,7 +170,7 @@ impl ColumnChange {
     /// Returns the columns after the change at `created_at`.
     ///
     /// # Errors
-    /// [`Refusal`] if a column is missing, taken or one too many.
+    /// [`Refusal`] if a column is missing, a name is in use, or there are too many columns.
     pub(crate) fn apply(
         &self,
         dataset_id: DatasetId,
@@ -203,7 +203,7 @@ impl ColumnChange {
     }
 }
 
-/// Rejection of a change of the catalog. Nothing was changed.
+/// Rejection of a change of the catalog, which remains unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The owner has, or would get, another dataset of this name.
@@ -218,7 +218,7 @@ pub enum Refusal {
         /// The id.
         dataset: DatasetId,
     },
-    /// The dataset has rows, and the change would fold them into other buckets.
+    /// The dataset has rows that the change would fold into other buckets.
     #[error("the dataset has rows, and its buckets would be made of other columns")]
     Refolds,
     /// The column does not exist.
@@ -240,8 +240,8 @@ pub enum Refusal {
 /// A change of a tag. A name refers to a public tag, or else to a private one of the owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TagChange {
-    /// Attaches a tag to a dataset, so that its holders can read it. The tag is created if the
-    /// owner of the dataset has none of this name.
+    /// Attaches a tag to a dataset, so that its holders can read it. The tag is created if the owner of
+    /// the dataset has no tag of this name.
     Attach(DatasetId, String),
     /// Detaches a tag from a dataset.
     Detach(DatasetId, String),
@@ -261,7 +261,7 @@ pub enum TagChange {
         /// Receiving key.
         key: KeyId,
     },
-    /// Takes a tag of an owner from a key.
+    /// Revokes a tag of an owner from a key.
     Take {
         /// Key that owns the tag.
         owner: KeyId,
@@ -275,7 +275,7 @@ pub enum TagChange {
 /// Filter of a listing of tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TagFilter {
-    /// Tags that a key knows: public ones, its own, and those it holds.
+    /// Tags that a key knows: public tags, its own tags, and tags that it holds.
     KnownTo(KeyId),
     /// Tags of a dataset.
     OfDataset(DatasetId),

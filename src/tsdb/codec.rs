@@ -19,8 +19,8 @@
 //! ```
 //!
 //! `codec/numbers.rs` describes `numbers` and `floats`. The checksum detects damage. Bytes with a
-//! correct checksum that are invalid for another reason are rejected, too, and their lengths
-//! allocate at most [`ROWS_MAX`] values for each column.
+//! correct checksum that are invalid for another reason are rejected, too. Invalid lengths allocate at
+//! most [`ROWS_MAX`] values for each column.
 
 mod decode;
 mod encode;
@@ -49,7 +49,7 @@ const ROWS_MAX: usize = 1 << 16;
 pub(crate) enum Packing {
     /// Floats are not compressed: for new rows.
     Quick,
-    /// Every column takes as few bytes as possible: for rows that stay.
+    /// Uses as few bytes as possible, for rows that stay.
     Small,
 }
 
@@ -69,7 +69,7 @@ const fn damaged(what: &'static str) -> DecodeError {
     DecodeError { what }
 }
 
-/// Returns the number that stands for a type.
+/// Returns the code of a type.
 const fn dtype_of(dtype: Dtype) -> u8 {
     match dtype {
         Dtype::Float => 0,
@@ -83,7 +83,7 @@ const fn check_rows(n: usize) -> Result<(), DecodeError> {
     if n <= ROWS_MAX { Ok(()) } else { Err(damaged("too many rows")) }
 }
 
-/// Checks version and checksum, and returns the bytes after them.
+/// Checks version and checksum and returns the bytes after them.
 fn check_sum(bytes: &[u8]) -> Result<Reader<'_>, DecodeError> {
     let mut reader = Reader { bytes };
     let [version] = reader.array()?;
@@ -97,7 +97,7 @@ fn check_sum(bytes: &[u8]) -> Result<Reader<'_>, DecodeError> {
     Ok(reader)
 }
 
-/// Writes the output of `write` after its length, and returns the result of `write`.
+/// Writes the output of `write` after its length and returns the result of `write`.
 fn put_long<T>(to: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     let length_at = to.len();
     to.extend_from_slice(&[0; 4]);
@@ -171,7 +171,7 @@ impl Timestamps {
         self.0.len()
     }
 
-    /// Returns the timestamp of row `row_idx`; `None` past the end.
+    /// Returns the timestamp of row `row_idx`, or `None` past the end.
     pub(crate) fn get(&self, row_idx: usize) -> Option<Timestamp> {
         self.0.get(row_idx).copied()
     }

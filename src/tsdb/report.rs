@@ -15,7 +15,7 @@ use crate::{
     store::{StoreError, archived::ArchivedMonth},
 };
 
-/// Maximum number of listed faults in a report. Further ones are counted.
+/// Maximum number of faults listed in a report. The rest is only counted.
 pub const FAULTS_MAX: usize = 100;
 
 /// Progress of a verification.
@@ -36,7 +36,7 @@ pub struct Report {
     pub n_rows: u64,
     /// Number of buckets that were compared with the rows.
     pub n_buckets: u64,
-    /// Number of archived months whose files were read.
+    /// Number of archived months that were read.
     pub n_archived: u64,
     /// First [`FAULTS_MAX`] faults.
     pub faults: Vec<Fault>,
@@ -80,9 +80,9 @@ pub enum Fault {
         resolution: Resolution,
         /// Start of the bucket.
         start: Timestamp,
-        /// Expected bucket; `None` if there should be none.
+        /// Expected bucket, or `None` if there should be no bucket.
         want: Option<Bucket>,
-        /// Stored bucket; `None` if it is missing.
+        /// Stored bucket, or `None` if it is missing.
         found: Option<Bucket>,
     },
     /// The file of an archived month cannot be read, or has other rows than were written.
@@ -115,7 +115,7 @@ pub enum AdminError {
         /// Path of the file.
         path: PathBuf,
     },
-    /// The file exists, and is not overwritten.
+    /// The file exists and is not overwritten.
     #[error("file {} already exists", path.display())]
     Exists {
         /// Path of the file.

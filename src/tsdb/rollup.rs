@@ -1,4 +1,4 @@
-//! Folds rows into buckets, and buckets into longer ones.
+//! Folds rows into buckets and buckets into longer buckets.
 //!
 //! Rows are folded in the order of their timestamps, never of their arrival, so that a sum of
 //! floats does not depend on late rows.
@@ -50,7 +50,7 @@ impl Fold {
             .map(|value| Self::of_value(value, volume.filter(|volume| *volume != value)))
     }
 
-    /// Folds the column `value`, and a volume.
+    /// Folds the column `value` with a volume.
     pub(crate) const fn of_value(value: usize, volume: Option<usize>) -> Self {
         Self { prices: [value; 4], volume }
     }
@@ -66,8 +66,8 @@ impl Fold {
         self.prices.into_iter().chain(self.volume).collect()
     }
 
-    /// Folds the rows of `block` into buckets of `resolution`, and continues `last`, to which the
-    /// first rows may belong.
+    /// Folds the rows of `block` into buckets of `resolution`, continuing `last` if the first rows
+    /// belong to it.
     pub(crate) fn buckets(
         self,
         block: &Block,
@@ -133,8 +133,8 @@ impl Folding {
         self.add_rows(&samples, row_idx, left);
     }
 
-    /// Adds rows from `row_idx` on, which are at `timestamps`. Most belong to the bucket of the row
-    /// before, and are joined to it together.
+    /// Adds rows from `row_idx` on, which are at `timestamps`. Consecutive rows of the same bucket are
+    /// added together.
     fn add_rows(&mut self, samples: &Samples<'_>, mut row_idx: usize, timestamps: &[Timestamp]) {
         let mut left = timestamps;
         while let Some((timestamp, later)) = left.split_first() {
@@ -206,7 +206,7 @@ impl<'a> Samples<'a> {
         Self { prices: fold.prices.map(numbers), volume }
     }
 
-    /// Returns row `row_idx` as a bucket at `start`; `None` if it has no number. A missing price is
+    /// Returns row `row_idx` as a bucket at `start`, or `None` if it has no number. A missing price is
     /// replaced by the nearest one.
     #[inline]
     fn bucket(&self, row_idx: usize, start: Timestamp) -> Option<Bucket> {
@@ -279,7 +279,8 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// Folds buckets, which are in order, into one that starts at `start`; `None` if there are none.
+/// Folds ordered buckets into a longer bucket that starts at `start`. Returns `None` if there are no
+/// buckets.
 pub(crate) fn coarser(start: Timestamp, finer: impl IntoIterator<Item = Bucket>) -> Option<Bucket> {
     let mut finer = finer.into_iter();
     let mut whole = Bucket { timestamp: start, ..finer.next()? };
@@ -298,11 +299,11 @@ pub(crate) fn coarsen(finer: &[Bucket], resolution: Resolution) -> Vec<Bucket> {
         .collect()
 }
 
-/// Changed buckets in order; `None` for one without rows that have a number.
+/// Changed buckets in order. `None` is a bucket without any numbers.
 pub(crate) type Refolded = Vec<(Timestamp, Option<Bucket>)>;
 
-/// Folds the buckets of `resolution` that contain `changed` ones of its source or any of `times`,
-/// from these and the `stored` ones of the source. All are in order.
+/// Folds the buckets of `resolution` that contain `changed` buckets of its source or any of `times`.
+/// Reads the `changed` and the `stored` buckets of the source. All are in order.
 pub(crate) fn coarsen_changed(
     stored: &[Bucket],
     changed: &Refolded,
@@ -350,7 +351,7 @@ pub(crate) fn renewed(
     })
 }
 
-/// Replaces a NaN, to which a sum may overflow, and which SQLite stores as null.
+/// Replaces NaN, which an overflowing sum can produce and SQLite stores as null.
 pub(crate) fn as_stored(bucket: Bucket) -> Bucket {
     let volume = if bucket.volume.is_nan() { 0.0 } else { bucket.volume };
     Bucket { volume, ..bucket }

@@ -14,7 +14,7 @@ pub enum Order {
 /// Timestamps from `first` to `last`, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Span {
-    /// Earliest timestamp; later than `last` in an empty span.
+    /// Earliest timestamp, later than `last` in an empty span.
     pub first: Timestamp,
     /// Latest timestamp.
     pub last: Timestamp,

@@ -1,8 +1,7 @@
 //! Interface of an engine.
 //!
-//! Writes are durable when they return, and rows are committed together with the buckets they
-//! change. Each read sees one snapshot of the store, never waits for a writer, and blocks its
-//! thread.
+//! Writes are durable when they return. Rows are committed together with the buckets they change. Each
+//! read blocks its thread, sees one snapshot of the store and never waits for a writer.
 //!
 //! Each engine has its own directory. Tests of the interface run on both.
 
@@ -92,7 +91,7 @@ pub struct PageOfRows {
 pub struct Sight {
     /// The dataset with its metadata.
     pub dataset: Dataset,
-    /// True if the key, or without a key the service, owns the dataset, and so may write to it.
+    /// True if the key, or without a key the service, owns the dataset and so may write to it.
     pub is_owner: bool,
     /// Tags that the key and the dataset share, in alphabetical order.
     pub matching_tags: Vec<String>,
@@ -104,8 +103,8 @@ pub struct Sight {
     pub newest: Option<Timestamp>,
 }
 
-/// Maximum number of bytes of text in the rows of a page, give or take those of a chunk. Without
-/// it, ten thousand rows of the longest texts would take ten times as much memory.
+/// Maximum number of bytes of text in the rows of a page, give or take a chunk. Without it, ten thousand
+/// rows of the longest texts would need ten times as much memory.
 pub const PAGE_TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Rows committed after a certain row.
@@ -145,7 +144,7 @@ pub struct Append {
 /// Result of an append.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Appended {
-    /// Number of stored rows, including those that replaced others.
+    /// Number of stored rows, including replacements.
     pub n_rows: u64,
     /// Revision of the dataset after the commit. The first one is 1.
     pub revision: u64,
@@ -168,7 +167,7 @@ pub struct Commit {
     pub revision: u64,
     /// Number of its first row. Its rows are numbered without gaps.
     pub first_row: i64,
-    /// Number of rows; 0 for a removal.
+    /// Number of rows, 0 for a removal.
     pub n_rows: u64,
     /// Removed rows, if it removed any.
     pub removal: Option<Removal>,
@@ -181,7 +180,7 @@ pub struct Commit {
 pub enum Removal {
     /// Rows of a span.
     Span(Span),
-    /// Old rows, whose buckets remain.
+    /// Old rows. Their buckets remain.
     Old,
 }
 
@@ -197,8 +196,8 @@ pub struct Removed {
     pub revision: u64,
 }
 
-/// Called once in the order of commits, when rows are removed for good and before their removal
-/// returns; also if a prune finds no rows, which makes no commit.
+/// Called once in the order of commits, when rows are removed for good and before their removal returns.
+/// Also called if a prune finds no rows and makes no commit.
 pub type OnRemoval = Box<dyn FnOnce(&Removed) + Send>;
 
 /// Cause of a failure in an engine.
@@ -231,10 +230,10 @@ pub enum StoreError {
         "file of the dataset store was removed or replaced while it was open; restart the service"
     )]
     Replaced,
-    /// The disk is full. Acknowledged writes are safe, and reads continue.
+    /// The disk is full. Acknowledged writes are safe and reads continue.
     #[error("disk of the dataset store is full; writes continue once there is space")]
     Full,
-    /// Another process locked the file for longer than a write waits. Nothing was stored.
+    /// Another process locked the file for longer than a write waits. The write was rejected.
     #[error("dataset store is locked by another process")]
     Locked,
     /// The file may not be written, or the store was opened read-only. Reads continue.
@@ -252,7 +251,7 @@ pub enum StoreError {
         #[source]
         source: DecodeError,
     },
-    /// Several visible datasets have the name, and the key owns none of them.
+    /// Several visible datasets have the name but the key does not own any of them.
     #[error("{} visible datasets are called {name}; name one by its id", datasets.len())]
     SharedName {
         /// Name of the datasets.
@@ -275,10 +274,10 @@ pub enum StoreError {
         /// Earliest timestamp of rows that are accepted.
         kept_from: Timestamp,
     },
-    /// A batch of the append is already stored. Nothing of the append was stored.
+    /// A batch of the append is already stored. The whole append was rejected.
     #[error("batch is already stored")]
     BatchStored,
-    /// The database cannot be reached, or takes no writes now. A write in progress is stored
+    /// The database cannot be reached or does not accept writes now. A write in progress is stored
     /// completely or not at all.
     #[error("database of the dataset store is down, overloaded or changing its leader")]
     Unreachable(#[source] Cause),
@@ -293,10 +292,10 @@ pub enum StoreError {
         #[source]
         source: Cause,
     },
-    /// The store has archived rows, and was opened without its archive.
+    /// The store has archived rows but was opened without its archive.
     #[error("dataset store has archived rows; name its archive with --archive")]
     NoArchive,
-    /// Archived rows changed while a write that depends on them was prepared. Nothing was stored.
+    /// Archived rows changed while a write that depends on them was prepared. The write was rejected.
     #[error("archived rows of dataset {dataset} changed during the operation")]
     ArchiveChanged {
         /// Dataset of the rows.
@@ -313,21 +312,21 @@ impl StoreError {
     }
 }
 
-/// A store of datasets with their rows, buckets, and access rights.
+/// A store of datasets with their rows, buckets and access rights.
 ///
 /// Every operation fails with [`StoreError`] if the engine does. The docs of an operation name
 /// further errors.
 #[expect(clippy::missing_errors_doc, reason = "the docs of the trait say it once")]
 pub trait Store: fmt::Debug + Send + Sync + 'static {
-    /// Creates datasets at `now`, all or none. Creates missing tags, private and owned by the
-    /// owner.
+    /// Creates datasets at `now`, either all of them or none. Missing tags are created as private tags
+    /// of the owner.
     fn create(
         &self,
         datasets: Vec<NewDataset>,
         now: Timestamp,
     ) -> BoxFuture<'_, Result<Vec<Dataset>>>;
 
-    /// Changes a dataset at `now`, and returns it as the service sees it afterwards.
+    /// Changes a dataset at `now` and returns it as the service sees it afterwards.
     fn change(
         &self,
         dataset: DatasetId,
@@ -339,7 +338,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// changed.
     fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool>>;
 
-    /// Stores rows, the buckets they change, and their batches, in one commit.
+    /// Stores rows, the buckets they change and their batches in one commit.
     ///
     /// # Errors
     /// [`StoreError::BatchStored`] if one of the batches is stored. Batches are forgotten with
@@ -371,7 +370,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Deletes the rows of `span` at `now` and updates the buckets, in one commit. Returns the
     /// number of deleted rows.
     ///
-    /// Buckets without rows are deleted. Those of pruned rows remain unless the span covers them.
+    /// Buckets without rows are deleted. Buckets of pruned rows remain unless the span covers them.
     fn delete_rows(
         &self,
         dataset: DatasetId,
@@ -380,26 +379,26 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<u64>>;
 
-    /// Deletes a dataset. Returns false if there is none.
+    /// Deletes a dataset. Returns false if it does not exist.
     ///
     /// It is invisible when this returns. Its space is freed in small steps afterwards, also after
     /// the store was opened again.
     fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool>>;
 
-    /// Does the maintenance now that otherwise runs in small steps between writes: frees the space
-    /// of deleted datasets, and packs old rows and buckets.
+    /// Does the maintenance now that otherwise runs in small steps between writes: frees the space of
+    /// deleted datasets and packs old rows and buckets.
     fn settle(&self) -> BoxFuture<'_, Result<()>>;
 
-    /// Returns the dataset as `key` sees it, or the service if there is no key; `None` if it is not
-    /// visible. A shared name refers to the key's own dataset.
+    /// Returns the dataset as `key` sees it, or the service if there is no key. Returns `None` if it is
+    /// not visible. A shared name refers to the key's own dataset.
     ///
     /// # Errors
-    /// [`StoreError::SharedName`] if the key sees several datasets of that name and owns none of
+    /// [`StoreError::SharedName`] if the key sees several datasets of that name but does not own any of
     /// them.
     fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>>;
 
-    /// Returns a number that any commit to the store changes, by this process or another; `None` if
-    /// reading it would block. What was read after the number is valid until it changes.
+    /// Returns a number that any commit to the store changes, by this process or another. Returns `None`
+    /// if reading it would block. What was read after the number is valid until it changes.
     fn version(&self) -> Option<i64>;
 
     /// Returns the datasets that `key` may see.
@@ -411,28 +410,28 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Returns the keys that hold the tag that `owner` calls `tag`, in ascending order.
     fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>>;
 
-    /// Returns the datasets whose metadata limit how much they keep.
+    /// Returns the datasets with a retention limit in their metadata.
     fn retained(&self) -> Result<Vec<Dataset>>;
 
     /// Returns the timestamp from which on the latest rows of a dataset fit into about `n_bytes`.
     /// The latest chunk always counts as fitting. Returns `None` if all rows fit.
     fn newest_within(&self, dataset: DatasetId, n_bytes: u64) -> Result<Option<Timestamp>>;
 
-    /// Reads a page of rows or buckets, and counts the matches.
+    /// Reads a page of rows or buckets and counts the matches.
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows>;
 
-    /// Returns true if the store takes no writes, such as a standby. They fail with
+    /// Returns true if the store rejects writes, such as a standby. They fail with
     /// [`StoreError::ReadOnly`].
     fn is_read_only(&self) -> bool;
 
-    /// Checks that the store takes writes: its file is in place, and there is space. After a write
-    /// that found no space, makes a trial write of the same size from time to time.
+    /// Checks that the store accepts writes: its file is in place and there is space. After a write that
+    /// found no space, makes a trial write of the same size from time to time.
     ///
     /// # Errors
-    /// The reason why it does not.
+    /// Reason why the store does not accept writes.
     fn check(&self) -> BoxFuture<'_, Result<()>>;
 
-    /// Returns figures of the connections to the database; `None` for a file.
+    /// Returns figures of the connections to the database, or `None` for a file.
     fn database(&self) -> Option<Figures> {
         None
     }
@@ -441,8 +440,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     #[cfg(any(test, feature = "faults"))]
     fn limit_pages(&self, n_pages: u32) -> BoxFuture<'_, Result<()>>;
 
-    /// Returns the interface to the commits of other services; `None` if only this one writes to
-    /// the store.
+    /// Returns the interface to the commits of other services, or `None` if only this one writes to the
+    /// store.
     fn shared(&self) -> Option<&dyn SharedStore> {
         None
     }
@@ -450,18 +449,17 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Returns the era of the store. Row numbers of another era are not comparable.
     fn era(&self) -> i64;
 
-    /// Returns the rows with numbers above `after`, at most `limit`; `None` if that number is
-    /// unknown or too far back.
+    /// Returns the rows with numbers above `after`, at most `limit`, or `None` if that number is unknown
+    /// or too far back.
     fn since(&self, dataset: DatasetId, after: i64, limit: usize) -> Result<Option<Since>>;
 
-    /// Passes all rows or buckets of a span to `visit`, in ascending order and in batches.
+    /// Passes all rows or buckets of a span to `visit`, in ascending order in batches.
     ///
-    /// A row that was stored when the scan began and is not removed during the scan is visited
-    /// once, as it was then or as a later commit replaced it. A row that is added during the scan
-    /// may be visited. A file is read in one snapshot, and a batch is only read when its rows are
-    /// requested, so that a visitor that knows its [`chunk_id`](row_batch::RowBatch::chunk_id) can
-    /// skip it. A database is read in one transaction per batch, so that a slow visitor keeps none
-    /// open.
+    /// A row that was stored when the scan began and is not removed during it is visited once, in its
+    /// original version or a later one. A row that is added during the scan may be visited. A file is
+    /// read in one snapshot. A batch is only read when its rows are requested, so that a visitor that
+    /// knows its [`chunk_id`](row_batch::RowBatch::chunk_id) can skip it. A database is read in one
+    /// transaction per batch, so that a slow visitor does not hold one open.
     fn scan(
         &self,
         dataset: DatasetId,
@@ -474,7 +472,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 /// Commits of other services that write to the same store.
 #[expect(clippy::missing_errors_doc, reason = "as for `Store`")]
 pub trait SharedStore {
-    /// Returns the latest commits of those of `datasets` that exist.
+    /// Returns the latest commits of `datasets`, skipping missing ones.
     fn heads(&self, datasets: &[DatasetId]) -> Result<Heads>;
 
     /// Returns the commits of a dataset after commit `after`, in order and at most `limit`. Commits
@@ -490,8 +488,7 @@ pub trait SharedStore {
 }
 
 impl dyn Store {
-    /// Returns the latest rows in ascending order, at most `limit`, and the revision of the
-    /// dataset.
+    /// Returns the latest rows in ascending order, at most `limit`, with the revision of the dataset.
     ///
     /// # Errors
     /// [`StoreError`].

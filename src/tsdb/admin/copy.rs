@@ -1,11 +1,10 @@
 //! Copies datasets from one store to another, of any engines.
 //!
-//! Ids, names, owners, tags, columns, rows with their creation times, and buckets whose rows were
-//! pruned are copied. Other buckets follow from the rows. Deleted columns, revisions and row
-//! numbers are not copied. The rows of a dataset are copied in the order of their timestamps, so
-//! that an unfinished copy continues after its latest row. Tags are copied last, so that only the
-//! owner can read an unfinished copy. At the end each dataset is compared with its source, day by
-//! day.
+//! Ids, names, owners, tags, columns, rows with their creation times, and buckets of pruned rows are
+//! copied. Other buckets follow from the rows. Deleted columns, revisions and row numbers are not
+//! copied. The rows of a dataset are copied in the order of their timestamps, so that an unfinished copy
+//! continues after its latest row. Tags are copied last, so that only the owner can read an unfinished
+//! copy. At the end each dataset is compared with its source, day by day.
 //!
 //! A copy follows changes of its source: columns are renamed and deleted, pruned rows removed, and
 //! days that differ are copied again. If that is not enough, as when columns changed places, the
@@ -37,13 +36,13 @@ use crate::{
 mod columns;
 mod digest;
 
-/// Number of rows of one commit of a copy: eight chunks, or less if the rows are long.
+/// Number of rows per commit of a copy: eight chunks, or less if the rows are long.
 const COMMIT_ROWS: usize = 8192;
 
-/// Approximate number of bytes of rows of one commit.
+/// Approximate number of bytes of rows per commit.
 const COMMIT_BYTES: usize = 8 * 1024 * 1024;
 
-/// Number of buckets of one commit: three weeks of five minutes.
+/// Number of buckets per commit: three weeks of five minutes.
 const COMMIT_BUCKETS: usize = 6048;
 
 /// Read of the latest bucket of five minutes.
@@ -69,12 +68,12 @@ pub enum CopyProgress<'a> {
     },
     /// Rows were copied.
     Rows {
-        /// Number of copied rows, including those of an earlier copy.
+        /// Number of copied rows, including rows of an earlier copy.
         n_rows: u64,
         /// Number of rows of the source.
         n_all: u64,
     },
-    /// Rows of the source, and then of the copy, were compared.
+    /// Rows of the source and then of the copy were compared.
     Compared {
         /// Number of compared rows of both.
         n_rows: u64,
@@ -96,7 +95,7 @@ pub struct CopiedDataset {
     pub n_rows: u64,
     /// Number of stored buckets in each store.
     pub n_buckets: u64,
-    /// Checksum of both, and of the name, the description, the metadata, the columns and the tags.
+    /// Checksum of rows, buckets, name, description, metadata, columns and tags.
     pub checksum: u64,
 }
 
@@ -116,7 +115,7 @@ pub struct FailedCopy {
     pub id: DatasetId,
     /// Name in the source.
     pub name: String,
-    /// Cause. Never an error that ends the whole copy, such as [`CopyError::Stopped`].
+    /// Cause. Never an error that stops the whole copy, such as [`CopyError::Stopped`].
     pub error: CopyError,
 }
 
@@ -169,7 +168,7 @@ pub enum CopyError {
     Stopped,
 }
 
-/// Receives progress, and returns whether to continue.
+/// Receives progress and returns whether to continue.
 pub type OnProgress<'a> = &'a mut dyn FnMut(CopyProgress<'_>) -> ControlFlow<()>;
 
 /// Copies all datasets of `from` that are `chosen` to `to`, which may have some of them already.
@@ -227,7 +226,7 @@ struct Copy<'a> {
 
 impl Copy<'_> {
     fn run(&self, on_progress: OnProgress<'_>) -> Result<(), CopyError> {
-        // Nothing is written if old rows of the source cannot be read.
+        // Fails before anything is written if old rows of the source cannot be read.
         self.read_oldest()?;
         let followed = match self.find()? {
             Some(found) => self.follow(&found)?,
@@ -310,8 +309,8 @@ impl Copy<'_> {
         self.find()?.ok_or(CopyError::Write(StoreError::NoDataset { dataset }))
     }
 
-    /// Gives an earlier copy the name, the description, the metadata, the columns and the pruned
-    /// rows of the source; `None` if that is not possible.
+    /// Gives an earlier copy the name, the description, the metadata, the columns and the pruned rows of
+    /// the source. Returns `None` if that is not possible.
     fn follow(&self, found: &CatalogEntry) -> Result<Option<CatalogEntry>, CopyError> {
         let Dataset { id, name, description, metadata, updated_at, .. } = &self.entry.dataset;
         let mut changes = columns::changes(&self.entry.columns, &found.columns);
@@ -346,7 +345,7 @@ impl Copy<'_> {
         Ok(found.filter(|found| columns::are_equal(&self.entry.columns, &found.columns)))
     }
 
-    /// Copies the rows after those of the copy, and the tags.
+    /// Copies the tags and the rows that come after the latest row of the copy.
     fn copy_rest(
         &self,
         found: &CatalogEntry,
@@ -366,7 +365,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Copies the rows of days again. None of the days begins before pruned rows.
+    /// Copies the rows of days again. Every day begins after the pruned rows.
     fn copy_days(
         &self,
         found: &CatalogEntry,
@@ -434,7 +433,7 @@ impl Copy<'_> {
         })
     }
 
-    /// Copies the rows of a span in which the copy has none.
+    /// Copies the rows of a span that is empty in the copy.
     fn copy_rows(
         &self,
         found: &CatalogEntry,
@@ -474,7 +473,7 @@ impl Copy<'_> {
         if pending.is_empty() { Ok(()) } else { put(pending) }
     }
 
-    /// Reads all of the source, and then all of the copy.
+    /// Reads all of the source and then all of the copy.
     fn compare(&self, on_progress: OnProgress<'_>) -> Result<(Digest, Digest), CopyError> {
         let source = self.digest(self.from, 0, on_progress)?.map_err(CopyError::Read)?;
         let copied = self.digest(self.to, source.n_rows, on_progress)?.map_err(CopyError::Write)?;
@@ -523,7 +522,7 @@ struct Counts {
     n_all: u64,
 }
 
-/// Returns rows with the columns at these places; `None` stands for a column without values.
+/// Returns rows with the columns at these places. `None` is a column without values.
 fn select(rows: Block, places: &[Option<usize>], dtypes: &[Dtype]) -> Block {
     let n_rows = rows.len();
     let series = |(place, dtype): (&Option<usize>, &Dtype)| {

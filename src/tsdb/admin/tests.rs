@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// Creates a store with packed and unpacked chunks, and rows in the tail, some of them late.
+/// Creates a store with packed and unpacked chunks and with rows in the tail, some of them late.
 async fn store_in(folder: &TempDir) -> (PathBuf, DatasetId) {
     let path = folder.path().join("datasets.sqlite");
     let store = SqliteStore::open(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Writes months that are old enough to files, and deletes files without effect.
+//! Writes old months to files and deletes files without effect.
 
 use std::{error::Error, ops::ControlFlow, time::Duration};
 
@@ -29,9 +29,9 @@ use crate::{
     },
 };
 
-/// Number of stored rows of an archived month at which its file is rewritten by the next run. So
-/// many make pages of the month slower, since they are merged. Rewriting a month of minutes takes a
-/// second.
+/// Number of stored rows of an archived month at which its file is rewritten by the next run. More of
+/// them would make pages of the month slower, since they are merged. Rewriting a month of minutes takes
+/// a second.
 const CORRECTIONS_MAX: u64 = 1_024;
 
 /// Age of a file at which it is rewritten for a single correction, so that other readers of the
@@ -45,7 +45,7 @@ const LEASE: Duration = Duration::from_mins(30);
 /// Result of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ArchiveReport {
-    /// Number of written files, whose rows were removed from the store.
+    /// Number of files that were written and took effect.
     pub n_files: u64,
     /// Number of rows in these files.
     pub n_rows: u64,
@@ -58,9 +58,8 @@ pub struct ArchiveReport {
 }
 
 impl ArchivedStore {
-    /// Archives the months that are old enough at `now`, rewrites those with corrections or
-    /// deletions, and deletes files without effect. Returns `None` while another process does it.
-    /// Blocks.
+    /// Archives the months that are old enough at `now`, rewrites months with corrections or deletions,
+    /// and deletes files without effect. Returns `None` while another process does it. Blocks.
     ///
     /// # Errors
     /// [`StoreError`] of the first month that failed. The others were archived, and the next run
@@ -160,7 +159,7 @@ impl Archive {
         Ok(self.store.page(dataset, &read)?.rows.timestamp(0))
     }
 
-    /// Writes a month to a file, reads it back, and replaces the stored rows by it.
+    /// Writes a month to a file, verifies it, and replaces the stored rows with it.
     fn write_month(
         &self,
         dataset: DatasetId,
@@ -169,8 +168,8 @@ impl Archive {
         report: &mut ArchiveReport,
     ) -> Result<()> {
         let fail = fails(dataset, month);
-        // Later rows remain in the store. The columns are read after this number, so that they
-        // include those of all earlier rows.
+        // Later rows remain in the store. The columns are read after this number, so that they include
+        // the columns of all earlier rows.
         let last_row = self.store.last_row(dataset)?;
         let Some(sight) = self.store.sight(None, &DatasetRef::Id(dataset))? else { return Ok(()) };
         let mut commit =
@@ -203,8 +202,8 @@ impl Archive {
         Ok(())
     }
 
-    /// Writes the stored and archived rows of a month to a temporary file; `None` if there are
-    /// none.
+    /// Writes the stored and archived rows of a month to a temporary file. Returns `None` if there are
+    /// no rows.
     pub(super) fn write_draft(
         &self,
         sight: &Sight,
@@ -258,7 +257,7 @@ impl Archive {
         Err(ObjectError::Damaged { key: key.to_owned(), what })
     }
 
-    /// Reads a written file, and compares it with its rows.
+    /// Reads a written file and compares it with its rows.
     fn verify(&self, file: &ArchivedFile, want: RowsDigest) -> Result<(), ObjectError> {
         let footer = FileFooter::read(&self.objects, file)?;
         let reader =

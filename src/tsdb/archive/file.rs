@@ -1,8 +1,8 @@
 //! Reads rows of a Parquet file of the archive: only the pages that contain them.
 //!
-//! Every byte is covered by a checksum: the end of the file by one in the record of the store, and
-//! the rest, in blocks, by those at the end of the file. A file that was replaced or damaged is
-//! never mistaken for the recorded one.
+//! Every byte is covered by a checksum: the end of the file by one in the record of the store, and the
+//! blocks before it by checksums at the end of the file. A file that was replaced or damaged is never
+//! mistaken for the recorded one.
 
 use std::{collections::HashMap, iter::once, ops::Range, sync::Arc};
 
@@ -51,7 +51,7 @@ pub(super) struct FileFooter {
     data_bytes: u64,
     /// Columns of the file by their field numbers.
     leaves: HashMap<i32, usize>,
-    /// Index of the first row of each row group, and the number of all rows.
+    /// Index of the first row of each row group, followed by the number of all rows.
     group_starts: Vec<u64>,
 }
 
@@ -156,7 +156,7 @@ impl FileFooter {
     }
 }
 
-/// Returns the dataset of an unknown file; `None` if it is not a file of an archive.
+/// Returns the dataset of an unknown file, or `None` if it is not a file of an archive.
 pub(super) fn read_owner(objects: &Objects, key: &str, n_bytes: u64) -> Result<Option<String>> {
     let end = objects.read_range(key, n_bytes.saturating_sub(FOOTER_SIZE as u64)..n_bytes)?;
     let Ok(end) = FooterTail::try_from(end.as_ref()) else { return Ok(None) };
@@ -174,8 +174,7 @@ fn find_value<'a>(metadata: &'a ParquetMetaData, key: &str) -> Option<&'a str> {
     values.iter().find(|value| value.key == key)?.value.as_deref()
 }
 
-/// Reads the whole file of a month, and compares it with its record. Returns the number of its
-/// rows.
+/// Reads the whole file of a month and compares it with its record. Returns the number of its rows.
 pub(crate) fn check_month(objects: &Objects, month: &ArchivedMonth, empty: &Block) -> Result<u64> {
     let reader = FileReader::open(objects, month)?;
     let (mut n_rows, mut ends, mut last_row) = (0, None::<Span>, i64::MIN);
@@ -232,7 +231,7 @@ impl<'a> FileReader<'a> {
         self.footer.n_rows()
     }
 
-    /// Reads rows, which become rows like those of `empty`.
+    /// Reads rows into a block with the columns of `empty`.
     pub(super) fn rows(&self, rows: Range<u64>, empty: &Block) -> Result<Block> {
         let mut block = empty.empty_like();
         for (group, rows) in self.groups(rows) {
@@ -264,7 +263,7 @@ impl<'a> FileReader<'a> {
         Ok(rows.start + times.partition_point(|time| *time < timestamp) as u64)
     }
 
-    /// Returns the rows of each page of timestamps, and its first and last timestamp.
+    /// Returns the rows of each page of timestamps with its first and last timestamp.
     pub(super) fn pages(&self) -> impl Iterator<Item = (Range<u64>, Span)> + '_ {
         let leaf = self.footer.leaves.get(&TIMESTAMP_FIELD).copied().unwrap_or_default();
         let starts = self.footer.group_starts.windows(2).enumerate();
@@ -291,7 +290,7 @@ impl<'a> FileReader<'a> {
         })
     }
 
-    /// Returns the row groups that contain `rows`, and the rows within each.
+    /// Returns the row groups that contain `rows` with the rows within each.
     fn groups(&self, rows: Range<u64>) -> impl Iterator<Item = (usize, Range<u64>)> + '_ {
         let starts = self.footer.group_starts.windows(2).enumerate();
         starts.filter_map(move |(group, ends)| {
@@ -306,7 +305,7 @@ impl<'a> FileReader<'a> {
         leaf.ok_or_else(|| damaged(&self.file.key, "a column is missing"))
     }
 
-    /// Reads the pages of rows of a row group, of one column or of all, and checks them.
+    /// Reads and checks the pages of one column or of all columns for some rows of a row group.
     fn fetch(&self, group: usize, rows: &Range<u64>, leaf: Option<usize>) -> Result<Parts> {
         let metadata = &self.footer.metadata;
         let index = metadata.page_index_for_row_group(group);
@@ -394,7 +393,7 @@ impl<'a> FileReader<'a> {
         Ok(())
     }
 
-    /// Reads the values of a column without missing ones.
+    /// Reads the values of a column that has no missing values.
     fn required(
         &self,
         parts: &Arc<Parts>,
@@ -438,7 +437,7 @@ impl<'a> FileReader<'a> {
     }
 }
 
-/// Extends ranges to whole blocks, and joins those that touch.
+/// Extends ranges to whole blocks and joins adjacent ones.
 fn whole_blocks(mut ranges: Vec<Range<u64>>, end: u64) -> Vec<Range<u64>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut blocks: Vec<Range<u64>> = Vec::new();

@@ -19,8 +19,8 @@ use crate::{
     },
 };
 
-/// Attempts of a read whose files are replaced in the meantime. A replacement takes a moment, once
-/// a day.
+/// Attempts of a read if its files are replaced in the meantime. A replacement takes a moment, once a
+/// day.
 pub(super) const TRIES: usize = 6;
 
 /// Maximum number of buckets of a month that are read one by one. More are read with all rows
@@ -171,7 +171,7 @@ impl Archive {
         Ok(sight.ok_or(StoreError::NoDataset { dataset })?.revision)
     }
 
-    /// Reads a page of the rows of one month.
+    /// Reads a page of the rows of a month.
     fn month_page(
         &self,
         dataset: DatasetId,
@@ -377,7 +377,7 @@ impl OpenMonth<'_> {
         self.kept.retain(|rows| !rows.is_empty());
     }
 
-    /// Returns the timestamp of the row after the first `n_rows` of these and the stored ones.
+    /// Returns the timestamp of the row after the first `n_rows` archived and stored rows.
     fn nth_time(
         &self,
         stored: &[Timestamp],
@@ -398,8 +398,8 @@ impl OpenMonth<'_> {
         Ok(found.copied().unwrap_or_default())
     }
 
-    /// Reads the first `limit` rows in an order, and returns them in ascending order. The second
-    /// value is false if their text ended them early.
+    /// Reads the first `limit` rows in an order and returns them in ascending order. The second value is
+    /// false if the limit of their text was reached first.
     fn read(
         &self,
         order: Order,

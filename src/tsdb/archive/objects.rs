@@ -39,7 +39,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 /// Time limit of a read with its retries, which is less than that of a request for a page.
 const READ_WITHIN: Duration = Duration::from_secs(20);
 
-/// Time limit of one request, which sends up to 8 MiB.
+/// Time limit of a request, which sends up to 8 MiB.
 const REQUEST_WITHIN: Duration = Duration::from_secs(64);
 
 /// Number of retries after a temporary error, such as `SlowDown`, within [`RETRY_WITHIN`].
@@ -49,7 +49,7 @@ const RETRIES: usize = 4;
 /// unnoticed.
 const RETRY_WITHIN: Duration = Duration::from_secs(10);
 
-/// Pause before the first retry; later ones are up to twice as long each.
+/// Pause before the first retry. Each later pause is up to twice as long.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 
 /// Longest pause before a retry.
@@ -58,7 +58,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Maximum distance of ranges that are read by one request.
 const GAP_BYTES: u64 = 64 * 1024;
 
-/// Bytes of a part of an upload. S3 takes 10 000 parts of at least 5 MiB.
+/// Bytes of a part of an upload. S3 accepts 10 000 parts of at least 5 MiB.
 const PART_BYTES: usize = 8 * 1024 * 1024;
 
 /// Number of parts that are sent in parallel.
@@ -98,7 +98,7 @@ impl Drop for Objects {
 }
 
 impl Objects {
-    /// Returns the objects at `url`. Creates a missing directory, and does not contact S3 yet.
+    /// Returns the objects at `url`. Creates a missing directory. Does not contact S3 yet.
     ///
     /// # Errors
     /// [`ObjectError::Prepare`] if the directory cannot be created, or the settings are incomplete.
@@ -189,7 +189,7 @@ impl Objects {
         Ok(read.pop().unwrap_or_default())
     }
 
-    /// Returns the version and the length of an object; `None` if it does not exist. Blocks.
+    /// Returns the version and the length of an object, or `None` if it does not exist. Blocks.
     pub(crate) fn find(&self, key: &str) -> Result<Option<ObjectMeta>> {
         let (store, path) = (Arc::clone(&self.store), path(key)?);
         match self.wait(key, READ_WITHIN, async move { store.head(&path).await }) {
@@ -199,8 +199,8 @@ impl Objects {
         }
     }
 
-    /// Writes an object of `n_bytes` from a file, in place of the version `replaced`, or of none.
-    /// Takes effect as a whole, and not at all if there is another version in the meantime. Blocks.
+    /// Writes an object of `n_bytes` from a file, replacing the version `replaced` if it is given. Takes
+    /// effect as a whole, or not at all if there is another version in the meantime. Blocks.
     pub(crate) fn replace(
         &self,
         key: &str,
@@ -270,7 +270,7 @@ impl Objects {
         }
     }
 
-    /// Runs `work` on a thread that may block; `None` if the program is stopping.
+    /// Runs `work` on a thread that may block. Returns `None` if the program is stopping.
     pub(super) async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -278,7 +278,7 @@ impl Objects {
         self.runtime.as_ref()?.spawn_blocking(work).await.ok()
     }
 
-    /// Runs a request on the runtime, and blocks until it ends.
+    /// Runs a request on the runtime and blocks until it completes.
     fn wait<T: Send + 'static>(
         &self,
         key: &str,

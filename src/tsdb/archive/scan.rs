@@ -68,7 +68,7 @@ enum Outcome {
     Changed,
 }
 
-/// A scan of stored rows over the archived ones of some files.
+/// A scan of stored rows merged with the archived rows of some files.
 struct ScanMerge<'a> {
     archive: &'a Archive,
     dataset: DatasetId,
@@ -188,7 +188,7 @@ impl ScanMerge<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Removes the next archived rows up to `last`, at most a page; `None` if there are none.
+    /// Removes the next archived rows up to `last`, at most a page, or `None` if there are none.
     fn take_until(&mut self, last: Timestamp) -> Result<Option<Block>> {
         if !self.has_rows_until(last)? {
             return Ok(None);
@@ -210,7 +210,7 @@ impl ScanMerge<'_> {
         reader.rows(rows, &self.empty).map(Some).map_err(fail)
     }
 
-    /// Returns true if there are archived rows up to `last`, and opens their file.
+    /// Opens the file of the archived rows up to `last`. Returns true if there are any.
     fn has_rows_until(&mut self, last: Timestamp) -> Result<bool> {
         loop {
             let piece = self.current.as_ref().and_then(|current| current.pieces.front());

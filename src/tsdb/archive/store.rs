@@ -34,8 +34,8 @@ use crate::{
     },
 };
 
-/// Maximum number of archived rows that are searched for those after a certain one. A reader that
-/// has missed more should download them.
+/// Maximum number of archived rows that are searched for rows after a certain one. A reader that has
+/// missed more should download them.
 const SINCE_ROWS_MAX: u64 = 512 * 1024;
 
 /// Returns the starts of the buckets of five minutes that contain `times`, which are in order.
@@ -65,7 +65,7 @@ impl Archive {
         })
     }
 
-    /// Prepares the deletion of a span; `None` if the dataset has no archived rows.
+    /// Prepares the deletion of a span. Returns `None` if the dataset has no archived rows.
     fn deletion(
         &self,
         dataset: DatasetId,

@@ -241,7 +241,7 @@ pub(crate) fn check_equal(open: OpenIn<'_>, n_cases: u32) {
     TestRunner::new(Config::with_cases(n_cases)).run(&strategy, check).unwrap();
 }
 
-/// Returns a store with three archived months, and the file of the second one.
+/// Returns a store with three archived months and the file of the second one.
 fn archived() -> (TempDir, ArchivedStore, DatasetId, std::path::PathBuf) {
     let folder = tempdir().unwrap();
     let store = open(folder.path());
@@ -254,7 +254,7 @@ fn archived() -> (TempDir, ArchivedStore, DatasetId, std::path::PathBuf) {
     (folder, store, id, file)
 }
 
-/// Checks that only the second month cannot be read, and is named.
+/// Checks that only the second month is unreadable and that the error names it.
 fn check_lost(folder: &Path, id: DatasetId) {
     let store = open(folder);
     let error = store.page(id, &read(Span::ALL, Order::Ascending, 0, 2_000)).unwrap_err();

@@ -29,7 +29,7 @@ use parquet::{
 };
 use sha2::{Digest as _, Sha256};
 
-/// Rows of a row group: those of a month of minutes.
+/// Rows of a row group, enough for a month of minutes.
 pub(super) const GROUP_ROWS: usize = 65_536;
 
 /// Maximum size of the rows of a row group, which is built in memory.
@@ -38,7 +38,7 @@ const GROUP_BYTES: usize = 64 * 1024 * 1024;
 /// Number of rows of a page, which is decompressed for a single row.
 pub(super) const PAGE_ROWS: usize = 4_096;
 
-/// Number of bytes that a checksum covers, and so the least that is read.
+/// Number of bytes that a checksum covers, which is the minimum size of a read.
 pub(super) const BLOCK_BYTES: u64 = 16 * 1024;
 
 /// Key of the checksums in the metadata of a file.

@@ -1,13 +1,13 @@
 //! Prints the figures of the store, each next to its bar: `figures [--rows N] [--folder PATH]
 //! [--peer-rows N] [--peers PYTHON] [--parts PART,PART] [--postgres URL] [--decimals N]`, where the
-//! parts are `ingest`, `writers`, `reads`, `packed` and `late`. The address of an empty database
-//! adds the store in it, next to a plain table. A Python that has `duckdb` and `chdb` adds those to
+//! parts are `ingest`, `writers`, `reads`, `packed` and `late`. The address of an empty database adds
+//! the store in it and a plain table for comparison. A Python that has `duckdb` and `chdb` adds those to
 //! `ingest`. The bars have full mantissas unless they are rounded to some decimals.
 //!
-//! The dataset has one-minute bars with full mantissas, which are as hard to pack as real ones, in
-//! batches of 1000, each durable before the next. Rows in SQLite, with buckets maintained by
-//! upserts, are the yardstick. The time that the disk takes for a batch is printed next to what
-//! waits for it.
+//! The dataset has one-minute bars with full mantissas, which are as hard to pack as real prices. Each
+//! batch of 1000 is durable before the next. Rows in SQLite, with buckets maintained by upserts, are the
+//! yardstick. The time that the disk needs for a batch is printed next to the operations that wait for
+//! it.
 
 #[path = "figures/bars.rs"]
 mod bars;
@@ -41,10 +41,10 @@ use self::{
 /// Rows of a batch.
 const BATCH: usize = 1000;
 
-/// Number of reads of one kind, of which the median counts.
+/// Number of reads of each kind. The median is reported.
 const READS: usize = 2000;
 
-/// Number of concurrent writers, each of its own dataset.
+/// Number of concurrent writers, each with its own dataset.
 const WRITERS: usize = 8;
 
 struct Options {
@@ -56,7 +56,7 @@ struct Options {
     postgres: Option<String>,
     /// Decimals of the bars; `None` for full mantissas.
     decimals: Option<u8>,
-    /// Parts to measure; empty for all. Rows are ingested in any case.
+    /// Parts to measure, or empty for all. Rows are ingested in any case.
     parts: Vec<String>,
 }
 
@@ -157,7 +157,7 @@ async fn measure(options: &Options, folder: &Path, table: &mut Table) -> Outcome
     if options.wants("late") { late(&store, id, n, table).await } else { Ok(()) }
 }
 
-/// Packs all rows, and reads them. Returns the reopened store.
+/// Packs all rows and reads them. Returns the reopened store.
 async fn packed(
     store: Figures,
     path: &Path,
@@ -270,7 +270,7 @@ async fn late(store: &Figures, id: DatasetId, n: usize, table: &mut Table) -> Ou
     Ok(())
 }
 
-/// Returns the median of the seconds that `work` takes.
+/// Returns the median duration of `work` in seconds.
 fn median<E>(times: usize, mut work: impl FnMut() -> Result<(), E>) -> Result<f64, E> {
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times {

@@ -29,12 +29,12 @@ pub(crate) fn decode_rows(
 
 /// Appends `rows` of the `n_rows` in `body` to `block`, except their timestamps.
 ///
-/// Columns that were added to the dataset later have no values. If only some columns are `wanted`,
-/// the others have no values either, and rows get no ids and creation times.
+/// Columns that were added to the dataset later have no values. If only some columns are `wanted`, the
+/// others have no values either and rows get no ids and creation times.
 ///
 /// # Errors
-/// [`DecodeError`] if the bytes are not a chunk, or one of other columns. `block` is inconsistent
-/// then, and must not be used.
+/// [`DecodeError`] if the bytes are not a chunk or have other columns. `block` is inconsistent then and
+/// must not be used.
 pub(crate) fn decode_body(
     block: &mut Block,
     n_rows: usize,

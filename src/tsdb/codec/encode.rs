@@ -51,7 +51,7 @@ pub(crate) fn encode_body(block: &Block, rows: Range<usize>, packing: Packing) -
     body
 }
 
-/// Writes numbers, or nothing if there are none.
+/// Writes `numbers` unless they are empty.
 fn put_some_numbers(to: &mut Vec<u8>, numbers: &[i64], packing: Packing) {
     if !numbers.is_empty() {
         put_numbers(to, numbers, packing);

@@ -7,9 +7,9 @@
 //! pco      head · page × pages, each after its length u32
 //! ```
 //!
-//! The head is the header and the metadata of a chunk in the wrapped format of the crate `pco`. A
-//! page has [`PAGE_ROWS`] rows, and the last one the rest. A reader only decodes the pages that
-//! contain its rows.
+//! The head is the header and the metadata of a chunk in the wrapped format of the crate `pco`. Every
+//! page has [`PAGE_ROWS`] rows, except for the last. A reader only decodes the pages that contain its
+//! rows.
 
 use std::ops::Range;
 
@@ -32,12 +32,12 @@ const WORDS: u8 = 1;
 /// Pages of the crate `pco`.
 const PCO: u8 = 2;
 
-/// Floats as integers without their decimal point, which takes 5 % less space than the same in
-/// `pco`, and half the time to read.
+/// Floats as integers without their decimal point. They need 5 % less space than in `pco` and half the
+/// time to read.
 const DECIMAL: u8 = 3;
 
-/// Level of `pco` for packed rows. For bars of two decimals in chunks of 1024 rows, level 4 takes 1
-/// % less space, 20 % more time to write and 6 % more to read.
+/// Level of `pco` for packed rows. For bars of two decimals in chunks of 1024 rows, level 4 needs 1 %
+/// less space, 20 % more time to write and 6 % more to read.
 const SMALL_LEVEL: usize = 2;
 
 /// Number of rows of a page, a multiple of the batches that `pco` decodes. It is half a chunk, so
@@ -141,7 +141,7 @@ fn line(numbers: &[i64]) -> Option<(i64, i64)> {
     is_even.then_some((*first, step))
 }
 
-/// Appends `values` in the format of `pco`, or as words if those are shorter.
+/// Appends `values` in the format of `pco`, or as words if that is shorter.
 fn put_packed<T: Number>(
     to: &mut Vec<u8>,
     values: &[T],
@@ -225,8 +225,8 @@ fn read_words<T>(
     Ok(())
 }
 
-/// Returns the smallest number of decimals with which all floats are exact, and the floats without
-/// the decimal point.
+/// Returns the smallest number of decimals with which all floats are exact, with the floats as integers
+/// without the decimal point.
 fn decimals(floats: &[f64]) -> Option<(u8, Vec<i64>)> {
     let mut exponent = 0;
     // Testing a few of them rejects most columns of full mantissas.

@@ -39,7 +39,7 @@ fn block() -> impl Strategy<Value = Block> {
     })
 }
 
-/// A block with a column of floats, a similar one, and one of integers.
+/// A block with two similar columns of floats and a column of integers.
 fn number_columns() -> impl Strategy<Value = Block> {
     (0..6_u8, prop::collection::vec(any::<i64>(), 1..700)).prop_map(|(kind, values)| {
         let n = values.len();

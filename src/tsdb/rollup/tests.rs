@@ -1,4 +1,4 @@
-//! Tests of the columns that are folded, and of their buckets.
+//! Tests of the choice of folded columns and of their buckets.
 
 use model::{dataset::DatasetId, row::Value};
 
@@ -168,7 +168,7 @@ fn replaced_rows_are_not_folded() {
     let fold = Fold::of_value(0, Some(1));
     let row = |value: f64| [Some(value), Some(0.1 * value)];
     let values: Vec<[Option<f64>; 2]> = (0..24).map(|i| row(f64::from(i * 7 % 11))).collect();
-    // Every other row is stored. Some of the rows over them replace one, and some are between.
+    // Every other row is stored. Some of the new rows replace a stored row and some are between two.
     let rows = |is_in: fn(i64) -> bool| -> Vec<(i64, &[Option<f64>])> {
         let all = values.iter().zip(0..).filter(|(_, i)| is_in(*i));
         all.map(|(row, i)| (i * 40, row.as_slice())).collect()

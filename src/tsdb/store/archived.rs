@@ -1,11 +1,10 @@
-//! Records of the archive in a store: the months of a dataset that are Parquet files, and the data
-//! that writes to such months need.
+//! Records of the archive in a store: the months of a dataset that are Parquet files, with the data that
+//! writes to such months need.
 //!
-//! [`crate::archive`] writes and reads the files, in the same way for every engine. An engine
-//! records each file, and removes rows from its tables in the transaction that puts their file into
-//! effect. While a file is being replaced, its month has two records: the one in effect and the
-//! announced one. Together with the stored rows both files have the same rows, so that readers may
-//! use either.
+//! [`crate::archive`] writes and reads the files in the same way for every engine. An engine records
+//! each file. It removes rows from its tables in the transaction that puts their file into effect. While
+//! a file is being replaced, its month has two records: the effective and the announced one. Together
+//! with the stored rows both files have the same rows, so that readers may use either.
 
 use std::time::Duration;
 
@@ -27,13 +26,12 @@ pub(super) const IN_EFFECT: FileState = 1;
 /// State of a file that is to be deleted.
 pub(super) const DOOMED: FileState = 2;
 
-/// Record of a file with the rows of one month of a dataset.
+/// Record of a file with the rows of a month of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchivedFile {
     /// Month of all its rows.
     pub month: Month,
-    /// Random number that identifies this record, and changes whenever rows of the file are
-    /// deleted.
+    /// Random number that identifies this record. It changes whenever rows of the file are deleted.
     pub stamp: i64,
     /// Key of the object, below the address of the archive.
     pub key: String,
@@ -62,15 +60,15 @@ pub struct ArchivedFile {
 pub struct ArchivedMonth {
     /// File in effect.
     pub file: ArchivedFile,
-    /// Files that were announced to replace it, one of which may have done so already.
+    /// Files that were announced to replace it. One may have done so already.
     pub next: Vec<ArchivedFile>,
-    /// Spans whose rows were deleted since the file was written.
+    /// Spans of rows that were deleted since the file was written.
     pub cuts: Vec<Span>,
 }
 
 impl ArchivedMonth {
-    /// Groups records of files by their months, in whose order they are, with the one in effect
-    /// first; and spans that were deleted.
+    /// Groups records of files and deleted spans by month. The records are in the order of months, with
+    /// the record in effect first.
     pub(super) fn group(
         files: impl IntoIterator<Item = (ArchivedFile, FileState)>,
         cuts: impl IntoIterator<Item = (Month, Span)>,
@@ -82,7 +80,7 @@ impl ArchivedMonth {
                 None if state == IN_EFFECT => {
                     months.push(Self { file, next: Vec::new(), cuts: Vec::new() });
                 }
-                // It is written for the first time, and its rows are in the store.
+                // It is written for the first time and its rows are in the store.
                 None => {}
             }
         }
@@ -95,29 +93,28 @@ impl ArchivedMonth {
     }
 }
 
-/// Archived rows that a write needs, and what they were read from.
+/// Archived rows that a write needs, with the files they were read from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Beneath {
     /// Span of the archived rows on which the write depends: at least the buckets of five minutes
     /// in which it changes rows.
     pub span: Span,
-    /// Stamps of the files whose months touch the span, in the order of their months. The write
-    /// fails with [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if these are
-    /// others meanwhile.
+    /// Stamps of the files of months that touch the span, in the order of months. The write fails with
+    /// [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if these have changed in the
+    /// meantime.
     pub stamps: Vec<i64>,
-    /// Archived rows of the buckets that are computed again. They lie beneath the stored rows, and
-    /// are not stored.
+    /// Archived rows of the buckets that are computed again. Stored rows take precedence over them.
     pub rows: Block,
 }
 
-/// Deletion of a span of rows of a dataset with archived ones.
+/// Deletion of a span of a dataset with archived rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowDeletion {
     /// Timestamps of the rows.
     pub span: Span,
     /// Time of the deletion.
     pub now: Timestamp,
-    /// Timestamp of the newest archived row that is left.
+    /// Timestamp of the latest archived row that remains.
     pub newest_archived: Option<Timestamp>,
     /// Archived rows that stay, in the buckets at both ends of the span. Since `newest_archived`
     /// depends on all archived rows, its span is all of time.
@@ -127,24 +124,24 @@ pub struct RowDeletion {
     pub revision: u64,
     /// Archived rows in the span that no stored row replaces.
     pub n_rows: u64,
-    /// New stamp of each file whose month touches the span. The span is recorded with these as cut.
+    /// New stamp of each file of a month that touches the span. The span is recorded as a cut of these
+    /// files.
     pub stamp: i64,
 }
 
-/// Completion of a file: it takes effect, and the rows in it are removed from the store.
+/// Completion of a file: it comes into effect and its rows are removed from the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchiveCommit {
     /// Dataset of the rows.
     pub dataset: DatasetId,
     /// Month of the announced file.
     pub month: Month,
-    /// Stamp of the announced file; `None` if the month has no rows left, and so no file.
+    /// Stamp of the announced file. `None` if no rows of the month are left, so that it has no file.
     pub stamp: Option<i64>,
     /// Revision of the dataset before its rows were read. The commit is refused if rows were
     /// deleted since.
     pub revision: u64,
-    /// Highest row number of the stored rows before the file was written. Rows with higher ones
-    /// stay.
+    /// Highest row number of the stored rows before the file was written. Rows with higher numbers stay.
     pub last_row: i64,
 }
 
@@ -152,8 +149,8 @@ pub struct ArchiveCommit {
 ///
 /// Its [`append`](super::Store::append) fails with
 /// [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if rows are as old as archived
-/// ones, and its [`delete_rows`](super::Store::delete_rows) if the dataset has archived ones. Its
-/// [`prune`](super::Store::prune) prunes archived months as a whole, and no rows over others.
+/// rows. Its [`delete_rows`](super::Store::delete_rows) fails if the dataset has archived rows. Its
+/// [`prune`](super::Store::prune) prunes archived months as a whole, without rows over other months.
 ///
 /// Every operation fails with [`StoreError`](super::StoreError) if the engine does.
 #[expect(clippy::missing_errors_doc, reason = "the docs of the trait say it once")]
@@ -168,8 +165,8 @@ pub trait ArchiveRecords: CopyStore {
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>>;
 
-    /// Does the same as [`delete_rows`](super::Store::delete_rows) in the store and in the records,
-    /// and counts the archived rows among the deleted ones.
+    /// Does the same as [`delete_rows`](super::Store::delete_rows) in the store and in the records. The
+    /// result includes deleted archived rows.
     fn delete_over(
         &self,
         dataset: DatasetId,
@@ -183,8 +180,8 @@ pub trait ArchiveRecords: CopyStore {
     /// Returns true if any dataset has archived months, or a file is still to be deleted.
     fn has_archive(&self) -> Result<bool>;
 
-    /// Returns the highest number of the rows of a dataset, or one that is higher but not given
-    /// yet. All rows up to it are committed.
+    /// Returns the highest number of the rows of a dataset or a higher unused number. All rows up to it
+    /// are committed.
     fn last_row(&self, dataset: DatasetId) -> Result<i64>;
 
     /// Claims the lease for the process `holder`, or extends it, until `length` from now by the
@@ -192,8 +189,8 @@ pub trait ArchiveRecords: CopyStore {
     /// the archive.
     fn lease_archive(&self, holder: i64, length: Duration) -> BoxFuture<'_, Result<bool>>;
 
-    /// Records that `file` is about to be written. Earlier announcements for its month stay until
-    /// one is committed. Returns false if the lease of `holder` was taken by another process.
+    /// Records that `file` is about to be written. Earlier announcements for its month stay until a file
+    /// is committed. Returns false if another process has the lease of `holder`.
     fn announce_file(
         &self,
         dataset: DatasetId,
@@ -201,10 +198,10 @@ pub trait ArchiveRecords: CopyStore {
         holder: i64,
     ) -> BoxFuture<'_, Result<bool>>;
 
-    /// Puts the announced file into effect: removes the stored rows that are in it and the cuts
-    /// that it follows, in one transaction. Neither buckets nor the revision of the dataset change.
-    /// Returns false, and changes nothing, if the lease is lost, rows were deleted meanwhile, or
-    /// another file was announced.
+    /// Puts the announced file into effect: removes the stored rows that are in it and the cuts that it
+    /// already reflects, in one transaction. Neither buckets nor the revision of the dataset change.
+    /// Returns false without a change if the lease is lost, rows were deleted meanwhile, or another file
+    /// was announced.
     fn commit_file(&self, commit: ArchiveCommit, holder: i64) -> BoxFuture<'_, Result<bool>>;
 
     /// Returns a file that has had no effect for `grace`, by the clock of the engine.

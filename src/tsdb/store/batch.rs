@@ -1,4 +1,4 @@
-//! Named batches of rows, so that one that is sent twice is stored once.
+//! Named batches of rows. A batch that is sent twice is stored once.
 
 use model::{idempotency::IdempotencyKey, key::KeyId};
 
@@ -31,7 +31,7 @@ pub struct BatchId {
 pub struct Batch {
     /// Identity, by which its writer finds it.
     pub id: BatchId,
-    /// Number of its rows among those of the append.
+    /// Number of rows of the append that belong to it.
     pub n_rows: u64,
 }
 

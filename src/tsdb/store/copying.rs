@@ -1,5 +1,5 @@
-//! Interface for copying datasets between stores of any engine: the catalog entries that are read
-//! from the source, and the writes to the destination.
+//! Interface for copying datasets between stores of any engine: reads of catalog entries from the source
+//! and writes to the destination.
 
 use futures::future::BoxFuture;
 use model::{
@@ -18,7 +18,7 @@ use crate::catalog::{NewDataset, Tag, TagChange};
 pub struct CatalogEntry {
     /// Id, name, description, metadata and times.
     pub dataset: Dataset,
-    /// Key that may write to it; `None` for the service itself.
+    /// Key that may write to it. `None` is the service itself.
     pub owner: Option<KeyId>,
     /// Columns in their order, including deleted ones.
     pub columns: Vec<Column>,
@@ -37,7 +37,7 @@ pub struct CatalogEntry {
 /// Every operation fails with [`StoreError`](super::StoreError) if the engine does.
 #[expect(clippy::missing_errors_doc, reason = "the docs of the trait say it once")]
 pub trait CopyStore: Store {
-    /// Returns the dataset with the lowest id above `after`; without it, the first one.
+    /// Returns the dataset with the lowest id above `after`, or the first one without it.
     fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>>;
 
     /// Returns the changes that give the keys of the store the tags that they hold.
@@ -47,9 +47,8 @@ pub trait CopyStore: Store {
     /// rows and buckets.
     fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>>;
 
-    /// Stores buckets of five minutes whose rows were pruned, and the longer ones that follow from
-    /// them, in a dataset without rows. They come after the stored ones, and `kept_from` after
-    /// them.
+    /// Stores buckets of five minutes of pruned rows, with the longer buckets that follow from them, in
+    /// a dataset without rows. They come after the stored buckets and before `kept_from`.
     fn copy_buckets(
         &self,
         dataset: DatasetId,
@@ -57,8 +56,8 @@ pub trait CopyStore: Store {
         kept_from: Timestamp,
     ) -> BoxFuture<'_, Result<()>>;
 
-    /// Removes rows before `before`, as they were pruned at the source. Buckets remain, those
-    /// before `kept_from` for good.
+    /// Removes rows before `before`, as they were pruned at the source. Buckets remain. Buckets before
+    /// `kept_from` are final.
     fn prune_copy(
         &self,
         dataset: DatasetId,
@@ -66,9 +65,9 @@ pub trait CopyStore: Store {
         kept_from: Timestamp,
     ) -> BoxFuture<'_, Result<()>>;
 
-    /// Stores rows and their buckets. The rows keep their creation times, and the dataset last
-    /// changed at `updated_at`. If the rows come after all stored ones, those before `kept_from`
-    /// have buckets already. Otherwise no row is before `kept_from`.
+    /// Stores rows and their buckets. The rows keep their creation times. The dataset last changed at
+    /// `updated_at`. If the rows come after all stored rows, the rows before `kept_from` have buckets
+    /// already. Otherwise no row is before `kept_from`.
     fn copy_rows(
         &self,
         dataset: DatasetId,

@@ -1,12 +1,11 @@
 //! The shared store: a PostgreSQL database, which several services may use at the same time.
 //!
-//! Rows, buckets and the catalog are in plain tables (see `tables.rs`), which any tool for
-//! PostgreSQL can read. A write locks the dataset's row of the table `datasets` until it commits,
-//! so that revisions are in the order of commits, whichever service made them. Changed buckets are
-//! folded here, from the new rows and the few stored buckets or rows that they continue, and
-//! committed with the rows.
+//! Rows, buckets and the catalog are in plain tables (see `tables.rs`), which any tool for PostgreSQL
+//! can read. A write locks the dataset's row of the table `datasets` until it commits, so that revisions
+//! are in the order of commits, whichever service made them. Changed buckets are folded here from the
+//! new rows and the few stored buckets or rows that they continue. They are committed with the rows.
 //!
-//! The connections use their own small runtime. Therefore reads can block any thread, and a write
+//! The connections use their own small runtime. Therefore reads can block any thread and a write
 //! continues when its caller is gone.
 
 mod append;
@@ -69,25 +68,25 @@ use crate::{
     span::{Order, Span, just_after},
 };
 
-/// Maximum number of connections of a service, without the one that receives hints.
+/// Maximum number of connections of a service, not counting the connection that receives hints.
 pub const CONNECTIONS_MAX: u32 = 24;
 
-/// Settings of the connections. Those that do not write are for pages and downloads.
+/// Settings of the connections. Connections that do not write are for pages and downloads.
 const CONNECTIONS: ConnectionsOptions =
     ConnectionsOptions { schema: SCHEMA.name, n_max: CONNECTIONS_MAX, n_writers: 12 };
 
-/// Threads of the runtime. Folding and encoding rows is most of the work of a writer here, and the
-/// database does the rest.
+/// Threads of the runtime. Most of the work of a writer here is to fold and encode rows. The database
+/// does the rest.
 const THREADS: usize = 2;
 
-/// A write that changes nothing, and a read of every table.
+/// A write that has no effect and a read of every table.
 const CHECK: &str = "UPDATE datasets.withdrawals SET n = n WHERE false;
      SELECT FROM datasets.datasets, datasets.columns, datasets.tags, datasets.dataset_tags,
          datasets.key_tags, datasets.rows, datasets.buckets, datasets.commits, datasets.batches,
          datasets.archived, datasets.archived_cuts, datasets.archive_lease, datasets.doomed LIMIT 0";
 
-/// Queues of the datasets with active writers. Writers of one dataset wait for each other here, and
-/// not in the database, where each would keep a connection.
+/// Queues of the datasets with active writers. Writers of a dataset wait for each other here instead of
+/// in the database, where each would occupy a connection.
 type Turns = Mutex<HashMap<DatasetId, Arc<Queue<()>>>>;
 
 /// The shared store.
@@ -104,7 +103,7 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Opens the store in the database at `url`, and creates missing tables. Blocks.
+    /// Opens the store in the database at `url` and creates missing tables. Blocks.
     ///
     /// # Errors
     /// [`StoreError`] if the database cannot be reached, or its tables have another format.
@@ -125,7 +124,7 @@ impl PostgresStore {
         Ok(store)
     }
 
-    /// Opens the store in a database that takes no writes, such as a standby. Writes fail with
+    /// Opens the store in a read-only database, such as a standby. Writes fail with
     /// [`StoreError::ReadOnly`].
     ///
     /// # Errors
@@ -179,7 +178,7 @@ impl PostgresStore {
         self.wait(self.connections.read(Snapshot::Statement, work))
     }
 
-    /// Runs `work`, whose statements share a snapshot. Blocks.
+    /// Runs `work` in one snapshot. Blocks.
     fn read_snapshot<T: Send>(
         &self,
         work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Sync,
@@ -196,7 +195,7 @@ impl PostgresStore {
         self.write_and_report(dataset, work, |_| {})
     }
 
-    /// Does the same as [`Self::write`], and calls `on_commit` with the result.
+    /// Does the same as [`Self::write`] and calls `on_commit` with the result.
     fn write_and_report<T: Send + 'static>(
         &self,
         dataset: Option<DatasetId>,
@@ -247,7 +246,7 @@ impl PostgresStore {
         async move { result.await.unwrap_or(Err(StoreError::Closed)) }.boxed()
     }
 
-    /// Appends rows, with archived ones beneath the stored ones.
+    /// Appends rows, with archived rows beneath the stored rows.
     fn append_rows(
         &self,
         dataset: DatasetId,
@@ -370,7 +369,7 @@ impl Store for PostgresStore {
     }
 
     fn version(&self) -> Option<i64> {
-        // Finding out about commits of other services takes a round trip.
+        // A round trip would be needed to find commits of other services.
         None
     }
 

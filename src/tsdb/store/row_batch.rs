@@ -1,4 +1,4 @@
-//! Batches of a scan, and the identity of batches that never change.
+//! Batches of a scan and the identity of batches that never change.
 
 use std::ops::ControlFlow;
 
@@ -7,9 +7,8 @@ use model::block::Rows;
 use super::Result;
 use crate::span::Span;
 
-/// Identity of a sealed chunk. The same id always stands for the same rows of the same dataset, in
-/// the same order and with the same numbers and creation times, also after the store was opened
-/// again.
+/// Identity of a sealed chunk. An id always refers to the same rows of the same dataset, in the same
+/// order and with the same numbers and creation times, also after the store was opened again.
 ///
 /// Columns that are added to the dataset later are not in the rows, so the key of a cache of
 /// derived data needs the columns of the dataset, too.
@@ -24,11 +23,11 @@ pub struct ChunkId {
 /// A batch of rows or buckets, read on demand.
 #[derive(derive_more::Debug)]
 pub struct RowBatch<'a> {
-    /// Id of a sealed chunk that lies completely within the span of the scan; `None` for rows that
-    /// may change, for a part of a chunk at an end of the span, and for buckets.
+    /// Id of a sealed chunk that lies completely within the span of the scan. `None` for buckets, rows
+    /// that may change, or a part of a chunk at an end of the span.
     ///
-    /// A chunk under late rows has no id until they are merged, and a new one afterwards. Packing a
-    /// chunk changes neither its rows nor its id. Archiving does.
+    /// A chunk under late rows has no id until they are merged. Then it has a new id. Packing a chunk
+    /// changes neither its rows nor its id. Archiving does.
     pub chunk_id: Option<ChunkId>,
     /// Number of rows, at least one.
     pub n_rows: usize,
@@ -38,12 +37,12 @@ pub struct RowBatch<'a> {
     rows: Box<dyn FnOnce() -> Result<Rows> + 'a>,
 }
 
-/// Receives batches in the order of their timestamps, and returns whether to continue. Its error,
-/// or that of [`RowBatch::rows`], ends the scan.
+/// Receives batches in the order of their timestamps and returns whether to continue. Its error or an
+/// error of [`RowBatch::rows`] stops the scan.
 pub type VisitBatch<'a> = &'a mut dyn FnMut(RowBatch<'_>) -> Result<ControlFlow<()>>;
 
 impl<'a> RowBatch<'a> {
-    /// Creates a batch whose rows are read by `rows`.
+    /// Creates a batch that calls `rows` to read its rows.
     pub(crate) fn new(
         chunk_id: Option<ChunkId>,
         n_rows: usize,
@@ -61,7 +60,7 @@ impl<'a> RowBatch<'a> {
         Self { chunk_id: None, n_rows: rows.len(), span, rows: Box::new(|| Ok(rows)) }
     }
 
-    /// Reads the rows in ascending order. A batch that is not read costs nothing.
+    /// Reads the rows in ascending order. A batch that is not read has no cost.
     ///
     /// # Errors
     /// [`StoreError::Damaged`](super::StoreError::Damaged) if the chunk is damaged.

@@ -1,4 +1,4 @@
-//! The stored series of a dataset, and their keys.
+//! The stored series of a dataset and their keys.
 
 use model::{dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
 
@@ -11,7 +11,7 @@ use crate::{
 pub(super) const KEPT: [Resolution; 3] =
     [Resolution::FiveMinutes, Resolution::Hour, Resolution::Day];
 
-/// Resolutions whose buckets become chunks. There are too few days.
+/// Resolutions with chunks of buckets. Days are too few.
 pub(super) const SETTLED: [Resolution; 2] = [Resolution::FiveMinutes, Resolution::Hour];
 
 /// The rows of a dataset, or its buckets of a resolution.

@@ -83,7 +83,7 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the store at `path`, and creates it and its directory if they are missing. Blocks.
+    /// Opens the store at `path`. Creates it and its directory if they are missing. Blocks.
     ///
     /// # Errors
     /// [`StoreError`] if the file cannot be created, another process serves the store, or it has
@@ -109,7 +109,7 @@ impl SqliteStore {
         Ok(Self { writer, readers, maintenance, chunk_indexes, era, _in_use: in_use })
     }
 
-    /// Appends rows, with archived ones beneath the stored ones.
+    /// Appends rows, with archived rows beneath the stored rows.
     fn append_rows(
         &self,
         dataset: DatasetId,
@@ -134,7 +134,7 @@ impl SqliteStore {
         async move { Ok(self.writer.run_sized(n_bytes, work, on_commit).await?.0) }.boxed()
     }
 
-    /// Runs `work` in a transaction, and returns its result once that is durable.
+    /// Runs `work` in a transaction and returns its result once that is durable.
     fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,

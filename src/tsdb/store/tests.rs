@@ -54,7 +54,7 @@ pub(crate) async fn create(store: &dyn Store, dataset: NewDataset) -> DatasetId 
     store.create(vec![dataset], now()).await.unwrap()[0].id
 }
 
-/// Returns the latest rows, and the revision.
+/// Returns the latest rows and the revision.
 pub(crate) fn newest(store: &dyn Store, dataset: DatasetId, limit: usize) -> (Block, u64) {
     store.newest(dataset, limit).unwrap()
 }
@@ -105,7 +105,7 @@ pub(crate) async fn try_append(
     store.append(dataset, replace(rows), Box::new(|_, _| ())).await
 }
 
-/// Returns an append of rows that replace stored ones.
+/// Returns an append of rows that replace stored rows.
 pub(crate) fn replace(rows: Block) -> Append {
     Append { mode: AppendMode::Replace, rows, now: now(), batches: Vec::new() }
 }
@@ -126,7 +126,7 @@ fn raw_page(store: &dyn Store, dataset: DatasetId, read: &PageRead) -> (u64, Vec
     (page.count.unwrap(), values(&block))
 }
 
-/// Returns the number of rows, and the seconds of `limit` of them after the first `skip`.
+/// Returns the number of rows and the seconds of `limit` of them after the first `skip`.
 pub(crate) fn seconds_of_page(
     store: &dyn Store,
     dataset: DatasetId,
@@ -493,7 +493,7 @@ async fn deleting_a_dataset(open: Open<'_>) {
     compare(&*store, other, &BTreeMap::from([(1, 1.0)]), &[]);
 }
 
-/// Checks that a dataset has exactly these rows, and their buckets.
+/// Checks that a dataset has exactly these rows and their buckets.
 pub(crate) fn compare(store: &dyn Store, id: DatasetId, want: &BTreeMap<i64, f64>, reads: &[Read]) {
     let rows: Vec<(i64, f64)> = want.iter().map(|(second, value)| (*second, *value)).collect();
     let all = read(Resolution::Raw, Order::Ascending, 0, usize::MAX);
@@ -524,7 +524,7 @@ pub(crate) fn compare(store: &dyn Store, id: DatasetId, want: &BTreeMap<i64, f64
     );
 }
 
-/// Checks the buckets of all resolutions, given those of five minutes.
+/// Checks the buckets of all resolutions, given the buckets of five minutes.
 fn compare_all_buckets(store: &dyn Store, id: DatasetId, finest: &[Bucket], reads: &[Read]) {
     let mut plain: BTreeMap<Resolution, Vec<Bucket>> = BTreeMap::new();
     for resolution in Resolution::ALL.into_iter().skip(1) {

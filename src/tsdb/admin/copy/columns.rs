@@ -18,9 +18,8 @@ pub(super) fn are_equal(source: &[Column], copied: &[Column]) -> bool {
 /// Returns the changes that give a copy the columns of its source, and the creation time of each
 /// new column.
 ///
-/// A column whose name is missing in the source was renamed to a name that is missing in the copy,
-/// if that column has the same type and creation time. If this guess is wrong, values differ
-/// afterwards.
+/// A column of the copy that is missing in the source counts as renamed if the source has a new column
+/// with the same type and creation time. If this guess is wrong, values differ afterwards.
 pub(super) fn changes(
     source: &[Column],
     copied: &[Column],

@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// Resolutions whose buckets are compared. Those of the others follow from them.
+/// Resolutions that are compared. The buckets of the others follow from them.
 const STORED: [Resolution; 3] = [Resolution::FiveMinutes, Resolution::Hour, Resolution::Day];
 
 /// Hashes of the parts of a dataset.
@@ -89,7 +89,7 @@ impl Digest {
         })
     }
 
-    /// Returns the days whose rows or buckets of five minutes differ, as [`day_of`] returns them.
+    /// Returns the days with different rows or buckets of five minutes, as [`day_of`] returns them.
     pub(super) fn days_that_differ(&self, other: &Self) -> BTreeSet<Timestamp> {
         [(&self.rows, &other.rows), (&self.buckets, &other.buckets)]
             .into_iter()
@@ -140,7 +140,7 @@ impl DayHasher {
         Self { kept_from, days: Days::new(), open: None }
     }
 
-    /// Returns the hasher of the day of `time`, and finishes those before.
+    /// Returns the hasher of the day of `time` and finishes the days before.
     fn open_day(&mut self, time: Timestamp) -> &mut DefaultHasher {
         let day = day_of(time, self.kept_from);
         if self.open.as_ref().is_none_or(|(open, _)| *open != day) {

@@ -1,4 +1,4 @@
-//! Tests of copies between embedded stores. Those of databases test copies to and from them.
+//! Tests of copies between embedded stores. The tests of databases cover copies to and from them.
 
 use std::time::Duration;
 
@@ -133,7 +133,7 @@ pub(crate) fn copy_all(from: &dyn CopyStore, to: &dyn CopyStore) -> Vec<CopiedDa
     copied
 }
 
-/// Copies until `n_commits` were made, and stops.
+/// Copies until `n_commits` were made, then stops.
 pub(crate) fn copy_some(from: &dyn CopyStore, to: &dyn CopyStore, n_commits: usize) {
     let mut n_left = n_commits;
     let stopped = copy(from, to, &|_| true, &mut |progress| {
@@ -201,7 +201,7 @@ fn newest_number(store: &dyn Store) -> Vec<i64> {
     store.newest(id(2), 1).unwrap().0.ids
 }
 
-/// Checks that a copy follows the changes that `change` makes, and copies nothing else.
+/// Checks that a copy follows the changes that `change` makes without copying anything else.
 #[track_caller]
 fn check_followed(change: impl FnOnce(&SqliteStore)) -> Vec<CopiedDataset> {
     let folder = tempdir().unwrap();
@@ -256,7 +256,7 @@ fn rows_pruned_at_the_source_are_pruned_in_the_copy() {
         }
     });
     assert!(followed[0].n_rows < 30_000 && followed[0].n_buckets > 900, "{followed:?}");
-    // None are left.
+    // No rows are left.
     check_followed(|from| {
         let pruned = from.prune(id(3), time(999_999), 999_999, Box::new(|_| {}));
         assert!(block_on(pruned).unwrap() > 0);

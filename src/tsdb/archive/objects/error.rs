@@ -1,4 +1,4 @@
-//! Failures of requests to the archive, and advice.
+//! Failures of requests to the archive, with advice.
 
 use std::error::Error;
 
@@ -16,8 +16,7 @@ pub enum ObjectError {
     /// The server cannot be reached, is overloaded or too slow. The request may succeed later.
     #[error("archive cannot be reached")]
     Unreachable(#[source] Cause),
-    /// The environment has no credentials, and the machine or the service that it names provides
-    /// none.
+    /// Neither the environment nor the machine or service that it names provides credentials.
     #[error("no credentials for the archive")]
     NoCredentials(#[source] Cause),
     /// The server does not know the credentials, or they lack a permission.
@@ -32,7 +31,7 @@ pub enum ObjectError {
         /// Key of the object.
         key: String,
     },
-    /// The object is not the one that was written.
+    /// The object differs from what was written.
     #[error("object {key} was changed or damaged: {what}")]
     Damaged {
         /// Key of the object.

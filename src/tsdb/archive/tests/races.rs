@@ -46,7 +46,7 @@ fn check_scan(open: OpenIn<'_>, n_before: usize) {
     check(LATE + Duration::from_hours(48));
 }
 
-/// Checks that a few stored rows over many archived ones are visited in batches of bounded size.
+/// Checks that a few stored rows over many archived rows are visited in batches of bounded size.
 fn check_scan_is_bounded(open: OpenIn<'_>) {
     let folder = tempdir().unwrap();
     let store = open_archived(folder.path(), open);
@@ -124,8 +124,8 @@ fn check_writes_meanwhile(open: OpenIn<'_>) {
     check();
 }
 
-/// Checks that a process that was paused before it wrote a file, and lost the lease, does not
-/// overwrite the file of another process.
+/// Checks that a process that was paused before it wrote a file and lost the lease does not overwrite
+/// the file of another process.
 fn check_paused_archiver(open: OpenIn<'_>) {
     let (folder, server) = (tempdir().unwrap(), TestServer::start());
     let inner = open(folder.path());

@@ -1,4 +1,4 @@
-//! Bars from a seed, with mantissas as full as those of a live feed.
+//! Bars from a seed, with mantissas as full as in a live feed.
 
 use super::store::Bar;
 

@@ -20,7 +20,7 @@ const COMMIT_BYTES: usize = 72 << 10;
 /// Ticks of the processor's clock per second, as Linux reports them.
 const TICKS: f64 = 100.0;
 
-/// Returns the median of the seconds that the disk takes to sync as much as a commit writes, in a
+/// Returns the median duration, in seconds, of a disk sync after writing as much as a commit does to a
 /// file of constant length.
 pub(crate) fn sync(folder: &Path) -> Outcome<f64> {
     let path = folder.join("sync");
@@ -42,7 +42,7 @@ pub(crate) fn sync(folder: &Path) -> Outcome<f64> {
     Ok(taken.get(SYNCS / 2).map_or(0.0, Duration::as_secs_f64))
 }
 
-/// Returns the processor seconds of the writer thread; `None` if the system does not report them.
+/// Returns the processor seconds of the writer thread, or `None` if the system does not report them.
 pub(crate) fn writer_seconds() -> Option<f64> {
     let threads = fs::read_dir("/proc/self/task").ok()?;
     let mut ticks: Option<u32> = None;

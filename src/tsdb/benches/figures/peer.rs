@@ -34,7 +34,7 @@ ON CONFLICT DO UPDATE SET high = max(high, excluded.high), low = min(low, exclud
 close = excluded.close, volume = volume + excluded.volume, count = count + excluded.count";
 
 /// Returns the rows per second for `n` rows in batches. Buckets of 5 minutes, an hour and a day are
-/// folded within each batch, and then added to the stored ones.
+/// folded within each batch and then added to the stored buckets.
 pub(crate) fn ingest(path: &Path, n: usize) -> Outcome<f64> {
     fs::remove_file(path).ok();
     let mut connection = Connection::open(path)?;

@@ -1,7 +1,7 @@
-//! The store in a database next to a hand-written one: a table with a row for each bar, and one of
-//! buckets of the same five resolutions, in the same database, with the same durability and
-//! connections, batch by batch and page by page in turns, so that load affects both equally. The
-//! embedded store is measured in the same run.
+//! The store in a database compared with hand-written tables: a table with a row for each bar and a
+//! table of buckets of the same five resolutions. Both are in the same database, with the same
+//! durability and connections. They are measured batch by batch and page by page in turns, so that load
+//! affects both equally. The embedded store is measured in the same run.
 
 use db::postgres::connections::{Connections, ConnectionsOptions, Snapshot};
 use futures::{FutureExt as _, executor::block_on, future::BoxFuture};
@@ -37,7 +37,7 @@ type Row = (f64, f64, f64, f64, f64, f64, f64, f64);
 /// Rows of a batch.
 const BATCH_ROWS: usize = 5000;
 
-/// The hand-written tables: rows with buckets of five resolutions, and rows alone.
+/// The hand-written tables: rows with buckets of five resolutions, and only rows.
 const TABLES: &str = "CREATE TABLE plain_rows (
     dataset bigint NOT NULL, t timestamptz NOT NULL,
     open float8, high float8, low float8, close float8, volume float8, notional float8, trades float8,
@@ -196,14 +196,14 @@ fn done<T>(result: Result<T, sqlx::Error>) -> Result<(), StoreError> {
     result.map(drop).map_err(StoreError::from)
 }
 
-/// Returns the seconds that `work` takes, and its result.
+/// Returns the duration of `work` in seconds and its result.
 async fn seconds<T>(work: impl AsyncFnOnce() -> Outcome<T>) -> Outcome<(f64, T)> {
     let start = Instant::now();
     let done = work().await?;
     Ok((start.elapsed().as_secs_f64(), done))
 }
 
-/// A plain table, whose reads and writes block like those of the store.
+/// A plain table. Reads and writes block like the store does.
 struct Plain {
     connections: Connections,
     /// `None` while this is dropped.

@@ -1,4 +1,4 @@
-//! The store as the bench uses it: rows of seven numbers, and the duration of reads.
+//! The store as the bench uses it, with rows of seven numbers.
 
 use std::{ops::ControlFlow, path::Path};
 
@@ -24,7 +24,7 @@ use test_bench::Outcome;
 const COLUMNS: [&str; 7] =
     ["open", "high", "low", "close", "volume", "volume_notional", "trades_done"];
 
-/// A row: the minute since 1970, and a number for each column.
+/// A row: the minute since 1970 and a number for each column.
 pub(crate) type Bar = (i64, [f64; 7]);
 
 /// A store.
@@ -100,7 +100,7 @@ impl Figures {
         Ok(())
     }
 
-    /// Reads a page. Returns its number of rows, and that of all if it counts.
+    /// Reads a page. Returns its number of rows and, if it counts, the number of all rows.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -130,7 +130,7 @@ impl Figures {
         Ok((n_rows, read.count.unwrap_or_default()))
     }
 
-    /// Reads all rows. Returns their number, and the sum of their values.
+    /// Reads all rows. Returns their number and the sum of their values.
     ///
     /// # Errors
     /// [`StoreError`].

@@ -31,7 +31,7 @@ use crate::{
 /// Resolution that is folded from rows.
 const FINEST: Resolution = Resolution::FiveMinutes;
 
-/// Appends rows, which are sorted by unique timestamp, and sets their numbers and creation times.
+/// Appends `rows`, sorted by unique timestamp, and sets their numbers and creation times.
 pub(super) async fn append(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -59,8 +59,8 @@ pub(super) async fn append(
     Ok(head.appended(rows))
 }
 
-/// Appends rows of another store with their creation times. If they come after all stored rows,
-/// those before `kept_from` are in the buckets already.
+/// Appends rows of another store with their creation times. If they come after all stored rows, the
+/// buckets already contain rows before `kept_from`.
 pub(super) async fn append_copied(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -141,8 +141,8 @@ async fn extend(c: &mut PgConnection, head: &Head, fold: Fold, rows: &Block) -> 
     Ok(Levels::refold(&[], changed, &stored))
 }
 
-/// Folds the buckets of `rows`, which are not stored yet: from `beneath`, the stored rows, and
-/// these, of which the last win.
+/// Folds the buckets that contain `rows`, which are not stored yet. `rows` take precedence over stored
+/// rows, which take precedence over `beneath`.
 pub(super) async fn rebuild(
     c: &mut PgConnection,
     head: &Head,
@@ -155,8 +155,8 @@ pub(super) async fn rebuild(
     Ok(Levels::refold(&rows.times, changed, &stored))
 }
 
-/// Folds the buckets of five minutes that contain `times`, from `beneath`, the stored rows and
-/// `rows`, of which the last win.
+/// Folds the buckets of five minutes that contain `times`, from `beneath`, the stored rows and `rows`,
+/// in ascending precedence.
 async fn refold(
     c: &mut PgConnection,
     head: &Head,
@@ -191,13 +191,13 @@ pub(super) async fn prune(
     limit_rows: usize,
 ) -> Result<Removed> {
     let mut head = Head::lock(c, dataset).await?;
-    // Only whole buckets, since the rest of one could not be folded again.
+    // Only whole buckets, since a part of a bucket could not be folded again.
     let mut before = FINEST.bucket_start(before);
     if head.archived_until.is_some() {
         if let Some(n_rows) = archived_files::prune(c, &mut head, before).await? {
             return Ok(head.removed(n_rows));
         }
-        // Pruned rows would no longer replace those of an archived month that stays.
+        // Pruned rows would no longer replace rows of an archived month that stays.
         let month = Month::of(before);
         if archived_files::has_files(c, dataset, month.span()).await? {
             before = month.start();
@@ -221,8 +221,8 @@ pub(super) async fn prune(
     .fetch_one(&mut *c)
     .await?;
     let Some(Time(last_gone)) = last_gone else { return Ok(head.removed(0)) };
-    // Up to the end of the last bucket that lost a row, not up to `before`: that may follow from a
-    // wrong date, and correct rows would be rejected.
+    // Up to the end of the last bucket that lost a row, not up to `before`. If `before` follows from a
+    // wrong date, correct rows would be rejected.
     let end = series::bucket_end(FINEST, last_gone);
     head.kept_from = head.kept_from.max(Some(end.min(before)));
     head.latest = head.latest.filter(|latest| *latest >= bound).max(head.newest_archived);
@@ -264,8 +264,8 @@ pub(super) async fn delete_over(
     Ok(removed)
 }
 
-/// Deletes the stored rows of a span. `beneath` has the archived rows that remain, in the buckets
-/// at both ends.
+/// Deletes the stored rows of a span. `beneath` has the remaining archived rows in the buckets at both
+/// ends.
 async fn delete(
     c: &mut PgConnection,
     mut head: Head,
@@ -314,7 +314,8 @@ pub(super) async fn prune_copy(
     head.commit(c, Change::Copy, None).await
 }
 
-/// Stores buckets whose rows were pruned at the source of a copy, and the longer ones that follow.
+/// Stores buckets of rows that were pruned at the source of a copy, with the longer buckets that follow
+/// from them.
 pub(super) async fn put_buckets(
     c: &mut PgConnection,
     dataset: DatasetId,

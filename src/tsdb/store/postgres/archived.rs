@@ -1,5 +1,4 @@
-//! Records of the archive: the trait of its engine, and checks and changes of records in other
-//! writes.
+//! Records of the archive: the trait of its engine, with checks and changes of records in other writes.
 
 use std::time::Duration;
 

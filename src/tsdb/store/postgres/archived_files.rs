@@ -37,7 +37,7 @@ pub(super) async fn check_beneath(
     if is_after { Ok(()) } else { Err(StoreError::ArchiveChanged { dataset: head.dataset }) }
 }
 
-/// Checks that the archived rows of a write are those of the files in effect.
+/// Checks that the archived rows of a write are from the files in effect.
 pub(super) async fn check_stamps(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -83,7 +83,7 @@ pub(super) async fn cut(
 }
 
 /// Prunes the archived months that end before `before`, in a separate commit. Returns the number of
-/// their rows; `None` if there are no such months.
+/// their rows, or `None` if there are no such months.
 pub(super) async fn prune(
     c: &mut PgConnection,
     head: &mut Head,

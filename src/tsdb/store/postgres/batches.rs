@@ -72,8 +72,8 @@ pub(super) async fn put(
     if is_all { Ok(()) } else { Err(StoreError::BatchStored) }
 }
 
-/// Forgets some old batches, and the oldest of writers that have stored very many. Returns true if
-/// there may be more.
+/// Forgets some old batches and the oldest batches of writers that have stored very many. Returns true
+/// if there may be more.
 pub(super) async fn trim(c: &mut PgConnection) -> Result<bool> {
     let gone = sqlx::query(
         "WITH bounds AS MATERIALIZED (SELECT writer, greatest(

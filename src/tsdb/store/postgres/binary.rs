@@ -1,7 +1,7 @@
-//! Rows and buckets in the binary format of PostgreSQL: as `COPY` reads them, and as statements
-//! return them.
+//! Rows and buckets in the binary format of PostgreSQL: as `COPY` reads them and as statements return
+//! them.
 //!
-//! Arrays begin at their first value, for which sqlx has no encoding.
+//! Arrays begin at their first value. sqlx has no encoding for such arrays.
 
 use model::{
     block::{Block, Series},
@@ -15,7 +15,7 @@ use sqlx::{
 
 use super::{Result, time::Time};
 
-/// Start of the data of a binary `COPY`: a signature, no flags, and no extension.
+/// Start of the data of a binary `COPY`: a signature without flags and extension.
 const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 
 /// End of the data.
@@ -128,7 +128,7 @@ impl Copy {
         let within = columns.get(first..=last).unwrap_or_default();
         let start = self.bytes.len();
         self.length(0);
-        // Number of dimensions, and whether there are nulls.
+        // Number of dimensions and whether there are nulls.
         self.length(1);
         self.length(usize::from(!within.iter().all(has_value)));
         self.bytes.extend_from_slice(&array.element().to_be_bytes());
@@ -168,7 +168,7 @@ impl Copy {
     }
 }
 
-/// Inserts rows, none of which is stored.
+/// Inserts rows that are not stored yet.
 pub(super) async fn copy_rows(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -198,7 +198,7 @@ pub(super) async fn copy_rows(
     Copy::run(c, statement, add).await
 }
 
-/// Inserts buckets, none of which is stored, with the codes of their resolutions.
+/// Inserts buckets that are not stored yet, with the codes of their resolutions.
 pub(super) async fn copy_buckets(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -240,7 +240,7 @@ impl RowReader {
         Self { empty, places }
     }
 
-    /// Returns the decoder for columns whose types begin with these letters.
+    /// Returns the decoder for columns of types with these initials.
     pub(super) fn of_letters(letters: &str) -> Result<Self> {
         let dtype = |letter| match letter {
             'f' => Ok(Dtype::Float),

@@ -1,4 +1,4 @@
-//! Buckets: those that a write reads, and those that it changes.
+//! Buckets that a write reads or changes.
 
 use futures::TryStreamExt as _;
 use model::{dataset::DatasetId, resolution::Resolution, row::Bucket, timestamp::Timestamp};
@@ -20,7 +20,7 @@ use crate::{
 /// statement with lists.
 const COPIED_MIN: usize = 64;
 
-/// Stored buckets from which longer ones are folded.
+/// Stored buckets from which longer buckets are folded.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
     /// Buckets of five minutes.
@@ -38,8 +38,8 @@ pub(super) fn code(resolution: Resolution) -> i32 {
     i32::try_from(series::code(resolution)).unwrap_or(i32::MAX)
 }
 
-/// Reads the buckets of five minutes in the hours that contain `times`, which are in order, and the
-/// hours in their days.
+/// Reads the buckets of five minutes in the hours of `times` and the buckets of an hour in their days.
+/// `times` are in order.
 pub(super) async fn read_sources(
     c: &mut PgConnection,
     head: &Head,
@@ -115,8 +115,8 @@ fn resolutions() -> impl Iterator<Item = Resolution> {
 }
 
 impl Levels {
-    /// Folds the longer buckets that contain the `changed` ones of five minutes or any of `times`
-    /// from these and the stored ones. All are in order.
+    /// Folds the longer buckets that contain the `changed` buckets of five minutes or any of `times`
+    /// from changed and stored buckets. All are in order.
     pub(super) fn refold(times: &[Timestamp], changed: Refolded, stored: &Sources) -> Self {
         let longer = |resolution| coarsen_changed(&stored.finest, &changed, times, resolution);
         let (quarters, hours) = (longer(Resolution::FifteenMinutes), longer(Resolution::Hour));
@@ -131,7 +131,7 @@ impl Levels {
         ])
     }
 
-    /// Stores the buckets, and removes those without rows. `head` has the state before the write.
+    /// Stores the buckets and removes buckets without rows. `head` has the state before the write.
     pub(super) async fn put(self, c: &mut PgConnection, head: &Head) -> Result<()> {
         let (mut new, mut changed, mut gone) = (Vec::new(), Vec::new(), Vec::new());
         let end = head.buckets_end();

@@ -1,4 +1,4 @@
-//! The catalog: datasets and their columns, and who may see them.
+//! The catalog: datasets with their columns and access rights.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,9 +32,10 @@ const SHARED_MAX: i64 = 20;
 const METADATA: &str = "ARRAY(SELECT key FROM jsonb_each_text(d.metadata) ORDER BY key),
      ARRAY(SELECT value FROM jsonb_each_text(d.metadata) ORDER BY key)";
 
-/// Finds the datasets that key `$1` sees, with all fields `$2` and values `$3` and every word of
-/// `$5`. Ranks: the name begins with `$4`; the name has every word; the description has; both
-/// together have. Scans all visible datasets, since an index of parts of words needs an extension.
+/// Finds the datasets that key `$1` sees, with all fields `$2` and values `$3` and every word of `$5`.
+/// Ranks by the first match of: the name begins with `$4`, the name has every word, the description has
+/// every word, both together have. Scans all visible datasets, since an index of parts of words needs an
+/// extension.
 const FOUND: &str = "
 WITH seen AS (
     SELECT id, folded, searched, metadata FROM datasets.datasets WHERE owner = $1
@@ -63,7 +64,7 @@ pub(super) fn dataset_id(number: i64) -> Result<DatasetId> {
     Ok(DatasetId::new(number).ok_or_else(error)?)
 }
 
-/// Creates datasets, all or none.
+/// Creates either all datasets or none.
 pub(super) async fn create(
     c: &mut PgConnection,
     all: &[NewDataset],
@@ -79,7 +80,7 @@ pub(super) async fn create(
 /// Creates a dataset, which can be given its id.
 ///
 /// # Errors
-/// [`Refusal`] if the name or the id is taken.
+/// [`Refusal`] if the name or the id is in use.
 pub(super) async fn insert(
     c: &mut PgConnection,
     new: &NewDataset,
@@ -126,7 +127,7 @@ async fn taken(c: &mut PgConnection, new: &NewDataset, id: Option<DatasetId>) ->
     })
 }
 
-/// Adds the columns that a dataset does not have, after its `old` ones.
+/// Adds the columns that a dataset lacks after its `old` columns.
 async fn add_columns(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -236,7 +237,7 @@ async fn describe(
     }
 }
 
-/// Changes one column, unless the stored buckets would differ from those of the rows afterwards.
+/// Changes a column, unless the stored buckets would no longer match the rows.
 async fn change_column(
     c: &mut PgConnection,
     Sight { dataset, columns: old, .. }: &Sight,
@@ -288,7 +289,7 @@ type Seen = (
     Vec<Time>,
 );
 
-/// Returns the dataset as `key` sees it, or the service if there is no key; `None` if it is not
+/// Returns the dataset as `key` sees it, or the service if there is no key. Returns `None` if it is not
 /// visible. A shared name refers to the key's own dataset. Several datasets of others are an error,
 /// since anyone can use the name of an existing dataset.
 pub(super) async fn sight(
@@ -359,7 +360,7 @@ fn described(found: Described) -> Result<Dataset> {
     Ok(Dataset { id: dataset_id(id)?, name, description, metadata, created_at, updated_at })
 }
 
-/// Returns the datasets of these ids, in their order, except for missing ones.
+/// Returns the datasets of these ids in their order, skipping missing datasets.
 pub(super) async fn by_ids(c: &mut PgConnection, ids: Vec<i64>) -> Result<Vec<Dataset>> {
     let sql = format!(
         "SELECT d.id, d.name, d.description, d.created_at, d.updated_at, {METADATA}

@@ -1,4 +1,4 @@
-//! The state of a dataset, which a writer locks, and the commits of writes.
+//! The lockable state of a dataset and the commits of writes.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ use crate::{
     store::{Appended, Commit, Heads, Removal, Removed},
 };
 
-/// Locks the state until the transaction ends. The column of `xmin` is true if the columns are
-/// those of the same state. If the statement waited for another writer, they may be older.
+/// Locks the state until the end of the transaction. The column of `xmin` is true if the columns are of
+/// the same state. If the statement waited for another writer, they may be older.
 const LOCK: &str = "SELECT revision, last_row, latest, kept_from, metadata ->> $2,
      ARRAY(SELECT CASE WHEN deleted_at IS NULL THEN name ELSE '' END
          FROM datasets.columns WHERE dataset = $1 ORDER BY position),
@@ -53,7 +53,7 @@ const COMMIT: &str = "WITH saved AS (
          (dataset, revision, last_row, kind, n_rows, first_ts, last_ts, late)
      VALUES ($1, $2, $3, $7, $8, $9, $10, $11)";
 
-/// State of a dataset whose row is locked.
+/// State of a dataset with a locked row.
 #[derive(Debug, Clone)]
 pub(super) struct Head {
     pub(super) dataset: DatasetId,
@@ -65,11 +65,11 @@ pub(super) struct Head {
     pub(super) removed: u64,
     /// End of the last month that was ever archived.
     pub(super) archived_until: Option<Timestamp>,
-    /// Timestamp of the newest archived row.
+    /// Timestamp of the latest archived row.
     pub(super) newest_archived: Option<Timestamp>,
     /// Types of its columns, including deleted ones.
     pub(super) dtypes: Vec<Dtype>,
-    /// Columns that are folded into buckets; `None` if there are none.
+    /// Columns that are folded into buckets. `None` if the dataset has no buckets.
     pub(super) fold: Option<Fold>,
 }
 
@@ -170,8 +170,8 @@ impl Head {
         Removed { n_rows, revision: self.revision }
     }
 
-    /// Records a commit, and saves the state. Sets the time of the dataset's last change to
-    /// `updated_at`; `None` leaves it unchanged.
+    /// Records a commit and saves the state. Sets the time of the dataset's last change to `updated_at`;
+    /// `None` leaves it unchanged.
     pub(super) async fn commit(
         &mut self,
         c: &mut PgConnection,
@@ -231,10 +231,10 @@ pub(super) fn dtype(text: &str) -> Result<Dtype> {
 /// Maximum number of commits that one step forgets.
 const STEP_COMMITS: i64 = 10_000;
 
-/// Number of withdrawn tags, and the id and the revision of a dataset.
+/// Number of withdrawn tags, id and revision of a dataset.
 type FoundHead = (i64, Option<i64>, Option<i64>);
 
-/// Returns the latest commits of those of the datasets that exist.
+/// Returns the latest commits of `datasets`, skipping missing ones.
 pub(super) async fn list_heads(c: &mut PgConnection, datasets: &[i64]) -> Result<Heads> {
     let found: Vec<FoundHead> = sqlx::query_as(
         "SELECT w.n, d.id, d.revision FROM datasets.withdrawals w

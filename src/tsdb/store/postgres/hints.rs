@@ -1,8 +1,8 @@
-//! Hints between services about new commits: one notification for all commits of some milliseconds,
-//! and never in a transaction that writes, since its commit would wait for others.
+//! Hints between services about new commits: one notification for all commits of some milliseconds.
+//! Hints are never sent in a transaction that writes, since its commit would wait for others.
 //!
-//! A hint only says that reading the commits is worth it. If none arrives, as behind a pooler or on
-//! a standby, services poll.
+//! A hint only says that reading the commits is worth it. If hints do not arrive, as behind a pooler or
+//! on a standby, services poll.
 
 use std::{convert::Infallible, error::Error, sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(2);
 /// Signals of commits.
 #[derive(Debug)]
 pub(super) struct Hints {
-    /// Distinguishes the notifications of this service from those of others.
+    /// Distinguishes the notifications of this service.
     id: Arc<str>,
     /// Signaled after a commit of this service.
     committed: Notify,

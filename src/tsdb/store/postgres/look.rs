@@ -18,8 +18,8 @@ const LOOK: &str = "SELECT split_part(current_setting('server_version'), ' ', 1)
 /// Columns of [`LOOK`].
 type Look = (String, i32, bool, bool, String, Option<bool>);
 
-/// Limits of the connections that the server accepts from unprivileged roles, from this role, and
-/// to this database; negative for no limit.
+/// Limits of the connections that the server accepts from unprivileged roles, from this role, and to
+/// this database. Negative means no limit.
 const LIMITS: &str = "SELECT current_setting('max_connections')::bigint
          - current_setting('superuser_reserved_connections')::bigint
          - coalesce(current_setting('reserved_connections', true)::bigint, 0),
@@ -35,9 +35,9 @@ pub struct ServerSeen {
     pub version: String,
     /// True if the version is not supported.
     pub is_too_old: bool,
-    /// True if it follows another server, and takes no writes.
+    /// True if it follows another server and rejects writes.
     pub is_standby: bool,
-    /// Format of its tables; `None` if there are none.
+    /// Format of its tables. `None` if it has no tables.
     pub format: Option<i32>,
     /// Limit of the connections of all services together.
     pub limit: ConnectionLimit,
@@ -52,9 +52,9 @@ pub struct ServerSeen {
 pub enum UserRights {
     /// It may use the schema, or create it if it is missing.
     Enough,
-    /// The schema is missing, and the user may not create it.
+    /// The schema is missing and the user may not create it.
     NoCreate,
-    /// The schema exists, and the user may not use it.
+    /// The schema exists but the user may not use it.
     NoUsage,
 }
 
@@ -70,7 +70,7 @@ pub struct ConnectionLimit {
 /// Origin of a limit of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitedBy {
-    /// `max_connections` of the server without the reserved ones.
+    /// `max_connections` of the server without reserved connections.
     Server,
     /// The role of the services.
     Role,

@@ -1,7 +1,7 @@
-//! Background maintenance in small transactions between writes: frees the space of deleted
-//! datasets, and forgets old commits and batches.
+//! Background maintenance in small transactions between writes: frees the space of deleted datasets and
+//! forgets old commits and batches.
 //!
-//! Every service does it, and skips what another one has locked.
+//! Every service runs it and skips records that another service has locked.
 
 use std::{error::Error, time::Duration};
 
@@ -61,8 +61,8 @@ async fn trim(connections: &Connections) -> Result<()> {
     Ok(())
 }
 
-/// Removes a dataset from the catalog and leaves its records to [`run`]. Returns false if there is
-/// none.
+/// Removes a dataset from the catalog and leaves its records to [`run`]. Returns false if it does not
+/// exist.
 pub(super) async fn doom(c: &mut PgConnection, dataset: DatasetId) -> Result<bool> {
     let sql = "WITH gone AS (DELETE FROM datasets.datasets WHERE id = $1 RETURNING id)
          INSERT INTO datasets.doomed (dataset) SELECT id FROM gone";

@@ -1,4 +1,4 @@
-//! Reads rows and buckets: pages, spans, scans, and rows committed after a certain one.
+//! Reads rows and buckets: pages, spans, scans, and rows committed after a certain row.
 
 use db::postgres::fault::unsigned;
 use futures::TryStreamExt as _;
@@ -29,8 +29,8 @@ use crate::{
     },
 };
 
-/// Maximum number of rows that a statement returns. With the longest texts they are twice
-/// [`PAGE_TEXT_BYTES_MAX`], and the overhead of a statement is that of a hundred rows.
+/// Maximum number of rows that a statement returns. With the longest texts their size is twice
+/// [`PAGE_TEXT_BYTES_MAX`]. The overhead of a statement equals a hundred rows.
 pub(super) const STATEMENT_ROWS: usize = 2048;
 
 /// Number of latest rows from which the size of all is estimated.
@@ -46,9 +46,9 @@ const COMMITS_STEP: i64 = 4096;
 const LETTERS: &str = "(SELECT coalesce(string_agg(left(dtype, 1), '' ORDER BY position), '')
      FROM datasets.columns WHERE dataset = $1)";
 
-/// Returns the statement of a page. Its columns are the revision, the types, the number of matches
-/// if `is_counted`, and a row or bucket. It returns a record of nulls for an empty page, and none
-/// for a missing dataset.
+/// Returns the statement of a page. Its columns are the revision, the types, the number of matches if
+/// `is_counted`, and a row or bucket. It returns a record of nulls for an empty page and no record for a
+/// missing dataset.
 fn page_sql(resolution: Resolution, order: Order, is_counted: bool) -> String {
     let (table, columns, letters) = match resolution {
         Resolution::Raw => ("rows", ROW_COLUMNS, LETTERS),
@@ -71,7 +71,7 @@ fn page_sql(resolution: Resolution, order: Order, is_counted: bool) -> String {
     )
 }
 
-/// Reads a page, and counts if requested.
+/// Reads a page and counts if requested.
 ///
 /// # Errors
 /// [`StoreError::NoDataset`] if the dataset does not exist.
@@ -203,8 +203,8 @@ pub(super) async fn numbers_within(
     collect(c, &reader, query).await
 }
 
-/// Returns the statement for rows of dataset `$1` in the spans that begin at `$2` and end at `$3`,
-/// with numbers above `$4` and up to `$5`; at most `$6` in the order of a column.
+/// Returns the statement for rows of dataset `$1` in the spans that begin at `$2` and end at `$3`, with
+/// numbers above `$4` and up to `$5`. At most `$6` are returned in the order of a column.
 fn spans_sql(columns: &str, order: &str) -> String {
     format!(
         "SELECT {columns} FROM unnest($2::timestamptz[], $3::timestamptz[]) AS s (first, last)
@@ -215,11 +215,10 @@ fn spans_sql(columns: &str, order: &str) -> String {
     )
 }
 
-/// Returns the rows with numbers above `after`, in ascending order and at most `limit`; `None` if
+/// Returns the rows with numbers above `after`, in ascending order and at most `limit`, or `None` if
 /// that number is unknown or its commit is no longer recorded.
 ///
-/// The commits record where their rows are, so that no index by number is needed, which would slow
-/// down every append.
+/// The commits record where their rows are. An index by number would slow down every append.
 pub(super) async fn since(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -270,11 +269,12 @@ struct Places {
     last_row: i64,
 }
 
-/// Number of the last row, number of rows, first and last timestamp, and timestamps of late rows of
-/// a commit.
+/// Number of the last row, number of rows, first and last timestamp and timestamps of late rows of a
+/// commit.
 type Commit = (i64, i64, Option<Time>, Option<Time>, Option<Vec<Time>>);
 
-/// Locates about `limit_rows` rows after number `after`; `None` if the next commit is not recorded.
+/// Locates about `limit_rows` rows after number `after`. Returns `None` if the next commit is not
+/// recorded.
 async fn places(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -302,7 +302,7 @@ async fn places(
     for (_, _, first, last, late) in commits {
         match (late, spans.first_mut(), first.zip(last)) {
             (Some(late), ..) => times.extend(late.into_iter().map(|Time(at)| at)),
-            // Each comes after all others, unless those were removed.
+            // Each comes after all others, unless the others were removed.
             (None, Some(span), Some((Time(first), Time(last)))) => {
                 *span = Span { first: span.first.min(first), last: span.last.max(last) };
             }
@@ -331,8 +331,8 @@ pub(super) async fn latest(c: &mut PgConnection, dataset: DatasetId) -> Result<O
     Ok(latest.map(|Time(at)| at))
 }
 
-/// Returns the timestamp from which on the latest rows take about `n_bytes`, with their buckets and
-/// index; `None` if all rows take no more. The size is estimated from some of the latest rows.
+/// Returns the timestamp from which on the latest rows need about `n_bytes`, including their buckets and
+/// index, or `None` if all rows fit. The size is estimated from some of the latest rows.
 pub(super) async fn newest_within(
     c: &mut PgConnection,
     dataset: DatasetId,

@@ -1,4 +1,4 @@
-//! The tables of the shared dataset store, and the number of their format.
+//! The tables of the shared dataset store and the number of their format.
 
 use db::postgres::schema::Schema;
 use sqlx::PgConnection;
@@ -25,27 +25,26 @@ pub(super) const SCHEMA: Schema =
 ///   latest archived row. `folded` and `searched` are the name and the description in lower case.
 ///   The fill factor leaves space in each page for the new version of a row, so that no index
 ///   changes.
-/// - `columns`: `position` counts all columns of a dataset from 1, `slot` those that share an array
-///   of `rows`: floats and booleans are in `numbers`, integers in `integers`, strings in `texts`. A
-///   deleted column keeps its place.
+/// - `columns`: `position` counts all columns of a dataset from 1. `slot` counts the columns that share
+///   an array of `rows`: floats and booleans are in `numbers`, integers in `integers`, strings in
+///   `texts`. A deleted column retains its place.
 /// - `tags`, `dataset_tags`, `key_tags`: a key sees the datasets that share a tag with it.
-/// - `rows`: the values of a row are in up to three arrays. `numbers[slot]` is null for a missing
-///   value. An array begins at its first value and ends with its last one, so that missing values
-///   at either end take no space, and is null without values. `id` counts the rows of a dataset in
-///   the order of their commits. A row that replaces another has a new one.
+/// - `rows`: the values of a row are in up to three arrays. `numbers[slot]` is null for a missing value.
+///   An array begins at its first value and stops at its last one, so that missing values at either end
+///   need no space. It is null without values. `id` counts the rows of a dataset in the order of their
+///   commits. A row that replaces another has a new id.
 /// - `buckets`: `resolution` is the length of a bucket in seconds.
-/// - `commits`: commits of the last day, which streams follow. `kind` is `rows`, `span` for a
-///   removal of all rows from `first_ts` to `last_ts`, `old` for a removal of old rows, whose
-///   buckets remain, and `copy` for a part of a copy without rows. `late` lists the timestamps of
-///   all rows of a commit, unless they came after all others. Then they are between `first_ts` and
-///   `last_ts`.
+/// - `commits`: commits of the last day, which streams follow. `kind` is `rows`, `span` for a removal of
+///   all rows from `first_ts` to `last_ts`, `old` for a removal of old rows without their buckets, and
+///   `copy` for a part of a copy without rows. `late` lists the timestamps of all rows of a commit,
+///   unless they came after all others. Then they are between `first_ts` and `last_ts`.
 /// - `batches`: appends that their `writer`, a key, called `batch`, with the response.
 /// - `withdrawals`: one row, which counts how often a tag was removed from a dataset or a key.
-/// - `archived`: files of the archive, each with the rows of the month that begins at `month`, and
-///   `archived_cuts`: spans whose rows were deleted since the file of the month was written (see
-///   `store/archived.rs`). `state` is 0 for a file that is being written, 1 for the one in effect,
-///   and 2 for one that is to be deleted, since the time `changed`. `archive_lease` names the
-///   process that writes them.
+/// - `archived`: files of the archive, each with the rows of the month that begins at `month`.
+///   `archived_cuts` are the spans that were deleted since the file of the month was written (see
+///   `store/archived.rs`). `state` is 0 for a file that is being written, 1 for the file in effect, and
+///   2 for a file that is to be deleted, since the time `changed`. `archive_lease` names the process
+///   that writes them.
 /// - `doomed`: deleted datasets of which some records are still to be removed.
 /// - `series`: a view of every number of every row, for people and dashboards.
 const TABLES: &str = r#"
@@ -210,7 +209,7 @@ INSERT INTO datasets.tags (name, is_public) VALUES ('public', true);
 INSERT INTO datasets.withdrawals (id, n) VALUES (1, 0);
 "#;
 
-/// Returns the era of the store, and checks the format without changing anything.
+/// Returns the era of the store and checks the format without changing anything.
 ///
 /// # Errors
 /// [`StoreError::Format`], or the error of the database, also if it has no tables.

@@ -1,4 +1,4 @@
-//! Tags: the datasets that have them, the keys that hold them, and their owners.
+//! Tags with their datasets, holders and owners.
 
 use model::{dataset::DatasetId, key::KeyId};
 use sqlx::PgConnection;
@@ -104,8 +104,8 @@ pub(super) async fn holders(c: &mut PgConnection, owner: KeyId, tag: &str) -> Re
     Ok(keys.into_iter().map(KeyId::new).collect())
 }
 
-/// Returns the tags that `filter` selects, in alphabetical order. A key may hold several of one
-/// name.
+/// Returns the tags that `filter` selects, in alphabetical order. A key may hold several tags of the
+/// same name.
 pub(super) async fn list(c: &mut PgConnection, filter: TagFilter) -> Result<Vec<Tag>> {
     let (sql, number) = match filter {
         TagFilter::KnownTo(key) => (

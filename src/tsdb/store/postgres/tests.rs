@@ -1,4 +1,4 @@
-//! Tests of the shared store: those of every store, and those of its own guarantees.
+//! Tests of the shared store: the contract of every store and its own guarantees.
 
 mod database;
 mod faults;
@@ -73,7 +73,7 @@ async fn store_passes_the_common_tests_behind_a_pooler() {
     contract::check_all(&|| open_any(&url)).await;
 }
 
-/// Creates a dataset with columns of each type, and rows with some of the values.
+/// Creates a dataset with columns of each type and rows with some of the values.
 async fn store_of_every_type(url: &str) -> (PostgresStore, DatasetId, Block) {
     let store = open(url);
     let dtypes = [Dtype::Float, Dtype::Integer, Dtype::String, Dtype::Boolean, Dtype::Float];

@@ -1,4 +1,4 @@
-//! Timestamps as the database stores them, and the bounds of what it can store.
+//! Timestamps as the database stores them, with the bounds of what it can store.
 
 use model::timestamp::Timestamp;
 use sqlx::{
@@ -41,7 +41,7 @@ pub(super) const fn bounds(span: Span) -> (Time, Time) {
     (Time(span.first), Time(span.last))
 }
 
-/// Returns the starts and ends of spans as lists.
+/// Returns the first and the last timestamps of spans as lists.
 pub(super) fn lists(spans: &[Span]) -> (Vec<Time>, Vec<Time>) {
     spans.iter().copied().map(bounds).unzip()
 }

@@ -1,8 +1,8 @@
 //! Appends and removes rows and updates their buckets, in one transaction.
 //!
-//! A few rows go to the tail, many directly to chunks. When enough rows of the tail come after the
-//! last chunk, they become a chunk. Late rows stay in the tail, whose rows replace those of chunks.
-//! If there are many of them, they are merged into their chunks in small steps between writes.
+//! A few rows go to the tail, many directly to chunks. When enough rows of the tail come after the last
+//! chunk, they become a chunk. Late rows stay in the tail, which takes precedence over chunks. If there
+//! are many of them, they are merged into their chunks in small steps between writes.
 
 use db::statement::Statements as _;
 use model::{block::Block, dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
@@ -27,18 +27,18 @@ use crate::{
 /// number.
 const LATE_ROWS_MAX: usize = 2048;
 
-/// Number of late rows that are merged in one step. Each may be in a different chunk, which takes
-/// 0.2 ms, and writers wait for the whole step.
+/// Number of late rows that are merged in one step. Writers wait for the whole step. Each row may be in
+/// a different chunk, which costs 0.2 ms.
 const LATE_ROWS_STEP: usize = 8;
 
 /// Number of late rows in the tail at which each append merges twice as many as it has, since the
 /// tail would grow without bound otherwise.
 const LATE_ROWS_LIMIT: usize = 262_144;
 
-/// Number of late rows of one append that are worth rewriting their chunk.
+/// Number of late rows of an append that are worth rewriting their chunk.
 const LATE_ROWS_PER_CHUNK: usize = 64;
 
-/// Appends `rows`, sorted by unique timestamp, and fills in their numbers and creation times.
+/// Appends `rows`, sorted by unique timestamp, and sets their numbers and creation times.
 pub(super) fn append(
     connection: &Connection,
     dataset: DatasetId,
@@ -100,8 +100,8 @@ fn append_created(
     Ok(Appended { n_rows, revision: progress.revision })
 }
 
-/// Appends rows of another store with their creation times. If they come after all stored rows,
-/// those before `kept_from` are in the buckets already.
+/// Appends rows of another store with their creation times. If they come after all stored rows, the
+/// buckets already contain rows before `kept_from`.
 pub(super) fn append_copied(
     connection: &Connection,
     dataset: DatasetId,
@@ -152,7 +152,7 @@ pub(super) fn put(
     }
 }
 
-/// Does the same as [`append`] for rows with missing values, which keep those of the stored rows.
+/// Does the same as [`append`] for rows with missing values, which are filled in from the stored rows.
 pub(super) fn merge(
     connection: &Connection,
     dataset: DatasetId,
@@ -184,13 +184,13 @@ pub(super) fn prune(
     limit_rows: usize,
 ) -> Result<Removed> {
     let mut progress = Progress::read(connection, dataset)?;
-    // Only whole buckets, since the rest of one could not be folded again.
+    // Only whole buckets, since a part of a bucket could not be folded again.
     let mut before = Resolution::FiveMinutes.bucket_start(before);
     if progress.archived_until.is_some() {
         if let Some(n_rows) = archived_files::prune(connection, dataset, &mut progress, before)? {
             return Ok(Removed { n_rows, revision: progress.revision });
         }
-        // Pruned rows would no longer replace those of an archived month that stays.
+        // Pruned rows would no longer replace rows of an archived month that stays.
         let month = Month::of(before);
         if archived_files::has_files(connection, dataset, month.span())? {
             before = month.start();
@@ -198,7 +198,7 @@ pub(super) fn prune(
     }
     let (mut n_gone, in_chunks) =
         chunks::remove_before(connection, SeriesId::rows(dataset), before, limit_rows)?;
-    // Rows of the tail that replace those of a chunk are removed with the chunk, not earlier.
+    // Rows of the tail that replace rows of a chunk are removed with the chunk, not earlier.
     let left = chunks::ending_from(connection, SeriesId::rows(dataset), Timestamp::MIN)?;
     let bound = left.map_or(before, |left| left.span.first.min(before));
     let old = Span { first: Timestamp::MIN, last: just_before(bound) };
@@ -206,8 +206,8 @@ pub(super) fn prune(
     let in_tail = tail::take(connection, dataset, old, usize::MAX, empty)?;
     n_gone += in_tail.len();
     if let Some(newest_gone) = in_chunks.max(in_tail.times.last().copied()) {
-        // Up to the end of the last bucket that lost a row, not up to `before`: that may follow
-        // from a wrong date, and correct rows would be rejected.
+        // Up to the end of the last bucket that lost a row, not up to `before`. If `before` follows from
+        // a wrong date, correct rows would be rejected.
         let bucket = Resolution::FiveMinutes.bucket_start(newest_gone);
         let end = bucket + Resolution::FiveMinutes.bucket().unwrap_or_default();
         progress.kept_from = progress.kept_from.max(Some(end.min(before)));
@@ -218,8 +218,8 @@ pub(super) fn prune(
     Ok(Removed { n_rows, revision: progress.revision })
 }
 
-/// Stores many rows: those after the last chunk in new chunks, together with the rows of the tail
-/// there, and late ones in their chunks if many fall into one, or else in the tail.
+/// Stores many rows. Rows after the last chunk become new chunks, together with the rows of the tail
+/// there. Late rows are written to their chunk if many fall into it, or else to the tail.
 fn put_many(
     connection: &Connection,
     dataset: DatasetId,
@@ -255,8 +255,8 @@ fn put_many(
     Ok(())
 }
 
-/// Turns the rows after the last chunk into a chunk, and merges late rows, if there are enough of
-/// them.
+/// Turns the rows after the last chunk into a chunk and merges late rows, in each case if there are
+/// enough.
 fn seal(
     connection: &Connection,
     dataset: DatasetId,

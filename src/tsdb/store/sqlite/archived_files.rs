@@ -35,7 +35,7 @@ pub(super) fn check_beneath(
     if is_after { Ok(()) } else { Err(StoreError::ArchiveChanged { dataset }) }
 }
 
-/// Checks that the archived rows of a write are those of the files in effect.
+/// Checks that the archived rows of a write are from the files in effect.
 pub(super) fn check_stamps(
     connection: &Connection,
     dataset: DatasetId,
@@ -86,7 +86,7 @@ pub(super) fn cut(
 }
 
 /// Prunes the archived months that end before `before`, in a separate commit. Returns the number of
-/// their rows; `None` if there are no such months.
+/// their rows, or `None` if there are no such months.
 pub(super) fn prune(
     connection: &Connection,
     dataset: DatasetId,
@@ -130,7 +130,7 @@ pub(super) fn doom(connection: &Connection, dataset: DatasetId) -> Result<()> {
     Ok(())
 }
 
-/// Returns the dataset, and the starts of the months at the ends of a span.
+/// Returns the dataset and the starts of the months at both ends of a span.
 fn bounds(dataset: DatasetId, span: Span) -> [i64; 3] {
     let month = |timestamp| Month::of(timestamp).start().micros();
     [dataset.get(), month(span.first), month(span.last)]

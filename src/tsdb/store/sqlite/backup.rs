@@ -1,4 +1,4 @@
-//! Backups of a store: made while it is in use, and restored while it is not.
+//! Backups of a store, which are made while it is in use and restored while it is closed.
 
 use std::{
     fs, io,
@@ -21,7 +21,7 @@ fn lock_path(path: &Path) -> PathBuf {
     beside(path, ".lock")
 }
 
-/// Suffixes of the files that SQLite keeps next to a database.
+/// Suffixes of the files that SQLite creates next to a database.
 const LOG_ENDINGS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// Locks the store at `path` for this process until the lock is dropped.
@@ -82,7 +82,7 @@ pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, AdminError> {
     Ok(report)
 }
 
-/// Prepares the backup to be used as the store, and verifies it.
+/// Prepares the backup to be used as the store and verifies it.
 fn prepare(from: &Path, draft: &Path) -> Result<Report, AdminError> {
     // SQLite copies it, to include what is only in the log of a store.
     copy(from, draft)?;

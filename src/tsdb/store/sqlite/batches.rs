@@ -63,8 +63,8 @@ pub(super) fn put(
     Ok(())
 }
 
-/// Forgets some old batches of the first writer after the one numbered `after`. Returns the number
-/// after which to continue; `None` if there is no such writer.
+/// Forgets some old batches of the first writer after the one numbered `after`. Returns the number after
+/// which to continue, or `None` if there is no such writer.
 pub(super) fn trim(connection: &Connection, after: i64) -> Result<Option<i64>> {
     let next = "SELECT writer FROM batches WHERE writer > ?1 ORDER BY writer LIMIT 1";
     let found = connection.find(next, [after], |row| row.get(0))?;

@@ -1,4 +1,4 @@
-//! Reads buckets: single ones and those in chunks beneath them, merged in either order.
+//! Reads single buckets merged with the chunks beneath them, in either order.
 
 use std::{
     iter, mem,
@@ -122,7 +122,7 @@ fn walk(
         flow
     })?;
     if flow.is_continue() {
-        // Nothing follows the last bucket.
+        // The last bucket is complete.
         _ = emit(&mut group);
     }
     Ok(())
@@ -158,7 +158,7 @@ fn whole_buckets(resolution: Resolution, span: Span) -> Span {
     Span { first, last: series::span(resolution, resolution.bucket_start(span.last)).last }
 }
 
-/// Receiver of buckets, which skips the first ones.
+/// Receiver of buckets that skips the first ones.
 struct Output<'a> {
     order: Order,
     skip: usize,
@@ -264,8 +264,8 @@ fn merged(under: impl Iterator<Item = Bucket>, over: Vec<Bucket>) -> Vec<Bucket>
     renewed(under, over.into_iter().map(|bucket| (bucket.timestamp, Some(bucket)))).collect()
 }
 
-/// Reads the stored buckets of several disjoint spans, which are in order. Reads each chunk once,
-/// and only those that contain some of the buckets.
+/// Reads the stored buckets of several disjoint spans, which are in order. Each chunk that contains some
+/// of them is read once. Other chunks are not read.
 pub(super) fn within(
     connection: &Connection,
     series: SeriesId,
@@ -338,7 +338,7 @@ pub(super) fn single(
     single_within(connection, series, span, limit, |_| true)
 }
 
-/// Reads the first `limit` single buckets of a span, and returns those whose timestamps are wanted.
+/// Reads the first `limit` single buckets of a span and returns those with wanted timestamps.
 fn single_within(
     connection: &Connection,
     series: SeriesId,

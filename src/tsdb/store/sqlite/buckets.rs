@@ -1,11 +1,10 @@
 //! Updates buckets after rows changed.
 //!
-//! Buckets are always folded again, never adjusted: those of five minutes from the rows in the
-//! order of their timestamps, and each longer one from shorter ones. Rows that come after all
-//! others continue the last bucket, which is the same fold. The resolutions in [`KEPT`] are stored.
-//! The others are folded from them when they are read, three or four into one. A few new buckets,
-//! and changed ones, are single records; many new ones become a chunk. [`settle`] makes longer
-//! chunks of both.
+//! Buckets are always folded again, never adjusted: buckets of five minutes from the rows in the order
+//! of their timestamps, longer buckets from shorter ones. Rows that come after all others continue the
+//! last bucket, which is the same fold. The resolutions in [`KEPT`] are stored. The others are folded
+//! from three or four of them when they are read. A few new buckets and all changed buckets are single
+//! records. Many new buckets become a chunk. [`settle`] makes longer chunks of both.
 
 use std::{collections::BTreeSet, slice};
 
@@ -31,8 +30,8 @@ use crate::{
 /// Number of new buckets of an append at which it checks for [`NEW_CHUNK_MIN`].
 const NEW_MIN: usize = 16;
 
-/// Number of new buckets that are worth a chunk. Single records are twenty times as expensive to
-/// write, and a page of 250 buckets is in at most four such chunks.
+/// Number of new buckets that are worth a chunk. Single records are twenty times as expensive to write.
+/// A page of 250 buckets is in at most four such chunks.
 const NEW_CHUNK_MIN: usize = 64;
 
 /// Maximum distance of changed buckets that are read together.
@@ -45,15 +44,15 @@ const LONGER_GAP_MAX: i64 = 4;
 /// Reading another chunk costs as much as skipping so many.
 const FINER_GAP_MAX: i64 = 256;
 
-/// Number of longer buckets that a thread folds at a time. It also reads what is between them, and
-/// the chunks at both ends a second time.
+/// Number of longer buckets that a thread folds at a time. It also reads the buckets between them and
+/// rereads the chunks at both ends.
 const COARSER_PART: usize = 128;
 
 /// Number of buckets over chunks at which merging some of them begins.
 const OVER_MAX: usize = 4096;
 
-/// Number of buckets that are merged in one step. Each may be in a different chunk, which takes
-/// about 0.1 ms.
+/// Number of buckets that are merged in one step. Each may be in a different chunk, which costs about
+/// 0.1 ms.
 const OVER_STEP: usize = 32;
 
 /// Folds `rows`, which come after all stored rows, onto the last bucket.
@@ -76,8 +75,8 @@ pub(super) fn extend(
     extend_finest(connection, dataset, fold.buckets(rows, finest, last))
 }
 
-/// Stores new buckets of five minutes, the first of which may replace the last stored one, and the
-/// longer buckets that follow from them.
+/// Stores new buckets of five minutes with the longer buckets that follow from them. The first one may
+/// replace the last stored one.
 pub(super) fn extend_finest(
     connection: &Connection,
     dataset: DatasetId,
@@ -88,7 +87,7 @@ pub(super) fn extend_finest(
     for pair in KEPT.windows(2) {
         let [finer, resolution] = *pair else { continue };
         let Some(first) = new.first() else { return Ok(()) };
-        // Some of the finer ones in the first bucket may be stored.
+        // Some finer buckets of the first bucket may be stored.
         let start = resolution.bucket_start(first.timestamp);
         let mut finer_buckets = Vec::new();
         if start < first.timestamp {
@@ -128,16 +127,16 @@ fn put_new(connection: &Connection, series: SeriesId, new: &[Bucket]) -> Result<
     put(connection, series, single)
 }
 
-/// Buckets of one length by their start; `None` for one without rows that have a number.
+/// Buckets of one resolution by their start. `None` is a bucket without any numbers.
 type Folded = Vec<(Timestamp, Option<Bucket>)>;
 
-/// A span whose rows were removed.
+/// A span of removed rows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut<'a> {
     pub(super) span: Span,
     /// The timestamp before which rows were pruned.
     pub(super) kept_from: Option<Timestamp>,
-    /// Archived rows that remain, in the buckets at both ends of the span.
+    /// Remaining archived rows in the buckets at both ends of the span.
     pub(super) beneath: Option<&'a Block>,
 }
 
@@ -150,12 +149,11 @@ pub(super) struct Touched {
     pub(super) held: Vec<Timestamp>,
 }
 
-/// Folds all buckets that contain `rows` from the stored rows, archived ones beneath, and these,
-/// which win.
+/// Folds all buckets that contain `rows`, which take precedence over stored rows, as these do over
+/// archived rows.
 ///
-/// If an hour is shorter than a chunk, all of it is folded, since its rows are read together with
-/// those of the changed five minutes. Otherwise it is folded from its stored five minutes, as a day
-/// is from its hours.
+/// If an hour is shorter than a chunk, all of it is folded, since reading the changed five minutes reads
+/// all of its rows. Otherwise it is folded from its stored five minutes, as a day is from its hours.
 pub(super) fn touched(
     connection: &Connection,
     dataset: DatasetId,
@@ -236,8 +234,8 @@ impl Touched {
     }
 }
 
-/// Folds the buckets of `resolution` that contain `changed` ones of a finer one, which replace the
-/// stored ones.
+/// Folds the buckets of `resolution` that contain `changed` buckets of a finer resolution. `changed`
+/// buckets replace stored ones.
 fn coarsened(
     connection: &Connection,
     finer: SeriesId,
@@ -279,7 +277,7 @@ fn starts_of(
     starts
 }
 
-/// Returns those of `finer`, which are in order, in the bucket that starts at `start`.
+/// Returns the part of `finer`, which is in order, in the bucket that starts at `start`.
 fn within(
     finer: &[Bucket],
     resolution: Resolution,
@@ -291,8 +289,8 @@ fn within(
     finer.get(from..to).unwrap_or_default().iter().copied()
 }
 
-/// Removes the buckets of a span whose rows were removed, and folds those at its ends again.
-/// Buckets before `kept_from`, whose rows were pruned, remain unless the span covers them.
+/// Removes the buckets of a span of removed rows and folds the buckets at both ends again. Buckets of
+/// pruned rows, before `kept_from`, remain unless the span covers them.
 pub(super) fn cut(
     connection: &Connection,
     dataset: DatasetId,
@@ -370,8 +368,8 @@ fn delete_single(connection: &Connection, series: SeriesId, span: Span) -> Resul
     Ok(())
 }
 
-/// Turns old buckets before `before` into a chunk, short chunks into a longer one, or merges some
-/// buckets into their chunks. Returns false if there was nothing to do.
+/// Turns old buckets before `before` into a chunk, joins short chunks, or merges some buckets into their
+/// chunks. Returns false if no work was left.
 pub(super) fn settle(connection: &Connection, series: SeriesId, before: Timestamp) -> Result<bool> {
     let end = chunks::end(connection, series)?;
     let old = Span { first: chunks::fresh_from(end), last: just_before(before) };

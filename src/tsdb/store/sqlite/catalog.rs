@@ -1,4 +1,4 @@
-//! The catalog: datasets and their columns, and who may see them.
+//! The catalog: datasets with their columns and access rights.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ const SHARED_MAX: usize = 20;
 /// control character.
 const DELETED: char = '\t';
 
-/// Creates datasets, all or none.
+/// Creates either all datasets or none.
 pub(super) fn create(
     connection: &Connection,
     all: &[NewDataset],
@@ -43,7 +43,7 @@ pub(super) fn create(
     create_numbered(connection, all, None, now)
 }
 
-/// Creates datasets, all or none. A single one can be given its id.
+/// Creates either all datasets or none. A single dataset can be given its id.
 pub(super) fn create_numbered(
     connection: &Connection,
     all: &[NewDataset],
@@ -169,8 +169,8 @@ fn describe(connection: &Connection, id: DatasetId, change: &Change, now: Timest
     Ok(())
 }
 
-/// Removes a dataset from all tables of the catalog, except for its tags. Returns false if there is
-/// none.
+/// Removes a dataset from all tables of the catalog, except for its tags. Returns false if it does not
+/// exist.
 pub(super) fn forget(connection: &Connection, id: DatasetId) -> Result<bool> {
     let Some(dataset) = dataset(connection, id)? else { return Ok(false) };
     if let Some(owner) = owner(connection, id)? {
@@ -222,8 +222,8 @@ fn add_columns(
     Ok(())
 }
 
-/// Changes one column, unless the stored buckets would differ from those of the rows afterwards. A
-/// deleted column keeps its place, since chunks store columns by their places.
+/// Changes a column, unless the stored buckets would no longer match the rows. A deleted column retains
+/// its place, since chunks store columns by their places.
 fn change_column(
     connection: &Connection,
     dataset: DatasetId,
@@ -266,13 +266,13 @@ pub(super) fn dataset(connection: &Connection, id: DatasetId) -> Result<Option<D
     Ok(Some(dataset))
 }
 
-/// Returns the key that may write to the dataset; `None` for the service itself.
+/// Returns the key that may write to the dataset, or `None` for the service itself.
 pub(super) fn owner(connection: &Connection, id: DatasetId) -> Result<Option<KeyId>> {
     let sql = "SELECT owner FROM datasets WHERE id = ?1";
     Ok(connection.value::<Option<i64>>(sql, [id.get()])?.map(KeyId::new))
 }
 
-/// Returns the dataset as `key` sees it, or the service if there is no key; `None` if it is not
+/// Returns the dataset as `key` sees it, or the service if there is no key. Returns `None` if it is not
 /// visible. A shared name refers to the key's own dataset. Several datasets of others are an error,
 /// since anyone can use the name of an existing dataset.
 pub(super) fn sight(
@@ -324,7 +324,7 @@ fn metadata(connection: &Connection, dataset: DatasetId) -> Result<BTreeMap<Stri
     Ok(fields.into_iter().collect())
 }
 
-/// Returns how rows of the dataset are folded; `None` if they are not.
+/// Returns how rows of the dataset are folded, or `None` if they are not.
 pub(super) fn fold(connection: &Connection, dataset: DatasetId) -> Result<Option<Fold>> {
     Ok(Fold::for_dataset(&columns(connection, dataset)?, &metadata(connection, dataset)?))
 }
@@ -406,7 +406,7 @@ impl SearchTexts {
         Ok(())
     }
 
-    /// Removes the texts, which must equal those that were added, from the indexes.
+    /// Removes the texts from the indexes. They must equal the texts that were added.
     fn remove(&self, connection: &Connection, id: DatasetId) -> Result<()> {
         for (index, body) in self.by_index() {
             let sql =
@@ -426,8 +426,8 @@ impl SearchTexts {
     }
 }
 
-/// Returns the distinct letters and pairs of letters of a text, as hexadecimal digits, so that the
-/// index takes every letter as a part of a word.
+/// Returns the distinct letters and pairs of letters of a text, as hexadecimal digits, so that the index
+/// treats every letter as a part of a word.
 pub(super) fn grams(text: &str) -> String {
     let mut found = BTreeSet::new();
     let mut starts = text.char_indices().map(|(at, _)| at).skip(1).chain([text.len()]).peekable();

@@ -1,8 +1,8 @@
 //! Index of the chunks of a series in memory: the number of rows before each of them.
 //!
-//! With it, a page after many rows and the number of all rows are found without reading a table. It
-//! is valid until a chunk of the dataset is removed, which the column `layout` of table `progress`
-//! reveals to all processes. New chunks come after all others, and are added on demand.
+//! With it, a page after many rows and the number of all rows are found without reading a table. It is
+//! valid until a chunk of the dataset is removed, which the column `layout` of table `progress` reveals
+//! to all processes. New chunks come after all others and are added on demand.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use super::{
 };
 use crate::span::{Order, Span};
 
-/// Maximum size of all cached indexes: those of some 400 000 chunks with 400 million rows. The
-/// least recently used ones are evicted.
+/// Maximum size of all cached indexes, enough for some 400 000 chunks with 400 million rows. The least
+/// recently used indexes are evicted.
 const BYTES_MAX: usize = 16 << 20;
 
 /// Approximate size of an index without its entries.
@@ -121,9 +121,9 @@ impl IndexedRows<'_> {
         n.saturating_sub(self.n_cut_first).saturating_sub(self.n_cut_last)
     }
 
-    /// Returns the part of `span` that begins with the last chunk before which at most `skip` rows
-    /// are, and the number of rows that are still to be skipped there. `between` has the timestamps
-    /// of the rows of the span that are in no chunk, in order.
+    /// Returns the part of `span` that begins with the last chunk before which at most `skip` rows are,
+    /// and the number of rows to skip there. `between` has the timestamps of the rows of the span that
+    /// are in no chunk, in order.
     pub(super) fn seek(
         &self,
         span: Span,

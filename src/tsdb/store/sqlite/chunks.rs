@@ -1,4 +1,4 @@
-//! Chunks: long runs of rows, and of old buckets.
+//! Chunks: long runs of rows or of old buckets.
 
 use std::ops::Range;
 
@@ -16,8 +16,8 @@ use crate::{
     span::{Order, Span, just_after},
 };
 
-/// Number of rows of a new chunk: so many that the columns dominate and a day of minutes is two
-/// chunks, and so few that a page of one decodes little.
+/// Number of rows of a new chunk. It is large enough that the columns dominate and a day of minutes is
+/// two chunks, but small enough that a page of one row decodes little.
 pub(super) const CHUNK_ROWS: usize = 1024;
 
 /// Number of rows from which a chunk that late rows made longer is split.
@@ -110,7 +110,7 @@ pub(super) fn touching(
 ) -> Result<()> {
     let ends = match order {
         Order::Ascending => (span.first.micros(), i64::MAX),
-        // There is nothing after the end of time.
+        // No chunk comes after the end of time.
         Order::Descending if span.last == Timestamp::MAX => (span.first.micros(), i64::MAX),
         Order::Descending => {
             let last = ending_from(connection, series, span.last)?;
@@ -233,7 +233,7 @@ fn timestamps(chunk: Chunk, bytes: &[u8]) -> Result<Timestamps, DecodeError> {
     if is_it { Ok(timestamps) } else { Err(DecodeError::MISSING) }
 }
 
-/// Reads a whole chunk, as rows like those of `empty`.
+/// Reads a whole chunk into a block with the columns of `empty`.
 pub(super) fn read(
     connection: &Connection,
     series: SeriesId,
@@ -247,8 +247,8 @@ pub(super) fn read(
     Ok(block)
 }
 
-/// Writes `block`, which comes after all chunks, as chunks of about [`CHUNK_ROWS`]. Returns the
-/// number of written rows: all, or none if they are fewer than [`CHUNK_ROWS_MIN`].
+/// Writes `block`, which comes after all chunks, as chunks of about [`CHUNK_ROWS`]. Returns the number
+/// of written rows: either all, or 0 if they are fewer than [`CHUNK_ROWS_MIN`].
 pub(super) fn append(connection: &Connection, series: SeriesId, block: &Block) -> Result<usize> {
     if block.len() < CHUNK_ROWS_MIN {
         return Ok(0);
@@ -257,14 +257,14 @@ pub(super) fn append(connection: &Connection, series: SeriesId, block: &Block) -
     Ok(block.len())
 }
 
-/// Writes new buckets, which come after all chunks, without packing them. [`join`] makes longer
-/// chunks of them later, and packs those.
+/// Writes new buckets, which come after all chunks, without packing them. [`join`] makes longer packed
+/// chunks of them later.
 pub(super) fn append_new(connection: &Connection, series: SeriesId, block: &Block) -> Result<()> {
     insert_all(connection, series, block, Packing::Quick)
 }
 
-/// Returns consecutive chunks of buckets that are new or short, in ascending order, up to the last
-/// one that ends before `before`.
+/// Returns consecutive chunks of buckets that are new or short, in ascending order, up to the last chunk
+/// that ends before `before`.
 pub(super) fn new_before(
     connection: &Connection,
     series: SeriesId,
@@ -288,7 +288,7 @@ pub(super) fn new_before(
     Ok(found)
 }
 
-/// Replaces consecutive chunks by packed ones.
+/// Replaces consecutive chunks by packed chunks.
 pub(super) fn join(
     connection: &Connection,
     series: SeriesId,
@@ -319,8 +319,8 @@ fn insert_all(
     Ok(())
 }
 
-/// Returns the number of chunks that contain `timestamps`, which are in order; `limit + 1` if it is
-/// greater.
+/// Returns the number of chunks that contain `timestamps`, which are in order, or `limit + 1` if it
+/// exceeds `limit`.
 pub(super) fn n_covering(
     connection: &Connection,
     series: SeriesId,
@@ -339,8 +339,7 @@ pub(super) fn n_covering(
     Ok(n)
 }
 
-/// Merges `late` rows into the chunks that cover their timestamps. None of them is after the last
-/// chunk.
+/// Merges `late` rows into the chunks that cover their timestamps. No row may come after the last chunk.
 pub(super) fn overlay(connection: &Connection, series: SeriesId, late: &Block) -> Result<()> {
     let mut start = 0;
     while let Some(timestamp) = late.times.get(start) {
@@ -399,12 +398,12 @@ pub(super) fn unpacked(connection: &Connection, before: i64) -> Result<Option<(D
     )?)
 }
 
-/// Returns the id of the newest chunk; 0 if there is none.
+/// Returns the id of the latest chunk, or 0 if there are no chunks.
 pub(super) fn newest(connection: &Connection) -> Result<i64> {
     Ok(connection.value("SELECT coalesce(max(id), 0) FROM chunks", [])?)
 }
 
-/// Packs a chunk of rows, which keeps its id since its rows remain the same.
+/// Packs a chunk of rows. Its id remains the same, as do its rows.
 pub(super) fn pack(connection: &Connection, chunk: Chunk, rows: &Block) -> Result<()> {
     let packed = encode(rows, 0..rows.len(), Packing::Small);
     let sql = "UPDATE chunks SET times = ?2, body = ?3, packed = 1 WHERE id = ?1";
@@ -444,7 +443,7 @@ pub(super) fn remove_before(
     Ok((n_rows, newest))
 }
 
-/// Returns the end of the five minutes in which the last chunk ends that does not fit into
+/// Returns the end of the five minutes that contain the end of the last chunk that does not fit into
 /// `n_bytes` together with all later chunks. Pruning works in such steps.
 pub(super) fn newest_within(
     connection: &Connection,

@@ -1,5 +1,4 @@
-//! Copies of datasets: their catalog entries, and buckets whose rows were pruned. `append.rs`
-//! appends their rows.
+//! Copies of datasets: their catalog entries and buckets of pruned rows. `append.rs` appends their rows.
 
 use db::statement::Statements as _;
 use futures::future::BoxFuture;
@@ -124,7 +123,7 @@ fn prune(
     progress.save(connection, dataset)
 }
 
-/// Stores buckets whose rows were pruned.
+/// Stores buckets of pruned rows.
 fn put_buckets(
     connection: &Connection,
     dataset: DatasetId,

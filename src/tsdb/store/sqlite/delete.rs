@@ -1,5 +1,5 @@
-//! Deletes the rows of a span in one transaction, and datasets in two steps: they become invisible
-//! first, and then their space is freed in small steps.
+//! Deletes the rows of a span in one transaction. Datasets are deleted in two phases: they become
+//! invisible first, then their space is freed in small steps.
 
 use db::statement::Statements as _;
 use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
@@ -19,8 +19,8 @@ use crate::{
     store::{Removed, archived::RowDeletion},
 };
 
-/// Number of records of a deleted dataset that one step removes: 16 chunks, or as much of the tail
-/// and of the buckets. It takes a few milliseconds, for which writers wait.
+/// Number of records of a deleted dataset that one step removes: 16 chunks, or as much of the tail and
+/// of the buckets. Writers wait for the step, which needs a few milliseconds.
 const STEP_RECORDS: i64 = 16;
 
 /// Number of small records that are removed for each of [`STEP_RECORDS`].
@@ -60,8 +60,8 @@ pub(super) fn over(
     Ok(removed)
 }
 
-/// Deletes the stored rows of a span. `beneath` has the archived rows that remain, in the buckets
-/// at both ends.
+/// Deletes the stored rows of a span. `beneath` has the remaining archived rows in the buckets at both
+/// ends.
 fn cut(
     connection: &Connection,
     dataset: DatasetId,
@@ -88,8 +88,8 @@ fn cut(
     Ok(Removed { n_rows, revision: progress.revision })
 }
 
-/// Removes a dataset from the catalog and leaves its rows to [`step`]. Returns false if there is
-/// none.
+/// Removes a dataset from the catalog and leaves its rows to [`step`]. Returns false if it does not
+/// exist.
 pub(super) fn dataset(connection: &Connection, dataset: DatasetId) -> Result<bool> {
     if !catalog::forget(connection, dataset)? {
         return Ok(false);

@@ -1,7 +1,7 @@
 //! Background maintenance in small steps between writes: frees the space of deleted datasets, packs
 //! old rows and buckets, and forgets old batches.
 //!
-//! A thread hands single steps to the writer, so that a write waits for one step at most.
+//! A thread sends single steps to the writer, so that a write waits for one step at most.
 
 use std::{
     error::Error,
@@ -25,15 +25,15 @@ use super::{
     series::{SETTLED, SeriesId},
 };
 
-/// Interval at which the thread looks for work, and checks that the file is in place.
+/// Interval at which the thread looks for work and checks that the file is in place.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Maximum number of other jobs between two looks of a quiet store, in which packing continues
 /// until the next job.
 const QUIET_JOBS: u64 = 50;
 
-/// Steps at each look while the store is busy: enough for a few thousand rows per second, and too
-/// few to slow down writers.
+/// Steps at each look while the store is busy: enough for a few thousand rows per second, but too few to
+/// slow down writers.
 const BUSY_STEPS: u64 = 4;
 
 /// Looks until old batches are forgotten: about a minute.
@@ -43,13 +43,13 @@ const LOOKS_PER_TRIM: u32 = 60;
 /// They take about 15 MB.
 const HOT_CHUNKS: i64 = 512;
 
-/// Free pages that the file keeps for new rows: 1 MB.
+/// Free pages that remain in the file for new rows: 1 MB.
 const FREE_PAGES_KEPT: i64 = 256;
 
 /// Pages that one step returns to the disk: about 1 MB.
 const FREE_PAGES_STEP: i64 = 256;
 
-/// Handle to the thread, which ends when this is dropped.
+/// Handle to the thread, which exits when this is dropped.
 #[derive(Debug)]
 pub(super) struct Maintenance {
     wakes: SyncSender<()>,
@@ -86,7 +86,7 @@ fn run(woken: &Receiver<()>, writer: &Writer, files: &DatabaseFiles) {
             return;
         }
         let n_jobs = writer.n_jobs();
-        // Unless nothing was written since all work was done.
+        // Unless the store is unchanged since all work was done.
         if seen != Some(n_jobs) {
             let n_new = n_jobs.wrapping_sub(seen.unwrap_or(n_jobs));
             let n_steps_max = if n_new < QUIET_JOBS { u64::MAX } else { BUSY_STEPS };
@@ -132,8 +132,8 @@ fn trim_batches(woken: &Receiver<()>, writer: &Writer) -> Result<()> {
     Ok(())
 }
 
-/// Packs chunks and returns free space until nothing is left, another job comes, or `n_steps_max`
-/// is reached. Returns true if nothing is left.
+/// Packs chunks and returns free space until all work is done, another job arrives, or `n_steps_max` is
+/// reached. Returns true if all work is done.
 fn pack_some(woken: &Receiver<()>, writer: &Writer, n_steps_max: u64) -> Result<bool> {
     let start = writer.n_jobs();
     for n_steps in 0..n_steps_max {
@@ -150,9 +150,8 @@ fn pack_some(woken: &Receiver<()>, writer: &Writer, n_steps_max: u64) -> Result<
     Ok(false)
 }
 
-/// Packs the oldest unpacked chunk, unless it is one of the newest `n_hot`, and the buckets before
-/// it. Without such a chunk, merges some late rows into their chunks. Returns true if more work may
-/// remain.
+/// Packs the oldest unpacked chunk and the buckets before it, unless it is among the latest `n_hot`.
+/// Without such a chunk, merges some late rows into their chunks. Returns true if more work may remain.
 pub(super) fn compact(connection: &Connection, n_hot: i64) -> Result<bool> {
     let before = chunks::newest(connection)?.saturating_sub(n_hot).saturating_add(1);
     let Some((dataset, chunk)) = chunks::unpacked(connection, before)? else {

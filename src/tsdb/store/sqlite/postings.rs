@@ -1,9 +1,8 @@
 //! Sets of the datasets that share an owner, a tag or a metadata field.
 //!
-//! A set is stored in blocks of 16 384 ids, each a list of offsets while it is sparse and a bitmap
-//! once it is dense. So the datasets that a key sees, out of a million, are some hundred kilobytes
-//! to read, and no row of a dataset is read to count them, to find a page of them, or those with a
-//! field.
+//! A set is stored in blocks of 16 384 ids, each a list of offsets while it is sparse and a bitmap once
+//! it is dense. So the datasets that a key sees, out of a million, are some hundred kilobytes to read.
+//! They are counted, paged and filtered by a field without reading a row of a dataset.
 
 use std::collections::BTreeSet;
 
@@ -61,7 +60,7 @@ impl Term<'_> {
     }
 }
 
-/// Adds datasets to those of a term.
+/// Adds datasets to a term.
 pub(super) fn add(connection: &Connection, term: &Term<'_>, ids: &[DatasetId]) -> Result<()> {
     let term = term.find_or_create(connection)?;
     let ids: RoaringBitmap = ids.iter().map(|id| to_u32(id.get())).collect::<Result<_>>()?;
@@ -72,7 +71,7 @@ pub(super) fn add(connection: &Connection, term: &Term<'_>, ids: &[DatasetId]) -
     Ok(())
 }
 
-/// Removes a dataset from those of a term.
+/// Removes a dataset from a term.
 pub(super) fn remove(connection: &Connection, term: &Term<'_>, id: DatasetId) -> Result<()> {
     let Some(term) = term.find(connection)? else { return Ok(()) };
     let id = to_u32(id.get())?;
@@ -102,7 +101,7 @@ pub(super) fn any_of(connection: &Connection, terms: &[Term<'_>]) -> Result<Roar
     Ok(found)
 }
 
-/// Converts a dataset id. Larger ones are not supported.
+/// Converts a dataset id. Larger ids are not supported.
 pub(super) fn to_u32(id: i64) -> Result<u32> {
     Ok(u32::try_from(id).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(0, id))?)
 }
@@ -120,7 +119,7 @@ fn read(connection: &Connection, term: i64, block: u32) -> Result<RoaringBitmap>
     Ok(found.unwrap_or_default())
 }
 
-/// Writes those of `ids` that are in a block.
+/// Writes the part of `ids` in a block.
 fn write(connection: &Connection, term: i64, block: u32, ids: &RoaringBitmap) -> Result<()> {
     let (id, body) = (posting(term, block), encode(block, ids));
     if body.is_empty() {

@@ -19,7 +19,7 @@ pub(super) struct Progress {
     pub(super) layout: i64,
     /// End of the last month that was ever archived.
     pub(super) archived_until: Option<Timestamp>,
-    /// Timestamp of the newest archived row.
+    /// Timestamp of the latest archived row.
     pub(super) newest_archived: Option<Timestamp>,
     /// Revision of the last commit that removed rows.
     pub(super) removed: u64,
@@ -69,7 +69,7 @@ impl Progress {
         Ok(())
     }
 
-    /// Records a commit that removed rows, and looks up the latest remaining row.
+    /// Records a commit that removed rows and looks up the latest remaining row.
     pub(super) fn note_removal(
         &mut self,
         connection: &Connection,

@@ -11,8 +11,8 @@ use rusqlite::Connection;
 
 use super::{Result, StoreError, tables};
 
-/// Maximum number of connections. Further readers wait. Long readers have a lower limit, so that
-/// short ones always get a connection.
+/// Maximum number of connections. Further readers wait. Long readers have a lower limit, so that short
+/// reads always get a connection.
 pub(super) const CONNECTIONS_MAX: usize = 16;
 
 /// Pool of connections.
@@ -39,7 +39,7 @@ impl Readers {
         Ok(Self { path, files, pool: Mutex::default(), returned: Condvar::new(), watch })
     }
 
-    /// Returns a number that any commit changes; `None` while another thread reads it.
+    /// Returns a number that any commit changes, or `None` while another thread reads it.
     pub(super) fn version(&self) -> Option<i64> {
         if !self.files.is_intact() {
             return None;
@@ -56,10 +56,10 @@ impl Readers {
         }
         let borrowed = Borrowed { connection: Some(self.take()?), readers: self };
         let Some(connection) = &borrowed.connection else { return Err(StoreError::Closed) };
-        // Prepared, unlike the transactions of the library: parsing takes a tenth of a short read.
+        // Prepared, unlike the transactions of the library: parsing is a tenth of a short read.
         connection.prepare_cached("BEGIN")?.execute([])?;
         let result = read(connection);
-        // Also after a failure, since a reader changes nothing.
+        // Also after a failure, since a reader makes no changes.
         connection.prepare_cached("COMMIT")?.execute([])?;
         result
     }

@@ -1,8 +1,8 @@
 //! Folds the buckets of many spans on several threads.
 //!
-//! The rows "1000 late rows" of the bench `figures` show the gain. Most of the work is reading
-//! chunks. The writer reads in its transaction, and the others read the last commit, which has the
-//! same rows as long as the transaction has not changed the dataset.
+//! The rows "1000 late rows" of the bench `figures` show the gain. Most of the work is reading chunks.
+//! The writer reads in its transaction. The other threads read the last commit, which has the same rows
+//! as long as the transaction has not changed the dataset.
 
 use std::{
     iter,
@@ -29,27 +29,26 @@ use crate::{
     span::Span,
 };
 
-/// Number of spans that a thread folds at a time. One takes about 20 µs.
+/// Number of spans that a thread folds at a time. A span needs about 20 µs.
 const SPANS_PER_PART: usize = 16;
 
-/// Number of parts that are worth a thread, which takes some 300 µs with its connection.
+/// Number of parts that are worth a thread, which costs some 300 µs with its connection.
 const PARTS_PER_THREAD: usize = 3;
 
 /// Maximum number of threads, including that of the writer.
 const THREADS_MAX: usize = 4;
 
-/// Number of threads. Cached, since the system takes 50 µs and more to report its processors, which
-/// is too long for each late row.
+/// Number of threads. Cached, since the system needs at least 50 µs to report its processors, which is
+/// too long for each late row.
 static CORES: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX));
 
-/// Rows to fold: the stored rows of a dataset, new rows over them, which win, and archived ones
-/// beneath.
+/// Rows to fold: the stored rows of a dataset, new rows over them and archived rows beneath.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BucketRebuild<'a> {
     pub(super) dataset: DatasetId,
     pub(super) fold: Fold,
-    /// A block without rows, and the columns that the fold needs.
+    /// A block without rows and the columns that the fold needs.
     pub(super) columns: &'a (Block, Vec<usize>),
     pub(super) over: Option<&'a Block>,
     /// Archived rows in the same buckets of five minutes.
@@ -174,10 +173,10 @@ pub(super) fn shared<T: Send>(
     taken.into_iter().enumerate().map(fill).collect()
 }
 
-/// Parts that a thread read, and its failure.
+/// Parts that a thread read and its failure.
 type Taken<T> = (Vec<(usize, T)>, Option<StoreError>);
 
-/// Reads one part after another until none is left.
+/// Reads one part after another until all are done.
 fn rest<T>(
     connection: &Connection,
     next: &AtomicUsize,
@@ -200,7 +199,7 @@ fn rest<T>(
     }
 }
 
-/// Reads from the last commit; `None` if the dataset has changed since.
+/// Reads from the last commit, or `None` if the dataset has changed since.
 fn read_last_commit<T>(
     path: &Path,
     dataset: DatasetId,

@@ -1,7 +1,7 @@
 //! Rows committed after a certain row, in the order of their numbers.
 //!
-//! Row numbers increase with all commits of a store, and a row that replaces another gets a new
-//! number, so that a higher number means a later commit.
+//! Row numbers increase with all commits of a store. A row that replaces another gets a new number, so
+//! that a higher number means a later commit.
 
 use std::collections::HashSet;
 
@@ -19,8 +19,8 @@ use crate::{
 /// that has missed more should download them.
 const CHUNKS_MAX: usize = 512;
 
-/// Returns the rows of a dataset with numbers above `after`, in ascending order and at most
-/// `limit`; `None` if that number is unknown or too far back.
+/// Returns the rows of a dataset with numbers above `after`, in ascending order and at most `limit`, or
+/// `None` if that number is unknown or too far back.
 pub(super) fn read_since(
     connection: &Connection,
     dataset: DatasetId,
@@ -52,7 +52,7 @@ pub(super) fn read_since(
     Ok(Some(Since { rows: found.rows, is_all, revision }))
 }
 
-/// Rows found so far, of which those with the lowest numbers are wanted.
+/// Rows found so far. The rows with the lowest numbers are wanted.
 struct Found {
     rows: Block,
     limit: usize,
@@ -92,7 +92,7 @@ impl Found {
         }
     }
 
-    /// Sorts the rows by their numbers, and drops those beyond the limit.
+    /// Sorts the rows by their numbers and drops rows beyond the limit.
     fn keep_lowest(&mut self) {
         let mut order: Vec<usize> = (0..self.rows.len()).collect();
         order.sort_by_key(|row_idx| self.rows.ids.get(*row_idx).copied());

@@ -43,14 +43,14 @@ pub(super) fn batches(
     walk(connection, dataset, span, Projection::all(empty), out)
 }
 
-/// Ascending timestamps, and those of them that were found in chunks.
+/// Ascending timestamps, and the subset that was found in chunks.
 pub(super) type Sought<'a> = (&'a [Timestamp], &'a mut Vec<Timestamp>);
 
 /// Values to read of each row.
 pub(super) struct Projection<'a> {
     /// A block without rows, with the columns of the dataset.
     pub(super) empty: Block,
-    /// Columns whose values are read; `None` for all.
+    /// Columns to read, or `None` for all.
     pub(super) columns: Option<&'a [usize]>,
     /// Timestamps to look up in the chunks.
     pub(super) sought: Option<Sought<'a>>,
@@ -113,8 +113,8 @@ pub(super) fn page(
     Ok(page)
 }
 
-/// Reads a page like [`page`], and counts the rows of the span. `chunk_index` has all chunks that
-/// touch the span.
+/// Reads a page like [`page`] and counts the rows of the span. `chunk_index` has all chunks that touch
+/// the span.
 pub(super) fn counted_page(
     connection: &Connection,
     dataset: DatasetId,
@@ -147,7 +147,7 @@ pub(super) fn empty(connection: &Connection, dataset: DatasetId) -> Result<Block
     Ok(Block::new(&dtypes))
 }
 
-/// Receiver of rows, which skips the first ones and takes a limited number.
+/// Receiver of rows that skips the first ones and accepts a limited number.
 struct Output<'a> {
     order: Order,
     skip: usize,
@@ -158,7 +158,7 @@ struct Output<'a> {
 }
 
 impl Output<'_> {
-    /// Returns the wanted ones of the next `n` rows, which are in ascending order.
+    /// Returns the range of wanted rows among the next `n` rows, which are in ascending order.
     fn wanted(&self, n: usize) -> Range<usize> {
         let skip = self.skip.min(n);
         let take = self.left.min(n - skip);
@@ -267,8 +267,8 @@ impl Walker<'_, '_, '_> {
         self.out.emit_wanted(under.merge(&over))
     }
 
-    /// Reads the rows of a chunk in the span, or only the wanted ones. Returns them and the number
-    /// in the span.
+    /// Reads all or only the wanted rows of a chunk in the span. Returns them and the number in the
+    /// span.
     fn within(&mut self, chunk: Chunk, is_wanted_only: bool) -> Result<(Block, usize)> {
         let Self { connection, dataset, span, projection, out, .. } = self;
         let Projection { empty, columns, sought } = projection;

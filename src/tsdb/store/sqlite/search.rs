@@ -1,8 +1,8 @@
 //! Finds the datasets that a key sees and that match a filter.
 //!
-//! The datasets that a key sees, and those with a metadata field, are sets (see [`postings`]). Text
-//! is looked up in three indexes: sorted names, for a prefix; runs of three letters; and single
-//! letters and pairs, for texts that are too short for runs.
+//! The datasets that a key sees and the datasets with a metadata field are sets (see [`postings`]). Text
+//! is looked up in three indexes: sorted names for a prefix, runs of three letters, and single letters
+//! and pairs for texts that are too short for runs.
 
 use db::statement::Statements as _;
 use model::{dataset::Dataset, key::KeyId};
@@ -25,8 +25,7 @@ const COUNTED_MAX: usize = 5000;
 /// matches that the key does not see.
 const SEARCHED_MAX: u64 = 1000;
 
-/// Maximum number of datasets whose texts are read to check for words that no index can find: about
-/// 0.1 s.
+/// Maximum number of datasets that are read to check for words that no index can find: about 0.1 s.
 const CHECKED_MAX: usize = 20_000;
 
 /// Number of letters from which on a word is looked up in runs.
@@ -66,7 +65,7 @@ pub(super) fn list(
     Ok(Listed { count: found.count, is_last: found.is_last, datasets })
 }
 
-/// Returns the datasets that a key sees: its own, and those with a tag that it holds.
+/// Returns the datasets that a key sees: its own datasets and all with a tag that it holds.
 fn visible(connection: &Connection, key: KeyId) -> Result<RoaringBitmap> {
     let held = tags::ids_held_by(connection, key)?;
     let mut terms = vec![Term::Owner(key)];
@@ -93,18 +92,18 @@ impl Found {
 /// Quality of a match. Better matches come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
-    /// The name is the text, or begins with it; in the order of names.
+    /// The name is the text or begins with it. In the order of names.
     Prefix,
-    /// The name has every word; in the order of ids.
+    /// The name has every word. In the order of ids.
     Name,
-    /// The description has every word; in the order of ids.
+    /// The description has every word. In the order of ids.
     Description,
-    /// The name has some of the words and the description the others; in the order of ids.
+    /// The name has some of the words and the description the others. In the order of ids.
     Across,
 }
 
-/// Ranks a dataset by the words of `text` in its name and description, all in lower case; `None` if
-/// a word is in neither.
+/// Ranks a dataset by the words of `text` in its name and description, all in lower case, or `None` if a
+/// word is in neither.
 fn rank(text: &str, name: &str, description: &str) -> Option<Rank> {
     let mut words = text.split_whitespace();
     if name.starts_with(text) {
@@ -164,7 +163,7 @@ fn look_up(
     let with_prefix = "SELECT id FROM datasets WHERE folded >= ?1 AND folded < ?1 || char(1114111)
          ORDER BY folded, id";
     let words: Vec<&str> = text.split_whitespace().collect();
-    // If there are long words, the short ones are looked up in the texts.
+    // If there are long words, the short words are looked up in the texts.
     let is_short = |word: &&str| word.chars().count() < RUN_CHARS;
     let has_short = words.iter().any(is_short);
     let (kind, phrases): (_, Vec<String>) = if words.iter().all(is_short) {
@@ -180,7 +179,7 @@ fn look_up(
     let checked = |rank| (has_short && kind == "runs").then_some((text, rank));
     let all = phrases.join(" AND ");
     let mut is_whole = walk.take_all(connection, with_prefix, text, None)?;
-    // To an index, a text ends at its first zero character.
+    // An index reads a text up to its first zero character.
     if is_whole && !words.is_empty() && !text.contains('\0') {
         is_whole = walk.take_all(connection, &within("name"), &all, checked(Rank::Name))?
             && walk.take_all(
@@ -199,7 +198,7 @@ fn look_up(
     Ok(Found { count, is_last: walk.n_taken <= walk.until, page: walk.page })
 }
 
-/// Ranks the texts of a dataset like [`rank`], and returns the lowercase name.
+/// Ranks the texts of a dataset like [`rank`] and returns the lowercase name.
 fn rank_of(connection: &Connection, id: u32, text: &str) -> Result<Option<(Rank, String)>> {
     let sql = "SELECT folded, description FROM datasets WHERE id = ?1";
     let texts: Option<(String, String)> =
@@ -222,8 +221,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Takes the results of a statement for `text`. Returns false once there are too many. If
-    /// `checked` has words and a rank, only takes datasets that match the words at least as well.
+    /// Adds the results of a statement for `text`. Returns false once there are too many. If `checked`
+    /// has words and a rank, only adds datasets that match the words at least as well.
     fn take_all(
         &mut self,
         connection: &Connection,

@@ -1,4 +1,4 @@
-//! The tables of the dataset store, and the number of their format.
+//! The tables of the dataset store and the number of their format.
 
 use std::{iter::Peekable, time::Duration};
 
@@ -12,47 +12,46 @@ use super::Result;
 ///
 /// Timestamps are microseconds since 1970. A key is a number of the accounts file.
 ///
-/// - `datasets`: the catalog. `owner` is a key; null for the service itself. A name is unique among
-///   those of its owner. `folded` is the name in lower case.
-/// - `metadata`: one row for each field of a dataset. The index finds the datasets that limit how
-///   much they keep.
+/// - `datasets`: the catalog. `owner` is a key, or null for the service itself. A name is unique per
+///   owner. `folded` is the name in lower case.
+/// - `metadata`: one row for each field of a dataset. The index finds the datasets with a retention
+///   limit.
 /// - `columns`: `ordinal` is the place of a column in the dataset, from 0 without gaps. The name of
 ///   a deleted column starts with a tab, which no other name contains.
-/// - `tags`, `dataset_tags`, `key_tags`: a key sees the datasets that share a tag with it. The
-///   `owner` of a tag is the key that attaches it to datasets and gives it to others. A name is
-///   unique among those of its owner.
+/// - `tags`, `dataset_tags`, `key_tags`: a key sees the datasets that share a tag with it. The `owner`
+///   of a tag is the key that attaches it to datasets and gives it to others. A name is unique per
+///   owner.
 /// - `terms`, `postings`: sets of datasets that share an owner, a tag or a metadata field (see
 ///   `postings.rs`).
 /// - `name_runs`, `description_runs`: runs of three letters of lowercase names and descriptions.
-///   `name_grams`, `description_grams`: the letters and pairs of letters in them, as hexadecimal
-///   digits. None of these store the text.
-/// - `progress`: the writer's state of a dataset. `revision` counts its commits, `newest` is its
-///   latest row, and `kept_from` the timestamp before which rows were pruned. `n_fresh` and
-///   `n_late` are upper bounds of the number of rows of `tail` after and before the end of the last
-///   chunk. A trigger changes `layout` whenever a chunk is removed. While it stays the same, new
-///   chunks come after all others. `archived_until` is the end of the last month that was ever
-///   archived, `newest_archived` the latest archived row, and `removed` the revision of the last
-///   commit that removed rows.
+///   `name_grams`, `description_grams`: the letters and pairs of letters in them, as hexadecimal digits.
+///   The text itself is not in these tables.
+/// - `progress`: the writer's state of a dataset. `revision` counts its commits. `newest` is its latest
+///   row and `kept_from` the timestamp before which rows were pruned. `n_fresh` and `n_late` are upper
+///   bounds of the number of rows of `tail` after and before the end of the last chunk. A trigger
+///   changes `layout` whenever a chunk is removed. While it stays the same, new chunks come after all
+///   others. `archived_until` is the end of the last month that was ever archived, `newest_archived` the
+///   latest archived row, and `removed` the revision of the last commit that removed rows.
 /// - `counters`: `row` is the last allocated row number. `era` is a random number, which changes
 ///   when the store is restored from a backup.
-/// - `chunks`: about 1024 rows each, as `codec` encodes them. `resolution` is 0 for raw rows, or
-///   the same as in `buckets`. The spans of the chunks of a series do not overlap. `packed` is 1 if
-///   the columns are packed into as few bits as possible, 2 if they are damaged and cannot be, and
-///   3 for new buckets, of which several chunks become one packed chunk. `times` precedes `body` so
-///   that it can be read alone. `last_row` is the highest row number in the chunk, 0 for buckets.
-///   Chunk ids are never reused.
+/// - `chunks`: about 1024 rows each, as `codec` encodes them. `resolution` is 0 for raw rows, or the
+///   same as in `buckets`. The spans of the chunks of a series do not overlap. `packed` is 1 if the
+///   columns are packed into as few bits as possible, 2 if they are damaged and cannot be, and 3 for new
+///   buckets. Several chunks of new buckets become one packed chunk. `times` precedes `body` so that it
+///   can be read alone. `last_row` is the highest row number in the chunk, 0 for buckets. Chunk ids are
+///   never reused.
 /// - `tail`: single rows, which replace the row of a chunk at the same timestamp. `replaces` is 1
 ///   if there is one.
 /// - `buckets`: `resolution` is the length of a bucket in seconds. They replace the buckets of
 ///   `chunks` at the same timestamps.
 /// - `batches`: appends that their writer, a key, called `batch`, with the response. `n` counts the
-///   batches of the writer, to find the oldest. `digest` is that of the request. A batch of a
+///   batches of the writer, to find the oldest. `digest` is the digest of the request. A batch of a
 ///   deleted dataset is ignored.
-/// - `archived`: files of the archive, each with the rows of the month that begins at `month`, and
-///   `archived_cuts`: spans whose rows were deleted since the file of the month was written (see
-///   `store/archived.rs`). `state` is 0 for a file that is being written, 1 for the one in effect,
-///   and 2 for one that is to be deleted, since the time `changed`. `archive_lease` names the
-///   process that writes them.
+/// - `archived`: files of the archive, each with the rows of the month that begins at `month`.
+///   `archived_cuts` are the spans that were deleted since the file of the month was written (see
+///   `store/archived.rs`). `state` is 0 for a file that is being written, 1 for the file in effect, and
+///   2 for a file that is to be deleted, since the time `changed`. `archive_lease` names the process
+///   that writes them.
 /// - `doomed`: deleted datasets of which some `chunks`, `tail` or `buckets` are still to be
 ///   removed.
 pub(super) const SCHEMA: Schema = Schema {
@@ -60,8 +59,7 @@ pub(super) const SCHEMA: Schema = Schema {
     version: 10,
     steps: &[],
     // Only an empty file can be switched to giving back freed space. The log is moved into the file
-    // after 4000 pages: seldom enough for bulk loads, and often enough that the log stays below 40
-    // MB.
+    // after 4000 pages. This is seldom enough for bulk loads and keeps the log below 40 MB.
     pragmas: "PRAGMA auto_vacuum = incremental;
 PRAGMA foreign_keys = on;
 PRAGMA wal_autocheckpoint = 4000;",

@@ -1,4 +1,4 @@
-//! Tags: the datasets that have them, the keys that hold them, and their owners.
+//! Tags with their datasets, holders and owners.
 
 use db::statement::Statements as _;
 use model::{dataset::DatasetId, key::KeyId};
@@ -118,8 +118,8 @@ pub(super) fn shared(
     )?)
 }
 
-/// Returns the tags that `filter` selects, in alphabetical order. A key may hold several of one
-/// name.
+/// Returns the tags that `filter` selects, in alphabetical order. A key may hold several tags of the
+/// same name.
 pub(super) fn list(connection: &Connection, filter: TagFilter) -> Result<Vec<Tag>> {
     let (sql, number) = match filter {
         TagFilter::KnownTo(key) => (

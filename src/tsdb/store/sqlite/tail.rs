@@ -1,4 +1,4 @@
-//! The tail: single rows, which replace those of chunks at the same timestamps.
+//! The tail: single rows, which replace rows of chunks at the same timestamps.
 
 use std::iter::Peekable;
 
@@ -70,8 +70,8 @@ pub(super) fn first_from(
     Ok(first.map(Timestamp::from_micros))
 }
 
-/// Stores rows in the tail. Returns the number of those that are not after `chunks_end`. `held` has
-/// the timestamps of rows in chunks. Without it they are looked up.
+/// Stores rows in the tail. Returns the number of late rows, which are not after `chunks_end`. `held`
+/// has the timestamps of rows in chunks. Without it they are looked up.
 pub(super) fn put(
     connection: &Connection,
     dataset: DatasetId,

@@ -1,4 +1,4 @@
-//! Tests of the embedded store: those of every store, and those of its own guarantees.
+//! Tests of the embedded store: the contract of every store and its own guarantees.
 
 mod kills;
 
@@ -152,7 +152,7 @@ async fn full_disk_is_reported_and_loses_no_rows() {
     assert!(matches!(refused, StoreError::Full), "{refused:?}");
     assert!(!want.is_empty());
     contract::compare(&store, id, &want, &[(3, 9, 0, 5_000)]);
-    // A smaller write than the rejected one fits, and proves nothing.
+    // A smaller write than the rejected one fits, which proves nothing about larger writes.
     contract::append(&store, id, contract::block([(-5, 1.0)])).await;
     want.insert(-5, 1.0);
     let checked = store.check().await;

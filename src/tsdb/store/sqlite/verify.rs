@@ -1,4 +1,4 @@
-//! Verifies a store: reads every chunk, and folds every bucket again.
+//! Verifies a store: reads every chunk and folds every bucket again.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -26,7 +26,7 @@ use crate::{
     span::{Order, Span},
 };
 
-/// Days whose buckets are compared at a time, or more if a chunk of rows spans more.
+/// Number of days that are compared at a time, or more if a chunk of rows spans more.
 const WINDOW_DAYS: u64 = 8;
 
 /// Maximum number of reported complaints of SQLite about its file.

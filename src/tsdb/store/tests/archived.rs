@@ -1,4 +1,4 @@
-//! Tests of records of the archive, and of writes over archived rows.
+//! Tests of records of the archive and of writes over archived rows.
 
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ pub(crate) async fn check(store: &dyn ArchiveRecords) {
     check_pruned(store, id).await;
 }
 
-/// Checks that an archived month is pruned as a whole, and that no rows over a part of it are.
+/// Checks that an archived month is pruned as a whole and that no rows over a part of it are.
 async fn check_pruned(store: &dyn ArchiveRecords, id: DatasetId) {
     let prune =
         async |second| store.prune(id, at_second(second), 999, Box::new(|_| {})).await.unwrap();

@@ -1,4 +1,4 @@
-//! Tests of the catalog: changes are complete, and each key finds exactly what it may see.
+//! Tests of the catalog: changes are complete and each key finds exactly what it may see.
 
 use std::collections::BTreeSet;
 
@@ -111,12 +111,12 @@ struct Plain {
 /// A catalog as plain lists.
 #[derive(Debug, Default)]
 struct Model {
-    /// Distinguishes the names and tags of this run from those of others in the same store.
+    /// Distinguishes the names and tags of this run from other runs in the same store.
     run: usize,
     datasets: Vec<Plain>,
     /// Existing tags, by owner and number.
     tags: BTreeSet<(i64, usize)>,
-    /// Keys, and the tags that they hold.
+    /// Keys with the tags that they hold.
     held: BTreeSet<(i64, i64, usize)>,
     n_named: usize,
 }

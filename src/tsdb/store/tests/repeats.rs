@@ -15,7 +15,7 @@ pub(crate) fn named(id: BatchId, second: i64) -> Append {
     Append { batches, ..replace(block([(second, 1.0), (second + 1, 1.0)])) }
 }
 
-/// Appends a batch. Returns its revision; `None` if it was stored before.
+/// Appends a batch. Returns its revision, or `None` if it was stored before.
 pub(crate) async fn put(store: &dyn Store, dataset: DatasetId, append: Append) -> Option<u64> {
     match store.append(dataset, append, Box::new(|_, _| ())).await {
         Ok(appended) => Some(appended.revision),
@@ -58,7 +58,7 @@ pub(super) async fn check(open: Open<'_>) {
     assert_eq!(put(&*store, dataset, both).await, Some(3));
     assert_eq!(["b", "c"].map(|name| find(&*store, 1, name)), [Some(3); 2]);
 
-    // Batches of a deleted dataset are unknown, and their names can be used again.
+    // Batches of a deleted dataset are unknown and their names can be used again.
     assert_eq!(put(&*store, other, named(id(1, "d"), 10)).await, Some(1));
     assert!(store.delete(other).await.unwrap());
     assert_eq!(find(&*store, 1, "d"), None);

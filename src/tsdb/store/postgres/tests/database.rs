@@ -1,4 +1,4 @@
-//! Stores in test databases, and direct queries of them.
+//! Stores in test databases and direct queries of them.
 
 use sqlx::AssertSqlSafe;
 use test_postgres::with_connection;

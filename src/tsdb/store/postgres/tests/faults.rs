@@ -1,4 +1,4 @@
-//! Tests of lost connections, of databases that take no writes, and of paused services.
+//! Tests of lost connections, read-only databases and paused services.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{database::open, *};
 const WAITING: &str = "FROM pg_stat_activity WHERE application_name = 'triptych'
      AND datname = current_database() AND wait_event_type = 'Lock'";
 
-/// Runs `sql`, which begins a transaction, and returns its connection.
+/// Runs `sql`, which begins a transaction. Returns its connection.
 pub(super) async fn lock(url: &str, sql: &str) -> PgConnection {
     let mut c = PgConnection::connect(url).await.unwrap();
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut c).await.unwrap();
@@ -52,7 +52,7 @@ async fn commit_whose_response_is_lost_is_found_by_its_key() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("lost")).await;
-    // The server ends the connection at the end of the transaction, with or without the commit.
+    // The server closes the connection at the end of the transaction, with or without the commit.
     run(
         &url,
         "CREATE FUNCTION datasets.cut() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -1,4 +1,4 @@
-//! Tests of several services on one database, and of one that only reads.
+//! Tests of several services on one database, including a read-only service.
 
 use std::{collections::BTreeSet, thread};
 

@@ -28,7 +28,7 @@ async fn writes_of_another_process_are_seen() {
     contract::append(&writer, id, contract::block(want.clone())).await;
     contract::compare(&reader, id, &want, &READS);
     let later = [
-        // Chunks at the end, a late row, late rows over chunks, and a few rows at the end.
+        // Chunks at the end, a late row, late rows over chunks and a few rows at the end.
         (6000..9000).map(|n| (n, 1.5)).collect(),
         vec![(-7, 2.5), (31, 2.5)],
         (500..2500).map(|n| (n * 2, 3.5)).chain((0..700).map(|n| (-1000 + n, 3.5))).collect(),

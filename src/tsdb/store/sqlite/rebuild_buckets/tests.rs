@@ -16,7 +16,7 @@ use crate::store::{
 /// Hours so far apart that each is read separately.
 const HOURS: i64 = 300;
 
-/// Creates a dataset with months of rows at every ten minutes, and an empty one.
+/// Creates a dataset with a row every ten minutes for months and an empty dataset.
 fn months(connection: &mut Connection) -> [DatasetId; 2] {
     connection.execute_batch(tables::SCHEMA.pragmas).unwrap();
     connection.pragma_update(None, "journal_mode", "wal").unwrap();
@@ -51,7 +51,7 @@ fn late_rows_leave_the_same_buckets_as_ordered_rows() {
     let [mixed, ordered] = months(&mut connection);
     let batches = [late(0, -1.0), late(120, -2.0), late(240, 1e6), late(0, 5.0)];
     let mut all = base();
-    // The last three share a transaction, and the later ones must see the earlier ones.
+    // The last three share a transaction. Later appends must see earlier ones.
     for shared in [&batches[..1], &batches[1..]] {
         let write = connection.transaction().unwrap();
         for rows in shared {

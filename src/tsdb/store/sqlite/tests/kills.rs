@@ -23,8 +23,7 @@ const DATASETS: [i64; 2] = [1, 2];
 
 /// Returns the rows of a revision of a dataset.
 enum Operation {
-    /// They are a few new rows, a late one, one that replaces another, and sometimes a chunk of
-    /// them.
+    /// A few new rows, a late row, a replacement, and sometimes a whole chunk.
     Append(BTreeMap<i64, f64>),
     /// Rows of consecutive seconds.
     Delete(i64, i64),
@@ -81,8 +80,8 @@ async fn write(store: &SqliteStore, id: DatasetId) {
     }
 }
 
-/// Does nothing in a run of the tests. When [`killed_writer_loses_no_acknowledged_rows`] starts it,
-/// it writes until it is killed.
+/// Has no effect in a run of the tests. When [`killed_writer_loses_no_acknowledged_rows`] starts it, it
+/// writes until it is killed.
 #[tokio::test]
 async fn killed_writer() {
     let Ok(path) = env::var(KILLED_STORE) else { return };
