@@ -30,7 +30,7 @@ pub struct Response {
     pub body: Vec<u8>,
 }
 
-/// Counts of a response whose body was discarded.
+/// Counts of a response with a discarded body.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Drained {
     /// HTTP status.
@@ -112,14 +112,14 @@ impl Connection {
         Ok(Self { stream, received: Vec::with_capacity(READ_BYTES) })
     }
 
-    /// Sends a request, and reads the response.
+    /// Sends a request and reads the response.
     pub async fn send(&mut self, request: &Request) -> Outcome<Response> {
         let mut body = Vec::new();
         let status = self.exchange(request, &mut |bytes| body.extend_from_slice(bytes)).await?;
         Ok(Response { status, body })
     }
 
-    /// Sends a request, and counts the bytes of the response and `mark` among them.
+    /// Sends a request. Counts the bytes of the response and the occurrences of `mark`.
     pub async fn drain(&mut self, request: &Request, mark: u8) -> Outcome<Drained> {
         let mut drained = Drained::default();
         let count = &mut |bytes: &[u8]| {
@@ -130,8 +130,8 @@ impl Connection {
         Ok(drained)
     }
 
-    /// Sends a request with an endless response, and passes everything that is read to `take`, including
-    /// the head and the sizes of chunks, until it returns false or the connection ends.
+    /// Sends a request with an endless response. Passes everything that is read to `take`, including the
+    /// head and the sizes of chunks, until it returns false or the connection is closed.
     pub async fn follow(
         mut self,
         request: &Request,
@@ -149,7 +149,7 @@ impl Connection {
         }
     }
 
-    /// Sends a request without reading the response, and returns the open connection.
+    /// Sends a request without reading the response. Returns the open connection.
     pub async fn stall(mut self, request: &Request) -> Outcome<TcpStream> {
         self.stream.write_all(&request.bytes).await?;
         Ok(self.stream)

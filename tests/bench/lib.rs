@@ -1,4 +1,4 @@
-//! Harness of the benchmarks: a table of measurements and their bars, statistics, the usage of processes,
+//! Harness of the benchmarks: a table of measurements and their bars, statistics, the usage of processes
 //! and an HTTP client with little overhead.
 //!
 //! ```no_run
@@ -108,7 +108,7 @@ impl Table {
     }
 }
 
-/// Returns the duration that `percent` of `durations` do not exceed, zero if there are none.
+/// Returns the duration that `percent` of `durations` do not exceed, zero if it is empty.
 pub fn quantile(durations: &[Duration], percent: usize) -> Duration {
     let mut sorted = durations.to_vec();
     sorted.sort_unstable();

@@ -36,7 +36,7 @@ impl CpuTime {
     pub fn of(pid: u32) -> Outcome<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
         let (_, fields) = stat.rsplit_once(") ").ok_or("invalid stat")?;
-        // Fields are numbered from 1, and the state after the name is field 3.
+        // Fields are numbered from 1. The state after the name is field 3.
         let number = |field: usize| -> Outcome<u32> {
             Ok(fields.split(' ').nth(field - 3).ok_or("invalid stat")?.parse()?)
         };

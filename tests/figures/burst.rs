@@ -14,7 +14,7 @@ use crate::{
 /// Rows per second.
 const RATE: u32 = 1_000;
 
-/// Duration of the measurement without keys, and of the one with keys.
+/// Duration of each measurement, without and with keys.
 const BURST: Duration = Duration::from_secs(10);
 
 /// Time after which the stored rows have reached their limit.

@@ -1,4 +1,4 @@
-//! A dataset service, inserts at a constant rate, and a screen that follows a dataset.
+//! A dataset service, inserts at a constant rate and a screen that follows a dataset.
 
 use std::{
     sync::{
@@ -30,7 +30,8 @@ const UNLIMITED: &str = "--unlimited-loopback";
 /// Maximum number of inserts per second.
 const INSERTS_HZ: u32 = 20;
 
-/// Starts a service with `n` datasets of one column, each with `n_rows` rows up to now, a second apart.
+/// Starts a service with `n` datasets of a single column, each with `n_rows` rows up to now, a second
+/// apart.
 pub(crate) fn with_datasets(runtime: &Runtime, n: usize, n_rows: u32) -> (Service, Vec<Value>) {
     let mut service = Service::start();
     service.stop();
@@ -104,7 +105,7 @@ pub(crate) fn insert_rows(runtime: &Runtime, http: Http, dataset: Value, rate: u
     Inserting { is_stopped, _task: task }
 }
 
-/// Starts the screen with `service` only, and follows a dataset on the Data screen.
+/// Starts the screen with only `service` and follows a dataset on the Data screen.
 pub(crate) fn follow(service: &Service) -> Session {
     let session = open(service);
     session.wait_text("1 Cluster", SHOWN_WITHIN);
@@ -119,7 +120,7 @@ pub(crate) fn open(service: &Service) -> Session {
     Session::start_with(TRIPTYCH, &arguments, SIZE, &[("TRIPTYCH_API_KEY", service.key())])
 }
 
-/// Waits until nothing is written for `quiet`, at most for `within`.
+/// Waits for a silence of `quiet`, at most for `within`.
 pub(crate) fn settle(session: &Session, quiet: Duration, within: Duration) {
     let deadline = Instant::now() + within;
     while Instant::now() < deadline && session.wrote_past(session.n_written(), quiet).is_some() {}

@@ -20,7 +20,7 @@ const PERIOD: Duration = Duration::from_secs(15);
 /// Duration of the measurement without a server.
 const AWAY: Duration = Duration::from_mins(1);
 
-/// Silence after which a screen counts as settled, and the longest wait for it.
+/// Silence after which a screen counts as settled. Then the longest wait for it.
 const SETTLED: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(8));
 
 /// Usage per second.
@@ -51,7 +51,7 @@ impl Idle {
     }
 }
 
-/// Measures a screen whose service receives no rows.
+/// Measures a screen with a service that receives no rows.
 pub(crate) fn quiet(runtime: &Runtime) -> Vec<Row> {
     let (service, _) = with_datasets(runtime, 3, 300);
     let session = follow(&service);
@@ -84,7 +84,7 @@ pub(crate) fn with_a_stream(runtime: &Runtime) -> Vec<Row> {
     vec![Row::new("a row a second and a topic", ours.text(), "6 kB/s, 0.6 % CPU", is_met)]
 }
 
-/// Measures a screen whose service has stopped.
+/// Measures a screen with a stopped service.
 pub(crate) fn storm(runtime: &Runtime) -> Vec<Row> {
     let (mut service, datasets) = with_datasets(runtime, 3, 300);
     let state = TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! Latency and output of key presses, and the cost of a frame.
+//! Latency and output of key presses. Cost of a frame.
 
 use std::time::Duration;
 

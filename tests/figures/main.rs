@@ -1,9 +1,9 @@
-//! Measures the screen, and compares it with bars and with btop and htop if they are installed:
-//! `cargo bench --bench screen [-- NAME…]`.
+//! Measures the screen compared with bars, and with btop and htop if they are installed: `cargo bench
+//! --bench screen [-- NAME…]`.
 //!
-//! The program runs in a terminal of 200 columns and 60 rows with real services, and is observed from
-//! outside: its output and the time of each write, the resulting screen, and `/proc`. Frames are counted
-//! by the mark of synchronized output with which each begins.
+//! The program runs in a terminal of 200 columns and 60 rows with real services. It is observed from
+//! outside: its output with the time of each write, the resulting screen and `/proc`. Each frame begins
+//! with the mark of synchronized output, by which it is counted.
 
 #![expect(
     clippy::unwrap_used,

@@ -7,7 +7,7 @@ use std::{fs, time::Duration};
 pub(crate) struct Usage {
     /// Processor time.
     pub(crate) cpu: Duration,
-    /// Voluntary context switches, each of which ends with a wake-up.
+    /// Voluntary context switches, each followed by a wake-up.
     pub(crate) n_wakes: u64,
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests a built program against js-libp2p: tests/interop/run.sh path/to/triptych [name of a case]
-# Needs Node 20 or later; fetches the pinned packages the first time.
+# Needs Node 20 or later. Fetches the pinned packages the first time.
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")"

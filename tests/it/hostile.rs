@@ -14,7 +14,7 @@ use crate::support::{
 /// Size of the terminal, wide enough to avoid line breaks.
 const SIZE: (u16, u16) = (200, 50);
 
-/// Clears the screen, writes to the clipboard, sets the title, forges a line, and reverses text.
+/// Clears the screen, writes to the clipboard, sets the title, forges a line and reverses text.
 const HOSTILE: &str = "a\u{1b}[2J\u{1b}]52;c;cHduZWQ=\u{7}b\u{9b}31m\u{9d}0;t\u{9c}c\r\nd\u{202e}e\u{2066}f\u{200b}g\u{feff}h\u{7f}";
 
 /// A valid content id, so that commands send requests.
@@ -33,7 +33,7 @@ enum Reply {
     TextError(u16),
 }
 
-/// Serves `reply` to every request, and returns the address.
+/// Serves `reply` to every request and returns the address.
 fn serve(reply: Reply) -> String {
     server::serve(move |request| {
         let path = request.target().split('?').next().unwrap_or_default();
@@ -108,7 +108,7 @@ fn valid_body(path: &str) -> Value {
     }
 }
 
-/// Returns every command that sends requests, except for those that run until they are interrupted.
+/// Returns every command that sends requests, except commands that run until they are interrupted.
 fn commands(home: &Home) -> Vec<Vec<String>> {
     let topic = home.write(
         "topic.json",
@@ -191,7 +191,7 @@ fn environment(address: &str) -> [(&'static str, String); 4] {
     ]
 }
 
-/// Runs every command against a service with these replies, and checks that its output is escaped.
+/// Runs every command against a service with these replies. Checks that its output is escaped.
 #[track_caller]
 fn check(reply: Reply) {
     let address = serve(reply);
@@ -252,7 +252,7 @@ fn terminal_receives_no_control_sequences() {
             let session = Session::start_in(&place, TRIPTYCH, &arguments);
             session.wait_exit(WITHIN);
             let written = String::from_utf8(session.written()).unwrap();
-            // The terminal turns LF into CR LF, and progress redraws its own line.
+            // The terminal turns LF into CR LF. Progress redraws its own line.
             let written = written.replace("\r\n", "\n").replace("\x1b[K", "").replace('\r', "");
             let raw = written.find(|letter: char| is_unprintable(letter) && letter != '\n');
             assert_eq!(raw, None, "{reply:?} {arguments:?}: {written:?}");

@@ -1,6 +1,6 @@
 //! Integration tests of the program as its users see it.
 //!
-//! `tidy` checks our own sources. All other tests start the executables, and examine HTTP responses, the
+//! `tidy` checks our own sources. All other tests start the executables and examine HTTP responses, the
 //! cells of a terminal, output and processes. Tests of a single crate are in that crate.
 
 #![expect(

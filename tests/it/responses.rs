@@ -66,7 +66,7 @@ const HEAD: [(&str, &str, &str); 13] = [
     ("GET", "/nowhere", ""),
 ];
 
-/// Checks that all responses have the header, and that each status of `want` occurs.
+/// Checks that all responses have the header. Checks that each status of `want` occurs.
 async fn check(http: &Http, requests: &[(&str, &str, &str)], want: &[u16]) {
     let mut statuses = BTreeSet::new();
     for (method, path, body) in requests {

@@ -25,7 +25,7 @@ const PAINT_WITHIN: Duration = Duration::from_secs(30);
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
 /// Longest wait for a change of the screen once all services run. The first execution compiles its
-/// module, which takes some seconds with a compiler that is not optimized.
+/// module, which is a matter of seconds with a compiler that is not optimized.
 const SHOWN_WITHIN: Duration = Duration::from_mins(1);
 
 /// Processes of the stack: four nodes and two services.
@@ -57,7 +57,7 @@ fn wait_gone(session: &Session, unwanted: &str) {
     });
 }
 
-/// Waits until the Cluster screen lists the four nodes of the stack, and returns them.
+/// Waits until the Cluster screen lists the four nodes of the stack. Returns them.
 #[track_caller]
 fn wait_nodes(session: &Session) -> BTreeSet<(String, String)> {
     session.wait_for("four nodes are listed", READY_WITHIN, |screen| {

@@ -5,7 +5,7 @@ use crate::support::command::{Home, Output};
 /// Password in every address.
 const SECRET: &str = "hunter2";
 
-/// Checks that a command fails, and that its output does not contain the password.
+/// Checks that a command fails without the password in its output.
 #[track_caller]
 fn check(output: &Output, case: &str) {
     assert_ne!(output.code, 0, "{case}: {output:?}");

@@ -1,4 +1,4 @@
-//! Starts in difficult environments, and the messages about them.
+//! Starts in difficult environments and the messages about them.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
 //! Harness of the integration tests: the program in a terminal, as a command, as a service and as a
-//! whole stack; HTTP; processes.
+//! whole stack, HTTP and processes.
 
 pub(crate) mod cluster;
 pub(crate) mod command;
@@ -20,8 +20,8 @@ pub(crate) const TRIPTYCH: &str = env!("CARGO_BIN_EXE_triptych");
 /// Path of the program that starts with the screen.
 pub(crate) const TUI: &str = env!("CARGO_BIN_EXE_tui");
 
-/// Cache directory that all tests share, so that functions are compiled once, and not in the tester's
-/// own cache.
+/// Cache directory of all tests, so that functions are compiled once. The tester's own cache is not
+/// used.
 pub(crate) const CACHE: &str = env!("CARGO_TARGET_TMPDIR");
 
 /// Root of the repository.

@@ -86,7 +86,7 @@ fn constants_have_docs() {
 }
 
 /// Returns true if an undocumented constant begins at `index`. A constant of a trait implementation has
-/// the docs of the trait, and one inside a function needs none.
+/// the docs of the trait. Constants inside functions need no docs.
 fn is_bare_constant(lines: &[&str], index: usize) -> bool {
     let Some(line) = lines.get(index) else { return false };
     let item = line.trim_start();

@@ -1,4 +1,4 @@
-//! `triptych up`: its output, restarts of its processes, and commands that find it.
+//! `triptych up`: its output, restarts of its processes and commands that find it.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ async fn token_from_the_environment_protects_the_head_and_the_stack_uses_it() {
     assert_eq!(Http::new(head, None).get("/api/v1/nodes").await.0, 401);
     let owner = Home::new().with("TRIPTYCH_HEAD", head).with("TRIPTYCH_REST_TOKEN", token);
     assert_eq!(owner.run_ok(&["nodes"]).lines().count(), 5, "a heading and four nodes");
-    // The inference service needs the token, too. An epoch of the demo topics takes some seconds.
+    // The inference service needs the token, too. An epoch of the demo topics lasts some seconds.
     let inference = line["inference"].as_str().unwrap();
     let inference = Http::new(inference, line["api_key"].as_str());
     task::wait::until(READY_WITHIN, || async {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks the alert rules and every query of the dashboard with promtool, and tests when alerts fire:
+# Checks the alert rules and every query of the dashboard with promtool. Tests when alerts fire:
 #     tests/packages/monitoring.sh
-# Needs Python 3, and Prometheus, which is installed from Debian's packages if it is missing.
+# Needs Python 3. Prometheus is installed from Debian's packages if missing.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ../interop/debian.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds a release twice in two directories of different lengths, and compares the bytes:
+# Builds a release twice in two directories of different lengths and compares the bytes:
 #     tests/packages/reproducible.sh           a small program with critical libraries: C, assembler,
 #                                              macros, generated code
 #     tests/packages/reproducible.sh --whole   the whole program: half an hour, 8 GB

@@ -2,8 +2,8 @@
 # Creates all packages of a built program, installs them in temporary directories, and runs their
 # programs:
 #     tests/packages/run.sh path/to/triptych
-# Needs systemd's tools, and buildah, minisign, rpm and jq, which are installed from Debian's
-# packages if they are missing. Nothing else is installed on this machine.
+# Needs systemd's tools. buildah, minisign, rpm and jq are installed from Debian's packages if missing.
+# No other packages are installed on this machine.
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")/../.."
@@ -35,7 +35,7 @@ bring_libraries() {
     install -D -m 755 "$(realpath /bin/sh)" "$1/bin/sh"
 }
 
-# Runs the program with the directory $1 as its root: prints the version, and compiles and runs a
+# Runs the program with the directory $1 as its root: prints the version, then compiles and runs a
 # function. The mounts disappear with the namespace.
 runs_in() {
     local root=$1 said
@@ -119,7 +119,7 @@ image() {
     runs_in "$root"
 }
 
-# The archive, the SBOM, and the signed checksums, changes of which must be detected.
+# The archive, the SBOM and the signed checksums. Changes of the latter must be detected.
 sums() (
     cd "$work/release"
     tar -xf ./*.tar.xz -C "$work"

@@ -1,8 +1,8 @@
 //! PostgreSQL for tests: a new database for each test on a temporary server.
 //!
-//! The first test process of a run starts the server, and others of the same source tree use it, too.
-//! `server.sh` stops it half a minute after the last of them has exited. If `TRIPTYCH_TEST_POSTGRES` has the
-//! address of a server, that one is used instead. `POSTGRES_BIN` is the directory of the programs of another
+//! The first test process of a run starts the server. Others of the same source tree share it.
+//! `server.sh` stops it half a minute after the last of them has exited. `TRIPTYCH_TEST_POSTGRES`
+//! overrides the address of the server. `POSTGRES_BIN` is the directory of the programs of another
 //! version.
 //!
 //! ```no_run
@@ -90,7 +90,7 @@ pub fn dump(url: &str, path: &Path) {
     dump.args(["--no-owner", "--no-privileges", "--inserts", "--rows-per-insert=100", url]);
     let output = dump.stdin(Stdio::null()).stderr(Stdio::inherit()).output().unwrap();
     assert!(output.status.success(), "pg_dump: {}", output.status);
-    // Omits comments, psql commands, and settings that older servers do not support.
+    // Omits comments, psql commands and settings that older servers do not support.
     let text = String::from_utf8(output.stdout).unwrap();
     let skipped = ["--", "\\", "SET "];
     let lines = text.lines().filter(|line| !line.is_empty());
@@ -188,7 +188,7 @@ fn report(line: &str) {
     });
 }
 
-/// Registers this process as a user of the server in `folder`, and returns the address of the server, or
+/// Registers this process as a user of the server in `folder`. Returns the address of the server, or
 /// `None` if it is not running.
 fn join(folder: &Path) -> Option<String> {
     File::create(folder.join("users").join(process::id().to_string())).ok()?;
@@ -199,7 +199,7 @@ fn join(folder: &Path) -> Option<String> {
     Some(address)
 }
 
-/// Starts a server, and writes its directory to the file `known`.
+/// Starts a server and writes its directory to the file `known`.
 fn start(programs: &Path, known: &mut File) -> String {
     let folder = tempfile::Builder::new().prefix("triptych-postgres-").tempdir().unwrap().keep();
     fs::create_dir(folder.join("users")).unwrap();
@@ -231,7 +231,7 @@ fn start(programs: &Path, known: &mut File) -> String {
     let log = File::create(folder.join("log")).unwrap();
     let mut script = Command::new("sh");
     script.arg(folder.join("server.sh")).arg(programs).arg(&folder).arg(port.to_string());
-    // The script outlives this process, and must not receive interrupts of its group.
+    // The script outlives this process. It must not receive interrupts of its group.
     script.process_group(0).stdin(Stdio::null());
     let mut script =
         script.stdout(log.try_clone().unwrap()).stderr(log).spawn().expect("sh is installed");

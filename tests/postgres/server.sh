@@ -1,8 +1,8 @@
-# Starts a temporary PostgreSQL server, and stops it when no test process uses it any longer:
+# Starts a temporary PostgreSQL server and stops it when no test process uses it any longer:
 #     sh server.sh BIN FOLDER PORT PASSWORD_FILE
-# BIN contains `initdb` and `pg_ctl`. FOLDER contains the directory `users`, in which each test process has a
-# file named by its id. Creates the file `ready` once the server accepts connections, and removes FOLDER at the
-# end.
+# BIN contains `initdb` and `pg_ctl`. FOLDER contains the directory `users`, in which each test process
+# has a file named by its id. Creates the file `ready` once the server accepts connections. Removes
+# FOLDER at the end.
 set -u
 bin=$1 folder=$2 port=$3
 export PGUSER=postgres PGHOST=127.0.0.1 PGPORT="$port" PGDATABASE=postgres PGPASSFILE="$folder/pgpass"

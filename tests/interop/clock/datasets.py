@@ -37,8 +37,8 @@ class Datasets(service.Service):
         return {row["timestamp"] for row in self.ask(path)["results"]}
 
     def all_rows(self):
-        # Without a start a page covers the day before the latest row, and no rows before a leap of two
-        # days.
+        # Without a start a page covers the day before the latest row. It has no rows from before a leap
+        # of two days.
         start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
         return self.rows(f"&start={start:%Y-%m-%dT%H:%M:%SZ}")
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tests a built program's dataset service with third-party clients:
 #     tests/interop/datasets/run.sh path/to/triptych [name of a check]…
-# Needs Python 3.11 or later with venv, Node 20 or later with npm, curl and gzip; fetches the pinned
-# packages the first time, the Python ones beside the program's build.
+# Needs Python 3.11 or later with venv, Node 20 or later with npm, curl and gzip. Fetches the pinned
+# packages the first time (Python packages next to the program's build).
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")"

@@ -27,7 +27,7 @@ AWAY_S = 1
 REFUSES_FOR_S = 2
 # Reads of a service, more than one lease of its quota contains.
 READS = 20
-# Rows of the dataset that is downloaded, those of an insert, and the bytes of a row's text: more in all than
+# Rows of the downloaded dataset, rows of an insert and bytes of a row's text: more in all than
 # connections hold, also compressed to half.
 LARGE_ROWS = 8000
 LARGE_ROWS_EACH = 2000

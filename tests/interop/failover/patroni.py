@@ -58,7 +58,8 @@ class Node:
             "scope": "rows",
             "name": name,
             "restapi": {"listen": rest, "connect_address": rest},
-            # Before Patroni 3.0.3, a resumed leader takes its lease back from its successor through `etcd3`.
+            # Before Patroni 3.0.3, a resumed leader regains its lease from its successor through
+            # `etcd3`.
             "etcd": {"host": f"127.0.0.1:{etcd_port}"},
             "bootstrap": {"dcs": SETTINGS, "initdb": [{"encoding": "UTF8"}, "no-locale"]},
             "postgresql": {

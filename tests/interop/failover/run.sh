@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Tests a built program's services on a database that fails over, with own servers on loopback:
 #     tests/interop/failover/run.sh path/to/triptych
-# Three services behind HAProxy, and three PostgreSQL servers under Patroni with etcd. Each process is killed in
-# turn under load. Takes some minutes. Needs Python 3.11 or later, and patroni,
-# etcd-server, PostgreSQL 15 or later and haproxy, which are installed from Debian's packages if missing.
+# Three services behind HAProxy use three PostgreSQL servers under Patroni with etcd. Each process is
+# killed in turn under load, which lasts some minutes. Needs Python 3.11 or later. patroni, etcd-server,
+# PostgreSQL 15 or later and haproxy are installed from Debian's packages if missing.
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 shift

@@ -15,10 +15,11 @@ from allora_sdk.rpc_client.client import AlloraRPCClient
 from allora_sdk.rpc_client.config import AlloraNetworkConfig
 from allora_sdk.rpc_client.rest import EmissionsV9RestQueryServiceClient
 
-# Number of the client's queries of v10, and of those that it must parse. It cannot parse a few responses.
+# Number of the client's queries of v10, then the minimum that it must parse. It cannot parse a few
+# responses.
 N_QUERIES = 107
 N_READ_MIN = 95
-# Described queries that the client lacks: our extensions, and two that are newer than its releases.
+# Described queries that the client lacks: our extensions and two that are newer than its releases.
 OURS = {
     "/emissions/{version}/network_inferences/{topic_id}",
     "/emissions/{version}/active_inferers/{topic_id}",

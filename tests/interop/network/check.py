@@ -19,7 +19,7 @@ from wire import call
 
 N_REPLICAS = 3
 N_EPOCHS = 200
-# Topics whose epochs close at the same time.
+# Topics with epochs that close at the same time.
 N_TOPICS = 4
 BLOCK_MS = 50
 # The shortest epoch of the chain. Its window is as long, so submissions race with its end.
@@ -32,7 +32,7 @@ SUBMITS_EVERY_S = (0.02, 0.11)
 KILLS_EVERY_S = 1.5
 ROWS_EVERY_S = 0.3
 FIRST = 1_700_000_000
-# States of epochs that are open, or whose losses are not known.
+# States of epochs that are open or without known losses.
 UNFINISHED = "0, 1"
 CLOSED = re.compile(r"closed nonce (\d+) of topic (\d+)")
 PAYLOAD_REPEATED = 6
@@ -52,7 +52,7 @@ class Servers:
         self.datasets = Process("datasets", serve, home)
         serve = [program, "inference", "serve", *shared, "--block-time-ms", str(BLOCK_MS)]
         serve += ["--datasets", f"http://127.0.0.1:{self.datasets_port}/api"]
-        # There are no models but those of this test.
+        # Only the models of this test exist.
         serve += ["--head", "http://127.0.0.1:1", "--workers-per-account", "0"]
         self.replicas = [
             Process(f"replica{n}", [*serve, *self.place(home, port)], home)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tests several inference services of a built program on one database, with own servers on loopback:
 #     tests/interop/network/run.sh path/to/triptych
-# Kills the services in turn while they close epochs. Needs Python 3.11 or later, and PostgreSQL 15 or
-# later, which is installed from Debian's packages if missing.
+# Kills the services in turn while they close epochs. Needs Python 3.11 or later. PostgreSQL 15 or later
+# is installed from Debian's packages if missing.
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")"

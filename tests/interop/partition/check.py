@@ -17,8 +17,8 @@ HEALED_WITHIN_S = 60
 RUN_LIMIT_S = 4
 # Timeout of roll calls.
 CALL_S = 2
-# Longest time for a response. A head waits for a roll call, and for at most two workers, each for the run
-# limit and 2 s more.
+# Longest time for a response. A head waits for a roll call, then for at most two workers, each for the
+# run limit and 2 s more.
 ANSWERED_WITHIN_S = CALL_S + 2 * (RUN_LIMIT_S + 2) + 1
 HELLO = pathlib.Path("../../../assets/functions/hello.wasm").resolve()
 

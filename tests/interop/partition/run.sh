@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Tests how a cluster of a built program recovers from interrupted links, and how it reaches a worker behind NAT,
+# Tests how a cluster of a built program recovers from interrupted links and reaches a worker behind NAT,
 # in network namespaces:
 #     tests/interop/partition/run.sh path/to/triptych
-# Needs root or sudo without a password and the right to create network namespaces, otherwise it is skipped.
-# Also needs Python 3.11 or later, iproute2 and iptables, which are installed from Debian's packages
-# if missing. Outside its own namespaces nothing changes.
+# Needs root or sudo without a password and the right to create network namespaces, otherwise it is
+# skipped. Also needs Python 3.11 or later, iproute2 and iptables, which are installed from Debian's
+# packages if missing. Only its own namespaces are changed.
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")"

@@ -17,8 +17,8 @@ from services import Services
 N_DATASETS = 2
 READERS_EACH = 10
 WRITES_EVERY_S = 0.2
-# Maximum number of connections to PostgreSQL by mode. In session mode a service keeps its connections. In
-# transaction mode all services share fewer connections than one of them opens.
+# Maximum number of connections to PostgreSQL by mode. In session mode a service holds its connections.
+# In transaction mode all services share fewer connections than a single service opens.
 POOL_SIZES = {"session": 180, "transaction": 12}
 USER = "triptych"
 

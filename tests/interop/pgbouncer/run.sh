@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Tests a built program's services that connect to PostgreSQL through PgBouncer, in session and in transaction
-# mode, with own servers on loopback:
+# Tests a built program's services that connect to PostgreSQL through PgBouncer, in session and in
+# transaction mode, with own servers on loopback:
 #     tests/interop/pgbouncer/run.sh path/to/triptych
-# Needs Python 3.11 or later, and PostgreSQL 15 or later, pgbouncer and haproxy, which are installed from
-# Debian's packages if missing.
+# Needs Python 3.11 or later. PostgreSQL 15 or later, pgbouncer and haproxy are installed from Debian's
+# packages if missing.
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests the portal in a browser: tests/interop/portal/run.sh path/to/triptych [folder for pictures]
-# Needs Node 20 or later, and Chromium, headless, which is installed from Debian's packages if missing.
+# Needs Node 20 or later. Headless Chromium is installed from Debian's packages if missing.
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 pictures=${2:+$(mkdir -p "$2" && realpath "$2")}

@@ -22,7 +22,7 @@ FIRST = 1_700_000_000
 ROWS_EACH = 200
 # A larger disk does not belong to the test.
 DISK_BYTES_MAX = 1 << 30
-# Writes until the disk is full. A write first uses free pages, and the log has files of 16 MiB.
+# Writes until the disk is full. A write first uses free pages. The log has files of 16 MiB.
 TRIES_MAX = 300
 # /health is at most half a second old.
 HEALTH_WITHIN_S = 2

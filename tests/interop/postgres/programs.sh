@@ -1,10 +1,10 @@
-# Sourced by tests that need PostgreSQL, which is installed from Debian's packages if missing. POSTGRES_BIN
-# names the folder of another version's programs. Sets `bin`, `folder`, a temporary folder of the server's
-# user, and `as_root` and `as_server`, which commands start with that run as these users.
+# Sourced by tests that need PostgreSQL, which is installed from Debian's packages if missing.
+# POSTGRES_BIN names the directory of another version's programs. Sets `bin`, `folder` (a temporary
+# directory of the server's user), `as_root` and `as_server` (prefixes of commands that run as these
+# users).
 . "$(dirname "${BASH_SOURCE[0]}")/../debian.sh"
 find_programs() { ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1; }
-# Below the ports of outgoing connections, one of which could take that of a server that is to be started
-# again.
+# Below the ports of outgoing connections, which could occupy the port of a server before its restart.
 free_port() {
     python3 - <<'PYTHON'
 import random, socket

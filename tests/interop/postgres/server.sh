@@ -1,7 +1,7 @@
-# Sourced by tests that need PostgreSQL: sets up a server of its own on loopback, in a temporary folder,
-# and ends it with the shell. With `disk_mib` its data is on a disk of that size, in memory, without its
-# log of commits, or that log alone, as `disk_of` says: `data` or `wal`. Sets what `programs.sh` does,
-# `port`, and `control`, the command that starts and stops the server.
+# Sourced by tests that need PostgreSQL: sets up a separate server on loopback in a temporary directory
+# and stops it when the shell exits. With `disk_mib`, a disk of that size in memory holds its data
+# without the write-ahead log (`disk_of=data`) or only that log (`disk_of=wal`). Sets the variables of
+# `programs.sh`, `port` and `control`, the command that starts and stops the server.
 . "$(dirname "${BASH_SOURCE[0]}")/programs.sh"
 port=$(free_port)
 options=()
@@ -19,7 +19,7 @@ port = $port
 unix_socket_directories = ''
 max_connections = 200
 CONFIG
-# After a kill the server first reads what was written, of as many databases as tests made.
+# After a kill the server first recovers the databases of all tests.
 control=("${as_server[@]}" "$bin/pg_ctl" --pgdata "$folder/data" --log "$folder/log" --wait --timeout 240)
 end_server() {
     "${control[@]}" stop --mode immediate >/dev/null || true

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tests the Python package in assets/python with a built program:
 #     tests/interop/python/run.sh path/to/triptych [name of a test]…
-# Needs Python 3.11 or later with venv; fetches the pinned packages the first time, next to the
-# program's build.
+# Needs Python 3.11 or later with venv. Fetches the pinned packages the first time, next to the program's
+# build.
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")"

@@ -22,7 +22,7 @@ class Stack:
         self.folder = tempfile.TemporaryDirectory(prefix="interop-python-")
         self.path = pathlib.Path(self.folder.name)
         self.process = None
-        # Nothing of the user who runs this is found.
+        # The configuration of this user is hidden.
         for name in [name for name in os.environ if name.startswith("TRIPTYCH_")]:
             del os.environ[name]
         os.environ |= {

@@ -33,7 +33,7 @@ ELSEWHERE = [
     ("https://example.org", "http://127.0.0.1:8082"),
 ]
 
-# Beginnings of commands that start services, and the output that shows that they serve.
+# Beginnings of commands that start services, with the output that shows that they serve.
 SERVERS = [
     (r"triptych up\b", r"^API key"),
     (r"triptych node .*--role head", r'"Node API starting"'),
@@ -42,7 +42,7 @@ SERVERS = [
     (r"triptych inference serve", r'"inference service listening"'),
 ]
 
-# Beginnings of commands that print endlessly, and output that shows that they work.
+# Beginnings of commands that print endlessly, with output that shows that they work.
 ENDLESS = [
     (r"curl -N ", r"^data:"),
     (r"triptych datasets follow", r"^\d"),

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs the code blocks of README.md in order with a built program, in an empty home:
 #     tests/interop/readme/run.sh path/to/triptych
-# Needs Python 3.11 or later, and curl, jq and openssl, which are installed from Debian's packages if
-# they are missing. If the system permits it, the blocks run in their own network, so that the ports are free.
+# Needs Python 3.11 or later. curl, jq and openssl are installed from Debian's packages if missing.
+# If the system permits it, the blocks run in their own network, so that the ports are free.
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")"

@@ -17,7 +17,7 @@ from processes import wait_until
 from services import Services
 from wire import send
 
-# "kill" is SIGKILL, "pause" is SIGSTOP of every process, and the others are modes of pg_ctl.
+# "kill" is SIGKILL, "pause" is SIGSTOP of every process. The others are modes of pg_ctl.
 LOSSES = [
     "replica0", "postgres killed", "replica1", "postgres fast", "postgres paused", "replica2",
     "postgres immediate", "postgres killed",
@@ -50,7 +50,7 @@ class Database:
         else:
             assert await self.run("stop", "--mode", how)
         await asyncio.sleep(AWAY_FAST_S if how == "fast" else AWAY_S)
-        # The children of a killed server exit, and then the port is free.
+        # The port is free once the children of a killed server have exited.
         for _ in range(20):
             if await self.run("start"):
                 return

@@ -64,7 +64,7 @@ class Writer:
                 if status in (200, 201):
                     acknowledgements.add(text)
                     continue
-                # The batch is being stored, or was stored by a server whose response was late.
+                # The batch is being stored, or was stored by a server with a late response.
                 is_under_way = status == 409 and "is in progress" in text
                 assert status in (0, 502, 503, 504) or is_under_way, f"{status} {text}"
                 self.refusals[(status, text)] += 1
@@ -151,7 +151,7 @@ class StallingReader(Reader):
             await asyncio.wait_for(self.stop.wait(), STALL_S)
         except asyncio.TimeoutError:
             pass
-        # It reads everything sent meanwhile, and pauses again.
+        # It reads everything sent meanwhile, then pauses again.
         self.stall_at = time.monotonic() + random.uniform(1, STALL_S / 3)
 
 

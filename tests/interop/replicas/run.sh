@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Tests several dataset services of a built program on one database behind a load balancer, with own servers on
-# loopback:
+# Tests several dataset services of a built program on one database behind a load balancer, with own
+# servers on loopback:
 #     tests/interop/replicas/run.sh path/to/triptych
-# Kills, stops and suspends services and PostgreSQL in turn under load. Needs Python
-# 3.11 or later, and PostgreSQL 15 or later and haproxy, which are installed from Debian's packages if missing.
+# Kills, stops and suspends services and PostgreSQL in turn under load. Needs Python 3.11 or later.
+# PostgreSQL 15 or later and haproxy are installed from Debian's packages if missing.
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")"

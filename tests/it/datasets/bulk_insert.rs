@@ -110,7 +110,7 @@ async fn insert_named(http: &Http, dataset: i64, name: &str) -> Result<(u16, Val
         .map_err(|error| error.to_string())
 }
 
-/// Checks that a request through `proxied`, whose response `lose` drops, is stored once. `http`
+/// Checks that a request through `proxied` is stored once although `lose` drops its response. `http`
 /// accesses the service directly.
 async fn check_lost_answer(proxied: &Http, http: &Http, lose: &LossyProxy) {
     let dataset = create(http, "it lost").await;

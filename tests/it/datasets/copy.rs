@@ -11,7 +11,7 @@ const ROWS: u32 = 40_000;
 /// Time limit for a copy to start on a busy machine.
 const BEGINS_WITHIN: Duration = Duration::from_mins(1);
 
-/// Returns a stopped service with two datasets, and everything that it served.
+/// Returns a stopped service with two datasets. Also returns everything that it served.
 async fn filled_service() -> (Service, Vec<String>) {
     let mut service = Service::start();
     let (http, home) = (service.http(), service.home());
@@ -29,7 +29,7 @@ async fn filled_service() -> (Service, Vec<String>) {
     (service, served)
 }
 
-/// Returns all responses of the service about its datasets: the catalog, all rows, and all buckets.
+/// Returns all responses of the service about its datasets: the catalog, all rows and all buckets.
 async fn all_responses(service: &Service) -> Vec<String> {
     let mut bodies = Vec::new();
     for path in [
@@ -47,14 +47,14 @@ async fn all_responses(service: &Service) -> Vec<String> {
     bodies
 }
 
-/// Verifies the store in `file`, and lets the service serve it instead of its own.
+/// Verifies the store in `file`. Lets the service serve it instead of its own.
 fn put_in_place(service: &mut Service, file: &str) {
     let data_dir = service.data_dir();
     Home::new().run_ok(&["datasets", "restore", file, "--yes", "--data-dir", &data_dir]);
     service.start_again();
 }
 
-/// Starts a copy, and kills it once `has_begun`.
+/// Starts a copy and kills it once `has_begun`.
 async fn kill_a_copy(from: &str, to: &str, has_begun: impl Fn() -> bool + Send + Sync) {
     let copy = Home::new().start(&["datasets", "copy", from, to]);
     let begun = async || if has_begun() { Ok(()) } else { Err("it has not begun") };

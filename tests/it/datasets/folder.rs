@@ -18,8 +18,8 @@ use crate::support::{command::Home, datasets::Service, http::Http, running::Runn
 /// Number of concurrent programs that insert.
 const N_WRITERS: u32 = 4;
 
-/// Inserts a row at a time from `first` until one is rejected, and returns the error. No insert
-/// that begins once `is_over` is acknowledged.
+/// Inserts a row at a time from `first` until a row is rejected. Returns the error. No insert that
+/// begins once `is_over` is acknowledged.
 async fn write_until_refused(
     http: Http,
     dataset: i64,
@@ -38,8 +38,7 @@ async fn write_until_refused(
     unreachable!("a number ends")
 }
 
-/// Does `harm` to the directory while rows are inserted, and checks that no further ones are
-/// acknowledged.
+/// Does `harm` to the directory while rows are inserted. Checks that no further rows are acknowledged.
 async fn check_refused_after(service: &Service, dataset: i64, harm: impl FnOnce()) {
     let is_over = Arc::new(AtomicBool::new(false));
     let mut writers = JoinSet::new();

@@ -148,7 +148,7 @@ async fn capitalized_bars_become_bucket_columns() {
     let bucket: Value = serde_json::from_str(&bucket).unwrap();
     let figures = ["open", "high", "low", "close", "volume"].map(|name| bucket[name].as_f64());
     assert_eq!(figures, [1.0, 3.0, 0.5, 2.0, 7.0].map(Some), "{bucket}");
-    // Two columns whose names differ only by case are unchanged.
+    // Two columns with names that differ only by case are unchanged.
     home.write("both.csv", format!("Date,Open,open\n{},1,2\n", timestamp(0)).as_bytes());
     home.run_ok(&["datasets", "import", "both.csv"]);
     let want = json!({"timestamp": timestamp(0), "Open": 1, "open": 2});
@@ -303,7 +303,7 @@ async fn killed_import_resumes_without_gaps_or_repeats() {
     let mut n_before = 0;
     for _ in 0..3 {
         let running = home.start(&arguments);
-        // An import that was faster than the kill has nothing left to do.
+        // An import that was faster than the kill is complete.
         while service.n_rows("a").await <= n_before && n_before < ROWS as usize {}
         running.kill();
         n_before = service.n_rows("a").await;

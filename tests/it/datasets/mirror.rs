@@ -11,7 +11,7 @@ use crate::support::{command::Home, datasets::Service, server};
 /// Time limit for a copy to catch up on a busy machine.
 const CAUGHT_UP_WITHIN: Duration = Duration::from_mins(1);
 
-/// A source and a target, and a home whose commands copy from one to the other.
+/// A source and a target with a home for commands that copy from the former to the latter.
 struct Pair {
     source: Service,
     target: Service,
@@ -87,7 +87,7 @@ async fn mirror_copies_datasets_with_columns_tags_and_rows() {
         shown["columns"].as_array().unwrap().iter().map(|it| it["dtype"].clone()).collect();
     assert_eq!(dtypes, ["float", "integer", "string", "boolean"]);
 
-    // The next run copies only new rows, and updates the description of the dataset.
+    // The next run only copies new rows and updates the description of the dataset.
     let again = ["datasets", "list", "--search", "my_bars", "--json"];
     let change = json!({"metadata": {"frequency": "1min"}});
     let (status, body) = http.patch(&format!("/api/datasets/{bars}/"), &change).await;
@@ -119,7 +119,7 @@ async fn repeated_mirror_adds_late_and_corrected_rows_and_earlier_ones_if_reques
     let start = timestamp(20 * 1_440);
     once(&["--start", &start], 10);
     once(&["--start", &start], 0);
-    // There is an unwanted row before the start, a late one, and a correction.
+    // There is an unwanted row before the start, a late row and a correction.
     let mut corrected = minute_row(25 * 1_440);
     corrected["values"]["close"] = json!(1234.5);
     insert(&http, bars, &[minute_row(7), minute_row(23 * 1_440 + 7), corrected]).await;
@@ -210,7 +210,7 @@ async fn killed_mirror_adds_late_rows_in_copied_ranges() {
     was_killed();
     once(0);
     was_killed();
-    // There are two rows on one day, one on another, a correction visible in daily buckets, and one
+    // There are two rows on one day, one on another, a correction visible in daily buckets and a row
     // after all others.
     let mut corrected = minute_row(8 * 1_440);
     corrected["values"]["high"] = json!(1234.5);
@@ -248,7 +248,7 @@ fn mirror_rejects_the_same_source_and_target() {
 
 #[tokio::test]
 async fn repeatedly_killed_mirror_has_every_row_once() {
-    /// Several downloads, and some thousands of rows in each run.
+    /// Several downloads with some thousands of rows in each run.
     const ROWS: u32 = 30_000;
     let mut pair = Pair::start();
     let http = pair.source.http();
@@ -284,7 +284,7 @@ async fn repeatedly_killed_mirror_has_every_row_once() {
     let rows: Vec<_> = (next + 2..next + 200).map(minute_row).collect();
     insert(&http, dataset, &rows).await;
     pair.caught_up("bars", "bars").await;
-    // There is a correction of a very old row, and a new column.
+    // There is a correction of a very old row. There is a new column.
     let mut row = minute_row(5);
     row["values"]["close"] = json!(1234.5);
     insert(&http, dataset, &[row]).await;

@@ -1,4 +1,4 @@
-//! A service whose files cannot grow, as on a full disk.
+//! A service with files that cannot grow, as on a full disk.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ async fn service_without_space_is_unhealthy_until_a_rejected_insert_fits() {
         n_stored += 1;
     };
     assert_eq!(status, 507, "{refused}");
-    // A single row may fit, which proves nothing.
+    // A single row may fit by chance.
     let row = json!({"dataset": dataset, "rows": [row(0)]});
     http.post("/api/rows/bulk_insert/", &row).await;
     for _ in 0..3 {

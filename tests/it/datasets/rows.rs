@@ -1,4 +1,4 @@
-//! `GET /api/rows/`: pages of raw rows, and buckets of them.
+//! `GET /api/rows/`: pages of raw rows and of their buckets.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use task::wait;
 use super::{COLUMNS, assert_needs_key, create, insert, members, minute_row, timestamp};
 use crate::support::up::Up;
 
-/// Time limit for writing the market's history at the first start, which takes about 10 seconds of
-/// a processor without optimization.
+/// Time limit for writing the market's history at the first start, which needs about 10 seconds of a
+/// processor without optimization.
 const HISTORY_WITHIN: Duration = Duration::from_mins(1);
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! `GET /api/rows/stream/`: a replay, then new rows, and heartbeats.
+//! `GET /api/rows/stream/`: a replay, then new rows and heartbeats.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const EVENT_WITHIN: Duration = Duration::from_secs(40);
 /// One event of a stream.
 #[derive(Debug)]
 struct Event {
-    /// Name of the event; `message` if the line is missing, as in clients.
+    /// Name of the event. `message` if the line is missing, as in clients.
     name: String,
     data: Value,
 }
@@ -76,7 +76,7 @@ async fn stream_replays_follows_and_sends_heartbeats() {
     assert_eq!(connected.data["dataset_id"], dataset);
     assert!(connected.data["message"].is_string());
 
-    // The newest hundred rows, oldest first.
+    // The latest hundred rows, oldest first.
     for minute in 20..REPLAY_ROWS + 20 {
         check_row(&events.next().await, minute);
     }

@@ -1,4 +1,4 @@
-//! `triptych function`: against a cluster, and against the store of this machine.
+//! `triptych function` against a cluster and against the store of this machine.
 
 use model::function::FunctionId;
 use serde_json::{Value, json};
@@ -10,10 +10,10 @@ use crate::support::{
     up::Up,
 };
 
-/// The minimal module. It has no start function, and cannot be run.
+/// The minimal module. It cannot be run without a start function.
 const MODULE: &[u8] = b"\0asm\x01\0\0\0";
 
-/// Writes `files` to a home, adds `name`, and checks the single line of output.
+/// Writes `files` to a home, adds `name` and checks the single line of output.
 #[track_caller]
 fn check_added(name: &str, files: &[(&str, &[u8])], want: &str) {
     let home = Home::new();
@@ -36,7 +36,7 @@ fn content(seed: u32, n_bytes: usize) -> Vec<u8> {
     [MODULE, bytes.get(MODULE.len()..).unwrap()].concat()
 }
 
-/// The ids are those of `ipfs-unixfs-importer` (npm) with `cidVersion` 1 and `rawLeaves`.
+/// The ids are from `ipfs-unixfs-importer` (npm) with `cidVersion` 1 and `rawLeaves`.
 #[test]
 fn add_prints_the_id_that_ipfs_tools_compute_and_nothing_else() {
     let module = "bafkreieturf3xfwhkeqy4taa2r46jqkdlajcuoe2zsqwebnr4tinyx4uoy";
@@ -114,7 +114,7 @@ fn invalid_function_is_rejected() {
 async fn function_is_added_to_a_cluster_run_on_it_and_removed() {
     let up = Up::shared();
     let home = Home::new().with("TRIPTYCH_HEAD", up.text("head"));
-    // A module that no other test runs: it ends with an empty custom section.
+    // A module that no other test runs: its last section is an empty custom one.
     let mut module = std::fs::read(demo("hello.wasm")).unwrap();
     module.extend([0, 5, 1, b'x', b'c', b'l', b'i']);
     let path = home.write("own.wasm", &module);

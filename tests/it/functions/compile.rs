@@ -12,7 +12,7 @@ use crate::support::{
     process,
 };
 
-/// Compile limit of the workers, in seconds: shorter than compiling the bomb takes.
+/// Compile limit of the workers, in seconds: less than the time to compile the bomb.
 const COMPILE_LIMIT_S: u64 = 3;
 
 /// Memory that a worker may keep after a costly module.
@@ -21,7 +21,7 @@ const KEPT_BYTES: u64 = 64 * 1024 * 1024;
 /// Time for which other tests may occupy the processors.
 const OTHERS_END_WITHIN: Duration = Duration::from_mins(8);
 
-/// A head, a worker with one slot, and a home for commands.
+/// A head, a worker with one slot and a home for commands.
 struct Pair {
     head: Http,
     home: Home,
@@ -46,7 +46,7 @@ impl Pair {
         Self { head: Http::new(&node.rest_api(), None), home, worker, _head: node }
     }
 
-    /// Adds a function, and returns the request that executes it.
+    /// Adds a function and returns the request that executes it.
     fn add(&self, path: &str, method: &str) -> Value {
         let id = self.home.run_ok(&["function", "add", path]);
         let id = id.split_whitespace().find(|word| word.starts_with("baf")).unwrap();
@@ -169,7 +169,7 @@ async fn module_that_compiles_too_long_holds_its_slot_until_the_compile_limit() 
 
 #[tokio::test]
 async fn first_run_waits_for_the_compiler_longer_than_a_run_may_take() {
-    // Compiling takes some seconds without optimizations. The head waits 3 s for a run.
+    // Compiling needs some seconds without optimizations. The head waits 3 s for a run.
     let pair = Pair::with_limits(3600, 1).await;
     let module = renamed(bomb(1, 19), &pair.home.path(""));
     let mut bomb = pair.add(&pair.home.write("bomb.wasm", &module), "bomb.wasm");
@@ -212,7 +212,7 @@ async fn installed_function_is_compiled_before_its_first_run() {
 
 #[tokio::test]
 async fn import_that_is_not_offered_is_found_before_compiling() {
-    // Compiling takes longer than the limit.
+    // Compiling exceeds the limit.
     let pair = Pair::start(1).await;
     let module = wat_bomb(150, 19).replacen("(module", r#"(module (import "env" "now" (func))"#, 1);
     let module = wat::parse_str(module).unwrap();

@@ -1,5 +1,4 @@
-//! `POST /api/v1/functions/evict` through its command: on the workers of a head, and in a local
-//! store.
+//! `POST /api/v1/functions/evict` through its command: on the workers of a head and in a local store.
 
 use crate::support::{
     cluster::Node,

@@ -21,7 +21,7 @@ fn write_runtime(home: &Home) -> PathBuf {
     PathBuf::from(home.write_program("runtime/wrapped", &script))
 }
 
-/// Starts a head, and a worker that runs functions by `program`.
+/// Starts a head with a worker that runs functions by `program`.
 fn head_and_worker(program: &Path, flags: &[&str]) -> (Node, Node) {
     let (folder, name) = (program.parent().unwrap(), program.file_name().unwrap());
     let (folder, name) = (folder.display().to_string(), name.to_str().unwrap());
@@ -31,7 +31,7 @@ fn head_and_worker(program: &Path, flags: &[&str]) -> (Node, Node) {
     (head, worker)
 }
 
-/// Runs hello with a variable, and returns the response.
+/// Runs hello with a variable and returns the response.
 fn run_with_variable(home: &Home, head: &Node, variable: &str) -> Value {
     let rest_api = head.rest_api();
     let hello = demo("hello.wasm");

@@ -22,8 +22,8 @@ fn module(body: &str) -> Vec<u8> {
     .unwrap()
 }
 
-/// Prints the name of its second directory and `data/words.txt` in it, and tries to change that
-/// directory. Exits with another code than 0 if it cannot read, or can write.
+/// Prints the name of its second directory and `data/words.txt` in it. Tries to change that directory.
+/// Exits with another code than 0 if it cannot read, or can write.
 const READS_ITS_FILES: &str = r#"
     (memory (export "memory") 1)
     (data (i32.const 0) "data/words.txt") (data (i32.const 100) "new")
@@ -47,8 +47,8 @@ const READS_ITS_FILES: &str = r#"
         (call $fail_if (i32.eqz (call $open_file (i32.const 100) (i32.const 3) (i32.const 1)
             (i64.const 64))) (i32.const 94)))"#;
 
-/// Runs the function at `path` on two workers, one of them with an external runtime, and returns
-/// their common result.
+/// Runs the function at `path` on two workers, including one with an external runtime. Returns their
+/// common result.
 async fn run_on_both(home: &Home, path: &str) -> Value {
     let program = home.path("bls-runtime");
     std::os::unix::fs::symlink(TRIPTYCH, &program).unwrap();

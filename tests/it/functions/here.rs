@@ -1,4 +1,4 @@
-//! `triptych function run` without a head, and `triptych runtime`: modules run on this machine.
+//! `triptych function run` without a head and `triptych runtime`: modules run on this machine.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ fn module(body: &str) -> Vec<u8> {
     .unwrap()
 }
 
-/// Writes a module that exits with `code`, and returns its path.
+/// Writes a module that exits with `code`. Returns its path.
 fn ends_with(home: &Home, code: u8) -> String {
     home.write(&format!("ends-with-{code}.wasm"), &module(&format!("i32.const {code} call $exit")))
 }
@@ -57,7 +57,7 @@ fn stored_function_runs_by_its_id() {
     assert!(why.contains("no function in the function store"), "{why}");
     let why = home.run_err(&[&run[..], &["--method", "other.wasm"]].concat());
     assert!(why.contains("has no module other.wasm"), "{why}");
-    // The file to run is the one with the name of the directory, or the one that the caller names.
+    // The file to run has the name of the directory, unless the caller names another.
     home.write("both/both.wasm", &module("i32.const 0 call $exit"));
     home.write("both/fails.wasm", &module("i32.const 9 call $exit"));
     assert_eq!(home.run(&["function", "run", "both"]).code, 0);
@@ -90,7 +90,7 @@ fn compiled_code_is_stored_in_the_cache_of_the_user() {
     home.run_ok(&["function", "run", &demo("hello.wasm")]);
     let compiled = Path::new(&cache).join("triptych/compiled");
     assert!(compiled.read_dir().unwrap().next().is_some(), "{}", compiled.display());
-    // The run itself leaves nothing.
+    // The run itself leaves no files.
     let runs = Path::new(&cache).join("triptych/runs");
     assert!(!runs.exists() || runs.read_dir().unwrap().next().is_none());
 }

@@ -1,4 +1,4 @@
-//! `POST /api/v1/functions/install` through its command: by content id, and by a manifest's address.
+//! `POST /api/v1/functions/install` through its command: by content id and by a manifest's address.
 
 use crate::support::{cluster::Node, command::Home, server, up::Up};
 

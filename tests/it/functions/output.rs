@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use crate::support::{cluster::Node, command::Home};
 
-/// Bytes of one write.
+/// Bytes per write.
 const WRITE_BYTES: usize = 64 * 1024;
 
-/// Writes a module that writes `n_mib` MiB of `letter`, and returns its path.
+/// Writes a module that writes `n_mib` MiB of `letter`. Returns its path.
 fn writes(home: &Home, n_mib: usize, letter: char) -> String {
     let n_writes = n_mib * 1024 * 1024 / WRITE_BYTES;
     let module = wat::parse_str(format!(

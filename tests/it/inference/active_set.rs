@@ -14,7 +14,7 @@ const WITHIN: Duration = Duration::from_mins(1);
 
 const SUBMISSIONS: &str = "/api/v1/topics/1/submissions";
 
-/// Submits, and returns the status and the response.
+/// Submits and returns the status and the response.
 async fn submit(http: &Http, nonce: Option<u64>, model: &str, value: &str) -> (StatusCode, Value) {
     let mut body = json!({"model": model, "value": value});
     if let Some(nonce) = nonce {
@@ -23,7 +23,7 @@ async fn submit(http: &Http, nonce: Option<u64>, model: &str, value: &str) -> (S
     http.post(SUBMISSIONS, &body).await
 }
 
-/// Waits for an epoch that accepts the first submission of `model`, and returns its nonce.
+/// Waits for an epoch that accepts the first submission of `model`. Returns its nonce.
 async fn open_epoch(http: &Http, model: &str, value: &str) -> u64 {
     let open = || async {
         match submit(http, None, model, value).await {
@@ -34,7 +34,7 @@ async fn open_epoch(http: &Http, model: &str, value: &str) -> u64 {
     wait::until(WITHIN, open).await.unwrap()
 }
 
-/// Waits until the epoch `nonce` is closed, and returns its combined and its signed value.
+/// Waits until the epoch `nonce` is closed. Returns its combined and its signed value.
 async fn values(http: &Http, nonce: u64) -> [f64; 2] {
     let path = "/emissions/v10/latest_network_inferences/1";
     let closed = || async {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::{command::Home, datasets::Service};
 
-/// Creates a dataset of a value that grows by one per minute, and a topic that predicts it two
+/// Creates a dataset with a value that grows by one per minute. Creates a topic that predicts it two
 /// minutes ahead.
 async fn growing(service: &Service, home: &Home) {
     let id = home.run_ok(&["datasets", "create", "growing", "--column", "value"]);
@@ -44,7 +44,7 @@ async fn accurate_model_is_ranked_first() {
     let service = Service::start();
     let home = service.home();
     growing(&service, &home).await;
-    // Reads the last row, and adds the growth of two minutes.
+    // Reads the last row and adds the growth of two minutes.
     let sees = r#"sees=tail -n 1 | sed 's/.*"value":\([0-9]*\).*/\1/' | awk '{print "{\"value\":\"" $1+2 "\"}"}'"#;
     let told = backtest(&home, &["--model", sees, "--model", "broken=exit 3"]);
     let actors = told["actors"].as_array().unwrap();

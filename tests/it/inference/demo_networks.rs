@@ -27,12 +27,12 @@ use crate::support::command::demo;
 /// Seconds since 1970 at which synthetic rows begin: the start of 2026, at midnight.
 const START_SECONDS: i64 = 1_767_225_600;
 
-/// Seconds between the first rows of one seed and those of the next: a prime number, so that each
-/// seed begins in another phase of a regime.
+/// Seconds between the first rows of consecutive seeds: a prime number, so that each seed begins in
+/// another phase of a regime.
 const SEED_SECONDS: i64 = 3_607;
 
-/// Rows from one epoch to the next: the epochs of both topics are twelve blocks long, and a row
-/// comes with each block.
+/// Rows from one epoch to the next: the epochs of both topics are twelve blocks long, with a row per
+/// block.
 const EPOCH_ROWS: u32 = 12;
 
 /// Rows beyond the last ground truth, since a row may be missing. Fewer than an epoch has.
@@ -99,8 +99,8 @@ fn replay(topic: &Topic, model: DemoModel, seed: i64, n_epochs: u32) -> Report {
     block_on(backtest.run(&rows, from, |_| ())).unwrap()
 }
 
-/// Replays both topics over the rows of each seed, and checks that combined values beat the others in
-/// all of the seeds but `n_losses_max`.
+/// Replays both topics over the rows of each seed. Checks that combined values beat the others in all of
+/// the seeds but `n_losses_max`.
 fn check(n_seeds: i64, n_epochs: u32, n_losses_max: usize) {
     let n_runs = NonZeroU32::new(u32::try_from(n_seeds).unwrap()).unwrap();
     let options = RuntimeOptions::for_runs(n_runs, CompileIn::ThisProcess);
@@ -146,7 +146,7 @@ fn check_actors(report: &Report, n_epochs: u32) {
     let losses = report.actors.iter().map(|actor| actor.mean_plain_loss.to_bits());
     let distinct: BTreeSet<u64> = losses.collect();
     assert_eq!(distinct.len(), report.actors.len(), "an actor is a copy of another");
-    // Skill differs, and is sensible: the worst inferer is not far out of the others' range.
+    // Skill differs within a sensible range: the worst inferer is not far out of the others' range.
     let worst = inferers.iter().map(|actor| actor.mean_plain_loss).fold(0.0, f64::max);
     assert!(worst < 5.0 * report.plain.naive, "{worst}");
 }

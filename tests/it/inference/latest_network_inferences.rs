@@ -8,10 +8,10 @@ use task::wait;
 
 use crate::support::{http::Http, up::Up};
 
-/// Maximum time of two epochs: one of the local stack takes 12 seconds.
+/// Maximum time of two epochs. In the local stack each lasts 12 seconds.
 const EPOCHS_WITHIN: Duration = Duration::from_mins(1);
 
-/// Waits for the newest bundle of `topic` for which `is_wanted` is true.
+/// Waits for the latest bundle of `topic` to satisfy `is_wanted`.
 async fn bundle(
     http: &Http,
     topic: u32,
@@ -46,7 +46,7 @@ fn labels(values: &Value) -> Vec<String> {
     labeled(values).into_iter().map(|(label, _)| label).collect()
 }
 
-/// Checks the documented format, and returns the bundle.
+/// Checks the documented format and returns the bundle.
 fn check_shape(body: &Value, topic: &str, want: &[&str]) -> Value {
     assert_eq!(body.as_object().unwrap().len(), 2, "{body}");
     let height: u64 = body["inference_block_height"].as_str().unwrap().parse().unwrap();
@@ -91,7 +91,7 @@ async fn classification_sums_to_one_and_changes_between_epochs() {
     let up = Up::shared();
     let http = up.inference();
     let first = bundle(&http, 2, |_| true).await;
-    // The market changes, and so do its predictions.
+    // The predictions change with the market.
     let combined = |body: &Value| body["network_inferences"]["combined_value"].clone();
     let second = bundle(&http, 2, |body| combined(body) != combined(&first)).await;
     let nonce = |body: &Value| -> u64 {

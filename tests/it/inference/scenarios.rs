@@ -62,7 +62,7 @@ async fn check_on(http: Http, key: &str) {
     check(&read_file("inference"), http.base(), known, N_SCENARIOS_MIN).await;
 }
 
-/// Creates a topic of the machine's load without built-in forecasters, and returns its id.
+/// Creates a topic of the machine's load without built-in forecasters. Returns its id.
 async fn create(http: &Http, changes: Value) -> String {
     let mut settings = json!({"metadata": "scenarios", "dataset": "machine_cpu",
         "column": "load_percent", "horizon_seconds": 1, "built_in_forecasters": false});

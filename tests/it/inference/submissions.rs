@@ -1,4 +1,4 @@
-//! Creates a topic, and submits an inference that is in the served bundle, with the CLI.
+//! Creates a topic with the CLI and submits an inference, which is in the served bundle.
 
 use std::time::Duration;
 

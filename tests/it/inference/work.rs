@@ -11,10 +11,10 @@ use crate::support::{command::Home, process, up::Up};
 /// Maximum time of a few epochs of twelve blocks.
 const EPOCHS_WITHIN: Duration = Duration::from_mins(2);
 
-/// Command that returns the newest load.
+/// Command that returns the latest load.
 const NEWEST: &str = r#"tail -n 1 | sed 's/.*"load_percent":\([0-9.]*\).*/{"value":"\1"}/'"#;
 
-/// Creates a topic, and a home whose commands use the services.
+/// Creates a topic and a home with commands that use the services.
 fn topic(up: &Up) -> (Home, String) {
     let home = Home::new()
         .with("TRIPTYCH_API_KEY", up.text("api_key"))
@@ -79,7 +79,7 @@ fn failed_program_is_restarted() {
 fn running_program_responds_by_line_and_is_restarted() {
     let up = Up::shared();
     let (home, id) = topic(&up);
-    // Writes the number of starts, and ends after two responses.
+    // Writes the number of starts. Exits after two responses.
     let starts = home.path("starts");
     let twice = format!(
         "echo x >> {starts}; for i in 1 2; do read -r epoch; \

@@ -34,7 +34,7 @@ fn options_come_from_the_command_line_a_file_and_the_environment() {
     let n_addresses = addresses.as_array().unwrap().len();
     assert!(n_addresses == 2 && addresses.to_string().contains("/ws/p2p/"), "{addresses}");
 
-    // The command line takes precedence over the environment.
+    // The command line overrides the environment.
     let worker = Node::start_with(&["--topic", "us"], &environment);
     let topics = json!(["us", "blockless/b7s/general"]);
     assert_eq!(worker.wait_log("topics node will subscribe to")["topics"], topics);

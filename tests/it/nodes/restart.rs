@@ -12,7 +12,7 @@ use crate::support::{
     http::Http,
 };
 
-/// A runtime that records each run with a name, and lets it run for longer than a test.
+/// A runtime that records each run by name and lets it run for longer than a test.
 const WRITING_RUNTIME: &str = "#!/bin/sh
 [ \"$NAME\" ] || exec echo hello
 echo \"$NAME $$\" >> \"${0%/*}/runs\"

@@ -1,4 +1,4 @@
-//! Trust between nodes: unknown peers, files of allowed heads, and warnings about public addresses.
+//! Trust between nodes: unknown peers, files of allowed heads and warnings about public addresses.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! The Data screen with a dataset service that restarts, and with one that limits rates.
+//! The Data screen with a dataset service that restarts or limits rates.
 
 use serde_json::{Value, json};
 use vt100::Screen;

@@ -37,7 +37,7 @@ fn attached_screen_starts_no_process_and_leaves_the_stack_running() {
     assert_eq!(short_ids(&again), short_ids(&first));
 }
 
-/// Returns the ends of the four peer ids, whose beginnings are shortened to fit the table.
+/// Returns the last characters of the four peer ids. Their beginnings are shortened to fit the table.
 fn short_ids(session: &Session) -> BTreeSet<String> {
     let nodes = wait_nodes(session).into_iter();
     nodes.map(|(peer, _)| peer.split('…').next_back().unwrap().to_owned()).collect()

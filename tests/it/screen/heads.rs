@@ -1,5 +1,5 @@
 //! Two heads of one cluster on one screen: the union of their nodes, a cordon on both, an execution on
-//! one, and the loss of one.
+//! one and the loss of the other.
 
 use vt100::Screen;
 

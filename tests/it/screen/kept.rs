@@ -1,4 +1,4 @@
-//! State that is stored between sessions, and API keys, which must not leak.
+//! State stored between sessions. API keys, which must not leak.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -16,8 +16,8 @@ use crate::support::{
     pty::{Place, Session, text},
 };
 
-/// Starts a service with the datasets `one`, `two` and `three`. Returns it with a place whose profile `it`
-/// names it.
+/// Starts a service with the datasets `one`, `two` and `three`. Returns it with a place that has the
+/// profile `it` of the service.
 async fn start_service(background: Option<&'static [u8]>) -> (Service, Place<'static>) {
     let service = Service::start();
     for name in ["one", "two", "three"] {
@@ -33,13 +33,13 @@ async fn start_service(background: Option<&'static [u8]>) -> (Service, Place<'st
     (service, place)
 }
 
-/// Waits until dataset `name` is charted, and returns the column at which the chart begins.
+/// Waits until dataset `name` is charted. Returns the column at which the chart begins.
 fn wait_chart(session: &Session, name: &str) -> usize {
     session
         .wait_for(&format!("{name} is charted"), SHOWN_WITHIN, |screen| chart_column(screen, name))
 }
 
-/// Waits until the chart of `name` begins after column `left`, and returns its column.
+/// Waits until the chart of `name` begins after column `left`. Returns its column.
 fn wait_wider(session: &Session, name: &str, left: usize) -> usize {
     session.wait_for(&format!("the list is wider than {left}"), SHOWN_WITHIN, |screen| {
         chart_column(screen, name).filter(|now| *now > left)

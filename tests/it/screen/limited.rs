@@ -1,4 +1,4 @@
-//! The Inference screen with a service whose quota is exhausted.
+//! The Inference screen with a service that rejects requests beyond a quota.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ async fn exhausted_quota_is_shown_above_the_last_good_values() {
     session.wait_text("1 Cluster", PAINT_WITHIN);
     session.press("4");
     session.wait_text("42.5", SHOWN_WITHIN);
-    // A response in flight may arrive after the refusal, and the header shows the latest one.
+    // A response in flight may arrive after the refusal. The header shows the latest.
     let wanted = ["429 · retry in ", "42.5", "by hand", "infer ◐ 429 · retry "];
     session.wait_for("the quota in the pane and the header", SHOWN_WITHIN, |screen| {
         let shown = text(screen);

@@ -41,10 +41,10 @@ const BUCKETS_MAX: u32 = 10;
 /// Time for which the animation shows a still screen.
 const STILL: Duration = Duration::from_millis(2500);
 
-/// Number of frames of the live chart in the animation, and the time of each.
+/// Number of frames of the live chart in the animation. Time of each.
 const MOVING: (usize, Duration) = (12, Duration::from_millis(500));
 
-/// Draws the current screen, and returns it.
+/// Draws the current screen and returns it.
 fn shoot(session: &Session, name: &str) -> Screen {
     let ground = if name.ends_with("light") { svg::LIGHT } else { svg::DARK };
     let screen = session.wait_for("a whole frame", SHOWN_WITHIN, |screen| Some(screen.clone()));
@@ -92,7 +92,7 @@ fn has_sparks(screen: &Screen) -> bool {
     rows.filter(has_spark).count() >= N_DATASETS
 }
 
-/// Starts the screen with the local stack, and waits until its notice is gone.
+/// Starts the screen with the local stack. Waits until its notice is gone.
 fn open() -> Session {
     let session = Session::start(TUI, &["--theme", "dark"], WIDE);
     session.wait_text("1 Clus", PAINT_WITHIN);
@@ -105,7 +105,7 @@ fn open() -> Session {
     session
 }
 
-/// Presses `keys`, which start run `number`, and waits for the end of the run.
+/// Presses `keys`, which start run `number`. Waits for the end of the run.
 fn run(session: &Session, number: u32, keys: &str) {
     session.press(keys);
     session.wait_for(&format!("run {number} has ended"), SHOWN_WITHIN, |screen| {
@@ -121,7 +121,7 @@ fn open_form(session: &Session) {
     session.wait_text("esc done", SHOWN_WITHIN);
 }
 
-/// Runs functions with equal results, one on too many nodes, and one with different results.
+/// Runs functions with equal results, on too many nodes, and with different results.
 fn run_some(session: &Session) {
     open_form(session);
     session.wait_text("function  hello", SHOWN_WITHIN);

@@ -1,4 +1,4 @@
-//! A screen on which nothing changes writes nothing and rarely wakes up.
+//! A screen without changes has no output and rarely wakes up.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::support::{
     pty::{Place, Session},
 };
 
-/// Time in which nothing may be written.
+/// Required duration without output.
 const STILL: Duration = Duration::from_secs(10);
 
 /// Longest wait for the screen to become still, while retries back off.
@@ -22,7 +22,7 @@ const STILL_WITHIN: Duration = Duration::from_mins(2);
 /// Maximum number of wake-ups in [`STILL`]: two per second.
 const WAKE_UPS_MAX: u64 = 20;
 
-/// Waits until nothing is written for [`STILL`], and returns the number of wake-ups in that time.
+/// Waits for [`STILL`] without output. Returns the number of wake-ups in that time.
 #[track_caller]
 fn wait_still(session: &Session) -> u64 {
     let before = session.wait_still(STILL, STILL_WITHIN, || process::wake_ups(session.pid));

@@ -1,4 +1,4 @@
-//! The program and its terminal: queries and their replies, modes, suspension, panics, and missing
+//! The program and its terminal: queries and their replies, modes, suspension, panics and missing
 //! terminals.
 
 use std::{
@@ -23,7 +23,7 @@ const DARK_GROUND: Color = Color::Rgb(0x11, 0x13, 0x1a);
 /// Background of the light theme.
 pub(super) const LIGHT_GROUND: Color = Color::Rgb(0xfb, 0xfb, 0xfd);
 
-/// A profile without services, so that nothing changes on the screen.
+/// A profile without services, so that the screen does not change.
 const NOWHERE: &str = "[profiles.nowhere]\n";
 
 /// Starts the screen in `place` without services.
@@ -60,7 +60,7 @@ fn theme_matches_the_background_of_the_terminal() {
 
 #[test]
 fn late_reply_in_pieces_is_not_taken_for_keys() {
-    // Between the letters, and around the escapes at both ends.
+    // Between the letters. Around the escapes at both ends.
     for cuts in [&[9, 16][..], &[1], &[1, 12, LIGHT.len() - 1], &[LIGHT.len() - 1]] {
         let session = open(Place { background: None, ..Place::default() }, &[]);
         wait_ground(&session, DARK_GROUND);
@@ -263,7 +263,7 @@ fn copy_uses_the_tool_of_the_display_or_else_the_terminal() {
     tool.write_program("bin/wl-copy", &format!("#!/bin/sh\nexec cat > '{copied}'\n"));
     let path = format!("{}:{}", tool.path("bin"), std::env::var("PATH").unwrap());
     let environment = [("PATH", path.as_str()), ("WAYLAND_DISPLAY", "wayland-0")];
-    // Nothing listens on the port of the discard protocol.
+    // The port of the discard protocol is unused.
     let arguments = ["--head", "http://127.0.0.1:9"];
     for (environment, notice) in
         [(&environment[..], "with wl-copy"), (&environment[..1], "to the terminal by OSC 52")]
@@ -285,7 +285,7 @@ fn copy_uses_the_tool_of_the_display_or_else_the_terminal() {
 
 #[test]
 fn header_names_the_chosen_time_zone() {
-    // Nothing listens on the port of the discard protocol.
+    // The port of the discard protocol is unused.
     let head = ["--head", "http://127.0.0.1:9"];
     for (more, zone) in [(&[][..], " UTC"), (&["--time-zone", "Asia/Tokyo"], " JST")] {
         let session = Session::start(TUI, &[&head[..], more].concat(), (200, 50));

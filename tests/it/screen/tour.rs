@@ -1,4 +1,4 @@
-//! A newcomer's tour without configuration: every screen shows live data, and the exit leaves nothing.
+//! A newcomer's tour without configuration: every screen shows live data. The exit leaves no processes.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::{
     pty::{Place, Session, WIDE, text},
 };
 
-/// Longest wait for a new value of a topic, whose epochs take twelve seconds.
+/// Longest wait for a new value of a topic with epochs of twelve seconds.
 const CHANGED_WITHIN: Duration = Duration::from_mins(1);
 
 /// A pager that marks its input and waits for a key.
@@ -41,7 +41,7 @@ fn all_screens_are_live_without_configuration_and_exit_leaves_nothing() {
     process::wait_gone(pids);
 }
 
-/// Runs the prefilled form, and checks that all workers return the same result.
+/// Runs the prefilled form. Checks that all workers return the same result.
 #[track_caller]
 fn execute(session: &Session) {
     session.press("e");
@@ -63,7 +63,7 @@ fn execute(session: &Session) {
     session.wait_text("edit form", SHOWN_WITHIN);
 }
 
-/// Checks that the list has sparklines, and that the candles of the market change.
+/// Checks that the list has sparklines and the candles of the market change.
 #[track_caller]
 fn data(session: &Session) {
     session.press("3");
@@ -104,8 +104,8 @@ fn candles(screen: &Screen) -> Vec<(u16, usize, char)> {
     .collect()
 }
 
-/// Checks that a regression shows a combined value, and that a classification shows one per label,
-/// which change with the epochs.
+/// Checks that a regression shows a combined value and a classification a value per label. Both change
+/// with the epochs.
 #[track_caller]
 fn inference(session: &Session) {
     session.press("4");

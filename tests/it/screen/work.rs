@@ -1,5 +1,5 @@
-//! Work in the screen: running a local module, starting and stopping workers, and the loss of the head
-//! during a run.
+//! Work in the screen: running a local module, starting and stopping workers, loss of the head during a
+//! run.
 
 use std::{fs, time::Duration};
 
@@ -20,7 +20,7 @@ const STARTS_WITHIN: Duration = Duration::from_mins(1);
 const ENDLESS: &str = r#"(module (memory (export "memory") 1)
     (func (export "_start") (loop (br 0))))"#;
 
-/// Opens the form, and enters the path of a function.
+/// Opens the form and enters the path of a function.
 fn open_form(session: &Session, path: &str) {
     session.press("e");
     session.wait_text("POST /api/v1/functions/execute", SHOWN_WITHIN);

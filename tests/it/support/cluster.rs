@@ -58,7 +58,7 @@ impl Node {
         self.process.pid()
     }
 
-    /// Multiaddress, which ends with the peer id.
+    /// Multiaddress including the peer id.
     #[track_caller]
     pub(crate) fn address(&self) -> String {
         self.wait_log("created host")["addresses"][0].as_str().unwrap().to_owned()
@@ -70,7 +70,7 @@ impl Node {
         format!("http://{}", self.process.wait_log_field("Node API starting", "address"))
     }
 
-    /// Waits for the log line with `message`, and returns it.
+    /// Waits for the log line with `message` and returns it.
     #[track_caller]
     pub(crate) fn wait_log(&self, message: &str) -> Value {
         self.process.wait_log(message)

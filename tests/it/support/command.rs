@@ -57,7 +57,7 @@ impl Home {
         self.folder.path().join(name).display().to_string()
     }
 
-    /// Writes a file and the directories above it, and returns its path.
+    /// Writes a file and the directories above it. Returns its path.
     pub(crate) fn write(&self, name: &str, content: &[u8]) -> String {
         let path = self.folder.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -81,7 +81,7 @@ impl Home {
         self.run_with(arguments, b"")
     }
 
-    /// Runs a command that must succeed, and returns its standard output.
+    /// Runs a command that must succeed. Returns its standard output.
     #[track_caller]
     pub(crate) fn run_ok(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
@@ -89,7 +89,7 @@ impl Home {
         output.out
     }
 
-    /// Runs a command that must fail with exit code 1, and returns its standard error.
+    /// Runs a command that must fail with exit code 1. Returns its standard error.
     #[track_caller]
     pub(crate) fn run_err(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
@@ -106,15 +106,15 @@ impl Home {
         wait_output(child)
     }
 
-    /// Runs a command whose standard output is closed at its start.
+    /// Runs a command with a standard output that is closed at its start.
     pub(crate) fn run_without_stdout(&self, arguments: &[&str]) -> Output {
         let mut child = self.spawn(&self.program, arguments);
         drop(child.stdout.take());
         wait_output(child)
     }
 
-    /// Runs a command whose standard output is closed after its first line. Returns the line and the
-    /// exit code.
+    /// Runs a command and closes its standard output after its first line. Returns the line and the exit
+    /// code.
     pub(crate) fn run_for_first_line(&self, arguments: &[&str]) -> (String, Option<i32>) {
         let mut child = self.spawn(&self.program, arguments);
         let mut line = String::new();
@@ -122,7 +122,7 @@ impl Home {
         (line, wait_child(&mut child).code())
     }
 
-    /// Starts a command that keeps running.
+    /// Starts a command that runs until it is stopped.
     pub(crate) fn start(&self, arguments: &[&str]) -> Running {
         Running::from_command(self.spawn(&self.program, arguments))
     }

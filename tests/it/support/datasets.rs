@@ -1,4 +1,4 @@
-//! A dataset service with an API key, and commands that use it.
+//! A dataset service with an API key and commands that use it.
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -30,7 +30,7 @@ impl Service {
         Self { process: Some(process), address, key, folder }
     }
 
-    /// Kills the service, and starts it again at the same address.
+    /// Kills the service and starts it again at the same address.
     pub(crate) fn restart(&mut self) {
         self.kill();
         self.start_again();
@@ -64,7 +64,7 @@ impl Service {
         self.process = Some(process);
     }
 
-    /// Deletes all datasets. The ids of new ones start from 1 again.
+    /// Deletes all datasets. New ids start from 1 again.
     pub(crate) fn delete_datasets(&mut self) {
         self.stop();
         for ending in ["", "-wal", "-shm"] {
@@ -79,7 +79,7 @@ impl Service {
         self.folder.path().display().to_string()
     }
 
-    /// Address, which ends with `/api`.
+    /// Address with the suffix `/api`.
     pub(crate) fn address(&self) -> String {
         format!("{}/api", self.address)
     }
@@ -94,7 +94,7 @@ impl Service {
         Http::new(&self.address, Some(&self.key))
     }
 
-    /// Home directory whose commands use the service.
+    /// Home directory with commands that use the service.
     pub(crate) fn home(&self) -> Home {
         Home::new().with("TRIPTYCH_DATASETS", &self.address()).with("TRIPTYCH_API_KEY", &self.key)
     }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 
-/// Longest time for a response. An execution responds when its work is done, and the first one
+/// Longest time for a response. An execution responds when its work is done. The first execution
 /// compiles the module.
 const RESPONDS_WITHIN: Duration = Duration::from_mins(1);
 
-/// A client of one service.
+/// A client of a service.
 #[derive(Clone)]
 pub(crate) struct Http {
     client: Client,
@@ -45,36 +45,36 @@ impl Http {
         }
     }
 
-    /// Sends `GET`, and returns status and body.
+    /// Sends `GET` and returns status and body.
     pub(crate) async fn get(&self, path: &str) -> (StatusCode, String) {
         read(self.request(Method::GET, path)).await
     }
 
-    /// Sends `GET`, and returns status and JSON.
+    /// Sends `GET` and returns status and JSON.
     pub(crate) async fn get_json(&self, path: &str) -> (StatusCode, Value) {
         read_json(path, self.request(Method::GET, path)).await
     }
 
-    /// Sends `GET`, and returns the JSON of a response whose status must be 200.
+    /// Sends `GET` and returns the JSON of a response whose status must be 200.
     pub(crate) async fn get_ok(&self, path: &str) -> Value {
         let (status, body) = self.get_json(path).await;
         assert_eq!(status, StatusCode::OK, "{path}: {body}");
         body
     }
 
-    /// Sends `GET`, and returns the JSON of any response.
+    /// Sends `GET` and returns the JSON of any response.
     pub(crate) async fn try_get(&self, path: &str) -> Result<Value, String> {
         let response = self.request(Method::GET, path).send().await;
         let response = response.map_err(|error| error.to_string())?;
         response.json().await.map_err(|error| error.to_string())
     }
 
-    /// Sends `GET`, and returns the response without reading its body.
+    /// Sends `GET` and returns the response without reading its body.
     pub(crate) async fn open(&self, path: &str) -> Response {
         self.request(Method::GET, path).send().await.unwrap()
     }
 
-    /// Sends `GET` with `If-None-Match`, and returns status, entity tag and body.
+    /// Sends `GET` with `If-None-Match`. Returns status, entity tag and body.
     pub(crate) async fn get_if_none_match(
         &self,
         path: &str,
@@ -89,34 +89,34 @@ impl Http {
         (response.status().as_u16(), tag, response.text().await.unwrap())
     }
 
-    /// Sends `text` as a JSON body, and returns the response.
+    /// Sends `text` as a JSON body and returns the response.
     pub(crate) async fn send(&self, method: &str, path: &str, text: &str) -> Response {
         let request = self.request(method.parse().unwrap(), path);
         let request = request.header("content-type", "application/json").body(text.to_owned());
         request.send().await.unwrap()
     }
 
-    /// Sends `POST`, and returns status and JSON.
+    /// Sends `POST` and returns status and JSON.
     pub(crate) async fn post(&self, path: &str, body: &Value) -> (StatusCode, Value) {
         read_json(path, self.request(Method::POST, path).json(body)).await
     }
 
-    /// Sends `PATCH`, and returns status and JSON.
+    /// Sends `PATCH` and returns status and JSON.
     pub(crate) async fn patch(&self, path: &str, body: &Value) -> (StatusCode, Value) {
         read_json(path, self.request(Method::PATCH, path).json(body)).await
     }
 
-    /// Sends `DELETE`, and returns status and JSON.
+    /// Sends `DELETE` and returns status and JSON.
     pub(crate) async fn delete(&self, path: &str) -> (StatusCode, Value) {
         read_json(path, self.request(Method::DELETE, path)).await
     }
 
-    /// Sends `POST`, and returns the status of the response, if there is one.
+    /// Sends `POST` and returns the status of the response, if there is one.
     pub(crate) async fn try_post(&self, path: &str, body: &Value) -> reqwest::Result<StatusCode> {
         Ok(self.request(Method::POST, path).json(body).send().await?.status())
     }
 
-    /// Sends `POST` with an idempotency key, and returns status and JSON, if there is a response.
+    /// Sends `POST` with an idempotency key. Returns status and JSON, if there is a response.
     pub(crate) async fn post_idempotent(
         &self,
         path: &str,

@@ -68,7 +68,7 @@ pub(crate) fn wake_ups(pid: u32) -> BTreeMap<PathBuf, u64> {
     tasks.filter_map(|task| of_task(task.ok()?)).collect()
 }
 
-/// Returns the children of `pid`, their children, and so on.
+/// Returns all descendants of `pid`.
 pub(crate) fn descendants(pid: u32) -> BTreeSet<u32> {
     let all: Vec<Stat> = fs::read_dir("/proc")
         .unwrap()
@@ -84,7 +84,7 @@ pub(crate) fn descendants(pid: u32) -> BTreeSet<u32> {
     found
 }
 
-/// Waits until none of `pids` runs.
+/// Waits until all `pids` have exited.
 #[track_caller]
 pub(crate) fn wait_gone(pids: impl IntoIterator<Item = u32>) {
     let pids: Vec<u32> = pids.into_iter().collect();

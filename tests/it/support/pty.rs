@@ -1,8 +1,8 @@
-//! The program in a terminal: a pty, an emulated screen, and keys.
+//! The program in a terminal: a pty, an emulated screen and keys.
 //!
-//! A thread feeds the program's output to the screen, and wakes those who wait for it. The program's
-//! queries (cursor position, device attributes, background color) get the replies of a terminal.
-//! Synchronized frames (mode 2026) are examined only when they are complete.
+//! A thread feeds the program's output to the screen and wakes waiting callers. The program's queries
+//! (cursor position, device attributes, background color) get the replies of a terminal. Synchronized
+//! frames (mode 2026) are examined only when they are complete.
 
 use std::{
     io::{Read, Write},
@@ -58,7 +58,7 @@ pub(crate) struct Session {
 pub(crate) struct Place<'a> {
     /// Columns and rows.
     pub(crate) size: (u16, u16),
-    /// Environment variables in addition to those of a fresh machine.
+    /// Environment variables in addition to the variables of a fresh machine.
     pub(crate) environment: &'a [(&'a str, &'a str)],
     /// Reply to the query of the background color. `None` if the terminal does not reply.
     pub(crate) background: Option<&'static [u8]>,
@@ -92,7 +92,7 @@ struct Terminal {
     parser: vt100::Parser<Replies>,
     /// Everything that the program wrote.
     bytes: Vec<u8>,
-    /// Length of `bytes` after each read, and the time of the read.
+    /// Length of `bytes` after each read with the time of the read.
     reads: Vec<(usize, Instant)>,
     exit: Option<ExitStatus>,
     is_closed: bool,
@@ -225,8 +225,8 @@ impl Session {
         self.shared.terminal.lock().bytes.clone()
     }
 
-    /// Waits until the program writes nothing for `still`, and returns the result that `look` had at
-    /// the beginning of that time. Panics with the last output after `within`.
+    /// Waits until the program is silent for `still`. Returns the result that `look` had at the
+    /// beginning of that time. Panics with the last output after `within`.
     #[track_caller]
     pub(crate) fn wait_still<T>(
         &self,
@@ -296,8 +296,8 @@ impl Session {
         written.windows(wanted.len()).filter(|window| *window == wanted).count()
     }
 
-    /// Waits until the program has written more than `n_bytes`, and returns the time at which it did,
-    /// or `None` after `within`.
+    /// Waits until the program has written more than `n_bytes`. Returns the time at which it did, or
+    /// `None` after `within`.
     pub(crate) fn wrote_past(&self, n_bytes: usize, within: Duration) -> Option<Instant> {
         let mut terminal = self.shared.terminal.lock();
         let is_silent =
@@ -307,7 +307,7 @@ impl Session {
         terminal.reads.get(first).map(|(_, at)| *at)
     }
 
-    /// Waits until the screen shows `wanted`, and returns its whole text.
+    /// Waits until the screen shows `wanted` and returns its whole text.
     #[track_caller]
     pub(crate) fn wait_text(&self, wanted: &str, within: Duration) -> String {
         self.wait_for(&format!("`{wanted}` is shown"), within, |screen| {
@@ -379,8 +379,8 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// Kills a program that a failed test left, and waits for its children, so that the home directory
-    /// can be removed.
+    /// Kills a program that a failed test left. Waits for its children, so that the home directory can
+    /// be removed.
     fn drop(&mut self) {
         if !process::is_running(self.pid) {
             return;

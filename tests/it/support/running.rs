@@ -36,7 +36,7 @@ struct Output {
     changed: Condvar,
 }
 
-/// Lines written so far, and the number of closed outputs.
+/// Lines written so far with the number of closed outputs.
 #[derive(Default)]
 struct Lines {
     stdout: Vec<String>,
@@ -94,7 +94,7 @@ impl Running {
         running
     }
 
-    /// Reads the output of a command whose outputs are pipes.
+    /// Reads the output of a command from its pipes.
     pub(super) fn from_command(mut child: Child) -> Self {
         let output = Arc::new(Output::default());
         output.read(child.stdout.take().unwrap(), |lines| &mut lines.stdout);
@@ -117,7 +117,7 @@ impl Running {
         Some(self.stdout()).filter(|lines| lines.len() >= n_lines)
     }
 
-    /// Waits for `n_lines` lines of standard output, and returns all of them.
+    /// Waits for `n_lines` lines of standard output and returns all of them.
     #[track_caller]
     pub(crate) fn wait_lines(&self, n_lines: usize) -> Vec<String> {
         self.output.wait(&format!("{n_lines} lines"), |lines| {
@@ -132,13 +132,13 @@ impl Running {
             .wait(text, |lines| lines.stderr.iter().any(|line| line.contains(text)).then_some(()));
     }
 
-    /// Waits for a log line with `message` on either output, and returns it.
+    /// Waits for a log line with `message` on either output and returns it.
     #[track_caller]
     pub(crate) fn wait_log(&self, message: &str) -> Value {
         self.output.wait(message, |lines| lines.log(message).next())
     }
 
-    /// Waits for a log line with `message` and a string `field`, and returns the string.
+    /// Waits for a log line with `message` and a string `field`. Returns the string.
     #[track_caller]
     pub(crate) fn wait_log_field(&self, message: &str, field: &str) -> String {
         self.output.wait(&format!("`{field}` of {message}"), |lines| {
@@ -155,20 +155,20 @@ impl Running {
         });
     }
 
-    /// Kills the process, and waits for its exit.
+    /// Kills the process and waits for its exit.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Interrupts a command as a terminal does, and returns its exit code.
+    /// Interrupts a command like a terminal and returns its exit code.
     #[track_caller]
     pub(crate) fn interrupt(mut self) -> Option<i32> {
         process::signal(self.pid(), Signal::Interrupt);
         self.wait_exit()
     }
 
-    /// Waits for the exit of a command, and returns its exit code.
+    /// Waits for the exit of a command and returns its exit code.
     #[track_caller]
     pub(crate) fn wait_exit(&mut self) -> Option<i32> {
         wait_child(&mut self.child).code()
@@ -208,7 +208,7 @@ impl Lines {
 }
 
 impl Output {
-    /// Reads `pipe` in a thread, and adds its lines to those that `select` returns.
+    /// Reads `pipe` in a thread and adds its lines to the list returned by `select`.
     fn read(
         self: &Arc<Self>,
         pipe: impl Read + Send + 'static,
@@ -239,7 +239,7 @@ impl Output {
     }
 }
 
-/// Waits for the exit of `child`, and panics if it does not exit in time.
+/// Waits for the exit of `child`. Panics if it does not exit in time.
 #[track_caller]
 pub(super) fn wait_child(child: &mut Child) -> ExitStatus {
     wait::until("exit of the process", WITHIN, || {

@@ -67,7 +67,7 @@ fn parse_scenario(block: &str) -> Option<Scenario> {
     Some(Scenario { name, method, path, headers, body: body.trim_end().to_owned(), want })
 }
 
-/// Parses headers up to the first empty line, and returns them with the rest.
+/// Parses headers up to the first empty line. Returns them with the rest.
 fn parse_headers(lines: &[&str]) -> (Vec<(String, String)>, String) {
     let end = lines.iter().position(|line| line.is_empty()).unwrap_or(lines.len());
     let (headers, rest) = lines.split_at(end);
@@ -89,8 +89,8 @@ fn fill(text: &str, known: &Known) -> String {
 }
 
 /// Returns true if `got` matches `want`. In `want`, `{{time}}` matches a timestamp, `{{number}}` a
-/// number, `{{text}}` everything up to the next quote, and `{{rest}}` everything. Any other name matches
-/// everything up to the next quote, and is added to `known`.
+/// number, `{{text}}` everything up to the next quote and `{{rest}}` everything. Any other name matches
+/// everything up to the next quote and is added to `known`.
 fn matches(got: &str, want: &str, known: &mut Known) -> bool {
     let Some((before, rest)) = want.split_once("{{") else { return got == want };
     let Some((name, after)) = rest.split_once("}}") else { return got == want };
@@ -144,7 +144,7 @@ async fn run(
         }
     }
     let wanted_body = want.body.as_deref().map(|body| fill(body, known));
-    // The last event ends with an empty line.
+    // An empty line follows the last event.
     let n_lines = wanted_body.as_ref().map(|body| body.matches('\n').count() + 2);
     let got = read(response, n_lines.filter(|_| want.is_stream)).await?;
     if let Some(want) = &wanted_body

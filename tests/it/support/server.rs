@@ -66,7 +66,7 @@ impl Request {
         self.stream.write_all(body)
     }
 
-    /// Sends the request to the server at `host`, and returns the connection to it.
+    /// Sends the request to the server at `host`. Returns the connection to it.
     fn forward(&self, host: &str) -> io::Result<TcpStream> {
         let mut server = TcpStream::connect(host)?;
         server.write_all(self.head.as_bytes())?;
@@ -75,7 +75,7 @@ impl Request {
     }
 }
 
-/// Accepts connections on a free port, and handles each in a thread. Returns `host:port`.
+/// Accepts connections on a free port and handles each in a thread. Returns `host:port`.
 fn listen(handle: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -116,8 +116,8 @@ pub(crate) fn forward_from_elsewhere(base: &str) -> String {
     })
 }
 
-/// Forwards requests to the dataset service at `base`, and behaves as the strictest service that the
-/// API permits: it caps time ranges, limits rates, breaks responses off, and sends events without ids.
+/// Forwards requests to the dataset service at `base`. Behaves as the strictest service that the API
+/// permits: it caps time ranges, limits rates, truncates responses and sends events without ids.
 pub(crate) fn forward_strictly(base: &str) -> String {
     let host = base.strip_prefix("http://").unwrap().to_owned();
     let n_downloads = AtomicUsize::new(0);
@@ -174,9 +174,9 @@ fn span_seconds(target: &str) -> i64 {
     seconds("end") - seconds("start")
 }
 
-/// A proxy that loses one response: the server handles the request, and the client is not told.
+/// A proxy that loses a response: the server handles the request without the client's knowledge.
 pub(crate) struct LossyProxy {
-    /// Where the proxy listens, `host:port`.
+    /// Address of the proxy, `host:port`.
     pub(crate) address: String,
     has_lost: Arc<AtomicBool>,
 }
@@ -204,7 +204,7 @@ impl LossyProxy {
     }
 }
 
-/// Copies requests, and sets `is_marked` once they contain all of `marks`.
+/// Copies requests. Sets `is_marked` once they contain all of `marks`.
 fn copy_requests(
     mut client: TcpStream,
     mut server: TcpStream,

@@ -61,7 +61,7 @@ pub(crate) fn draw(screen: &Screen, ground: Ground) -> String {
     svg
 }
 
-/// Draws `frames` of one size as an endless animation, each for its duration. Viewers without
+/// Draws `frames` of equal size as an endless animation, each for its duration. Viewers without
 /// animations show the first frame.
 pub(crate) fn animate(frames: &[(Screen, Duration)], ground: Ground) -> String {
     let whole: f64 = frames.iter().map(|(_, duration)| duration.as_secs_f64()).sum();
@@ -193,7 +193,7 @@ fn shape(svg: &mut String, (left, top): (f64, f64), letter: char, color: &str) {
         draw_rule(svg, (left, top), letter, arms, color);
     } else {
         let dots = u32::from(letter) - 0x2800;
-        // Bits are the upper three dots of each column, then the lowest ones.
+        // Bits are the upper three dots of each column, then the lowest dots.
         let places = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3)];
         for (bit, (column, row)) in places.into_iter().enumerate() {
             if dots >> bit & 1 == 1 {
@@ -227,7 +227,7 @@ fn block(letter: char) -> Option<(f64, f64, f64, f64)> {
     })
 }
 
-/// Returns the left, right, upper and lower arm of a box-drawing character: 0 none, 1 thin, 2 thick.
+/// Returns the left, right, upper and lower arm of a box-drawing character: 0 missing, 1 thin, 2 thick.
 fn rule(letter: char) -> Option<[usize; 4]> {
     Some(match letter {
         '─' => [1, 1, 0, 0],

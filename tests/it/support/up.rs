@@ -8,8 +8,7 @@ use tempfile::TempDir;
 
 use crate::support::{http::Http, process, running::Running};
 
-/// A running stack with its own data directory. When dropped, it stops, and none of its processes may
-/// remain.
+/// A running stack with its own data directory. It is stopped when dropped. No process may remain.
 pub(crate) struct Up {
     /// The line that `up` printed.
     pub(crate) line: Value,
@@ -33,7 +32,7 @@ impl Up {
         up
     }
 
-    /// Starts a stack, and waits until all its services respond.
+    /// Starts a stack and waits until all its services respond.
     pub(crate) fn start() -> Self {
         let folder = TempDir::new().unwrap();
         let data_dir = folder.path().display().to_string();

@@ -4,7 +4,7 @@ use std::{fmt::Debug, time::Duration};
 
 use tokio::time::Instant;
 
-/// Time between two checks. A process or a service takes some tens of milliseconds for anything that
+/// Time between two checks. A process or a service needs some tens of milliseconds for anything that
 /// tests wait for.
 const CHECK_EVERY: Duration = Duration::from_millis(10);
 

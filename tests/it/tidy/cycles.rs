@@ -89,7 +89,7 @@ fn resolve(module: &[String], path: &[String], files: &BTreeMap<Module, String>)
     named
 }
 
-/// Returns the paths in `use` items, and all others that start with `crate` or `super`.
+/// Returns the paths in `use` items and all others that start with `crate` or `super`.
 fn paths(text: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for item in text.split("use ").skip(1) {

@@ -2,7 +2,7 @@
 
 use super::{check_lines, sources};
 
-/// Part of the tree, a word, the paths below it that may use the word, and the reason. The tests of a
+/// Part of the tree, a word, the paths below it that may use the word and the reason. The tests of a
 /// path belong to it.
 type Fence = (&'static str, &'static str, &'static [&'static str], &'static str);
 
@@ -11,7 +11,7 @@ const FENCES: &[Fence] = &[
     (
         "src/",
         "libp2p",
-        // The bench compares with a bare swarm, and the log limits its messages.
+        // The bench compares with a bare swarm. The log limits its messages.
         &[
             "src/cluster/network",
             "src/cluster/identity",
@@ -125,7 +125,7 @@ fn screen_part(path: &str) -> Option<&str> {
     }
 }
 
-/// Returns true if `line` contains `word`, and not only as the end of a longer name.
+/// Returns true if `line` contains `word`, not only as the end of a longer name.
 fn contains(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line.split_at(at).0.chars().next_back();
