@@ -65,7 +65,7 @@ impl Timers {
         self.0.remove(&timer);
     }
 
-    /// Time at which the next timer is due.
+    /// Returns the time at which the next timer is due.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.0.values().min().copied()
     }

@@ -128,7 +128,7 @@ mod tests {
         TermEvent::Key(KeyEvent::new(KeyCode::Char(code), modifiers))
     }
 
-    /// The events of `text`, in which a bar is the escape key and a hash a resize.
+    /// Returns the events of `text`, in which a bar is the escape key and a hash a resize.
     fn keys_of(text: &str) -> Vec<TermEvent> {
         let mut is_alt = false;
         let mut events = Vec::new();

@@ -348,8 +348,7 @@ impl State {
         self.notify_failure_unless_on(&[], failure);
     }
 
-    /// As [`Self::notify_failure`], without the notice on `screens`, where a pane shows the
-    /// failure.
+    /// Like [`Self::notify_failure`], without the notice on `screens`, where a pane shows the failure.
     pub(crate) fn notify_failure_unless_on(&mut self, screens: &[Screen], failure: &Failure) {
         let text = format!("failed to {}", failure.what);
         let detail = match (failure.why.as_str(), failure.next.as_str()) {

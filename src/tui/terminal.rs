@@ -89,7 +89,7 @@ impl Tui {
         Ok(tui)
     }
 
-    /// Number of columns and rows.
+    /// Returns the number of columns and rows.
     pub(crate) fn size(&self) -> (u16, u16) {
         self.shown.area.as_size().into()
     }

@@ -75,14 +75,14 @@ impl Frame<'_> {
         header::away(service, self.state).map(|text| Span::styled(text, self.theme.down))
     }
 
-    /// As [`Self::away`] if the service does not respond, otherwise the note of its stream.
+    /// Returns [`Self::away`] if the service does not respond, otherwise the note of its stream.
     pub(crate) fn silent_or(&self, service: Service, stream: String) -> Span<'static> {
         let is_silent = *self.state.services.health(service) == Health::Silent;
         let away = if is_silent { self.away(service) } else { None };
         away.unwrap_or_else(|| stream.into())
     }
 
-    /// As [`Self::away`], or `usual` if the service is available.
+    /// Returns [`Self::away`], or `usual` if the service is available.
     pub(crate) fn away_or(
         &self,
         service: Service,
@@ -195,7 +195,7 @@ pub(crate) fn join_facts(mut facts: Vec<Span<'static>>, room: usize) -> Line<'st
     gaps.zip(facts).flat_map(|(gap, fact)| [gap, fact]).collect()
 }
 
-/// As [`paint::text`], with `…` at the end if the text is cut.
+/// Like [`paint::text`], with `…` at the end if the text is cut.
 pub(crate) fn text_cut(
     buf: &mut Buffer,
     area: Rect,

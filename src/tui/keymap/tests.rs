@@ -8,7 +8,7 @@ use crate::{
     user_file::Entry,
 };
 
-/// Every chain of layers that is ever in force.
+/// Returns every chain of layers that can be in force.
 fn chains() -> Vec<&'static [Layer]> {
     let mut screen = Harness::ready(160, 45);
     let mut chains = Vec::new();

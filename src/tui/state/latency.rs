@@ -46,7 +46,7 @@ impl Latency {
         shown
     }
 
-    /// The time to show, if there is a sample.
+    /// Returns the time to show, if there is a sample.
     pub(crate) const fn shown_ms(&self) -> Option<f64> {
         self.shown_ms
     }
@@ -57,7 +57,7 @@ impl Latency {
         sorted.get(sorted.len() / 2).copied()
     }
 
-    /// True if `median` is worth a frame although `shown` is on the screen.
+    /// Returns true if `median` is worth a frame although `shown` is on the screen.
     fn is_news(&self, shown: f64, median: f64, now: Timestamp) -> bool {
         let (least, most) = (shown.min(median), shown.max(median));
         let is_full = self.samples.len() == SAMPLES_MAX;

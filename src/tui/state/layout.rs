@@ -231,7 +231,7 @@ impl HiddenColumns {
         self.0.iter().map(|(table, title)| format!("{} {title}", <&str>::from(*table))).collect()
     }
 
-    /// Parses the texts of [`Self::texts`] and ignores invalid ones.
+    /// Parses the texts of [`Self::texts`], ignoring invalid ones.
     pub(crate) fn parse<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
         let column = |text: &str| {
             let (table, title) = text.split_once(' ')?;

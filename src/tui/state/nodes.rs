@@ -240,7 +240,7 @@ impl Nodes {
         self.heads.get(head.idx).filter(|it| it.id == head)
     }
 
-    /// As [`Self::head`], mutable.
+    /// Like [`Self::head`], mutable.
     pub(crate) fn head_mut(&mut self, head: HeadId) -> Option<&mut HeadNodes> {
         self.heads.get_mut(head.idx).filter(|it| it.id == head)
     }

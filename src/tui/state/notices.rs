@@ -40,7 +40,7 @@ impl Notices {
         self.keep(Notice { level, text, detail, at: now, until: Some(now + shown_for) });
     }
 
-    /// Adds a notice to the past ones without showing it, for a failure that a pane in view shows.
+    /// Adds a past notice without showing it, for a failure that is shown by a visible pane.
     pub(crate) fn record(&mut self, level: Level, text: String, detail: String, now: Timestamp) {
         self.keep(Notice { level, text, detail, at: now, until: None });
     }

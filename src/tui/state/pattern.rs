@@ -60,7 +60,7 @@ impl Pattern {
         self.find_at(text, 0)
     }
 
-    /// As [`Self::find`], from byte `from` of `text` on. `^` matches only the start of `text`.
+    /// Like [`Self::find`], from byte `from` of `text` on. `^` matches only the start of `text`.
     pub(crate) fn find_at(&self, text: &str, from: usize) -> Option<(usize, usize)> {
         let words = self.0.iter().filter(|word| !word.is_negated);
         let found = words.filter_map(|word| word.regex.as_ref()?.find_at(text, from));

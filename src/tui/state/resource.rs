@@ -104,7 +104,7 @@ impl<T> Resource<T> {
         self.latest.as_ref().map(|(value, _)| value)
     }
 
-    /// As [`Self::value`], mutable.
+    /// Like [`Self::value`], mutable.
     pub(crate) fn value_mut(&mut self) -> Option<&mut T> {
         self.latest.as_mut().map(|(value, _)| value)
     }
@@ -119,7 +119,7 @@ impl<T> Resource<T> {
         self.failure.as_deref()
     }
 
-    /// Number of failures since the last success.
+    /// Returns the number of failures since the last success.
     pub(crate) const fn n_failures(&self) -> u32 {
         self.n_failures
     }

@@ -89,7 +89,7 @@ struct Link {
 }
 
 impl Link {
-    /// As [`Services::away_for`].
+    /// Like [`Services::away_for`].
     fn away_for(&self, now: Timestamp) -> Option<Duration> {
         match self.health {
             Health::Down { .. } => Some(now.since(self.heard_at?)),
@@ -102,7 +102,7 @@ impl Link {
         Self { health, connected_at, ..Self::default() }
     }
 
-    /// The health of a service that responds.
+    /// Returns the health of a responding service.
     fn up(&self) -> Health {
         if self.has_stream {
             return Health::Live;
@@ -120,23 +120,23 @@ pub(crate) struct HeadCount {
 }
 
 impl Health {
-    /// True if the service responds.
+    /// Returns true if the service responds.
     pub(crate) const fn is_up(&self) -> bool {
         matches!(self, Self::Idle { .. } | Self::Live)
     }
 
-    /// True if only a service that responds can have this health.
+    /// Returns true if only a service that responds can have this health.
     const fn is_response(&self) -> bool {
         !matches!(self, Self::Absent | Self::Unknown | Self::Down { .. } | Self::Silent)
     }
 
-    /// True if the service is unreachable, so that its values on the screen are outdated.
+    /// Returns true if the service is unreachable, so that its values on the screen are outdated.
     pub(crate) const fn is_away(&self) -> bool {
         matches!(self, Self::Down { .. } | Self::Silent)
     }
 }
 
-/// An address without its scheme.
+/// Returns an address without its scheme.
 pub(crate) fn host_of(address: &str) -> &str {
     address.split_once("://").map_or(address, |(_, host)| host)
 }
@@ -147,7 +147,7 @@ pub(crate) fn why_at<'a>(address: &str, why: &'a str) -> &'a str {
 }
 
 impl Service {
-    /// The name in the header.
+    /// Returns the name in the header.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Head(_) => "head",
@@ -156,7 +156,7 @@ impl Service {
         }
     }
 
-    /// The name in a narrow header.
+    /// Returns the name in a narrow header.
     pub(crate) const fn short_name(self) -> &'static str {
         match self {
             Self::Inference => "inf",
@@ -178,18 +178,18 @@ impl Services {
         self.addresses = addresses.clone();
     }
 
-    /// The heads in use.
+    /// Returns the heads in use.
     pub(crate) fn heads(&self) -> impl ExactSizeIterator<Item = HeadId> + use<> {
         let generation = self.generation;
         (0..self.addresses.heads.len()).map(move |idx| HeadId { idx, generation })
     }
 
-    /// True if `head` is in use.
+    /// Returns true if `head` is in use.
     pub(crate) const fn is_current(&self, head: HeadId) -> bool {
         head.generation == self.generation && head.idx < self.addresses.heads.len()
     }
 
-    /// True if several heads are in use.
+    /// Returns true if several heads are in use.
     pub(crate) const fn has_several_heads(&self) -> bool {
         self.addresses.heads.len() > 1
     }
@@ -203,7 +203,7 @@ impl Services {
         heads.chain([Service::Data, Service::Inference])
     }
 
-    /// Number of responding heads, if there are several.
+    /// Returns the number of responding heads, if there are several.
     pub(crate) fn head_count(&self) -> Option<HeadCount> {
         let n_live = self.heads.iter().filter(|head| head.health.is_up()).count();
         let n_heads = self.heads.len();
@@ -226,7 +226,7 @@ impl Services {
         }
     }
 
-    /// Name of `service` in messages: a head with its address, if there are several.
+    /// Returns the name of `service` in messages: a head with its address, if there are several.
     pub(crate) fn title(&self, service: Service) -> String {
         match service {
             Service::Head(_) if self.has_several_heads() => {
@@ -236,7 +236,7 @@ impl Services {
         }
     }
 
-    /// `failure` of `head`, with its address where there are several heads.
+    /// Adds the address of `head` to `failure` if there are several heads.
     pub(crate) fn named(&self, head: HeadId, failure: Failure) -> Failure {
         let Some(address) = self.address(Service::Head(head)).filter(|_| self.has_several_heads())
         else {
@@ -246,7 +246,7 @@ impl Services {
         Failure { what, why: why_at(address, &failure.why).to_owned(), ..failure }
     }
 
-    /// True if the address of any service is known.
+    /// Returns true if the address of any service is known.
     pub(crate) fn is_any_known(&self) -> bool {
         self.links().any(|link| link.health != Health::Absent)
     }
@@ -271,25 +271,26 @@ impl Services {
         }
     }
 
-    /// True if a service set a rate limit that is short enough to be counted down.
+    /// Returns true if a service set a rate limit that is short enough to be counted down.
     pub(crate) fn is_counting(&self, now: Timestamp) -> bool {
         // A quota of a day is not worth a frame each second.
         let is_short = |until: Timestamp| until.since(now) <= Duration::from_mins(2);
         self.links().any(|it| matches!(it.health, Health::Limited { until, .. } if is_short(until)))
     }
 
-    /// The health of `service`.
+    /// Returns the health of `service`.
     pub(crate) fn health(&self, service: Service) -> &Health {
         self.link(service).map_or(&Health::Absent, |link| &link.health)
     }
 
-    /// Time since `service` last responded, if it is unavailable now. `None` if it was never reached,
-    /// unless it accepts connections without a response.
+    /// Returns the time since `service` last responded, if it is unavailable now. `None` if it was never
+    /// reached, unless it accepts connections without a response.
     pub(crate) fn away_for(&self, service: Service, now: Timestamp) -> Option<Duration> {
         self.link(service)?.away_for(now)
     }
 
-    /// Time until the displayed age of an unavailable service changes, or `None` if all are available.
+    /// Returns the time until the displayed age of an unavailable service changes, or `None` if all are
+    /// available.
     pub(crate) fn away_ages_in(&self, now: Timestamp) -> Option<Duration> {
         let ages = self.links().filter_map(|link| link.away_for(now));
         ages.map(format::coarse_changes_in).min()
@@ -326,7 +327,7 @@ impl Services {
         std::mem::discriminant(&before) != std::mem::discriminant(&link.health)
     }
 
-    /// No stream of `service` is open any more.
+    /// Records that `service` has no open stream any more.
     pub(crate) fn stream_closed(&mut self, service: Service) {
         let Some(link) = self.link_mut(service) else { return };
         link.has_stream = false;

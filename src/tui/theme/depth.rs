@@ -81,7 +81,7 @@ pub(crate) fn contrast(one: [u8; 3], other: [u8; 3]) -> f64 {
 /// Minimum contrast of text according to WCAG 2 (level AA).
 pub(crate) const CONTRAST_MIN: f64 = 4.5;
 
-/// As [`nearest_of_256`], of the colors that are legible on each of the backgrounds `behind`.
+/// Like [`nearest_of_256`], among the colors that are legible on each of the backgrounds `behind`.
 pub(crate) fn nearest_legible_of_256(rgb: [u8; 3], behind: &[[u8; 3]]) -> u8 {
     let is_legible = |index: &u8| {
         let shown = rgb_of_256(*index);

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::{depth::*, *};
 
-/// The tokens that text is written in, with their names.
+/// Returns the tokens that text is written in, with their names.
 fn text_tokens(theme: &Theme) -> Vec<(&'static str, Style)> {
     vec![
         ("text", theme.text),
@@ -74,7 +74,7 @@ fn seen_without(receptor: &str, rgb: [u8; 3]) -> [f64; 3] {
     }
 }
 
-/// The color difference that people see between two colors of linear light: the distance in CIELAB.
+/// Returns the perceived difference between two colors of linear light: the distance in CIELAB.
 fn difference(one: [f64; 3], other: [f64; 3]) -> f64 {
     let lab = |[r, g, b]: [f64; 3]| {
         let white = [0.95047, 1.0, 1.08883];

@@ -141,7 +141,7 @@ fn words(binding: &Bound, state: &State) -> &'static str {
     }
 }
 
-/// As [`words`], on a screen with results of a run.
+/// Like [`words`], on a screen with results of a run.
 fn result_words(binding: &Bound, state: &State) -> &'static str {
     let is_cluster = state.screen == Screen::Cluster;
     let (run, look) = (state.results().selected(&state.runs), state.results().look);

@@ -379,7 +379,7 @@ fn a_pane_of_the_overview_is_zoomed() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Any screen at any size, with any text in it, is drawn without a panic.
+    /// Drawing does not panic for any screen, size or text.
     #[test]
     fn any_size_is_drawn(
         width in 1_u16..200,

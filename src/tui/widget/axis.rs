@@ -55,12 +55,12 @@ impl Scale {
         (low.is_finite() && high.is_finite() && low < high).then_some(Self { low, high })
     }
 
-    /// The lowest value.
+    /// Returns the lowest value.
     pub(crate) const fn low(self) -> f64 {
         self.low
     }
 
-    /// The highest value.
+    /// Returns the highest value.
     pub(crate) const fn high(self) -> f64 {
         self.high
     }

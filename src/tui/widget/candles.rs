@@ -178,7 +178,7 @@ impl Candles<'_> {
         usize::from((layout.plot.width + pitch - body) / pitch)
     }
 
-    /// The part of `area` that shows candles and their volumes.
+    /// Returns the part of `area` that shows candles and their volumes.
     pub(crate) fn place(&self, area: Rect) -> Rect {
         let Layout { plot, volume, .. } = self.layout(area);
         Rect { height: plot.height + volume.height, ..plot }
@@ -195,7 +195,8 @@ impl Candles<'_> {
         slots.filter_map(time).collect()
     }
 
-    /// The values of the lines behind the candles `seen` that are within [`OVERLAY_REACH`] of them.
+    /// Returns the values of the lines behind the candles `seen` that are within [`OVERLAY_REACH`] of
+    /// them.
     fn overlay_values<'a>(
         &self,
         seen: impl Iterator<Item = (u16, usize, &'a Bucket)> + Clone,
@@ -221,7 +222,7 @@ impl Candles<'_> {
         Layout::divide(area, values_width, self.bars.iter().any(|candle| candle.volume > 0.0))
     }
 
-    /// The candles and gaps by the left column of each, from left to right.
+    /// Returns the candles and gaps with the left column of each, from left to right.
     fn slots(&self, width: u16) -> Vec<(u16, Slot<'_>)> {
         let (body, pitch) = self.density.columns();
         let mut slots = Vec::new();
@@ -252,7 +253,7 @@ impl Candles<'_> {
         slots
     }
 
-    /// The number of empty buckets between two candles.
+    /// Returns the number of empty buckets between two candles.
     fn n_empty_between(&self, older: &Bucket, newer: &Bucket) -> u64 {
         let Some(bucket) = self.bucket.filter(|bucket| !bucket.is_zero()) else { return 0 };
         let apart = newer.timestamp.since(older.timestamp).as_micros() / bucket.as_micros();
@@ -319,7 +320,7 @@ impl Halves {
         }
     }
 
-    /// The share of `row` that the body covers, from 0 to 1.
+    /// Returns the share of `row` that the body covers, from 0 to 1.
     fn coverage(&self, row: u16) -> f64 {
         let row = f64::from(row);
         (self.exact.1.min(row + 1.0) - self.exact.0.max(row)).max(0.0)

@@ -54,7 +54,7 @@ pub(crate) fn fixed(value: f64, decimals: usize) -> String {
     }
 }
 
-/// As [`grouped`], with a sign also for positive numbers: `+281.40`.
+/// Like [`grouped`], with a sign also for positive numbers: `+281.40`.
 pub(crate) fn signed(value: f64, decimals: usize) -> String {
     let text = grouped(value, decimals);
     let is_above = value > 0.0 && text.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
@@ -154,7 +154,7 @@ pub(crate) fn short(value: f64, decimals: usize, width: usize) -> String {
     short_by(value, decimals, width, grouped)
 }
 
-/// As [`short`], with `write` for the full form.
+/// Like [`short`], with `write` for the full form.
 pub(crate) fn short_by(
     value: f64,
     decimals: usize,
@@ -165,7 +165,7 @@ pub(crate) fn short_by(
     if full.chars().count() <= width { full } else { compact(value) }
 }
 
-/// As [`short`], in full only if all numbers of `column` fit in full.
+/// Like [`short`], in full only if all numbers of `column` fit in full.
 pub(crate) fn short_in(value: f64, column: &[f64], decimals: usize, width: usize) -> String {
     let ends = |pick: fn(f64, f64) -> f64| column.iter().copied().reduce(pick);
     let is_long = |end: f64| telling(end, decimals, grouped).chars().count() > width;
@@ -247,7 +247,7 @@ pub(crate) fn coarse(length: Duration) -> String {
     format!("{}{letter}", length.as_secs() / seconds)
 }
 
-/// As [`coarse`], for sentences: `0 s`, `41 s`, `6 m`.
+/// Like [`coarse`], for sentences: `0 s`, `41 s`, `6 m`.
 pub(crate) fn coarse_spaced(length: Duration) -> String {
     let (seconds, letter) = coarse_unit(length);
     format!("{} {letter}", length.as_secs() / seconds)
@@ -260,17 +260,17 @@ pub(crate) fn coarse_changes_in(age: Duration) -> Duration {
     Duration::from_millis(u64::try_from(left_ms).unwrap_or(u64::MAX))
 }
 
-/// As [`coarse`], for ages: `now`, `2s`, `6m`.
+/// Like [`coarse`], for ages: `now`, `2s`, `6m`.
 pub(crate) fn age(age: Duration) -> String {
     if age.as_secs() == 0 { "now".to_owned() } else { coarse(age) }
 }
 
-/// As [`age`], in a sentence: `now`, `2s ago`.
+/// Like [`age`], in a sentence: `now`, `2s ago`.
 pub(crate) fn ago(since: Duration) -> String {
     if since.as_secs() == 0 { "now".to_owned() } else { format!("{} ago", age(since)) }
 }
 
-/// As [`coarse`], for countdowns, in seconds below two minutes: `90s`, `6m`.
+/// Like [`coarse`], for countdowns, in seconds below two minutes: `90s`, `6m`.
 pub(crate) fn until(left: Duration) -> String {
     match left.as_secs() {
         seconds @ 0..=120 => format!("{seconds}s"),
@@ -344,14 +344,14 @@ pub(crate) fn fit(text: &str, width: usize) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// As [`fit`], padded with spaces on the right.
+/// Like [`fit`], padded with spaces on the right.
 pub(crate) fn left(text: &str, width: usize) -> String {
     let text = fit(text, width);
     let room = width.saturating_sub(text.width());
     format!("{text}{:room$}", "")
 }
 
-/// As [`fit`], padded with spaces on the left.
+/// Like [`fit`], padded with spaces on the left.
 pub(crate) fn right(text: &str, width: usize) -> String {
     let text = fit(text, width);
     let room = width.saturating_sub(text.width());

@@ -60,7 +60,7 @@ pub(crate) fn text(
     end
 }
 
-/// As [`text`], for a text with several styles.
+/// Like [`text`], for a text with several styles.
 pub(crate) fn line(buf: &mut Buffer, area: Rect, at: impl Into<Position>, line: &Line<'_>) -> u16 {
     let Position { x, y } = at.into();
     let inside = area.intersection(buf.area);
@@ -105,14 +105,14 @@ pub(crate) fn line_cut(buf: &mut Buffer, area: Rect, at: impl Into<Position>, te
     }
 }
 
-/// As [`line()`], ending at the last column of row `y`. Returns the column of its start.
+/// Like [`line()`], ending at the last column of row `y`. Returns the column of its start.
 pub(crate) fn line_right(buf: &mut Buffer, area: Rect, y: u16, text: &Line<'_>) -> u16 {
     let x = area.width.saturating_sub(width(text));
     line(buf, area, (x, y), text);
     x
 }
 
-/// As [`text`], ending before the column of `end`. Cut on the right if it does not fit.
+/// Like [`text`], ending before the column of `end`. Cut on the right if it does not fit.
 pub(crate) fn text_before(
     buf: &mut Buffer,
     area: Rect,
@@ -142,7 +142,7 @@ pub(crate) fn cells(value: f64, max: u16) -> u16 {
     if value.is_nan() { 0 } else { value.round().clamp(0.0, f64::from(max)) as u16 }
 }
 
-/// As [`cells`], rounded down.
+/// Like [`cells`], rounded down.
 pub(crate) fn cells_down(value: f64, max: u16) -> u16 {
     cells(value.floor(), max)
 }

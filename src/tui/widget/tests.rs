@@ -24,20 +24,20 @@ fn dark() -> Theme {
     Theme::new(Name::Dark, Depth::TrueColor)
 }
 
-/// A buffer painted with the theme's background.
+/// Returns a buffer painted with the theme's background.
 fn canvas(width: u16, height: u16, theme: &Theme) -> Buffer {
     let mut buf = Buffer::empty(Rect::new(0, 0, width, height));
     theme.clear(buf.area, &mut buf);
     buf
 }
 
-/// The next of a sequence of numbers from 0 to 1 that look random and are always the same.
+/// Returns the next of a reproducible sequence of pseudorandom numbers from 0 to 1.
 fn noise(seed: &mut u64) -> f64 {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     f64::from(u32::try_from(*seed >> 40).unwrap()) / f64::from(1 << 24)
 }
 
-/// Five-minute candles of a walk that looks like a market.
+/// Returns five-minute candles of a random walk that resembles a market.
 fn walk(n: usize, seed: u64) -> Vec<Bucket> {
     let start: Timestamp = "2026-11-20T03:35:00Z".parse().unwrap();
     let (mut seed, mut price) = (seed, 67_700.0);
@@ -272,7 +272,7 @@ fn pictures() {
     shot::write("bars", &draw_bars());
 }
 
-/// Any float, with edge cases often.
+/// Any float, with frequent edge cases.
 fn number() -> impl Strategy<Value = f64> {
     prop_oneof![
         4 => -1e5..1e5_f64,
@@ -299,7 +299,7 @@ prop_compose! {
     }
 }
 
-/// A border of cells that must stay as they are, around an area to draw into.
+/// Returns a buffer with a border of cells that must not change, and the area to draw into.
 fn framed(x: u16, y: u16, width: u16, height: u16) -> (Buffer, Rect) {
     let mut buf = Buffer::empty(Rect::new(x, y, width + 2, height + 2));
     for cell in &mut buf.content {
@@ -445,7 +445,7 @@ fn an_average_far_away_does_not_set_the_scale() {
         .render(alone.area, &mut alone);
     assert_eq!(labels(&draw(true)), labels(&shot::text(&alone)));
     assert_ne!(labels(&draw(false)), labels(&shot::text(&alone)), "a series that is no guide does");
-    // Candles keep all but a little of their height, too.
+    // Candles preserve almost all of their height, too.
     let mut chart = canvas(60, 16, &theme);
     let averages: Vec<_> = far.iter().map(|point| Some(point.value)).collect();
     let plain = Candles {

@@ -17,7 +17,7 @@ fn far() -> Addresses {
     Addresses { datasets: Some("https://far/api".to_owned()), ..Addresses::default() }
 }
 
-/// A screen on the services of this machine, with a profile to choose.
+/// Returns a screen on local services with a profile to choose.
 fn screen() -> Harness {
     let mut screen = Harness::ready(120, 40);
     screen.state.profiles.has_local = true;

@@ -225,7 +225,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     hits.add(below, Target::Pane(Pane::Processes.number()));
 }
 
-/// Text of the pane while there are no processes: the state of the local stack, or advice.
+/// Returns the text of the pane while there are no processes: the state of the local stack, or advice.
 pub(super) fn empty_lines(frame: Frame<'_>) -> Vec<String> {
     let state = frame.state;
     match &state.stack.phase {

@@ -123,7 +123,7 @@ fn draw_activity(left: Rect, buf: &mut Buffer, frame: Frame<'_>) -> [Rect; 2] {
 /// Height of a pane without processes: its border and text.
 const EMPTY_HEIGHT: u16 = 5;
 
-/// True if the services run elsewhere, so that there are no local processes.
+/// Returns true if the services run elsewhere, so that there are no local processes.
 fn is_remote(frame: Frame<'_>) -> bool {
     frame.state.stack.phase == stack::Phase::Absent && !frame.state.stack.has_processes()
 }

@@ -167,7 +167,7 @@ impl State {
         fields.into_iter().find(|field| field.is_edited())
     }
 
-    /// True if a text field has focus.
+    /// Returns true if a text field has focus.
     pub(crate) const fn is_edited(&self) -> bool {
         self.export.path.is_edited() || self.filter.text.is_edited() || self.search.is_edited()
     }
@@ -182,12 +182,12 @@ impl State {
         Some(format!("{name},{timestamp},{open},{high},{low},{close},{volume}"))
     }
 
-    /// True if a spinner is in view.
+    /// Returns true if a spinner is visible.
     pub(crate) fn is_animated(&self) -> bool {
         self.is_shown && (self.datasets.is_loading() || self.rows.is_loading())
     }
 
-    /// True if a countdown to a retry is in view.
+    /// Returns true if a countdown to a retry is visible.
     pub(crate) fn is_counting(&self, now: Timestamp) -> bool {
         let mut streams = self.pins.iter().map(|pin| &pin.live).chain([&self.live]);
         streams.any(LiveStream::is_counting) || self.limited_until.is_some_and(|at| at > now)
@@ -321,7 +321,7 @@ impl State {
         self.shape_of(None)
     }
 
-    /// As [`Self::shape`], by `row` for a dataset without loaded rows.
+    /// Like [`Self::shape`], by `row` for a dataset without loaded rows.
     pub(crate) fn shape_of(&self, row: Option<&NamedRow>) -> Option<Shape> {
         let dataset = self.dataset()?;
         self.shape_for(dataset.id, &dataset.metadata, self.tape.front().or(row))

@@ -29,7 +29,7 @@ const RAW_ROWS: usize = 3_600;
 /// Number of buckets of the first page, more than fit on the widest screen.
 const BUCKETS: usize = 1_000;
 
-/// Number of buckets read again when a bucket closes, to replace the folded ones by the service's.
+/// Number of buckets read again when a bucket closes, to replace the folded buckets by the service's.
 const BUCKETS_AGAIN: usize = 3;
 
 /// Number of rows on the tape.
@@ -55,7 +55,7 @@ const DATASETS_OFTEN: usize = 500;
 const ROWS_FIRST: Duration = Duration::from_millis(150);
 
 impl State {
-    /// Called when the addresses of the services become known. Pins stay and are loaded again.
+    /// Called when the addresses of the services become known. Pins remain and are loaded again.
     pub(crate) fn connected(&mut self) {
         let pins = std::mem::take(&mut self.pins);
         *self = Self {
@@ -99,7 +99,7 @@ impl State {
         self.open_stream();
     }
 
-    /// Called when the screen leaves the view.
+    /// Called when the screen is hidden.
     pub(crate) fn hide(&mut self) {
         self.is_shown = false;
         self.close_stream();

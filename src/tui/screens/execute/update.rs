@@ -441,7 +441,7 @@ impl State {
         }
     }
 
-    /// As [`Self::results`], mutable.
+    /// Like [`Self::results`], mutable.
     pub(crate) const fn results_mut(&mut self) -> &mut RunView {
         match self.screen {
             Screen::Cluster => &mut self.cluster.results,

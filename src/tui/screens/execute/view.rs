@@ -159,7 +159,7 @@ fn draw_meanwhile(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
     logs::view::draw_tail(rest, buf, frame, &lines, true);
 }
 
-/// `✓ checked ── ✓ sent ── ⣷ waiting for head ── · grouping ── · done`
+/// Draws the phases: `✓ checked ── ✓ sent ── ⣷ waiting for head ── · grouping ── · done`.
 fn draw_phases(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
     let Frame { state, theme, .. } = frame;
     let done = |name: &str| (format!("✓ {name}"), theme.up);

@@ -119,7 +119,7 @@ impl State {
         Some(decimal(value.value))
     }
 
-    /// True if a spinner is in view.
+    /// Returns true if a spinner is visible.
     pub(crate) fn is_animated(&self) -> bool {
         self.is_shown && (self.topics.is_loading() || self.latest.is_loading())
     }
@@ -248,7 +248,7 @@ impl History {
         epochs.map(|epoch| epoch?.combined.get(label).copied()).collect()
     }
 
-    /// Number of epochs.
+    /// Returns the number of epochs.
     pub(crate) fn len(&self) -> usize {
         self.epochs.len()
     }
@@ -260,7 +260,7 @@ impl History {
         bundles.map(|actors| actors.get(worker)?.get(label).copied()).collect()
     }
 
-    /// As [`Self::values_of`], with known times. Missing values and epochs are NaN.
+    /// Like [`Self::values_of`], with known times. Missing values and epochs are NaN.
     pub(crate) fn timeline_of(&self, worker: &Address, label: &str) -> Vec<(Timestamp, f64)> {
         let values = self.values.iter().filter_map(|(nonce, actors)| {
             let value = actors.get(worker).and_then(|values| values.get(label)).copied();

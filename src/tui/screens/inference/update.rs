@@ -49,7 +49,7 @@ impl State {
         self.open_feed();
     }
 
-    /// Called when the screen leaves the view.
+    /// Called when the screen is hidden.
     pub(crate) fn hide(&mut self) {
         self.is_shown = false;
         self.effects.push(Effect::ClearTimer(Timer::Topics));

@@ -206,7 +206,7 @@ impl Places {
         }
     }
 
-    /// Divides `area` by its size: all panes, the main ones, or only the focused one.
+    /// Divides `area` by its size: all panes, the main panes, or only the focused pane.
     fn new(area: Rect, scene: Scene<'_>, is_zoomed: bool, nudge: Nudge) -> Self {
         let pane = scene.state.pane;
         if is_zoomed {
@@ -430,7 +430,7 @@ fn since_silence<'a>(epochs: &'a [&'a Epoch]) -> &'a [&'a Epoch] {
         pair.first().zip(pair.last()).is_some_and(|(one, next)| next.time.since(one.time) > gap)
     };
     let start = epochs.windows(2).rposition(is_silence).map_or(0, |idx| idx + 1);
-    // With fewer epochs, earlier ones are shown despite the gap.
+    // With fewer epochs, earlier epochs are shown despite the gap.
     if epochs.len() - start >= 20 { epochs.get(start..).unwrap_or(epochs) } else { epochs }
 }
 

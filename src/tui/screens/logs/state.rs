@@ -148,7 +148,7 @@ impl State {
         self.window(1).lines.first().copied()
     }
 
-    /// Number of lines held back while one is selected, regardless of filters.
+    /// Returns the number of lines held back while one is selected, regardless of filters.
     pub(crate) fn n_held(&self) -> u64 {
         self.selected.map_or(0, |_| self.n_lines - self.held_from)
     }

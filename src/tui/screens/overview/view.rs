@@ -368,8 +368,8 @@ fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
     }
 }
 
-/// Age of a topic's value: the time since its epoch opened, or since the value arrived if the service
-/// does not report its block time.
+/// Returns the age of a topic's value: the time since its epoch opened, or since the value arrived if
+/// the service does not report its block time.
 fn topic_note(newest: &Resource<LatestBundle>, frame: Frame<'_>) -> String {
     let (state, inference) = (frame.state, &frame.state.inference);
     let came = newest.note(state.now);
@@ -385,12 +385,12 @@ fn topic_note(newest: &Resource<LatestBundle>, frame: Frame<'_>) -> String {
     }
 }
 
-/// True if the inference service is away, so that the chain's clock is unknown.
+/// Returns true if the inference service is away, so that the chain's clock is unknown.
 fn is_away(frame: Frame<'_>) -> bool {
     frame.state.services.health(Service::Inference).is_away()
 }
 
-/// True if the topic has no value because no epoch of it has closed.
+/// Returns true if the topic has no value because it has no closed epoch.
 fn is_first_epoch_open(newest: &Resource<LatestBundle>, topic: &TopicSummary) -> bool {
     let is_missing = newest.failure().is_some_and(|why| why.status == Some(404));
     is_missing && newest.value().is_none() && topic.last_nonce.is_none()

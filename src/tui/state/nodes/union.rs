@@ -33,7 +33,7 @@ pub(super) fn nodes(heads: &[HeadNodes], stack: &Stack) -> Vec<Node> {
         };
         bodies.iter().map(move |body| Listing { head: head.id, is_stale, at, body })
     });
-    // A head lists its peers in the order of their connections, which is arbitrary for local ones.
+    // A head lists its peers in the order of their connections, which is arbitrary for local nodes.
     let place = |node: &Node| {
         let is_it = |local: &LocalNode| local.peer_id == node.peer_id;
         stack.ready.nodes.iter().position(is_it).unwrap_or(usize::MAX)

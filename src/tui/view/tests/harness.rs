@@ -37,7 +37,7 @@ pub(crate) struct Harness {
 }
 
 impl Harness {
-    /// A screen of this size, opened at 14:02:31 on services that start on this machine.
+    /// Returns a screen of this size, opened at 14:02:31 on services that start on this machine.
     pub(crate) fn starting(width: u16, height: u16) -> Self {
         let now = "2026-07-30T14:02:31Z".parse().unwrap();
         let mut state = State { now, size: (width, height), ..State::default() };
@@ -72,17 +72,17 @@ impl Harness {
         screen
     }
 
-    /// The first head.
+    /// Returns the first head.
     pub(crate) fn head(&self) -> HeadId {
         self.head_at(0)
     }
 
-    /// The head at this place, from 0.
+    /// Returns the head at this index.
     pub(crate) fn head_at(&self, idx: usize) -> HeadId {
         self.state.services.heads().nth(idx).expect("a head")
     }
 
-    /// A screen of this size that is connected to the heads at these addresses.
+    /// Returns a screen of this size that is connected to the heads at these addresses.
     pub(crate) fn of_heads(size: (u16, u16), heads: &[&str]) -> Self {
         let now = "2026-07-30T14:02:31Z".parse().unwrap();
         let mut state = State { now, size, ..State::default() };
@@ -106,12 +106,12 @@ impl Harness {
         self.effects.extend(effects);
     }
 
-    /// Lets time pass. Timers are the test's to ring.
+    /// Advances the clock. Timers do not fire by themselves.
     pub(crate) fn pass(&mut self, time: Duration) {
         self.state.now = self.state.now + time;
     }
 
-    /// Presses keys named as in the table, apart by spaces.
+    /// Presses keys named as in the table, separated by spaces.
     pub(crate) fn press(&mut self, keys: &str) {
         for key in keys.split(' ') {
             let chord = Chord::named(key).unwrap_or_else(|| panic!("no key `{key}`"));
@@ -341,7 +341,7 @@ pub(crate) fn failed_response() -> ExecuteResponse {
     }
 }
 
-/// Entries of these tables, names and values, one on each line from 0.
+/// Returns the entries of these tables, names and values, numbered by line from 0.
 pub(crate) fn entries(lines: &[(&str, &str, &str)]) -> Vec<Entry> {
     let entry = |(line, (table, name, value)): (usize, &(&str, &str, &str))| Entry {
         table: (*table).to_owned(),

@@ -34,7 +34,7 @@ fn refused() -> Failure {
     Failure::new("list the nodes", why, "check that the service runs")
 }
 
-/// A screen on two heads, both of which list their nodes.
+/// Returns a screen on two heads, both of which list their nodes.
 fn screen() -> Harness {
     let mut screen = Harness::of_heads(STATE_SIZE, &HEADS);
     let latency = Duration::from_millis(3);
@@ -45,7 +45,7 @@ fn screen() -> Harness {
     screen
 }
 
-/// The row of a node, by the end of its peer id.
+/// Returns the row of a node, found by the end of its peer id.
 #[track_caller]
 fn row(screen: &Harness, peer_id: &str) -> String {
     let shown = screen.text();

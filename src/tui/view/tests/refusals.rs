@@ -6,7 +6,7 @@ use crate::event::{DataEvent, DatasetSearch, InferenceEvent};
 /// Cause of a refusal.
 type Cause = fn(&mut Harness);
 
-/// The failure of a service that refuses with `status`.
+/// Returns the failure of a service that refuses with `status`.
 fn refused(what: &str, status: u16) -> Failure {
     Failure {
         what: what.to_owned(),

@@ -32,7 +32,7 @@ fn hex(color: Color, otherwise: &str) -> String {
     }
 }
 
-/// The shapes of a block symbol, in eighths of a cell: x, y, width, height.
+/// Returns the rectangles of a block symbol, in eighths of a cell: x, y, width, height.
 fn block(symbol: char) -> Option<(u32, u32, u32, u32)> {
     Some(match symbol {
         '█' => (0, 0, 8, 8),
@@ -102,16 +102,16 @@ fn draw_cell(out: &mut String, x: u32, y: u32, cell: &Cell) {
     .unwrap();
 }
 
-/// Draws something of a cell at a column and row.
+/// Draws a part of a cell at a column and row.
 type Draw = fn(&mut String, u32, u32, &Cell);
 
-/// The cells of `buf` as an SVG picture.
+/// Renders the cells of `buf` as an SVG picture.
 pub(crate) fn svg(buf: &Buffer) -> String {
     let (width, height) = (u32::from(buf.area.width) * CELL.0, u32::from(buf.area.height) * CELL.1);
     let mut out = format!(
         r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="JetBrains Mono" font-size="20" xml:space="preserve">"#
     );
-    // Backgrounds first, as a glyph may reach over the edge of its cell.
+    // Backgrounds first, because a glyph can extend beyond its cell.
     for draw in [draw_background as Draw, draw_cell] {
         for (idx, cell) in buf.content().iter().enumerate() {
             let (x, y) = buf.pos_of(idx);

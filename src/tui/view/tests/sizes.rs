@@ -1,4 +1,4 @@
-//! Every screen at every size, with the strangest data that services may send.
+//! Every screen at every size, with the most unusual data that services can send.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use wire::inference::{Bundle, LabeledValue, WorkerValues};
 use super::*;
 use crate::event::{DataEvent, DatasetSearch, DatasetsPage, InferenceEvent, LatestBundle};
 
-/// Wide, combined, unseen and unprintable letters.
+/// Wide, combined, invisible and unprintable letters.
 const STRANGE: &str = "日本語の長い名前 \u{1f980}\u{1f469}\u{200d}\u{1f469}\u{200d}\u{1f467} e\u{301}\u{301}\u{301} \u{200b}\t\u{7f}\u{202e}ab";
 
-/// Sizes are this far apart, from one cell on to the size of a wall.
+/// Step between the tested widths and heights, starting at one cell.
 const STEP: u16 = 3;
 
 /// The largest size.

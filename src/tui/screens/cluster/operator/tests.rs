@@ -18,7 +18,7 @@ fn many(width: u16, height: u16) -> Harness {
     screen
 }
 
-/// The selected node.
+/// Returns the selected node.
 fn selected(screen: &Harness) -> Node {
     screen.state.cluster.selected_node(screen.state.cluster_context()).unwrap()
 }

@@ -74,23 +74,23 @@ pub(crate) struct HeldRows {
 }
 
 impl LiveStream {
-    /// True if rows are held back.
+    /// Returns true if rows are held back.
     pub(crate) const fn is_paused(&self) -> bool {
         self.held.is_some()
     }
 
-    /// True if rows still arrive: a connected stream can be silent.
+    /// Returns true if rows still arrive: a connected stream can be silent.
     pub(crate) fn is_flowing(&self, now: Timestamp) -> bool {
         // Somewhat more than the interval of rows once per minute.
         self.is_up() && self.rows_at.is_some_and(|at| now.since(at) <= Duration::from_secs(90))
     }
 
-    /// True if the stream is connected.
+    /// Returns true if the stream is connected.
     pub(crate) const fn is_up(&self) -> bool {
         matches!(self.status, Status::Up)
     }
 
-    /// True if its note changes each second.
+    /// Returns true if its note changes each second.
     pub(crate) const fn is_counting(&self) -> bool {
         // Later attempts are far apart, without a countdown.
         matches!(self.status, Status::Lost(_)) && self.n_tries <= 5
@@ -117,7 +117,7 @@ impl LiveStream {
         self.line(now)
     }
 
-    /// As [`Self::note`], without the held rows.
+    /// Like [`Self::note`], without the held rows.
     fn line(&self, now: Timestamp) -> String {
         match (self.status, self.newest_row, self.heard_at) {
             (Status::Closed, ..) => "not followed".to_owned(),
@@ -211,7 +211,7 @@ impl LiveStream {
 }
 
 impl State {
-    /// True if any stream is open.
+    /// Returns true if any stream is open.
     pub(crate) fn has_streams(&self) -> bool {
         self.live.status != Status::Closed || !self.pins.is_empty()
     }
@@ -285,7 +285,7 @@ pub(crate) struct WatchedDataset<'a> {
 /// The unit of shares.
 pub(crate) const PERCENT: &str = "%";
 
-/// The unit of a dataset's values by its metadata, abbreviated where common.
+/// Returns the unit of a dataset's values by its metadata, abbreviated where common.
 pub(crate) fn unit(metadata: &BTreeMap<String, String>) -> &str {
     unit_in_short(metadata.get("unit").map_or("", String::as_str))
 }
@@ -301,7 +301,7 @@ pub(crate) fn unit_in_short(unit: &str) -> &str {
     }
 }
 
-/// True if a dataset is deleted or not visible.
+/// Returns true if a dataset is deleted or not visible.
 pub(crate) fn is_gone(why: &Failure) -> bool {
     why.status.is_some_and(|status| GONE.contains(&status))
 }
@@ -329,7 +329,7 @@ impl State {
         pinned.chain(others).collect()
     }
 
-    /// True if `dataset` is pinned.
+    /// Returns true if `dataset` is pinned.
     pub(crate) fn is_pinned(&self, dataset: DatasetId) -> bool {
         self.pins.iter().any(|pin| pin.dataset == dataset)
     }

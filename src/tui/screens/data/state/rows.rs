@@ -193,14 +193,14 @@ impl OlderRows {
     }
 }
 
-/// As `query`, for the latest rows before `time`, as far back as the resolution allows.
+/// Returns `query` for the latest rows before `time`, as far back as the resolution allows.
 pub(crate) fn query_before(query: RowsQuery, time: Timestamp) -> RowsQuery {
     let end = time - STEP;
     let start = query.resolution.span_max().map(|span| end - span);
     RowsQuery { start, end: Some(end), order: Order::Descending, ..query }
 }
 
-/// As `query`, for the oldest rows after `time`.
+/// Returns `query` for the oldest rows after `time`.
 pub(crate) fn query_after(query: RowsQuery, time: Timestamp) -> RowsQuery {
     let start = time + STEP;
     let end = query.resolution.span_max().map(|span| start + span);

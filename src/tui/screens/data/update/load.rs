@@ -267,7 +267,7 @@ impl State {
         }
     }
 
-    /// Restricts the resolutions to documented ones and selects the next coarser one.
+    /// Restricts the resolutions to documented ones and selects the next coarser resolution.
     fn leave_resolution(&mut self) {
         self.is_documented_only = true;
         self.set_zoom(self.zoom.coarser(self.resolutions()));
@@ -365,7 +365,7 @@ impl State {
         }
     }
 
-    /// Returns the datasets to read in turn: the visible ones without a stream.
+    /// Returns the datasets to read in turn, which are visible and have no stream.
     fn read_in_turn(&self) -> impl Iterator<Item = DatasetId> {
         // On another screen, values of pinned datasets are streamed.
         let is_streamed = |id: DatasetId| !self.is_shown && self.is_pinned(id);

@@ -58,7 +58,7 @@ fn page(datasets: &[Dataset]) -> DatasetsPage {
     DatasetsPage { n_datasets: None, datasets: datasets.to_vec(), has_more: false }
 }
 
-/// A row of a dataset with one value.
+/// Returns a row of a dataset with one value.
 fn row(second: i64, value: f64) -> NamedRow {
     let values = BTreeMap::from([("value".to_owned(), Value::Float(value))]);
     NamedRow { timestamp: at(second), values }
@@ -86,7 +86,7 @@ fn answered(state: &mut State, effects: &[Effect], rows: Rows) -> Vec<Effect> {
     )
 }
 
-/// As [`answered`], that late, with a row of that time.
+/// Like [`answered`], at second `second` and with a row of that time.
 fn answered_at(state: &mut State, effects: &[Effect], second: i64) {
     for effect in effects {
         if let Effect::LoadRows(query) = effect {
@@ -447,7 +447,7 @@ fn columns(dataset: DatasetId, columns: &[(&str, Dtype)]) -> Vec<Column> {
     (1..).zip(columns).map(column).collect()
 }
 
-/// A row with these values.
+/// Returns a row with these values.
 fn row_of(second: i64, values: &[(&str, Value)]) -> NamedRow {
     let values = values.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
     NamedRow { timestamp: at(second), values: values.collect() }

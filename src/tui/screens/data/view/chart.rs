@@ -196,7 +196,7 @@ struct Window<'a> {
     /// Number of free slots after the latest candle.
     n_free: usize,
     seen: &'a [Bucket],
-    /// Visible candles, earlier ones for averages, and later ones.
+    /// The visible candles with earlier candles for averages and all later candles.
     led: &'a [Bucket],
 }
 
@@ -397,7 +397,7 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Bucket], frame: Frame<'_>)
     }
 }
 
-/// A number after its label.
+/// Formats a number after its label.
 fn labeled(label: &'static str, number: String, theme: &Theme) -> [Span<'static>; 2] {
     [Span::styled(label, theme.muted), Span::styled(number, theme.text)]
 }
@@ -405,7 +405,7 @@ fn labeled(label: &'static str, number: String, theme: &Theme) -> [Span<'static>
 /// A word above the chart and its click target.
 type Choice = (Span<'static>, Option<Target>);
 
-/// Draws the choices and highlights the current ones.
+/// Draws the choices and highlights the active ones.
 fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let (state, theme) = (&frame.state.data, frame.theme);
     let pick = |is_chosen| if is_chosen { theme.text.bold().underlined() } else { theme.muted };

@@ -135,7 +135,7 @@ pub(super) fn draw_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     paint::text(buf, last, (0, 0), &beyond(table, chosen), theme.muted);
 }
 
-/// Describes the position and the rows beyond the loaded ones.
+/// Describes the position and further rows that are not loaded.
 fn beyond(table: &Table, chosen: usize) -> String {
     let here = format!("row {} of {} read", chosen + 1, format::count(table.rows.len() as u64));
     let older = match &table.failure {

@@ -35,7 +35,7 @@ fn effects_of(state: &mut state::State, act: impl FnOnce(&mut state::State)) -> 
     std::mem::take(&mut state.data.effects)
 }
 
-/// The next of a sequence of numbers from 0 to 1 that look random and are always the same.
+/// Returns the next of a reproducible sequence of pseudorandom numbers from 0 to 1.
 fn noise(seed: &mut u64) -> f64 {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     f64::from(u32::try_from(*seed >> 40).unwrap()) / f64::from(1 << 24)
@@ -57,7 +57,7 @@ fn dataset(number: i64, name: &str, source: &str, frequency: &str) -> Dataset {
     }
 }
 
-/// Bars of a minute, oldest first.
+/// Returns one-minute bars, oldest first.
 fn bars(n: u32, seed: u64, start: f64) -> Vec<NamedRow> {
     let (mut seed, mut price) = (seed, start);
     let first = Resolution::FiveMinutes.bucket_start(now()) - Duration::from_mins(1) * n;
@@ -89,7 +89,7 @@ fn bars(n: u32, seed: u64, start: f64) -> Vec<NamedRow> {
         .collect()
 }
 
-/// Loads of each second, oldest first.
+/// Returns a load for each second, oldest first.
 fn loads(n: u32, seed: u64) -> Vec<NamedRow> {
     let (mut seed, mut load) = (seed, 30.0_f64);
     (0..n)
@@ -123,7 +123,7 @@ fn newest_first(mut rows: Vec<NamedRow>) -> Rows {
     Rows::Raw(rows)
 }
 
-/// The screen with four datasets, the first one open with its rows and its stream.
+/// Returns the screen with four datasets. The first one is open with its rows and its stream.
 fn opened(name: &str) -> state::State {
     let mut state = state::State { screen: Screen::Data, now: now(), ..state::State::default() };
     state.data.show();
@@ -202,7 +202,7 @@ fn with_buckets(mut state: state::State) -> state::State {
     state
 }
 
-/// The rows as a table, some way down.
+/// Shows the rows as a table, some rows down.
 fn with_table(mut state: state::State) -> state::State {
     let mut asked = effects_of(&mut state, |state| state.data.act(Action::RowsTable, now()));
     let mut rows = bars(1_200, 7, 67_431.0);
@@ -501,7 +501,7 @@ proptest! {
     }
 }
 
-/// The text of the screen.
+/// Returns the text of the screen.
 fn text(state: &state::State, width: u16, height: u16) -> String {
     shot::text(&drawn(state, width, height, theme::Name::Dark))
 }

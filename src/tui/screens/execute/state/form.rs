@@ -120,7 +120,7 @@ impl Default for Form {
 }
 
 impl Check {
-    /// True if it does not prevent a request.
+    /// Returns true if it does not prevent a request.
     pub(crate) const fn is_fit(&self) -> bool {
         !matches!(self, Self::Unfit(_))
     }

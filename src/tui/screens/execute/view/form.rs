@@ -298,7 +298,7 @@ fn draw_preview(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16) -> u16 {
     row + 1
 }
 
-/// A request as JSON, one line for each of its parts.
+/// Formats a request as JSON, with a line for each of its parts.
 fn preview(request: &ExecuteRequest) -> String {
     let Ok(Value::Object(parts)) = serde_json::to_value(request) else { return String::new() };
     let mut parts: Vec<_> = parts.into_iter().collect();

@@ -117,7 +117,7 @@ fn load_latest(topic: u64) -> Effect {
     Effect::LoadLatest { topic: id(topic), is_resistant: false }
 }
 
-/// The screen in view, with two topics and the bundle of the first.
+/// Returns the visible screen with two topics and the bundle of the first.
 fn opened() -> State {
     let mut state = State::default();
     assert_eq!(effects_of(&mut state, |state| state.show(at(0))), []);

@@ -165,7 +165,7 @@ fn leaderboard(topic_id: u64) -> Leaderboard {
     }
 }
 
-/// The screen with two topics, the `selected` one with its bundle and its past.
+/// Returns the screen with two topics. The `selected` topic has its bundle and its past.
 fn opened(selected: u64) -> state::State {
     let mut state =
         state::State { screen: Screen::Inference, now: now(), ..state::State::default() };

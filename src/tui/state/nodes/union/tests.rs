@@ -4,7 +4,7 @@ use crate::{
     state::resource::{Failure, Resource},
 };
 
-/// A worker as a head lists it, with ten slots.
+/// Returns a worker with ten slots, as listed by a head.
 fn worker(runs: u64, n_free: usize) -> NodeBody {
     NodeBody {
         peer_id: PEERS[1].to_owned(),
@@ -23,7 +23,7 @@ fn head_of(idx: usize, bodies: Vec<NodeBody>) -> HeadNodes {
     HeadNodes { id: HeadId { idx, generation: 0 }, listed, ..HeadNodes::default() }
 }
 
-/// The only node that `heads` list.
+/// Returns the only node that `heads` list.
 #[track_caller]
 fn only(heads: &[HeadNodes]) -> Node {
     let [node] = nodes(heads, &Stack::default()).try_into().unwrap();

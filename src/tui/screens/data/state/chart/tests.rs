@@ -1,6 +1,6 @@
 use super::*;
 
-/// A row at second `second` with this value.
+/// Returns a row at second `second` with this value.
 fn row(second: i64, value: f64) -> Bucket {
     let time = Timestamp::from_seconds(second);
     Bucket {
@@ -14,7 +14,7 @@ fn row(second: i64, value: f64) -> Bucket {
     }
 }
 
-/// A five-minute bucket as a service gives it.
+/// Returns a five-minute bucket as sent by a service.
 fn bucket(second: i64, [open, high, low, close]: [f64; 4], count: u64) -> Bucket {
     let time = Timestamp::from_seconds(second);
     Bucket { timestamp: time, open, high, low, close, volume: 9.0, count }

@@ -41,7 +41,7 @@ fn stale_values_are_read_at_once_except_streamed_ones() {
     state.act(Action::Pin, at(0));
     state.hide();
     state.set_in_overview(true);
-    // Twelve datasets are visible. Neither the pinned nor the hidden ones are read.
+    // Twelve datasets are visible. Pinned and hidden datasets are not read.
     let mut read = BTreeSet::new();
     let mut now = 10;
     for _ in 0..12 {
@@ -57,7 +57,7 @@ fn stale_values_are_read_at_once_except_streamed_ones() {
     let effects = effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(now)));
     answered_at(&mut state, &effects, now);
     assert_eq!(next_read(&effects), ROWS_EVERY / 12, "all are new");
-    // Another screen is looked at for a while.
+    // Another screen is shown for a while.
     state.set_in_overview(false);
     now += 60;
     state.set_in_overview(true);
@@ -91,7 +91,7 @@ fn newest_values_are_read_for_the_overview() {
     assert_eq!(effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(21))), []);
 }
 
-/// A state with datasets 1, 2 and 99 pinned in an earlier session, not connected yet.
+/// Returns a state with datasets 1, 2 and 99 pinned in an earlier session, not connected yet.
 fn pinned_before() -> State {
     let mut state = State { is_shown: true, ..State::default() };
     state.restore_pins([1, 2, 99].map(|n| (id(n), format!("pin {n}"))));

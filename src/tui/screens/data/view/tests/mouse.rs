@@ -6,7 +6,7 @@ use crate::{app, event::Event, local::Addresses, screens::update::connect};
 /// The size of the screen between header and footer.
 const SIZE: (u16, u16) = (160, 43);
 
-/// Candles of five minutes.
+/// Returns a state with five-minute candles.
 fn charted() -> state::State {
     let mut state = with_buckets(opened("synthetic-btc"));
     state.size = SIZE;
