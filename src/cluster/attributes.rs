@@ -1,4 +1,4 @@
-//! Attributes that workers declare about themselves, and the requirements of requests.
+//! Attributes that workers declare about themselves and the requirements of requests.
 //!
 //! Attributes are unverified claims: no one attests them.
 
@@ -35,8 +35,8 @@ impl Requirements {
     }
 }
 
-/// Returns true if `attributes` contain the `required` ones. Required attestations are never met,
-/// and a worker without attributes meets nothing, as in b7s.
+/// Returns true if `attributes` contain the `required` ones. Required attestations are never met. As in
+/// b7s, a worker without attributes meets no requirement.
 pub(crate) fn declare(attributes: &Attributes, required: &AttributesBody) -> bool {
     let mut values = required.values.iter().flatten();
     let are_attested = required.attestors.as_ref().is_some_and(|attestors| {

@@ -1,4 +1,4 @@
-//! A fair queue: requests of one client stay in order, and clients are served in turn.
+//! A fair queue: requests of a client stay in order and clients take turns.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ struct Lane<C, T> {
 /// Outcome for a request that [`FairQueue::serve`] visits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The request is served and removed, and the next client has its turn.
+    /// The request is served and removed. The next client has its turn.
     Served,
     /// The request is removed without being served.
     Dropped,
@@ -56,7 +56,7 @@ impl<C: PartialEq, T> FairQueue<C, T> {
         }
     }
 
-    /// Visits requests in the order in which they are to be served, until none can be.
+    /// Visits requests in serving order until no further request can be served.
     pub(crate) fn serve(&mut self, mut visit: impl FnMut(&mut T) -> Verdict) {
         let mut lane_idx = 0;
         while let Some(lane) = self.lanes.get_mut(lane_idx) {

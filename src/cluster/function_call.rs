@@ -1,4 +1,4 @@
-//! Input of one run of a function, parsed once from a request or a work order.
+//! Input of a run of a function, parsed once from a request or a work order.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,12 +9,12 @@ use runtime::{
 };
 use wire::functions::{ExecuteConfig, Outcome, Parameter, RuntimeConfig};
 
-/// Input of one run of a function.
+/// Input of a run of a function.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FunctionCall {
     /// Module to run.
     pub method: Method,
-    /// Arguments after the program name, without empty ones.
+    /// Arguments after the program name, without empty arguments.
     pub arguments: Vec<String>,
     /// Environment variables. A worker adds the id of its node.
     pub environment: BTreeMap<String, String>,
@@ -40,7 +40,7 @@ impl FunctionCall {
         }
     }
 
-    /// Returns the requested limits. A value of 0 requests none.
+    /// Returns the requested limits. A value of 0 sets no limit.
     pub fn requested_limits(&self) -> RequestedLimits {
         let RuntimeConfig { run_time_ms, limited_memory_pages, limited_fuel, .. } = self.runtime;
         RequestedLimits::from_numbers(run_time_ms, limited_memory_pages, limited_fuel)

@@ -1,10 +1,10 @@
 //! A head: finds workers for a function, has them run it, and groups the results.
 //!
-//! An execution first takes slots of workers that offer some (`slots.rs`, chosen by `placement.rs`,
-//! queued in a `fair_queue.rs`). If that is not possible, it calls the roll (`rollcall.rs`).
-//! `gather.rs` then sends the work orders through `dispatch.rs`, collects the results, and replaces
-//! workers that fail or are slow. `report.rs` derives code and message. `inbox.rs` routes replies
-//! of peers to their execution, and `executions.rs` remembers it. The REST API is in `server.rs`.
+//! An execution first acquires offered slots (`slots.rs`, chosen by `placement.rs`, queued in a
+//! `fair_queue.rs`). If that is not possible, it calls the roll (`rollcall.rs`). `gather.rs` then sends
+//! the work orders through `dispatch.rs`, collects the results and replaces workers that fail or are
+//! slow. `report.rs` derives code and message. `inbox.rs` routes replies of peers to their execution.
+//! `executions.rs` stores executions. The REST API is in `server.rs`.
 
 mod dispatch;
 mod executions;
@@ -69,7 +69,7 @@ use crate::{
 /// replaced by a spare, which gets the same time.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
-/// Maximum number of simultaneous executions. One client can have half of them. Further ones are
+/// Maximum number of simultaneous executions. One client can have half of them. Further requests are
 /// refused, since each can hold a body and its results in memory.
 const EXECUTIONS_MAX: u32 = 512;
 
@@ -228,10 +228,10 @@ impl Head {
         head
     }
 
-    /// Executes `order` on behalf of `client`, and returns the outcome, also if it failed.
+    /// Executes `order` on behalf of `client` and returns the outcome, even if it failed.
     ///
-    /// Takes at most [`Order::wait_within`], twice the time of a worker, and the time to compile
-    /// the function. Dropping the future cancels the work orders on workers of ours.
+    /// Completes within [`Order::wait_within`], twice the time of a worker, and the time to compile the
+    /// function. Dropping the future cancels the work orders on our workers.
     ///
     /// # Errors
     /// Returns [`Unavailable`] if the execution was not started.
@@ -267,7 +267,7 @@ impl Head {
         self.0.context.peers.list()
     }
 
-    /// Returns the number of slots of worker `peer`, and of free ones, if it offers any.
+    /// Returns the total and the free slots of worker `peer`, if it offers any.
     pub(crate) fn slots_of(&self, peer: &PeerId) -> Option<(usize, usize)> {
         self.0.slots.offered_slots(peer)
     }
@@ -295,8 +295,8 @@ impl Head {
         self.0.is_stopping.load(Ordering::Relaxed)
     }
 
-    /// Stops starting executions, and waits up to `within` for those in progress. Cancels the rest,
-    /// and their clients still get a response. Returns true if none had to be canceled.
+    /// Rejects new executions and waits up to `within` for executions in progress. Then cancels the
+    /// rest, whose clients still get a response. Returns true if all completed.
     pub async fn drain(&self, within: Duration) -> bool {
         self.0.is_stopping.store(true, Ordering::Relaxed);
         let n_in_progress = self.0.executions.in_progress().len();
@@ -386,7 +386,7 @@ impl Head {
         Execution { code, request_id, message, groups, peers, runs }
     }
 
-    /// Finds the workers for an order: those that offer free slots, or else by roll call.
+    /// Finds the workers for an order: from offers of free slots, or else by roll call.
     async fn choose_workers(
         &self,
         track: &Track,
@@ -419,9 +419,9 @@ impl Head {
 }
 
 impl Inner {
-    /// Takes slots for an order from workers that offer some and hold the function. If `can_fetch`
-    /// and this head holds the function, workers without it count too. An order for all nodes
-    /// always needs a roll call.
+    /// Takes slots for an order from workers with an offer that hold the function. If `can_fetch` and
+    /// this head holds the function, workers without it count too. An order for all nodes always needs a
+    /// roll call.
     fn take_slots(&self, order: &Order, client: &Client, can_fetch: bool) -> SlotGrant {
         match order.nodes {
             NodeCount::Exactly(n) => {
@@ -475,7 +475,7 @@ impl Inner {
             _ => true,
         }
     }
-    /// Takes slots of the peers that reported, if they are enough.
+    /// Acquires slots of the peers that reported, if there are enough.
     fn choose_of(&self, mut roster: Roster, order: &Order) -> Result<Selection, Box<Roster>> {
         loop {
             roster.ready.retain(|peer| self.may_run(peer, order));

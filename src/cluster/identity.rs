@@ -10,7 +10,7 @@ use libp2p::identity::{DecodingError, Keypair, PublicKey};
 use model::node::PeerId;
 use task::file::{FileMode, read_at_most, write_atomic, write_new};
 
-/// Private key of a node, and its peer id.
+/// Private key of a node and its peer id.
 ///
 /// Its `Debug` output contains only the peer id.
 #[derive(Clone, derive_more::Debug)]
@@ -61,7 +61,7 @@ impl Identity {
     /// # Errors
     /// Returns [`IdentityError`] if the file cannot be read or has no key of a supported kind.
     pub fn load(path: &Path) -> Result<Self, IdentityError> {
-        // An Ed25519 key file has 68 bytes. One with an RSA key has a few thousand, and is rejected
+        // An Ed25519 key file has 68 bytes. A file with an RSA key has a few thousand and is rejected
         // with a reason.
         let bytes = read_at_most(path, 64 * 1024).map_err(IdentityError::file("read", path))?;
         Self::decode(&bytes)
@@ -79,8 +79,8 @@ impl Identity {
             .map_err(IdentityError::file("write", path))
     }
 
-    /// Reads the identity from `path`, or generates one and writes it there, so that a node keeps
-    /// its peer id.
+    /// Reads the identity from `path`, or generates one and writes it there, so that the peer id of a
+    /// node is permanent.
     ///
     /// # Errors
     /// As [`Self::load`] and [`Self::write_new`].
@@ -101,7 +101,7 @@ impl Identity {
 
     /// Writes the files that keyforge writes to the directory `dir`, which is created if missing:
     /// `priv.bin` (the private key), `pub.bin` (the public key), `pubkey.txt` (the public key in
-    /// base64), `identity` and `peerid.txt` (the peer id). Without line ends.
+    /// base64), `identity` and `peerid.txt` (the peer id). Without line endings.
     ///
     /// # Errors
     /// Returns [`IdentityError::Other`] if the directory contains another key, which is never
@@ -161,9 +161,9 @@ pub fn is_whole(peer: &PeerId) -> bool {
     peer.as_str().parse::<libp2p::PeerId>().is_ok()
 }
 
-/// Returns true if `signature` is that of `peer` for `bytes`.
+/// Returns true if `bytes` have this `signature` of `peer`.
 ///
-/// Returns false for peers whose id does not contain their public key: the long RSA ones.
+/// Returns false for long RSA peer ids, which do not contain the public key.
 pub fn is_signed_by(peer: &PeerId, bytes: &[u8], signature: &[u8]) -> bool {
     let Ok(id) = peer.as_str().parse::<libp2p::PeerId>() else { return false };
     let hash = id.as_ref();

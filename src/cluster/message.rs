@@ -1,11 +1,11 @@
 //! Messages between nodes: those of b7s for work, and extensions for offers and functions.
 //!
 //! A message is a JSON object with a `type`, published as gossip or sent on a stream of
-//! [`WORK_PROTOCOL`]. Unknown fields are ignored, so that both versions of b7s can add some.
-//! Version 1 has one pair of messages, `MsgExecute` and `MsgExecuteResponse`, both for requests of
-//! clients and for orders to workers, and sets `from` in its messages. Version 2 has work orders
-//! for the latter. Between nodes of ours, work orders and their responses are frames of
-//! [`LINE_PROTOCOL`], whose kind determines the JSON. Extensions that b7s does not have are marked.
+//! [`WORK_PROTOCOL`]. Unknown fields are ignored, so that both versions of b7s can add fields. Version 1
+//! has one pair of messages, `MsgExecute` and `MsgExecuteResponse`, for requests of clients as well as
+//! orders to workers. It sets `from` in its messages. Version 2 has work orders for workers. Between our
+//! nodes, work orders and their responses are frames of [`LINE_PROTOCOL`] with a kind that determines the
+//! JSON. Extensions that b7s does not have are marked.
 
 mod signature;
 
@@ -33,7 +33,7 @@ pub mod frame {
     pub const ORDER: u8 = 1;
     /// From a worker: the JSON of a [`WorkOrderResponse`](super::WorkOrderResponse).
     pub const ANSWER: u8 = 2;
-    /// From a head: the id of a request, whose run is canceled without a response.
+    /// From a head: the id of a request. Its run is canceled without a response.
     pub const CANCEL: u8 = 3;
     /// From a head: a ping. Empty.
     pub const PING: u8 = 4;
@@ -47,8 +47,8 @@ pub mod frame {
 /// Protocol on which a node sends an [`Offer`]. Extension.
 pub const OFFER_PROTOCOL: &str = "/triptych/offer/1.0.0";
 
-/// Maximum length of the id of a function or request, in bytes. Valid ones have a quarter of it.
-/// They are logged, remembered and sent back.
+/// Maximum length of the id of a function or request, in bytes. Valid ids have a quarter of it. They are
+/// logged, stored and sent back.
 const ID_BYTES_MAX: usize = 256;
 
 /// Code similar to an HTTP status, as text.
@@ -59,7 +59,7 @@ pub struct Code(Cow<'static, str>);
 impl Code {
     /// Success.
     pub const OK: Self = Self(Cow::Borrowed("200"));
-    /// The worker fetches the function, and will then be ready. Extension.
+    /// The worker fetches the function and is ready afterwards. Extension.
     pub const PROCESSING: Self = Self(Cow::Borrowed("102"));
     /// The worker is ready for the work order.
     pub const ACCEPTED: Self = Self(Cow::Borrowed("202"));
@@ -105,7 +105,7 @@ pub enum Message {
     /// Response of a worker.
     #[serde(rename = "MsgWorkOrderResponse")]
     WorkOrderResponse(WorkOrderResponse),
-    /// Sent by a client to have a head execute a function, and by b7s version 1 heads to workers.
+    /// Sent by a client to have a head execute a function and by b7s version 1 heads to workers.
     #[serde(rename = "MsgExecute")]
     Execute(Execute),
     /// Response to it.
@@ -145,7 +145,7 @@ pub struct RollCall {
     /// Id of the request.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub request_id: String,
-    /// 0 for none, which is the only supported value; 1 for Raft, 2 for PBFT.
+    /// 0 for no consensus, which is the only supported value, 1 for Raft, 2 for PBFT.
     pub consensus: u32,
     /// Attributes that a node must declare.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -262,8 +262,8 @@ pub struct NodeResult {
 }
 
 impl NodeResult {
-    /// Returns the result of a function that did not run, for `reason`. b7s heads read only the
-    /// result, and would take an empty one for a success.
+    /// Returns the result of a function that did not run, for `reason`. b7s heads read only the result
+    /// and would treat an empty one as a success.
     pub fn not_run(code: Code, reason: &str) -> Self {
         let result = Outcome {
             stdout: String::new(),
@@ -285,7 +285,7 @@ pub struct Execute {
     /// Id of the sender. Only b7s nodes of version 1 set it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub from: String,
-    /// Group whose nodes run the function; empty for all.
+    /// Group of the nodes that run the function; empty for all.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub topic: String,
     /// Name of `topic` in b7s version 1.
@@ -385,12 +385,12 @@ pub struct Offer {
     pub subgroups: Vec<String>,
     /// Content ids of its functions.
     pub functions: Vec<String>,
-    /// Those of its functions that are compiled, so that a run starts immediately. Empty for heads.
+    /// Its compiled functions. Their runs start immediately. Empty for heads.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ready: Vec<String>,
     /// Number of functions that it runs simultaneously.
     pub slots: usize,
-    /// Slots that the receiver may use, including those that run for it.
+    /// Slots that the receiver may use, including slots that run for it.
     pub slots_free: usize,
     /// Declared attributes. Omitted for workers.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

@@ -89,15 +89,15 @@ const SEND_WITHIN: Duration = Duration::from_secs(5);
 pub struct NetworkOptions {
     /// Identity of the node.
     pub identity: Identity,
-    /// Address to listen on; unspecified for every interface.
+    /// Address to listen on; the unspecified address for every interface.
     pub address: IpAddr,
-    /// TCP port to listen on; 0 for a free one.
+    /// TCP port to listen on; 0 for any free port.
     pub port: u16,
     /// Nodes to stay connected to.
     pub boot_nodes: Vec<BootNode>,
     /// Protocols on which peers can open streams.
     pub protocols: Protocols,
-    /// Connections to other peers, and the ways to reach this node.
+    /// Connections to other peers and the ways to reach this node.
     pub connectivity: Connectivity,
     /// Clock for the peer store.
     pub clock: Clock,
@@ -203,8 +203,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Listens, starts the network's tasks in `group`, and returns the handle and the queue of
-    /// events.
+    /// Listens, starts the network's tasks in `group` and returns the handle and the queue of events.
     ///
     /// # Errors
     /// Returns [`NetworkError`] if, for example, the address is in use.
@@ -296,8 +295,8 @@ impl Network {
         &self.peer_id
     }
 
-    /// Returns the advertised addresses, or those listened on: multiaddresses, each ending in the
-    /// node's id.
+    /// Returns the advertised addresses, or the listen addresses: multiaddresses, each with the node's
+    /// id.
     pub fn addresses(&self) -> Vec<String> {
         let listening = self.listening.read();
         let announced = if self.advertised.is_empty() { &**listening } else { &*self.advertised };
@@ -317,7 +316,7 @@ impl Network {
     /// Waits until all boot nodes are connected. Cancel-safe.
     ///
     /// # Errors
-    /// Returns [`NetworkError::Unreached`] with those that are not connected after `within`.
+    /// Returns [`NetworkError::Unreached`] with the nodes that are not connected after `within`.
     pub async fn reach_boot_nodes(&self, within: Duration) -> Result<(), NetworkError> {
         let unreached = || async {
             let (reply, unreached) = oneshot::channel();
@@ -404,8 +403,7 @@ impl Network {
         drop(self.commands.send(Command::Exempt { peers }).await);
     }
 
-    /// Records that connected `peer` has the same role as this node, which keeps only some of
-    /// these.
+    /// Records that connected `peer` has the same role. Only some of these neighbors stay connected.
     pub fn neighbor(&self, peer: &PeerId) {
         if let Some(peer) = id(peer) {
             // If the queue is full, this is recorded with the next offer.
@@ -426,15 +424,15 @@ impl Network {
     /// Publishes a message once to the connected peers that listen to `topic`.
     ///
     /// # Errors
-    /// Returns [`PublishError::NoListeners`] if there are none.
+    /// Returns [`PublishError::NoListeners`] if no peer listens.
     pub async fn publish(&self, topic: &str, bytes: Vec<u8>) -> Result<(), PublishError> {
         let (done, outcome) = oneshot::channel();
         self.command(Command::Publish { topic: topic.to_owned(), bytes, done }).await?;
         outcome.await.map_err(|_| PublishError::Stopped)?
     }
 
-    /// Sends a connected peer one message. Dropping the future might leave the message incomplete,
-    /// and the peer then discards it.
+    /// Sends a connected peer one message. Dropping the future might leave the message incomplete. The
+    /// peer then discards it.
     ///
     /// # Errors
     /// Returns [`SendError`] if it was not sent within 5 s for each 4 MiB.
@@ -450,12 +448,12 @@ impl Network {
             sent.map(|()| stream).map_err(failed_with(peer))
         };
         let stream = in_time(peer, SEND_WITHIN * n_messages(bytes.len()), sending).await?;
-        // Outside the time limit: the message was sent, and an error would repeat the order.
+        // Outside the time limit: the message was sent and an error would repeat the order.
         exchange::linger(stream).await;
         Ok(())
     }
 
-    /// Sends a connected peer a request, and returns its response of at most `bytes_max` bytes.
+    /// Sends a connected peer a request and returns its response of at most `bytes_max` bytes.
     /// Cancel-safe.
     ///
     /// # Errors
@@ -501,7 +499,7 @@ impl Network {
         let (opened, outcome) = oneshot::channel();
         let command = Command::Open { peer: id, protocol: StreamProtocol::new(protocol), opened };
         self.commands.send(command).await.map_err(|_| SendError::Stopped)?;
-        // The connection ended before its handler saw the request.
+        // The connection was closed before its handler saw the request.
         outcome.await.map_err(|_| gone())?.map_err(failed)
     }
 
@@ -529,7 +527,7 @@ async fn in_time<T>(
     timeout(within, work).await.map_err(late)?
 }
 
-/// Opens the peer store, if there is one, and has `group` write it.
+/// Opens the peer store, if configured, and starts a task of `group` that writes it.
 async fn open_peer_db(
     dir: Option<PathBuf>,
     clock: Clock,

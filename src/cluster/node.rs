@@ -49,14 +49,14 @@ pub struct NodeOptions {
     pub role: RoleOptions,
     /// Identity.
     pub identity: Identity,
-    /// Address of its network; unspecified for every interface.
+    /// Address of its network; the unspecified address for every interface.
     pub address: IpAddr,
-    /// TCP port of its network; 0 for a free one.
+    /// TCP port of its network; 0 for any free port.
     pub port: u16,
     /// Nodes to stay connected to.
     pub boot_nodes: Vec<BootNode>,
-    /// Other connections, and the allowed peers: the heads that a worker obeys, or the workers that
-    /// a head accepts.
+    /// Other connections and the allowed peers, which are the heads that a worker obeys or the workers
+    /// that a head accepts.
     pub connectivity: Connectivity,
     /// Subgroups of the node.
     pub subgroups: Vec<Subgroup>,
@@ -64,7 +64,7 @@ pub struct NodeOptions {
     pub functions_dir: PathBuf,
     /// Sources of functions in addition to that directory and peers.
     pub sources: SourceOptions,
-    /// Number of functions it runs simultaneously. A head runs none, but logs this number.
+    /// Number of functions it runs simultaneously. A head runs no functions but logs this number.
     pub concurrency: NonZeroU32,
     /// Limits of each function.
     pub limits: Limits,
@@ -81,7 +81,8 @@ pub struct WorkOptions {
     pub rest: RestOptions,
     /// Certificate of a head's REST API; `None` for plain HTTP.
     pub rest_tls: Option<TlsFiles>,
-    /// Address of a worker's metrics endpoint; `None` disables it. A head has it in its REST API.
+    /// Address of a worker's metrics endpoint; `None` disables it. A head serves metrics in its REST
+    /// API.
     pub metrics_api: Option<String>,
     /// A head's policy for signatures of results.
     pub signatures: SignaturePolicy,
@@ -99,8 +100,8 @@ pub struct WorkOptions {
 }
 
 impl WorkOptions {
-    /// Returns the defaults: an open API, signatures optional, 20 s per worker, no attributes, and
-    /// 22 s to stop.
+    /// Returns the defaults: an open API, optional signatures, 20 s per worker, no attributes and 22 s
+    /// to stop.
     pub fn usual() -> Self {
         Self {
             rest: RestOptions::default(),
@@ -111,7 +112,7 @@ impl WorkOptions {
             answer_within: ANSWER_WITHIN,
             compile_within: COMPILE_WITHIN,
             attributes: BTreeMap::new(),
-            // The longest run of a function, and its response.
+            // Enough for the longest run of a function and its response.
             drain_within: Duration::from_secs(22),
         }
     }
@@ -193,7 +194,7 @@ pub enum NodeError {
     Worker(#[from] StartError),
 }
 
-/// A running node. Its tasks belong to the group it was started in, and continue when the handle is
+/// A running node. Its tasks belong to the group it was started in. They continue when the handle is
 /// dropped.
 #[derive(Debug)]
 pub struct Node {
@@ -248,8 +249,7 @@ impl Node {
         self.api_address
     }
 
-    /// Replaces the set of allowed peers. A head that requires approval also allows the approved
-    /// ones.
+    /// Replaces the set of allowed peers. A head that requires approval also allows approved peers.
     pub async fn set_allowed(&self, allowed: AllowedPeers) {
         match &self.role {
             NodeRole::Head(head) => head.configure(allowed).await,
@@ -309,7 +309,7 @@ impl Node {
             connectivity: for_role(options.connectivity, &role, limits, &registry),
             clock: clock.clone(),
         };
-        // Bound before the network starts, so that a used address leaves nothing running.
+        // Bound before the network starts, so that no task is left running if the address is in use.
         let listener = bind_api(&role, &work).await?;
         let (network, events) = Network::start(working, network_options).await?;
         log_host(&network, n_boot_nodes, &role, &work);
@@ -401,10 +401,10 @@ async fn bind_api(
     })
 }
 
-/// Returns the protocols of a role. Heads open lines to workers. Functions are open to peers that
-/// are not allowed, since the receiver verifies them, and so are offers to a worker. An offer to a
-/// head could attract work, but one that requires approval shows its operator the offers of workers
-/// that wait for it.
+/// Returns the protocols of a role. Heads open lines to workers. Functions are open to peers that are
+/// not allowed, since the receiver verifies them. Offers to a worker are open, too. An offer to a head
+/// could attract work, but a head that requires approval shows its operator the offers of pending
+/// workers.
 const fn protocols(role: &RoleOptions, requires_approval: bool) -> Protocols {
     let (lines, open): (&[&str], &[&str]) = match role {
         RoleOptions::Head { .. } if requires_approval => {
@@ -418,7 +418,7 @@ const fn protocols(role: &RoleOptions, requires_approval: bool) -> Protocols {
     Protocols { messages, questions, lines, open }
 }
 
-/// Counts the node itself, and returns the name of its role.
+/// Counts the node itself and returns the name of its role.
 fn count_node(context: &NodeContext, node_role: &NodeRole, subgroups: &[Subgroup]) -> String {
     let role = node_role.role().to_string();
     let NodeContext { network, metrics, .. } = context;
@@ -439,7 +439,7 @@ fn log_host(network: &Network, n_boot_nodes: usize, role: &RoleOptions, work: &W
     warn_of(network, role, work);
 }
 
-/// Serves a head's REST API or a worker's metrics, and returns the address.
+/// Serves a head's REST API or a worker's metrics and returns the address.
 fn serve_api(
     node_role: &NodeRole,
     listener: TcpListener,
@@ -451,8 +451,7 @@ fn serve_api(
     let router = match node_role {
         NodeRole::Head(head) => {
             log_rest_api(address, &rest);
-            // A page whose name resolves to this address does not pass the check of the
-            // certificate.
+            // A page with a name that resolves to this address fails the check of the certificate.
             let hosts = if tls.is_some() { HostNames::any() } else { rest.hosts.clone() };
             server::router(head.clone(), RestOptions { hosts, ..rest }, serving)
         }
@@ -468,7 +467,7 @@ fn serve_api(
     address
 }
 
-/// Subscribes to the topics, and waits for the boot nodes if required.
+/// Subscribes to the topics and waits for the boot nodes if required.
 async fn join(
     network: &Network,
     subgroups: &[Subgroup],
@@ -509,7 +508,7 @@ fn log_rest_api(address: Option<SocketAddr>, rest: &RestOptions) {
     }
 }
 
-/// Returns the JSON of a list, for a log field whose name ends in `.json`.
+/// Returns the JSON of a list, for a log field with the suffix `.json`.
 fn json_text(list: &[String]) -> String {
     serde_json::Value::from(list).to_string()
 }
@@ -523,7 +522,7 @@ fn warn_of(network: &Network, role: &RoleOptions, work: &WorkOptions) {
     }
 }
 
-/// Describes what strangers can do, and how to prevent it.
+/// Describes the abilities of strangers and their prevention.
 fn texts(role: &RoleOptions, work: &WorkOptions) -> Vec<String> {
     match role {
         RoleOptions::Worker => vec![

@@ -23,8 +23,8 @@ use task::{
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, warn};
 
-/// Maximum number of remembered peers, as in b7s. Beyond it, peers that were never reached are
-/// evicted first, then those seen longest ago.
+/// Maximum number of remembered peers, as in b7s. Beyond it, peers that were never reached are evicted
+/// first, then the least recently seen peers.
 pub const PEERS_MAX: usize = 100;
 
 /// Maximum number of addresses per peer.
@@ -113,7 +113,7 @@ impl PeerDb {
         Ok(Self { path: path.into(), records, clock })
     }
 
-    /// Starts a task of `group` that writes changes to the disk, and once more when it stops.
+    /// Starts a task of `group` that writes changes to the disk, with a last write when it stops.
     pub fn keep(&self, group: &Group) {
         let (db, stopped) = (self.clone(), group.clone());
         group.spawn_to_end("peer store", async move {
@@ -136,8 +136,8 @@ impl PeerDb {
         });
     }
 
-    /// Returns the addresses of the remembered peers, each ending in the peer's id. Those that were
-    /// reached, and then those seen last, come first.
+    /// Returns the addresses of the remembered peers, each with the peer's id. Reached addresses and
+    /// recently seen peers come first.
     pub fn addresses(&self) -> Vec<String> {
         let mut records: Vec<StoredPeer> = self.records.lock().by_peer.values().cloned().collect();
         records.sort_by_key(|record| std::cmp::Reverse((record.is_reached, record.last_seen)));
@@ -149,8 +149,8 @@ impl PeerDb {
         records.iter().flat_map(with_id).collect()
     }
 
-    /// Remembers addresses, without an id, of connected `peer`: the one at which it was reached, or
-    /// those that it listens on.
+    /// Remembers addresses, without an id, of connected `peer`: the one at which it was reached, or its
+    /// listen addresses.
     pub fn note(&self, peer: &PeerId, mut addresses: Vec<String>, is_reached: bool) {
         addresses.retain(|address| address.len() <= ADDRESS_BYTES_MAX);
         let Some(first) = addresses.first().cloned() else { return };
@@ -162,7 +162,7 @@ impl PeerDb {
             multiaddress: first.clone(),
             ..StoredPeer::default()
         });
-        // Addresses that were reached come before those that the peer named.
+        // Addresses that were reached come before addresses that the peer named.
         let known = mem::take(&mut record.addrinfo.addresses);
         let (front, back) = if is_reached { (addresses, known) } else { (known, addresses) };
         record.addrinfo.addresses = merge_bounded(front, back);
@@ -219,7 +219,7 @@ fn prune(records: &mut BTreeMap<PeerId, StoredPeer>) {
     }
 }
 
-/// Parses the records. Omits those without a valid id or address.
+/// Parses the records. Omits records without a valid id or address.
 fn decode(bytes: &[u8], now: Timestamp) -> serde_json::Result<BTreeMap<PeerId, StoredPeer>> {
     let list: Vec<StoredPeer> = serde_json::from_slice(bytes)?;
     let mut records = BTreeMap::new();

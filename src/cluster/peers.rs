@@ -44,7 +44,7 @@ pub(crate) const NAMES_MAX: usize = 1024;
 #[derive(Debug, Clone)]
 pub struct Peers {
     table: Arc<Mutex<BTreeMap<PeerId, Peer>>>,
-    /// Maximum number of peers. Beyond it, those lost longest ago are forgotten. If all are
+    /// Maximum number of peers. Beyond it, the peers lost longest ago are forgotten. If all are
     /// connected, a new one is not added.
     n_max: usize,
     n_joins: Arc<AtomicU64>,
@@ -79,7 +79,7 @@ pub struct Peer {
     pub protocols: Vec<String>,
     /// Functions that it offers.
     pub functions: BTreeSet<FunctionId>,
-    /// Those of its functions that are compiled.
+    /// Its compiled functions.
     pub ready: BTreeSet<FunctionId>,
     /// Attributes that it declares.
     pub attributes: BTreeMap<String, String>,
@@ -93,7 +93,7 @@ pub struct Peer {
     pub last_seen: Timestamp,
     /// Number of results that it returned.
     pub n_runs: u64,
-    /// Number of those in the largest result group.
+    /// Number of its results in the largest result group.
     pub n_agreed: u64,
 }
 
@@ -292,7 +292,7 @@ impl Peers {
 
     /// Returns true if no peer has joined or left recently, so that all listeners are known.
     pub fn is_settled(&self) -> bool {
-        // Longer than a worker takes to reconnect, and shorter than a roll call.
+        // Longer than the reconnection of a worker but shorter than a roll call.
         self.changed_at.lock().elapsed() >= Duration::from_secs(3)
     }
 
@@ -336,7 +336,7 @@ impl Peers {
     }
 }
 
-/// Forgets the `n` peers that were lost longest ago. Returns false if there were none.
+/// Forgets the `n` peers that were lost longest ago. Returns false if there were no lost peers.
 fn forget_lost(table: &mut BTreeMap<PeerId, Peer>, n: usize) -> bool {
     let lost = table.iter().filter(|(_, peer)| !peer.is_connected);
     let mut lost: Vec<_> = lost.map(|(id, peer)| (peer.last_seen, id.clone())).collect();
@@ -347,7 +347,7 @@ fn forget_lost(table: &mut BTreeMap<PeerId, Peer>, n: usize) -> bool {
     !lost.is_empty()
 }
 
-/// Peers that may have a function, and the network to request it over.
+/// Peers that might have a function, with the network for requesting it.
 pub(crate) struct FunctionPeers<'a> {
     pub(crate) network: &'a Network,
     pub(crate) peers: &'a [PeerId],

@@ -1,9 +1,9 @@
-//! A worker: responds to roll calls, and runs work orders.
+//! A worker: responds to roll calls and runs work orders.
 //!
-//! It accepts a roll call if it has a free slot and holds the function, which it fetches from a
-//! peer if necessary, preferably from the author. A work order waits for a slot, runs in a sandbox
-//! (`runtime`), and its result is signed. Heads of ours send orders on a line (`line.rs`), which
-//! also lets them cancel orders. Others send a message for each.
+//! It accepts a roll call if it has a free slot and holds the function, which it fetches from a peer if
+//! necessary, preferably from the author. A work order waits for a slot and runs in a sandbox
+//! (`runtime`). Its result is signed. Our heads send orders on a line (`line.rs`), which also lets them
+//! cancel orders. Others send a message for each order.
 
 mod executor;
 mod external;
@@ -66,9 +66,9 @@ use crate::{
 /// 65535.
 pub const CONCURRENCY_DEFAULT: NonZeroU32 = NonZeroU32::new(10).unwrap();
 
-/// Default limits of a function. After 18 s, there are 2 s left for the response before a head
-/// stops waiting. 256 MiB fit any demo and most models. 16 MiB of output are more than b7s clients
-/// print, and few enough for a head to hold the responses of many workers.
+/// Default limits of a function. After 18 s, there are 2 s left for the response before a head stops
+/// waiting. 256 MiB fit any demo and most models. 16 MiB of output are more than b7s clients print, but
+/// a head can still hold the responses of many workers.
 pub const LIMITS_DEFAULT: Limits = Limits {
     wall: Duration::from_secs(18),
     memory_bytes: 256 * 1024 * 1024,
@@ -76,7 +76,7 @@ pub const LIMITS_DEFAULT: Limits = Limits {
     fuel: None,
 };
 
-/// Maximum number of work orders that wait for a slot. Fits those that one head has in progress.
+/// Maximum number of work orders that wait for a slot. Fits the orders that a head has in progress.
 const WAITING_MAX: u32 = 256;
 
 /// Time for which a work order waits for its head's turn at a slot. Heads with a line are told that
@@ -86,7 +86,7 @@ const SLOT_WITHIN: Duration = Duration::from_secs(30);
 /// The same for heads without a line, to which a waiting order looks like a slow one.
 const SLOT_WITHIN_UNTOLD: Duration = Duration::from_secs(5);
 
-/// Time for runs to end, and their responses to be sent, after a stopping worker canceled them.
+/// Time to stop canceled runs and to send their responses when a worker stops.
 const END_WITHIN: Duration = Duration::from_secs(1);
 
 /// Options of a worker.
@@ -102,15 +102,15 @@ pub struct WorkerOptions {
     pub attributes: BTreeMap<String, String>,
 }
 
-/// Maximum size of a response without the output: ids, signature, numbers, and the reason for the
-/// end of the run.
+/// Maximum size of a response without the output: ids, signature, numbers and the reason why the run was
+/// stopped.
 const ANSWER_RESERVE_BYTES: usize = 64 * 1024;
 
 /// Maximum size of a byte of output in JSON: a control character is `\u001b`.
 const ESCAPED_BYTES: usize = 6;
 
-/// Returns the maximum size of a response, as JSON, of a worker whose functions write up to
-/// `output_bytes`.
+/// Returns the maximum size of a response, as JSON, of a worker with up to `output_bytes` of output per
+/// function.
 pub const fn answer_bytes_max(output_bytes: usize) -> usize {
     output_bytes.saturating_mul(ESCAPED_BYTES).saturating_add(ANSWER_RESERVE_BYTES)
 }
@@ -134,7 +134,7 @@ struct Inner {
     n_lines: AtomicU64,
     /// Permits that open lines hold.
     open_lines: Arc<Semaphore>,
-    /// Roll calls in progress, by author and request, and by author.
+    /// Roll calls in progress, by author and request as well as by author.
     calls: (Tally<(PeerId, String)>, Tally<PeerId>),
     /// Limits the log of roll calls for unknown functions, by author.
     call_logs: Mutex<LruCache<PeerId, LogLimit>>,
@@ -162,7 +162,7 @@ struct Run<'a> {
 }
 
 impl Worker {
-    /// Creates a worker, and starts to compile its functions.
+    /// Creates a worker and starts to compile its functions.
     ///
     /// # Errors
     /// Returns [`StartError`] if the runtime cannot be set up.
@@ -198,7 +198,7 @@ impl Worker {
         self.0.context.peers.list()
     }
 
-    /// Returns the number of slots, and of free ones.
+    /// Returns the total number of slots and the number of free slots.
     pub fn slots(&self) -> (usize, usize) {
         let (n_slots, n_free) = self.0.slots.places();
         (n_slots, n_free.min(self.0.executor.n_free()))
@@ -215,8 +215,8 @@ impl Worker {
         self.0.context.metrics.text()
     }
 
-    /// Returns the number of slots that `head` could use if no other head needed any, and that it
-    /// may use now, including those that run for it. Both are 0 for a head that this worker does
+    /// Returns the number of slots that `head` could use if no other head needed any, and the number
+    /// that it may use now, including its running orders. Both are 0 for a head that this worker does
     /// not obey.
     pub(crate) fn slots_for(&self, head: &PeerId) -> (usize, usize) {
         if !self.0.context.network.allows(head) {
@@ -246,8 +246,7 @@ impl Worker {
         self.0.orders.forget(head);
     }
 
-    /// Waits until a slot is taken, or the offers to heads change. For a single caller.
-    /// Cancel-safe.
+    /// Waits until a slot is occupied or the offers to heads change. For a single caller. Cancel-safe.
     pub(crate) async fn slots_changed(&self) {
         select! {
             () = self.0.slots.next_taken() => {}
@@ -272,8 +271,8 @@ impl Worker {
         }
     }
 
-    /// Runs a work order of `head`, and sends the response in a message of the same b7s version.
-    /// Dropping the future cancels the run.
+    /// Runs a work order of `head` and sends the response in a message of the same b7s version. Dropping
+    /// the future cancels the run.
     pub async fn work_order(&self, head: PeerId, order: WorkOrder, version: WorkProtocol) {
         let request_id = order.request_id.clone();
         let admitted = self.0.orders.try_take(&head, self.standing(&head));
@@ -297,9 +296,8 @@ impl Worker {
         drop(admitted);
     }
 
-    /// Stops accepting work, and waits up to `within` until all orders in progress have their
-    /// response. Cancels the rest, and responds to their heads. Returns true if none had to be
-    /// canceled.
+    /// Stops accepting work and waits up to `within` until all orders in progress have their response.
+    /// Then cancels the rest and responds to their heads. Returns true if all completed.
     pub async fn drain(&self, within: Duration) -> bool {
         self.0.is_stopping.store(true, Ordering::Relaxed);
         self.0.changed.notify_one();
@@ -316,8 +314,7 @@ impl Worker {
         is_done
     }
 
-    /// Runs a work order, and returns the response. Reports the state of the order on `line`, if
-    /// there is one.
+    /// Runs a work order and returns the response. Reports the state of the order on `line`, if set.
     async fn answer(
         &self,
         head: &PeerId,
@@ -342,7 +339,7 @@ impl Worker {
         response
     }
 
-    /// Runs a work order, and returns the response with its result.
+    /// Runs a work order and returns the response with its result.
     async fn outcome(
         &self,
         head: &PeerId,
@@ -377,7 +374,7 @@ impl Worker {
         Ok(WorkOrderResponse { request_id, code, result, ..WorkOrderResponse::default() })
     }
 
-    /// Takes a slot for `order`. Returns it, and true if `head` was told that the order waits.
+    /// Acquires a slot for `order`. Returns it, with true if `head` was notified that the order waits.
     async fn take_slot(
         &self,
         head: &PeerId,
@@ -429,7 +426,7 @@ impl Worker {
         Err(WorkRefusal::Missing)
     }
 
-    /// Compiles the function of `run` if necessary, and reports the state of the order to the head.
+    /// Compiles the function of `run` if necessary and reports the state of the order to the head.
     async fn compile_for(
         &self,
         run: Run<'_>,
@@ -451,8 +448,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns the party that compilations for an order are counted for: its client if `head` was
-    /// named to this node, and otherwise the head, which could invent any number of clients.
+    /// Returns the party that compilations for an order are counted for: its client if `head` was named
+    /// to this node. Otherwise it is the head, which could invent any number of clients.
     fn client_of(&self, head: &PeerId, order: &WorkOrder) -> Arc<str> {
         let tag = if self.standing(head) == Standing::Named { order.client.as_str() } else { "" };
         // Maximum length of a client tag, in characters: the digits of 64 bits.

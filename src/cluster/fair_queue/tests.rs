@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Serves up to `n` requests, and returns them in order.
+/// Serves up to `n` requests and returns them in order.
 fn served(queue: &mut FairQueue<u8, u32>, n: usize) -> Vec<u32> {
     let mut out = Vec::new();
     queue.serve(|request| {

@@ -1,4 +1,4 @@
-//! Dispatch: sends work orders in the format that each worker understands, and cancels them.
+//! Dispatch: sends work orders in the format that each worker understands and cancels them.
 
 use std::{
     collections::HashMap,
@@ -27,8 +27,8 @@ use crate::{
     peers::WorkProtocol,
 };
 
-/// Interval between pings of a worker that has been running an order for as long. Two missed pings
-/// are noticed well before the order times out, and a short stall of a busy machine is tolerated.
+/// Interval between pings of a worker that has been running an order for as long. Two missed pings are
+/// noticed well before the order times out, but a short stall of a busy machine is tolerated.
 const PING_EVERY: Duration = Duration::from_secs(1);
 
 impl Order {
@@ -73,8 +73,8 @@ impl Head {
         self.0.lines.send(peer, Frame::new(frame::ORDER, message), read).await.map(Some)
     }
 
-    /// Pings workers that have been running an order for long. A worker that misses two pings gets
-    /// no work until it answers, and its orders get a spare. Runs until dropped.
+    /// Pings workers that have been running an order for long. A worker that misses two pings gets no
+    /// work until it responds, and its orders get a spare. Runs until dropped.
     pub(super) async fn watch_workers(self) {
         loop {
             sleep(PING_EVERY).await;
@@ -108,7 +108,7 @@ type LineSlot = Arc<tokio::sync::Mutex<Option<(u64, Line)>>>;
 pub(super) struct Lines {
     network: Network,
     group: Group,
-    /// Only connected peers are given work, and disconnected ones are forgotten.
+    /// Contains connected peers only.
     by_worker: Arc<Mutex<HashMap<PeerId, LineSlot>>>,
     n_opened: Arc<AtomicU64>,
 }
@@ -118,8 +118,8 @@ impl Lines {
         Self { network, group, by_worker: Arc::default(), n_opened: Arc::default() }
     }
 
-    /// Sends a frame to `peer`. Opens a line if there is none, which `read` then reads until it
-    /// ends. Returns the number of the line. Cancel-safe.
+    /// Sends a frame to `peer`. Opens a line if necessary, which `read` then reads until it is closed.
+    /// Returns the number of the line. Cancel-safe.
     ///
     /// # Errors
     /// Returns [`SendError`] if no line can be opened.
@@ -162,7 +162,7 @@ impl Lines {
         });
     }
 
-    /// Forgets the line to a disconnected worker, which ends it.
+    /// Removes the line to a disconnected worker, which closes it.
     pub(super) fn forget(&self, peer: &PeerId) {
         self.by_worker.lock().remove(peer);
     }

@@ -1,7 +1,7 @@
 //! Executions that a head remembers: those in progress and recent ones.
 //!
-//! [`Track`] records the progress of one execution for readers, and sends it to followers of the
-//! head's events.
+//! [`Track`] records the progress of an execution for readers and sends it to followers of the head's
+//! events.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -26,7 +26,7 @@ use ClusterEventKind::{Compiled, Compiling, Dispatched, Reported};
 
 use super::{Execution, order::Order};
 
-/// Maximum number of remembered executions, as in b7s. The oldest one that has ended is evicted.
+/// Maximum number of remembered executions, as in b7s. The oldest completed execution is evicted.
 pub(super) const KEPT_MAX: usize = 1000;
 
 /// Maximum size of the remembered output, in bytes. The oldest results are evicted.
@@ -66,12 +66,12 @@ struct ExecutionProgress {
     result: Option<Arc<Execution>>,
 }
 
-/// Reason for which an execution ends early.
+/// Reason for canceling an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
     /// Its client canceled it or went away.
     Caller,
-    /// The node is stopping, and the time to drain has passed.
+    /// The node is stopping and the time to drain has elapsed.
     Stopping,
 }
 
@@ -79,12 +79,11 @@ pub(super) enum Cause {
 #[derive(Debug, Clone)]
 pub(super) enum ExecutionStatus {
     InProgress,
-    /// It has ended with this outcome.
+    /// The execution is complete, with this outcome.
     Ended(Arc<Execution>),
 }
 
-/// Records the progress of one execution. If it is dropped before the end, the execution counts as
-/// canceled.
+/// Records the progress of an execution. If it is dropped early, the execution counts as canceled.
 #[derive(Debug)]
 pub(super) struct Track {
     entry: Arc<ExecutionEntry>,
@@ -142,7 +141,7 @@ impl Executions {
         entries.into_iter().map(|entry| entry.body(false)).collect()
     }
 
-    /// Cancels execution `id`. Returns true if it was in progress, and `None` if it is unknown.
+    /// Cancels execution `id`. Returns true if it was in progress; `None` if it is unknown.
     pub(crate) fn cancel(&self, id: &str) -> Option<bool> {
         let entry = self.entry(id)?;
         let is_in_progress = entry.progress.lock().result.is_none();
@@ -194,7 +193,7 @@ impl Executions {
 }
 
 impl History {
-    /// Evicts the oldest executions that have ended while the limits are exceeded.
+    /// Evicts the oldest completed executions while the limits are exceeded.
     fn evict(&mut self) {
         let mut n_in_progress = 0;
         while (self.order.len() > KEPT_MAX || self.n_bytes > KEPT_BYTES_MAX)
@@ -237,7 +236,7 @@ impl Track {
         &self.entry.request_id
     }
 
-    /// Waits until the execution is canceled, and returns the reason. Cancel-safe.
+    /// Waits until the execution is canceled and returns the reason. Cancel-safe.
     pub(super) async fn canceled(&self) -> Cause {
         self.entry.canceled.notified().await;
         self.entry.progress.lock().cause
@@ -382,7 +381,7 @@ impl Track {
         }
     }
 
-    /// Records that `peer` returned no result, and whether another worker replaces it.
+    /// Records that `peer` returned no result and whether another worker replaces it.
     pub(super) fn note_failure(&self, peer: &PeerId, reason: &str, is_replaced: bool) {
         let state = if is_replaced { "replaced" } else { "failed" };
         let elapsed_ms = millis(self.elapsed());

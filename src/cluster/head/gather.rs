@@ -1,12 +1,11 @@
 //! Gathering: sends work orders to the chosen workers and collects the results, with spares for
 //! workers that fail.
 //!
-//! Each requested node is a seat, which gets one result. A worker that fails is replaced by one
-//! that reported and was not chosen, by one that offers a free slot, or by one that another roll
-//! call finds. If a worker takes much longer than usual, a spare runs the order too. The first
-//! result takes the seat, and the other order is canceled. If two workers say that no other worker
-//! could run the order, no spare is tried. Orders that are still running when no one needs their
-//! result are canceled.
+//! Each requested node is a seat, which gets one result. A worker that fails is replaced by another
+//! worker that reported, by an offered slot, or by another roll call. If a worker needs much longer than
+//! usual, a spare runs the order too. The first result fills the seat and the other order is canceled.
+//! If two workers report that no worker could run the order, no spare is tried. Orders whose results are
+//! no longer needed are canceled.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -48,7 +47,7 @@ pub(super) struct Gathered {
     pub(super) failed: BTreeMap<PeerId, Failure>,
     /// Workers that failed and were replaced by a spare.
     pub(super) replaced: BTreeMap<PeerId, Failure>,
-    /// Workers that refused to fill a vacant seat, and their reasons.
+    /// Reasons of workers that refused to fill a vacant seat.
     pub(super) refused: BTreeMap<PeerId, String>,
 }
 
@@ -134,7 +133,7 @@ struct Work<'a> {
     sending: FuturesUnordered<BoxFuture<'static, (PeerId, Sent)>>,
     /// Orders without a result, by worker.
     open: BTreeMap<PeerId, Open>,
-    /// Lines that ended before the send was reported.
+    /// Lines that were closed before the send was reported.
     ended_lines: BTreeSet<u64>,
     /// Workers that failed and are not tried again.
     given_up: BTreeSet<PeerId>,
@@ -172,7 +171,7 @@ struct Open {
     since: Instant,
     /// Start of the run: the dispatch, or later if the function had to be compiled.
     run_since: Instant,
-    /// True if the worker reported that the order waits, and not yet that it runs.
+    /// True if the latest report of the worker is that the order waits.
     is_pending: bool,
     /// True while the worker compiles the function.
     is_compiling: bool,
@@ -410,7 +409,7 @@ impl Work<'_> {
         }
     }
 
-    /// Gives up on `peer` if it has an open order, and has a spare replace it if there is one.
+    /// Gives up on `peer` if it has an open order and replaces it with a spare if possible.
     fn fail(&mut self, peer: &PeerId, failure: Failure) {
         let Some(Open { seat, .. }) = self.open.remove(peer) else { return };
         self.given_up.insert(peer.clone());
@@ -459,8 +458,8 @@ impl Work<'_> {
                 head.slots.note_missing(peer, self.order.function);
             }
             Failure::Refused(code, _) if *code == Code::UNAVAILABLE => head.slots.note_full(peer),
-            // The request might be at fault, and must not cost others their workers. The worker is
-            // demoted once another one returns a result for the order.
+            // The request might be at fault. It must not cost others their workers. The worker is
+            // demoted once another worker returns a result for the order.
             Failure::Refused(..) | Failure::Final(..) => {}
             // Disconnected workers are forgotten anyway.
             _ if head.context.peers.is_connected(peer) => head.slots.note_silent(peer),

@@ -1,4 +1,4 @@
-//! Messages of peers to a head: offers, reports, results, and requests of clients on the network.
+//! Messages of peers to a head: offers, reports, results and client requests.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -44,7 +44,7 @@ impl Head {
         }
     }
 
-    /// Handles a worker's response to a work order, and verifies its signature.
+    /// Handles a worker's response to a work order and verifies its signature.
     pub(crate) fn note_answer(&self, peer: PeerId, response: WorkOrderResponse) {
         let request_id = response.request_id.clone();
         let Some((function_id, call)) = self.0.inboxes.call_of(&request_id) else { return };
@@ -109,7 +109,7 @@ impl Head {
         self.0.events.emit(|| ClusterEventKind::PeerLeft { peer_id: peer.to_string() });
     }
 
-    /// Executes the request of a client on the network, and sends it the outcome.
+    /// Executes the request of a client on the network and sends it the outcome.
     pub(crate) async fn execute_for_peer(&self, client: PeerId, request: Execute) {
         let request = ExecuteRequest {
             function_id: request.order.function_id,
@@ -135,7 +135,7 @@ impl Head {
         }
     }
 
-    /// Reads the frames on a worker's line until it ends.
+    /// Reads the frames on a worker's line until it is closed.
     pub(super) async fn read_line(&self, peer: PeerId, number: u64, mut frames: Frames) {
         while let Some(incoming) = frames.next().await {
             let frame = match incoming {
@@ -178,7 +178,7 @@ impl Head {
         self.0.inboxes.put(&state.request_id, reply);
     }
 
-    /// Records that line `number` to `peer` has ended. Orders sent on it get no result.
+    /// Records that line `number` to `peer` was closed. Orders sent on it get no result.
     pub(crate) fn note_line_ended(&self, peer: &PeerId, number: u64) {
         self.0.inboxes.put_everywhere(|| Reply::LineEnded(peer.clone(), number));
     }

@@ -1,4 +1,4 @@
-//! Replies of peers, routed to the execution that waits for them, and their meaning.
+//! Routing of replies to the execution that waits for them, and their meaning.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -19,7 +19,7 @@ pub(super) enum Reply {
     Refused(PeerId, String),
     /// The peer is busy, with a description.
     Busy(PeerId, String),
-    /// The peer fetches the function, and will then be ready.
+    /// The peer fetches the function and is ready afterwards.
     Fetching(PeerId),
     /// The work order waits for a slot.
     Waiting(PeerId),
@@ -35,7 +35,7 @@ pub(super) enum Reply {
     TooLong(PeerId),
     /// The last connection to the peer was closed.
     Gone(PeerId),
-    /// The line with this number has ended. There might be a newer one.
+    /// The line with this number was closed. A later line might exist.
     LineEnded(PeerId, u64),
 }
 
@@ -69,7 +69,7 @@ impl Inboxes {
         Inbox { request_id: request_id.to_owned(), replies, inboxes: Arc::clone(&self.0) }
     }
 
-    /// Returns the function of an open request, and the digest of its call.
+    /// Returns the function of an open request and the digest of its call.
     pub(super) fn call_of(&self, request_id: &str) -> Option<(String, CallDigest)> {
         self.0.lock().get(request_id).map(|entry| (entry.function_id.clone(), entry.call))
     }
@@ -134,7 +134,7 @@ pub(super) enum Failure {
     Lost,
     /// The signature is not the worker's, or is for another result.
     Forged,
-    /// The result is unsigned, and this head requires a signature.
+    /// The result is unsigned but this head requires a signature.
     Unsigned,
 }
 
@@ -173,9 +173,8 @@ pub(super) fn shorten_reason(reason: &str) -> String {
     reason.chars().take(REASON_CHARS_MAX).collect()
 }
 
-/// Returns the result in a worker's response. A failed run is a result too, with its exit code. If
-/// there was no run, workers of ours give the reason in the message, and b7s workers leave the
-/// result empty.
+/// Returns the result in a worker's response. A failed run is a result too, with its exit code. If there
+/// was no run, our workers give the reason in the message. b7s workers leave the result empty.
 pub(super) fn read_answer(
     response: WorkOrderResponse,
     signed: Signed,

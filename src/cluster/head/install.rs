@@ -50,7 +50,7 @@ impl Default for Installs {
             permits: Arc::new(Semaphore::new(32)),
             // Simultaneous uploads. Each can need 260 MiB of memory.
             uploads: Arc::new(Semaphore::new(2)),
-            // If a burst evicts the response that a request waits for, the request ends when the
+            // If a burst evicts the response that a request waits for, the request completes when the
             // head itself has the function.
             answers: broadcast::Sender::new(256),
             // Workers whose reports are lost count as silent.
@@ -60,8 +60,8 @@ impl Default for Installs {
 }
 
 impl Head {
-    /// Has the nodes that listen to `subgroup`, or all nodes, install a function, and fetches it to
-    /// this head. Returns as soon as one of them has it, none can get it, or 10 s have passed. The
+    /// Installs a function on the nodes that listen to `subgroup`, or on all nodes, and fetches it to
+    /// this head. Returns as soon as a node has it, all nodes have failed, or 10 s have passed. The
     /// nodes continue in any case.
     ///
     /// # Errors

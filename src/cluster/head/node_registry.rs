@@ -1,8 +1,8 @@
 //! Decisions of the operator about nodes: cordoned, approved, refused.
 //!
-//! Each decision is stored before its caller gets a response, and the file is replaced atomically.
-//! A head does not start with an unreadable file, since it would give work to nodes that must not
-//! have any. Each head has its own decisions.
+//! Each decision is stored before its caller gets a response. The file is replaced atomically. A head
+//! does not start with an unreadable file, since it would give work to excluded nodes. Each head has its
+//! own decisions.
 
 use std::{
     collections::BTreeMap,
@@ -38,7 +38,7 @@ pub struct NodeRegistry {
     table: Arc<RwLock<Decisions>>,
     /// Held while the file is written.
     writing: Arc<Mutex<()>>,
-    /// `None` if nothing is stored.
+    /// `None` if decisions are not stored.
     path: Option<Arc<Path>>,
 }
 
@@ -94,7 +94,7 @@ pub struct RegistryError {
 /// Reason for which a node was not changed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ChangeError {
-    /// The node is unknown, and it is not approved or refused in advance by its full id.
+    /// The node is unknown. It can be approved or refused in advance only by its full id.
     #[error("unknown node")]
     Unknown,
     /// The node is the head itself.
@@ -112,7 +112,7 @@ pub(super) enum ChangeError {
 }
 
 impl NodeRegistry {
-    /// Reads the decisions in the directory `dir`; `None` to store nothing. Blocks on the disk.
+    /// Reads the decisions in the directory `dir`; `None` to keep them in memory. Blocks on the disk.
     ///
     /// # Errors
     /// Returns [`RegistryError`] if the file exists and cannot be read.
@@ -129,14 +129,14 @@ impl NodeRegistry {
         Ok(Self { table, writing: Arc::default(), path })
     }
 
-    /// Sets the peers that the operator named on the command line, and returns the allowed peers.
+    /// Sets the peers that the operator named on the command line and returns the allowed peers.
     pub(crate) fn configure(&self, configured: AllowedPeers) -> AllowedPeers {
         self.table.write().configured = configured;
         self.allowed_peers()
     }
 
-    /// Returns the allowed peers. If approval is required, these are the named or approved ones
-    /// that are not refused, and otherwise the named ones.
+    /// Returns the allowed peers. These are the named peers. If approval is required, approved peers are
+    /// added and refused peers are removed.
     pub(super) fn allowed_peers(&self) -> AllowedPeers {
         let table = self.table.read();
         if !table.requires_approval {
@@ -172,10 +172,10 @@ impl NodeRegistry {
         move |peer| table.access(peer) == Access::Open
     }
 
-    /// Changes the decision about `peer`, and returns it once it is stored. Blocks on the disk.
+    /// Changes the decision about `peer` and returns it once it is stored. Blocks on the disk.
     ///
     /// # Errors
-    /// Returns [`ChangeError::Full`] or [`ChangeError::Write`]. Nothing has changed then.
+    /// Returns [`ChangeError::Full`] or [`ChangeError::Write`]. The decision is then unchanged.
     pub(super) fn decide(
         &self,
         peer: &PeerId,
@@ -279,7 +279,7 @@ impl Head {
     /// Changes the decision about `peer`. The change completes even if the caller leaves.
     ///
     /// # Errors
-    /// Returns [`ChangeError`]. Nothing has changed then.
+    /// Returns [`ChangeError`]. The decision is then unchanged.
     pub(super) async fn change_node(
         &self,
         peer: PeerId,
@@ -342,8 +342,7 @@ impl Inner {
         self.context.network.set_allowed(self.registry.allowed_peers()).await;
     }
 
-    /// Returns the approval of `peer` as the API shows it: `None` for heads, and if no decision is
-    /// needed.
+    /// Returns the approval of `peer` as the API shows it: `None` for heads or if no decision is needed.
     pub(super) fn approval_of(&self, peer: &PeerId, role: Option<Role>) -> Option<NodeApproval> {
         let needs_approval = self.registry.requires_approval() && role != Some(Role::Head);
         match self.registry.decision(peer).approval {

@@ -16,10 +16,10 @@ use crate::{attributes::Requirements, message::WorkOrder};
 /// Maximum time for which a request can wait for workers to report or to have a free slot.
 pub const ROLL_CALL_WITHIN_MAX: Duration = Duration::from_mins(1);
 
-/// Maximum number of permissions, and of attributes, in one request. They are sent to every node.
+/// Maximum number of permissions or attributes in a request. They are sent to every node.
 const NAMES_MAX: usize = 256;
 
-/// A function to execute, and the nodes to run it.
+/// A function to execute and the nodes to run it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Order {
     /// Function to run.
@@ -36,12 +36,12 @@ pub struct Order {
     pub wait_within: Duration,
     /// Share of the nodes that must return a result, above 0 and at most 1.
     pub threshold: f64,
-    /// Number of equal results that end the execution early; `None` to wait for all.
+    /// Number of equal results to complete the execution early; `None` to wait for all.
     pub quorum: Option<NonZeroUsize>,
     /// Attributes that the nodes must declare.
     pub requirements: Requirements,
-    /// Tag that groups the orders of one client for workers of ours, without revealing the client.
-    /// Empty until the request is admitted.
+    /// Tag that groups the orders of a client for our workers without revealing the client. Empty until
+    /// the request is admitted.
     pub(super) client_tag: String,
 }
 
@@ -148,7 +148,7 @@ fn work_order(
     }
 }
 
-/// Parses the group; `None` for the general one.
+/// Parses the group; `None` for the general group.
 pub(super) fn subgroup(name: Option<&str>, errors: &mut Vec<String>) -> Option<Subgroup> {
     let name = name.filter(|name| *name != GENERAL_TOPIC)?;
     name.parse().map_err(|error: ParseError| errors.push(error.to_string())).ok()
@@ -195,7 +195,7 @@ fn check_config(config: &ExecuteConfig, errors: &mut Vec<String>) {
     }
 }
 
-/// Rejects texts that a process would receive truncated or misread: arguments end at the first NUL,
+/// Rejects texts that a process would receive truncated or misread: arguments are cut at the first NUL
 /// and variables are passed as `name=value`.
 fn check_texts(request: &ExecuteRequest, errors: &mut Vec<String>) {
     if request.arguments().iter().any(|argument| argument.contains('\0')) {
@@ -210,7 +210,7 @@ fn check_texts(request: &ExecuteRequest, errors: &mut Vec<String>) {
     }
 }
 
-/// Parses `text`, or adds an error in which `name` stands for it.
+/// Parses `text`, or adds an error that calls it `name`.
 pub(super) fn parsed<T>(text: &str, name: &str, errors: &mut Vec<String>) -> Option<T>
 where
     T: std::str::FromStr<Err: std::fmt::Display>,

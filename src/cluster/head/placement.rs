@@ -1,15 +1,14 @@
-//! Placement: chooses the workers for an order, and when a spare runs it too. Pure functions.
+//! Placement: chooses the workers for an order and the time of a spare. Pure functions.
 //!
-//! The expected completion time of a worker is its measured time for the function, multiplied by
-//! its load. A worker gains nothing by being faster than usual, since a forged result takes no
-//! time. Among workers with a similar completion time two are drawn, with a probability that grows
-//! with their results so far, and the better one is chosen. A newcomer is chosen only if both are
-//! newcomers.
+//! The expected completion time of a worker is its measured time for the function, multiplied by its
+//! load. Being faster than usual is no advantage, since a forged result needs no time. Among workers
+//! with a similar completion time two are drawn, with a probability that grows with their results so
+//! far. The better one is chosen. A newcomer is chosen only if both are newcomers.
 
 use std::{cmp::Reverse, time::Duration};
 
-/// Completion times within this factor of the best count as similar. A worker with all but one slot
-/// taken is expected to take twice as long as an idle one.
+/// Completion times within this factor of the best count as similar. A worker with a single free slot is
+/// expected to need twice as long as an idle worker.
 const NEAR_FACTOR: u32 = 2;
 
 /// Lower bound for completion times. Smaller differences are network jitter.
@@ -47,7 +46,7 @@ pub(super) enum Trust {
     Any,
 }
 
-/// Moving averages of the time that orders take, as TCP keeps them for round trips (RFC 6298).
+/// Moving averages of the duration of orders, as in TCP's estimate of round trips (RFC 6298).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RunTime {
     mean: Duration,
@@ -57,7 +56,7 @@ pub(super) struct RunTime {
 /// Load of a worker for one function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Load {
-    /// Measured time for the function, and age of the latest measurement; `None` before the second
+    /// Measured time for the function and age of the latest measurement; `None` before the second
     /// result.
     pub(super) own: Option<(RunTime, Duration)>,
     /// Round trip time.
@@ -84,12 +83,12 @@ pub(super) struct Candidate {
 }
 
 impl RunTime {
-    /// Returns the averages after the first order, which took `elapsed`.
+    /// Returns the averages after the first order, of duration `elapsed`.
     pub(super) fn first(elapsed: Duration) -> Self {
         Self { mean: elapsed, deviation: elapsed / 2 }
     }
 
-    /// Returns the averages after another order, which took `elapsed`.
+    /// Returns the averages after another order, of duration `elapsed`.
     pub(super) fn after(self, elapsed: Duration) -> Self {
         let deviation = self.deviation * 3 / 4 + self.mean.abs_diff(elapsed) / 4;
         Self { mean: self.mean * 7 / 8 + elapsed / 8, deviation }
@@ -158,8 +157,8 @@ pub(super) fn choose(
     Some(chosen)
 }
 
-/// Returns the candidates with a free slot whose completion time is close to the best that `n` can
-/// have. Newcomers count only if there are too few others or waiting for these would take too long.
+/// Returns the candidates with a free slot whose completion time is close to the best that `n` can have.
+/// Newcomers count only if there are too few others or if their waits would be too long.
 fn near_and_free(candidates: &[Candidate], n: usize) -> Option<Vec<usize>> {
     let heaviest = candidates.iter().map(|c| c.weight).max().unwrap_or_default();
     let is_trusted = |c: &Candidate| !is_newcomer(c.weight, heaviest);

@@ -105,7 +105,7 @@ fn list_refusals(refused: &BTreeMap<PeerId, String>) -> String {
     list_names(&refused.collect::<Vec<_>>())
 }
 
-/// Returns the code for the gathered results, and a description of failures.
+/// Returns the code for the gathered results and a description of failures.
 pub(super) fn summarize(gathered: &Gathered, order: &Order) -> (Code, String) {
     let (n_answers, n_failed) = (gathered.answers.len(), gathered.failed.len());
     let n_peers = n_answers + n_failed;
@@ -167,7 +167,7 @@ fn counted(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Joins the first names, and counts the rest.
+/// Joins the first names and counts the rest.
 pub(super) fn list_names(all: &[String]) -> String {
     let named: Vec<&str> = all.iter().take(NAMED_MAX).map(String::as_str).collect();
     match all.len().saturating_sub(NAMED_MAX) {

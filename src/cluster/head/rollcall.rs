@@ -33,7 +33,7 @@ pub(super) struct Roster {
     wanted: NodeCount,
     /// Workers that are ready and not chosen.
     pub(super) ready: VecDeque<PeerId>,
-    /// Workers that ever reported ready and did not leave, so that none is counted twice.
+    /// Workers that ever reported ready and did not leave, so that no worker is counted twice.
     pub(super) known: BTreeSet<PeerId>,
     /// Workers that refused, with their reasons.
     pub(super) refused: BTreeMap<PeerId, String>,
@@ -48,7 +48,7 @@ impl Roster {
         Self { wanted, ..Self::default() }
     }
 
-    /// Records a reply. Others than those to a roll call are ignored.
+    /// Records a reply to the roll call. Other replies are ignored.
     pub(super) fn note(&mut self, reply: Reply) {
         match reply {
             Reply::Ready(peer) => {
@@ -88,8 +88,8 @@ impl Roster {
         self.fetching.remove(peer);
     }
 
-    /// Takes the workers to run the function, in the order of their reports, if they are enough.
-    /// Newcomers come last. If everyone is wanted, workers without a `weight` are left out. The
+    /// Removes and returns the workers to run the function, in the order of their reports, if there are
+    /// enough. Newcomers come last. If everyone is wanted, workers without a `weight` are left out. The
     /// rest stay ready as spares.
     pub(super) fn take_chosen(
         &mut self,
@@ -126,7 +126,7 @@ impl Roster {
         }
     }
 
-    /// Returns true if fewer workers listen than were requested, and all of them have replied.
+    /// Returns true if too few workers listen and all of them have replied.
     fn is_short_of(&self, listening: impl FnOnce() -> Vec<PeerId>) -> bool {
         let NodeCount::Exactly(n) = self.wanted else { return false };
         let listening = listening();
@@ -160,9 +160,9 @@ pub(super) fn topic(order: &Order) -> &str {
     order.subgroup.as_ref().map_or(GENERAL_TOPIC, Subgroup::as_str)
 }
 
-/// Repeats the roll call of a request until enough workers have reported or offer free slots, or
-/// all have refused, or the time has passed. That is the time of the roll call if too few workers
-/// could run the function, and `end` if enough could but are busy or fetch it. Cancel-safe.
+/// Repeats the roll call of a request until enough workers have reported or offer free slots, or all
+/// have refused, or the time has passed. This is the time of the roll call if too few workers could run
+/// the function. It is `end` if enough could but are busy or fetch it. Cancel-safe.
 pub(super) async fn call(
     head: &Inner,
     track: &Track,
@@ -179,8 +179,8 @@ pub(super) async fn call(
     let mut calls = Calls::new(head, track, order);
     let started = Instant::now();
     let deadline = end.min(started + order.roll_call_within);
-    // Gossip also reaches workers that are not connected to this head. The group counts as too
-    // small only if none of them has reported by then. Several hops take much less time.
+    // Gossip also reaches workers that are not connected to this head. The group counts as too small
+    // only if no such worker has reported by then. Several hops need much less time.
     let relayed_at = started + Duration::from_millis(500);
     let mut queued: Option<QueuedRequest> = None;
     // Workers that hold the function report immediately. Others may then fetch it from this head.
@@ -245,7 +245,7 @@ pub(super) async fn call(
 }
 
 impl Shortage {
-    /// A roll call that ended before its time.
+    /// A roll call that completed early.
     fn early(roster: Box<Roster>) -> Self {
         Self { roster, is_late: false, position: None }
     }
@@ -297,7 +297,7 @@ impl Calls {
     pub(super) async fn publish_if_due(&mut self, head: &Inner, track: &Track, order: &Order) {
         let (now, n_joins) = (Instant::now(), head.context.peers.n_joins());
         let (request, topic) = (track.request_id(), topic(order));
-        // A worker that has just connected missed the call, and gossip does not repeat it.
+        // A worker that has just connected missed the call, since gossip does not repeat it.
         self.look_at = now + Duration::from_millis(100);
         let is_due = self
             .published_at

@@ -51,8 +51,8 @@ const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// Time that a response may take in addition to the longest roll call and two workers' time.
 const RESPONSE_RESERVE: Duration = Duration::from_secs(10);
 
-/// Options of the REST API. By default it has no token, and any IP address or `localhost` as host
-/// name.
+/// Options of the REST API. By default there is no token, and the host name may be any IP address or
+/// `localhost`.
 #[derive(Debug, Clone, Default)]
 pub struct RestOptions {
     /// Token that requests must carry; `None` for an open API.
@@ -67,7 +67,7 @@ pub struct RestOptions {
 #[derive(Debug, Clone)]
 struct Rest {
     head: Head,
-    /// Ends endless responses when it stops.
+    /// Closes endless responses when it stops.
     group: Group,
     bodies: Bodies,
 }

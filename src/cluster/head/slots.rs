@@ -1,10 +1,10 @@
-//! Slots: workers that could run a function immediately, by what they offer and what they run for
+//! Slots: workers that could run a function immediately, according to their offers and their orders of
 //! this head.
 //!
-//! A worker of ours sends its functions and free slots to the heads, repeatedly and on changes.
-//! While an offer is fresh, the head takes slots here by the rules of `placement.rs` instead of
-//! calling the roll. If all eligible workers are busy, requests wait in the fair order of
-//! `fair_queue.rs`. Nodes that offer nothing are found by roll call.
+//! A worker of ours sends its functions and free slots to the heads, repeatedly and on changes. While an
+//! offer is fresh, the head acquires slots here by the rules of `placement.rs` instead of calling the
+//! roll. If all eligible workers are busy, requests wait in the fair order of `fair_queue.rs`. Nodes
+//! without offers are found by roll call.
 
 mod worker;
 
@@ -41,8 +41,8 @@ use crate::{
 /// Maximum number of functions whose usual time is remembered.
 const FUNCTIONS_MAX: usize = 1024;
 
-/// Requests that may be served before one that waits for several workers. After that, its eligible
-/// workers take nothing else. Otherwise it would wait as long as others want single workers.
+/// Number of requests that may be served before a request that waits for several workers. After that,
+/// its eligible workers are reserved. Otherwise it would wait as long as others want single workers.
 const OVERTAKEN_MAX: u64 = 16;
 
 /// Interval at which a waiting request checks for workers again: a pause might be over, or the fast
@@ -67,7 +67,7 @@ pub(super) struct SlotRequest {
 /// Outcome of [`Slots::take`].
 #[derive(Debug)]
 pub(super) enum SlotGrant {
-    /// The slots are taken.
+    /// The slots are granted.
     Now(Vec<Lease>),
     /// There are enough workers, but they are busy.
     Later(QueuedRequest),
@@ -75,7 +75,7 @@ pub(super) enum SlotGrant {
     Unknown,
 }
 
-/// A slot of a worker, taken until dropped.
+/// A slot of a worker, held until dropped.
 #[derive(Debug)]
 pub(super) struct Lease {
     pub(super) peer: PeerId,
@@ -100,7 +100,7 @@ struct SlotTable {
     /// Decisions about access to work.
     registry: NodeRegistry,
     workers: BTreeMap<PeerId, WorkerState>,
-    /// Number of workers above which those without an offer are forgotten.
+    /// Number of workers above which workers without an offer are forgotten.
     n_workers_max: usize,
     /// Waiting requests. No more than executions in progress.
     queue: FairQueue<Client, Waiting>,
@@ -270,7 +270,7 @@ impl Slots {
         }
     }
 
-    /// Takes slots if enough eligible workers are free and no request waits for them, or queues the
+    /// Grants slots if enough eligible workers are free and no request waits for them. Queues the
     /// request if enough workers are eligible.
     pub(super) fn take(&self, client: &Client, want: SlotRequest) -> SlotGrant {
         let mut table = self.0.lock();
@@ -316,7 +316,7 @@ impl Slots {
         self.leases(&mut table, peers, want.function).pop()
     }
 
-    /// Takes a slot of `peer`, which reported that it is ready, whatever it offered.
+    /// Takes a slot of `peer`, which reported ready, regardless of its offer.
     pub(super) fn take_of(&self, peer: &PeerId, function: FunctionId) -> Lease {
         let mut table = self.0.lock();
         Lease { peer: peer.clone(), number: table.take(peer, function), slots: self.clone() }
@@ -348,7 +348,7 @@ impl Slots {
         table.usual.get(&function).map_or(HEDGE_AFTER_UNKNOWN, |usual| usual.hedge_after())
     }
 
-    /// Returns the number of slots that `peer` offers, and of free ones.
+    /// Returns the total and the free slots that `peer` offers.
     pub(super) fn offered_slots(&self, peer: &PeerId) -> Option<(usize, usize)> {
         let table = self.0.lock();
         let worker = table.workers.get(peer)?;
@@ -385,7 +385,7 @@ impl Slots {
         let mut queue = std::mem::take(&mut table.queue);
         let mut granted = Vec::new();
         let mut unmet: Vec<SlotRequest> = Vec::new();
-        // Workers whose next free slots are reserved for a request that was overtaken too often.
+        // Workers with their next free slots reserved for a request that was overtaken too often.
         let mut reserved: BTreeSet<PeerId> = BTreeSet::new();
         table.n_queued = queue.len();
         queue.serve(|waiting| {
@@ -433,7 +433,7 @@ impl SlotTable {
         self.workers.values().map(WorkerState::weight).max().unwrap_or_default()
     }
 
-    /// Takes a slot of `peer`, and returns the number of the lease.
+    /// Takes a slot of `peer` and returns the number of the lease.
     fn take(&mut self, peer: &PeerId, function: FunctionId) -> u64 {
         self.turn += 1;
         let turn = self.turn;
@@ -443,7 +443,7 @@ impl SlotTable {
         turn
     }
 
-    /// Returns the workers for a request, none of them `reserved`; `None` if it should wait.
+    /// Returns workers for a request that are not `reserved`, or `None` if it should wait.
     fn choose_workers(
         &self,
         want: &SlotRequest,

@@ -1,4 +1,4 @@
-//! Signed results: the bytes that a worker signs, and the check by a head.
+//! Signed results: the bytes that a worker signs and the check by a head.
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use model::node::PeerId;
@@ -36,7 +36,7 @@ impl CallDigest {
     }
 }
 
-/// Identifies the run that a result is for: the ids of the request and the function, and the call.
+/// Identifies the run of a result: request id, function id and call.
 #[derive(Debug, Clone, Copy)]
 pub struct SignedCall<'a> {
     /// Id of the request.
@@ -58,9 +58,9 @@ pub enum Signed {
     Wrongly,
 }
 
-/// Returns the bytes that a worker signs: a context, the request, the function, the digest of the
-/// call, and the result. Each part is preceded by its length, so that different results never have
-/// equal bytes. The signature proves to a third party what was run, and for which head.
+/// Returns the bytes that a worker signs: a context, the request, the function, the digest of the call,
+/// and the result. Each part is preceded by its length, so that different results never have equal
+/// bytes. The signature proves to a third party what was run and for which head.
 pub fn signed_bytes(of: SignedCall<'_>, result: &NodeResult) -> Vec<u8> {
     let outcome = &result.result;
     let (digest, exit_code) = (HEXLOWER.encode(&of.call.0), outcome.exit_code.to_string());

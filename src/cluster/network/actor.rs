@@ -1,5 +1,5 @@
-//! The task that owns the swarm: executes commands and reports events. [`upkeep`] contains its
-//! periodic work, and [`connections`] the choice of connections to close.
+//! The task that owns the swarm: executes commands and reports events. Periodic work is in [`upkeep`],
+//! the choice of connections to close in [`connections`].
 
 mod connections;
 mod upkeep;
@@ -45,7 +45,7 @@ use crate::{identity::model_peer_id, peer_db::PeerDb};
 /// Dials are looked at when they are due. Each look wakes an idle node.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Delay of a look after a change, and minimum interval between looks.
+/// Delay of a look after a change, which is also the minimum interval between looks.
 const LOOK_SOON: Duration = Duration::from_millis(100);
 
 /// Maximum number of streams that wait for a connection to a peer without one.
@@ -97,7 +97,7 @@ pub(super) struct Actor {
     pub(super) names: Names,
     /// Connected peers with the same role as this node.
     pub(super) neighbors: HashSet<PeerId>,
-    /// Own protocols. Heads are recognized by those that they lack.
+    /// Own protocols. Heads are recognized by the protocols that they lack.
     pub(super) protocols: Protocols,
     /// Connected heads. Empty on a head, which accepts no lines.
     pub(super) heads: HashSet<PeerId>,
@@ -176,7 +176,7 @@ impl Actor {
     /// Disconnects peers that use this relay and are no longer allowed.
     fn end_relaying(&mut self) {
         for peer in self.relaying.status.served() {
-            // This ends its reservation and circuits. It may connect again without them.
+            // This closes its reservation and circuits. It may connect again without them.
             if !relay::serves(&self.guard, peer) && self.swarm.disconnect_peer_id(peer).is_ok() {
                 debug!(%peer, "ended relaying for a peer that is no longer allowed");
             }
@@ -195,7 +195,7 @@ impl Actor {
         }
     }
 
-    /// Handles an event of the swarm, and returns the event for the node, if any.
+    /// Handles an event of the swarm and returns the event for the node, if any.
     fn on_swarm_event(&mut self, event: SwarmEvent<BehaviourEvent>) -> Option<Event> {
         match event {
             SwarmEvent::Behaviour(event) => self.on_behaviour_event(event),
@@ -290,7 +290,7 @@ impl Actor {
         self.relaying.note_ended(listener);
     }
 
-    /// Records a new connection, and opens the streams that waited for it.
+    /// Records a new connection and opens the streams that waited for it.
     fn on_connected(&mut self, peer: PeerId, endpoint: &ConnectedPoint) {
         let address = match endpoint {
             ConnectedPoint::Dialer { address, .. } => Some(address.clone()),

@@ -1,4 +1,4 @@
-//! Addresses of nodes: which ones can be dialed or announced, and how far each reaches. No I/O.
+//! Addresses of nodes: whether they can be dialed or announced, and how far each reaches. No I/O.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -65,7 +65,7 @@ pub struct AdvertisedError {
 }
 
 impl Advertised {
-    /// Returns the external address of the TCP listener: an IP address or host name, and a port.
+    /// Returns the external address of the TCP listener with an IP address or host name and a port.
     ///
     /// # Errors
     /// Returns [`AdvertisedError`] if `host` is neither, or `port` is 0.
@@ -175,7 +175,7 @@ pub(super) fn ip(address: &Multiaddr) -> Option<IpAddr> {
     }
 }
 
-/// Returns the network of a peer at `address`, whose connections are counted together. All
+/// Returns the network of a peer at `address`. Connections of a network are counted together. All
 /// addresses without an IP address count as one.
 pub(super) fn host_network(address: &Multiaddr) -> HostNetwork {
     HostNetwork::from_address(ip(address).unwrap_or(Ipv4Addr::UNSPECIFIED.into()))

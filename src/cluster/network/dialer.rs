@@ -1,8 +1,8 @@
 //! The dialer: which peers to stay connected to, at which addresses, and when to retry. No I/O.
 //!
-//! Boot nodes are dialed forever. Peers that were reached once, or that are in the peer store, are
-//! dialed too, but less and less often. A peer that connected to this node is dialed for some
-//! minutes at the addresses it named, since most such peers reconnect themselves.
+//! Boot nodes are dialed forever. Peers that were reached once or are in the peer store are dialed less
+//! and less often. A peer that connected to this node is dialed for some minutes at the addresses it
+//! named, since most such peers reconnect themselves.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -16,8 +16,8 @@ use super::BootNode;
 /// Delay before the second attempt. Short, since a head restarts within a second.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
-/// Maximum delay between attempts for a boot node, and for a peer that was lost recently: workers
-/// should be back within 5 s of their head.
+/// Maximum delay between attempts for a boot node or a recently lost peer: workers should be back within
+/// 5 s of their head.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// Time for which a lost peer is dialed that often. A machine restarts in less.
@@ -38,8 +38,8 @@ const LONGEST_REPORT_WAIT: Duration = Duration::from_mins(30);
 /// themselves.
 const PEERS_MAX: usize = 256;
 
-/// A connection that ends sooner was most likely refused because the peer has no room. A peer that
-/// restarts cannot be reached between two connections that short.
+/// A shorter connection was most likely refused because the peer has no room. A peer that restarts
+/// cannot be reached between two connections that short.
 const BRIEF: Duration = Duration::from_secs(10);
 
 /// Maximum number of addresses per peer.
@@ -52,7 +52,7 @@ const DUE_MAX: usize = 16;
 /// to anyone: a few identities must not make this node dial someone else's port all the time.
 const INBOUND_DIALS: Rate = Rate::per_second(4, 64);
 
-/// Peers to dial, their addresses, and the times.
+/// Peers to dial, with their addresses and times.
 #[derive(Debug)]
 pub(super) struct Dialer {
     peers: HashMap<PeerId, KnownPeer>,
@@ -162,23 +162,22 @@ impl Dialer {
         }
     }
 
-    /// Records that the last connection to `peer` was closed. Returns true if the peer keeps
-    /// refusing this node, and should be left alone.
+    /// Records that the last connection to `peer` was closed. Returns true if the peer repeatedly
+    /// refuses this node and should not be dialed.
     pub(super) fn note_lost(&mut self, peer: PeerId, now: Instant) -> bool {
         let Some(entry) = self.peers.get_mut(&peer) else { return false };
         if entry.state == DialState::Connected {
             let is_brief = now - entry.connected < BRIEF;
             entry.n_brief = if is_brief { entry.n_brief + 1 } else { 0 };
             if !is_brief {
-                // A peer that keeps closing connections is dialed less often.
+                // A peer that repeatedly closes connections is dialed less often.
                 entry.backoff = quick();
             }
         }
         entry.lost = now;
         entry.state = DialState::Due(now + entry.backoff.next_wait());
-        // Number of brief connections in a row after which a peer is not dialed any more.
-        // Otherwise, two hundred nodes that start together dial those without room hundreds of
-        // times per second.
+        // Number of brief connections in a row after which a peer is not dialed any more. Otherwise, two
+        // hundred nodes that start together dial full peers hundreds of times per second.
         entry.reason != DialReason::Boot && entry.n_brief >= 2
     }
 

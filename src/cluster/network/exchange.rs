@@ -1,5 +1,5 @@
-//! Exchange of single messages on streams, and the errors of the network. A message ends at its
-//! first line feed or with the stream.
+//! Exchange of single messages on streams and errors of the network. A message is terminated by its first
+//! line feed or the end of the stream.
 
 use std::{io, iter, sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ use crate::{identity::model_peer_id, peer_db::PeerDbError};
 /// Time for a peer to send one message.
 const READ_WITHIN: Duration = Duration::from_secs(10);
 
-/// Time for a response to be created, and for its reader to fall behind the minimum rate.
+/// Time for creating a response, and for its reader to fall behind the minimum rate.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
 /// Size of the pieces in which a response is written: a second at the minimum rate.
@@ -62,7 +62,7 @@ pub enum ExchangeError {
     },
 }
 
-/// Writes `bytes`, and closes the stream for writing.
+/// Writes `bytes` and closes the stream for writing.
 pub(super) async fn tell(stream: &mut Stream, bytes: &[u8]) -> Result<(), ExchangeError> {
     stream.write_all(bytes).await?;
     Ok(stream.close().await?)
@@ -78,8 +78,8 @@ pub(super) async fn linger(mut stream: Stream) {
     drop(timeout(Duration::from_secs(1), closing).await);
 }
 
-/// Writes `question` as a line, and reads the response to its end, as long as it arrives at the
-/// minimum rate.
+/// Writes `question` as a line and reads the response to its end, as long as it arrives at the minimum
+/// rate.
 pub(super) async fn ask(
     mut stream: Stream,
     question: &[u8],
@@ -148,7 +148,7 @@ async fn read_one(
     let read = match read_timely(&mut stream, bytes_max, &mut share).await {
         Err(ExchangeError::TooLong { start, .. }) if told_bytes_max.is_some() => {
             drop((stream, slot, share));
-            // Ends the request that waits for it.
+            // Fails the request that waits for it.
             drop(events.send(Event::TooLong { peer, protocol, start }).await);
             return Ok(());
         }
@@ -157,7 +157,7 @@ async fn read_one(
     let bytes = Bytes::from(read);
     if told_bytes_max.is_none() {
         let (answer, answered) = oneshot::channel();
-        // Without a receiver, the node is stopping, and there is no response.
+        // Without a receiver, the node is stopping and does not respond.
         drop(events.send(Event::Question { peer, bytes, answer }).await);
         if let Ok(answer) = timeout(ANSWER_WITHIN, answered).await.map_err(late)? {
             write_paced(&mut stream, &answer.head, &answer.content).await?;
@@ -209,8 +209,8 @@ async fn read_timely(
     timeout(READ_WITHIN, read).await.map_err(stalled)?
 }
 
-/// Reads a message, up to the byte `last` if it is set, into a buffer whose capacity is charged to
-/// `share`, if it is set.
+/// Reads a message up to the byte `last`, if set, into a buffer. The capacity of the buffer is charged to
+/// `share`, if set.
 async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     last: Option<u8>,
@@ -327,7 +327,7 @@ pub enum SendError {
         /// Cause.
         source: io::Error,
     },
-    /// The stream broke, it took too long, or the response was too long.
+    /// The stream failed, timed out, or the response was too long.
     #[error("exchange with {peer} failed")]
     Exchange {
         /// Other end.

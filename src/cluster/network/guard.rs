@@ -1,16 +1,16 @@
 //! The guard: allowed peers, limits for each peer, and bans of peers that offend.
 //!
-//! Each peer has allowances that refill with time. Exceeding the one for streams or for its own
-//! gossip, or sending anything malformed, is an offense. A peer that uses up its allowance of
-//! offenses is banned for a while. A relayed message is charged to its author. A relay cannot know
-//! the limits of its receivers, so its excess is ignored and never an offense. Messages that enter
-//! the mesh here, or pass through here, are limited well below what receivers allow. Boot nodes and
-//! peers allowed by name are never banned. Work refused for lack of slots is no offense.
+//! Each peer has allowances that refill with time. Exceeding the allowance for streams or for own gossip
+//! is an offense, as is anything malformed. A peer that uses up its allowance of offenses is banned for
+//! a while. A relayed message is charged to its author. A relay cannot know the limits of its receivers,
+//! so its excess is ignored and never an offense. Messages that enter the mesh or pass through here are
+//! limited well below what receivers allow. Boot nodes and peers allowed by name are never banned. Work
+//! refused for lack of slots is no offense.
 //!
 //! The guard also limits the memory of unfinished messages ([`Budget`]), including data that the
-//! multiplexer buffers for unread streams. A peer can hold a quarter of what is left for others, so
-//! that there is room for a complete message while several peers send theirs slowly. A quarter of
-//! all is reserved for named peers.
+//! multiplexer buffers for unread streams. A peer can hold a quarter of what is left for others, so that
+//! there is room for a complete message while several peers send theirs slowly. A quarter of the total
+//! is reserved for named peers.
 
 use std::{collections::HashSet, num::NonZeroUsize, sync::Arc, time::Duration};
 
@@ -37,11 +37,11 @@ const BANNED_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 /// Limits for what peers may send.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Allowances {
-    /// Streams of one peer.
+    /// Streams of a peer.
     pub(super) streams: Rate,
     /// Gossip messages that one peer wrote and sent itself.
     pub(super) gossip: Rate,
-    /// Gossip messages of one author that are forwarded, or that others send.
+    /// Gossip messages of an author, sent by the author or by others.
     pub(super) authored: Rate,
     /// Gossip messages of others that one peer sends.
     pub(super) relayed: Rate,
@@ -49,7 +49,7 @@ pub(super) struct Allowances {
     pub(super) entering: Rate,
     /// Gossip messages of all unnamed authors that pass through here.
     pub(super) passing: Rate,
-    /// Offenses of one peer.
+    /// Offenses of a peer.
     pub(super) offenses: Rate,
     /// Memory for unfinished messages of all peers, in bytes.
     pub(super) unfinished_bytes: usize,
@@ -66,10 +66,10 @@ impl Allowances {
     }
 }
 
-/// Limits for peers: several times what the busiest head sends to one worker, and a small part of
-/// what would overload a node. One node forwards 700 messages per second including those that
-/// enter, less than the 1 000 that its receivers accept from one relay. One offense per second is
-/// tolerated, since an honest but broken peer might cause it.
+/// Limits for peers: several times what the busiest head sends to one worker, and a small part of what
+/// would overload a node. One node forwards 700 messages per second including those that enter, less
+/// than the 1 000 that its receivers accept from one relay. One offense per second is tolerated, because
+/// an honest but broken peer might cause it.
 pub(super) const ALLOWANCES: Allowances = Allowances {
     streams: Rate::per_second(10_000, 20_000),
     gossip: Rate::per_second(2_000, 4_000),
@@ -266,7 +266,7 @@ impl Guard {
         if is_passed_on { GossipVerdict::Forward } else { GossipVerdict::Ignore }
     }
 
-    /// Records an offense of `peer`, and bans it if there are too many.
+    /// Records an offense of `peer` and bans it if there are too many.
     pub(super) fn offended(&self, peer: PeerId, offense: Offense) {
         let now = Instant::now();
         let is_spared = self.is_named(peer);
@@ -294,7 +294,7 @@ impl Guard {
         self.state.lock().is_banned(peer, Instant::now())
     }
 
-    /// Returns the bans since the last call, and those lifted since then.
+    /// Returns the peers banned and the peers unbanned since the last call.
     pub(super) fn take_changes(&self) -> (Vec<PeerId>, Vec<PeerId>) {
         let now = Instant::now();
         let mut state = self.state.lock();
@@ -351,7 +351,7 @@ pub(super) struct Budget {
     pub(super) bytes: Tally<PeerId>,
 }
 
-/// Memory of one message. Released when dropped.
+/// Memory of a message. Released when dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     guard: Arc<Guard>,

@@ -1,10 +1,10 @@
 //! Lines: streams that stay open, on which both sides send frames.
 //!
-//! A frame is its length as four bytes in big-endian order, one byte for its kind, and its content.
-//! A line saves the protocol negotiation that each message on a stream of its own needs. A task
-//! writes, so that a sender may be dropped at any time without leaving an incomplete frame. Waiting
-//! frames are written together. Of a frame that exceeds the limit, only the beginning is read. A
-//! line ends for both sides when either of them drops its last handle or fails.
+//! A frame is its length as four bytes in big-endian order, one byte for its kind and its content. A
+//! line saves the protocol negotiation that a separate stream for each message needs. A task writes, so
+//! that a sender may be dropped at any time without leaving an incomplete frame. Waiting frames are
+//! written together. If a frame exceeds the limit, only its beginning is read. A line is closed for both
+//! sides when either of them drops its last handle or fails.
 
 use std::{io, mem, time::Duration};
 
@@ -28,7 +28,7 @@ const FRAMES_CAPACITY: usize = 256;
 /// [`MESSAGE_BYTES_MAX`](super::MESSAGE_BYTES_MAX): over a line of 4 Mbit/s.
 const FRAME_WITHIN: Duration = Duration::from_secs(10);
 
-/// Size of the beginning that is kept of a too long message: its type and the id of its request.
+/// Number of bytes to read of a message that is too long: enough for its type and the id of its request.
 pub(super) const START_BYTES: usize = 1024;
 
 /// Size of the read buffer.
@@ -82,7 +82,7 @@ pub struct Frames {
     share: Option<Share>,
 }
 
-/// The line has ended.
+/// The line was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the line has ended")]
 pub struct LineEnded;
@@ -106,14 +106,14 @@ impl Line {
     /// Queues a frame. Cancel-safe.
     ///
     /// # Errors
-    /// Returns [`LineEnded`] if the line has ended.
+    /// Returns [`LineEnded`] if the line was closed.
     pub async fn send(&self, frame: Frame) -> Result<(), LineEnded> {
         self.frames.send(frame).await.map_err(|_| LineEnded)
     }
 }
 
 impl Frames {
-    /// Returns the next frame, or `None` when the line has ended. Not cancel-safe.
+    /// Returns the next frame, or `None` when the line was closed. Not cancel-safe.
     pub async fn next(&mut self) -> Option<Incoming> {
         let share = self.share.as_mut();
         let read = read(&mut self.stream, self.bytes_max, &mut self.to_skip, share).await;
@@ -130,7 +130,7 @@ impl Frames {
     }
 }
 
-/// Reads one frame, or `None` if the stream ends before it. First skips the rest of a cut one.
+/// Reads one frame, or `None` at the end of the stream. First skips the rest of a truncated frame.
 async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     bytes_max: usize,

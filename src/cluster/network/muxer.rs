@@ -1,4 +1,4 @@
-//! The yamux multiplexer, whose buffers are charged to the memory budget.
+//! The yamux multiplexer with buffers that are charged to the memory budget.
 //!
 //! Yamux buffers up to a window (256 KiB) of every unread stream, even before it is accepted.
 //! [`CountedSocket`] follows the frames that are read from the socket: the bytes of an open stream
@@ -57,7 +57,7 @@ const SYN: u16 = 1;
 /// Flag of a frame that resets its stream.
 const RST: u16 = 8;
 
-/// Upgrade of the connection of one peer.
+/// Upgrade of the connection of a peer.
 #[derive(Debug, Clone)]
 pub(super) struct Multiplex {
     pub(super) budget: Budget,
@@ -67,8 +67,8 @@ pub(super) struct Multiplex {
 impl Multiplex {
     fn connect<C: AsyncRead + AsyncWrite + Unpin>(self, socket: C, mode: Mode) -> Muxer<C> {
         let mut config = yamux::Config::default();
-        // Maximum number of streams per connection: those that negotiate, as many in use, and as
-        // many opened by this node.
+        // Maximum number of streams per connection: the same number of negotiating streams, streams in
+        // use and streams opened by this node.
         config.set_max_num_streams(3 * NEGOTIATING_MAX);
         let share = self.budget.share(self.peer);
         let buffered = Buffered { by_stream: HashMap::new(), n_bytes: 0, share };
@@ -126,7 +126,7 @@ impl Buffered {
         self.by_stream.entry(stream).or_default();
     }
 
-    /// Counts received bytes of a stream. Yamux drops those of streams that are not open.
+    /// Counts received bytes of a stream. Yamux drops bytes of streams that are not open.
     fn add(&mut self, stream: u32, n_bytes: usize) {
         if let Some(held) = self.by_stream.get_mut(&stream) {
             *held += n_bytes;
@@ -214,7 +214,7 @@ impl FrameReader {
     }
 }
 
-/// Socket whose frames are counted as they are read.
+/// Socket that counts frames as they are read.
 struct CountedSocket<C> {
     socket: C,
     frames: FrameReader,
@@ -317,8 +317,8 @@ impl<C: AsyncRead + AsyncWrite + Unpin> StreamMuxer for Muxer<C> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Self::Error>> {
-        // Over a lost link, pending data is never sent, and the connection would seem to exist. By
-        // then, a peer that is back dials again.
+        // Over a lost link, pending data is never sent and the connection would seem to exist. By then,
+        // a peer that is back dials again.
         let close_by = self.close_by.get_or_insert_with(|| Box::pin(sleep(Duration::from_secs(1))));
         if close_by.as_mut().poll(context).is_ready() {
             return Poll::Ready(Ok(()));

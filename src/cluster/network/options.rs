@@ -7,12 +7,12 @@ use model::node::{PeerId, Role};
 
 use super::{Advertised, MESSAGE_BYTES_MAX, RelayOptions};
 
-/// Connections to other peers, and the ways to reach this node.
+/// Connections to other peers and the ways to reach this node.
 #[derive(Debug, Clone)]
 pub struct Connectivity {
-    /// Port of a websocket listener, 0 for a free one; `None` for no such listener.
+    /// Port of a websocket listener, 0 for any free port; `None` for no listener.
     pub websocket: Option<u16>,
-    /// Addresses announced to peers instead of those listened on, unless empty.
+    /// Addresses announced to peers instead of the listen addresses, unless empty.
     pub advertised: Vec<Advertised>,
     /// Number of connections; `None` for no limit.
     pub connections: Option<ConnectionBounds>,
@@ -29,15 +29,14 @@ pub struct Connectivity {
     /// Interval of pings. A machine that vanished without closing its connections is noticed after
     /// two unanswered pings.
     pub ping_every: Duration,
-    /// Peers whose gossip and messages are accepted.
+    /// Peers with accepted gossip and messages.
     pub allowed: AllowedPeers,
-    /// Maximum size of a message from a peer, and of a frame on a line that this node opened, in
-    /// bytes.
+    /// Maximum size in bytes of a message from a peer or a frame on a line that this node opened.
     pub answer_bytes_max: usize,
 }
 
 impl Connectivity {
-    /// Returns the defaults: no websocket, no peer store, and every peer is allowed.
+    /// Returns the defaults: no websocket, no peer store, all peers allowed.
     pub const fn for_role(role: Role) -> Self {
         let (wanted_peers, ping_every) = match role {
             Role::Head => (WANTED_PEERS_OF_HEAD, PING_EVERY_OF_HEAD),
@@ -59,8 +58,8 @@ impl Connectivity {
     }
 }
 
-/// Interval of pings by a worker. Heads ping it more often, and a vanished neighbor only occupies a
-/// place. Pings between neighbors are most of the work of idle workers.
+/// Interval of pings by a worker. Heads ping it more often. A vanished neighbor only occupies a place.
+/// Pings between neighbors are most of the work of idle workers.
 const PING_EVERY: Duration = Duration::from_mins(1);
 
 /// Interval of pings by a head, which uses the round trips for placement. A worker that runs an
@@ -74,12 +73,12 @@ pub const WANTED_PEERS: usize = 16;
 /// Number of peers that a head looks for.
 pub const WANTED_PEERS_OF_HEAD: usize = 1024;
 
-/// Default number of connections. Fits a head of a thousand workers. b7s keeps 192, which throttles
+/// Default number of connections. Fits a head of a thousand workers. b7s allows 192, which throttles
 /// heads.
 pub const CONNECTIONS: ConnectionBounds = ConnectionBounds { low: 2048, high: 2458 };
 
 /// Number of connections of a node. Beyond `high`, some are closed until `low` are left: first
-/// those of peers that have not sent a valid message, then the newest. Connections to boot nodes
+/// connections of peers that have not sent a valid message, then the latest. Connections to boot nodes
 /// and peers allowed by name stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionBounds {
@@ -110,8 +109,8 @@ impl Connectivity {
     }
 }
 
-/// Peers whose gossip and messages are accepted; `None` for every peer. A worker may obey only some
-/// heads, and a head may accept only some workers. Other peers stay connected and forward gossip.
+/// Peers with accepted gossip and messages; `None` for every peer. A worker can obey only some heads. A
+/// head can accept only some workers. Other peers stay connected and forward gossip.
 pub type AllowedPeers = Option<BTreeSet<PeerId>>;
 
 /// Protocols on which peers can open streams to a node.
@@ -123,7 +122,7 @@ pub struct Protocols {
     pub questions: &'static [&'static str],
     /// Protocols of lines.
     pub lines: &'static [&'static str],
-    /// Those of all these that are open to peers that are not allowed.
+    /// Protocols that are also open to peers that are not allowed.
     pub open: &'static [&'static str],
 }
 

@@ -33,7 +33,7 @@ const YOUNG_FOR: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(super) struct Reconnects {
     established: HashMap<PeerId, Vec<(ConnectionId, Instant)>>,
-    /// Peers whose connections are to be closed.
+    /// Peers with connections to close.
     lost: VecDeque<PeerId>,
 }
 
@@ -53,7 +53,7 @@ impl NetworkBehaviour for Reconnects {
             return Ok(dummy::ConnectionHandler);
         }
         info!(%peer, "a peer has connected again: closed its earlier connection");
-        // The next connection is accepted, however long the closing takes.
+        // The next connection is accepted, however slow the closing is.
         self.established.remove(&peer);
         self.lost.push_back(peer);
         Err(ConnectionDenied::new("the peer has an earlier connection"))

@@ -1,12 +1,11 @@
 //! Circuit relay v2: heads that pass on connections to nodes behind NAT.
 //!
-//! A node behind NAT reserves a place at a relay that it is connected to. Other nodes ask the relay
-//! for a circuit to it, and both speak noise through it, which the relay cannot read. A relay does
-//! not dial: it joins two existing connections. Its use by one peer is limited, and it serves only
-//! allowed peers.
+//! A node behind NAT reserves a place at a relay that it is connected to. Other nodes request a circuit
+//! to it from the relay. Both ends speak noise through the circuit, which the relay cannot read. A relay
+//! does not dial: it joins two existing connections. It serves only allowed peers, with limits for each.
 //!
-//! The operator names the relays of a node, and it uses no others. Of a circuit address that a
-//! stranger names, only the id of the relay counts. The relay is dialed at its configured address.
+//! A node uses only the relays that the operator named. Of a circuit address that a stranger names, only
+//! the id of the relay counts. The relay is dialed at its configured address.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,18 +36,18 @@ use super::{
 };
 use crate::identity::model_peer_id;
 
-/// Interval at which the limits of one peer for reservations and circuits refill.
+/// Interval at which the limits of a peer for reservations and circuits refill.
 const REQUEST_EVERY: Duration = Duration::from_secs(5);
 
-/// Maximum number of reservations of one peer. It needs one for each of its connections.
+/// Maximum number of reservations of a peer. It needs one for each of its connections.
 const RESERVATIONS_PER_PEER: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
 /// Relaying options of a node.
 #[derive(Debug, Clone, Default)]
 pub struct RelayOptions {
-    /// Limits for relaying; `None` to relay for no one.
+    /// Limits for relaying; `None` to disable relaying.
     pub limits: Option<RelayLimits>,
-    /// Relays through which this node is reached, and reaches others. They are boot nodes, too.
+    /// Relays for connections in both directions. They are boot nodes, too.
     pub through: Vec<BootNode>,
 }
 
@@ -59,7 +58,7 @@ pub struct RelayLimits {
     pub reservations: u32,
     /// Maximum number of connections through it. One peer may open half of them.
     pub circuits: u32,
-    /// Maximum number of bytes of a connection in both directions, after which it ends.
+    /// Maximum number of bytes of a connection in both directions, after which it is closed.
     pub circuit_bytes: u64,
     /// Maximum duration of a connection.
     pub circuit_for: Duration,
@@ -69,13 +68,13 @@ pub struct RelayLimits {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Relays(Arc<[BootNode]>);
 
-/// Relayed connections of this node, and those that it relays. Clones share the state.
+/// Connections of this node that are relayed, and connections that it relays. Clones share the state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RelayStatus(Arc<Mutex<RelayState>>);
 
 #[derive(Debug, Default)]
 struct RelayState {
-    /// Relay of each peer whose first connection is relayed.
+    /// Relay of each peer with a relayed first connection.
     relayed: BTreeMap<NodeId, NodeId>,
     /// Peers with a reservation at this relay.
     reserved: BTreeSet<PeerId>,
@@ -122,9 +121,9 @@ pub(super) fn serve(own: PeerId, limits: RelayLimits, guard: &Guard) -> relay::B
         max_reservations: limits.reservations as usize,
         // libp2p accepts one more.
         max_reservations_per_peer: RESERVATIONS_PER_PEER.get() as usize - 1,
-        // Duration of a reservation: longer than any connection, with which it ends. libp2p's relay
-        // panics if a reservation expires while its renewal is being answered, which the peer could
-        // cause.
+        // Duration of a reservation: longer than any connection. It is closed with its connection.
+        // libp2p's relay panics if a reservation expires while its renewal is being answered, which the
+        // peer could cause.
         reservation_duration: Duration::from_hours(365 * 24),
         reservation_rate_limiters: vec![only_served(guard)],
         max_circuits: limits.circuits as usize,
@@ -152,7 +151,7 @@ pub(super) fn serves(guard: &Guard, peer: PeerId) -> bool {
     guard.allows(peer) || guard.is_named(peer)
 }
 
-/// Returns the transport and the behavior of a node that uses relays; empty if there are none.
+/// Returns the transport and the behavior of a node that uses relays; empty without relays.
 pub(super) fn go_through(
     own: PeerId,
     relays: &Relays,
@@ -208,7 +207,7 @@ impl Relaying {
         }
     }
 
-    /// Records that `listener` has ended, which may be a reservation at a relay.
+    /// Records that `listener`, which can be a reservation at a relay, was closed.
     pub(super) fn note_ended(&mut self, listener: ListenerId) {
         let ended = self.reservations.iter_mut().find(|known| known.listener == Some(listener));
         if let Some(ended) = ended {

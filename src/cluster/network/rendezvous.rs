@@ -1,8 +1,8 @@
-//! The rendezvous: finding the peers of a topic, and being found, through provider records of the
-//! Kademlia table. Decides when to do what, under which key. No I/O.
+//! The rendezvous: finding the peers of a topic, and being found, by provider records of the Kademlia
+//! table. Decides when to do what, under which key. No I/O.
 //!
-//! As in go-libp2p's routing discovery, the key of a topic is the multihash of the SHA-256 of its
-//! name, and members of the topic provide that key. Peers are looked for until there are enough.
+//! As in go-libp2p's routing discovery, the key of a topic is the multihash of the SHA-256 of its name.
+//! Members of the topic provide that key. Peers are looked for until there are enough.
 
 use std::{borrow::Cow, collections::HashMap, iter, time::Duration, vec};
 
@@ -31,13 +31,13 @@ pub(super) const PROTOCOL: &str = "/ipfs/kad/1.0.0";
 /// that the table names have no room for all others.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// Minimum and maximum delay before a worker with a head looks for neighbors. Random, so that
-/// workers that start together do not dial one another together. The head gives it work and
-/// functions, and neighbors forward the gossip of heads farther away.
+/// Minimum and maximum delay before a worker with a head looks for neighbors. Random, so that workers
+/// that start together do not dial one another simultaneously. The head gives it work and functions.
+/// Neighbors forward the gossip of heads farther away.
 const SETTLE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(90));
 
-/// Interval between looks when there are enough peers, and at which a topic is provided again: the
-/// nodes that store its record might have restarted. They would store it for a day.
+/// Interval between looks when there are enough peers. A topic is also provided again at this interval,
+/// since the nodes that store its record for a day might have restarted.
 const AGAIN_EVERY: Duration = Duration::from_mins(15);
 
 /// Maximum number of topics. A node of ours has its subgroups and the general one.
@@ -67,13 +67,13 @@ pub(super) fn keep(
     // A peer behind NAT cannot be reached in another way.
     record.addresses.sort_by_key(|address| !is_circuit(address));
     record.addresses.truncate(ADDRESSES_MAX);
-    // A full table keeps its records, and the peer provides again later.
+    // A full table rejects new records. The peer provides again later.
     drop(kad.store_mut().add_provider(record));
 }
 
 /// Returns the key of `topic`.
 pub(super) fn key(topic: &str) -> RecordKey {
-    // SHA-256 is 0x12, and its length 0x20. The table uses the multihash, not the CID around it.
+    // SHA-256 is 0x12 with a length of 0x20. The table uses the multihash, not the CID around it.
     let mut multihash = vec![0x12, 0x20];
     multihash.extend_from_slice(&Sha256::digest(topic.as_bytes()));
     RecordKey::from(multihash)
@@ -88,7 +88,7 @@ pub(super) enum Action {
     Look(RecordKey),
 }
 
-/// Topics, and the times at which they were last provided and looked for.
+/// Topics and the times at which they were last provided and looked for.
 #[derive(Debug, Default)]
 pub(super) struct Rendezvous {
     topics: Vec<Topic>,
@@ -160,9 +160,9 @@ impl Rendezvous {
         n_peers < self.wanted
     }
 
-    /// Returns true if a found provider should be dialed while `n_peers` are connected, and counts
-    /// it. A look dials only a part of the wanted peers. If many nodes start together, others
-    /// connect by themselves, and would find no room.
+    /// Returns true if a found provider should be dialed while `n_peers` are connected and counts it. A
+    /// look dials only a part of the wanted peers. If many nodes start together, the others connect by
+    /// themselves and would find no room.
     pub(super) const fn invite(&mut self, n_peers: usize) -> bool {
         let is_wanted = self.wants(n_peers) && self.n_invitations > 0;
         if is_wanted {
@@ -183,7 +183,7 @@ impl Rendezvous {
         }
     }
 
-    /// Returns the time of the next look, if nothing changes.
+    /// Returns the time of the next look if there are no changes.
     pub(super) fn next_look(&self) -> Option<Instant> {
         let wait = self.look_wait();
         let next = |topic: &Topic| match (topic.looked, self.settled_at) {
@@ -284,9 +284,9 @@ impl RecordStore for ProviderStore {
         iter::empty()
     }
 
-    /// Stores or replaces a record. A full store keeps its records.
+    /// Stores or replaces a record. A full store rejects new records.
     fn add_provider(&mut self, record: ProviderRecord) -> Result<()> {
-        // This node belongs to few topics, and always stores its own.
+        // This node belongs to few topics and always stores its own records.
         let is_own = record.provider == self.own;
         let is_full = self.n_providers >= PROVIDERS_MAX && !is_own;
         let is_new = !self.providers.contains_key(&record.key);

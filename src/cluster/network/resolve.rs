@@ -1,9 +1,9 @@
 //! TCP to hosts with a name, which the system's resolver looks up for each dial.
 //!
-//! A name that was not configured on this node is dialed only if a peer as near as the farthest
-//! connected one could have named the resolved address. Otherwise a stranger's name could lead to
-//! services of this machine or its network. libp2p's own transport does not report the name behind
-//! a resolved address, and queries DNS servers instead of the system's resolver.
+//! A name that was not configured on this node is dialed only if the resolved address is no nearer than
+//! the farthest connected peer. Otherwise a stranger's name could lead to services of this machine or
+//! its network. libp2p's own transport does not report the name behind a resolved address and queries
+//! DNS servers instead of the system's resolver.
 
 use std::{
     collections::BTreeMap,
@@ -153,7 +153,7 @@ impl Transport for Resolve {
 /// Predicate for the addresses of a name.
 type IsWanted = fn(&SocketAddr) -> bool;
 
-/// Returns the name that `address` begins with, and a predicate for the wanted family of addresses.
+/// Returns the name that `address` begins with and a predicate for the wanted family of addresses.
 fn host_name(address: &Multiaddr) -> Option<(String, IsWanted)> {
     match address.iter().next()? {
         Protocol::Dns(host) => Some((host.into_owned(), |_| true)),

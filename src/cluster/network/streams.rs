@@ -1,8 +1,8 @@
-//! Streams of our own protocols: opened on demand, and accepted into a bounded queue.
+//! Streams of our own protocols, opened on demand and accepted into a bounded queue.
 //!
-//! Each message is one stream, so many arrive together when many peers reply to one head. The queue
-//! fits the replies to one roll call. Further streams are dropped with a warning, which their
-//! senders notice.
+//! Each message has its own stream, so many arrive together when many peers reply to one head. The queue
+//! fits the replies to one roll call. Further streams are dropped with a warning, which their senders
+//! notice.
 
 use std::{
     collections::VecDeque,
@@ -33,7 +33,7 @@ use tracing::{debug, warn};
 
 use super::{Protocols, guard::Guard};
 
-/// A stream that a peer opened, and its share of the limit of such streams.
+/// A stream opened by a peer, with its share of the limit.
 #[derive(Debug)]
 pub(super) struct Inbound {
     pub(super) peer: PeerId,
@@ -53,7 +53,7 @@ pub(super) struct Open {
     opened: Opened,
 }
 
-/// Behavior that passes requests to connections, and accepted streams to the queue.
+/// Behavior that passes requests to connections and accepted streams to the queue.
 #[derive(Debug)]
 pub(super) struct Behaviour {
     gate: Gate,
@@ -62,7 +62,7 @@ pub(super) struct Behaviour {
     requests: VecDeque<(PeerId, Open)>,
 }
 
-/// Filter for accepted streams, and their queue.
+/// Filter and queue for accepted streams.
 #[derive(Debug, Clone)]
 pub(super) struct Gate {
     pub(super) protocols: Protocols,
@@ -76,7 +76,7 @@ impl Behaviour {
         Self { gate, slots: Tally::default(), requests: VecDeque::new() }
     }
 
-    /// Requests a stream to a connected `peer`. If the connection ends first, `opened` is dropped.
+    /// Requests a stream to a connected `peer`. If the connection is closed first, `opened` is dropped.
     pub(super) fn open(&mut self, peer: PeerId, protocol: StreamProtocol, opened: Opened) {
         self.requests.push_back((peer, Open { protocol, opened }));
     }
@@ -131,7 +131,7 @@ impl NetworkBehaviour for Behaviour {
     }
 }
 
-/// The behavior's end of one connection, which it keeps open.
+/// The behavior's end of a connection, which stays open while it exists.
 #[derive(Debug)]
 pub(super) struct Handler {
     peer: PeerId,

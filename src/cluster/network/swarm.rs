@@ -1,4 +1,4 @@
-//! Assembly of the swarm: the file whose generics are slow to compile.
+//! Assembly of the swarm. Its generics are slow to compile.
 
 use std::{io, iter, net::IpAddr, time::Duration};
 
@@ -41,7 +41,7 @@ use super::{
 };
 use crate::identity::Identity;
 
-/// Maximum number of topics per peer, and of changes in one message.
+/// Maximum number of topics per peer and of changes per message.
 const TOPICS_PER_PEER_MAX: usize = 1024;
 
 /// Time to wait for more addresses after the first one when listening on every interface. Their
@@ -57,7 +57,7 @@ pub(super) struct ShortTopics;
 
 impl TopicSubscriptionFilter for ShortTopics {
     fn can_subscribe(&mut self, topic: &TopicHash) -> bool {
-        // Maximum length of a topic, in bytes: twice that of a subgroup. Longer ones are ignored,
+        // Maximum length of a topic, in bytes: twice that of a subgroup. Longer topics are ignored,
         // since a peer could name a gibibyte of them.
         topic.as_str().len() <= 2 * SUBGROUP_BYTES_MAX
     }
@@ -73,8 +73,8 @@ pub(super) struct Behaviour {
     pub(super) banned: allow_block_list::Behaviour<allow_block_list::BlockedPeers>,
     /// First of the behaviors that keep state of a connection.
     reconnects: Reconnects,
-    /// Before gossip: a connection serves its protocols in this order, and responses to a burst of
-    /// roll calls must not wait for the whole burst.
+    /// Before gossip. A connection serves its protocols in this order. Responses to a burst of roll
+    /// calls must not wait for the whole burst.
     pub(super) streams: streams::Behaviour,
     ping: ping::Behaviour,
     identify: identify::Behaviour,
@@ -87,7 +87,7 @@ pub(super) struct Behaviour {
 }
 
 /// Builds the swarm of a node that accepts streams through `gate`, resolves hosts by `names`, uses
-/// `relays`, and buffers data within `budget`.
+/// `relays` and buffers data within `budget`.
 pub(super) fn build(
     identity: &Identity,
     gate: Gate,
@@ -144,7 +144,7 @@ fn behaviour(
         .with_max_established(n_established_max)
         // Sockets that never complete their handshake time out after 10 s.
         .with_max_pending_incoming(n_established_max)
-        // Both peers might have dialed at the same time, and a connection might be closing.
+        // Both peers might have dialed at the same time while another connection is closing.
         .with_max_established_per_peer(Some(4));
     // Protocol family that identify sends, as go-libp2p does.
     let identify = identify::Config::new("ipfs/0.1.0".to_owned(), keypair.public())
@@ -159,8 +159,8 @@ fn behaviour(
         .max_transmit_size(GOSSIP_BYTES_MAX)
         .message_id_fn(message_id)
         .heartbeat_initial_delay(Duration::from_millis(100))
-        // The heartbeat repairs the mesh and announces recent messages to peers outside it.
-        // Messages and joins do not wait for it, and each heartbeat wakes an idle node.
+        // The heartbeat repairs the mesh and announces recent messages to peers outside it. Messages and
+        // joins do not wait for it. Each heartbeat wakes an idle node.
         .heartbeat_interval(Duration::from_secs(3))
         // As many heartbeats as messages are announced for.
         .history_length(3)
@@ -212,8 +212,7 @@ fn message_id(message: &gossipsub::Message) -> MessageId {
     MessageId::from(id)
 }
 
-/// Announces `addresses` to peers, and exempts the named peers of `guard` from the connection
-/// limits.
+/// Announces `addresses` to peers and exempts the named peers of `guard` from the connection limits.
 pub(super) fn announce(swarm: &mut Swarm<Behaviour>, addresses: &[Multiaddr], guard: &Guard) {
     for address in addresses {
         swarm.add_external_address(address.clone());
@@ -237,7 +236,7 @@ pub(super) fn listened_on(
     Ok(iter::once(at(port)).chain(websocket).collect())
 }
 
-/// Listens on the `wanted` addresses, and returns all resulting addresses, without the peer id.
+/// Listens on the `wanted` addresses. Returns all resulting addresses without the peer id.
 pub(super) async fn listen(
     swarm: &mut Swarm<Behaviour>,
     wanted: &[Multiaddr],

@@ -1,11 +1,11 @@
-//! The Kademlia table of provider records, and limits for dials that responses from it cause.
+//! The Kademlia table of provider records, with limits for dials caused by its responses.
 //!
-//! Responses name any number of unverified peers and addresses. Few addresses are dialed per peer
-//! and per second. Those of this machine or a private network are dialed only while every connected
-//! peer is at least as near, since the origin of an address is unknown. A node with enough
-//! connections, or with a head, queries only connected peers: otherwise each query would dial the
-//! nearest twenty, and eventually every node. Kademlia's bootstrap after each new peer is skipped.
-//! Only providers are looked for, and the bootstrap is most of the cost of a new neighbor.
+//! Responses name any number of unverified peers and addresses. Few addresses are dialed per peer and
+//! per second. Addresses of this machine or a private network are dialed only while every connected peer
+//! is at least as near, since the origin of an address is unknown. A node with enough connections, or
+//! with a head, queries only connected peers: otherwise each query would dial the nearest twenty, and
+//! eventually every node. Kademlia's bootstrap after each new peer is skipped. Only providers are looked
+//! for. The bootstrap would be most of the cost of a new neighbor.
 
 use std::{
     collections::HashMap,
@@ -61,7 +61,7 @@ pub(super) struct ProviderTable {
     bootstrap: Option<kad::QueryId>,
     /// Scope of each connection.
     scopes: HashMap<ConnectionId, Scope>,
-    /// Peers that are left alone, and the end of that.
+    /// Peers that are not dialed before a given time.
     resting: HashMap<PeerId, Instant>,
 }
 
@@ -70,8 +70,8 @@ impl ProviderTable {
         Self {
             kad,
             relays,
-            // Rate of dialed addresses. A joining worker looks for sixteen peers, and most of the
-            // hundreds that a head looks for connect by themselves.
+            // Rate of dialed addresses. A joining worker looks for sixteen peers. Most of the hundreds
+            // that a head looks for connect by themselves.
             dials: Bucket::full(Rate::per_second(16, 64)),
             n_enough,
             has_head: false,
@@ -114,8 +114,8 @@ impl ProviderTable {
     }
 
     /// Skips the bootstrap that Kademlia starts half a second after it added a peer. It cannot be
-    /// disabled, but starting one resets its timer, and one that is finished before it is polled
-    /// queries no one.
+    /// disabled. However, starting a bootstrap resets the timer, and a bootstrap that is finished before
+    /// it is polled sends no queries.
     fn skip_bootstrap(&mut self) {
         if self.bootstrap.is_none() && self.is_bootstrap_due {
             self.is_bootstrap_due = false;
@@ -171,7 +171,7 @@ impl NetworkBehaviour for ProviderTable {
         addresses: &[Multiaddr],
         role: Endpoint,
     ) -> Result<Vec<Multiaddr>, ConnectionDenied> {
-        // The caller has the addresses and needs none of the table.
+        // The caller has the addresses and does not need the table.
         if !addresses.is_empty() {
             return Ok(Vec::new());
         }

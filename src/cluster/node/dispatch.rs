@@ -1,7 +1,7 @@
 //! Dispatching: routes network events to the role that handles them.
 //!
-//! Never waits for the network, which waits for this task. Anything slow is a task, and the number
-//! of tasks is limited.
+//! Never waits for the network, which waits for this task. Anything slow is a task. The number of tasks
+//! is limited.
 
 use std::sync::Arc;
 
@@ -25,14 +25,14 @@ use crate::{
 };
 use content::Answer;
 
-/// Maximum number of roll calls, and of work orders, in progress or waiting. Further ones are
-/// dropped, and their heads time out. More than a worker admits, so that it can refuse some.
+/// Maximum number of roll calls, and of work orders, in progress or waiting. Further messages are
+/// dropped and their heads time out. A worker admits fewer, so that it can refuse some.
 const HANDLED_MAX: usize = 512;
 
-/// Maximum number of installations of all unnamed peers. The rest is reserved for named ones.
+/// Maximum number of installations of all unnamed peers. The rest is reserved for named peers.
 const UNNAMED_INSTALLING_MAX: usize = 96;
 
-/// Maximum number of installations of one unnamed peer.
+/// Maximum number of installations of an unnamed peer.
 const INSTALLING_PER_PEER_MAX: usize = 8;
 
 /// Response to a client on the network that this head does not accept.
@@ -74,13 +74,13 @@ impl Dispatch {
             installers: Tally::default(),
             // Each can hold one of the largest modules in memory.
             functions: Arc::new(Semaphore::new(16)),
-            // A large cluster that hears of a new function requests it at one time. Further peers
-            // get no response, and try another peer or later.
+            // A large cluster that hears of a new function requests it at one time. Further peers get no
+            // response and try another peer or retry later.
             function_requests: Arc::new(Semaphore::new(512)),
         }
     }
 
-    /// Runs until the network ends.
+    /// Runs until the network is closed.
     pub(super) async fn run(self, mut events: mpsc::Receiver<Event>) {
         while let Some(event) = events.recv().await {
             self.context.peers.note(&event);
@@ -132,7 +132,7 @@ impl Dispatch {
                 self.start("roll call", &self.calls, work);
             }
             (_, Message::InstallFunction(install)) => self.install(author, install),
-            // b7s allows work orders by gossip, but sends none.
+            // b7s allows but does not send work orders by gossip.
             _ => {}
         }
     }
@@ -252,8 +252,8 @@ impl Dispatch {
         self.start_counted("installation", &peer, work);
     }
 
-    /// Starts an installation or an eviction of `author`. Unnamed peers leave room for named ones,
-    /// however long they take to receive their responses.
+    /// Starts an installation or an eviction of `author`. Unnamed peers leave room for named peers,
+    /// however slowly they receive their responses.
     fn start_counted(
         &self,
         name: &'static str,

@@ -30,19 +30,19 @@ use crate::{
     worker::Worker,
 };
 
-/// Delay of an offer after a change, and minimum interval between offers of a busy node, whose free
-/// slots change with each run.
+/// Delay of an offer after a change. Also the minimum interval between offers of a busy node, since its
+/// free slots change with each run.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Interval at which an unchanged offer is repeated, in case one was lost. Heads believe an offer
 /// for more than twice as long.
 const AGAIN_AFTER: Duration = Duration::from_secs(30);
 
-/// The same for a worker as the receiver, which only needs sources of functions. Workers are many,
-/// and send each other offers.
+/// The same for a worker as the receiver, which only needs sources of functions. There are many workers,
+/// which send offers to each other.
 const AGAIN_AFTER_TO_WORKERS: Duration = Duration::from_mins(1);
 
-/// Maximum number of simultaneous sends, apart from slow ones.
+/// Maximum number of simultaneous sends, without slow sends.
 const PROMPT_MAX: usize = 256;
 
 /// Peers that have identified themselves, or have become known as workers, since the offering task
@@ -82,7 +82,7 @@ pub(super) struct Offers {
 /// Peer that receives offers.
 #[derive(Debug)]
 struct Receiver {
-    /// Latest offer and its time; `None` before the first one, and after a failure.
+    /// Latest offer and its time; `None` before the first offer and after a failure.
     last: Option<(Arc<Offer>, Instant)>,
     /// Time of the next look at this receiver.
     look_at: Instant,
@@ -248,8 +248,8 @@ fn wait_before(n_receivers: usize, is_worker: bool, is_same: bool) -> Duration {
     match (is_worker, is_same) {
         (true, true) => {
             let n_receivers = u32::try_from(n_receivers).unwrap_or(u32::MAX);
-            // At least 20 ms per receiver: a head of ten thousand workers repeats its offer fifty
-            // times a second, and every few minutes to each.
+            // At least 20 ms per receiver: a head of ten thousand workers sends fifty offers a second,
+            // one every few minutes to each worker.
             AGAIN_AFTER_TO_WORKERS.max(Duration::from_millis(20).saturating_mul(n_receivers))
         }
         // Two hundred workers that run a function for the first time would otherwise all send
@@ -260,14 +260,14 @@ fn wait_before(n_receivers: usize, is_worker: bool, is_same: bool) -> Duration {
     }
 }
 
-/// Sends messages to many peers, of which a stalled one does not delay the others.
+/// Sends messages to many peers. A stalled peer does not delay the others.
 ///
-/// At most one send to each peer is in progress, and the latest message put in the meantime is sent
-/// next. The number of simultaneous sends is limited, but slow sends do not count, so that stalled
-/// peers cannot use up the limit.
+/// At most one send to each peer is in progress. The latest message put in the meantime is sent next.
+/// The number of simultaneous sends is limited, but slow sends do not count, so that stalled peers
+/// cannot use up the limit.
 struct Sends<M> {
     send: Box<dyn Fn(PeerId, M) -> SendFuture + Send>,
-    /// Peers with a send in progress, and the next message for each.
+    /// Peers with a send in progress and the next message for each.
     next: HashMap<PeerId, Option<M>>,
     in_progress: FuturesUnordered<BoxFuture<'static, (PeerId, Result<(), SendError>)>>,
     permits: Arc<Semaphore>,
@@ -310,7 +310,7 @@ impl<M> Sends<M> {
         }));
     }
 
-    /// Sends until the latest message for a peer fails, and returns that peer. Cancel-safe.
+    /// Sends until the latest message for a peer fails. Returns that peer. Cancel-safe.
     async fn next_failed(&mut self) -> PeerId {
         while let Some((peer, outcome)) = self.in_progress.next().await {
             if let Err(error) = &outcome {

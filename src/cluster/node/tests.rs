@@ -1,4 +1,4 @@
-//! Nodes on loopback, seen from outside: requests to a head, and misbehaving peers.
+//! Nodes on loopback, seen from outside, with misbehaving peers.
 
 mod attributes;
 mod executions;
@@ -251,7 +251,7 @@ async fn malformed_messages_are_dropped_and_repeated_reports_count_once() {
         stranger.publish(GENERAL_TOPIC, nonsense.as_bytes().to_vec()).await.unwrap();
         stranger.tell(head, OFFER_PROTOCOL, nonsense.as_bytes()).await.unwrap();
     }
-    // It accepts each roll call three times, and one that never took place.
+    // It accepts each roll call three times and accepts an unknown roll call.
     let insistent = stranger.clone();
     let to = head.clone();
     let (heard, mut hears) = tokio::sync::mpsc::channel(100);

@@ -101,7 +101,7 @@ async fn unsaved_changes_are_written_when_the_node_stops() {
 }
 
 proptest! {
-    // A case with a full store takes a tenth of a second unoptimized.
+    // A case with a full store needs a tenth of a second unoptimized.
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]

@@ -132,7 +132,7 @@ enum Host {
         runtime: Runtime,
         programs: Cache<(FunctionId, Method), Program>,
         workspace: Option<PathBuf>,
-        /// Distinguishes the directories of executions of one request.
+        /// Distinguishes the directories of executions with the same request.
         n_runs: AtomicU64,
     },
     External(External),
@@ -200,7 +200,7 @@ impl Executor {
     }
 
     /// Compiles `function` for runs of `call`, on behalf of `client`. Waits up to the time limit of
-    /// compilations. Dropping the future ends the compiler if no one else waits for it.
+    /// compilations. Dropping the future stops the compiler if no other caller waits for it.
     pub(super) async fn compile(
         &self,
         function: &Function,
@@ -213,8 +213,8 @@ impl Executor {
     }
 
     /// Compiles the main module of `function` for calls without own limits, on behalf of `client`,
-    /// however long it waits for others. Returns false if the content is missing. Dropping the
-    /// future ends the compiler if no one else waits for it.
+    /// however long it waits for others. Returns false if the content is missing. Dropping the future
+    /// stops the compiler if no other caller waits for it.
     pub(super) async fn compile_ahead(
         &self,
         function: &Function,
@@ -252,7 +252,7 @@ impl Executor {
     ) -> Result<Option<NodeResult>, ExecutorError> {
         call.environment.insert(PEER_ID.to_owned(), peer_id.to_string());
         let limits = self.limits.lowered(call.requested_limits());
-        // Held until the run ends, since the function might be evicted in the meantime.
+        // Held during the run, since the function might be evicted in the meantime.
         let dir = self.function_dir(function).await?;
         let function_dir = dir.as_ref().map(|dir| dir.path().to_owned());
         let finished = match &self.host {
@@ -320,7 +320,7 @@ fn clear(workspace: &Path) -> io::Result<()> {
     scratch_dir::clear(workspace)
 }
 
-/// Returns the directory of one execution, which is created if its function uses files.
+/// Returns the directory of an execution, which is created if its function uses files.
 fn files(workspace: &Path, request_id: &str, n_runs: &AtomicU64) -> Files {
     let n_run = n_runs.fetch_add(1, Ordering::Relaxed);
     let name = format!("{}-{n_run}", scratch_dir::name(request_id));

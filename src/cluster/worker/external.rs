@@ -1,11 +1,11 @@
 //! Running a work order in another process, by an external runtime.
 //!
-//! The program is called as b7s calls `bls-runtime`: in the directory `<workspace>/t/<request>`,
-//! with the module's path, flags, `--` and the arguments, and with the request's variables and
-//! their names in `BLS_LIST_VARS`. Unlike in b7s, its environment is fixed apart from the request's
-//! variables that the operator allows (`environment.rs`). Its time and output are limited. It is
-//! killed, with all processes it started, when it exceeds the limits or its result is not needed
-//! any more. A log file is not passed on, since the caller could choose any file on this machine.
+//! The program is called as b7s calls `bls-runtime`: in the directory `<workspace>/t/<request>`, with
+//! the module's path, flags, `--` and the arguments. The environment contains the request's variables
+//! and their names in `BLS_LIST_VARS`. Unlike in b7s, its environment is fixed apart from the request's
+//! variables that the operator allows (`environment.rs`). Its time and output are limited. It and all
+//! processes it started are killed when it exceeds the limits or the result is not needed any more. A
+//! log file is not passed on, since the caller could choose any file on this machine.
 //!
 //! If the program is this one under another name, the request's variables are not in its
 //! environment: it reads them from a file that a flag names. Other flags set the directory of
@@ -70,8 +70,8 @@ pub struct ExternalRuntime {
     pub variables: BTreeSet<String>,
 }
 
-/// Time for which the output of an exited process may stay open in a process that it left behind,
-/// and for a killed process to exit.
+/// Time for which the output of an exited process may stay open in a process that it left behind. Also
+/// the time for a killed process to exit.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// File in the directory of an execution from which this program reads the request's variables. The
@@ -116,7 +116,7 @@ pub(super) enum ExternalError {
     Lost { source: Option<JoinError> },
 }
 
-/// A process and those it starts. They can be killed until it has been waited for.
+/// A process and its descendants. They can be killed until it has been waited for.
 #[derive(Debug, Clone)]
 struct ProcessGroup {
     pid: Pid,
@@ -131,7 +131,7 @@ struct Process {
     stderr: Option<std::process::ChildStderr>,
 }
 
-/// Output of a process, and its remaining limit.
+/// Output of a process and its remaining limit.
 #[derive(Debug, Default)]
 struct Written {
     stdout: Vec<u8>,
@@ -140,7 +140,7 @@ struct Written {
 }
 
 impl External {
-    /// Returns a runtime that uses `workspace`, and `compiled_folder` if its program is this one.
+    /// Returns a runtime that uses `workspace` and, if its program is this one, `compiled_folder`.
     ///
     /// # Errors
     /// Returns an error if the program is missing or not executable, or the workspace is not
@@ -150,7 +150,7 @@ impl External {
         workspace: &Path,
         compiled_folder: Option<PathBuf>,
     ) -> io::Result<Self> {
-        // Links are kept, since a program might depend on the name it is called by.
+        // Links are not resolved, since a program might depend on the name it is called by.
         let program = path::absolute(&program)?;
         let about = fs::metadata(&program)?;
         if !about.is_file() {
@@ -191,8 +191,8 @@ impl External {
 }
 
 impl Inner {
-    /// Starts a process in its own directory, sends it to `started`, and waits until it has exited.
-    /// Returns the resources it used. Blocks.
+    /// Starts a process in its own directory and sends it to `started`. Waits until it has exited and
+    /// returns the resources it used. Blocks.
     fn run(
         &self,
         run: &ExternalRun,
@@ -240,7 +240,7 @@ impl Inner {
         used.map_err(wait)
     }
 
-    /// Writes the module to a file if necessary, and returns its path. Blocks.
+    /// Writes the module to a file if necessary and returns its path. Blocks.
     fn module(&self, run: &ExternalRun) -> Result<PathBuf, ExternalError> {
         let method = &run.call.method;
         if let Some(folder) = &run.function_dir {
@@ -350,7 +350,7 @@ async fn watch(
                 deadline = Instant::now() + CLOSE_WITHIN;
             }
             () = sleep_until(deadline) => {
-                // The process has exited, and another one keeps its output open.
+                // The process has exited, but another one holds its output open.
                 if used.is_some() {
                     break;
                 }
@@ -382,7 +382,7 @@ fn outcome_of(
         }
         stderr.extend_from_slice(reason.as_bytes());
     }
-    // As in shells, 128 plus the number of the signal that ended the process.
+    // As in shells, 128 plus the number of the signal that killed the process.
     let own_code = used.status.code().or_else(|| Some(128 + used.status.signal()?)).unwrap_or(-1);
     RunOutcome {
         stdout,
@@ -421,7 +421,7 @@ async fn talk(
         let Some(stderr) = stderr else { return Ok(()) };
         read(ChildStderr::from_std(stderr).map_err(Some)?, written, |w| &mut w.stderr).await
     };
-    // Exceeding the limit ends all three. The regular end of one does not.
+    // Exceeding the limit stops all three. Regular completion of one does not.
     match tokio::try_join!(feed, out, error) {
         Ok(_) => Ok(true),
         Err(None) => Ok(false),
@@ -458,8 +458,8 @@ impl ProcessGroup {
         Some(Self { pid, is_gone: Arc::default() })
     }
 
-    /// Kills the process and those it started, unless it has been waited for, since its id may have
-    /// been reused then.
+    /// Kills the process and its descendants. Does nothing after the process has been waited for, since
+    /// its id might have been reused then.
     fn kill(&self) {
         let is_gone = self.is_gone.lock();
         if !*is_gone && let Err(error) = kill_process_group(self.pid, Signal::KILL) {
@@ -467,8 +467,8 @@ impl ProcessGroup {
         }
     }
 
-    /// Waits until the process has exited, kills the processes it left behind, and returns the
-    /// resources it used. Blocks.
+    /// Waits until the process has exited and kills the processes it left behind. Returns the resources
+    /// it used. Blocks.
     fn wait(&self, child: Child) -> io::Result<ResUse> {
         // This does not release its id.
         waitid(WaitId::Pid(self.pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;

@@ -1,8 +1,8 @@
 //! Functions of a worker: fetching, installing, evicting, and compiling them in the background.
 //!
-//! A function is queued for compilation when it was installed or fetched, and at start if its code
-//! is not on disk. A first run in the meantime waits for the same compilation. If too many
-//! functions are queued, further ones are compiled by their first run.
+//! A function is queued for compilation after it was installed or fetched. If its code is not on disk,
+//! it is also queued at start. A first run in the meantime waits for the same compilation. If too many
+//! functions are queued, further functions are compiled by their first run.
 //!
 //! Any peer can cause compilations that take minutes. Functions of unnamed peers are therefore
 //! compiled one at a time, separately from the others.
@@ -33,13 +33,13 @@ use crate::{
 /// Maximum number of queued functions of one author, to leave room for others.
 const QUEUED_OF_AUTHOR_MAX: usize = 64;
 
-/// Number of queued functions above which those of unnamed peers are not added.
+/// Number of queued functions above which functions of unnamed peers are not added.
 const QUEUED_MAX: usize = 256;
 
-/// Compiled functions, and the queue of others.
+/// Compiled functions and the queue of others.
 #[derive(Debug)]
 pub(super) struct Compilations {
-    /// Permits for functions of named peers. One that takes minutes does not delay the others.
+    /// Permits for functions of named peers. A compilation of minutes does not delay the others.
     named: Arc<Semaphore>,
     unnamed: Arc<Semaphore>,
     queued: Tally<Arc<str>>,
@@ -80,7 +80,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns the party on whose behalf a function is stored for `peer`.
+    /// Returns the party for which a function is stored when `peer` requests it.
     pub(super) fn requester(&self, peer: &PeerId) -> Requester {
         match self.standing(peer) {
             Standing::Named => Requester::Named(peer.clone()),
@@ -113,8 +113,8 @@ impl Worker {
         }
     }
 
-    /// Returns the peers to request function `id` from: `author` first, then those that offer it,
-    /// then the rest.
+    /// Returns the peers to request function `id` from: `author` first, then peers that offer it, then
+    /// the rest.
     fn sources(&self, author: &PeerId, id: FunctionId) -> Vec<PeerId> {
         let peers = &self.0.context.peers;
         let speaking = peers.speaking(FUNCTION_PROTOCOL);
@@ -130,7 +130,7 @@ impl Worker {
         sources
     }
 
-    /// Installs a function for `author`, and sends the outcome. A b7s worker sends nothing after a
+    /// Installs a function for `author` and sends the outcome. A b7s worker sends no response after a
     /// failure. Cancel-safe.
     pub async fn install(&self, author: PeerId, install: InstallFunction) {
         let mut peers = self.0.context.peers.speaking(FUNCTION_PROTOCOL);
@@ -161,7 +161,7 @@ impl Worker {
         self.tell(&author, &Message::InstallFunctionResponse(response)).await;
     }
 
-    /// Removes functions for a named head, and sends their number.
+    /// Removes functions for a named head and sends their number.
     pub async fn evict(&self, head: PeerId, request: EvictFunctions) {
         let request_id = request.request_id.clone();
         let is_named = matches!(self.requester(&head), Requester::Named(_));

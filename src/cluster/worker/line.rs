@@ -1,6 +1,6 @@
-//! Line of a head: runs its orders, each in a task, and cancels them on request.
+//! Line of a head. Runs its orders in a task each and cancels them on request.
 //!
-//! When a line ends, the runs of its orders are canceled, since no one would receive the results.
+//! When a line is closed, the runs of its orders are canceled, since no one would receive the results.
 
 use std::{
     collections::HashMap,
@@ -32,15 +32,15 @@ const END_WITHIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct OpenLine {
     number: u64,
-    /// Dropping it ends the line.
+    /// Dropping it closes the line.
     _end: oneshot::Sender<()>,
 }
 
-/// Runs of one line by request, each with its cancellation. Limited by the admitted orders.
+/// Runs of a line by request, each with its cancellation. Limited by the admitted orders.
 type Runs = Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>;
 
 impl Worker {
-    /// Serves the line of `head` until it ends. A new line of the same head replaces it. Dropping
+    /// Serves the line of `head` until it is closed. A new line of the same head replaces it. Dropping
     /// the future cancels its runs.
     pub async fn serve_line(&self, head: PeerId, line: Line, mut frames: Frames) {
         let permit = Arc::clone(&self.0.open_lines).try_acquire_owned();
@@ -87,7 +87,7 @@ impl Worker {
         drop(timeout(END_WITHIN, ending).await);
     }
 
-    /// Ends all lines, and waits until their heads have closed them or their time has passed.
+    /// Closes all lines and waits until their heads have closed them, too, or their time has passed.
     pub(super) async fn end_lines(&self) {
         self.0.lines.lock().clear();
         drop(timeout(END_WITHIN, self.0.open_lines.acquire_many(LINES_MAX)).await);
@@ -120,7 +120,7 @@ impl Worker {
                     info!(request = order.request_id, peer = %head, "canceled an execution");
                 }
             }
-            // The line is dropped first: a waiter for the permits then ends it with all responses
+            // The line is dropped first. A waiter for the permits then closes it with all responses
             // written.
             drop((line, permit));
         });

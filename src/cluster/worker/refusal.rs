@@ -1,4 +1,4 @@
-//! Refusals of a worker: reason, code, and the part of the reason that is public.
+//! Refusals of a worker: code, reason and the public part of the reason.
 
 use content::{FetchError, Function, FunctionsError, InstallError, Kind};
 use model::{function::Method, node::PeerId, parse::ParseError};

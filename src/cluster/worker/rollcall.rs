@@ -15,14 +15,14 @@ use crate::{
     metrics,
 };
 
-/// Maximum number of roll calls in progress, most of which wait for a function. Further ones get a
+/// Maximum number of roll calls in progress, most of which wait for a function. Further roll calls get a
 /// response only if the function is stored here.
 const CALLS_MAX: usize = 256;
 
 /// Additional roll calls in progress for named authors, so that others cannot keep these out.
 const NAMED_CALLS_MAX: usize = 64;
 
-/// Maximum number of roll calls in progress of one unnamed author.
+/// Maximum number of roll calls in progress of an unnamed author.
 const CALLS_PER_AUTHOR_MAX: usize = 32;
 
 /// Maximum number of authors for which the log is limited, since anyone can name any number of
@@ -82,7 +82,7 @@ impl Worker {
         if code == Code::ACCEPTED {
             self.0.context.metrics.add(metrics::ROLLCALLS_APPLIED, &[function_id]);
         }
-        // A b7s head of version 1 sets its id, and expects the same.
+        // A b7s head of version 1 sets its id and expects the same.
         let is_older = !call.origin.is_empty();
         let from =
             if is_older { self.0.context.network.peer_id().to_string() } else { String::new() };

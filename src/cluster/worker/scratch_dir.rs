@@ -1,4 +1,4 @@
-//! Directories in a worker's workspace: for executions, and for the files of functions.
+//! Directories in a worker's workspace for executions and the files of functions.
 
 use std::{
     collections::BTreeMap,
@@ -28,8 +28,8 @@ pub(super) fn name(request_id: &str) -> String {
     if name.is_empty() { "request".to_owned() } else { name }
 }
 
-/// Removes the directories of executions of an earlier process: those whose names begin with a
-/// UUID, as ids of requests do. Others might belong to someone else. Blocks.
+/// Removes the directories of executions of an earlier process: all with a name that begins with a UUID,
+/// as ids of requests do. Others might belong to someone else. Blocks.
 ///
 /// # Errors
 /// Returns the error of the file system.
@@ -64,7 +64,7 @@ impl ScratchDir {
         let (folders, name) = (root(workspace), name(request_id));
         fs::create_dir_all(&folders)?;
         let mut path = folders.join(&name);
-        // Several executions of one request might run simultaneously, or have left a directory.
+        // Several executions of the same request might run simultaneously, or have left a directory.
         for n in 1..64 {
             match fs::create_dir(&path) {
                 Ok(()) => return Ok(Self(path)),
@@ -86,7 +86,7 @@ impl Drop for ScratchDir {
     }
 }
 
-/// Directories that this process has written. Those of evicted functions are removed when the next
+/// Directories that this process has written. Directories of evicted functions are removed when the next
 /// one is written, unless a run still uses them.
 #[derive(Debug)]
 pub(super) struct FunctionDirs {

@@ -1,12 +1,12 @@
-//! Places of a worker, and their distribution among heads.
+//! Places of a worker and their distribution among heads.
 //!
-//! A head that was named to the worker, as one to obey or as a boot node, may hold all places.
-//! Others may hold a part, each and together, so that their endless runs leave places free. If no
+//! A head that was named to the worker, as one to obey or as a boot node, may hold all places. Other
+//! heads can hold only a part, each and together, so that their endless runs leave places free. If no
 //! head was named, each can hold all but a quarter.
 //!
-//! Heads that want more than there is get equal shares. A head that held a place recently keeps one
-//! of its share, so that its next order starts immediately. An order beyond a head's share waits,
-//! and a free place goes to the waiting heads in turn.
+//! If heads want more places than exist, they get equal shares. For a head that held a place recently,
+//! one place of its share stays reserved, so that its next order starts immediately. An order beyond a
+//! head's share waits. Free places go to the waiting heads in turn.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use tokio::{
 
 use crate::fair_queue::{FairQueue, Verdict};
 
-/// Time for which a head keeps a place of its share after it released the last one.
+/// Time for which a place is reserved for a head after it released its last one.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
 /// Standing of a head, which determines the part of the places that it may hold.
@@ -29,11 +29,11 @@ pub(super) enum Standing {
     Named,
     /// Unnamed, while other heads were named: a part.
     Stranger,
-    /// Unnamed, and no head was named: a part.
+    /// Unnamed, while no head was named: a part.
     Unknown,
 }
 
-/// Places of one kind, slots or orders, and their holders. Clones share them.
+/// Places of one kind (slots or orders) and their holders. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct Shares(Arc<Inner>);
 
@@ -41,7 +41,7 @@ pub(super) struct Shares(Arc<Inner>);
 struct Inner {
     n_places: usize,
     table: Mutex<Holders>,
-    /// Notifies one caller of a taken place.
+    /// Notifies one caller of an occupied place.
     taken: Notify,
     /// Notifies of a released place.
     released: Notify,
@@ -93,7 +93,7 @@ impl Shares {
         Self(Arc::new(Inner { n_places, table, taken, released }))
     }
 
-    /// Returns the number of places, and of free ones.
+    /// Returns the total number of places and the number of free places.
     pub(super) fn places(&self) -> (usize, usize) {
         let n_places = self.0.n_places;
         (n_places, n_places.saturating_sub(self.n_held()))
@@ -111,7 +111,7 @@ impl Shares {
         !table.heads.is_empty()
     }
 
-    /// Waits until a place is taken, for one caller. Cancel-safe.
+    /// Waits until a place is occupied, for a single caller. Cancel-safe.
     pub(super) async fn next_taken(&self) {
         self.0.taken.notified().await;
     }
@@ -121,9 +121,9 @@ impl Shares {
         self.0.table.lock().has_room(head, standing, self.0.n_places)
     }
 
-    /// Returns how many of `n` slots `head` may use: those that other heads do not claim. Others
-    /// claim what they need, up to an equal share each. The slots that cannot be divided equally go
-    /// to other heads in each turn.
+    /// Returns how many of `n` slots `head` may use: the slots that other heads do not claim. Others
+    /// claim what they need, up to an equal share each. The slots that cannot be divided equally go to
+    /// other heads in each turn.
     pub(super) fn share_of(
         &self,
         head: &PeerId,
@@ -144,7 +144,7 @@ impl Shares {
         part
     }
 
-    /// Takes a place for `head` if one is free.
+    /// Acquires a place for `head` if one is free.
     pub(super) fn try_take(&self, head: &PeerId, standing: Standing) -> Option<HeldPlace> {
         let mut table = self.0.table.lock();
         table
@@ -152,8 +152,8 @@ impl Shares {
             .then(|| self.hold(&mut table, head, standing))
     }
 
-    /// Takes a place for `head`, and waits up to `within` for its turn. Cancel-safe: a caller that
-    /// gives up loses its turn.
+    /// Acquires a place for `head`. Waits up to `within` for its turn. Cancel-safe: a caller that gives
+    /// up loses its turn.
     pub(super) async fn take(
         &self,
         head: &PeerId,
@@ -274,7 +274,7 @@ impl Holders {
 }
 
 impl Holder {
-    /// Returns how many places the head needs: those that it holds, and at least one if it held any
+    /// Returns how many places the head needs: the number that it holds, but at least one if it held any
     /// recently.
     fn n_needed(&self) -> usize {
         let is_recent = self.used_at.is_some_and(|at| at.elapsed() < KEPT_FOR);

@@ -1,4 +1,4 @@
-//! A cluster of processes: one head, and the workers that a figure needs.
+//! A cluster of processes: one head and the workers of a measurement.
 
 use std::{
     fs, mem,
@@ -32,7 +32,7 @@ const WARM_WITHIN: Duration = Duration::from_mins(1);
 /// Interval of checks for that.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Distinguishes the directories of one run.
+/// Distinguishes the directories of a run.
 static N_FOLDERS: AtomicU32 = AtomicU32::new(0);
 
 /// A directory that is removed when dropped.
@@ -95,7 +95,8 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Starts `n_heads` heads, and workers of all of them with a number of slots each.
+    /// Starts `n_heads` heads and workers that serve all of them. `workers` contains their number and
+    /// the number of slots of each.
     pub(crate) async fn start_shared(
         nodes: &Nodes,
         n_heads: usize,
@@ -161,20 +162,20 @@ impl Cluster {
         Ok(())
     }
 
-    /// Uploads a module to the head, and returns the function's id.
+    /// Uploads a module to the head and returns the function's id.
     pub(crate) async fn add(&self, name: &str, module: &[u8]) -> Outcome<String> {
         Client::connect(self.rest).await?.upload(name, module).await
     }
 
-    /// Uploads hello to the head, and returns the request that runs it on `n_nodes`.
+    /// Uploads hello to the head and returns the request that runs it on `n_nodes`.
     pub(crate) async fn hello(&self, n_nodes: usize) -> Outcome<Request> {
         let module = wat::parse_str(HELLO)?;
         let function = self.add("hello.wasm", &module).await?;
         Ok(Request::new(&function, "hello.wasm", n_nodes))
     }
 
-    /// Repeats `request` until it needs no roll call: its function is then compiled on all workers,
-    /// and the head knows that. Returns a connected client.
+    /// Repeats `request` until it needs no roll call, which means that all workers have compiled the
+    /// function. Returns a connected client.
     pub(crate) async fn warmed(&self, request: &Request) -> Outcome<Client> {
         Self::warmed_at(self.rest, request).await
     }

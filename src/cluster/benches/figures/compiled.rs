@@ -1,4 +1,4 @@
-//! A large module, and the time to compile it.
+//! A large module and the time to compile it.
 
 use std::{collections::BTreeMap, fmt::Write as _, num::NonZeroU32, time::Duration};
 
@@ -19,8 +19,8 @@ const N_FUNCTIONS: usize = 595;
 /// Number of steps of each function.
 const N_STEPS: usize = 50;
 
-/// Returns a valid module of 1 MiB that runs all its loads, stores, branches, arithmetic and calls,
-/// and then prints the greeting. Each `seed` gives a different one.
+/// Returns a valid module of 1 MiB that runs all its loads, stores, branches, arithmetic and calls
+/// before it prints the greeting. Each `seed` gives a different module.
 pub(crate) fn module(seed: usize) -> Outcome<Vec<u8>> {
     let mut text = String::from(
         r#"(module

@@ -120,7 +120,7 @@ impl Client {
         Ok(Self { swarm, server: server.parse()?, _process: process })
     }
 
-    /// Sends a message, and reads the response.
+    /// Sends a message and reads the response.
     pub(crate) async fn ask(&mut self) -> Outcome<()> {
         self.swarm.behaviour_mut().send_request(&self.server, WORDS.to_vec());
         loop {

@@ -16,7 +16,7 @@ use crate::{
 /// Number of workers without the function. All of them compile it, on the same cores.
 const N_WORKERS: usize = 3;
 
-/// Time for a call apart from its compilations: roll call, fetching, and run.
+/// Time for a call apart from its compilations: roll call, fetching and run.
 const RESERVE: Duration = Duration::from_secs(1);
 
 /// Calls a function of 1 MiB on all workers as soon as the head has it.

@@ -1,4 +1,4 @@
-//! Several heads that share workers: their shares, and the effects of a head that is killed.
+//! Distribution of workers among several heads, and the effects of killing a head.
 
 use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 
@@ -20,7 +20,7 @@ use crate::{
 const N_HEADS: usize = 3;
 /// Number of workers.
 const N_WORKERS: usize = 6;
-/// Number of slots of each, so that three heads cannot have equal parts of one worker.
+/// Number of slots of each worker, so that three heads cannot have equal parts of one worker.
 const N_SLOTS: usize = 4;
 /// Duration of the function, which sleeps, so that four cores suffice.
 const RUN: Duration = Duration::from_millis(100);
@@ -55,7 +55,7 @@ const SMALL_BAR: f64 = 0.9;
 const ERROR_BAR: Duration = Duration::from_secs(1);
 /// Maximum time until all slots then serve another head.
 const FREE_BAR: Duration = Duration::from_secs(3);
-/// Number of workers whose slots the killed head has taken.
+/// Number of workers with slots held by the killed head.
 const N_WORKERS_TAKEN: usize = 2;
 /// Time limit for each step.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -65,7 +65,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Records its request and runs for long, or greets immediately if it gets no request.
 const WRITING_RUNTIME: &str = "#!/bin/sh\n[ \"$REQUEST\" ] || exec echo hello\necho \"$REQUEST\" >> \"${0%/*}/runs\"\nsleep 10\n";
 
-/// Sleeps for [`RUN`] by `poll_oneoff`, and greets.
+/// Sleeps for [`RUN`] by `poll_oneoff` and greets.
 const SLEEPER: &str = r#"(module
   (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
@@ -78,7 +78,7 @@ const SLEEPER: &str = r#"(module
     (drop (call $poll (i32.const 64) (i32.const 128) (i32.const 1) (i32.const 192)))
     (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
 
-/// Counts of the clients of one head.
+/// Counts of the clients of a head.
 #[derive(Debug, Default, Clone, Copy)]
 struct Served {
     n_done: u32,
@@ -86,8 +86,8 @@ struct Served {
     longest_wait: Duration,
 }
 
-/// Compares the heads' parts of saturated workers: heads of equal demand, one that requests more
-/// than the others, and a greedy one.
+/// Compares the heads' parts of saturated workers: heads of equal demand, a head that requests more than
+/// the others, and a greedy head.
 pub(crate) async fn heads(nodes: &Nodes, rows: &mut Vec<Row>) -> Outcome<Row> {
     let cluster = Cluster::start_shared(nodes, N_HEADS, (N_WORKERS, N_SLOTS), None).await?;
     let request = Request::new(&warmed(&cluster, SLEEPER).await?, METHOD, 1);
@@ -108,7 +108,7 @@ pub(crate) async fn heads(nodes: &Nodes, rows: &mut Vec<Row>) -> Outcome<Row> {
     Ok(row("3 heads, one of them greedy", &greedy, greedy.get(1..).unwrap_or_default()))
 }
 
-/// Returns a row on the equality of all parts, and on the waits of the `judged` heads.
+/// Returns a row on the equality of all parts and on the waits of the `judged` heads.
 fn row(name: &str, all: &[Served], judged: &[Served]) -> Row {
     let index = jain(all);
     let (value, is_good) = judge_demand(judged);
@@ -118,8 +118,7 @@ fn row(name: &str, all: &[Served], judged: &[Served]) -> Row {
     Row::new(name, value, bar, index >= JAIN_BAR && is_good)
 }
 
-/// Returns the maximum wait and the number of refusals of these heads, and true if they are within
-/// limits.
+/// Returns the maximum wait and the number of refusals of these heads and true if both are within limits.
 fn judge_demand(served: &[Served]) -> (String, bool) {
     let wait = served.iter().map(|served| served.longest_wait).max().unwrap_or_default();
     let n_refused: u32 = served.iter().map(|served| served.n_refused).sum();
@@ -137,7 +136,7 @@ fn jain(served: &[Served]) -> f64 {
     sum * sum / (f64::from(n) * squares).max(1.0)
 }
 
-/// Uploads a module to the heads, has all workers run it for each of them, and returns its id.
+/// Uploads a module to the heads and has all workers run it for each of them. Returns its id.
 async fn warmed(cluster: &Cluster, module: &str) -> Outcome<String> {
     let module = wat::parse_str(module)?;
     let mut function = String::new();
@@ -151,7 +150,7 @@ async fn warmed(cluster: &Cluster, module: &str) -> Outcome<String> {
     Ok(function)
 }
 
-/// Runs clients of each head, those of the first one earlier than the others.
+/// Runs clients of each head, starting with the first head.
 async fn served(
     cluster: &Cluster,
     request: &Request,
@@ -210,7 +209,7 @@ async fn one_client(
     }
 }
 
-/// Kills a head whose runs fill all slots.
+/// Kills a head that fills all slots.
 pub(crate) async fn killed(nodes: &Nodes) -> Outcome<Row> {
     let folder = Folder::new()?;
     let program = folder.path().join(RUNTIME_NAME);
@@ -278,7 +277,7 @@ async fn written(runs: &Path, prefix: &str, n: usize) -> Outcome<()> {
 }
 
 fn names(runs: &Path) -> Vec<String> {
-    // Without a file, nothing has run yet.
+    // Without a file, no function has run yet.
     let text = fs::read_to_string(runs).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }

@@ -9,7 +9,7 @@ use crate::Outcome;
 /// Time for the roll call of a request, in seconds: more than any figure allows.
 const TIMEOUT_S: u32 = 60;
 
-/// A request to execute a function, and the expected response.
+/// A request to execute a function and the expected response.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     encoded: http::Request,
@@ -82,7 +82,7 @@ impl Client {
         Ok(Self(Connection::open(rest).await?))
     }
 
-    /// Sends a request to execute, and reads the response.
+    /// Sends a request to execute and reads the response.
     pub(crate) async fn ask(&mut self, request: &Request) -> Outcome<Answer> {
         let (status, body) = self.exchange(&request.encoded).await?;
         let code = field(&body, "code").unwrap_or_default().to_owned();
@@ -100,7 +100,7 @@ impl Client {
         Ok(body.contains("\"warm\":true"))
     }
 
-    /// Uploads a module to the head, and returns the function's id.
+    /// Uploads a module to the head and returns the function's id.
     pub(crate) async fn upload(&mut self, name: &str, module: &[u8]) -> Outcome<String> {
         let path = format!("/api/v1/functions?method={name}");
         let request = http::Request::post(&path, "", "application/wasm", module);

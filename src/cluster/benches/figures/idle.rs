@@ -16,7 +16,7 @@ const N_RUNS: usize = 2000;
 /// Maximum memory.
 const BAR_BYTES: u64 = 40 * 1024 * 1024;
 
-/// Measures a new worker, and one that has run functions.
+/// Measures a new worker and a worker that has run functions.
 pub(crate) async fn idle(nodes: &Nodes) -> Outcome<Row> {
     let cluster = Cluster::start(nodes, 2).await?;
     sleep(LEFT_ALONE).await;

@@ -1,4 +1,4 @@
-//! Latency of single requests: of the echo, of one node, of many nodes.
+//! Latency of single requests: the echo, one node, many nodes.
 
 use std::time::Duration;
 
@@ -18,15 +18,14 @@ const N_SAMPLES: usize = 2000;
 /// Number of requests before them that do not count, to fill caches and settle the clock of the
 /// processor.
 const N_UNCOUNTED: usize = 200;
-/// Number of requests of one kind before those of the other, so that other load on the machine
-/// affects both.
+/// Number of requests of one kind before the other kind, so that other load on the machine affects both.
 const N_TOGETHER: usize = 100;
 /// Maximum total time of the requests to many nodes. Fewer are made if it is reached.
 const MANY_WITHIN: Duration = Duration::from_secs(20);
 /// Number of workers of the large cluster.
 const N_MANY: usize = 50;
 
-/// Maximum ratio of one node to the echo.
+/// Maximum ratio between one node and the echo.
 const ONE_BAR: f64 = 4.0;
 /// Number of workers of the smallest cluster in comparisons.
 const N_FEW: usize = 3;
@@ -35,7 +34,7 @@ const N_LARGE: usize = 300;
 /// Time for which a cluster is idle before it is measured: workers look for neighbors up to 90 s
 /// after they have a head.
 const SETTLED_AFTER: Duration = Duration::from_secs(100);
-/// Maximum ratio of one of 300 nodes to one of three.
+/// Maximum ratio between 300 nodes and three.
 const LARGE_BAR: f64 = 2.0;
 
 /// Maximum ratio of 50 nodes to one.

@@ -32,7 +32,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Log message after the start.
 const STARTED: &str = "starting node main loop";
 
-/// Program whose nodes are measured.
+/// Program to measure.
 #[derive(Debug, Clone)]
 pub(crate) enum Nodes {
     /// This program, which contains only the crate.
@@ -64,7 +64,7 @@ impl Nodes {
         }
     }
 
-    /// Starts a worker in `folder` with many slots, whose runtime is `program`.
+    /// Starts a worker in `folder` with many slots and `program` as its runtime.
     pub(crate) async fn slow_worker(
         &self,
         folder: &Path,
@@ -144,12 +144,12 @@ fn node(program: &Path, folder: &Path) -> Outcome<Command> {
     Identity::load_or_create(&key)?;
     let mut command = Command::new(program);
     command.args(["node", "--address", "127.0.0.1", "--private-key"]).arg(key);
-    // Uses nothing of the user of this machine.
+    // Isolates the node from the files of the user.
     command.arg("--db").arg(folder.join("db")).env("HOME", folder).env_remove("XDG_CACHE_HOME");
     Ok(command)
 }
 
-/// Starts a node that logs to a file, and waits until it runs.
+/// Starts a node that logs to a file and waits until it runs.
 async fn started(mut command: Command, folder: &Path) -> Outcome<(Process, Vec<Value>)> {
     let log = folder.join("log");
     command.stdout(File::create(&log)?);

@@ -92,7 +92,7 @@ pub(crate) fn say(line: &str) -> Outcome<()> {
     Ok(writeln!(io::stdout(), "{line}")?)
 }
 
-/// Writes the number of tasks for each line of input, until the input ends.
+/// Writes the number of tasks for each line of input, until the input is closed.
 async fn answer_all() -> Outcome<ExitCode> {
     let mut lines = BufReader::new(stdin()).lines();
     while lines.next_line().await?.is_some() {

@@ -1,4 +1,4 @@
-//! A slow worker among fast ones, one that is stopped for a while, and many that have just joined.
+//! A slow worker among fast ones, a worker that is stopped for a while, and many new workers.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
 
@@ -105,7 +105,7 @@ pub(crate) async fn joined(nodes: &Nodes) -> Outcome<Row> {
     Ok(Row::new("first call on 200 workers", value, "code 200, 1 s at most", is_passed))
 }
 
-/// Returns the executions per second on [`N_CONNECTIONS`] connections, and their median duration.
+/// Returns the executions per second on [`N_CONNECTIONS`] connections and their median duration.
 async fn load(cluster: &Cluster, request: &Request) -> Outcome<(f64, Duration)> {
     collect(ask_until(cluster, request, Instant::now() + UNCOUNTED).await?).await?;
     let clients = ask_until(cluster, request, Instant::now() + PERIOD).await?;
@@ -118,8 +118,8 @@ async fn load(cluster: &Cluster, request: &Request) -> Outcome<(f64, Duration)> 
 
 type Clients = JoinSet<Outcome<(Latencies, usize)>>;
 
-/// Runs clients on [`N_CONNECTIONS`] connections until `end`. Each returns the durations of its
-/// requests, and the number of incomplete responses.
+/// Runs clients on [`N_CONNECTIONS`] connections until `end`. Each returns the durations of its requests
+/// and the number of incomplete responses.
 async fn ask_until(cluster: &Cluster, request: &Request, end: Instant) -> Outcome<Clients> {
     let mut clients = JoinSet::new();
     for _ in 0..N_CONNECTIONS {

@@ -74,7 +74,7 @@ impl Process {
         Ok(line.ok_or("a part ended before it answered")?)
     }
 
-    /// Kills the process, and waits until it has exited.
+    /// Kills the process and waits until it has exited.
     pub(crate) async fn kill(mut self) -> Outcome<()> {
         self.end().await
     }

@@ -1,4 +1,4 @@
-//! The choice of figures, and the table of results.
+//! The choice of figures and the table of results.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -64,8 +64,8 @@ impl Asked {
     }
 }
 
-/// Takes the figures that `arguments` name, or all of them, and prints the table. Fails if any
-/// misses its limit.
+/// Measures the figures in `arguments`, or all of them, and prints the table. Fails if any misses its
+/// limit.
 pub(crate) async fn measure(arguments: impl Iterator<Item = String>) -> Outcome<ExitCode> {
     let asked = Asked::read(arguments)?;
     let mut rows = Vec::new();

@@ -25,7 +25,7 @@ const CRASH_EVERY: Duration = Duration::from_secs(10);
 const ABSENCE: Duration = Duration::from_secs(1);
 /// Time for which the head is idle before and after, so that only permanent resources are counted.
 const LEFT_ALONE: Duration = Duration::from_secs(5);
-/// Time limit of one request: much more than any should need, so that none counts as lost.
+/// Time limit of a request: far above the usual time, so that no request counts as lost.
 const ANSWER_WITHIN: Duration = Duration::from_secs(90);
 /// One of this many connections requests two nodes.
 const ASKS_TWO_EACH: u32 = 8;
@@ -43,8 +43,8 @@ struct Tally {
     slowest: Duration,
 }
 
-/// Sends requests for `period` at half the maximum rate, and adds a row on the resources of the
-/// head. Returns the row on the responses.
+/// Sends requests for `period` at half the maximum rate and adds a row on the resources of the head.
+/// Returns the row on the responses.
 pub(crate) async fn soak(nodes: &Nodes, period: Duration, rows: &mut Vec<Row>) -> Outcome<Row> {
     let mut cluster = Cluster::start(nodes, N_WORKERS).await?;
     let (hello, hello_on_two) = (cluster.hello(1).await?, cluster.hello(2).await?);

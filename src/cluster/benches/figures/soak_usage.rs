@@ -1,4 +1,4 @@
-//! Resources of the head during a soak, and the check that they do not grow.
+//! Resources of the head during a soak. They must not grow.
 
 use std::fmt;
 
@@ -44,7 +44,7 @@ impl Watched {
         Ok(())
     }
 
-    /// Measures the idle head at the end, and returns the row.
+    /// Measures the idle head at the end and returns the row.
     pub(crate) async fn end(self, head: &mut Process) -> Outcome<Row> {
         let rested = held(head).await?;
         let n = self.under_load.len();

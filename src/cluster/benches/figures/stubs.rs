@@ -1,4 +1,4 @@
-//! Very many workers at one head: peers with real connections that offer slots and run nothing,
+//! Very many workers at one head: peers with real connections that offer slots but run no functions,
 //! many in one process.
 
 use std::{
@@ -64,7 +64,7 @@ const BACK_BAR: Duration = Duration::from_secs(30);
 /// Maximum number of connections that each opens for that.
 const CONNECTS_BAR: f64 = 3.0;
 
-/// Counts of the stubs of one process.
+/// Counts of the stubs of a process.
 #[derive(Debug, Default)]
 struct Counts {
     /// Stubs that have offered slots on their current connection.
@@ -72,8 +72,8 @@ struct Counts {
     n_connects: AtomicUsize,
 }
 
-/// Runs the number of workers in the environment. For each line of input, writes how many offer
-/// slots, and how many connections they had.
+/// Runs the number of workers in the environment. For each line of input, writes the number of workers
+/// that offer slots and the number of connections they had.
 pub(crate) async fn serve() -> Outcome<ExitCode> {
     let (group, counts) = (Group::default(), Arc::new(Counts::default()));
     let n_stubs: usize = env::var(SLOTS)?.parse()?;
@@ -103,7 +103,7 @@ pub(crate) async fn serve() -> Outcome<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Offers slots to the head whenever it connects, and repeatedly.
+/// Offers slots to the head whenever it connects and at intervals.
 async fn offer(network: Network, mut events: mpsc::Receiver<Event>, counts: Arc<Counts>) {
     let offer = json(&Offer {
         role: Role::Worker.to_string(),
@@ -145,7 +145,7 @@ async fn offer(network: Network, mut events: mpsc::Receiver<Event>, counts: Arc<
     }
 }
 
-/// A head, and processes of stubs.
+/// A head and processes of stubs.
 struct Crowd {
     head: Process,
     stubs: Vec<Process>,
@@ -155,14 +155,14 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Starts a head, and measures its memory without stubs.
+    /// Starts a head and measures its memory without stubs.
     async fn start() -> Outcome<Self> {
         let folder = Folder::new()?;
         let (head, boot) = start_head(&folder, "0").await?;
         Ok(Self { head, stubs: Vec::new(), n_stubs: 0, boot, folder })
     }
 
-    /// Starts `n_stubs`, waits until all of them have offered slots, and returns the time.
+    /// Starts `n_stubs` and waits until all of them have offered slots. Returns the elapsed time.
     async fn gather(&mut self, n_stubs: usize) -> Outcome<Duration> {
         let began = Instant::now();
         self.n_stubs = n_stubs;
@@ -193,7 +193,7 @@ impl Crowd {
         }
     }
 
-    /// Returns how many stubs offer slots, and how many connections they had.
+    /// Returns the number of stubs that offer slots and the number of connections they had.
     async fn counts(&mut self) -> Outcome<(usize, usize)> {
         let (mut n_offering, mut n_connects) = (0, 0);
         for process in &mut self.stubs {
@@ -205,7 +205,7 @@ impl Crowd {
         Ok((n_offering, n_connects))
     }
 
-    /// Kills the head, and restarts it at the same address.
+    /// Kills the head and restarts it at the same address.
     async fn restart_head(&mut self) -> Outcome<()> {
         let port = self.boot.split('/').nth(4).ok_or("an address without a port")?.to_owned();
         self.head.end().await?;

@@ -1,9 +1,9 @@
 //! Access control.
 //!
-//! With a token, every request must carry it, except for health checks and, if the operator trusts
-//! them, programs on this machine. Without a token, other machines may use the changing endpoints
-//! of document 1, and read. Every other change is reserved for programs on this machine, as
-//! [`web::host_names`] recognizes them. Requests without a token need a known host name.
+//! With a token, every request must carry it, except for health checks and, if the operator trusts them,
+//! programs on this machine. Without a token, other machines may read and use the changing endpoints of
+//! document 1. Every other change is reserved for programs on this machine, as [`web::host_names`]
+//! recognizes them. Requests without a token need a known host name.
 
 use std::{future::Future, str::FromStr};
 
@@ -17,7 +17,7 @@ use wire::paths;
 
 use super::{RestOptions, error::RestError};
 
-/// Minimum length of a token, in characters. Shorter ones can be guessed.
+/// Minimum length of a token, in characters. Shorter tokens can be guessed.
 const TOKEN_CHARS_MIN: usize = 8;
 
 /// Maximum length of a token, in characters. Headers are limited.

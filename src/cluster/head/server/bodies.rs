@@ -25,8 +25,8 @@ pub(super) struct Bodies(Arc<Semaphore>);
 
 impl Bodies {
     pub(super) fn new() -> Self {
-        // 256 MiB, or 85 bodies of the maximum length. Further ones wait as long as a body may take
-        // to arrive, and are then refused.
+        // 256 MiB, or 85 bodies of the maximum length. Further requests wait for the time limit of a
+        // body and are then refused.
         Self::with_limit(256 * 1024)
     }
 

@@ -21,7 +21,7 @@ use crate::{head::node_registry::ChangeError, network::PublishError};
 pub(super) struct RestError(StatusCode, Cow<'static, str>);
 
 impl RestError {
-    /// Unknown path. Messages that begin with a capital are those of existing heads.
+    /// Unknown path. Messages that begin with a capital are the same as in existing heads.
     pub(super) const NOT_FOUND: Self = Self::new(StatusCode::NOT_FOUND, "Not Found");
     /// Known path, other method.
     pub(super) const METHOD_NOT_ALLOWED: Self =

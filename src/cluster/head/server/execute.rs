@@ -98,7 +98,7 @@ fn in_progress(request_id: String) -> ExecuteResponse {
     ExecuteResponse { code, request_id, ..ExecuteResponse::default() }
 }
 
-/// Returns the body for an execution that has ended.
+/// Returns the body for a completed execution.
 fn response(execution: &Execution) -> ExecuteResponse {
     let Execution { code, request_id, message, groups, peers, .. } = execution;
     ExecuteResponse {

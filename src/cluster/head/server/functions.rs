@@ -1,5 +1,4 @@
-//! `/api/v1/functions`: the functions that a head holds, and uploading, installing and evicting
-//! some.
+//! `/api/v1/functions`: lists, uploads, installs and evicts the functions of a head.
 
 use std::time::Duration;
 
@@ -166,8 +165,8 @@ fn find(head: &Head, id: &str) -> Result<Function, RestError> {
     head.0.context.functions.get(id).ok_or(RestError::UNKNOWN_FUNCTION)
 }
 
-/// Checks an installation: by a content id, or by the address of a manifest, whose SHA-256 is then
-/// the function's id, as in b7s.
+/// Checks an installation: by a content id, or by the address of a manifest, of which the SHA-256 is
+/// then the function's id, as in b7s.
 fn checked(request: &InstallRequest) -> Result<(InstallFunction, Option<Subgroup>), Vec<String>> {
     let InstallRequest { cid, uri, .. } = request;
     let mut errors = Vec::new();

@@ -1,4 +1,4 @@
-//! State of one worker at a head: its offer, its orders, and its results so far.
+//! State of one worker at a head: its offer, orders and results so far.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,14 +20,14 @@ use crate::{
 /// Validity of an offer. Workers repeat theirs every 30 s, so one might be lost.
 pub(super) const FRESH_WITHIN: Duration = Duration::from_secs(75);
 
-/// Pause of a worker that reported it is full, doubled each time in a row. As long as it takes to
-/// send the next offer.
+/// Pause of a worker that reported it is full, doubled each time in a row. About the time until its next
+/// offer.
 pub(super) const FULL_FOR: Duration = Duration::from_secs(1);
 
 /// Pause of a worker that did not respond, doubled each time in a row. Then one order tries it.
 pub(super) const SILENT_FOR: Duration = Duration::from_secs(1);
 
-/// Maximum number of functions remembered per worker: those not in its offer, and those measured.
+/// Maximum number of functions remembered per worker: measured ones, and functions not in its offer.
 const FUNCTIONS_MAX: usize = 256;
 
 /// Number of missed pings after which a worker gets no work until it answers.
@@ -224,8 +224,8 @@ impl WorkerState {
         is_cold
     }
 
-    /// Records the comparison of its result: true if it agreed with the majority, `None` if there
-    /// was none.
+    /// Records the comparison of its result: true if it agreed with the majority; `None` without a
+    /// majority.
     pub(super) fn judge(&mut self, has_agreed: Option<bool>) {
         self.n_answers = match has_agreed {
             None => self.n_answers.saturating_add(1),
@@ -259,7 +259,7 @@ impl WorkerState {
         Self { running: self.running, ..Self::default() }
     }
 
-    /// Returns true if the state holds nothing of importance.
+    /// Returns true if the state can be discarded.
     pub(super) fn is_forgettable(&self) -> bool {
         self.running.is_empty()
             && self.offer.is_none()

@@ -1,5 +1,4 @@
-//! Established connections, and the choice of those to close: surplus ones, and neighbors that this
-//! node does not need.
+//! Established connections, and the choice of connections to close: surplus ones and unneeded neighbors.
 
 use std::collections::BTreeMap;
 
@@ -55,21 +54,21 @@ impl Connections {
     }
 }
 
-/// Divisor for the share of all connections that the silent peers of one host may have. An honest
-/// peer sends a valid message within a few round trips.
+/// Divisor for the share of all connections that the silent peers of a host may have. An honest peer
+/// sends a valid message within a few round trips.
 const SILENT_HOST_PART: usize = 10;
 
-/// Lower bound for silent connections of one host: workers that start together on one machine.
+/// Lower bound for silent connections of a host: workers that start together on one machine.
 const SILENT_PER_HOST_MIN: usize = 256;
 
 impl ConnectionBounds {
-    /// Returns the maximum number of connections of one host.
+    /// Returns the maximum number of connections of a host.
     const fn per_host_max(self) -> usize {
         // Half of all is more than the workers of one machine usually need.
         self.high as usize / 2
     }
 
-    /// Returns the maximum number of silent connections of one host.
+    /// Returns the maximum number of silent connections of a host.
     fn silent_per_host_max(self) -> usize {
         (self.high as usize / SILENT_HOST_PART).max(SILENT_PER_HOST_MIN)
     }
@@ -88,9 +87,9 @@ impl Actor {
         self.names.set_farthest_peer(scopes.max());
     }
 
-    /// Closes surplus connections: of `host`, which has a new one, or of all hosts. Connections of
-    /// silent peers are closed first, beginning with the oldest, so that a newcomer has time to
-    /// send something. The newest of all others follow.
+    /// Closes surplus connections of `host`, which has just connected, or of all hosts. Connections of
+    /// silent peers are closed first, beginning with the oldest, so that a newcomer has time to send
+    /// something. The latest of all others follow.
     pub(super) fn relieve(&mut self, host: HostNetwork) {
         let Some(bounds) = self.bounds else { return };
         let n_established = self.connections.0.len();
@@ -165,8 +164,7 @@ impl Actor {
             // It disconnected before this was known, as a peer with enough neighbors does.
             return self.leave_alone(peer);
         }
-        // A worker looks for 16 neighbors, and accepts some more that connect while the cluster
-        // starts.
+        // A worker looks for 16 neighbors and accepts some more that connect while the cluster starts.
         if self.neighbors.len() < 24 {
             self.neighbors.insert(peer);
             return;

@@ -1,5 +1,5 @@
-//! Periodic work of the network's task: dialing, finding peers of subscribed topics, and banning
-//! peers that offend.
+//! Periodic work of the network's task: dialing, finding peers of subscribed topics, banning peers that
+//! offend.
 
 use libp2p::{
     Multiaddr, PeerId, StreamProtocol, identify,
@@ -63,14 +63,14 @@ impl Actor {
                 }
             }
         }
-        // An overdue look has no one to ask, and waits for a peer.
+        // An overdue look waits for a peer to query.
         let look = self.rendezvous.next_look().filter(|at| *at > now);
         if let Some(due) = self.dialer.next_due().into_iter().chain(look).min() {
             self.next_look = self.next_look.min(due.max(now + LOOK_SOON));
         }
     }
 
-    /// Dials `peer` at `addresses`; `None` for those that the table knows.
+    /// Dials `peer` at `addresses`; `None` for the addresses in the table.
     fn dial(&mut self, peer: PeerId, addresses: Option<Vec<Multiaddr>>) -> Result<(), DialError> {
         let options = DialOpts::peer_id(peer)
             .condition(PeerCondition::DisconnectedAndNotDialing)
@@ -82,7 +82,7 @@ impl Actor {
         })
     }
 
-    /// Records that `peer` was not reached, and logs it for a boot node.
+    /// Records that `peer` was not reached and logs it for a boot node.
     pub(super) fn on_dial_failure(&mut self, peer: PeerId, error: &DialError) {
         let now = Instant::now();
         self.dialer.note_failed(peer, now);
@@ -138,8 +138,8 @@ impl Actor {
         }
     }
 
-    /// Records the protocols of `peer`. Returns true if it is a head: a node of ours speaks the
-    /// protocols of messages, and a worker also those of lines, which heads open.
+    /// Records the protocols of `peer`. Returns true if it is a head: all our nodes speak the protocols
+    /// of messages, but only workers accept lines.
     fn note_protocols(&mut self, peer: PeerId, protocols: &[StreamProtocol]) -> bool {
         let Protocols { messages, lines, .. } = self.protocols;
         let speaks = |name: &&str| protocols.iter().any(|spoken| spoken.as_ref() == *name);
@@ -184,7 +184,7 @@ impl Actor {
 
     /// Dials a peer of a subscribed topic, if it is wanted.
     fn invite(&mut self, peer: PeerId) {
-        // One response of the table names many peers, so those being dialed count.
+        // A response of the table names many peers, so peers being dialed count.
         let network = self.swarm.network_info();
         let n_dialed = network.connection_counters().num_pending_outgoing() as usize;
         let is_stranger = peer != *self.swarm.local_peer_id()

@@ -23,7 +23,7 @@ fn guard(allowed: AllowedPeers) -> Guard {
     Guard::new(allowed, [], FEW)
 }
 
-/// Returns how many of `n` messages of `author` from `relay` are forwarded, kept and ignored.
+/// Returns the numbers of forwarded, kept and ignored messages among `n` of `author` from `relay`.
 fn verdicts(guard: &Guard, author: PeerId, relay: PeerId, n: usize) -> [usize; 3] {
     let mut counts = [0; 3];
     for _ in 0..n {

@@ -34,7 +34,8 @@ async fn guarded(group: &Group, allowances: Allowances, boot_nodes: Vec<BootNode
 
 #[tokio::test]
 async fn strangers_cannot_have_a_worker_ban_the_head_that_relays_them() {
-    // Each stranger stays within its own allowance, but their sum exceeds that of one peer.
+    // Each stranger stays within its own allowance, but their sum exceeds the allowance of a single
+    // peer.
     let allowances = Allowances { gossip: burst_of(40), offenses: burst_of(4), ..ALLOWANCES };
     let group = Group::default();
     // The head is no boot node of the worker, or it would never be banned.
@@ -156,7 +157,7 @@ async fn unfinished_messages_are_limited_and_complete_ones_arrive() {
     group.shutdown().await;
 }
 
-/// Connects to `network` without a swarm, and returns the muxer.
+/// Connects to `network` without a swarm and returns the muxer.
 async fn muxer(network: &Network) -> StreamMuxerBox {
     let keys = libp2p::identity::Keypair::generate_ed25519();
     let mut transport = libp2p::tcp::tokio::Transport::default()
@@ -185,7 +186,7 @@ async fn unaccepted_streams_are_counted_and_their_peer_is_banned() {
     // read.
     let (mut streams, mut are_sent) = (Vec::new(), true);
     let flood = poll_fn(|context| {
-        // The slow ones are first.
+        // The slow streams are first.
         while (streams.len() < muxer::NEGOTIATING_MAX || are_sent)
             && let Poll::Ready(Ok(stream)) = attacker.poll_outbound_unpin(context)
         {
@@ -253,7 +254,7 @@ async fn addresses_from_the_table_are_dialed_a_few_times_at_most() {
     worker.subscribe("general").await.unwrap();
     connected(&mut at_worker, keys.peer_id()).await;
     let mut n_dials = 0;
-    // Counts dials until there is none for a second.
+    // Counts dials until a second passes without any.
     let mut patience = WITHIN;
     while timeout(patience, victim.accept()).await.is_ok() {
         n_dials += 1;

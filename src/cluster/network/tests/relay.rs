@@ -1,4 +1,4 @@
-//! Relays: nodes that are reached through one, and limits for strangers.
+//! Relays: nodes behind them, and limits for strangers.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn behind_nat(relay: &Network, role: Role) -> NetworkOptions {
     NetworkOptions { connectivity, ..options(vec![]) }
 }
 
-/// Starts a node behind NAT, and waits for its reservation at `relay`.
+/// Starts a node behind NAT and waits for its reservation at `relay`.
 async fn reached_through(group: &Group, relay: &Network) -> Started {
     let started = Network::start(group, behind_nat(relay, Role::Worker)).await.unwrap();
     started.0.subscribe("general").await.unwrap();
@@ -55,7 +55,7 @@ async fn node_behind_nat_is_found_and_reached_through_its_relay() {
     assert_eq!(receive_message(&mut at_worker, head.peer_id()).await, "through");
     assert_eq!(worker.relay_of(head.peer_id()), Some(relay.peer_id().clone()));
 
-    // A connection ends at its limit, and the next one replaces it.
+    // A connection is closed at its limit. The next one replaces it.
     let long = vec![b'x'; 3 * 1024 * 1024];
     while head.tell(worker.peer_id(), MESSAGES, &long).await.is_ok() {}
     disconnected(&mut at_head, worker.peer_id()).await;

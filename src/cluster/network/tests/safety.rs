@@ -1,4 +1,4 @@
-//! Misbehaving peers: their messages are dropped, they are banned, and others are served.
+//! Misbehaving peers are banned and their messages dropped. Other peers are served.
 
 use futures::{AsyncWriteExt as _, StreamExt as _, future::join_all};
 use libp2p::{
@@ -43,7 +43,7 @@ impl Guarded {
         Self { group, node, events, bad, good, _events: [at_bad, at_good] }
     }
 
-    /// Waits until the bad peer is banned, and checks that the good one is served.
+    /// Waits until the bad peer is banned and checks that the good one is served.
     async fn ends_with_bad_cut_off(mut self) {
         disconnected(&mut self.events, self.bad.peer_id()).await;
         self.ends_with_good_heard().await;

@@ -1,9 +1,9 @@
-//! Attributes of workers, and requests that require some.
+//! Attributes of workers and requests that require them.
 
 use super::*;
 use crate::message::{OFFER_PROTOCOL, Offer};
 
-/// Starts a head, and a worker for each value of `zone`. The first worker declares nothing.
+/// Starts a head and a worker for each value of `zone`. The first worker declares no attributes.
 async fn cluster_of_zones(zones: &[&str]) -> Cluster {
     let mut cluster = Cluster::of(&[&[]]).await;
     for zone in zones {

@@ -258,7 +258,7 @@ async fn quorum_of_equal_results_ends_the_execution() {
     cluster.group.shutdown().await;
 }
 
-/// Starts a cluster whose only worker has a long run.
+/// Starts a cluster with a long run on its only worker.
 async fn spinning() -> (Cluster, Value) {
     let mut cluster = Cluster::with(answering_within(Duration::from_mins(10))).await;
     let limits = Limits { wall: Duration::from_mins(10), ..LIMITS_DEFAULT };

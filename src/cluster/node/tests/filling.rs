@@ -25,7 +25,7 @@ fn module(n: u32) -> Vec<u8> {
     [b"\0asm\x01\0\0\0\0\x05\x01".as_slice(), &n[..3], &[n[3]]].concat()
 }
 
-/// Publishes a roll call for each function that the stranger serves, and waits for the responses.
+/// Publishes a roll call for each function that the stranger serves and waits for the responses.
 async fn fill(cluster: &Cluster, worker: &Node) {
     let (bad, mut events) = cluster.stranger_of(worker).await;
     for n in 0..N_FUNCTIONS {
@@ -120,8 +120,8 @@ async fn operator_of_a_head_can_evict_functions_and_a_stranger_cannot() {
     cluster.group.shutdown().await;
 }
 
-/// Serves endless manifests. Returns the address, and the number of requests with a notification
-/// for each.
+/// Serves endless manifests. Returns the address and the number of requests with a notification for
+/// each.
 async fn dripping(group: &Group) -> (String, Arc<(AtomicUsize, Notify)>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());

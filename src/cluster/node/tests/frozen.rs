@@ -1,5 +1,4 @@
-//! Frozen peers, whose kernel still accepts connections while they do not respond. Other peers are
-//! served.
+//! Frozen peers do not respond, although their kernel still accepts connections. Other peers are served.
 
 use std::{
     future::pending,
@@ -30,7 +29,7 @@ struct Forwarder {
 struct Traffic {
     /// Bytes from the dialing side.
     n_sent: AtomicUsize,
-    /// Number of these from which nothing is forwarded in the other direction.
+    /// Number of these from which no data is forwarded in the other direction.
     n_answered: AtomicUsize,
 }
 

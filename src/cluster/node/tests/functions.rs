@@ -83,7 +83,7 @@ async fn long_module_runs_under_the_id_of_its_tree_and_of_one_block() {
     cluster.group.shutdown().await;
 }
 
-/// Sends a body of bytes, and returns the status and the JSON of the response.
+/// Sends a body of bytes and returns the status and the JSON of the response.
 async fn send_bytes(address: SocketAddr, line: &str, kind: &str, body: &[u8]) -> (u16, Value) {
     use tokio::io::AsyncWriteExt as _;
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();

@@ -1,4 +1,4 @@
-//! Peers of both versions of b7s, and clients on the network.
+//! Peers of both versions of b7s and clients on the network.
 
 use bytes::Bytes;
 
@@ -92,7 +92,7 @@ async fn worker_runs_orders_of_b7s_heads_of_both_versions() {
     cluster.group.shutdown().await;
 }
 
-/// b7s heads read only the result, and ignore the code around it.
+/// b7s heads read only the result and ignore the code around it.
 #[tokio::test]
 async fn refusal_is_a_failure_to_b7s_heads_of_both_versions() {
     let cluster = Cluster::of(&[&[]]).await;

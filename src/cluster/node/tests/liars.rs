@@ -5,7 +5,7 @@ use super::{executions::*, *};
 /// Number of slots of a worker in these tests.
 const SLOTS: u32 = 10;
 
-/// Starts a cluster of three workers with many results, and returns it with their function.
+/// Starts a cluster of three workers with many results. Returns it with their function.
 async fn experienced() -> (Cluster, content::Function) {
     let mut cluster = Cluster::of(&[]).await;
     for _ in 0..3 {
@@ -31,8 +31,8 @@ fn is_undisturbed(cluster: &Cluster) -> bool {
 }
 
 /// Executes `n` requests for `n_nodes` by experienced workers among strangers that forge results.
-/// Returns the number of forged results, and of runs disturbed by a busy machine, after which
-/// others do the work.
+/// Returns the number of forged results and the number of runs that other workers repeated because the
+/// machine was busy.
 async fn count_forged(n_nodes: i64, n: usize) -> (usize, usize) {
     let (cluster, hello) = experienced().await;
     for _ in 0..3 {

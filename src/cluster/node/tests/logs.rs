@@ -1,4 +1,4 @@
-//! Log of a node: at its start, during its work, and at its end.
+//! Log of a node at start, during its work and at shutdown.
 
 use std::{cell::RefCell, collections::BTreeMap, fmt, rc::Rc, sync::Once};
 
@@ -42,7 +42,7 @@ impl Recorder {
         Self(lines)
     }
 
-    /// Takes the lines recorded for `target` and below.
+    /// Removes all lines. Returns the lines of `target` and below.
     fn take(&self, target: &str) -> Vec<Value> {
         let lines = self.0.take();
         let meant = lines.into_iter().filter(|(other, _)| other.starts_with(target));

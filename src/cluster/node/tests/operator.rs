@@ -5,7 +5,7 @@ use crate::message::{OFFER_PROTOCOL, Offer};
 
 const JSON: &str = "application/json";
 
-/// Changes a node, and returns the status and the body.
+/// Changes a node and returns the status and the body.
 async fn patch(head: &Node, node: &str, body: Value) -> (u16, Value) {
     let line = format!("PATCH /api/v1/nodes/{node}");
     send(head.api_address().unwrap(), &line, JSON, &body.to_string()).await
@@ -142,7 +142,7 @@ async fn cordon_outlasts_a_restart_and_is_listed_without_the_worker() {
     }
 }
 
-/// Adds a worker with this identity that declares a zone, and waits until the head knows it.
+/// Adds a worker with this identity that declares a zone. Waits until the head knows it.
 async fn add(cluster: &mut Cluster, identity: Identity) {
     let folder = cluster.dir.path().join(identity.peer_id().as_str());
     let attributes = [("zone".to_owned(), "a".to_owned())].into();

@@ -67,7 +67,7 @@ async fn event_stream_contains_an_execution() {
     let joined = next().await.unwrap();
     assert_eq!((&joined["event"], &joined["peer_id"]), (&json!("peer_joined"), &json!(worker)));
     let answer = cluster.execute(request(&hello, 1)).await;
-    // The worker might offer its slot before it reports, and have compiled the function before the
+    // The worker might offer its slot before it reports. It might have compiled the function before the
     // order.
     let is_optional = |event: &Value| {
         ["reported", "compiling", "compiled"].contains(&event["event"].as_str().unwrap())

@@ -1,4 +1,4 @@
-//! Allowed peers of a node, and peers that send malformed messages.
+//! Allowed peers and malformed messages.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ fn only(peer: &PeerId) -> BTreeSet<PeerId> {
     [peer.clone()].into()
 }
 
-/// Adds a worker to the cluster, and waits until the head is connected to it.
+/// Adds a worker to the cluster and waits until the head is connected to it.
 async fn add(cluster: &mut Cluster, identity: Identity, allowed: AllowedPeers) {
     let folder = cluster.dir.path().join(identity.peer_id().as_str());
     let options = NodeOptions {

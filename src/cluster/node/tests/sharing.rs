@@ -13,7 +13,7 @@ async fn begin(head: &Node, function: &Function) -> String {
     format!("/api/v1/executions/{}", answer["request_id"].as_str().unwrap())
 }
 
-/// Waits until `worker` has no free slot, and allows each head the `wanted` number of slots.
+/// Waits until `worker` has no free slot and allows each head the `wanted` number of slots.
 async fn shared(worker: &Node, heads: [&Node; 2], wanted: [usize; 2]) {
     let worker = worker.role.worker().unwrap();
     let look = || async {

@@ -1,4 +1,4 @@
-//! The exact number of nodes, and spares that replace failed ones.
+//! The exact number of nodes, and spares for failed nodes.
 
 use super::{executions::*, *};
 use crate::message::{NodeResult, WorkOrderResponse};
@@ -40,7 +40,7 @@ async fn failed_worker_is_replaced_by_a_spare() {
 async fn refusing_or_silent_worker_is_replaced_within_the_request() {
     for reaction in [Reaction::Refusal, Reaction::FinalRefusal, Reaction::Silence, Reaction::Forged]
     {
-        // Only a silent worker needs this time, and its spare has the same.
+        // Only a silent worker needs this time. Its spare has the same time.
         let mut cluster = Cluster::with(answering_within(Duration::from_secs(6))).await;
         cluster.add_worker(&[], LIMITS_DEFAULT, 4).await;
         let hello = cluster.add("hello.wasm", HELLO).await;
@@ -60,7 +60,7 @@ async fn refusing_or_silent_worker_is_replaced_within_the_request() {
     }
 }
 
-/// Adds a b7s worker that reports at the `nth` roll call of a request, and responds to orders with
+/// Adds a b7s worker that reports at the `nth` roll call of a request and responds to orders with
 /// `answer`.
 async fn reports_at(cluster: &Cluster, nth: usize, answer: WorkOrderResponse) -> PeerId {
     let (network, mut events) = cluster.stranger().await;

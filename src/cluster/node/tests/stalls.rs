@@ -1,4 +1,4 @@
-//! Workers that stall for a while, slow ones among fast ones, and many at one time.
+//! Workers that stall for a while: slow ones among fast ones, and many at the same time.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,7 @@ use crate::{
     worker::ExternalRuntime,
 };
 
-/// Adds a worker that responds as `hello` does until the flag is set, and then not at all. Returns
+/// Adds a worker that responds as `hello` does until the flag is set and then stops responding. Returns
 /// its id.
 async fn add_faltering(cluster: &Cluster, function: &str, is_stalled: Arc<AtomicBool>) -> PeerId {
     let (network, mut events) = cluster.stranger().await;
@@ -141,7 +141,7 @@ async fn add_slow_worker(cluster: &mut Cluster) {
     cluster.sees(&[id]).await;
 }
 
-/// Runs 40 executions by each of 16 clients. Returns the number of those that the last worker executed.
+/// Runs 40 executions by each of 16 clients. Returns the number of executions by the last worker.
 async fn run_load(cluster: &Cluster, request: &Value) -> usize {
     let last = json!([cluster.workers.last().unwrap().peer_id().as_str()]);
     let clients = (0..16).map(|_| async {

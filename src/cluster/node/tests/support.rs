@@ -1,4 +1,4 @@
-//! A cluster on loopback, the functions it runs, and requests to its head.
+//! A cluster on loopback, its functions and requests to its head.
 
 use std::{net::Ipv4Addr, path::PathBuf};
 
@@ -55,11 +55,11 @@ pub(super) const SHOW: &str = r#"(module
     (drop (call $read (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 12)))
     (call $put (i32.const 8192) (i32.load (i32.const 12)))))"#;
 
-/// Never ends.
+/// Never returns.
 pub(super) const SPIN: &str = r#"(module (memory (export "memory") 1)
   (func (export "_start") (loop $again (br $again))))"#;
 
-/// A head, some workers, and the directory of their functions.
+/// A head, some workers and the directory of their functions.
 pub(super) struct Cluster {
     pub(super) group: Group,
     pub(super) head: Node,
@@ -68,7 +68,7 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a head and a worker for each list of subgroups, and waits until the head knows them.
+    /// Starts a head and a worker for each list of subgroups. Waits until the head knows them.
     pub(super) async fn of(subgroups: &[&[&str]]) -> Self {
         let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
         let options = head_options(dir.path().join("head"), Identity::random(), 0);
@@ -89,7 +89,7 @@ impl Cluster {
         Self { group, head, workers: Vec::new(), dir }
     }
 
-    /// Starts another worker, and waits until the head knows it.
+    /// Starts another worker and waits until the head knows it.
     pub(super) async fn add_worker(&mut self, subgroups: &[&str], limits: Limits, slots: u32) {
         self.add_worker_with(subgroups, (limits, slots), WorkOptions::usual()).await;
     }
@@ -168,7 +168,7 @@ impl Cluster {
         self.head.functions().add(method.parse().unwrap(), module).await.unwrap()
     }
 
-    /// Executes through the REST API with status 200, and returns the body of the response.
+    /// Executes through the REST API with status 200 and returns the body of the response.
     pub(super) async fn execute(&self, body: Value) -> Value {
         let (status, answer) = post(self.head.api_address().unwrap(), &body.to_string()).await;
         assert_eq!(status, 200, "{answer}");
@@ -247,7 +247,7 @@ pub(super) async fn get(address: SocketAddr, path: &str) -> (u16, Value) {
     send(address, &format!("GET {path}"), "", "").await
 }
 
-/// Sends a request, and returns the status and the JSON of the response.
+/// Sends a request and returns the status and the JSON of the response.
 pub(super) async fn send(
     address: SocketAddr,
     line: &str,
@@ -264,7 +264,7 @@ pub(super) async fn send(
     (status, serde_json::from_str(body).unwrap())
 }
 
-/// Sends a request, and returns the connection.
+/// Sends a request and returns the connection.
 pub(super) async fn opened(
     address: SocketAddr,
     line: &str,
@@ -281,7 +281,7 @@ pub(super) async fn opened(
     stream
 }
 
-/// Sends a JSON request on `stream`, and returns the response.
+/// Sends a JSON request on `stream` and returns the response.
 pub(super) async fn exchange(mut stream: TcpStream, line: &str, body: &str) -> String {
     let n_bytes = body.len();
     let request = format!(
@@ -294,7 +294,7 @@ pub(super) async fn exchange(mut stream: TcpStream, line: &str, body: &str) -> S
     answer
 }
 
-/// Sends a request with additional headers, and returns the head and the body of the response.
+/// Sends a request with additional headers and returns the head and the body of the response.
 pub(super) async fn raw(
     address: SocketAddr,
     line: &str,

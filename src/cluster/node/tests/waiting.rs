@@ -6,7 +6,7 @@ use tokio::net::TcpSocket;
 
 use super::{executions::*, *};
 
-/// Executes from another address of this machine, and returns the body of the response.
+/// Executes from another address of this machine and returns the body of the response.
 async fn execute_from(address: &str, cluster: &Cluster, body: &Value) -> Value {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(format!("{address}:0").parse().unwrap()).unwrap();
@@ -15,8 +15,8 @@ async fn execute_from(address: &str, cluster: &Cluster, body: &Value) -> Value {
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
-/// Starts a cluster of one worker whose two slots are taken by runs of one second, with as many
-/// waiting, all of one client.
+/// Starts a cluster of one worker with two slots. Two runs of one second are in progress and two wait,
+/// all of one client.
 async fn crowded() -> (Cluster, Value) {
     let mut cluster = Cluster::of(&[]).await;
     let limits = Limits { wall: Duration::from_secs(1), ..LIMITS_DEFAULT };
@@ -46,7 +46,7 @@ async fn client_with_thirty_long_calls_does_not_delay_others() {
     };
     let (answers, (answer, n_first)) = tokio::join!(futures::future::join_all(greedy), modest);
     assert_eq!(answer["code"], "200", "{answer}");
-    // Two run, and the next slot alternates between the clients.
+    // Two run. The next slots alternate between the clients.
     assert!(n_first <= 10, "{n_first} calls of the other client came first");
     for answer in answers {
         assert_eq!(answer["code"], "200", "each waits longer than 5 s: {answer}");

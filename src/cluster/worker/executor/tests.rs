@@ -7,12 +7,12 @@ use wire::functions::{ExecuteConfig, RuntimeConfig};
 use super::*;
 use crate::{identity::Identity, worker::LIMITS_DEFAULT};
 
-/// Never ends.
+/// Never returns.
 const ENDLESS: &str = r#"(module (memory (export "memory") 2)
     (func (export "_start") (loop $on (br $on)))
     (func (export "other")))"#;
 
-/// Creates the file "a" in its directory, and traps if it cannot.
+/// Creates the file "a" in its directory or traps.
 const KEEPS_A_FILE: &str = r#"(module
     (import "wasi_snapshot_preview1" "path_open"
         (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
@@ -21,7 +21,7 @@ const KEEPS_A_FILE: &str = r#"(module
         (if (call $open (i32.const 3) (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 1)
             (i64.const 64) (i64.const 64) (i32.const 0) (i32.const 100)) (then unreachable))))"#;
 
-/// An executor, its function, and their directory.
+/// An executor, its function and their directory.
 struct Bench {
     root: TempDir,
     executor: Executor,
@@ -78,7 +78,7 @@ fn workspace(root: &Path) -> ExecutionOptions {
     ExecutionOptions { workspace: Some(root.join("work")), ..ExecutionOptions::default() }
 }
 
-/// Runs a module with the requested settings, and checks its exit code.
+/// Runs a module with the requested settings and checks its exit code.
 async fn check(limits: Limits, settings: RuntimeConfig, exit_code: i32) {
     let bench = Bench::new(ENDLESS, limits, nothing).await;
     let result = bench.run(settings).await.unwrap();

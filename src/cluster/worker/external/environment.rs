@@ -1,17 +1,17 @@
 //! Environment of an external runtime: fixed, plus the variables of the request that the operator
 //! allows by name.
 //!
-//! b7s passes a request's variables to the runtime process itself, and lists their names in
+//! b7s passes a request's variables to the runtime process itself and lists their names in
 //! `BLS_LIST_VARS`. A variable of that process can load code into it (`LD_PRELOAD`), run a command
-//! (`BASH_ENV`) or move its files (`XDG_CACHE_HOME`). No list of dangerous names is ever complete,
-//! so the operator lists the harmless ones.
+//! (`BASH_ENV`) or move its files (`XDG_CACHE_HOME`). No list of dangerous names is ever complete, so
+//! the operator lists harmless names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use runtime::bls::{LIST_SEPARATOR, LIST_VARS};
 
-/// Variables of every process, independent of the node's own environment: where a wrapper script
-/// finds the system's commands, and an encoding that does not depend on the machine's locale.
+/// Variables of every process, independent of the node's own environment: the path of the system's
+/// commands for wrapper scripts, and an encoding that does not depend on the machine's locale.
 const FIXED: [(&str, &str); 2] =
     [("LANG", "C.UTF-8"), ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")];
 
@@ -21,7 +21,7 @@ const SHOWN_CHARS_MAX: usize = 80;
 /// A variable of a request that cannot be passed to an external runtime.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(in crate::worker) enum VariableError {
-    /// The name is not one that every program reads alike.
+    /// Some programs might read the name differently.
     #[error(
         "invalid name of an environment variable: {name:?}; names consist of letters, digits and _ \
          and do not begin with a digit"
@@ -67,7 +67,7 @@ pub(super) fn check(variables: &BTreeMap<String, String>) -> Result<(), Variable
 /// process.
 ///
 /// # Errors
-/// [`VariableError::NotAllowed`] for the first one that is not in `allowed`.
+/// [`VariableError::NotAllowed`] for the first variable that is not in `allowed`.
 pub(super) fn check_allowed(
     variables: &BTreeMap<String, String>,
     allowed: &BTreeSet<String>,

@@ -20,13 +20,13 @@ const LIMITS: Limits = Limits {
 /// Time limit of each step. Generous, since the machine might be busy.
 const WITHIN: Duration = Duration::from_secs(20);
 
-/// A shell script as runtime, and its workspace.
+/// A shell script as runtime and its workspace.
 struct Script {
     root: TempDir,
     external: External,
 }
 
-/// Returns a runtime whose operator allows `variables`.
+/// Returns a runtime with `variables` allowed.
 fn allowing(program: &Path, variables: &[&str]) -> ExternalRuntime {
     let variables = variables.iter().map(|&name| name.to_owned()).collect();
     ExternalRuntime { program: program.to_owned(), variables }
