@@ -12,10 +12,10 @@ use super::{
     pack::Entry,
 };
 
-/// Maximum size of an unpacked archive: the largest content, and 4 KiB of headers for each file.
+/// Maximum size of an unpacked archive: the largest content and 4 KiB of headers for each file.
 const UNPACKED_BYTES_MAX: u64 = (FUNCTION_BYTES_MAX + 4096 * FILES_MAX) as u64;
 
-/// Unpacks an archive. It can contain only files and directories, whose paths must stay within it.
+/// Unpacks an archive. It can contain only files and directories, with paths within the archive.
 pub(super) fn unpack(archive: &[u8]) -> Result<Entry, ContentError> {
     let unpacked = MultiGzDecoder::new(archive).take(UNPACKED_BYTES_MAX);
     let mut archive = Archive::new(unpacked);

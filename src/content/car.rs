@@ -10,7 +10,7 @@ use super::{error::ContentError, varint};
 /// Name of the format in errors.
 const WHAT: &str = "CAR of version 1";
 
-/// Maximum number of blocks of a function. The largest content has some 300, and each file can add one.
+/// Maximum number of blocks of a function. The largest content has some 300. Each file can add one.
 pub(super) const BLOCKS_MAX: usize = 16 * 1024;
 
 /// Maximum size of a header. A header with one root has 58 bytes.
@@ -140,7 +140,7 @@ fn ids(list: &[u8]) -> Option<(Vec<ContentId>, &[u8])> {
     Some((ids, rest))
 }
 
-/// Parses the head of a CBOR item of type `want`. Returns its number or length, and the rest.
+/// Parses the head of a CBOR item of type `want`. Returns its number or length and the remaining bytes.
 fn item(bytes: &[u8], want: u8) -> Option<(u64, &[u8])> {
     let (first, rest) = bytes.split_first()?;
     if first >> 5 != want {

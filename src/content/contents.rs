@@ -31,7 +31,7 @@ pub(crate) struct Contents {
 #[derive(Debug, Clone)]
 enum ContentFiles {
     Module(Bytes),
-    /// A directory. Unpacked files follow the other ones.
+    /// A directory. Unpacked files are last.
     Folder(Arc<[File]>),
 }
 
@@ -44,7 +44,7 @@ impl Contents {
         Ok(Self { files: ContentFiles::Module(bytes), name: None, archive: None })
     }
 
-    /// Collects the files of a tree, and of its archive if it is a package.
+    /// Collects the files of a tree. For a package, adds the files of its archive.
     pub(super) fn of_dag(dag: &Dag) -> Result<Self, ContentError> {
         let mut files = match dag.tree()? {
             Tree::File(bytes) => return Self::from_module(bytes),
@@ -66,7 +66,7 @@ impl Contents {
         Ok(Self { files: ContentFiles::Folder(files.into()), name, archive })
     }
 
-    /// Returns the module called `method`. A function of one file returns it for any name.
+    /// Returns the module called `method`. If the function is one file, returns it for any name.
     pub(crate) fn module(&self, method: &Method) -> Option<Bytes> {
         match &self.files {
             ContentFiles::Module(bytes) => Some(bytes.clone()),

@@ -1,4 +1,4 @@
-//! Content as a tree of blocks, and the files of the tree.
+//! Content as a tree of blocks and the files of the tree.
 
 use std::collections::BTreeSet;
 
@@ -74,8 +74,8 @@ impl Dag {
         self.walk().map(|(tree, _)| tree)
     }
 
-    /// Writes the tree as a CAR: each block before those it links to, and `extra` last. The same tree
-    /// results in the same bytes.
+    /// Writes the tree as a CAR: each block before the blocks it links to, with `extra` last. The same
+    /// tree results in the same bytes.
     pub(super) fn car(&self, extra: Option<ContentId>) -> Result<Bytes, ContentError> {
         let (_, walk) = self.walk()?;
         let further = extra.filter(|id| !walk.reached.contains(id));

@@ -1,7 +1,7 @@
 //! Nodes of content trees: dag-pb with `UnixFS`, as far as functions need it.
 //!
-//! A node is a directory, whose links are its entries, or a file, which consists of the node's own bytes
-//! and those of its links. Sizes are written in the way of IPFS tools and not trusted when read.
+//! A node is a directory with links to its entries, or a file that consists of the node's own bytes and
+//! the bytes behind its links. Sizes are written in the way of IPFS tools and not trusted when read.
 //! Symbolic links and sharded directories are rejected.
 
 use bytes::Bytes;
@@ -38,7 +38,7 @@ const WIRE_BYTES: u64 = 2;
 pub(super) enum Node {
     /// Entries in the order of the block.
     Directory(Vec<Link>),
-    /// A file or a part of one.
+    /// A file or part of a file.
     File {
         /// First bytes.
         data: Bytes,
@@ -88,14 +88,14 @@ pub(super) fn read(block: &Bytes) -> Result<Node, ContentError> {
     }
 }
 
-/// Serializes a directory, whose links are sorted by name.
+/// Serializes a directory with `links` sorted by name.
 pub(super) fn write_directory(links: &[Link]) -> Vec<u8> {
     let mut unixfs = Vec::new();
     put_number(1, TYPE_DIRECTORY, &mut unixfs);
     write(links, &unixfs)
 }
 
-/// Serializes a file whose parts are behind `links`. `piece_bytes` contains their sizes.
+/// Serializes a file with its parts behind `links`. `piece_bytes` contains their sizes.
 pub(super) fn write_file(links: &[Link], piece_bytes: &[u64]) -> Vec<u8> {
     let mut unixfs = Vec::new();
     put_number(1, TYPE_FILE, &mut unixfs);

@@ -44,7 +44,7 @@ pub enum FunctionsError {
     /// The content is not a function.
     #[error("invalid function content")]
     Content(#[from] ContentError),
-    /// The limits of the store are reached and nothing can be evicted.
+    /// The limits of the store are reached and no function can be evicted.
     #[error("function store is full")]
     Full,
     /// The program is stopping.

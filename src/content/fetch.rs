@@ -1,6 +1,6 @@
-//! Fetches functions from peers and gateways, and serves functions to peers.
+//! Fetches functions from peers and gateways. Serves functions to peers.
 //!
-//! A module that is one block is sent as it is, anything else as a CAR.
+//! A module of a single block is sent without changes, anything else as a CAR.
 
 use std::time::Duration;
 
@@ -29,15 +29,15 @@ use crate::{
 /// reading it.
 const PEER_WITHIN: Duration = Duration::from_secs(15);
 
-/// Time limit of a search, including the wait for a turn. The transfer of a large function that has
-/// begun can take longer if it keeps the minimum rate.
+/// Time limit of a search, including the wait for a turn. A started transfer of a large function can
+/// take longer at the minimum rate or above.
 pub(super) const SEARCH_WITHIN: Duration = Duration::from_secs(45);
 
 /// Maximum number of peers to ask for a function.
 const PEERS_MAX: usize = 8;
 
 /// Limits of transfers from peers and web servers, each with up to [`SMALL_BYTES_MAX`] in memory. Six
-/// hostile peers can take the turns of all unnamed peers, but not the four for named ones.
+/// hostile peers can occupy the turns of all unnamed peers, but not the four reserved for named peers.
 const TRANSFERS: TurnLimits = TurnLimits { total: 16, unnamed: 12, per_peer: 2, installs: 6 };
 
 /// Limits of transfers of functions larger than [`SMALL_BYTES_MAX`], each with up to the maximum size in
@@ -124,13 +124,13 @@ impl Default for FetchTurns {
 }
 
 impl FetchTurns {
-    /// Returns the turn of a fetch in [`LARGE`], which is not taken yet.
+    /// Returns the turn of a fetch in [`LARGE`], which is acquired later.
     pub(super) const fn large<'a>(&'a self, claim: &'a Claim, until: Instant) -> LargeTurn<'a> {
         LargeTurn { turns: &self.large, claim, until, turn: None }
     }
 }
 
-/// Turn of a fetch in [`LARGE`], taken when the function proves to be large.
+/// Turn of a fetch in [`LARGE`], acquired when the function proves to be large.
 pub(super) struct LargeTurn<'a> {
     turns: &'a Turns,
     claim: &'a Claim,
@@ -158,9 +158,9 @@ impl LargeTurn<'_> {
 }
 
 impl Functions {
-    /// Returns function `id` from the store, or fetches it from `peers`, one after the other, and then
-    /// from gateways. Content that does not match the id is rejected and the next source is asked.
-    /// Concurrent calls for a function share one fetch and its time limit. Cancel-safe.
+    /// Returns function `id` from the store, or fetches it from `peers`, one after the other, then from
+    /// gateways. Content that does not match the id is rejected and the next source is tried. Concurrent
+    /// calls for a function share one fetch and its time limit. Cancel-safe.
     ///
     /// A fetched function is stored on behalf of `requester`.
     ///
@@ -268,8 +268,8 @@ impl Functions {
             }
         }
         drop(transfer);
-        // A fetch from a gateway takes the turn in `LARGE` after that of the gateway. Holding it while
-        // waiting for a gateway could deadlock with such a fetch.
+        // A fetch from a gateway acquires the turn in `LARGE` after the turn of the gateway. Holding it
+        // while waiting for a gateway could deadlock with such a fetch.
         drop(large);
         if !self.0.gateways.is_empty() {
             let turn = self.0.turns.gateways.take(claim.clone());
@@ -318,7 +318,7 @@ async fn fetch_from_peer(
         .map_err(GiveError::Refused)
 }
 
-/// Parses a response: the names of a function, and its content, which is not verified yet.
+/// Parses a response: the names of a function and its unverified content.
 fn read(id: ContentId, answer: &Bytes) -> Result<(NameHints, Bytes), GiveError> {
     let at = answer.iter().take(HEAD_BYTES_MAX).position(|byte| *byte == b'\n');
     let (head, rest) = at.and_then(|at| answer.split_at_checked(at)).ok_or(GiveError::Malformed)?;

@@ -27,7 +27,7 @@ const RECORD: &str = "json";
 /// Extension of records of addresses.
 const ADDRESS: &str = "address";
 
-/// Maximum size of a record. A record has some 200 bytes, and an address up to 2048.
+/// Maximum size of a record. A record has some 200 bytes without the address, which has up to 2048.
 const RECORD_BYTES_MAX: usize = 4096;
 
 /// Name of the file with the blocks of a function that is more than one block.
@@ -41,7 +41,7 @@ struct FunctionRecord {
     /// True if the module has no known file name.
     #[serde(default)]
     unnamed: bool,
-    /// Party on whose behalf it is stored. Missing in records of earlier versions.
+    /// Party that caused it to be stored. Missing in records of earlier versions.
     #[serde(default)]
     kept_for: KeptFor,
     /// Id of the party, if it is a peer.
@@ -98,7 +98,7 @@ struct AddressRecord {
     function_id: String,
 }
 
-/// A function whose files are intact.
+/// A function with intact files.
 #[derive(Debug)]
 pub(super) struct ScannedFunction {
     pub(super) function: Function,
@@ -128,8 +128,7 @@ impl FunctionFiles {
         Self { folder: folder.into() }
     }
 
-    /// Returns all functions whose content is intact. Removes damaged ones and unfinished files of a
-    /// crash.
+    /// Returns all functions with intact content. Removes damaged ones and unfinished files of a crash.
     pub(super) fn scan(&self) -> Result<ScanResult, FunctionsError> {
         fs::create_dir_all(&self.folder)
             .map_err(file_error("create the directory", &self.folder))?;

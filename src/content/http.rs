@@ -1,10 +1,9 @@
 //! HTTP downloads of limited size and duration, only from permitted hosts.
 //!
-//! Addresses in manifests are chosen by others, who could make a node send requests to hosts in its own
-//! network. Such addresses must lead to public hosts, unless the operator allows all hosts. The IP
-//! addresses of a name are checked when a connection is made, including redirects. Link-local addresses,
-//! and addresses at which clouds serve credentials to a machine, are permitted only if the operator
-//! named the host.
+//! Addresses in manifests are chosen by strangers, and could make a node send requests to hosts in its
+//! own network. Such addresses must lead to public hosts, unless the operator allows all hosts. The IP
+//! addresses of a name are checked when a connection is made, including redirects. Link-local addresses
+//! and addresses at which clouds serve credentials are permitted only if the operator named the host.
 
 use std::{
     collections::BTreeSet,
@@ -139,7 +138,7 @@ struct HostRule {
 }
 
 impl WebReader {
-    /// Creates a reader of `hosts`, and of the hosts in `trusted` even if they are not public.
+    /// Creates a reader of `hosts` and `trusted`. Trusted hosts do not have to be public.
     pub(super) fn new(hosts: Hosts, trusted: BTreeSet<String>) -> Self {
         let rule = HostRule { hosts, trusted: Arc::new(trusted) };
         Self { rule, client: OnceCell::new() }
@@ -293,7 +292,7 @@ impl Resolve for HostRule {
     }
 }
 
-/// Returns true for link-local addresses, and for other addresses at which clouds serve credentials and
+/// Returns true for link-local addresses and other addresses at which clouds serve credentials and
 /// configuration to their machines.
 fn is_metadata(ip: IpAddr) -> bool {
     /// Alibaba Cloud, Azure and Oracle Cloud.

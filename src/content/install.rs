@@ -1,12 +1,12 @@
 //! Installs functions before their first call, also from the address of a manifest.
 //!
 //! b7s installs from the address of a manifest, which contains the address and the SHA-256 of an
-//! archive, and calls the function by the SHA-256 of the manifest's address. Here the files of the
-//! archive are packed as a directory, stored under its content id like any other function, and also
-//! found by the id of the address. An installer can choose a name that is not a CID. Content cannot be
-//! verified against such ids, so that peers are not asked for them: each node reads the address itself
-//! and verifies the archive with the manifest. Content that is installed from an address under a CID is
-//! verified against the CID.
+//! archive. It calls the function by the SHA-256 of the manifest's address. Here the files of the
+//! archive are packed as a directory and stored under its content id like any other function. It is
+//! also found by the id of the address. An installer can choose a name that is not a CID. Content cannot
+//! be verified against such ids. So they are not requested from peers: each node reads the address
+//! itself and verifies the archive with the manifest. Content that is installed from an address under a
+//! CID is verified against the CID.
 
 use bytes::Bytes;
 use model::{function::FunctionId, parse::ParseError};
@@ -73,8 +73,8 @@ pub enum InstallError {
 impl Functions {
     /// Installs function `id`, whose manifest is at `address`, unless it is already in the store.
     ///
-    /// With a CID, the content comes from the manifest, or from one of `peers` or a gateway, and is
-    /// verified. With any other id, it comes from the manifest. It is stored on behalf of `requester`.
+    /// With a CID, the content is read from the manifest, a peer or a gateway and is then verified. With
+    /// any other id, it is read from the manifest. It is stored on behalf of `requester`.
     ///
     /// # Errors
     /// [`InstallError`] if no source has the function or the content is not what it should be.
@@ -88,7 +88,8 @@ impl Functions {
         let cid = id;
         let id = FunctionId::parse_any(cid)?;
         let installed = self.install_by(id, cid, address, requester, peers).await?;
-        // It might be stored on behalf of a stranger, whose other functions would evict it.
+        // It might be stored on behalf of a stranger. Other functions of the stranger would then evict
+        // it.
         if !requester.is_unnamed() {
             self.claim(installed.id, requester).await?;
         }

@@ -1,12 +1,12 @@
-//! Index of the stored functions, and the order of their eviction.
+//! Index of the stored functions and the order of their eviction.
 //!
 //! Any peer can make a worker fetch functions, so a full store evicts instead of rejecting. Functions
-//! are evicted in this order, and the least recently used first within each step: functions of peers
-//! that the operator did not name and that never ran here, other functions of such peers, functions of
-//! peers that the operator named. Functions that the operator added or installed are pinned: only the
-//! operator and heads named by `--obey` or `--boot-nodes` remove them.
+//! are evicted in this order, within each step the least recently used first: functions of peers that
+//! the operator did not name and that never ran here, other functions of such peers, functions of peers
+//! that the operator named. Functions that the operator added or installed are pinned: only the operator
+//! and heads named by `--obey` or `--boot-nodes` remove them.
 //!
-//! An unnamed peer has a quota and then evicts its own functions. All unnamed peers together evict
+//! An unnamed peer that reaches its quota evicts its own functions. All unnamed peers together evict
 //! functions of named peers only down to a reserve. Every operation takes logarithmic time in the number
 //! of functions. This module does no I/O.
 
@@ -17,11 +17,11 @@ use tokio::time::{Duration, Instant};
 
 use super::{FUNCTIONS_MAX, Function, FunctionsError, STORE_BYTES_MAX};
 
-/// Share of the store that one unnamed peer can fill, and that all unnamed peers together can claim from
-/// named ones: one in eight, so that a few honest strangers can work next to a hostile one.
+/// Share of the store that an unnamed peer can fill. Also the share that all unnamed peers together can
+/// claim from named peers. One in eight, so that a few honest strangers can work next to a hostile one.
 const SHARE: usize = 8;
 
-/// Maximum number of addresses of one function. Each is a file, and inventing one costs nothing.
+/// Maximum number of addresses of a function. Each is a file. Inventing addresses is free.
 const ADDRESSES_MAX: usize = 8;
 
 /// Interval for saving the time of use of a function, so that the order of eviction survives a restart
@@ -43,7 +43,7 @@ impl Default for StoreLimits {
     }
 }
 
-/// Party on whose behalf a function is kept.
+/// Party that caused a function to be stored.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Requester {
     /// The operator of this node. The function is pinned.
@@ -57,7 +57,7 @@ pub enum Requester {
 }
 
 impl Requester {
-    /// True for a party that is not trusted, and is limited by quotas.
+    /// True for an untrusted party, which is limited by quotas.
     #[must_use]
     pub(super) const fn is_unnamed(&self) -> bool {
         matches!(self, Self::Peer(_) | Self::Unknown)
@@ -86,7 +86,7 @@ pub(super) struct InstallSource {
 /// Properties of a stored function that its record contains in addition to its description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Custody {
-    /// Party on whose behalf the function is kept.
+    /// Party that caused the function to be stored.
     pub(super) requester: Requester,
     /// True after the function ran on this node.
     pub(super) has_run: bool,
@@ -166,7 +166,7 @@ impl Kept {
     }
 }
 
-/// Functions of one unnamed peer.
+/// Functions of an unnamed peer.
 #[derive(Debug, Default)]
 struct Quota {
     usage: Usage,
@@ -178,7 +178,7 @@ struct Quota {
 pub(super) struct Index {
     limits: StoreLimits,
     kept: BTreeMap<FunctionId, Kept>,
-    /// Other ids of stored functions: of whole modules, and of addresses.
+    /// Other ids of stored functions, of whole modules and of addresses.
     aliases: HashMap<FunctionId, FunctionId>,
     order: Order,
     /// Usage by rank.
@@ -249,11 +249,11 @@ impl Index {
         self.kept.get(&id).map(|kept| &kept.custody)
     }
 
-    /// Removes functions until `function` fits, and returns them.
+    /// Removes functions until `function` fits. Returns the removed functions.
     ///
     /// # Errors
-    /// [`FunctionsError::Full`] if it cannot fit next to the functions that `requester` cannot evict.
-    /// Nothing is removed then.
+    /// [`FunctionsError::Full`] if it cannot fit next to the functions that `requester` cannot evict. No
+    /// function is removed then.
     pub(super) fn make_room(
         &mut self,
         function: &Function,
@@ -356,7 +356,7 @@ impl Index {
         self.unlist(&kept);
         let addresses: Vec<FunctionId> = kept.addresses.iter().map(|address| address.id).collect();
         for alias in addresses.iter().chain(&kept.whole) {
-            // A later function might have taken over the alias.
+            // A later function might have replaced the alias.
             if self.aliases.get(alias) == Some(&id) {
                 self.aliases.remove(alias);
             }

@@ -81,15 +81,16 @@ pub use self::{
     verify::{Function, Kind, NameHints},
 };
 
-/// Maximum size of a function. Interpreters compiled to WebAssembly have some 30 MiB, and some hundred
+/// Maximum size of a function. Interpreters compiled to WebAssembly have some 30 MiB, or some hundred
 /// with their libraries.
 pub const FUNCTION_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// Maximum size of an archive of blocks (CAR): the largest content in 256 or more parts, and space for
+/// Maximum size of an archive of blocks (CAR): the largest content in 256 or more parts, with space for
 /// the nodes above them.
 pub const CAR_BYTES_MAX: usize = FUNCTION_BYTES_MAX + 4 * 1024 * 1024;
 
-/// Default maximum number of stored functions. Each needs a record in memory. Further ones evict others.
+/// Default maximum number of stored functions. Each needs a record in memory. Further functions evict
+/// others.
 pub const FUNCTIONS_MAX: usize = 10_000;
 
 /// Default maximum size of all stored functions in bytes. Any peer can make a worker fetch functions.
@@ -103,7 +104,7 @@ pub const LOADED: Capacity = Capacity { n_values_max: FUNCTIONS_MAX, bytes_max: 
 /// First bytes of a WebAssembly module.
 const MAGIC: &[u8] = b"\0asm";
 
-/// Sources of functions in addition to peers, and limits of the store.
+/// Sources of functions other than peers, and limits of the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceOptions {
     /// IPFS gateways, asked one after the other for functions that no peer has.
@@ -206,7 +207,7 @@ impl Functions {
         Ok(store)
     }
 
-    /// Adds the functions of a scan to the index, and deletes those that exceed the limits.
+    /// Adds the functions of a scan to the index. Deletes functions that exceed the limits.
     fn fill(&self, found: ScanResult) -> Result<(), FunctionsError> {
         let mut kept = self.0.kept.write();
         for ScannedFunction { function, whole, custody, .. } in found.functions {
@@ -224,8 +225,8 @@ impl Functions {
         self.delete(&removed)
     }
 
-    /// Durably stores a module under the file name `method`, pins it, and returns it with its content
-    /// id. A module that is already stored is renamed. Cancel-safe.
+    /// Durably stores a module under the file name `method` and pins it. Returns the function with its
+    /// content id. A module that is already stored is renamed. Cancel-safe.
     ///
     /// # Errors
     /// [`FunctionsError::NotModule`], [`FunctionsError::TooLarge`], [`FunctionsError::Full`], or
@@ -240,8 +241,8 @@ impl Functions {
         self.keep(checked, Requester::Operator).await
     }
 
-    /// Stores the function in `car`, which has one root, pins it, and returns it. `names` are hints.
-    /// Missing names are taken from the content.
+    /// Stores and pins the function in `car`, which has one root. `names` are hints. Missing names are
+    /// derived from the content.
     ///
     /// # Errors
     /// [`FunctionsError::Content`] if the blocks are not a valid function, or same as [`Self::add`].
@@ -258,18 +259,18 @@ impl Functions {
     /// --cid-version=1 --raw-leaves` prints. Hidden files are omitted.
     ///
     /// # Errors
-    /// Same as [`Self::add`], [`FunctionsError::Content`] for content that functions cannot have, and
-    /// [`FunctionsError::Files`] if it cannot be read.
+    /// Same as [`Self::add`], [`FunctionsError::Content`] for content that functions cannot have,
+    /// or [`FunctionsError::Files`] if it cannot be read.
     pub async fn pack_path(path: &Path) -> Result<Upload, FunctionsError> {
         let path = path.to_owned();
         blocking(move || VerifiedFunction::of_path(&path).map(VerifiedFunction::upload)).await
     }
 
     /// Returns the module at `path`, or the module `method` of the directory at `path`, without storing
-    /// it. If `files_to` is given, the files of the directory are written there as a worker does it.
+    /// it. If `files_to` is given, the files of the directory are written there as by a worker.
     ///
     /// # Errors
-    /// Same as [`Self::pack_path`], and [`FunctionsError::Files`] if the files cannot be written.
+    /// Same as [`Self::pack_path`], or [`FunctionsError::Files`] if the files cannot be written.
     pub async fn read_module(
         path: &Path,
         method: Option<Method>,
@@ -306,7 +307,7 @@ impl Functions {
         .await
     }
 
-    /// Removes all functions that are not pinned, and returns their number and size.
+    /// Removes all functions that are not pinned and returns their number and size.
     ///
     /// # Errors
     /// [`FunctionsError::Files`] if a content cannot be deleted.
@@ -329,7 +330,7 @@ impl Functions {
     }
 
     /// Records that `requester` uses function `id`, for a run or otherwise, so that it is evicted later.
-    /// A peer that the operator named takes over a function that was fetched for another one. Returns a
+    /// A named peer becomes the requester of a function that was fetched for another peer. Returns a
     /// value to be saved by [`Self::save`], if necessary.
     #[must_use]
     pub fn note_use(
@@ -538,7 +539,7 @@ impl Functions {
     }
 }
 
-/// Writes the files of a directory to the directory `to`. Does nothing for a single module.
+/// Writes the files of a directory to the directory `to`. No effect for a single module.
 fn write_files(contents: &Contents, to: &Path) -> Result<(), FunctionsError> {
     for file in contents.folder().unwrap_or_default() {
         // The path was checked with the content, so that it stays within `to`.

@@ -14,7 +14,7 @@ use super::error::{ContentError, shorten};
 /// File name of manifests in directories and archives.
 pub(super) const FILE_NAME: &str = "manifest.json";
 
-/// Maximum size of a manifest. Real ones have a few hundred bytes.
+/// Maximum size of a manifest. Real manifests have a few hundred bytes.
 pub(super) const BYTES_MAX: usize = 1024 * 1024;
 
 /// The relevant members of a manifest.

@@ -51,7 +51,7 @@ impl Entry {
         Self::Folder(BTreeMap::new())
     }
 
-    /// Inserts `entry` at `path`, whose parts are checked, and creates its parent directories.
+    /// Inserts `entry` at `path` and creates its parent directories. Checks the names in `path`.
     pub(super) fn place(&mut self, path: &[&str], entry: Self) -> Result<(), ContentError> {
         let twice = || ContentError::Twice { path: shorten(&path.join("/")) };
         if path.len() > DEPTH_MAX {

@@ -7,7 +7,7 @@ use model::node::PeerId;
 use serde::{Deserialize, Serialize};
 
 /// Protocol for requesting a function from a peer by its id. The response is an [`AnswerHead`] as a
-/// line, and the content. Not part of b7s.
+/// line, followed by the content. Not part of b7s.
 pub const FUNCTION_PROTOCOL: &str = "/triptych/function/1.0.0";
 
 /// A failed request over the network.
@@ -30,7 +30,7 @@ pub trait Peers: Sync {
     /// Returns the peers, most likely sources first.
     fn peers(&self) -> &[PeerId];
 
-    /// Asks a peer by [`FUNCTION_PROTOCOL`], and returns its complete response. Cancel-safe.
+    /// Sends a request by [`FUNCTION_PROTOCOL`] and returns the complete response. Cancel-safe.
     ///
     /// # Errors
     /// Any error of the network, including a response that exceeds `limits`.
@@ -51,7 +51,7 @@ pub struct AnswerLimits {
     pub within: Duration,
 }
 
-/// A response to a peer: a line, and content that is shared instead of copied.
+/// A response to a peer: a line and content that is shared instead of copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// An [`AnswerHead`] as a line.

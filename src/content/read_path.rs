@@ -19,8 +19,8 @@ struct Budget {
     entries: usize,
 }
 
-/// Reads the file or directory at `path`. Like `ipfs add -r`, omits hidden files, whose names start with
-/// a dot.
+/// Reads the file or directory at `path`. Like `ipfs add -r`, omits hidden files (with names that start
+/// with a dot).
 pub(super) fn read(path: &Path) -> Result<Entry, FunctionsError> {
     let metadata = fs::metadata(path).map_err(file_error("read", path))?;
     let mut budget = Budget { bytes: FUNCTION_BYTES_MAX, entries: FILES_MAX };

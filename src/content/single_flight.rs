@@ -1,4 +1,4 @@
-//! Limits fetches to one at a time for each function, and for each unnamed peer that requests it.
+//! Limits fetches to one at a time for each function and each unnamed peer that requests it.
 
 use std::{collections::hash_map::Entry, mem, sync::Arc};
 
@@ -6,7 +6,7 @@ use model::{function::FunctionId, node::PeerId};
 
 use super::{Functions, kept::Requester};
 
-/// A function, and the unnamed peer for which it is fetched, if any.
+/// A function and the unnamed peer that it is fetched for, if any.
 pub(super) type FlightKey = (FunctionId, Option<PeerId>);
 
 /// Participation in the fetch of a function. The last one to be dropped removes the lock.

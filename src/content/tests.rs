@@ -133,7 +133,7 @@ async fn large_module_is_found_by_id_of_tree_and_of_one_block() {
         let answer = functions.answer(whole.to_string().as_bytes()).await;
         assert_eq!(answer.content, bytes, "a peer that asks for one block is given it");
     }
-    // A module that was requested by the id of one block is stored under it.
+    // A module that was requested by the id of a single block is stored under it.
     let elsewhere = tempfile::tempdir().unwrap();
     let other = open(&elsewhere).await;
     let id = whole.content().unwrap();
@@ -281,8 +281,8 @@ async fn eviction_deletes_files_and_its_order_survives_restart() {
     assert_eq!(kept(&small(&dir, limits).await), [pinned].into());
 }
 
-/// Records of an earlier version do not contain the requester. Nothing is lost, and a store that was
-/// filled by an attack accepts new functions.
+/// Records of an earlier version do not contain the requester. All functions are preserved. A store that
+/// was filled by an attack accepts new functions.
 #[tokio::test]
 async fn full_store_of_earlier_version_accepts_new_functions() {
     let dir = tempfile::tempdir().unwrap();

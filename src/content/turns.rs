@@ -1,8 +1,8 @@
 //! Limits of concurrent fetches, and their order.
 //!
-//! With first-come permits, one peer whose server drips could hold a permit for a long time. Therefore
-//! each unnamed peer has few turns at a time, all unnamed peers together leave some turns to named ones,
-//! and installs leave some to roll calls and work orders, which are served first.
+//! With first-come permits, a peer with a dripping server could hold a permit for a long time. Therefore
+//! each unnamed peer has few turns at a time, and all unnamed peers together leave some turns to named
+//! peers. Installs leave some turns to roll calls and work orders, which are served first.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ pub(super) struct TurnLimits {
     pub(super) unnamed: usize,
     /// For one unnamed peer.
     pub(super) per_peer: usize,
-    /// For installs of unnamed peers. Named ones can also use the remaining turns.
+    /// For installs of unnamed peers. Named peers can also use the remaining turns.
     pub(super) installs: usize,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Claim {
     pub(super) purpose: Purpose,
 }
 
-/// Turns of one kind. Cheap to clone.
+/// Turns of a kind. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Turns(Arc<Inner>);
 
@@ -112,8 +112,8 @@ impl Drop for Turn {
 }
 
 impl State {
-    /// Removes and returns the next claim that can have a turn: urgent claims first, then those of named
-    /// peers, then those with the fewest current turns.
+    /// Removes and returns the next claim that can have a turn: urgent claims first, then claims of
+    /// named peers, then claims with the fewest current turns.
     fn next(&mut self, limits: TurnLimits) -> Option<(Claim, oneshot::Sender<Turn>)> {
         self.waiting.retain(|(_, granted)| !granted.is_closed());
         let allowed =

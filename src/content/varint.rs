@@ -6,7 +6,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<(u64, &[u8])> {
     unsigned_varint::decode::u64(bytes).ok()
 }
 
-/// Parses a length and that many bytes, and returns them with the rest.
+/// Parses a length and that many bytes. Returns them with the rest.
 pub(super) fn read_prefixed(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = read(bytes)?;
     rest.split_at_checked(usize::try_from(length).ok()?)

@@ -1,4 +1,4 @@
-//! A function whose content was verified, in memory.
+//! A function in memory with verified content.
 
 use std::{path::Path, sync::Arc};
 
@@ -52,7 +52,7 @@ pub struct Function {
 pub enum Kind {
     /// One module, in a file with the method's name.
     Module,
-    /// One module whose file name is unknown. Any method runs it.
+    /// One module with an unknown file name. Any method runs it.
     Unnamed,
     /// A directory with these modules.
     Folder(Arc<[Method]>),
@@ -241,7 +241,7 @@ fn choose_names(
     Ok((name, method, Kind::Folder(methods.into())))
 }
 
-/// Returns a name that is short and contains nothing that terminals interpret.
+/// Returns a name that is short and free of characters that terminals interpret.
 fn tidy_name(name: &str) -> String {
     name.chars().filter(|letter| !is_unprintable(*letter)).take(NAME_CHARS_MAX).collect()
 }

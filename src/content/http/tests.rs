@@ -65,12 +65,12 @@ async fn read_within(reader: &WebReader, url: &str, wanted: ReadLimits) -> Resul
         .await
 }
 
-/// A body of five bytes that never ends.
+/// A body of five bytes that is never completed.
 fn drips() -> impl futures::Stream<Item = Result<Bytes, std::convert::Infallible>> {
     futures::stream::iter([Ok(Bytes::from_static(b"01234"))]).chain(futures::stream::pending())
 }
 
-/// Number of parts of the steady body. It takes longer than the time limit of a search.
+/// Number of parts of the steady body: enough to exceed the time limit of a search.
 const N_PIECES: usize = 80;
 
 /// A body slightly faster than the minimum rate.

@@ -1,4 +1,4 @@
-//! Functions from the web: packages by the address of their manifest, and trees from gateways.
+//! Functions from the web: packages by the address of their manifest and trees from gateways.
 
 use std::sync::{
     Arc,

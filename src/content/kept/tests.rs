@@ -19,7 +19,7 @@ fn named() -> Requester {
     Requester::Named("12D3KooWnamed".parse().unwrap())
 }
 
-/// Stores a function, and returns the ids of evicted functions.
+/// Stores a function and returns the ids of evicted functions.
 fn keep(index: &mut Index, function: Function, requester: &Requester) -> Vec<FunctionId> {
     let removed = index.make_room(&function, requester).unwrap();
     index.insert(function, None, Custody { requester: requester.clone(), has_run: false });

@@ -17,7 +17,7 @@ pub(in super::super) fn content(seed: u32, n_bytes: usize) -> Bytes {
     bytes.into()
 }
 
-/// The tree whose CAR is also in the tests of `car.rs`.
+/// The tree of the CAR in the tests of `car.rs`.
 pub(in super::super) fn tree() -> Entry {
     let mut tree = Entry::folder();
     let files = [
