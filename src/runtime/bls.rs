@@ -1,8 +1,8 @@
 //! The command line of the upstream runtime, `bls-runtime`, for this runtime.
 //!
 //! A node calls an external runtime as `<program> <module> [--flag value]… -- <argument>…` and reads
-//! only its output and its exit code. Flags without a meaning here are accepted and ignored: drivers
-//! and permissions belong to host modules that are not offered, and there is no log or debugger.
+//! only its output and its exit code. Flags without a meaning here are accepted and ignored: drivers and
+//! permissions belong to host modules that are not offered. There is no log or debugger.
 
 use std::{
     collections::BTreeMap,
@@ -34,9 +34,9 @@ pub const LIST_VARS: &str = "BLS_LIST_VARS";
 /// Separator of the names in [`LIST_VARS`].
 pub const LIST_SEPARATOR: char = ';';
 
-/// Flag that names a file of variables for the guest, written by [`variables_text`]. An extension of
-/// the upstream's flags: the environment of a process is also read by its libraries, and its arguments
-/// are visible to every user of the machine.
+/// Flag that names a file of variables for the guest, written by [`variables_text`]. An extension of the
+/// upstream's flags. The environment of a process is also read by its libraries. Its arguments are
+/// visible to every user of the machine.
 pub const VARIABLES_FLAG: &str = "--variables";
 
 /// Flag that limits the guest's directory, in MiB. An extension.
@@ -61,11 +61,11 @@ const EXIT_OTHER: i32 = 255;
 /// Exit code of the upstream runtime if a file or directory named by a flag is missing.
 const EXIT_CONFIG: i32 = 128;
 
-/// Default limits: none, as in the upstream runtime. The calling node has its own.
+/// No limits by default, as in the upstream runtime. The calling node has its own.
 const LIMITS: Limits =
     Limits { wall: Duration::MAX, memory_bytes: 1 << 32, output_bytes: usize::MAX, fuel: None };
 
-/// Time limit of a compilation. A caller that does not want to wait ends this process.
+/// Time limit of a compilation. An impatient caller kills this process.
 const COMPILE_WITHIN: Duration = Duration::from_hours(1);
 
 /// Runs a WebAssembly module, a WASI command, like bls-runtime.
@@ -127,7 +127,7 @@ struct VariableError {
     text: String,
 }
 
-/// Reason why nothing was run.
+/// Reason why the program was not run.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error("cannot read the variables in {}", path.display())]
@@ -156,8 +156,8 @@ impl Command {
     }
 }
 
-/// Returns the content of a file of variables for [`VARIABLES_FLAG`]. Names must not contain `=`, and
-/// neither names nor values a zero byte.
+/// Returns the content of a file of variables for [`VARIABLES_FLAG`]. Names must not contain `=`. Names
+/// and values must not contain a zero byte.
 #[must_use]
 pub fn variables_text(variables: &BTreeMap<String, String>) -> String {
     let mut text = String::new();
@@ -170,7 +170,7 @@ pub fn variables_text(variables: &BTreeMap<String, String>) -> String {
 
 /// Runs the command line `arguments`, which do not include the program's name. The guest has this
 /// process's standard streams and the environment variables listed in [`LIST_VARS`]. Returns the exit
-/// code of the process. Blocks; must not be called in a thread that drives futures.
+/// code of the process. Blocks. Must not be called in a thread that drives futures.
 ///
 /// The module is compiled in `compile_in`. Compiled code is stored only if the command line names a
 /// directory.

@@ -1,11 +1,11 @@
 //! Compilation of programs in child processes with limits on time and memory.
 //!
-//! A few bytes of a module can make its compilation take much time and memory, and the compiler
-//! cannot be interrupted. So each program is compiled by a child process: this executable, called
-//! with [`child::COMMAND`], which sets its own limits before it reads the program (see `child.rs`).
-//! It is killed at its time limit, or once no caller waits for it. Few children run concurrently:
-//! large programs leave one permit to small ones, and each client leaves one to other clients. A
-//! program that exceeded a limit is refused immediately for some minutes.
+//! A few bytes of a module can make its compilation need much time and memory. The compiler cannot be
+//! interrupted. So each program is compiled by a child process: this executable, called with
+//! [`child::COMMAND`], which sets its own limits before it reads the program (see `child.rs`). It is
+//! killed at its time limit, or once no caller waits for it. Few children run concurrently: large
+//! programs leave one permit to small programs, and each client leaves one to other clients. A program
+//! that exceeded a limit is refused immediately for some minutes.
 
 pub mod child;
 mod imports;
@@ -36,7 +36,7 @@ const REFUSED_FOR: Duration = Duration::from_mins(10);
 /// Maximum number of refused programs that are remembered. The oldest is forgotten first.
 const REFUSED_MAX: usize = 1024;
 
-/// Maximum size of a small program. Compiling one usually takes a fraction of a second.
+/// Maximum size of a small program. Its compilation usually takes a fraction of a second.
 const SMALL_PROGRAM_BYTES_MAX: usize = 128 * 1024;
 
 /// Where programs are compiled.
@@ -48,8 +48,8 @@ pub enum CompileIn {
         /// Path of the executable.
         program: PathBuf,
     },
-    /// In this process, without limits: for tests and benches, whose executable does not call
-    /// [`child::run`]. Never for programs of others.
+    /// In this process, without limits: for tests and benches, which do not call [`child::run`]. Never
+    /// for programs of others.
     #[default]
     ThisProcess,
 }
@@ -95,7 +95,7 @@ pub(crate) struct Requester<'a> {
 #[derive(Debug)]
 pub(crate) struct Compiler {
     place: CompileIn,
-    /// Time limit of one compilation.
+    /// Time limit of a compilation.
     pub(crate) within: Duration,
     permits: CompilePermits,
     refused: Mutex<VecDeque<Refused>>,
@@ -245,8 +245,8 @@ mod tests {
         assert!(!compiler.is_suspect(&"other".into()));
     }
 
-    /// Returns the error of a compilation whose child runs this shell script, and true if the program is
-    /// refused afterwards.
+    /// Returns the error of a compilation with this shell script as its child, and true if the program
+    /// is refused afterwards.
     #[cfg(target_os = "linux")]
     fn compile_with(script: &str) -> (CompileError, bool) {
         use std::{fs, os::unix::fs::PermissionsExt as _};

@@ -42,7 +42,7 @@ const MAGIC: &[u8] = b"triptych code 2\n";
 /// are evicted first.
 const BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
-/// Maximum size of an entry: the code of the largest module, and its tag.
+/// Maximum size of an entry: the code of the largest module and its tag.
 const ENTRY_BYTES_MAX: usize = 513 * 1024 * 1024;
 
 /// Number of lock files for compilations. Two programs that share a lock file are compiled one after
@@ -127,9 +127,9 @@ impl Disk {
 
     /// Returns the code of `program` as [`Self::find`] does. While another process compiles `program`,
     /// waits for it as long as `is_wanted` returns true. Otherwise returns a lock that makes other
-    /// processes wait while this one compiles; `None` if it cannot be taken. Blocks.
+    /// processes wait while this one compiles; `None` if it cannot be acquired. Blocks.
     ///
-    /// The system releases the lock of a process that exits, and each compilation has a time limit.
+    /// The system releases the lock of a process that exits. Each compilation has a time limit.
     pub(crate) fn find_or_take_turn(
         &self,
         engine: &Engine,
@@ -156,7 +156,7 @@ impl Disk {
                 return Ok(code);
             }
         }
-        // It could have been compiled before the lock was taken.
+        // It could have been compiled before the lock was acquired.
         self.find(engine, program).ok_or(Some(turn))
     }
 

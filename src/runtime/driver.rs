@@ -59,7 +59,7 @@ pub(crate) fn begin<T>(mut future: Owned<T>) -> io::Result<FirstPoll<T>> {
     if let Ok(Poll::Pending) = polled {
         return Ok(FirstPoll::Unfinished(Unfinished { future, driver }));
     }
-    // Kept even after a panic, since a thread that drives futures cannot drop it.
+    // Stored even after a panic, since a thread that drives futures cannot drop it.
     DRIVER.set(Some(driver));
     Ok(match polled {
         Ok(Poll::Ready(output)) => FirstPoll::Ready(output),

@@ -1,4 +1,4 @@
-//! The runtime: compiles programs, caches them, and runs a limited number of guests concurrently.
+//! The runtime: compiles programs, caches them and runs a limited number of guests concurrently.
 
 use std::{
     convert::Infallible,
@@ -57,7 +57,7 @@ pub struct Preparation {
     /// True if the runs have a fuel limit, which needs other code.
     pub has_fuel: bool,
     /// True if the caller waits until all earlier compilations are done. Otherwise it waits for the time
-    /// limit of one compilation.
+    /// limit of a single compilation.
     pub is_patient: bool,
 }
 
@@ -66,13 +66,13 @@ pub struct Preparation {
 pub struct Compilations {
     /// Number of compiled programs.
     pub n_compiled: usize,
-    /// Number of programs whose code was found on the disk.
+    /// Number of programs with code found on the disk.
     pub n_found: usize,
 }
 
 impl Runtime {
     /// Sets up an engine. It reserves 12 GiB of address space for each concurrent run. If a limit of the
-    /// system prevents that, memory is allocated on demand, and guests are slower.
+    /// system prevents that, memory is allocated on demand and guests are slower.
     ///
     /// # Errors
     /// [`RuntimeError`] if the engine cannot be set up.
@@ -100,8 +100,8 @@ impl Runtime {
         })))
     }
 
-    /// Returns the number of further programs that could run now. A place becomes free once its guest,
-    /// and the compiler that it waited for, have ended.
+    /// Returns the number of further programs that could run now. A place becomes free once its guest
+    /// and the compiler that it waited for have stopped.
     pub fn n_free(&self) -> usize {
         self.0.places.available_permits()
     }
@@ -123,14 +123,14 @@ impl Runtime {
         self.0.fueled.lock().as_ref().is_some_and(|machine| machine.is_compiled(program))
     }
 
-    /// Compiles `program` unless it is compiled already. All callers of one program wait for one
+    /// Compiles `program` unless it is compiled already. All callers with the same program wait for one
     /// compilation, as do other processes that share the folder for compiled code.
     ///
-    /// Cancel-safe: dropping the future ends the compiler if no one else waits for it. Needs a tokio
-    /// runtime around it.
+    /// Cancel-safe: dropping the future stops the compiler if no other caller waits for it. Needs a
+    /// tokio runtime around it.
     ///
     /// # Errors
-    /// [`RunError::Program`] if the module is invalid, and other errors if this host cannot compile it in
+    /// [`RunError::Program`] if the module is invalid, or other errors if this host cannot compile it in
     /// time.
     pub async fn prepare(&self, program: &Program, how: Preparation) -> Result<(), RunError> {
         let Preparation { client, has_fuel, is_patient } = how;
@@ -148,7 +148,7 @@ impl Runtime {
     }
 
     /// Runs `program` in this thread like [`Self::execute`], but without waiting for a place: the caller
-    /// must observe `runs_max`. Blocks; must not be called in a thread that drives futures.
+    /// must observe `runs_max`. Blocks. Must not be called in a thread that drives futures.
     ///
     /// # Errors
     /// As [`Self::execute`].
@@ -158,7 +158,7 @@ impl Runtime {
     }
 
     /// Runs `program` in this thread with the standard streams of this process. The outcome contains no
-    /// output, and the input of `run` is ignored.
+    /// output. The input of `run` is ignored.
     ///
     /// # Errors
     /// As [`Self::execute`].
@@ -170,13 +170,13 @@ impl Runtime {
     /// Runs `program` to its end. A guest that fails or exceeds a limit also has a [`RunOutcome`].
     ///
     /// Waits for a place while `runs_max` guests run. The number of waiting callers is not limited. A
-    /// program is compiled once, on its first run. If its latest run was short, it begins in this thread,
-    /// and leaves it after about 10 ms at most. All others run in their own threads. Cancel-safe: dropping
-    /// the future ends the guest within about 10 ms, and its compiler, unless other callers wait for it,
-    /// within about 20 ms. The place is occupied until then. Needs a tokio runtime.
+    /// program is compiled once, on its first run. If its latest run was short, it begins in this thread
+    /// but leaves it after about 10 ms at most. All others run in their own threads. Cancel-safe:
+    /// dropping the future stops the guest within about 10 ms. Its compiler is stopped within about 20
+    /// ms unless other callers wait for it. The place is occupied until then. Needs a tokio runtime.
     ///
     /// # Errors
-    /// [`RunError::Program`] if the module is invalid, and other errors if this host cannot run it.
+    /// [`RunError::Program`] if the module is invalid, or other errors if this host cannot run it.
     pub async fn execute(&self, program: &Program, run: Run) -> Result<RunOutcome, RunError> {
         let place = Arc::clone(&self.0.places).acquire_owned().await;
         let (waiting, abandoned) = oneshot::channel::<Infallible>();

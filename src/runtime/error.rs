@@ -40,7 +40,7 @@ pub enum ProgramError {
         /// The compiler's reason.
         source: Arc<dyn StdError + Send + Sync>,
     },
-    /// Compilation takes too long. The program is refused immediately for some minutes.
+    /// Compilation exceeds its time limit. The program is refused immediately for some minutes.
     #[error(
         "compilation of the module exceeds {within:?}: make its functions smaller, or raise \
          --compile-limit"
@@ -49,7 +49,7 @@ pub enum ProgramError {
         /// The time limit.
         within: Duration,
     },
-    /// Compilation takes too much memory. The program is refused immediately for some minutes.
+    /// Compilation needs too much memory. The program is refused immediately for some minutes.
     #[error(
         "compilation of the module exceeds {n_bytes} bytes of address space: make its functions \
          smaller"

@@ -13,14 +13,15 @@ use crate::{
 /// End of the call into a guest.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The guest returned a code, or the engine or the guest ended the call.
+    /// The guest returned a code, or the engine or the guest stopped the call.
     Ended(wasmtime::Result<i32>),
     /// The time limit was reached.
     Deadline,
 }
 
 impl Stop {
-    /// Returns the host's error that ended the guest; `None` for a trap or exception of the guest's code.
+    /// Returns the host's error that stopped the guest; `None` for a trap or exception of the guest's
+    /// code.
     pub(crate) fn host_error(&self) -> Option<&wasmtime::Error> {
         let Self::Ended(Err(error)) = self else { return None };
         Some(error).filter(|error| !error.is::<Trap>() && !error.is::<ThrownException>())

@@ -1,5 +1,5 @@
-//! Directory that a guest sees as `/`. The host's calls confine the guest to it, and `quota.rs` enforces
-//! its limits.
+//! Directory that a guest sees as `/`. The host's calls confine the guest to it. `quota.rs` enforces its
+//! limits.
 
 use std::{
     fs, io,
@@ -13,7 +13,7 @@ pub const LIMITS_DEFAULT: FilesLimits =
 /// Path at which a guest sees the files of its function.
 pub const FUNCTION_DIR: &str = "/function";
 
-/// Directory of one guest.
+/// Directory of a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
     /// Its path. It is created if it does not exist.
@@ -70,8 +70,8 @@ impl Drop for Folder {
     }
 }
 
-/// Removes `folder` and its content at any depth. No path has more than two components below it, and at
-/// most two directories are open at a time.
+/// Removes `folder` and its content at any depth. Uses paths of at most two components below it and at
+/// most two open directories at a time.
 ///
 /// # Errors
 /// If an entry cannot be removed.

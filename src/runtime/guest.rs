@@ -39,7 +39,7 @@ use crate::{
 /// Prefix of the names of WASI preview 2's file interfaces.
 const WASI_FILES: &str = "wasi:filesystem/";
 
-/// The host's state of one guest.
+/// The host's state of a guest.
 pub(crate) struct Guest {
     wasi: WasiP1Ctx,
     memory: MemoryLimit,
@@ -66,7 +66,7 @@ enum Form {
     Component(CommandPre<Guest>),
 }
 
-/// Closed once no caller waits for the guest. Nothing is ever sent.
+/// Closed once no caller waits for the guest. No value is ever sent.
 pub(crate) type Abandoned = oneshot::Receiver<Infallible>;
 
 impl WasiView for Guest {
@@ -132,7 +132,8 @@ impl Ready {
         }
     }
 
-    /// Returns true if it can run with [`begin`]: it never waits for files, and its latest run was short.
+    /// Returns true if it can run with [`begin`], which means that it never waits for files and its latest run was
+    /// short.
     pub(crate) fn is_short(&self) -> bool {
         matches!(self.form, Form::Command(_))
             && !self.has_files
@@ -165,7 +166,7 @@ impl Ready {
     }
 }
 
-/// Runs a guest until it ends, reaches its deadline, or is abandoned, which returns `None`.
+/// Runs a guest until it exits or reaches its deadline. Returns `None` if it is abandoned.
 ///
 /// Blocks the thread, which must not drive futures.
 ///
@@ -182,8 +183,8 @@ pub(crate) fn run(
         .map_err(|source| RunError::Clock { source })?
 }
 
-/// Runs a guest in this thread, which can be one that drives futures, until it ends, waits, or a tick
-/// has passed. Another thread runs the rest.
+/// Runs a guest in this thread until it exits, waits, or a tick has passed. The thread may drive
+/// futures. Another thread runs the rest.
 ///
 /// # Errors
 /// As [`run`].

@@ -11,8 +11,8 @@ const FILES_MAX: usize = 64;
 /// two.
 pub(crate) const SUBSCRIPTIONS_MAX: u32 = 256;
 
-/// Maximum number of a guest's handles: its files, and a stream and an event for each subscription, which
-/// take no file of this process.
+/// Maximum number of a guest's handles: its files, plus a stream and an event for each subscription,
+/// which use no file of this process.
 pub(crate) const RESOURCES_MAX: usize = FILES_MAX + 2 * SUBSCRIPTIONS_MAX as usize;
 
 /// Maximum length of a call's name in error messages. Names of WASI have about 50 bytes, but a component
@@ -42,7 +42,7 @@ pub(crate) fn describe(error: &Error, program: &[u8]) -> String {
 }
 
 /// Returns the name of the import that the instruction at `offset` of `program` calls; `None` if it is
-/// no direct call.
+/// not a direct call.
 fn import_called_at(program: &[u8], offset: usize) -> Option<&str> {
     let mut imports = Vec::new();
     for payload in Parser::new(0).parse_all(program) {

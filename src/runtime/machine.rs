@@ -33,11 +33,11 @@ use crate::{
 /// accesses. The memory itself is bounded by the limits of a guest.
 const ADDRESS_SPACE_BYTES: usize = 1 << 32;
 
-/// Bytes of a memory that are kept and zeroed for the next guest: as many as a small program touches.
-/// Returning these pages to the system would cost more time than the program takes.
+/// Bytes of a memory that are reused and zeroed for the next guest: as many as a small program touches.
+/// Returning these pages to the system would cost more time than the program itself.
 const MEMORY_KEPT_BYTES: usize = 256 * 1024;
 
-/// Bytes of a table that are kept for the next guest.
+/// Bytes of a table that are reused for the next guest.
 const TABLE_KEPT_BYTES: usize = 16 * 1024;
 
 /// An engine, its linkers and its compiled programs.
@@ -57,7 +57,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Sets up an engine that looks up compiled code on `disk`, and compiles the rest with `compiler`.
+    /// Sets up an engine that looks up compiled code on `disk` and compiles the rest with `compiler`.
     ///
     /// # Errors
     /// [`RuntimeError`] if the engine cannot be set up.
@@ -107,10 +107,11 @@ impl Machine {
     }
 
     /// Returns the compiled `program`, after compiling it for `client` if necessary. Blocks for at most
-    /// `within`, and until soon after `is_gone` returns true.
+    /// `within`, or until soon after `is_gone` returns true.
     ///
     /// # Errors
-    /// [`RunError::Program`] if the program is invalid, and others if this host cannot compile it now.
+    /// [`RunError::Program`] if the program is invalid, or other errors if this host cannot compile it
+    /// now.
     pub(crate) fn ready(
         self: &Arc<Self>,
         program: &Program,

@@ -8,12 +8,12 @@ use wasmtime::ResourceLimiter;
 /// by pointer. Large C++ programs have some ten thousand.
 pub(crate) const TABLE_ELEMENTS_MAX: usize = 100_000;
 
-/// Maximum number of tables: C has one, languages with references a few, and a component one for each of
-/// its modules.
+/// Maximum number of tables: one in C, a few in languages with references, one for each module of a
+/// component.
 pub(crate) const TABLES_MAX: u32 = 8;
 
-/// Maximum number of memories, without the one for garbage-collected objects. Few modules have more than
-/// one, and components made of several programs have one for each.
+/// Maximum number of memories, without the memory of garbage-collected objects. Few modules have more
+/// than one. Components made of several programs have one for each.
 pub(crate) const MEMORIES_MAX: u32 = 2;
 
 /// Maximum number of module instances in a component. A program has about four, including its adapters.

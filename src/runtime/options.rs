@@ -6,12 +6,12 @@ use task::cache::Capacity;
 
 use crate::compiler::CompileIn;
 
-/// Stack size of a guest: the engine's default, and eight times the stack of a thread in WASI's C
+/// Stack size of a guest: the engine's default and eight times the stack of a thread in WASI's C
 /// library.
 const STACK_BYTES: usize = 512 * 1024;
 
 /// Maximum module size. Functions have some ten kilobytes in C, a few megabytes in Go, and up to a
-/// hundred with an interpreter and its libraries. Compilation takes time and memory in proportion.
+/// hundred with an interpreter and its libraries. Compilation needs time and memory in proportion.
 const MODULE_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// Cache of compiled modules. It can hold one of the largest, since compiled code has about three times
@@ -38,18 +38,18 @@ pub struct RuntimeOptions {
     /// Maximum processor time of a short run. After a short run, the next run of the program begins in
     /// the calling thread.
     pub short_cpu: Duration,
-    /// Directory for compiled code, shared with other runtimes. `None` stores none. A directory that is
-    /// unusable or writable by other users is ignored with a warning in the log.
+    /// Directory for compiled code, shared with other runtimes. `None` disables storing. A directory
+    /// that is unusable or writable by other users is ignored with a warning in the log.
     pub compiled_folder: Option<PathBuf>,
     /// Place of compilations.
     pub compile_in: CompileIn,
-    /// Time limit of one compilation. The limits of a run apply afterwards.
+    /// Time limit of a compilation. The limits of a run apply afterwards.
     pub compile_within: Duration,
 }
 
 impl RuntimeOptions {
     /// Returns the defaults for `runs_max` concurrent guests: a stack of 512 KiB, modules up to 128 MiB,
-    /// a cache of 64 compiled modules in at most 512 MiB and none on the disk, five minutes for a
+    /// a cache of 64 compiled modules in at most 512 MiB but not on disk, five minutes for a
     /// compilation, and 1 ms for a short run.
     #[must_use]
     pub const fn for_runs(runs_max: NonZeroU32, compile_in: CompileIn) -> Self {

@@ -20,13 +20,13 @@ const WRITE_BYTES_MAX: usize = 64 * 1024;
 /// Source and target of a guest's standard streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Streams {
-    /// The input is that of the run, and the output is collected.
+    /// Uses the input of the run and collects the output.
     Kept,
     /// The streams of this process.
     Process,
 }
 
-/// The standard output and error of one guest. Clones share them.
+/// The standard output and error of a guest. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Output {
     pub(crate) streams: Streams,
@@ -80,7 +80,7 @@ impl Output {
         Sink { output: self.clone(), stream: Stream::Error }
     }
 
-    /// Takes the collected output.
+    /// Removes and returns the collected output.
     pub(crate) fn take(&self) -> Written {
         std::mem::take(&mut self.written.lock())
     }
@@ -137,7 +137,7 @@ impl StdoutStream for Sink {
 }
 
 impl OutputStream for Sink {
-    /// Traps at the limit, which ends the guest.
+    /// Traps at the limit, which stops the guest.
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         self.take(&bytes).map_err(|full| StreamError::Trap(full.into()))
     }

@@ -1,9 +1,9 @@
 //! Quota of a guest's files.
 //!
-//! Each call is charged the most that it could have added. If the charges since the last count could
-//! exceed a limit, everything is counted again: the directory, and open files whose name was removed.
-//! So a guest exceeds its limit by at most one write, which has at most [`WRITE_BYTES_MAX`], and files
-//! are rarely counted while their size is far below the limit.
+//! Each call is charged the maximum it could have added. If the charges since the last count could
+//! exceed a limit, all files are counted again: the directory and unlinked open files. So a guest
+//! exceeds its limit by at most one write of [`WRITE_BYTES_MAX`]. Files are rarely counted while their
+//! size is far below the limit.
 
 use std::{
     collections::BTreeSet,
@@ -21,14 +21,14 @@ use crate::{
     system,
 };
 
-/// Maximum number of bytes per write. Longer writes are short, as POSIX allows, and the guest writes the
+/// Maximum number of bytes per write. Longer writes are shortened, as POSIX allows. The guest writes the
 /// rest with its next call.
 pub(crate) const WRITE_BYTES_MAX: u32 = 1024 * 1024;
 
 /// Minimum allocation unit, if the file system reports a smaller one.
 const CLUSTER_BYTES_MIN: u64 = 4096;
 
-/// Usage and limits of a guest's files. Cheap to clone; all clones share it.
+/// Usage and limits of a guest's files. Cheap to clone. All clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Quota(Arc<Mutex<State>>);
 
@@ -143,8 +143,8 @@ impl Usage {
     }
 }
 
-/// Counts the files in `folder`, and those in `open` whose name was removed. Returns `None` if they
-/// exceed the limits, or cannot be counted because they are nested too deep.
+/// Counts the files in `folder` and the unlinked files in `open`. Returns `None` if they exceed the
+/// limits or are nested too deep to be counted.
 pub(crate) fn count(folder: &Path, open: &[Weak<File>], limits: FilesLimits) -> Option<Usage> {
     let mut usage = nameless(open);
     let mut folders = vec![folder.to_owned()];
@@ -169,7 +169,7 @@ pub(crate) fn count(folder: &Path, open: &[Weak<File>], limits: FilesLimits) -> 
     usage.is_within(limits).then_some(usage)
 }
 
-/// Counts the open files whose name was removed, each once.
+/// Counts each unlinked open file once.
 fn nameless(open: &[Weak<File>]) -> Usage {
     let (mut usage, mut seen) = (Usage::default(), BTreeSet::new());
     for file in open.iter().filter_map(Weak::upgrade) {

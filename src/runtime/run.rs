@@ -21,7 +21,7 @@ pub struct Run {
     pub entry: String,
     /// Arguments after the name.
     pub arguments: Vec<String>,
-    /// Environment variables. The guest does not see those of the host.
+    /// Environment variables. The guest does not see the variables of the host.
     pub environment: BTreeMap<String, String>,
     /// Standard input.
     pub stdin: Vec<u8>,
@@ -29,8 +29,7 @@ pub struct Run {
     pub files: Option<Files>,
     /// Limits.
     pub limits: Limits,
-    /// Client that requested the run, whose share of concurrent compilations is limited. Empty if
-    /// unknown.
+    /// Client that requested the run. Its share of concurrent compilations is limited. Empty if unknown.
     pub client: Arc<str>,
 }
 
@@ -43,8 +42,8 @@ pub struct Limits {
     /// Linear memory. Growth beyond the limit is denied. A module with a larger initial size does not
     /// start.
     pub memory_bytes: usize,
-    /// Standard output and error together. A guest that writes more ends, and its output up to the limit
-    /// is returned.
+    /// Standard output and error together. A guest that writes more is stopped and its output up to the
+    /// limit is returned.
     pub output_bytes: usize,
     /// Units of work, about one for each instruction. `None` sets no limit, which makes the guest faster.
     pub fuel: Option<u64>,
@@ -98,10 +97,10 @@ impl Limits {
 pub struct RunOutcome {
     /// Standard output.
     pub stdout: Vec<u8>,
-    /// Standard error. If the runtime ended the guest, the last line is the reason (`runtime: time limit
-    /// of 5s reached`), with the same text on every worker.
+    /// Standard error. If the runtime stopped the guest, the last line is the reason (`runtime: time
+    /// limit of 5s reached`), with the same text on every worker.
     pub stderr: Vec<u8>,
-    /// Exit code of the guest, or [`RunEnd::exit_code`] if the runtime ended it.
+    /// Exit code of the guest, or [`RunEnd::exit_code`] if the runtime stopped it.
     pub exit_code: i32,
     /// End of the run.
     pub ended: RunEnd,
@@ -125,8 +124,8 @@ pub enum RunEnd {
     TimedOut,
     /// No fuel was left.
     OutOfFuel,
-    /// The guest failed after memory was denied, or could not start with its initial size. If it chose
-    /// an exit code itself, it keeps that.
+    /// The guest failed after memory was denied, or could not start with its initial size. An exit code
+    /// that the guest chose itself is preserved.
     OutOfMemory,
     /// The output limit was reached.
     OutputFull,
@@ -139,7 +138,7 @@ pub enum RunEnd {
 }
 
 impl RunEnd {
-    /// Returns a line with the reason why the host ended a guest; `None` if the guest exited.
+    /// Returns a line with the reason why the host stopped a guest; `None` if the guest exited.
     ///
     /// The line depends only on the limits and the guest, so that equal results stay equal.
     #[must_use]
@@ -157,10 +156,10 @@ impl RunEnd {
         Some(format!("runtime: {reason}\n"))
     }
 
-    /// Returns the exit code of a guest that the runtime ended, as in the upstream runtime: 1
-    /// fuel, 2 stack, 3 memory access, 4 alignment, 5 table access, 6 empty element, 7 call type,
-    /// 8 overflow, 9 division by zero, 10 conversion, 11 unreachable, 15 time limit, 16 memory
-    /// limit, 255 the rest (including the limits of output and files). 0 for a guest that exited.
+    /// Returns the exit code of a guest that the runtime stopped, as in the upstream runtime: 1 fuel, 2
+    /// stack, 3 memory access, 4 alignment, 5 table access, 6 empty element, 7 call type, 8 overflow, 9
+    /// division by zero, 10 conversion, 11 unreachable, 15 time limit, 16 memory limit, 255 the rest
+    /// (including the limits of output and files). 0 for a guest that exited.
     #[must_use]
     pub const fn exit_code(self) -> i32 {
         match self {
@@ -174,7 +173,7 @@ impl RunEnd {
     }
 }
 
-/// Returns the exit code and the name of a trap, those of bls-runtime.
+/// Returns the exit code and the name of a trap as in bls-runtime.
 const fn describe_trap(trap: Option<Trap>) -> (i32, &'static str) {
     match trap {
         Some(Trap::StackOverflow) => (2, "call stack exhausted"),

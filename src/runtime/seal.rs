@@ -23,7 +23,7 @@ pub(crate) type Tag = [u8; TAG_BYTES];
 #[debug("SealKey(secret)")]
 pub(crate) struct SealKey(pub(crate) [u8; TAG_BYTES]);
 
-/// Compiled code that this process compiled itself or whose tag is valid.
+/// Code that this process compiled itself or that has a valid tag.
 pub(crate) struct AuthenticCode(Bytes);
 
 impl SealKey {

@@ -4,14 +4,14 @@ use std::num::NonZeroUsize;
 
 use wasmtime::{Config, Engine};
 
-/// Stack of the host's functions, in addition to the guest's limit. A debug build has large frames, and
-/// the engine's default is a little less.
+/// Stack of the host's functions, in addition to the guest's limit. The engine's default is a little
+/// less, but a debug build has large frames.
 const HOST_STACK_BYTES: usize = 2 * 1024 * 1024;
 
 /// Fuel mode of an engine. Counting fuel makes guests slower, so it needs a separate engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fuel {
-    /// Guests consume fuel and end when none is left.
+    /// Guests consume fuel and are stopped when it is used up.
     Counted,
     /// Fuel is not counted.
     Free,

@@ -61,10 +61,10 @@ where
         Self { jobs: Arc::default() }
     }
 
-    /// Returns the value of `key` from the work in progress, or from `work`, which is started if there is
-    /// none. Blocks for at most `within`, and until soon after `is_gone` returns true.
+    /// Returns the value of `key` from the work in progress, or from `work`, which is started if
+    /// necessary. Blocks for at most `within`, or until soon after `is_gone` returns true.
     ///
-    /// The last caller to stop waiting blocks until the work has ended.
+    /// The last caller to stop waiting blocks until the work is done.
     ///
     /// # Errors
     /// [`NoValue`].
@@ -102,7 +102,7 @@ where
         work: impl FnOnce(&Demand<V>) -> V + Send + 'static,
     ) -> io::Result<Arc<Job<V>>> {
         let mut jobs = self.jobs.lock();
-        // A job without callers ends soon and has no value, so new callers start another.
+        // A job without callers is soon stopped without a value, so new callers start another.
         if let Some(job) = jobs.get(&key) {
             let mut state = job.state.lock();
             if state.n_waiting > 0 {

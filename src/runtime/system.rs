@@ -1,5 +1,5 @@
-//! Functions of the operating system that need Unix. On other systems they return that the value is
-//! unknown, and programs are not compiled in child processes.
+//! Functions of the operating system that need Unix. On other systems the values are unknown and
+//! programs are not compiled in child processes.
 
 #[cfg(not(unix))]
 mod elsewhere;
@@ -29,7 +29,7 @@ pub(crate) struct ProcessLimits {
     pub(crate) cpu_s: u64,
 }
 
-/// Limit that ended a process.
+/// Limit that killed a process.
 #[cfg_attr(not(unix), expect(dead_code, reason = "processes are not limited"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LimitHit {

@@ -15,14 +15,14 @@ use wasmtime::Engine;
 const TICK: Duration = Duration::from_millis(10);
 
 /// A thread that advances the engine's epoch while guests run. It sleeps after a tick without any guest.
-/// Dropping it ends the thread.
+/// Dropping it stops the thread.
 #[derive(Debug)]
 pub(crate) struct Ticker {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Keeps the epoch advancing until it is dropped.
+/// Advances the epoch until dropped.
 #[derive(Debug)]
 pub(crate) struct Ticking(Arc<Shared>);
 
@@ -56,7 +56,7 @@ impl Ticker {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Keeps the epoch advancing until the returned guard is dropped.
+    /// Advances the epoch until the returned guard is dropped.
     pub(crate) fn tick(&self) -> Ticking {
         let mut state = self.shared.state.lock();
         state.n_running += 1;

@@ -96,7 +96,7 @@ fn missing_module_exits_with_255() {
     assert_eq!(run(["--fast".to_owned()], CompileIn::ThisProcess), EXIT_OTHER);
 }
 
-/// Runs the command line with the module in place of its first word, and checks its code.
+/// Runs the command line with the module in place of its first word and checks its exit code.
 #[track_caller]
 fn check_code(module: &str, flags: &str, exit_code: i32) {
     let folder = tempfile::tempdir().unwrap();

@@ -24,7 +24,7 @@ pub const COMMAND: &str = "compile-module";
 /// First bytes of the input.
 const MAGIC: [u8; 8] = *b"compile1";
 
-/// The size of the header: magic, five numbers, and the key.
+/// The size of the header: magic, five numbers and the key.
 pub(super) const HEADER_BYTES: usize = MAGIC.len() + 5 * size_of::<u64>() + TAG_BYTES;
 
 /// Size of the status and the tag.

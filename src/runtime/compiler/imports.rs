@@ -1,9 +1,9 @@
-//! Checks of a program before it is compiled: the number of its functions, and its imports. The
-//! compiler itself would report a missing import only after it had compiled all functions.
+//! Checks of a program before it is compiled: the number of its functions and its imports. The compiler
+//! itself would report a missing import only after it had compiled all functions.
 //!
-//! The types and imports are compiled and linked without the rest, which takes milliseconds. In a
-//! component these are the sections before its first module. It may also import interfaces that
-//! contain only types.
+//! The types and imports are compiled and linked without the rest, within milliseconds. In a component
+//! these are the sections before its first module. It may also import interfaces that contain only
+//! types.
 
 use wasmparser::{ComponentExternalKind, Encoding, Parser, Payload, SectionLimited};
 use wasmtime::{
@@ -26,7 +26,7 @@ const TYPE_SECTION: u8 = 1;
 /// Number of the section with the imports of a module.
 const IMPORT_SECTION: u8 = 2;
 
-/// The module of WASI preview 0, whose functions have other types and are not offered.
+/// The module of WASI preview 0. Its functions have other types and are not offered.
 const PREVIEW_0: &str = "wasi_unstable";
 
 /// The interface that a component of a command exports.
@@ -35,7 +35,7 @@ const RUN: &str = "wasi:cli/run";
 /// Version of WASI preview 2, without the revision.
 const VERSION: &str = "0.2";
 
-/// Checks the number of functions in a module or component, including those in nested modules.
+/// Checks the number of functions in a module or component, including nested modules.
 ///
 /// # Errors
 /// The reason, with the number.
@@ -53,7 +53,7 @@ pub(super) fn check_functions(program: &[u8]) -> Result<(), String> {
 }
 
 /// Checks that all imports of `program` are offered, as far as this is known before compilation. A
-/// malformed program passes, and the compiler reports the error.
+/// malformed program passes since the compiler reports the error.
 ///
 /// # Errors
 /// The reason, which names the import.

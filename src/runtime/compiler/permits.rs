@@ -1,4 +1,4 @@
-//! Permits for compilations. Clients take turns, each has a maximum share, and one permit is reserved
+//! Permits for compilations. Clients take turns and have a maximum share each. One permit is reserved
 //! for small programs.
 
 use std::{
@@ -10,16 +10,16 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::single_flight::WANTED_EVERY;
 
-/// Maximum number of concurrent compilations. Each takes several processors and up to some gigabytes.
-/// One client has at most all but one.
+/// Maximum number of concurrent compilations. Each needs several processors and up to some gigabytes. A
+/// client has at most all but one.
 const CHILDREN_MAX: usize = 4;
 
 /// Maximum number of concurrent compilations of large programs. One permit is left for small programs,
 /// which take a fraction of a second.
 const LARGE_MAX: usize = CHILDREN_MAX - 1;
 
-/// Maximum number of concurrent compilations of one client's large programs. One is left for the next
-/// client.
+/// Maximum number of concurrent compilations of one client's large programs. One permit is left for the
+/// next client.
 const LARGE_OF_CLIENT_MAX: usize = LARGE_MAX - 1;
 
 /// Large programs are compiled concurrently only if together they fit in the memory divided by this.
@@ -119,8 +119,8 @@ impl CompilePermits {
 }
 
 impl State {
-    /// Returns true if a permit is free. Small programs use any free permit if no large program can use
-    /// it, and otherwise only the reserved one.
+    /// Returns true if a permit is free. While large programs wait for a permit, small programs have
+    /// only the reserved one.
     fn has_free(&self, size: CompileSize) -> bool {
         self.running.len() < CHILDREN_MAX
             && match size {
@@ -132,7 +132,7 @@ impl State {
             }
     }
 
-    /// Returns true if `compilation` is small, or fits in the memory with the running large ones.
+    /// Returns true if `compilation` is small or fits in the memory with the running large ones.
     fn has_memory(&self, compilation: &Compilation, bytes_max: u64) -> bool {
         let large = self.running.iter().filter(|running| running.size == CompileSize::Large);
         let taken = large.map(|running| running.memory_bytes).reduce(u64::saturating_add);
@@ -144,8 +144,8 @@ impl State {
         self.running.iter().filter(|running| running.size == size).count()
     }
 
-    /// Returns the next ticket: that of the client with the fewest running compilations, and among
-    /// these of the least recently served one. `None` if no client can have another permit.
+    /// Returns the ticket of the client with the fewest running compilations, or of the least recently
+    /// served client if several have the fewest. `None` if no client can have another permit.
     fn next(&self, size: CompileSize) -> Option<u64> {
         let of_size = self.waiting.iter().filter(|(_, waiting)| waiting.size == size);
         let eligible = of_size.filter(|(_, waiting)| self.may_have_more(waiting));

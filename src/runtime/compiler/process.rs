@@ -1,4 +1,4 @@
-//! The parent's side of a compilation: starts the child, writes its input, reads its output, and ends
+//! The parent's side of a compilation: starts the child, writes its input, reads its output and stops
 //! it.
 
 use std::{
@@ -27,10 +27,10 @@ use crate::{
     system::{LimitHit, ProcessLimits, limit_hit},
 };
 
-/// Maximum number of threads of one child. Its memory grows with each.
+/// Maximum number of threads of a child. Its memory grows with each.
 const THREADS_MAX: usize = 4;
 
-/// Address space of a child for an empty program: its executable and stacks, and the arenas of its
+/// Address space of a child for an empty program: its executable, and the stacks and arenas of its
 /// threads.
 const ADDRESS_SPACE_BYTES: u64 = 768 * 1024 * 1024;
 
@@ -46,8 +46,8 @@ const CODE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// Environment variable with the compiler's number of threads.
 const THREADS_VARIABLE: &str = "RAYON_NUM_THREADS";
 
-/// Minimum share of the time in which a child wanted a processor that it must have run, in percent, for
-/// its program to count as too slow. An otherwise idle machine takes the rest.
+/// Minimum percentage of its runnable time that a child must have run for its program to count as too
+/// slow. Even an otherwise idle machine uses the rest.
 const CPU_SHARE_MIN: u32 = 75;
 
 /// Returns the expected memory of compiling `program`, in bytes.
@@ -102,8 +102,8 @@ pub(super) fn compile(
     })
 }
 
-/// Writes the child's input, reads its output, and waits for its exit. Kills it at the time limit or
-/// once it is not wanted.
+/// Writes the child's input, reads its output and waits for its exit. Kills it at the time limit or once
+/// it is not wanted.
 fn converse(
     child: &mut Child,
     header: &[u8],
@@ -114,7 +114,7 @@ fn converse(
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let started = Instant::now();
     thread::scope(|scope| {
-        // Both threads end at the latest when the child exits and its ends of the pipes close.
+        // Both threads exit at the latest when the child exits, which closes its ends of the pipes.
         let write = move || {
             let Some(mut stdin) = stdin else { return };
             if let Err(error) =
@@ -128,7 +128,7 @@ fn converse(
             let mut output = Vec::new();
             let bytes_max = CODE_BYTES_MAX + PREFIX_BYTES as u64;
             let read = stdout.map(|stdout| stdout.take(bytes_max).read_to_end(&mut output));
-            // Without a receiver the child was killed, and its output is not used.
+            // Without a receiver the child was killed and its output is not used.
             drop(sender.send(read.transpose().map(|_| output)));
         };
         let spawned = thread::Builder::new()

@@ -1,4 +1,4 @@
-//! Shared by tests with guests: honest ones, hostile ones, and many at the same time.
+//! Shared by tests with guests: honest and hostile guests, and many at the same time.
 
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
@@ -37,7 +37,7 @@ fn runtime(runs_max: u32) -> Runtime {
     .unwrap()
 }
 
-/// A run of a guest with nothing but its name.
+/// A run of a guest with only its name.
 fn bare(limits: Limits) -> Run {
     Run {
         name: "guest.wasm".to_owned(),

@@ -54,7 +54,7 @@ fn links_are_not_followed_by_counting_or_removal() {
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 10);
 }
 
-/// Nested directories whose path is longer than the system accepts.
+/// Nested directories with a longer path than the system accepts.
 #[test]
 fn too_deeply_nested_directories_are_removed() {
     check(

@@ -29,8 +29,8 @@ const INVALID: i32 = 28;
 /// Error number of preview 1 for too many open files.
 const TOO_MANY_FILES: i32 = 33;
 
-/// Mask of an exit code. A process has only eight bits, and a guest must have the same code whether it
-/// runs in its own process or here.
+/// Mask of an exit code. The code of a process has only eight bits. A guest must have the same code
+/// whether it runs in its own process or here.
 const EXIT_CODE_BITS: i32 = 0xff;
 
 /// Maximum number of random bytes per call, that of the library.
@@ -124,7 +124,7 @@ macro_rules! charged {
     };
 }
 
-/// Synchronous functions of preview 1 with the signature of the asynchronous ones.
+/// Synchronous functions of preview 1 with the signature of the asynchronous functions.
 mod immediate {
     use std::future::{Ready, ready};
 
@@ -236,8 +236,8 @@ impl Check {
     }
 }
 
-/// Shortens the first vector that is not empty, the only one that is written, to the maximum of a write.
-/// Returns the address of its length and the previous length. The call itself reports unreadable vectors.
+/// Shortens the first non-empty vector to the maximum of a write. The others are not written. Returns
+/// the address of its length and the previous length. The call itself reports unreadable vectors.
 fn shorten(memory: &mut GuestMemory<'_>, vectors: Vectors) -> Option<(GuestPtr<u32>, u32)> {
     for n in 0..vectors.n {
         let at = vectors.at.checked_add(n.checked_mul(VECTOR_BYTES)?)?.checked_add(LENGTH_AT)?;

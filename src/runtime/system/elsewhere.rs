@@ -28,7 +28,7 @@ pub(crate) fn cluster_bytes(_metadata: &Metadata) -> u64 {
     0
 }
 
-/// An open file keeps its name.
+/// Open files cannot be unlinked.
 pub(crate) fn nameless_file(_metadata: &Metadata) -> Option<(u64, u64)> {
     None
 }

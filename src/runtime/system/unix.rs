@@ -21,8 +21,8 @@ pub(crate) const LIMITS_PROCESSES: bool = true;
 /// Unit of a file's number of blocks, independent of the disk's block size.
 const BLOCK_BYTES: u64 = 512;
 
-/// Sets `limits`, which this process cannot raise again, and its `niceness`. The process can no longer
-/// write to files. On Linux it ends with its parent.
+/// Sets the `limits` and `niceness` of this process. It cannot raise the limits again or write to files.
+/// On Linux it is killed with its parent.
 pub(crate) fn limit_process(limits: ProcessLimits, niceness: i32) -> io::Result<()> {
     let at_most = |n: u64| Rlimit { current: Some(n), maximum: Some(n) };
     setrlimit(Resource::As, at_most(limits.address_space_bytes))?;
@@ -37,7 +37,7 @@ pub(crate) fn limit_process(limits: ProcessLimits, niceness: i32) -> io::Result<
     Ok(())
 }
 
-/// Returns the limit that ended a process with this status.
+/// Returns the limit that killed a process with this status.
 pub(crate) fn limit_hit(status: ExitStatus) -> Option<LimitHit> {
     match status.signal().and_then(Signal::from_named_raw)? {
         Signal::XCPU => Some(LimitHit::CpuTime),
@@ -47,7 +47,7 @@ pub(crate) fn limit_hit(status: ExitStatus) -> Option<LimitHit> {
     }
 }
 
-/// Returns true if a file or directory belongs to this user and none of `mode_bits` is set.
+/// Returns true if a file or directory belongs to this user and has no bit of `mode_bits`.
 pub(crate) fn is_own(metadata: &Metadata, mode_bits: u32) -> bool {
     metadata.uid() == geteuid().as_raw() && metadata.mode() & mode_bits == 0
 }
@@ -62,7 +62,7 @@ pub(crate) fn cluster_bytes(metadata: &Metadata) -> u64 {
     metadata.blksize()
 }
 
-/// Returns the device and inode of an open file whose name was removed.
+/// Returns the device and inode of an open file that was unlinked.
 pub(crate) fn nameless_file(metadata: &Metadata) -> Option<(u64, u64)> {
     (metadata.nlink() == 0).then(|| (metadata.dev(), metadata.ino()))
 }

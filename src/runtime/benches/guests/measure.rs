@@ -15,7 +15,7 @@ use tokio::{
 
 use runtime::{engine::Runtime, error::RunError, program::Program, run::Run};
 
-/// The smallest WASI command: a page of memory, an imported function, and a `_start` that returns.
+/// The smallest WASI command: a page of memory, an imported function and a `_start` that returns.
 const TRIVIAL: &[u8] = b"\0asm\x01\0\0\0\
     \x01\x08\x02\x60\x01\x7f\0\x60\0\0\
     \x02\x24\x01\x16wasi_snapshot_preview1\x09proc_exit\0\0\
@@ -24,7 +24,7 @@ const TRIVIAL: &[u8] = b"\0asm\x01\0\0\0\
     \x07\x13\x02\x06memory\x02\0\x06_start\0\x01\
     \x0a\x04\x01\x02\0\x0b";
 
-/// Number of runs, and their duration.
+/// Number of runs and their duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rate {
     /// Guests that ran to their end.
@@ -123,8 +123,8 @@ pub(crate) fn measure_threads(
     Ok(Rate { n_runs: n_runs.into_inner(), elapsed: began.elapsed() })
 }
 
-/// Runs `program` repeatedly for concurrent callers, as a node does, and returns the rate. The program
-/// is compiled before.
+/// Runs `program` repeatedly for concurrent callers, as a node does. Returns the rate without the
+/// compilation.
 ///
 /// # Errors
 /// [`BenchError`] if a run fails.

@@ -13,7 +13,7 @@ pub(super) fn with_files(folder: &Path, afterwards: FolderCleanup) -> Run {
     Run { files: Some(files), ..bare(LIMITS) }
 }
 
-/// Runs `program` in a directory, checks its end, and that nothing is left.
+/// Runs `program` in a directory. Checks its outcome and that no files are left.
 pub(super) async fn check(program: &Program, ended: RunEnd) -> RunOutcome {
     let root = tempfile::tempdir().unwrap();
     let run = with_files(&root.path().join("t/1/fs"), FolderCleanup::Remove);
@@ -49,7 +49,7 @@ pub(super) const CREATE: &str = r"
             (i64.const 64) (i64.const 64) (i32.const 0) (i32.const 1000)) (then unreachable))
         (i32.load (i32.const 1000)))";
 
-/// A command with one page, [`CREATE`], and this body with a local `$n`.
+/// A command with one page, [`CREATE`] and this body with a local `$n`.
 pub(super) fn creator(body: &str) -> Program {
     module(&format!(
         "(memory (export \"memory\") 2) {CREATE} (func (export \"_start\") (local $n i32) {body})"
@@ -108,7 +108,7 @@ async fn paths_do_not_lead_out_of_directory() {
 
 #[tokio::test]
 async fn links_do_not_lead_out_of_directory() {
-    // Creates the link "l" to "../..", and exits with the error of opening "l/etc".
+    // Creates the link "l" to "../.." and exits with the error of opening "l/etc".
     let program = module(
         r#"(memory (export "memory") 1) (data (i32.const 0) "../..l/etc")
         (func (export "_start")
@@ -142,7 +142,7 @@ async fn guest_that_writes_endless_file_is_ended() {
     check(&program, RunEnd::FilesFull).await;
 }
 
-/// Opens files until the host refuses, and exits with their number.
+/// Opens files until the host refuses and exits with their number.
 const OPENS_ALL: &str = "(loop $on (call $name (local.get $n))
         (if (call $open (i32.const 3) (i32.const 0) (i32.const 0) (i32.const 4) (i32.const 1)
             (i64.const 64) (i64.const 64) (i32.const 0) (i32.const 1000))
@@ -179,7 +179,7 @@ async fn component_that_opens_too_many_files_continues() {
 
 #[tokio::test]
 async fn guest_that_nests_endless_directories_is_ended() {
-    // Creates and enters the directory "d", and closes the previous one.
+    // Creates and enters the directory "d" and closes the previous one.
     let program = module(
         r#"(memory (export "memory") 1) (data (i32.const 0) "d")
         (func (export "_start") (local $in i32) (local $last i32)

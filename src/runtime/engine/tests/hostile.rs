@@ -1,4 +1,4 @@
-//! Hostile guests, and guests that behave like them.
+//! Hostile guests and guests that behave like them.
 
 use super::*;
 
@@ -13,7 +13,7 @@ const TIGHT: Limits = Limits {
 /// WASI error number for a descriptor that is not open or of the wrong kind.
 const BAD_DESCRIPTOR: i32 = 8;
 
-/// Grows the memory page by page until growth is denied, and then executes `then`.
+/// Grows the memory page by page until growth is denied. Then executes `then`.
 const BOMB: &str = "(loop $more (br_if $more (i32.ne (memory.grow (i32.const 1)) (i32.const -1))))";
 
 async fn finished(program: &Program, limits: Limits) -> RunOutcome {
@@ -79,7 +79,7 @@ async fn sufficient_fuel_has_no_effect() {
 
 #[tokio::test]
 async fn growth_of_tables_is_limited() {
-    // Grows each of four tables until growth is denied, and reports the size of the last one.
+    // Grows each of four tables until growth is denied and reports the size of the last one.
     let grow = |table| {
         format!(
             "(loop $more (br_if $more (i32.ne
@@ -304,14 +304,14 @@ async fn guest_can_have_two_memories() {
     assert!(outcome.is_err() || outcome.is_ok_and(|outcome| outcome.exit_code != 0));
 }
 
-/// Types of objects: bytes, and a list that holds some.
+/// Types of objects: bytes and a list of bytes.
 const OBJECTS: &str = r#"(memory (export "memory") 1)
     (type $bytes (array (mut i8)))
     (type $list (struct (field (ref $bytes)) (field (ref null $list))))"#;
 
 #[tokio::test]
 async fn objects_are_garbage_collected() {
-    // 64 MiB in total, none of which is held.
+    // 64 MiB in total of unreferenced objects.
     let program = module(&format!(
         r#"{OBJECTS} (func (export "_start") (local $n i32)
             (loop $on

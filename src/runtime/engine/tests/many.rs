@@ -30,7 +30,7 @@ async fn waiting_guests_all_get_a_place() {
 
 #[tokio::test]
 async fn guest_does_not_see_memory_of_previous_one() {
-    // Writes to an address, and exits with the value that was there before.
+    // Writes to an address and exits with the value that was there before.
     let program = command(
         "(local $found i32) (local.set $found (i32.load8_u (i32.const 5000)))
         (i32.store8 (i32.const 5000) (i32.const 77)) (call $exit (local.get $found))",
@@ -88,7 +88,7 @@ async fn short_guest_runs_on_thread_of_caller() {
 
 #[tokio::test]
 async fn guest_that_was_short_can_take_longer() {
-    // Computes forever with one argument, and sleeps for an hour with two.
+    // Computes forever with one argument and sleeps for an hour with two.
     let program = module(
         r#"(import "wasi_snapshot_preview1" "args_sizes_get"
             (func $count (param i32 i32) (result i32)))

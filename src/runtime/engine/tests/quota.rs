@@ -111,7 +111,7 @@ async fn removed_files_and_directories_do_not_count() {
     check_both(&writer(&repeat(1000, body)), RunEnd::Exited).await;
 }
 
-/// The limit is exceeded by at most one write, and a write has at most 1 MiB.
+/// The limit is exceeded by at most one write of at most 1 MiB.
 #[tokio::test]
 async fn large_write_exceeds_limit_by_at_most_a_mebibyte() {
     let program = module(&format!(
