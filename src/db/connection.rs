@@ -1,4 +1,4 @@
-//! Opens files, and creates or upgrades their tables.
+//! Opens files and creates or upgrades their tables.
 
 use std::{io, path::Path, time::Duration};
 
@@ -12,14 +12,13 @@ use crate::{
     format::{self, Step},
 };
 
-/// Time limit of waiting for another process to finish its write, which takes milliseconds.
+/// Time limit of waiting for another process to finish its write. Usually a write needs milliseconds.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
 /// [`Schema::open_wait`] of a file that is opened by [`retry_while_busy`].
 pub const RETRIED_OPEN_WAIT: Duration = Duration::from_millis(10);
 
-/// Attempts to open a file while another process sets it up: some seconds, far longer than that
-/// takes.
+/// Attempts to open a file while another process sets it up: some seconds, far longer than needed.
 const OPEN_TRIES: u32 = 50;
 
 /// Pause between attempts to open a file.
@@ -28,7 +27,7 @@ const OPEN_PAUSE: Duration = Duration::from_millis(40);
 /// Capacity of the cache of prepared statements: more than any store has.
 const STATEMENTS_MAX: usize = 128;
 
-/// Tables of a file, and how it is opened.
+/// Tables of a file, with the pragmas of its connections.
 #[derive(Debug, Clone, Copy)]
 pub struct Schema {
     /// Name of the file in errors, such as `accounts file`.
@@ -39,7 +38,7 @@ pub struct Schema {
     pub steps: &'static [Step],
     /// Statements that create the tables in an empty file.
     pub tables: &'static str,
-    /// Pragmas of connections that write, in addition to those of every file.
+    /// Pragmas of connections that write, in addition to the pragmas of every file.
     pub pragmas: &'static str,
     /// Time limit of waiting for another process that sets up or recovers the file.
     pub open_wait: Duration,
@@ -126,8 +125,8 @@ impl Schema {
         open().map_err(|error| self.failed(&error))
     }
 
-    /// Creates the tables in an empty file, and upgrades those of an older format. Does not write
-    /// to a file whose tables are current.
+    /// Creates the tables in an empty file and upgrades tables of an older format. Does not write to a
+    /// file with current tables.
     ///
     /// # Errors
     /// [`OpenError`] if that fails, or the format of the file cannot be upgraded.
@@ -148,10 +147,10 @@ impl Schema {
         write.commit().map_err(failed)
     }
 
-    /// Upgrades tables of an older format in one transaction, and logs the upgrade.
+    /// Upgrades tables of an older format in one transaction and logs the upgrade.
     ///
     /// # Errors
-    /// The same as for [`Self::create_tables`]. Nothing was changed then.
+    /// The same as for [`Self::create_tables`]. The tables are unchanged then.
     pub fn upgrade(&self, connection: &mut Connection) -> Result<(), OpenError> {
         let failed = |error| self.failed(&error);
         let Self { name, version: known, steps, .. } = *self;
@@ -215,7 +214,7 @@ where
 /// Applies the settings of every connection in use.
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_WAIT)?;
-    // Otherwise a plan may depend on the bound values, and cached statements are prepared again.
+    // Otherwise a plan may depend on the bound values and cached statements are prepared again.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(())
@@ -225,8 +224,8 @@ fn read_version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))
 }
 
-/// Keeps the log when `connection` is closed. The file was replaced, so the log at its path belongs
-/// to another file, and the last connection that closes would delete it.
+/// Keeps the log when `connection` is closed. The file was replaced, so the log at its path belongs to
+/// another file. The last connection that closes would delete it.
 pub fn keep_log_on_close(connection: &Connection) {
     if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
         error!(%error, "failed to close a replaced database without a checkpoint");
@@ -301,7 +300,7 @@ mod tests {
         assert_eq!(SCHEMA.open(&path).unwrap_err().to_string(), "test file cannot be opened");
     }
 
-    /// The schema after two changes: a column, and a value for it.
+    /// The schema after two changes: a column and a value for it.
     const CHANGED: Schema = Schema {
         version: 5,
         steps: &[

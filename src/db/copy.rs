@@ -1,8 +1,8 @@
 //! Copies the tables of a store between a file and a database, in either direction.
 //!
-//! Both have the same tables, each with a primary key. All rows are copied in one transaction, by
-//! their keys and from one snapshot of the source, so that a stopped copy leaves nothing behind.
-//! Afterwards every row of the copy is compared with its source.
+//! Both have the same tables, each with a primary key. All rows are copied in one transaction, by their
+//! keys and from one snapshot of the source. A stopped copy has no effect. Afterwards every row of the
+//! copy is compared with its source.
 
 mod engine;
 mod table;
@@ -28,10 +28,10 @@ use crate::{
 /// Rows of a page. A row may have up to a megabyte.
 const PAGE_ROWS: usize = 64;
 
-/// Maximum number of rows of one insert.
+/// Maximum number of rows per insert.
 const INSERT_ROWS: usize = 4096;
 
-/// Bytes of rows of one insert, give or take a page.
+/// Bytes of rows per insert, give or take a page.
 const INSERT_BYTES: usize = 4 << 20;
 
 /// The tables of a store in both engines.
@@ -39,7 +39,7 @@ const INSERT_BYTES: usize = 4 << 20;
 pub struct CopiedTables {
     /// The tables in a file.
     pub file: Schema,
-    /// The schema of a database with the same tables, and others that are not copied.
+    /// The schema of a database with the same tables and others that are not copied.
     pub database: SharedSchema,
     /// Statements that run in a database after its rows were copied.
     pub finish: &'static str,
@@ -92,7 +92,7 @@ pub enum CopyError {
         /// Path of the file.
         path: PathBuf,
     },
-    /// The destination has rows that differ from those of the source. They were not changed.
+    /// The destination has rows that differ from the source. They were not changed.
     #[error("table {table} of the destination has other rows; copy to an empty store")]
     NotEmpty {
         /// Name of the table.
@@ -111,11 +111,11 @@ pub enum CopyError {
     Stopped,
 }
 
-/// Receives progress, and returns whether to continue.
+/// Receives progress and returns whether to continue.
 pub type OnProgress<'a> = &'a mut (dyn FnMut(CopyProgress<'_>) -> ControlFlow<()> + Send);
 
-/// Copies all rows of `tables` to an empty store, or compares them with those of an earlier copy.
-/// Returns their number.
+/// Copies all rows of `tables` to an empty store, or compares them with an earlier copy. Returns their
+/// number.
 ///
 /// Blocks while files are read and written. Requires the context of a runtime.
 ///
@@ -181,7 +181,7 @@ async fn is_empty(end: &mut End, tables: &[Table]) -> Result<bool, EngineError> 
     Ok(true)
 }
 
-/// Compares the rows of a table. Returns their number; `None` if they differ.
+/// Compares the rows of a table. Returns their number, or `None` if they differ.
 async fn compare(
     source: &mut End,
     copied: &mut End,

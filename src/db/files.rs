@@ -1,7 +1,7 @@
 //! Detects that the files of an open database were deleted or replaced.
 //!
-//! Such a file stays open, and takes writes that no one will ever read. SQLite does not notice.
-//! Check before acknowledging a write.
+//! Such a file stays open and accepts writes that no one will ever read. SQLite does not notice. Check
+//! before acknowledging a write.
 
 use std::{
     ffi::OsString,
@@ -106,7 +106,7 @@ impl OpenFile {
     fn is_in_place(&self) -> bool {
         match fs::metadata(&self.path) {
             Ok(metadata) => identity(&metadata) == self.identity,
-            // Other errors, such as those of a network file system, do not tell.
+            // Other errors, such as from a network file system, do not tell.
             Err(error) => {
                 !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
             }

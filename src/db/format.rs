@@ -1,9 +1,9 @@
-//! Formats of stores: numbers that increase with each change of the tables, and the upgrades
+//! Formats of stores, which are numbers that increase with each change of the tables, and the upgrades
 //! between them.
 //!
-//! A store of an older format is upgraded in one transaction when it is opened to write. A service
-//! that has it open reads the format in each of its writes, and fails them from then on. A store
-//! that is newer than the program, or older than the first upgrade, is rejected.
+//! A store of an older format is upgraded in one transaction when it is opened to write. A service that
+//! has it open reads the format in each of its writes and fails them from then on. A store that is newer
+//! than the program, or older than the first upgrade, is rejected.
 
 use rusqlite::Connection;
 
@@ -25,8 +25,8 @@ impl Step {
     }
 }
 
-/// Returns those of `steps` that lead from format `found` to `known`, where the last one ends;
-/// `None` if there are none.
+/// Returns the part of `steps` that leads from format `found` to `known`, the format after the last
+/// step. Returns `None` if there is no such part.
 pub(crate) fn steps_from<S>(steps: &[S], found: i64, known: i64) -> Option<&[S]> {
     let n_missing = usize::try_from(known.checked_sub(found)?).ok()?;
     steps.get(steps.len().checked_sub(n_missing)?..)

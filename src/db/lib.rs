@@ -1,13 +1,12 @@
 //! SQLite and PostgreSQL, as all stores of this program use them.
 //!
-//! For SQLite, [`connection`] opens a file with its pragmas and schema, [`Writer`](writer::Writer)
-//! lets concurrent writers share a commit, [`DatabaseFiles`](files::DatabaseFiles) detects that the
-//! files of an open database were replaced, [`space`] tracks if the disk has room,
+//! For SQLite, [`connection`] opens a file with its pragmas and schema, [`Writer`](writer::Writer) lets
+//! concurrent writers share a commit, [`DatabaseFiles`](files::DatabaseFiles) detects that the files of
+//! an open database were replaced, [`space`] tracks if the disk has room,
 //! [`Statements`](statement::Statements) runs cached statements, and
-//! [`DatabaseFault`](fault::DatabaseFault) classifies errors. [`postgres`] does the same for a
-//! server. [`sql`] has the values and rows of statements that run on either, [`copy`](mod@copy)
-//! copies tables from one to the other, and [`format`](mod@format) upgrades them. Tables and
-//! queries belong to the stores.
+//! [`DatabaseFault`](fault::DatabaseFault) classifies errors. [`postgres`] does the same for a server.
+//! [`sql`] has the values and rows of statements that run on either. [`copy`](mod@copy) copies tables
+//! from one to the other. [`format`](mod@format) upgrades them. Tables and queries belong to the stores.
 //!
 //! ```no_run
 //! # fn example(schema: &db::connection::Schema) -> Result<(), Box<dyn std::error::Error>> {

@@ -72,7 +72,7 @@ impl FromStr for DatabaseUrl {
     }
 }
 
-/// Opens one connection to the server at `url`, to find out why a pool has none. Times out after 5
+/// Opens a connection to the server at `url`, to find out why a pool fails to connect. Times out after 5
 /// s.
 ///
 /// # Errors

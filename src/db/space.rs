@@ -1,8 +1,8 @@
 //! Tracks if the disk has space for writes.
 //!
 //! A store that rejected a write counts as full until a write of that size succeeds, since smaller
-//! ones often fit into the remaining space. Without writers, the store makes a trial write and
-//! removes it.
+//! writes often fit into the remaining space. Without writers, the store makes a trial write and removes
+//! it.
 
 use std::{
     io,
@@ -75,7 +75,7 @@ impl SpaceWatch {
         self.refused.lock().take_if(|refused| refused.n_bytes <= n_bytes).is_some()
     }
 
-    /// Returns the size of a trial write to a full store; `None` if it is too early, or the file
+    /// Returns the size of a trial write to a full store, or `None` if it is too early, or the file
     /// system has less space than that. Blocks for a system call.
     pub fn next_trial(&self) -> Option<u64> {
         let mut refused = self.refused.lock();

@@ -26,7 +26,7 @@ pub trait Value: ToSql {
 /// A value of a column.
 pub trait Column: FromSql + for<'r> Decode<'r, Postgres> + Type<Postgres> {}
 
-/// A row of either engine, for a store whose error is `E`.
+/// A row of either engine, for a store with error type `E`.
 #[derive(Debug)]
 pub struct Row<'r, E> {
     row: RowOf<'r>,
@@ -71,7 +71,7 @@ impl<E: From<rusqlite::Error> + From<sqlx::Error>> Row<'_, E> {
         }
     }
 
-    /// Returns the number in column `idx`; `None` for null.
+    /// Returns the number in column `idx`, or `None` for null.
     ///
     /// # Errors
     /// The same as for [`Self::get`], or the number is negative or too large.

@@ -5,10 +5,10 @@ use rusqlite::{Connection, OptionalExtension as _, Params, Result, Row, types::F
 /// Runs statements from the cache of a connection.
 #[expect(clippy::missing_errors_doc, reason = "each fails with SQLite's error alone")]
 pub trait Statements {
-    /// Runs a statement without results, and returns the number of changed rows.
+    /// Runs a statement without results and returns the number of changed rows.
     fn run(&self, sql: &str, params: impl Params) -> Result<usize>;
 
-    /// Returns the first row as `read` converts it; `None` if there is none.
+    /// Returns the first row as `read` converts it, or `None` if there is none.
     fn find<T>(
         &self,
         sql: &str,

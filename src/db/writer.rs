@@ -1,10 +1,9 @@
-//! The thread that writes to a file, and commits that several writers share.
+//! The thread that writes to a file, with commits that several writers share.
 //!
-//! Jobs run one after another in the current transaction. When no more are queued, or enough have
-//! run, the transaction is committed and all of them get their results. So jobs that wait together
-//! share one sync of the disk. The changes of a failed job are undone: those of the first job with
-//! the whole transaction, those of a later one with its savepoint, for which SQLite copies each
-//! changed page.
+//! Jobs run one after another in the current transaction. When no more are queued, or enough have run,
+//! the transaction is committed and all of them get their results. So jobs that wait together share one
+//! sync of the disk. The changes of a failed job are rolled back: for the first job with the whole
+//! transaction, for a later job with its savepoint, which makes SQLite copy each changed page.
 
 use std::{
     io,
@@ -32,7 +31,7 @@ use crate::{
 /// limit.
 const QUEUE_CAPACITY: usize = 256;
 
-/// Maximum number of jobs of one commit, so that the first of them does not wait too long.
+/// Maximum number of jobs per commit, so that the first job does not wait too long.
 const JOBS_PER_COMMIT: usize = 256;
 
 /// Failure of a commit, which several jobs may share.
@@ -86,9 +85,9 @@ type Job = Box<dyn FnOnce(Result<Turn<'_>, CommitError>) -> Done + Send>;
 /// Position of a job in the open transaction.
 #[derive(Debug, Clone, Copy)]
 enum Turn<'a> {
-    /// Nothing was written yet.
+    /// The transaction has no changes yet.
     First(&'a Connection),
-    /// Other jobs wrote before, and their changes must be kept.
+    /// Other jobs wrote before. Their changes must be preserved.
     Later(&'a Connection),
 }
 
@@ -104,7 +103,7 @@ struct Done {
 /// Sends the result of a job to its caller, given the outcome of the commit.
 type Answer = Box<dyn FnOnce(Result<(), CommitError>)>;
 
-/// The jobs of one commit.
+/// The jobs of a commit.
 #[derive(Default)]
 struct Commit {
     answers: Vec<Answer>,
@@ -124,7 +123,7 @@ impl Commit {
     }
 }
 
-/// Handle to the writing thread, which ends when this is dropped. `E` is the error of the store.
+/// Handle to the writing thread, which exits when this is dropped. `E` is the error of the store.
 #[derive(Debug)]
 pub struct Writer<E> {
     jobs: mpsc::Sender<Job>,
@@ -172,14 +171,14 @@ impl<E: WriteError> Writer<E> {
         Ok(Self { jobs, n_jobs: AtomicU64::default(), files, space, upgraded, error: PhantomData })
     }
 
-    /// Runs `work` in a transaction, and returns its result once that is durable. If `work` fails,
-    /// its changes are undone.
+    /// Runs `work` in a transaction and returns its result once that is durable. If `work` fails, its
+    /// changes are rolled back.
     ///
     /// `on_commit` is called before this returns, in the order of commits. Dropping the future does
     /// not stop queued work.
     ///
     /// # Errors
-    /// Those of `work`, or a [`CommitError`].
+    /// The error of `work`, or a [`CommitError`].
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
@@ -223,11 +222,11 @@ impl<E: WriteError> Writer<E> {
         self.n_jobs.load(Ordering::Relaxed)
     }
 
-    /// Checks that the file takes writes: it is in place and of this format, and there is space. If
+    /// Checks that the file accepts writes: it is in place, has this format, and the disk has space. If
     /// a commit found no space, this makes a trial write of the same size from time to time.
     ///
     /// # Errors
-    /// The reason why it does not.
+    /// Reason why the file does not accept writes.
     pub async fn check(&self) -> Result<(), E> {
         if !self.files.check() {
             return Err(CommitError::Replaced.into());
@@ -369,7 +368,7 @@ fn transact(
     if has_failed && !transaction.is_autocommit() {
         return Ok(transaction.rollback()?);
     }
-    // Without a transaction another job would commit separately, and then be reported as failed.
+    // Without a transaction another job would commit separately and then be reported as failed.
     while !transaction.is_autocommit()
         && commit.answers.len() < JOBS_PER_COMMIT
         && let Ok(job) = queue.try_recv()

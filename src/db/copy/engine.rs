@@ -47,14 +47,14 @@ pub(super) enum Access {
     Write,
 }
 
-/// A store in one transaction, which is undone unless [`End::finish`] ends it.
+/// A store in one transaction, which is rolled back unless [`End::finish`] commits it.
 pub(super) enum End {
     File(Connection),
     Database(Transaction),
 }
 
 impl End {
-    /// Opens a store. One that is written, or in a database, is created if it is missing.
+    /// Opens a store. A missing store is created if it is written or in a database.
     pub(super) async fn open(
         tables: &CopiedTables,
         place: &CopyPlace,
@@ -139,7 +139,7 @@ impl End {
         Ok(())
     }
 
-    /// Returns the highest key that the table ever generated; `None` if it generates none.
+    /// Returns the highest key that the table ever generated, or `None` if it generates none.
     pub(super) async fn counter(&mut self, table: &Table) -> Result<Option<i64>, EngineError> {
         match self {
             Self::File(file) => {

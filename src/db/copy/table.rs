@@ -1,8 +1,8 @@
-//! Descriptions of tables, and the statements that read and write them in either engine.
+//! Descriptions of tables and the statements that read and write them in either engine.
 
 use rusqlite::{Connection, Result, types::Value};
 
-/// Values of a row: those of its key, then those of its other columns.
+/// Values of a row: first its key, then its other columns.
 pub(super) type Row = Vec<Value>;
 
 /// Type of a column.

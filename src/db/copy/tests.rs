@@ -4,7 +4,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::connection::RETRIED_OPEN_WAIT;
 
-/// Tables with keys of each kind, and columns of each type.
+/// Tables with keys of each kind and columns of each type.
 const TABLES: CopiedTables = CopiedTables {
     file: Schema {
         name: "test file",
@@ -39,8 +39,8 @@ CREATE TABLE n_people (n bigint PRIMARY KEY);
     is_locked: true,
 };
 
-/// Creates a file with people, of whom the last is deleted, and with things, whose names are not in
-/// the order of any language.
+/// Creates a file with people and things. The last of the people is deleted. The names of the things are
+/// not in the order of any language.
 fn create_source(folder: &TempDir) -> CopyPlace {
     let path = folder.path().join("from.db");
     let file = TABLES.file.open(&path).unwrap();
@@ -64,7 +64,7 @@ fn open(place: &CopyPlace) -> Connection {
     Connection::open(path).unwrap()
 }
 
-/// Returns the rows of a file as text, and the last generated key.
+/// Returns the rows of a file as text and the last generated key.
 fn contents(place: &CopyPlace) -> Vec<String> {
     let file = open(place);
     let sql = "SELECT quote(id) || quote(name) FROM people UNION ALL

@@ -1,11 +1,11 @@
-//! Connections to the database: a pool whose transactions are bounded in time.
+//! Connections to the database: a pool with time limits for transactions.
 //!
-//! A connection that was lost while it was idle is replaced silently, since nothing was sent on it.
-//! One that is lost later fails its transaction and is not used again.
+//! A connection that is lost while idle is replaced silently. A connection that is lost during a
+//! transaction fails it and is not used again.
 //!
-//! A pooler such as `PgBouncer` may send each transaction to another connection of the server. It
-//! is detected by startup options, which it rejects or drops. Behind a pooler all statements are in
-//! transactions, which apply their own settings and use no prepared statements of earlier ones.
+//! A pooler such as `PgBouncer` may send each transaction to another connection of the server. It is
+//! detected by startup options, which it rejects or drops. Behind a pooler all statements are in
+//! transactions, which apply their own settings and do not use earlier prepared statements.
 
 use std::{
     fmt::Write as _,
@@ -43,24 +43,24 @@ use super::{
 /// waits.
 const ACQUIRE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Time limit of a whole transaction: less than a client waits, so that it learns the reason. The
-/// server ends a statement sooner, so this is for a server that does not respond at all. A commit
-/// may have been made then, which its writer learns by sending it again.
+/// Time limit of a whole transaction: less than a client waits, so that it learns the reason. The server
+/// cancels a statement sooner, so this is for a server that does not respond at all. A commit may have
+/// been made then, which its writer learns by sending it again.
 const DONE_WITHIN: Duration = Duration::from_secs(25);
 
 /// Time limit of a check for writes. Its caller has other servers to try.
 const CHECKED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Time limit of a connection attempt that only explains why the pool has none.
+/// Time limit of a connection attempt that only explains why the pool fails to connect.
 const LOOK_WITHIN: Duration = Duration::from_secs(1);
 
 /// Idle connections are closed after this, so that a quiet service leaves room for others.
 const IDLE_FOR: Duration = Duration::from_mins(10);
 
-/// Settings of a connection, times in milliseconds: limits of a statement, of waiting for a lock,
-/// and of an idle transaction, whose service was paused or is gone and which still holds locks.
-/// Every statement finds its rows by an index, whatever its parameters are, and planning again or
-/// compiling takes longer than running.
+/// Settings of a connection, times in milliseconds: limits of a statement, of waiting for a lock, and of
+/// an idle transaction, which holds the locks of a paused or lost service. Every statement finds its
+/// rows by an index, whatever its parameters are. Planning again or compiling would be slower than
+/// running it.
 const SETTINGS: [(&str, &str); 5] = [
     ("statement_timeout", "20000"),
     ("lock_timeout", "10000"),
@@ -75,15 +75,15 @@ const DIRECT: (&str, &str) = ("triptych.direct", "on");
 /// Tells if [`DIRECT`] reached the server.
 const IS_DIRECT: &str = "SELECT current_setting('triptych.direct', true) IS NOT DISTINCT FROM 'on'";
 
-/// Starts a transaction that writes. Row locks order the writers, and what is read after locking is
-/// what the writer before committed. The access mode is not set, so that a database that was made
-/// read only, such as one whose disk is full, stays so.
+/// Starts a transaction that writes. Row locks order the writers. Reads after locking see the commit of
+/// the previous writer. The access mode is not set, so that a database that was made read-only, for
+/// example because its disk is full, stays so.
 const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 /// Starts a transaction that reads one snapshot.
 const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/// Uses a megabyte of the disk until the transaction ends, without waiting for standbys.
+/// Uses a megabyte of the disk until the end of the transaction, without waiting for standbys.
 const TRY_SPACE: &str = "SET LOCAL synchronous_commit = local;
     CREATE TEMP TABLE space_trial ON COMMIT DROP AS
     SELECT repeat('x', 1000) FROM generate_series(1, 1000)";
@@ -105,12 +105,12 @@ struct Shared {
     writers: Arc<Semaphore>,
     /// True once a pooler was found between this service and the server.
     is_pooled: Arc<AtomicBool>,
-    /// Appended to the start of a transaction behind a pooler: settings, and no prepared
+    /// Appended to the start of a transaction behind a pooler: applies settings and disables prepared
     /// statements.
     local_settings: String,
     /// Format of the opened tables, which each transaction that writes compares.
     known: OnceLock<Known>,
-    /// True if a write found the server's disk full, and no check has found space since.
+    /// True if a write found the server's disk full and no check has found space since.
     is_full: AtomicBool,
     /// True if the last attempt to reach the server failed.
     is_lost: AtomicBool,
@@ -122,8 +122,8 @@ struct Shared {
 #[derive(Debug)]
 struct Known {
     version: i32,
-    /// Appended to the start of a transaction that writes. The lock on the table keeps the format
-    /// until the transaction ends.
+    /// Appended to the start of a transaction that writes. The lock on the table preserves the format
+    /// until the end of the transaction.
     look: String,
 }
 
@@ -132,11 +132,11 @@ struct Known {
 pub struct ConnectionsOptions {
     /// Schema in which statements find tables that they do not qualify.
     pub schema: &'static str,
-    /// Maximum number of connections. By default a server takes a hundred, which several services
+    /// Maximum number of connections. By default a server accepts a hundred, which several services
     /// share.
     pub n_max: u32,
-    /// Maximum number of connections that write. They are stuck while no standby confirms commits,
-    /// and the others are left to reads.
+    /// Maximum number of connections that write. They are stuck while no standby confirms commits. The
+    /// other connections remain for reads.
     pub n_writers: usize,
 }
 
@@ -165,7 +165,7 @@ pub enum Snapshot {
     Transaction,
 }
 
-/// An open transaction. Its connection is closed unless [`Self::finish`] ends it.
+/// An open transaction. Its connection is closed unless [`Self::finish`] is called.
 #[derive(Debug)]
 pub struct Transaction {
     /// `None` once it is dropped.
@@ -173,7 +173,7 @@ pub struct Transaction {
     shared: Arc<Shared>,
     /// False for a single statement, which is its own transaction.
     is_open: bool,
-    /// True if there is nothing to commit.
+    /// True if the transaction only reads.
     is_read: bool,
     is_clean: bool,
     /// Permit of a transaction that writes.
@@ -264,7 +264,7 @@ impl Connections {
     /// Runs `work`, which only reads. Retries on another connection if one was lost.
     ///
     /// # Errors
-    /// That of `work`, or of the database.
+    /// The error of `work` or of the database.
     pub async fn read<T: Send, E: WorkError>(
         &self,
         snapshot: Snapshot,
@@ -291,11 +291,11 @@ impl Connections {
         transaction.finish(result).await
     }
 
-    /// Runs `work` in a transaction, whose writes are durable on return. If the connection is lost
-    /// during the commit, the writes may have been made.
+    /// Runs `work` in a transaction. Its writes are durable on return. If the connection is lost during
+    /// the commit, the writes may have been made.
     ///
     /// # Errors
-    /// That of `work`, or of the database.
+    /// The error of `work` or of the database.
     pub async fn write<T: Send, E: WorkError>(
         &self,
         work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Send,
@@ -308,8 +308,8 @@ impl Connections {
         self.within(DONE_WITHIN, done).await
     }
 
-    /// Creates or upgrades the tables of `schema`, and returns their random number. From then on,
-    /// writes fail once a newer version of the program has upgraded the tables.
+    /// Creates or upgrades the tables of `schema` and returns their random number. From then on, writes
+    /// fail once a newer version of the program has upgraded the tables.
     ///
     /// # Errors
     /// The same as for [`Schema::open`].
@@ -324,7 +324,7 @@ impl Connections {
     /// Starts a transaction that reads one snapshot.
     ///
     /// # Errors
-    /// That of the database.
+    /// The error of the database.
     pub async fn begin_read(&self) -> Result<Transaction, sqlx::Error> {
         self.begin(Some(BEGIN_READ), None).await
     }
@@ -332,17 +332,17 @@ impl Connections {
     /// Starts a transaction that writes.
     ///
     /// # Errors
-    /// That of the database.
+    /// The error of the database.
     pub async fn begin_write(&self) -> Result<Transaction, sqlx::Error> {
         let writer = self.permit_write().await?;
         self.begin(Some(BEGIN_WRITE), Some(writer)).await
     }
 
-    /// Tests if the database takes writes with `sql`, which changes nothing. After a write that
-    /// found the disk full, also writes a megabyte and undoes it.
+    /// Tests if the database accepts writes with `sql`, which has no effect. After a write that found
+    /// the disk full, also writes a megabyte and rolls it back.
     ///
     /// # Errors
-    /// That of the database.
+    /// The error of the database.
     pub async fn check<E: WorkError>(&self, sql: &'static str) -> Result<(), E> {
         let was_full = self.shared.is_full.load(Ordering::Relaxed);
         let check = async {
@@ -507,7 +507,7 @@ impl Shared {
         self.is_pooled.load(Ordering::Relaxed)
     }
 
-    /// Returns the options of a new connection. A pooler takes no startup options and no prepared
+    /// Returns the options of a new connection. A pooler supports neither startup options nor prepared
     /// statements.
     fn connect_options(&self) -> PgConnectOptions {
         let options = self.url.connect_options();
@@ -542,12 +542,12 @@ impl Transaction {
     /// fails.
     ///
     /// # Errors
-    /// That of `result`, or of the commit.
+    /// The error of `result` or of the commit.
     pub async fn finish<T, E: WorkError>(mut self, result: Result<T, E>) -> Result<T, E> {
         let end = match &result {
             Ok(_) if self.is_read => "ROLLBACK",
             Ok(_) => "COMMIT",
-            // Also if the server takes no more writes: the next connection may reach another one.
+            // Also if the server no longer accepts writes: the next connection may reach another server.
             Err(error) if error.unreachable_cause().is_some() => return result,
             Err(error) => {
                 if error.is_full() {

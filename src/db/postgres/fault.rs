@@ -8,8 +8,8 @@ use sqlx::{
 };
 use task::causes::chain;
 
-/// Codes of temporary errors: the server stops, starts, has too many connections, or takes no
-/// writes since another one is the leader. The same request may succeed later.
+/// Codes of temporary errors: the server stops, starts, has too many connections, or rejects writes
+/// since another one is the leader. The same request may succeed later.
 const PASSING: [&str; 13] = [
     "25006", // read only: it was the leader
     "25P03", // the transaction was idle for too long
@@ -29,7 +29,7 @@ const PASSING: [&str; 13] = [
 /// Class of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The server cannot be reached, rejects the user or password, or takes no work now. The same
+    /// The server cannot be reached, rejects the user or password, or does not accept work now. The same
     /// request may succeed later.
     Unreachable,
     /// The disk of the server is full.
@@ -38,7 +38,7 @@ pub enum Fault {
     Corrupt,
     /// The connections were closed.
     Closed,
-    /// A statement failed, and would fail again.
+    /// A statement failed and would fail again.
     Statement,
 }
 
@@ -61,7 +61,7 @@ impl WorkError for sqlx::Error {
     }
 }
 
-/// Returns true if the connection is unusable. If it was idle, nothing was done on it.
+/// Returns true if the connection is unusable. If it was idle, no work was lost.
 #[must_use]
 pub fn is_lost(error: &sqlx::Error) -> bool {
     match error {
@@ -100,7 +100,7 @@ fn has_code_of(error: &sqlx::Error, start: &str) -> bool {
     code.is_some_and(|code| code.starts_with(start))
 }
 
-/// Returns true if there was no connection to the server, so that nothing was done.
+/// Returns true if there was no connection to the server, so that no work was started.
 #[must_use]
 pub fn is_unconnected(error: &sqlx::Error) -> bool {
     match error {
@@ -177,7 +177,7 @@ const CHECK_PLACE: &str = "check that it runs, and its host and port";
 const CHECK_TLS: &str =
     "check PGSSLMODE, the authority in PGSSLROOTCERT, and the server's certificate and its name";
 
-/// Returns the problem behind `error`; `None` if no database is among its causes.
+/// Returns the problem behind `error`, or `None` if no database is among its causes.
 #[must_use]
 pub fn diagnose(error: &(dyn StdError + 'static)) -> Option<Diagnosis> {
     let mut cause = Some(error);

@@ -1,4 +1,4 @@
-//! Tables of a store in their own schema, and the number of their format.
+//! Tables of a store in their own schema, with the number of their format.
 
 use sqlx::{AssertSqlSafe, PgConnection};
 use tracing::info;
@@ -93,8 +93,8 @@ impl SchemaError {
 }
 
 impl Schema {
-    /// Creates the tables if there are none, and upgrades those of an older format, in the
-    /// transaction of `connection`. Returns the random number of these tables.
+    /// Creates missing tables or upgrades tables of an older format, in the transaction of `connection`.
+    /// Returns the random number of these tables.
     ///
     /// # Errors
     /// [`SchemaError`] if the database fails or has another encoding, or the format of the tables
@@ -119,8 +119,8 @@ impl Schema {
         self.check(connection).await
     }
 
-    /// Upgrades tables of an older format. Waits for open transactions that have read the format,
-    /// as each one that writes does. Later ones see the new format.
+    /// Upgrades tables of an older format. Waits for open transactions that have read the format, as
+    /// every write does. Later transactions see the new format.
     async fn upgrade(&self, connection: &mut PgConnection) -> Result<(), SchemaError> {
         let Self { name, version, steps, .. } = *self;
         self.take_turn(connection).await?;
@@ -146,8 +146,8 @@ impl Schema {
         sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(connection).await
     }
 
-    /// Checks the format of the tables without changing anything, as on a server that takes no
-    /// writes. Returns their random number.
+    /// Checks the format of the tables without changing anything, as on a read-only server. Returns
+    /// their random number.
     ///
     /// # Errors
     /// [`SchemaError`] if the database fails, or the tables have another format.
@@ -177,8 +177,8 @@ impl Schema {
         Ok(SchemaSeen::Missing { can_create })
     }
 
-    /// Returns true if there are tables. Reads the catalog, since `to_regclass` may still miss them
-    /// in a transaction that waited for the one that created them.
+    /// Returns true if there are tables. Reads the catalog, since `to_regclass` may still miss them in a
+    /// transaction that waited for their creation.
     async fn are_there(&self, connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
         let look =
             "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = $1 AND tablename = 'format')";
