@@ -20,13 +20,13 @@ pub(crate) fn name(identity: impl Hash) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// Reads the checkpoint at `path`; the default if it is missing or cannot be read.
+/// Reads the checkpoint at `path`. Returns the default if it is missing or cannot be read.
 pub(crate) fn read<T: DeserializeOwned + Default>(path: &Path) -> T {
     let text = fs::read(path).ok();
     text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
-/// Writes the checkpoint at `path`, whose directory is created if it is missing.
+/// Writes the checkpoint at `path` and creates a missing directory.
 ///
 /// # Errors
 /// If it cannot be written. A stopped transfer starts over then.

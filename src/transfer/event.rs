@@ -14,8 +14,7 @@ pub trait Reporter: Debug + Send + Sync {
 
 /// Work in progress. It has failed if this is dropped.
 pub trait Work: Send {
-    /// Updates the number of rows, and the share of the work that is done, from 0 to 1, if it is
-    /// known.
+    /// Updates the number of rows and the completed share of the work, from 0 to 1, if it is known.
     fn update(&mut self, n_rows: u64, share: Option<f64>);
 
     /// Finishes: `did` describes the work, which processed `n_rows` in total.

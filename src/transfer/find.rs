@@ -1,4 +1,4 @@
-//! Finds datasets by id, name, text or metadata field, and reads their past rows.
+//! Finds datasets by id, name, text or metadata field and reads their past rows.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -11,7 +11,7 @@ use model::{
     timestamp::Timestamp,
 };
 
-/// Datasets of one page.
+/// Datasets per page.
 const PAGE_DATASETS: usize = 250;
 
 /// Status of a response about a dataset that does not exist, or that the key cannot see.
@@ -40,7 +40,7 @@ impl DatasetFilter {
 /// Finds the dataset of this name or id.
 ///
 /// # Errors
-/// An error if the key sees none.
+/// An error if the key does not see it.
 pub async fn find_dataset(service: &Datasets, name: &str) -> anyhow::Result<Dataset> {
     match look_up_dataset(service, name).await? {
         Some(dataset) => Ok(dataset),
@@ -52,7 +52,7 @@ pub async fn find_dataset(service: &Datasets, name: &str) -> anyhow::Result<Data
     }
 }
 
-/// Finds the dataset of this name or id; `None` if the key sees none.
+/// Finds the dataset of this name or id, or `None` if the key does not see it.
 ///
 /// # Errors
 /// An error if the service cannot be reached or refuses.
@@ -74,7 +74,7 @@ pub(crate) async fn look_up_dataset(
     }
 }
 
-/// Returns the first `limit` matching datasets, and the number of further ones.
+/// Returns the first `limit` matching datasets and the number of further matches.
 ///
 /// # Errors
 /// An error if the service cannot be reached or refuses.
@@ -137,7 +137,7 @@ pub async fn read_rows(
     }
 }
 
-/// Returns the timestamps of the oldest and the latest row of `dataset`; `None` if it has no rows.
+/// Returns the timestamps of the oldest and the latest row of `dataset`, or `None` if it has no rows.
 ///
 /// # Errors
 /// An error if the service refuses.

@@ -33,15 +33,15 @@ use crate::event::Reporter;
 /// Options of an import.
 #[derive(Debug)]
 pub struct ImportOptions {
-    /// Files, or directories of them; `-` is standard input, whose columns `columns` must name.
+    /// Files or directories of files. `-` is standard input, which requires `columns`.
     pub paths: Vec<PathBuf>,
-    /// Id or name of the dataset, or a template of it; `None` for the name in the path.
+    /// Id or name of the dataset, or a template of it. `None` to use the name in the path.
     pub dataset: Option<String>,
-    /// Format of all files; `None` to use the suffix of each.
+    /// Format of all files, or `None` to use the suffix of each.
     pub format: Option<Format>,
-    /// Delimiter of CSV; `None` to detect it from the header.
+    /// Delimiter of CSV, or `None` to detect it from the header.
     pub delimiter: Option<u8>,
-    /// True if the first line of CSV has names; `None` to detect it from its texts.
+    /// True if the first line of CSV has names, or `None` to detect it from its texts.
     pub has_header: Option<bool>,
     /// Number of lines of CSV before the header or the data.
     pub skip_lines: u64,
@@ -55,34 +55,34 @@ pub struct ImportOptions {
     pub batch_rows: usize,
     /// Maximum number of concurrent requests.
     pub n_in_flight: usize,
-    /// True to send nothing.
+    /// True to only read the files.
     pub is_dry_run: bool,
     /// True to ignore checkpoints of earlier imports.
     pub is_again: bool,
     /// Description, metadata and tags of a new dataset.
     pub template: CreateDataset,
-    /// Directory of the checkpoints; `None` to write none.
+    /// Directory of the checkpoints. `None` disables them.
     pub checkpoints: Option<PathBuf>,
 }
 
 /// Mapping of the fields of a file to columns.
 #[derive(Debug, Clone)]
 pub struct ColumnOptions {
-    /// Field with the timestamp; `None` to detect it.
+    /// Field with the timestamp, or `None` to detect it.
     pub time: Option<String>,
-    /// Unit of numeric timestamps; `None` to detect it from their size.
+    /// Unit of numeric timestamps, or `None` to detect it from their size.
     pub time_unit: Option<TimeUnit>,
-    /// Number of the first hour of a day in a field of hours; `None` to detect it.
+    /// Number of the first hour of a day in a field of hours, or `None` to detect it.
     pub first_hour: Option<i8>,
     /// Interpretation of texts as timestamps.
     pub time_texts: TimeTexts,
-    /// Fields whose columns have other names.
+    /// Fields with the names of their columns, if they differ.
     pub names: Vec<(String, String)>,
     /// Types of columns.
     pub types: Vec<(String, Dtype)>,
-    /// Decimal mark of numbers in texts; `None` to detect it.
+    /// Decimal mark of numbers in texts, or `None` to detect it.
     pub decimal: Option<Decimal>,
-    /// Texts that stand for a missing value.
+    /// Texts that represent a missing value.
     pub nulls: Vec<String>,
     /// Fields to leave out.
     pub leave_out: Vec<String>,
@@ -93,7 +93,7 @@ pub struct ColumnOptions {
 pub struct Imported {
     /// Display name of the file.
     pub file: String,
-    /// Dataset of the rows; `None` if nothing was sent and it does not exist.
+    /// Dataset of the rows. `None` in a dry run if it does not exist.
     pub dataset: Option<DatasetId>,
     /// Counts of the rows.
     pub report: ImportReport,
@@ -115,7 +115,7 @@ pub struct Import<'a> {
 }
 
 impl<'a> Import<'a> {
-    /// Finds the files, and the checkpoint of an earlier import of them.
+    /// Finds the files and the checkpoint of an earlier import of them.
     ///
     /// # Errors
     /// An error if a file does not exist, or its format or dataset is unknown.
@@ -147,11 +147,11 @@ impl<'a> Import<'a> {
         })
     }
 
-    /// Imports files up to the next one with rows to send; `None` after the last one.
+    /// Imports files up to the next one with rows to send. Returns `None` after the last file.
     ///
     /// # Errors
-    /// An error if a file cannot be read, a row is invalid, or the service refuses. Stored rows are
-    /// kept, and the same import continues after them.
+    /// An error if a file cannot be read, a row is invalid, or the service refuses. Rows that were
+    /// stored remain. The same import continues after them.
     pub async fn next_file(&mut self) -> anyhow::Result<Option<Imported>> {
         while let Some(file) = self.files.next() {
             let one = self.import(&file).await;
@@ -172,10 +172,10 @@ impl<'a> Import<'a> {
         Ok(None)
     }
 
-    /// Reports the total of all files, and removes the checkpoint.
+    /// Reports the total of all files and removes the checkpoint.
     ///
     /// # Errors
-    /// An error if no file had a row.
+    /// An error if no file had rows.
     pub fn finish(self) -> anyhow::Result<()> {
         if self.options.is_dry_run {
             return Ok(());
@@ -197,7 +197,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Imports a file, or only reads it in a dry run; `None` if it is stored already.
+    /// Imports a file, or only reads it in a dry run. Returns `None` if it is stored already.
     async fn import(&mut self, file: &ImportFile) -> anyhow::Result<Option<Imported>> {
         let Self { options, service, reporter, .. } = *self;
         let checkpoint = &mut self.checkpoint;

@@ -1,11 +1,10 @@
 //! Transfer of rows between files and dataset services: [`import`], [`mirror`], [`replay`], and
 //! past rows for backtests.
 //!
-//! A transfer reports its progress to a [`Reporter`](event::Reporter) of the caller, and prints
-//! nothing itself. A stopped import or mirror resumes from its checkpoint. Requests that may
-//! succeed later are retried.
+//! A transfer reports its progress to a [`Reporter`](event::Reporter) of the caller and does not print.
+//! A stopped import or mirror resumes from its checkpoint. Requests that may succeed later are retried.
 //!
-//! Errors are those of `anyhow`, since they are only shown to a person.
+//! Errors are of type `anyhow::Error`, since they are only shown to a person.
 //!
 //! ```no_run
 //! # async fn example(service: client::datasets::Datasets) -> anyhow::Result<()> {

@@ -1,8 +1,8 @@
-//! Mirror: copies datasets of another service with the same API, and keeps the copies up to date.
+//! Mirror: copies datasets of another service with the same API and updates the copies continuously.
 //!
-//! `fetch` reads rows of a range from the source, `copy` brings a dataset up to the latest row and
-//! compares it with the source, and `live` keeps it up to date. Timestamps are unique, so that a
-//! row that is received twice is stored once.
+//! `fetch` reads rows of a range from the source. `copy` brings a dataset up to the latest row and
+//! compares it with the source. Then `live` keeps it up to date. Timestamps are unique, so that a row
+//! that is received twice is stored once.
 
 mod copy;
 mod fetch;
@@ -33,18 +33,18 @@ use crate::{
     find::{DatasetFilter, find_dataset, list_datasets},
 };
 
-/// Maximum number of datasets that are kept up to date. Each needs a connection on both sides.
+/// Maximum number of datasets that are updated continuously. Each needs a connection on both sides.
 const FOLLOWED_MAX: usize = 500;
 
 /// Options of a mirror.
 #[derive(Debug)]
 pub struct MirrorOptions {
-    /// Ids or names of the datasets; empty to use `filter`.
+    /// Ids or names of the datasets, or empty to use `filter`.
     pub chosen: Vec<String>,
-    /// Filter of the datasets, if none are chosen.
+    /// Filter of the datasets, used if `chosen` is empty.
     pub filter: DatasetFilter,
-    /// Tag that the datasets must have, which is acquired first; `None` to acquire the public tag
-    /// and copy datasets with any tags.
+    /// Tag that the datasets must have, which is acquired first. `None` to acquire the public tag and
+    /// copy datasets with any tags.
     pub tag: Option<String>,
     /// Maximum number of datasets.
     pub limit: Option<usize>,
@@ -73,10 +73,10 @@ struct Mirror {
     options: MirrorOptions,
 }
 
-/// Copies datasets of `source` to `target`, and keeps them up to date with tasks of `group`.
+/// Copies datasets of `source` to `target` and keeps them up to date with tasks of `group`.
 ///
 /// # Errors
-/// An error if there is nothing to copy, or a dataset could not be copied.
+/// An error if there are no datasets to copy or a dataset could not be copied.
 pub async fn run(
     options: MirrorOptions,
     source: Datasets,
@@ -148,7 +148,7 @@ impl Mirror {
         self.folder.join(format!("{dataset}.json"))
     }
 
-    /// Copies `datasets`, and keeps them up to date if requested.
+    /// Copies `datasets` and keeps them up to date if requested.
     async fn run(self: &Arc<Self>, datasets: Vec<Dataset>, group: &Group) -> anyhow::Result<()> {
         let failed = Mutex::new(Vec::new());
         let (alive, mut all_ended) = mpsc::channel::<()>(1);
@@ -174,14 +174,14 @@ impl Mirror {
         drop(alive);
         if self.options.is_live {
             self.reporter.note("all copies are up to date; new rows follow");
-            // Nothing is ever sent. The channel closes when the last copy ends.
+            // The channel never has a message. It closes when the last copy finishes.
             while all_ended.recv().await.is_some() {}
         }
         let failed = failed.into_inner();
         if failed.is_empty() { Ok(()) } else { bail!("cannot copy {}", failed.join(", ")) }
     }
 
-    /// Copies a dataset. Returns its stream if the copy is to be kept up to date.
+    /// Copies a dataset. Returns its stream if the copy is to be updated continuously.
     async fn copy(
         self: &Arc<Self>,
         dataset: Dataset,

@@ -141,7 +141,7 @@ enum Source {
 }
 
 impl Source {
-    /// Reads the next rows; `None` at the end.
+    /// Reads the next rows, or `None` at the end.
     async fn next(&mut self, columns: &Columns) -> anyhow::Result<Option<Vec<Row>>> {
         match self {
             Self::File { shown, rows } => {
@@ -215,7 +215,7 @@ async fn open_dataset(
     Ok((columns, Source::Dataset(Some(Box::new((service.clone(), query))))))
 }
 
-/// Converts a row to one whose values are in the order of `columns`.
+/// Converts a row to values in the order of `columns`.
 pub(crate) fn order_values(mut row: NamedRow, columns: &[(String, Dtype)]) -> Row {
     let values = columns.iter().map(|(name, _)| row.values.remove(name)).collect();
     Row { timestamp: row.timestamp, values }
@@ -255,7 +255,7 @@ impl Sink {
         Ok(Self::Dataset { service, dataset, names })
     }
 
-    /// Sends all `rows`, removes them, and returns their number.
+    /// Sends and removes all `rows`. Returns their number.
     async fn send(&mut self, rows: &mut Vec<Row>) -> anyhow::Result<u64> {
         let n_rows = rows.len() as u64;
         if rows.is_empty() {

@@ -52,8 +52,8 @@ struct FileProgress {
     done: bool,
 }
 
-/// Identity of the content of a file: its size, its modification time in microseconds since 1970,
-/// and the dataset of its rows.
+/// Identity of the content of a file: size, modification time in microseconds since 1970, and dataset of
+/// its rows.
 type FileStamp = (u64, u64, String);
 
 impl ImportCheckpoint {
@@ -137,7 +137,7 @@ impl ImportCheckpoint {
     }
 }
 
-/// Returns the absolute path and the identity of a file; `None` for standard input.
+/// Returns the absolute path and the identity of a file, or `None` for standard input.
 fn identity(file: &ImportFile) -> Option<(String, FileStamp)> {
     if file.is_stdin() {
         return None;

@@ -33,13 +33,13 @@ pub(super) struct ImportPlan {
     decimal: Decimal,
     /// True if columns are named by numbers, since the first record is data.
     is_numbered: bool,
-    /// Fields that become columns: name, place of the column, and first value.
+    /// Fields that become columns: name, place of the column and first value.
     fields: Vec<(String, usize, Option<String>)>,
-    /// The dataset and the places of missing columns; `None` if it is to be created.
+    /// The dataset and the places of missing columns. `None` if the dataset is to be created.
     exists: Option<(Dataset, Vec<usize>)>,
 }
 
-/// Reads the head of a file and the columns of its dataset, and maps the fields to columns.
+/// Reads the head of a file and the columns of its dataset. Maps the fields to columns.
 ///
 /// # Errors
 /// An error if the file cannot be read, or does not match the options.
@@ -133,8 +133,8 @@ fn example(field: &Field, dtype: Dtype) -> Option<String> {
     Some(example.clone())
 }
 
-/// Returns the column of bars that a field is called after in another case, since buckets and
-/// charts use `open` for `Open`; `None` if several fields are.
+/// Returns the column of bars that matches a field except for its case, since buckets and charts use
+/// `open` for `Open`. Returns `None` if several fields match.
 fn plain_bar(field: &str, surveyed: &SniffedFields) -> Option<&'static str> {
     let bar = BAR_COLUMNS.into_iter().find(|bar| bar.eq_ignore_ascii_case(field))?;
     let is_called = |other: &&Field| other.name.eq_ignore_ascii_case(bar);

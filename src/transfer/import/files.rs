@@ -47,7 +47,7 @@ impl ImportFile {
     }
 }
 
-/// Finds the files of `paths`, those of directories in the order of their names.
+/// Finds the files of `paths`. The files of a directory are in the order of their names.
 ///
 /// # Errors
 /// An error if a file does not exist, or its format or dataset is unknown.
@@ -138,7 +138,7 @@ fn parts(path: &Path) -> BTreeMap<String, String> {
     parts
 }
 
-/// Returns the name without its suffixes; `None` for standard input.
+/// Returns the name without its suffixes, or `None` for standard input.
 fn stem(path: &Path) -> Option<String> {
     let stem = read::stem(path)?;
     (!stem.is_empty() && stem != STDIN).then(|| stem.to_owned())

@@ -14,17 +14,17 @@ use super::stored::FoundRows;
 /// Maximum number of examples of each kind: enough to find the pattern.
 const EXAMPLES_MAX: usize = 3;
 
-/// Maximum number of remembered timestamps to find repeated ones: 128 MiB.
+/// Maximum number of remembered timestamps to detect repetitions: 128 MiB.
 const TIMESTAMPS_MAX: usize = 16 * 1024 * 1024;
 
 /// Numbers of rows of a file.
 #[derive(Debug, Default)]
 pub struct ImportReport {
-    /// True if nothing was sent.
+    /// True if the rows were only read.
     is_dry_run: bool,
     /// Display names of the fields with the timestamp.
     time_column: String,
-    /// First timestamp in the file, and its interpretation.
+    /// First timestamp in the file with its interpretation.
     pub(super) example: Option<(String, Timestamp)>,
     /// Earliest and latest timestamp.
     span: Option<(Timestamp, Timestamp)>,
@@ -32,10 +32,10 @@ pub struct ImportReport {
     pub(super) is_sorted: bool,
     /// Number of rows that an earlier, stopped import has stored.
     pub(super) n_before: u64,
-    /// Number of rows read, including skipped ones.
+    /// Number of rows read, including skipped rows.
     n_read: u64,
     replaced: Examples,
-    /// Rows that replaced those that the dataset had before.
+    /// Rows that replaced rows from before the import.
     replaced_earlier: Examples,
     pub(super) skipped: Examples,
     cut: Examples,
@@ -107,7 +107,7 @@ impl ImportReport {
         self.skipped.add(line, &reason);
     }
 
-    /// Returns the number of rows that the service accepted, including those of a stopped import.
+    /// Returns the number of rows that the service accepted, including rows of a stopped import.
     pub(super) const fn n_taken(&self) -> u64 {
         self.n_before + self.n_read - self.skipped.n_rows
     }
@@ -225,7 +225,7 @@ impl Repeats {
         self
     }
 
-    /// Returns true if a row at `at` was sent before, and remembers it otherwise.
+    /// Returns true if a row at `at` was sent before. Remembers it otherwise.
     fn is_repeated(&mut self, at: Timestamp) -> bool {
         if self.n_remembered >= TIMESTAMPS_MAX {
             self.others.clear();

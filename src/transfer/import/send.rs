@@ -55,12 +55,12 @@ struct Batch {
     /// Origins of the rows.
     origins: Vec<Origin>,
     names: Arc<[String]>,
-    /// `None` if nothing is sent.
+    /// `None` in a dry run.
     body: Option<InsertBody>,
     bad: Vec<BadRow>,
     /// Rows that the dataset had before at the same timestamps.
     found: FoundRows,
-    /// First timestamp in the file, and its interpretation.
+    /// First timestamp in the file with its interpretation.
     example: Option<(String, Timestamp)>,
     /// True if the rows were sorted.
     is_sorted: bool,
@@ -73,11 +73,11 @@ struct Batch {
 /// Destination of the rows of a file.
 pub(super) struct ImportTarget<'a> {
     pub(super) service: &'a Datasets,
-    /// `None` if nothing is sent and the dataset does not exist.
+    /// `None` in a dry run if the dataset does not exist.
     pub(super) dataset: Option<DatasetId>,
     pub(super) file: &'a ImportFile,
     pub(super) options: &'a ImportOptions,
-    /// Rows that the dataset had before; `None` if there were none.
+    /// Rows that the dataset had before, or `None` if it had no rows.
     pub(super) stored: Option<StoredRows<'a>>,
 }
 
@@ -138,7 +138,7 @@ pub(super) async fn send(
             reader.run()
         };
         if let Err(error) = read() {
-            // The import may have ended.
+            // The import may have stopped.
             drop(ended.blocking_send(Err(error)));
         }
     });
@@ -155,8 +155,8 @@ pub(super) async fn send(
     Ok(state.report)
 }
 
-/// Sends batches, concurrently if each begins after the one before: of two rows with the same
-/// timestamp the later one must win, and a store is fastest with ordered rows.
+/// Sends batches, concurrently if each begins after the one before. Of two rows with the same timestamp
+/// the later one must win. A store is fastest with ordered rows.
 async fn send_batches(
     target: &ImportTarget<'_>,
     mut batches: mpsc::Receiver<anyhow::Result<Box<Batch>>>,
@@ -291,7 +291,7 @@ struct Reader {
     /// Display name of the file.
     name: String,
     names: Arc<[String]>,
-    /// `None` if nothing is sent.
+    /// `None` in a dry run.
     dataset: Option<DatasetId>,
     /// Maximum number of rows of a batch. At least 1.
     n_rows_max: usize,
@@ -299,7 +299,7 @@ struct Reader {
     /// True to sort rows that are out of order.
     sorts: bool,
     at: ResumePoint,
-    /// Number of rows read, including those after `at`.
+    /// Number of rows read, including rows after `at`.
     n_rows: u64,
     /// Values of `at` and `n_rows` after the last sent batch.
     sent: (ResumePoint, u64),
@@ -312,8 +312,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Sends the rows in the order of the file, and sorts them from the first one that is out of
-    /// order on.
+    /// Sends the rows in the order of the file. Sorts them from the first unordered row on.
     fn run(mut self) -> anyhow::Result<()> {
         if self.at.n_sorted > 0 {
             return self.send_sorted(None);
@@ -354,8 +353,8 @@ impl Reader {
         }
     }
 
-    /// Sends the rows that were not sent yet, of which `first` is the next one, in sorted parts of
-    /// [`SORT_BYTES`]. After a stopped import, those that were stored are not sent again.
+    /// Sends the remaining rows, beginning with `first`, in sorted parts of [`SORT_BYTES`]. Rows that a
+    /// stopped import has stored are not sent again.
     fn send_sorted(mut self, first: Option<PlacedRow>) -> anyhow::Result<()> {
         // If the pending rows were stored first, the latest of them could make all others late.
         let Pending { rows, origins, .. } = &mut self.pending;
@@ -412,7 +411,7 @@ impl Reader {
         }
     }
 
-    /// Sends the pending rows. Returns false if the import has ended.
+    /// Sends the pending rows. Returns false if the import has stopped.
     fn send_batch(&mut self) -> bool {
         let Pending { rows, origins, bad } = mem::take(&mut self.pending);
         let (n_read, n_all) = self.rows.progress_bytes();

@@ -1,4 +1,4 @@
-//! Rows that a dataset had before an import, which replaces those at the same timestamps.
+//! Rows that a dataset had before an import, which replaces rows at the same timestamps.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -35,7 +35,7 @@ pub(super) struct FoundRows {
 }
 
 impl<'a> StoredRows<'a> {
-    /// Finds the latest row of `dataset`; `None` if it has none.
+    /// Finds the latest row of `dataset`, or `None` if it has none.
     pub(super) async fn open(service: &'a Datasets, dataset: DatasetId) -> Option<Self> {
         let newest = retry_transient(|| service.newest(dataset, Limit::clamp(1))).await;
         // A key that can write but not read gets no count.

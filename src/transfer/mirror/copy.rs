@@ -1,7 +1,7 @@
-//! A dataset that is being copied: its dataset at the target, its columns, and its rows.
+//! A dataset that is being copied: its dataset at the target, its columns and its rows.
 //!
 //! Days that are the same at the source and the target are not copied again, so that a stopped copy
-//! resumes without a record of its progress, and is verified in the same way.
+//! resumes without a record of its progress. A copy is verified in the same way.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -30,13 +30,13 @@ use super::{
 };
 use crate::{checkpoint, event::Work, replay::order_values, retry::retry_transient};
 
-/// Time range of one download, which is that of the public service's own clients.
+/// Time range of a download, the same as in the public service's own clients.
 const CHUNK: Duration = Duration::from_hours(14 * 24);
 
 /// Length of the buckets by which a copy is compared.
 const DAY: Duration = Duration::from_hours(24);
 
-/// Maximum relative difference of two sums of the same numbers: that of a million additions, and
+/// Maximum relative difference of two sums of the same numbers. It allows for a million additions but is
 /// less than the share of a row in a day.
 const SUM_TOLERANCE: f64 = 1e-9;
 
@@ -78,7 +78,7 @@ pub(super) struct Copy {
 pub(super) struct CopyCheckpoint {
     /// Id of the dataset at the target. The checkpoint is void for another one.
     target: i64,
-    /// Timestamp before which rows were not copied; `None` for no bound.
+    /// Timestamp before which rows were not copied, or `None` for no bound.
     start: Option<String>,
     /// True if the copy was complete once. Then the stream is enough to resume.
     pub(super) is_whole: bool,
@@ -90,7 +90,7 @@ pub(super) struct CopyCheckpoint {
 struct CopiedRows {
     /// Timestamp of the latest one.
     newest: Timestamp,
-    /// Mapping with which they compare with those of the source.
+    /// Mapping that makes them comparable with columns of the source.
     plan: ColumnMapping,
 }
 
@@ -178,11 +178,11 @@ impl Copy {
         Ok(())
     }
 
-    /// Stores all rows up to the latest one of the source. Returns the number of new ones.
+    /// Stores all rows up to the latest one of the source. Returns the number of new rows.
     ///
     /// # Errors
-    /// An error if rows cannot be fetched or stored, or the copy still lacks rows. Stored rows are
-    /// kept.
+    /// An error if rows cannot be fetched or stored, or the copy still lacks rows. Rows that were stored
+    /// remain.
     pub(super) async fn backfill(&mut self, by: Comparison) -> anyhow::Result<u64> {
         let mut n_rows = 0;
         if let (Some(newest), Some(oldest)) = (self.newest().await?, self.oldest().await?) {
@@ -273,8 +273,8 @@ impl Copy {
         Ok(n_rows)
     }
 
-    /// Returns the spans in which the days of the copy differ from those of the source. A source
-    /// without days, such as one of texts, is compared by the number of rows.
+    /// Returns the spans of days in which the copy differs from the source. A source without buckets of
+    /// days, for example with only texts, is compared by the number of rows.
     async fn find_differences(&self, first: Timestamp, until: Timestamp) -> anyhow::Result<Spans> {
         let source = read_days(&self.mirror.source, self.dataset.id, first, until).await?;
         if source.is_empty() {
@@ -315,7 +315,7 @@ impl Copy {
         Ok((n_source, n_target))
     }
 
-    /// Returns the state of the copy; `None` if it has no rows.
+    /// Returns the state of the copy, or `None` if it has no rows.
     async fn read_copied(&self) -> anyhow::Result<Option<CopiedRows>> {
         let Some(newest) = self.newest_copied().await? else { return Ok(None) };
         let mut plan = ColumnMapping::of_service(self.columns.iter().cloned());
@@ -327,8 +327,8 @@ impl Copy {
         Ok(Some(CopiedRows { newest, plan }))
     }
 
-    /// Returns those of `rows`, which are all from `start` to `until`, that the copy lacks or has
-    /// with other values.
+    /// Returns the part of `rows` that the copy lacks or has with other values. `rows` are all rows from
+    /// `start` to `until`.
     async fn retain_missing(
         &self,
         copied: &CopiedRows,
@@ -348,7 +348,7 @@ impl Copy {
         Ok(rows)
     }
 
-    /// Stores rows of the stream, and records that they are stored.
+    /// Stores rows of the stream and records that they are stored.
     ///
     /// # Errors
     /// An error if they are refused.
@@ -417,7 +417,7 @@ impl Copy {
 }
 
 /// Returns the timestamp of the latest row of a dataset, even if it is in the future, unlike a page
-/// without bounds, which ends now.
+/// without bounds, which stops at the current time.
 async fn newest_timestamp(
     service: &Datasets,
     dataset: DatasetId,

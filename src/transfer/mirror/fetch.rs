@@ -1,4 +1,4 @@
-//! Reads datasets and columns, and rows of a range by bulk downloads that shrink when they fail.
+//! Reads datasets, columns, and rows of a range by bulk downloads that shrink when they fail.
 //!
 //! Rows are received in order, so that a broken download is resumed after its last row.
 
@@ -32,8 +32,7 @@ pub(super) const ROWS_MAX: usize = 50_000;
 /// Minimum span that is halved. The public service's own clients go down to a day.
 const SPAN_MIN: Duration = Duration::from_mins(1);
 
-/// Failures of one span before it is halved, which is the number of the public service's own
-/// clients.
+/// Failures of a span before it is halved, the same as in the public service's own clients.
 const TRIES_MAX: u32 = 3;
 
 /// Total number of failures after which the copy of a dataset fails.
@@ -54,7 +53,7 @@ pub(super) struct Fetched {
     pub(super) until: Timestamp,
 }
 
-/// Reason why a download ended early.
+/// Reason why a download stopped early.
 enum Broken {
     /// It failed, possibly after some rows.
     Failed(anyhow::Error),
@@ -62,11 +61,11 @@ enum Broken {
     Later(Duration),
     /// The span is too wide for the service.
     TooWide,
-    /// The service refuses, and a retry cannot succeed.
+    /// The service refuses. A retry cannot succeed.
     Refused(ClientError),
 }
 
-/// Fetches rows from `start` to `end`: all of them, or the first ones.
+/// Fetches all or the first rows from `start` to `end`.
 ///
 /// # Errors
 /// An error if it fails repeatedly, or the service refuses permanently.

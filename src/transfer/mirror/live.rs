@@ -1,7 +1,7 @@
 //! Keeps a copy up to date with the stream of the source.
 //!
-//! The stream is opened before existing rows are copied, so that no row is missed. Its rows wait in
-//! the meantime, or are requested again by the id of their event.
+//! The stream is opened before existing rows are copied, so that no row is missed. Its rows wait in the
+//! meantime or are requested again by the id of their event.
 
 use std::time::Duration;
 

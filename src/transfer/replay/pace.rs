@@ -1,4 +1,4 @@
-//! Schedule of replayed rows, and their timestamps.
+//! Schedule of replayed rows with their timestamps.
 
 use std::{str::FromStr, time::Duration};
 
@@ -68,7 +68,7 @@ impl Pace {
         Self { speed, times, date, began: Instant::now(), first: None, last: None }
     }
 
-    /// Returns the instant at which a row is due, `None` for immediately, and its new timestamp.
+    /// Returns the instant at which a row is due and its new timestamp. `None` means immediately.
     pub(super) fn next(&mut self, timestamp: Timestamp) -> (Option<Instant>, Timestamp) {
         if self.first.is_none() {
             // Reading the first row does not delay the others.
@@ -108,7 +108,7 @@ mod tests {
 
     const DATE: &str = "2026-11-21T10:00:00Z";
 
-    /// Checks the seconds after the start at which rows are due, and their new timestamps.
+    /// Checks the seconds after the start at which rows are due and their new timestamps.
     #[track_caller]
     fn check(speed: &str, times: RowTimes, rows: &[&str], want: &[(Option<f64>, &str)]) {
         let mut pace = Pace::new(speed.parse().unwrap(), times, DATE.parse().unwrap());
