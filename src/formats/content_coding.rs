@@ -1,9 +1,9 @@
-//! Content codings: compression of bodies, and bodies assembled from compressed pieces.
+//! Content codings: compression of bodies and bodies assembled from compressed pieces.
 //!
-//! A piece is compressed independently, so that it can be cached and sent again. With gzip, all
-//! pieces are part of one member: each is raw deflate that ends on a byte boundary, preceded by the
-//! header and followed by the end marker and the checksum of all. Several members would be valid,
-//! but curl stops after the first. With zstd, each piece is a frame, and all clients continue with
+//! A piece is compressed independently, so that it can be cached and sent again. With gzip, all pieces
+//! are part of one member: each is raw deflate up to a byte boundary. The header precedes the first
+//! piece. The end marker and the checksum of all pieces follow the last one. Several members would be
+//! valid, but curl stops after the first. With zstd, each piece is a frame. All clients continue with
 //! the next frame.
 
 use std::io;
@@ -79,7 +79,7 @@ impl Coding {
         }
     }
 
-    /// Returns the name in headers; `None` for identity.
+    /// Returns the name in headers, or `None` for identity.
     pub const fn name(self) -> Option<&'static str> {
         match self {
             Self::Identity => None,
@@ -89,8 +89,7 @@ impl Coding {
     }
 }
 
-/// Parses the weight of a coding, in thousandths: `q=0.5` is 500, empty text 1000, and invalid text
-/// 0.
+/// Parses the weight of a coding in thousandths: `q=0.5` is 500, empty text 1000, invalid text 0.
 fn weight_of(text: &str) -> u16 {
     let text = text.trim();
     if text.is_empty() {
@@ -206,7 +205,7 @@ pub fn compress(coding: Coding, plain: &[u8]) -> io::Result<Vec<u8>> {
     Ok(body)
 }
 
-/// Compresses to raw deflate that ends on a byte boundary and is not the end of its member.
+/// Compresses to raw deflate up to a byte boundary, without the end of its member.
 fn deflate_piece(plain: &[u8]) -> io::Result<Vec<u8>> {
     let mut deflate = Compress::new(Compression::new(GZIP_LEVEL), false);
     let mut bytes = Vec::with_capacity(plain.len() / 2 + 64);

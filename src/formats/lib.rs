@@ -1,7 +1,7 @@
 //! Formats of rows, for reading and writing: CSV, NDJSON, JSON, Parquet and Arrow, in files and
 //! bodies.
 //!
-//! [`mod@read`] parses rows from files, [`mod@write`] renders rows to files and bodies, and
+//! [`mod@read`] parses rows from files. [`mod@write`] renders rows to files and bodies.
 //! [`content_coding`] compresses bodies. Stores, services and HTTP belong to other crates.
 //!
 //! ```

@@ -1,10 +1,9 @@
 //! Reads rows from CSV, NDJSON and Parquet files one by one, each with its position.
 //!
-//! [`sniff`](sniff::sniff) reads the beginning of a file and determines the field with the
-//! timestamp and the types of the others. A [`ColumnMapping`] maps fields to columns, and [`Rows`]
-//! reads the mapped rows, from the beginning or from a position where an earlier reader stopped. An
-//! error in a row includes its line, and reading can continue after it. The caller sends the rows
-//! to a service.
+//! [`sniff`](sniff::sniff) reads the beginning of a file and determines the field with the timestamp and
+//! the types of the others. A [`ColumnMapping`] maps fields to columns. [`Rows`] reads the mapped rows
+//! from the beginning or from a position where an earlier reader stopped. An error in a row includes its
+//! line. Reading can continue after it. The caller sends the rows to a service.
 
 pub mod cell;
 pub mod column_mapping;
@@ -55,13 +54,13 @@ pub enum Format {
 pub struct ReadOptions {
     /// Format of the file.
     pub format: Format,
-    /// Delimiter of the fields of CSV; `None` to detect it from the header.
+    /// Delimiter of the fields of CSV, or `None` to detect it from the header.
     pub delimiter: Option<u8>,
-    /// True if the first record of CSV is a header; `None` to detect it from the data.
+    /// True if the first record of CSV is a header, or `None` to detect it from the data.
     pub has_header: Option<bool>,
     /// Number of lines of CSV before the header, or before the data.
     pub skip_lines: u64,
-    /// Unit of numbers that are timestamps; `None` to detect it from their size.
+    /// Unit of numbers that are timestamps, or `None` to detect it from their size.
     pub time_unit: Option<TimeUnit>,
 }
 
@@ -210,7 +209,7 @@ pub struct Rows {
     mapping: ColumnMapping,
     /// Target of each field seen so far.
     targets: Vec<Target>,
-    /// First timestamp as written in the file, and as it was parsed.
+    /// First timestamp, as written in the file and as parsed.
     example: Option<(String, Timestamp)>,
     /// Rows that were read ahead to resolve a repeated hour.
     ahead: VecDeque<Result<PlacedRow, BadRow>>,
@@ -247,13 +246,13 @@ impl Rows {
         })
     }
 
-    /// Returns the mapping, whose columns are in the order of the values.
+    /// Returns the mapping. Its columns are in the order of the values.
     #[must_use]
     pub fn mapping(&self) -> &ColumnMapping {
         &self.mapping
     }
 
-    /// Returns the number of bytes read, and the size of the file if it is known.
+    /// Returns the number of bytes read and the size of the file if it is known.
     #[must_use]
     pub fn progress_bytes(&self) -> (u64, Option<u64>) {
         if let Records::Parquet(records) = &self.records {
@@ -262,14 +261,14 @@ impl Rows {
         (self.read_bytes.load(Ordering::Relaxed), self.size_bytes)
     }
 
-    /// Returns the first timestamp as written in the file, and as it was parsed; `None` before the
-    /// first row.
+    /// Returns the first timestamp, as written in the file and as parsed, or `None` before the first
+    /// row.
     #[must_use]
     pub const fn time_example(&self) -> Option<&(String, Timestamp)> {
         self.example.as_ref()
     }
 
-    /// Returns the next row; `None` at the end of the file.
+    /// Returns the next row, or `None` at the end of the file.
     ///
     /// # Errors
     /// [`FileError`]. No rows follow.
@@ -292,8 +291,8 @@ impl Rows {
         }
     }
 
-    /// Reads the rows of an hour that the clock shows twice, which begin with `first`, and the row
-    /// after them, and resolves their timestamps.
+    /// Reads the rows of an hour that the clock shows twice, which begin with `first`, and the row after
+    /// them. Resolves their timestamps.
     fn read_repeated_hour(&mut self, first: ReadRow) -> Result<(), FileError> {
         let mut hour = RepeatedHour::new(self.last_at, first);
         loop {
@@ -348,8 +347,8 @@ impl Rows {
     }
 }
 
-/// Reads a Parquet file from `from` to its end without keeping its rows, and returns the first
-/// invalid row. Text files are not checked in advance, since they may be streams.
+/// Reads a Parquet file from `from` to its end without storing its rows. Returns the first invalid row.
+/// Text files are not checked in advance, since they may be streams.
 ///
 /// # Errors
 /// [`FileError`] if the file is damaged anywhere.
@@ -376,7 +375,7 @@ pub fn judge(
 }
 
 impl Place {
-    /// Returns the place as numbers that can be stored: the line, and the start of the next record.
+    /// Returns the place as numbers that can be stored: the line and the start of the next record.
     #[must_use]
     pub const fn to_numbers(self) -> [u64; 3] {
         [self.line, self.next.offset_bytes, self.next.line]

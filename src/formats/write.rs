@@ -1,9 +1,9 @@
-//! Renders rows as text: JSON in the three forms of document 2, and CSV.
+//! Renders rows as text: CSV or JSON in the three forms of document 2.
 //!
-//! This is hand-written because a bulk download spends nearly all its time here, and because
-//! numbers must look as the upstream (in Go) prints them. `cargo bench -p datasets --bench http --
-//! download` shows the gain. Bodies without rows use `wire`. Whole files of rows, including
-//! columnar formats, are in [`document`].
+//! This is hand-written because a bulk download spends nearly all its time here and because numbers must
+//! look as the upstream (in Go) prints them. `cargo bench -p datasets --bench http -- download` shows
+//! the gain. Bodies without rows use `wire`. Whole files of rows, including columnar formats, are in
+//! [`document`].
 
 mod arrow;
 pub mod document;
@@ -28,7 +28,7 @@ const ROW_BYTES: usize = 160;
 /// Maximum length of a number, with the punctuation of its name and value.
 const VALUE_BYTES: usize = 30;
 
-/// Line ends of Unicode that JSON does not consider control characters.
+/// Unicode line terminators that JSON does not consider control characters.
 const LINE_ENDS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
 
 /// Output format of rows.
@@ -47,7 +47,7 @@ const LINE_ENDS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
 pub enum Output {
     /// An array of flat rows.
     Json,
-    /// A header, and a line for each row.
+    /// A header and a line for each row.
     Csv,
     /// A flat row on each line.
     Ndjson,
@@ -60,14 +60,14 @@ pub enum Output {
 /// A column of a file, except the timestamps, which every file has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Field {
-    /// Name; empty for a deleted column, which files do not include.
+    /// Name, or empty for a deleted column, which files do not include.
     name: String,
     dtype: Dtype,
     /// True if some rows may have no value.
     is_nullable: bool,
 }
 
-/// Writes the rows of one dataset.
+/// Writes the rows of a dataset.
 #[derive(Debug, Clone)]
 pub struct Writer {
     dataset: DatasetId,
@@ -115,7 +115,7 @@ impl Output {
 }
 
 impl Writer {
-    /// Creates a writer of rows of `dataset` with all its columns, including deleted ones.
+    /// Creates a writer of rows of `dataset` with all its columns, including deleted columns.
     #[must_use]
     pub fn new(dataset: DatasetId, columns: &[Column]) -> Self {
         Self::of_names(dataset, columns.iter().map(|column| column.name.clone()).collect())
@@ -225,8 +225,7 @@ impl Writer {
         put_object(to, start, at)
     }
 
-    /// Writes a row of a page: its number, dataset, timestamps, and its values in the order of the
-    /// columns.
+    /// Writes a row of a page: its number, dataset, timestamps, and values in the order of the columns.
     fn put_page_row(
         &mut self,
         to: &mut Vec<u8>,
@@ -389,7 +388,7 @@ pub fn text_bytes(text: &str) -> usize {
     text.bytes().map(length).sum()
 }
 
-/// Writes a JSON string. Characters that some programs treat as line ends are escaped, so that a
+/// Writes a JSON string. Characters that some programs treat as line terminators are escaped, so that a
 /// line of NDJSON is one line for all of them.
 pub fn push_text(to: &mut Vec<u8>, text: &str) {
     let begin = to.len();

@@ -1,4 +1,4 @@
-//! Values of fields, and their conversion to column types.
+//! Values of fields and their conversion to column types.
 
 use model::{dataset::Dtype, row::Value, timestamp::Timestamp};
 
@@ -35,7 +35,7 @@ pub enum Cell<'a> {
     Time(TypedTime),
     /// A whole number that exceeds 64 bits with a sign.
     Large(i128),
-    /// A value that no column can hold, and the reason.
+    /// A value that no column can hold, with the reason.
     Unfit(&'a str),
 }
 
@@ -55,14 +55,14 @@ pub struct TypedTime {
 pub enum WrittenZone {
     /// Coordinated universal time.
     Utc,
-    /// None. The reader's options define it.
+    /// Unspecified. The reader's options define it.
     None,
-    /// None, and the value is a date without a time.
+    /// Unspecified. The value is a date without a time.
     Date,
 }
 
 impl Cell<'_> {
-    /// Returns the length of the text; 0 if the value is not a text.
+    /// Returns the length of the text, or 0 if the value is not a text.
     pub const fn text_bytes(self) -> usize {
         match self {
             Self::Text(text) | Self::Bare(text) => text.len(),
@@ -86,7 +86,7 @@ impl Cell<'_> {
         matches!(self, Self::Bare(text) if DASHES.contains(&text.trim()))
     }
 
-    /// Converts to a value of a column of `dtype`; `None` if there is no value. A text is parsed as
+    /// Converts to a value of a column of `dtype`, or `None` if there is no value. A text is parsed as
     /// other types, with `decimal` as the mark of numbers.
     ///
     /// # Errors
@@ -192,7 +192,7 @@ impl Cell<'_> {
         }
     }
 
-    /// Returns a date or a time of day as it is written; `None` if there is no value.
+    /// Returns a date or a time of day as it is written, or `None` if there is no value.
     pub(super) fn plain_text(self) -> Option<String> {
         match self {
             _ if self.is_absent() => None,

@@ -95,7 +95,7 @@ impl ColumnMapping {
         Self { by_field, time_unit, ..Self::default() }
     }
 
-    /// Creates a mapping with the timestamp in `time`, whose texts are parsed according to `texts`.
+    /// Creates a mapping with the timestamp in `time`. Its texts are parsed according to `texts`.
     #[must_use]
     pub fn with_time(time: &TimeFields, texts: TimeTexts) -> Self {
         let mut mapping = Self { time_texts: texts, ..Self::new(&time.name, time.unit) };
@@ -107,7 +107,7 @@ impl ColumnMapping {
         mapping
     }
 
-    /// Creates the mapping of a service's rows, whose fields have the names of the columns.
+    /// Creates the mapping of a service's rows. Their fields have the names of the columns.
     #[must_use]
     pub fn of_service(columns: impl IntoIterator<Item = (String, Dtype)>) -> Self {
         let mut mapping = Self::new("timestamp", None);
@@ -117,7 +117,7 @@ impl ColumnMapping {
         mapping
     }
 
-    /// Sets the decimal mark of numbers, and the texts that represent missing values.
+    /// Sets the decimal mark of numbers and the texts that represent missing values.
     #[must_use]
     pub fn with_numbers(self, decimal: Decimal, nulls: Vec<String>) -> Self {
         Self { decimal, nulls, ..self }
@@ -168,7 +168,7 @@ impl ColumnMapping {
 }
 
 impl Building {
-    /// Adds a field. Only the first error is kept.
+    /// Adds a field. Only the first error is stored.
     pub(super) fn take(
         &mut self,
         mapping: &ColumnMapping,

@@ -53,7 +53,7 @@ struct Entry {
 }
 
 impl Compression {
-    /// Detects the compression of a file; `None` if it is not compressed. Leaves the file at its
+    /// Detects the compression of a file, or `None` if it is not compressed. Leaves the file at its
     /// beginning.
     pub(super) fn of_file(file: &mut File) -> io::Result<Option<Self>> {
         let mut begin = Vec::new();
@@ -62,8 +62,8 @@ impl Compression {
         Ok(MAGIC.iter().find(|(magic, _)| begin.starts_with(magic)).map(|(_, found)| *found))
     }
 
-    /// Returns the decompressed content of `file`. `compressed` reads the same file, shares its
-    /// position, and has not read anything yet.
+    /// Returns the decompressed content of `file`. `compressed` is the same file, shares its position
+    /// and is still at the beginning.
     pub(super) fn text(
         self,
         file: &mut File,
@@ -95,7 +95,7 @@ pub(super) fn strip_ending(name: &str) -> &str {
     ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name)
 }
 
-/// Returns the name of the data file in a zip archive at `path`; `None` if it is not one.
+/// Returns the name of the data file in a zip archive at `path`, or `None` if it is not an archive.
 pub(super) fn name_in_archive(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let found = Compression::of_file(&mut file).ok()?;

@@ -1,8 +1,8 @@
 //! Reads CSV by RFC 4180: fields between delimiters, in double quotes if they contain a delimiter,
 //! a quote (which is doubled) or a line end.
 //!
-//! The `csv` crate is not used because it does not report quotes, which distinguish an empty text
-//! from a missing value, and because reading must be able to resume at any record.
+//! The `csv` crate is not used for two reasons: it does not report quotes, which distinguish an empty
+//! text from a missing value, and reading must be able to resume at any record.
 
 use std::io::{self, BufRead};
 
@@ -17,7 +17,7 @@ pub struct CsvReader<R> {
     line: Vec<u8>,
     /// Contents of the fields of the record, concatenated, without quotes.
     fields: Vec<u8>,
-    /// End of each field, and true if it is quoted.
+    /// End of each field, with true if it is quoted.
     ends: Vec<(usize, bool)>,
     /// Maximum number of fields that are read per record.
     fields_max: usize,
@@ -35,7 +35,7 @@ enum FieldState {
     Start,
     Bare,
     Quoted,
-    /// After a quote that ends the field unless another one follows.
+    /// After a quote, which closes the field unless another quote follows.
     AfterQuote,
 }
 
@@ -91,7 +91,7 @@ impl<R: BufRead> CsvReader<R> {
         Ok(state == FieldState::Quoted)
     }
 
-    /// Returns the fields of the record, each with true if it is quoted; `None` if they are not
+    /// Returns the fields of the record, each with true if it is quoted, or `None` if they are not
     /// UTF-8.
     pub fn fields(&self) -> Option<impl Iterator<Item = (&str, bool)>> {
         let text = std::str::from_utf8(&self.fields).ok()?;
@@ -112,7 +112,7 @@ impl<R: BufRead> CsvReader<R> {
         self.fault
     }
 
-    /// Returns the line on which the record begins, from 1, and the start of the next record.
+    /// Returns the line on which the record begins, from 1, with the start of the next record.
     pub(super) fn position(&self) -> (u64, Position) {
         (self.begin_line, self.at)
     }

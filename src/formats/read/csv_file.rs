@@ -1,9 +1,9 @@
-//! Records of a CSV file, and detection of its layout: lines before the header, the delimiter, and
-//! a header of one line, several lines, or none.
+//! Records of a CSV file, with detection of its layout: lines before the header, the delimiter, and the
+//! number of header lines.
 //!
-//! The first records are compared with each other: lines before the table have fewer fields, and
-//! the names in a header differ from the values of the columns. If this leaves two interpretations,
-//! the file is rejected, with the options that select one.
+//! The first records are compared with each other: lines before the table have fewer fields and the
+//! names in a header differ from the values of the columns. If this leaves two interpretations, the file
+//! is rejected. The error names the options that select one.
 
 use std::{
     collections::HashSet,
@@ -21,8 +21,8 @@ use super::{
     timestamps::TimeUnit,
 };
 
-/// Delimiters that are detected. Of those that give equal tables the first is chosen, since a comma
-/// may also be a decimal mark.
+/// Delimiters that are detected. If several give equal tables, the first is chosen, since a comma may
+/// also be a decimal mark.
 const DELIMITERS: [u8; 4] = *b";\t|,";
 
 /// Maximum size of the sample: a header of 1 024 long names, or many usual records.
@@ -31,8 +31,7 @@ const SAMPLE_BYTES: u64 = 1024 * 1024;
 /// Number of records that are compared, enough to detect the type of a column.
 const SAMPLE_RECORDS: usize = 100;
 
-/// Maximum number of lines of a header: tables with two or three levels of columns, and the name of
-/// their index.
+/// Maximum number of lines of a header: two or three levels of columns and the name of the index.
 const HEADER_LINES_MAX: usize = 4;
 
 /// First character of a comment line.
@@ -129,8 +128,8 @@ impl SampleRecord {
     }
 }
 
-/// Reads the sample of a file: its first bytes. Of a stream, which may be slow, it is only the
-/// lines up to the first record after those that are skipped.
+/// Reads the sample of a file: its first bytes. The sample of a stream, which may be slow, is only the
+/// lines up to the first record after skipped lines.
 fn read_sample(
     text: &mut impl BufRead,
     options: ReadOptions,
@@ -218,7 +217,7 @@ fn rest(sample: &[u8], from: Position) -> &[u8] {
     sample.get(from..).unwrap_or_default()
 }
 
-/// Splits the sample into records. The last one may be truncated at the end of the sample, and is
+/// Splits the sample into records. The last record may be truncated at the end of the sample. It is
 /// dropped if there are others.
 fn split(sample: &[u8], begin: Position, delimiter: u8) -> Result<Vec<SampleRecord>, FileError> {
     let mut reader = CsvReader::resume(rest(sample, begin), delimiter, begin);
@@ -241,7 +240,7 @@ fn split(sample: &[u8], begin: Position, delimiter: u8) -> Result<Vec<SampleReco
     Ok(records)
 }
 
-/// Returns the most frequent number of fields; the first one if several are equally frequent.
+/// Returns the most frequent number of fields, or the first of several equally frequent numbers.
 fn usual_width<'a>(records: &(impl Iterator<Item = &'a SampleRecord> + Clone)) -> usize {
     let n_of = |width: usize| records.clone().filter(|it| it.fields.len() == width).count();
     let widths = records.clone().map(|record| record.fields.len());
@@ -250,8 +249,7 @@ fn usual_width<'a>(records: &(impl Iterator<Item = &'a SampleRecord> + Clone)) -
     usual.map_or(0, |(_, width)| width)
 }
 
-/// Returns the delimiter that gives the most records of equal width, and of those the widest
-/// records.
+/// Returns the delimiter that gives the most records of equal width, preferring wide records.
 fn likeliest_delimiter(sample: &[u8], begin: Position) -> u8 {
     let table = |delimiter: &u8| {
         let records = split(sample, begin, *delimiter).unwrap_or_default();
@@ -265,8 +263,8 @@ fn likeliest_delimiter(sample: &[u8], begin: Position) -> u8 {
     best.filter(|(table, _)| *table != (0, 0)).map_or(b',', |(_, delimiter)| delimiter)
 }
 
-/// Removes comment lines, and returns the fields of the last one before the first record, if it has
-/// as many.
+/// Removes comment lines. Returns the fields of the last comment before the first record if there are
+/// `n_fields`.
 fn take_comments(records: &mut Vec<SampleRecord>, n_fields: usize) -> Option<Vec<String>> {
     let n_before = records.iter().take_while(|record| record.is_comment()).count();
     let before: Vec<_> = records.drain(..n_before).collect();
@@ -311,8 +309,8 @@ fn drop_banner(records: &mut Vec<SampleRecord>, n_fields: usize) -> Result<(), F
     Ok(())
 }
 
-/// Finds the line that names the index of a table, below a header of one or several lines: it has a
-/// name in the first field and nothing in the others.
+/// Finds the line that names the index of a table, below a header of one or several lines: it has a name
+/// in the first field and the others are empty.
 fn index_line(records: &[SampleRecord], n_fields: usize) -> Option<usize> {
     let is_index = |record: &SampleRecord| {
         let name = record.fields.first().map_or("", |name| name.trim());
@@ -382,7 +380,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Classifies a field; `None` if it has no value.
+    /// Classifies a field. Returns `None` if it has no value.
     fn classify(field: &str) -> Option<Self> {
         let cell = Cell::Bare(field);
         if cell.is_absent() || cell.is_dash() {
@@ -410,11 +408,11 @@ fn is_value(text: &str) -> bool {
 
 /// Returns true if the first record is a header.
 ///
-/// A text above times or numbers is a name, and a time above times is data. Numbers above numbers
-/// are ambiguous, since quantiles and years can be names.
+/// A text above times or numbers is a name. A time above times is data. Numbers above numbers are
+/// ambiguous, since quantiles and years can be names.
 ///
 /// # Errors
-/// If it has both.
+/// If it has both names and data.
 fn is_header(records: &[SampleRecord]) -> Result<bool, FileError> {
     let Some((first, others)) = records.split_first() else { return Ok(true) };
     let others: Vec<_> =

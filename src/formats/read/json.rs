@@ -27,8 +27,7 @@ pub fn members(object: &[u8], take: &mut dyn FnMut(&str, Cell<'_>)) -> Result<()
     read_row(&mut serde_json::Deserializer::from_slice(object), skips_added, take)
 }
 
-/// Passes the members of a row's object to `take` like [`members`], but includes those that
-/// services add.
+/// Passes the members of a row's object to `take` like [`members`], including members that services add.
 ///
 /// This is not inlined at its call site, since the whole parser must be compiled in one unit: see
 /// `codegen-units` in the workspace's `Cargo.toml`.

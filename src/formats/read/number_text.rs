@@ -1,7 +1,6 @@
 //! Numbers as texts, with group marks and either decimal mark.
 
-/// Group marks that are valid with either decimal mark: spaces, including two no-break ones, and
-/// the apostrophe.
+/// Group marks that are valid with either decimal mark: spaces, two no-break spaces, and the apostrophe.
 const GROUP_MARKS: [char; 4] = [' ', '\u{a0}', '\u{202f}', '\''];
 
 /// Decimal mark of numbers.
@@ -27,7 +26,7 @@ const fn no_decimal(_: &str) -> DecimalError {
 }
 
 impl Decimal {
-    /// Rewrites `text` without group marks and with a decimal point; `None` if it is not a number
+    /// Rewrites `text` without group marks and with a decimal point, or `None` if it is not a number
     /// with this mark.
     pub(super) fn plain(self, text: &str) -> Option<String> {
         let (mark, group) = match self {
@@ -60,7 +59,7 @@ impl Decimal {
 /// Evidence for the decimal mark of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Telling {
-    /// None: the text has no mark, or is not a number.
+    /// The text has no mark or is not a number.
     Nothing,
     /// It is only a number with this mark.
     One(Decimal),

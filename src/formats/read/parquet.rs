@@ -1,7 +1,7 @@
 //! Records of Apache Parquet, decoded by the `parquet` crate in batches of each wanted column.
 //!
-//! All codecs except LZO and all encodings are supported. A column that datasets do not support (a
-//! list, a struct, bytes, an interval) is reported by its name, and the others are read normally.
+//! All codecs except LZO and all encodings are supported. A column that datasets do not support (a list,
+//! a struct, bytes, an interval) is reported by its name. The others are read normally.
 
 mod column;
 mod kind;
@@ -40,7 +40,7 @@ pub struct ParquetRecords {
 
 /// Receives rows column by column.
 pub trait ColumnSink {
-    /// Begins a column, whose first cell is in row `first_row` of the file.
+    /// Begins a column with its first cell in row `first_row` of the file.
     fn begin_column(&mut self, name: &str, first_row: usize);
 
     /// Receives the numbers of the next rows of the column. Returns false to receive them as cells
@@ -60,9 +60,9 @@ struct Field {
 }
 
 enum Content {
-    /// A column of values: its index among all stored columns, and their meaning.
+    /// A column of values: its index among all stored columns and their meaning.
     Values { leaf: usize, kind: Kind, batch: Option<Box<ColumnBatch>> },
-    /// An unsupported column, and the reason.
+    /// An unsupported column, with the reason.
     Unfit(String),
 }
 
@@ -101,7 +101,7 @@ impl ParquetRecords {
         self.metadata.row_groups().iter().map(n_rows).sum()
     }
 
-    /// Returns the number of rows of the next row group; `None` at the end.
+    /// Returns the number of rows of the next row group, or `None` at the end.
     pub fn next_group_rows(&self) -> Option<usize> {
         let group = self.metadata.row_groups().get(self.next_group)?;
         Some(usize::try_from(group.num_rows()).unwrap_or(0))
@@ -132,7 +132,7 @@ impl ParquetRecords {
         Ok(())
     }
 
-    /// Returns true if reading ended because the pages exceed the limit of a body.
+    /// Returns true if reading stopped because the pages exceed the limit of a body.
     pub fn is_exceeded(&self) -> bool {
         self.source.is_exceeded()
     }

@@ -1,9 +1,9 @@
 //! Rows of an hour that the clock shows twice when it is set back in autumn, resolved by their
 //! order.
 //!
-//! Their times ascend up to the point at which the clock was set back, where they restart. Rows
-//! before it have the earlier meaning, and rows after it the later one, or the other way round in a
-//! file with the newest row first. The rows are rejected unless there is exactly one such point.
+//! Their times ascend up to the point at which the clock was set back, where they restart. Rows before
+//! it have the earlier meaning and rows after it the later one, or the other way round in a file with
+//! the latest row first. The rows are rejected unless there is exactly one such point.
 
 use std::collections::VecDeque;
 
@@ -21,7 +21,7 @@ pub(super) struct ReadRow {
     pub(super) later: Option<Timestamp>,
 }
 
-/// Consecutive rows of a file whose times the clock shows twice.
+/// Consecutive rows of a file with times that the clock shows twice.
 pub(super) struct RepeatedHour {
     before: Option<Timestamp>,
     /// Each row with the later meaning of its timestamp.
@@ -86,12 +86,12 @@ impl RepeatedHour {
 struct Turn {
     /// Index of the first row after it.
     idx: usize,
-    /// True if the file has its newest row first.
+    /// True if the file has its latest row first.
     is_descending: bool,
 }
 
-/// Finds the point at which `times`, all with their earlier meaning, restart; `None` unless there
-/// is exactly one.
+/// Finds the point at which `times`, all with their earlier meaning, restart, or `None` unless there is
+/// exactly one.
 fn turn(times: &[Timestamp], before: Option<Timestamp>, after: Option<Timestamp>) -> Option<Turn> {
     let is_descending = match (before, after) {
         (Some(before), _) => before > *times.first()?,

@@ -1,4 +1,4 @@
-//! Detects the types of fields from the beginning of a file, and which of them is the timestamp.
+//! Detects the types of fields and the timestamp field from the beginning of a file.
 
 pub mod time_column;
 
@@ -26,7 +26,7 @@ const EXACT_MAX: i64 = 1 << 53;
 const PLAUSIBLE: Range<Timestamp> =
     Timestamp::from_seconds(-2_208_988_800)..Timestamp::from_seconds(4_133_980_800);
 
-/// Number of timestamps of a field that are kept for comparison with others.
+/// Number of timestamps of a field that are stored for comparison with others.
 const TIMES_KEPT: usize = 2_000;
 
 /// Fields detected at the beginning of a file.
@@ -61,7 +61,7 @@ pub struct Field {
 #[derive(Clone, Copy)]
 struct TimeReading<'a> {
     texts: &'a TimeTexts,
-    /// Unit of numbers; `None` to detect it for each number.
+    /// Unit of numbers, or `None` to detect it for each number.
     unit: Option<TimeUnit>,
 }
 
@@ -86,7 +86,7 @@ struct Seen {
     n_quoted_absent: usize,
     /// Reason why the first list or object does not fit a column.
     unfit: Option<String>,
-    /// Numbers with a decimal point, numbers with a decimal comma, and the first ambiguous one.
+    /// Numbers with a decimal point, numbers with a decimal comma, and the first ambiguous number.
     n_points: usize,
     n_commas: usize,
     open_mark: Option<String>,
@@ -101,15 +101,13 @@ struct Seen {
     /// Dates that start with the day or the month.
     n_day_first: usize,
     n_clocks: usize,
-    /// Numbers of hours, and the smallest and largest of them, if the name of the field suggests
-    /// hours.
+    /// Number of hours and their minimum and maximum, if the name of the field suggests hours.
     n_hours: usize,
     hours: Option<(i64, i64)>,
 }
 
 impl SniffedFields {
-    /// Creates the fields of a file whose caller knows them: the timestamp, and the others with
-    /// their types.
+    /// Creates fields that the caller knows: the timestamp and the others with their types.
     #[must_use]
     pub fn declare(time: &str, fields: impl IntoIterator<Item = (String, Dtype)>) -> Self {
         let field = |name, dtype, n_timestamps| {
@@ -202,7 +200,7 @@ impl Field {
 /// file reports them.
 ///
 /// # Errors
-/// [`FileError`], in particular [`FileError::Empty`] if there are none.
+/// [`FileError`], in particular [`FileError::Empty`] if there are no records.
 pub fn sniff(
     path: &Path,
     options: ReadOptions,

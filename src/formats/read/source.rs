@@ -118,7 +118,7 @@ fn begins_with_utf16_mark(file: &mut File) -> io::Result<bool> {
     Ok(UTF16_MARKS.iter().any(|mark| begin == mark))
 }
 
-/// Converts a text that begins with a mark of UTF-16, and skips its first `offset_bytes`.
+/// Converts a text that begins with a mark of UTF-16 and skips its first `offset_bytes`.
 fn decode(mut text: Box<dyn Read + Send>, offset_bytes: u64) -> io::Result<Box<dyn Read + Send>> {
     let mut begin = Vec::new();
     text.by_ref().take(UTF16_MARKS[0].len() as u64).read_to_end(&mut begin)?;

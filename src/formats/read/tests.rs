@@ -8,7 +8,7 @@ use super::{
     column_mapping::MappedColumn, sniff::sniff, time_text::TimeTexts, timestamps::TimeUnit, *,
 };
 
-/// Writes a file with `text`, and returns options for it.
+/// Writes a file with `text` and returns options for it.
 fn file(name: &str, text: &[u8]) -> (tempfile::TempDir, PathBuf, ReadOptions) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
@@ -31,7 +31,7 @@ fn sniffed_mapping(path: &Path, options: ReadOptions) -> ColumnMapping {
     mapping
 }
 
-/// Reads everything in a file after `from`: rows by timestamp, line and values, and errors.
+/// Reads everything in a file after `from`: errors and rows by timestamp, line and values.
 fn all(path: &Path, options: ReadOptions, mapping: ColumnMapping, from: Place) -> Vec<String> {
     let mut rows = Rows::open(path, options, mapping, from).unwrap();
     let mut found = Vec::new();
@@ -213,7 +213,7 @@ fn unsupported_parquet_is_rejected_with_a_reason() {
     }
 }
 
-/// A mismatched value is found before any row is stored, and an ignored column is not read.
+/// A mismatched value is found before any row is stored. An ignored column is not read.
 #[test]
 fn parquet_is_checked_as_a_whole_without_ignored_columns() {
     let path = parquet("default");
@@ -327,7 +327,7 @@ fn file_without_valid_rows_is_rejected() {
 #[test]
 fn date_and_time_of_day_are_one_timestamp() {
     let want = ["2: 2026-01-02T09:30:00Z 1.5", "3: 2026-01-02T09:31:00Z 2"];
-    // The layouts are those of Stooq, MetaTrader (with brackets), and Stooq in bulk.
+    // Layouts of Stooq, MetaTrader (with brackets), and Stooq in bulk.
     check("a.csv", "Date,Time,Open\n2026-01-02,09:30:00,1.5\n2026-01-02,09:31:00,2\n", &want);
     check("a.tsv", "<DATE>\t<TIME>\t<OPEN>\n2026.01.02\t09:30\t1.5\n2026.01.02\t09:31\t2\n", &want);
     check("a.csv", "DATE,TIME,OPEN\n20260102,093000,1.5\n20260102,093100,2\n", &want);

@@ -224,7 +224,7 @@ impl TimeTexts {
         read.map_err(|reason| format!("`{date_text}` hour {hour}: {reason}"))
     }
 
-    /// Returns the timestamp of a file with types, applying the time zone if the file has none.
+    /// Returns the timestamp of a file with types, applying the time zone if the file has no zone.
     ///
     /// # Errors
     /// If the clock of the zone skips it or shows it twice.
@@ -262,8 +262,8 @@ impl TimeTexts {
         Ok(ReadTime { is_cut: nanos % 1_000 != 0, ..read })
     }
 
-    /// Returns the start of a date written as a number such as 20260101, or the second of one such
-    /// as 20260101153000.
+    /// Returns the start of a date written as a number such as 20260101, or the second of a time such as
+    /// 20260101153000.
     pub(super) fn read_digits(&self, number: i64) -> Option<ReadTime> {
         self.zone.timestamp(digits(number)?, self.ambiguous).ok()
     }
@@ -276,7 +276,7 @@ impl TimeTexts {
     }
 }
 
-/// Returns the date and time written as a number; `None` outside the years 1900 to 2099.
+/// Returns the date and time written as a number, or `None` outside the years 1900 to 2099.
 pub(super) fn digits(number: i64) -> Option<DateTime> {
     /// Days, such as 20260101.
     const DATE: std::ops::Range<i64> = 19_000_101..21_000_101;
@@ -309,7 +309,7 @@ pub(super) fn is_clock(text: &str, is_called_so: bool) -> bool {
     (is_called_so || has_marks) && clock(text).is_some_and(|(_, rest)| rest.is_empty())
 }
 
-/// Returns the possible formats of a date that begins with the day or the month; `None` for others.
+/// Returns the possible formats of a date that begins with the day or the month, or `None` for others.
 pub(super) fn day_first(text: &str) -> Option<String> {
     let text = text.trim();
     let (first, rest) = number(text, 1, 2)?;
@@ -326,8 +326,8 @@ pub(super) fn day_first(text: &str) -> Option<String> {
     }
 }
 
-/// Returns the format of a time of day with a space before it, empty if there is none; `None` if
-/// `text` is something else.
+/// Returns the format of a time of day with a space before it, or an empty format without a time of day.
+/// Returns `None` if `text` is something else.
 fn clock_format(text: &str) -> Option<String> {
     if text.is_empty() {
         return Some(String::new());
@@ -348,7 +348,7 @@ fn clock_format(text: &str) -> Option<String> {
     Some(format!(" {hour}{mark}%M{second}{half}"))
 }
 
-/// Parses a date that begins with the year, and returns the rest.
+/// Parses a date that begins with the year and returns the rest.
 fn date(text: &str) -> Option<(Date, &str)> {
     let (year, rest) = number(text, 4, 4)?;
     let (month, day, rest) = if let Some(mark @ ('-' | '.' | '/')) = rest.chars().next() {
@@ -365,8 +365,8 @@ fn date(text: &str) -> Option<(Date, &str)> {
     Some((date, rest))
 }
 
-/// Parses a time of day with colons, with two points (18.00.00) or of 4, 6 or 9 digits, followed by
-/// an optional AM or PM, and returns the rest.
+/// Parses a time of day with colons, with two points (18.00.00) or of 4, 6 or 9 digits, followed by an
+/// optional AM or PM. Returns the rest.
 fn clock(text: &str) -> Option<(Time, &str)> {
     let n_digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (hour, minute, second, rest) = match n_digits {
@@ -406,7 +406,7 @@ fn clock(text: &str) -> Option<(Time, &str)> {
     Some((time, rest))
 }
 
-/// Converts the hour by a following AM or PM, if there is one, and returns the rest.
+/// Converts the hour by an optional AM or PM after it. Returns the rest.
 fn half_day(hour: i32, rest: &str) -> Option<(i32, &str)> {
     let (first_pm, after) = match rest.trim_start().split_at_checked(2) {
         Some((half, after)) if half.eq_ignore_ascii_case("am") => (0, after),
@@ -425,7 +425,7 @@ fn offset(text: &str) -> Option<TimeZone> {
     DateTimeParser::new().parse_time_zone(text).ok().filter(|_| is_offset)
 }
 
-/// Parses a number of `min` to `max` digits, and returns the rest.
+/// Parses a number of `min` to `max` digits and returns the rest.
 fn number(text: &str, min: usize, max: usize) -> Option<(i32, &str)> {
     let n_digits = text.bytes().take(max).take_while(u8::is_ascii_digit).count();
     let (digits, rest) = text.split_at_checked(n_digits)?;

@@ -9,8 +9,8 @@ use super::{
     time_text::{ReadTime, TimeTexts, digits},
 };
 
-/// Range of numbers without a unit, in seconds since 1970: the years 1971 to 2100. In these years,
-/// no number is valid in two units, and a small number is hardly ever a timestamp.
+/// Range of numbers without a unit, in seconds since 1970: the years 1971 to 2100. In these years, no
+/// number is valid in two units. A small number is hardly ever a timestamp.
 const PLAUSIBLE_SECONDS: Range<f64> = 31_536_000.0..4_133_980_800.0;
 
 /// Units that count since 1970, with their number per second.
@@ -66,8 +66,8 @@ const fn no_unit(_: &str) -> UnitError {
 }
 
 impl TimeUnit {
-    /// Returns the unit in which `number` is a timestamp of the years 1971 to 2100, or `Date` if
-    /// its digits are a date; `None` if there is no such unit.
+    /// Returns the unit in which `number` is a timestamp of the years 1971 to 2100, or `Date` if its
+    /// digits are a date. Returns `None` if there is no such unit.
     #[must_use]
     pub fn guess(number: f64) -> Option<Self> {
         if exact_integer(number).and_then(digits).is_some() {
@@ -125,7 +125,7 @@ fn round_to_integer(number: f64) -> Option<i64> {
 }
 
 /// Parses the timestamp in `cell`. A number is in `unit`, or by default in the unit that gives a
-/// plausible time. Texts, and also numbers if there is a format, are parsed according to `texts`.
+/// plausible time. Texts, or also numbers if there is a format, are parsed according to `texts`.
 ///
 /// # Errors
 /// Human-readable description.

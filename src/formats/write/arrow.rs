@@ -1,9 +1,9 @@
 //! Renders rows as an Arrow IPC stream: a schema, batches of columns, and an end marker.
 //!
-//! This implements only the parts of the format that rows need, since Arrow's crates take longer to
-//! build than all the formats together: four types of columns and the timestamps, without
-//! dictionaries and compression. The messages are described in Arrow's `Message.fbs` and
-//! `Schema.fbs`, which define the numbers below.
+//! This implements only the parts of the format that rows need: four types of columns and the
+//! timestamps, without dictionaries and compression. Arrow's crates would need more time to build than
+//! all the formats together. The messages are described in Arrow's `Message.fbs` and `Schema.fbs`, which
+//! define the numbers below.
 
 use flatbuffers::{
     FlatBufferBuilder, Push, TableFinishedWIPOffset as Table, TableUnfinishedWIPOffset, Vector,
@@ -134,7 +134,7 @@ fn push_pairs<'f>(flat: &mut FlatBufferBuilder<'f>, pairs: &[[i64; 2]]) -> Offse
     flat.end_vector(pairs.len())
 }
 
-/// Writes a message: its metadata, with padding to align the body, and the body.
+/// Writes a message: its metadata, with padding to align the body, then the body.
 fn push_message(
     to: &mut Vec<u8>,
     mut flat: FlatBufferBuilder<'_>,
@@ -207,7 +207,7 @@ impl Body {
         }
     }
 
-    /// Writes a bit for each value that is true if it exists, or nothing if all exist.
+    /// Writes a bit for each value that is true if the value exists. Writes no bits if all exist.
     fn presence<T>(&mut self, values: &[Option<T>]) {
         let n_missing = values.iter().filter(|value| value.is_none()).count();
         self.node(values.len(), n_missing);

@@ -84,7 +84,7 @@ impl Document {
         }
     }
 
-    /// Writes buffered rows, and the end of the file.
+    /// Writes buffered rows and the end of the file.
     pub fn end(&mut self, to: &mut Vec<u8>) {
         match &mut self.form {
             Form::Text(text) if text.output == Output::Json => to.push(b']'),
@@ -100,9 +100,8 @@ impl Document {
         }
     }
 
-    /// Accounts for rows that are rendered separately by [`Self::bare`], and returns the separator
-    /// between them and the rows before. Returns `None` if this format cannot be assembled from
-    /// pieces.
+    /// Accounts for rows that are rendered separately by [`Self::bare`]. Returns the separator between
+    /// them and the rows before. Returns `None` if this format cannot be assembled from pieces.
     pub fn joint(&mut self) -> Option<&'static [u8]> {
         match &mut self.form {
             Form::Text(text) => Some(text.joint()),
@@ -158,7 +157,7 @@ impl Text {
     }
 }
 
-/// A format that writes rows in batches, and the rows buffered for the next one.
+/// A format that writes rows in batches, with the rows buffered for the next batch.
 #[derive(Debug)]
 struct Batched<F> {
     file: F,

@@ -85,7 +85,7 @@ fn set_decimal(place: &mut [u8; 32], is_negative: bool, scaled: u64) -> usize {
 #[inline]
 fn set_whole(place: &mut [u8; 32], at: usize, number: u64) -> usize {
     let digits = digits(number);
-    // The last digit is kept even if it is 0.
+    // The last digit is written even if it is 0.
     let n_before = (digits | 1 << 56).trailing_zeros() / 8;
     set(place, at, ((digits | ZEROS) >> (n_before * 8)).to_le_bytes());
     at + 8 - usize::try_from(n_before).unwrap_or_default()

@@ -1,5 +1,5 @@
-//! Renders rows as a Parquet file with the `parquet` crate: groups of rows, with each column in
-//! pages that are compressed with zstd, with statistics, and an index of the pages by timestamp.
+//! Renders rows as a Parquet file with the `parquet` crate: groups of rows, with each column in pages
+//! that are compressed with zstd, statistics, and an index of the pages by timestamp.
 //!
 //! Readers of a time range, or of parts of a file over HTTP, only read the pages that they need.
 
@@ -26,8 +26,8 @@ use model::{
 
 use super::Field;
 
-/// Number of rows in a group: four megabytes of seven columns, and some eighty groups for five
-/// million rows.
+/// Number of rows in a group: four megabytes of seven columns, or some eighty groups for five million
+/// rows.
 pub(super) const GROUP_ROWS: usize = 65_536;
 
 /// Number of rows in a page, which a reader decompresses even for a single one. A group has eight
@@ -171,7 +171,7 @@ fn write_series(
         (ColumnWriter::ByteArrayColumnWriter(column), Series::String(values)) => {
             write_values(column, values, is_nullable, |text| (&**text).into())
         }
-        // The columns of a file match its fields, whose types the rows have.
+        // The columns of a file match its fields, which have the types of the rows.
         _ => Ok(()),
     }
 }

@@ -1,9 +1,9 @@
 //! Builds texts from many short parts.
 //!
-//! A part is written at a position of a text, and the position after it is returned. Copying a
-//! length that the compiler knows costs a fraction of a call, which would otherwise dominate the
-//! time of a row. A part may therefore be copied with extra bytes after it. The next part
-//! overwrites these, and [`end`] removes the remaining ones.
+//! A part is written at a position of a text. The position after it is returned. Copying a length that
+//! the compiler knows costs a fraction of a call, which would otherwise dominate the time of a row. A
+//! part may therefore be copied with extra bytes after it. The next part overwrites these. [`end`]
+//! removes the rest.
 
 /// Minimum number of bytes by which a text grows: enough for some rows, but small enough that it is
 /// still in the processor's cache when they are written.
@@ -89,7 +89,7 @@ pub(super) fn put_with(to: &mut Vec<u8>, at: usize, write: impl FnOnce(&mut Vec<
     to.len()
 }
 
-/// Ends the text at `at`.
+/// Truncates the text at `at`.
 pub(super) fn end(to: &mut Vec<u8>, at: usize) {
     to.truncate(at);
 }

@@ -110,8 +110,8 @@ impl ColumnBatch {
         cell.ok_or_else(damage)
     }
 
-    /// Returns the numbers from the next row to the end of its batch. Returns none unless the next
-    /// row begins a batch in which all rows have numbers.
+    /// Returns the numbers from the next row to the end of its batch. Empty unless the next row begins a
+    /// batch in which all rows have numbers.
     ///
     /// # Errors
     /// As [`Self::next_cell`].
@@ -218,7 +218,7 @@ fn read_bytes<'a>(bytes: &'a [u8], kind: Kind, text: &'a mut String) -> Cell<'a>
     }
 }
 
-/// Parses a signed big-endian integer; `None` if it exceeds 16 bytes.
+/// Parses a signed big-endian integer, or `None` if it exceeds 16 bytes.
 fn whole_number(bytes: &[u8]) -> Option<i128> {
     let is_negative = bytes.first().is_some_and(|first| first & 0x80 != 0);
     let fill = if is_negative { 0xff } else { 0 };

@@ -60,7 +60,7 @@ impl Kind {
     }
 }
 
-/// Returns the meaning by the logical type; `None` if it is unknown.
+/// Returns the meaning by the logical type, or `None` if it is unknown.
 fn of_logical(logical: &LogicalType, column: &Type) -> Option<Result<Kind, &'static str>> {
     Some(match logical {
         LogicalType::Decimal(_) => decimal(column),
@@ -86,7 +86,7 @@ fn of_logical(logical: &LogicalType, column: &Type) -> Option<Result<Kind, &'sta
     })
 }
 
-/// Returns the meaning by the older converted type, whose timestamps are in UTC.
+/// Returns the meaning by the older converted type. Its timestamps are in UTC.
 fn of_converted(converted: ConvertedType, column: &Type) -> Result<Kind, &'static str> {
     match converted {
         ConvertedType::DECIMAL => decimal(column),

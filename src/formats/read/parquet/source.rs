@@ -1,7 +1,7 @@
-//! Bytes of a Parquet file, and checks of each page before it is decoded.
+//! Bytes of a Parquet file, with checks of each page before it is decoded.
 //!
-//! The `parquet` crate trusts a file: it allocates the memory that a page declares, and panics on
-//! some damage. The declared sizes are checked here first, and a panic is reported as damage.
+//! The `parquet` crate trusts a file: it allocates the memory that a page declares and panics on some
+//! damage. The declared sizes are checked here first. A panic is reported as damage.
 
 use std::{
     fs::File,
@@ -41,7 +41,7 @@ const NEXT_I32: u8 = 0x15;
 #[derive(Debug)]
 pub struct ParquetSource {
     bytes: Storage,
-    /// Remaining limit on the decompressed pages; `None` for a local file.
+    /// Remaining limit on the decompressed pages, or `None` for a local file.
     left_bytes: Option<AtomicU64>,
     /// True if the limit was exceeded.
     is_exceeded: AtomicBool,
@@ -67,13 +67,13 @@ pub(super) fn catch<T>(call: impl FnOnce() -> ParquetResult<T>) -> Result<T, Str
 }
 
 impl ParquetSource {
-    /// Creates the source of a local file, whose pages are not limited.
+    /// Creates the source of a local file. Its pages are not limited.
     pub const fn of_file(file: File) -> Self {
         let is_exceeded = AtomicBool::new(false);
         Self { bytes: Storage::Disk(file), left_bytes: None, is_exceeded }
     }
 
-    /// Creates the source of a received body, whose decompressed pages are limited to `bytes_max`.
+    /// Creates the source of a received body. Its decompressed pages are limited to `bytes_max`.
     pub const fn of_body(body: Bytes, bytes_max: u64) -> Self {
         let left_bytes = Some(AtomicU64::new(bytes_max));
         Self { bytes: Storage::Memory(body), left_bytes, is_exceeded: AtomicBool::new(false) }
@@ -216,7 +216,7 @@ impl<P> CheckedPages<P> {
     fn is_sound(&self, page: &Page) -> bool {
         let n_values = page.num_values() as usize;
         match page {
-            // Even a boolean takes one bit.
+            // Even a boolean needs one bit.
             Page::DictionaryPage { buf, .. } => n_values <= buf.len().saturating_mul(8),
             Page::DataPage { buf, encoding, .. } => {
                 let n_levels = buf.first_chunk().map_or(0, |length| u32::from_le_bytes(*length));
@@ -277,8 +277,8 @@ fn has_sound_lengths(encoding: Encoding, values: Option<&[u8]>, n_values: usize)
     }
 }
 
-/// Returns the number of delta-encoded numbers at the beginning of `bytes`, and the remaining
-/// bytes; `None` if they are damaged.
+/// Returns the number of delta-encoded numbers at the beginning of `bytes` and the remaining bytes, or
+/// `None` if they are damaged.
 fn delta_packed(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut rest = bytes;
     let [n_block, n_parts, n_numbers, _first] =

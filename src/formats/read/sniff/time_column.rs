@@ -1,5 +1,5 @@
-//! Chooses the field with the timestamps by evidence: its name, the number of its values that are
-//! timestamps, how many of these differ, and their order.
+//! Chooses the field with the timestamps by evidence: its name, its number of timestamps, how many of
+//! these differ, and their order.
 //!
 //! If two fields are equally likely and do not agree, the user has to choose.
 
@@ -48,8 +48,8 @@ const TIME_WORDS: [&str; 16] = [
     "begin",
 ];
 
-/// Words in names of other fields, even if they are times: deadlines, and numbers that grow. Names
-/// of the end of an interval are not names of its beginning.
+/// Words in names of other fields, even if they are times: deadlines and increasing numbers. Names of
+/// the end of an interval are not names of its beginning.
 const OTHER_WORDS: [&str; 21] = [
     "id",
     "expiry",
@@ -98,9 +98,9 @@ pub struct TimeFields {
     pub name: String,
     /// Field with the time of day, if the other one has only the date.
     pub time_of_day: Option<String>,
-    /// Number of the first hour of a day, if the time of day is an hour; `None` if it is a clock.
+    /// Number of the first hour of a day if the time of day is an hour, or `None` if it is a clock.
     pub first_hour: Option<i8>,
-    /// Unit of numbers; `None` to detect it from the size of each.
+    /// Unit of numbers, or `None` to detect it from the size of each.
     pub unit: Option<TimeUnit>,
 }
 
@@ -115,9 +115,9 @@ impl TimeFields {
 /// Strength of the evidence that a name is that of the timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum NameStrength {
-    /// The name suggests something else, or suggests nothing and the values are numbers.
+    /// The name suggests something else, or the name is neutral and the values are numbers.
     Other,
-    /// The name suggests nothing.
+    /// The name is neutral.
     Silent,
     /// The name contains a word for time.
     Word,
@@ -130,7 +130,7 @@ struct Candidate<'a> {
     field: &'a Field,
     time_of_day: Option<&'a Field>,
     strength: NameStrength,
-    /// Index of the name among the usual ones.
+    /// Index of the name among the usual names.
     name_idx: usize,
     is_distinct: bool,
     /// True if it has more than one timestamp.
@@ -167,7 +167,7 @@ fn strength(field: &Field) -> NameStrength {
     }
     let mut spaced = String::new();
     for letter in name.chars() {
-        // quoteTime consists of two words, and EXPIRY of one.
+        // quoteTime consists of two words, EXPIRY of a single word.
         if letter.is_uppercase() && spaced.ends_with(char::is_lowercase) {
             spaced.push(' ');
         }
@@ -262,12 +262,13 @@ fn example(fields: &[Option<&Field>]) -> String {
 }
 
 impl SniffedFields {
-    /// Returns the field with the timestamp: `named`, or the one with the best evidence. A field
-    /// with only dates is combined with one of times of day. `first_hour` is the number of a day's
-    /// first hour, if the time of day is an hour; `None` to detect it from the numbers.
+    /// Returns the field with the timestamp: `named`, or the one with the best evidence. A field with
+    /// only dates is combined with a field of times of day. `first_hour` is the number of a day's first
+    /// hour, if the time of day is an hour, or `None` to detect it from the numbers.
     ///
     /// # Errors
-    /// [`FileError::Columns`] if there is none or several, or its dates or hours are ambiguous.
+    /// [`FileError::Columns`] unless there is exactly one such field and its dates or hours are
+    /// unambiguous.
     pub fn time(
         &self,
         named: Option<&str>,
@@ -318,7 +319,7 @@ impl SniffedFields {
         let mut candidates: Vec<_> = candidates.collect();
         candidates.sort_by_key(|it| (std::cmp::Reverse(it.evidence()), it.name_idx));
         let Some(best) = candidates.first() else { return Err(self.no_time()) };
-        // An unnamed number is only a time in a file without names, and if it is ordered.
+        // An unnamed number is only a time if the file has no names and the numbers are ordered.
         let is_numbered = best.field.name.starts_with("column_");
         let is_sure = best.strength > NameStrength::Other
             || is_numbered && best.is_distinct && best.is_ordered;
@@ -375,8 +376,7 @@ impl SniffedFields {
         names.join(", ")
     }
 
-    /// Describes that no field has timestamps, and why the field with the most likely name was
-    /// rejected.
+    /// Explains that no field has timestamps and why the field with the most likely name was rejected.
     fn no_time(&self) -> FileError {
         let names = self.names();
         let why = self.fields.iter().find_map(|field| {
