@@ -21,7 +21,7 @@ impl Accounts {
         Self { transport: transport.strip_segment("api") }
     }
 
-    /// Returns the key whose SHA-256 is `key_hash` (64 hexadecimal digits); `None` if the key is not
+    /// Returns the key whose SHA-256 is `key_hash` (64 hexadecimal digits). `None` if the key is not
     /// valid.
     ///
     /// # Errors
@@ -30,7 +30,7 @@ impl Accounts {
         self.ask(&VerifyRequest { key_hash: Some(key_hash), ..VerifyRequest::default() }).await
     }
 
-    /// Returns the key with this number; `None` if it does not exist or is revoked.
+    /// Returns the key with this number. `None` if it does not exist or is revoked.
     ///
     /// # Errors
     /// [`ClientError`] if the call fails.

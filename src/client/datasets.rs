@@ -1,4 +1,4 @@
-//! Client of the dataset service (document 2): finding datasets, reading rows and buckets, and writing.
+//! Client of the dataset service (document 2): finding datasets, reading rows and buckets, writing.
 
 pub mod catalog;
 pub mod download;
@@ -46,9 +46,9 @@ pub struct Datasets {
 /// Parameters of a list of datasets.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DatasetsQuery {
-    /// Words to search for in names and descriptions; empty for all datasets.
+    /// Words to search for in names and descriptions. Empty for all datasets.
     pub search: String,
-    /// Maximum number of datasets in the page; `None` for the service's default.
+    /// Maximum number of datasets in the page. `None` for the service's default.
     pub limit: Option<usize>,
     /// Number of datasets to skip.
     pub offset: usize,
@@ -57,7 +57,7 @@ pub struct DatasetsQuery {
 /// A page of datasets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatasetsPage {
-    /// Total number of datasets; `None` if the service did not count.
+    /// Total number of datasets. `None` if the service did not count.
     pub n_datasets: Option<u64>,
     /// Datasets of this page.
     pub datasets: Vec<Dataset>,
@@ -81,9 +81,9 @@ pub struct RowsQuery {
     pub dataset: DatasetId,
     /// Raw, or the length of buckets.
     pub resolution: Resolution,
-    /// First timestamp; `None` for the widest range that the service allows.
+    /// First timestamp. `None` for the widest range that the service allows.
     pub start: Option<Timestamp>,
-    /// Last timestamp; `None` for now.
+    /// Last timestamp. `None` for now.
     pub end: Option<Timestamp>,
     /// Exclusive start in the direction of `order`: [`RowsPage::next`] of the previous page.
     pub after: Option<Timestamp>,
@@ -93,12 +93,12 @@ pub struct RowsQuery {
     pub order: Order,
 }
 
-/// A row whose values are named by their columns.
+/// A row with values named by their columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedRow {
     /// Timestamp, unique within the dataset.
     pub timestamp: Timestamp,
-    /// Values by column name, without missing ones.
+    /// Values by column name, without missing values.
     pub values: BTreeMap<String, Value>,
 }
 
@@ -116,9 +116,9 @@ pub enum Rows {
 pub struct RowsPage {
     /// Rows in the requested direction.
     pub rows: Rows,
-    /// Value of [`RowsQuery::after`] for the next page; `None` on the last page.
+    /// Value of [`RowsQuery::after`] for the next page. `None` on the last page.
     pub next: Option<Timestamp>,
-    /// Number of matching rows on all pages; `None` if the service did not count, for example because of
+    /// Number of matching rows on all pages. `None` if the service did not count, for example because of
     /// [`RowsQuery::after`].
     pub count: Option<u64>,
 }
@@ -156,7 +156,7 @@ impl Datasets {
         datasets_page(self.transport.get(paths::DATASETS).query(&query)).await
     }
 
-    /// Lists datasets whose metadata field `field` equals `value`, skipping the first `offset`.
+    /// Lists datasets with the value `value` of metadata field `field`, skipping the first `offset`.
     /// Cancel-safe.
     ///
     /// # Errors
@@ -245,10 +245,10 @@ impl Datasets {
         }
     }
 
-    /// Creates a dataset, which the key then owns.
+    /// Creates a dataset that the key owns.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 409 if the name is taken.
+    /// [`ClientError::Refused`] with status 409 if the name exists.
     pub async fn create(&self, dataset: &CreateDataset) -> Result<Dataset, ClientError> {
         self.transport
             .post(paths::DATASETS)
@@ -315,7 +315,7 @@ impl RowsQuery {
 }
 
 impl Rows {
-    /// Returns the raw rows; an empty list for buckets.
+    /// Returns the raw rows, an empty list for buckets.
     #[must_use]
     pub fn into_raw(self) -> Vec<NamedRow> {
         match self {

@@ -57,7 +57,7 @@ pub enum ClientError {
         /// Message of the service, shortened.
         message: String,
     },
-    /// The service rejected rows and stored nothing.
+    /// The service rejected rows and did not store any.
     #[error("rows were rejected ({status}): {message}")]
     Rows {
         /// HTTP status.

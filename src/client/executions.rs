@@ -1,4 +1,4 @@
-//! Asynchronous executions, and the stream of a cluster's events.
+//! Asynchronous executions and the stream of a cluster's events.
 
 use std::convert::Infallible;
 
@@ -46,8 +46,8 @@ impl Functions {
         Ok(response.request_id)
     }
 
-    /// Returns the response of execution `id`. Its `code` is [`CODE_UNDER_WAY`] until it has ended.
-    /// Cancel-safe.
+    /// Returns the response of execution `id`. Its `code` is [`CODE_UNDER_WAY`] until the execution is
+    /// complete. Cancel-safe.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with status 404 if the head does not remember the execution.
@@ -79,8 +79,8 @@ impl Functions {
         self.transport.get(&path).json("an execution").await
     }
 
-    /// Cancels execution `id`, also on its workers, and returns its state. Has no effect if the
-    /// execution has ended.
+    /// Cancels execution `id`, also on its workers. Returns its state. Has no effect on a complete
+    /// execution.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with status 404 if the head does not remember the execution, 401 or 403
@@ -103,8 +103,8 @@ impl Functions {
 /// Sends the events of a head's cluster to `events` until its receiver is dropped. Reconnects if
 /// necessary.
 ///
-/// If the queue is full, this waits, and the head then closes the connection. Dropping the future closes
-/// the connection.
+/// If the queue is full, this waits. The head then closes the connection. Dropping the future closes the
+/// connection.
 pub async fn follow(functions: Functions, events: mpsc::Sender<ClusterStreamEvent>) {
     reconnect(functions, events).await;
 }

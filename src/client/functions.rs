@@ -16,7 +16,7 @@ use wire::{
 use crate::{error::ClientError, transport::Transport};
 
 /// Time limit of an execution. A head waits five minutes for workers that compile the function and less
-/// than two for the rest, and reports its own timeout.
+/// than two for the rest. It reports its own timeout.
 const EXECUTE_WITHIN: Duration = Duration::from_secs(450);
 
 /// Time limit of a change to a node, in addition to the requested wait. The head writes it to disk.
@@ -25,7 +25,7 @@ const CHANGE_WITHIN: Duration = Duration::from_secs(15);
 /// Time limit of an eviction. The head waits 30 s for its workers.
 const EVICT_WITHIN: Duration = Duration::from_secs(40);
 
-/// Time limit of an upload: 260 MiB at 10 Mbit/s, and the time to store them.
+/// Time limit of an upload: 260 MiB at 10 Mbit/s plus the time to store them.
 const UPLOAD_WITHIN: Duration = Duration::from_secs(270);
 
 /// Media type of the blocks of a function.
@@ -56,7 +56,7 @@ impl Functions {
     /// Executes a function and returns the head's response when all results are available.
     ///
     /// A response with another `code` than [`CODE_OK`] is returned as well. Its `message` contains the
-    /// reason, and it can contain results. Dropping the future cancels the execution.
+    /// reason. It can contain results. Dropping the future cancels the execution.
     ///
     /// # Errors
     /// [`ClientError::Refused`] if the request is malformed, or any error of the connection.
@@ -83,8 +83,8 @@ impl Functions {
         self.transport.get(&path).json("a node").await
     }
 
-    /// Changes the operator's settings of node `id`, waits for at most `wait` until it executes no work
-    /// order of this head, and returns it with its remaining work orders. Heads wait for at most a
+    /// Changes the operator's settings of node `id`, then waits for at most `wait` until it executes no
+    /// work order of this head. Returns it with its remaining work orders. Heads wait for at most a
     /// minute, in whole seconds. Settings apply to one head only.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl Functions {
         Ok(list.functions)
     }
 
-    /// Installs a function at the head, so that its cluster can execute it, and returns its description.
+    /// Installs a function at the head, so that its cluster can execute it. Returns its description.
     /// `car` contains its blocks, as a CAR with one root.
     ///
     /// # Errors
@@ -146,7 +146,7 @@ impl Functions {
             .await
     }
 
-    /// Removes functions from the stores of the head's workers, and returns the result of each worker.
+    /// Removes functions from the stores of the head's workers. Returns the result of each worker.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with status 404 if the head does not have this endpoint, 401 or 403 if

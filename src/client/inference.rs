@@ -1,4 +1,4 @@
-//! Client of the inference service (document 3): bundles of a prediction network, topics, and history.
+//! Client of the inference service (document 3): bundles of a prediction network, topics and history.
 
 pub mod bundles;
 
@@ -157,8 +157,8 @@ impl Inference {
         self.call(Method::DELETE, paths::TOPIC_SETTINGS, topic).done().await
     }
 
-    /// Reads the ground truth again from epoch `from` on, and recomputes losses and regrets. If the
-    /// future is dropped, this might still happen.
+    /// Reads the ground truth again from epoch `from` on. Recomputes losses and regrets. If the future
+    /// is dropped, this might still happen.
     ///
     /// # Errors
     /// [`ClientError::Refused`] if another key owns the topic, or epochs from there on were deleted.
@@ -245,7 +245,8 @@ impl Inference {
         self.transport.get(paths::SIGNER).json("who signs").await
     }
 
-    /// Returns the health of a topic, with the reason for a failure, and its stored epochs. Cancel-safe.
+    /// Returns the health of a topic with the reason for a failure. Includes its stored epochs.
+    /// Cancel-safe.
     ///
     /// # Errors
     /// Same as [`Self::latest`].
@@ -272,7 +273,7 @@ impl Inference {
     }
 }
 
-/// Makes a call whose response is a topic.
+/// Makes a call that returns a topic.
 async fn topic_of(call: Request<'_>) -> Result<TopicBody, ClientError> {
     let body: TopicResponse = call.json("a topic").await?;
     Ok(body.topic)

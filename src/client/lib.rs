@@ -2,9 +2,9 @@
 //!
 //! [`Functions`](functions::Functions), [`Datasets`](datasets::Datasets) and
 //! [`Inference`](inference::Inference) each call one service over a [`Transport`](transport::Transport).
-//! [`Accounts`](accounts::Accounts) verifies keys, and [`stream::resume::follow`] keeps a dataset's
-//! stream open. Responses are `model` types where possible. [`ClientError`](error::ClientError) says
-//! what failed, why, and what to do. Only streams are retried.
+//! [`Accounts`](accounts::Accounts) verifies keys. [`stream::resume::follow`] holds a dataset's stream
+//! open. Responses are `model` types where possible. [`ClientError`](error::ClientError) has the failed
+//! operation, the reason and advice. Only streams are retried.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), client::error::ClientError> {

@@ -1,7 +1,7 @@
-//! Server-sent events: bounded reading, detection of silent connections, and reconnecting.
+//! Server-sent events: bounded reading, detection of silent connections, reconnecting.
 //!
-//! A dataset service sends `connected`, then the latest hundred rows again (the replay), then live rows,
-//! and a heartbeat twice a minute. A connection that is silent for one and a half heartbeats counts as
+//! A dataset service sends `connected`, then the latest hundred rows again (the replay), then live rows
+//! with a heartbeat twice a minute. A connection that is silent for one and a half heartbeats counts as
 //! lost. [`resume`] follows a dataset over such connections.
 
 pub mod resume;
@@ -79,7 +79,7 @@ pub enum StreamEvent<T, E = ClientError> {
     Item(T),
     /// The service does not know the last event, so late items might be missing.
     Reset,
-    /// The connection works, but nothing happened for a while.
+    /// The connection works without recent events.
     Heartbeat,
     /// Disconnected. Items can be missed until the next attempt after `retry_in`.
     Lost {

@@ -1,4 +1,4 @@
-//! HTTP connection to one service: address, API key, time limits, and bounded responses.
+//! HTTP connection to one service: address, API key, time limits and bounded responses.
 
 use std::{net::IpAddr, str::FromStr, time::Duration};
 
@@ -68,7 +68,7 @@ pub(crate) struct Request<'a> {
     builder: RequestBuilder,
     /// `None` for a stream, which has no end.
     within: Option<Duration>,
-    /// Revisions to send and update, and the dataset they belong to.
+    /// Revisions to send and update. The dataset they belong to.
     seeing: Option<(&'a SeenRevisions, DatasetId)>,
 }
 
@@ -118,7 +118,7 @@ impl Transport {
             builder = builder.no_proxy();
         }
         if url.scheme() == "http" {
-            // Reading the system's certificates takes a while, and plain HTTP does not use them.
+            // Reading the system's certificates is slow. Plain HTTP does not use them.
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(ClientError::Prepare)?;
@@ -247,13 +247,13 @@ impl<'a> Request<'a> {
         Self { builder: self.builder.header(LAST_EVENT_ID_HEADER, id), ..self }
     }
 
-    /// Requests a response that includes the commits of `dataset` in `seen`, and updates them.
+    /// Requests a response that includes the commits of `dataset` in `seen`. Updates them.
     pub(crate) fn seeing(self, seen: &'a SeenRevisions, dataset: DatasetId) -> Self {
         let seeing = Some((seen, dataset));
         Self { builder: seen.ask(self.builder, dataset), seeing, ..self }
     }
 
-    /// Sets the time limit; `None` for a stream.
+    /// Sets the time limit. `None` for a stream.
     pub(crate) fn within(self, within: Option<Duration>) -> Self {
         Self { within, ..self }
     }
@@ -291,7 +291,7 @@ impl<'a> Request<'a> {
         parse(&self.bytes().await?, what)
     }
 
-    /// Like [`Self::json`], and converts the body `B`.
+    /// Like [`Self::json`], but converts the body `B`.
     pub(crate) async fn json_as<B, T>(self, what: &'static str) -> Result<T, ClientError>
     where
         B: DeserializeOwned,

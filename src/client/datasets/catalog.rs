@@ -22,7 +22,7 @@ use crate::error::ClientError;
 const NAMED_DATASETS: usize = 10;
 
 impl Datasets {
-    /// Returns the dataset called `name`; `None` if the key sees no such dataset. Cancel-safe.
+    /// Returns the dataset called `name`. `None` if the key sees no such dataset. Cancel-safe.
     ///
     /// # Errors
     /// Same as [`Self::list`].
@@ -94,7 +94,7 @@ impl Datasets {
     ///
     /// # Errors
     /// [`ClientError::Refused`] if the key does not own the dataset, the column does not exist, or the
-    /// new name is taken.
+    /// new name exists.
     pub async fn rename_column(
         &self,
         dataset: DatasetId,
@@ -116,7 +116,7 @@ impl Datasets {
         self.transport.delete(paths::COLUMNS).query(&query).done().await
     }
 
-    /// Sets metadata fields of a dataset and removes those whose value is `None`. Other fields are
+    /// Sets metadata fields of a dataset and removes fields with the value `None`. Other fields are
     /// unchanged. Returns the updated dataset.
     ///
     /// # Errors

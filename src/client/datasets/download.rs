@@ -77,7 +77,7 @@ impl Download {
         self.n_rows
     }
 
-    /// Returns the next bytes; `None` at the end. Cancel-safe.
+    /// Returns the next bytes, `None` at the end. Cancel-safe.
     ///
     /// # Errors
     /// [`ClientError::Reach`] if the response is incomplete, [`ClientError::TimedOut`] after a long

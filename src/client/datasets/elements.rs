@@ -13,7 +13,7 @@ pub enum ElementsError {
     /// The text contains a value other than an object.
     #[error("text contains a value other than objects")]
     NoObject,
-    /// The text ends within an object or array.
+    /// The text is truncated within an object or array.
     #[error("text ends within an object")]
     Unfinished,
 }
@@ -31,7 +31,7 @@ pub struct Elements {
 }
 
 impl Elements {
-    /// Processes the next part of the text and passes each object that ends in it to `take`.
+    /// Processes the next part of the text and passes each completed object to `take`.
     ///
     /// # Errors
     /// [`ElementsError`], or any error of `take`.

@@ -29,8 +29,8 @@ pub enum InsertMode {
     Merge,
 }
 
-/// Serialized rows of one dataset. They carry an idempotency key, so that they can be sent repeatedly
-/// and are stored once.
+/// Serialized rows of a dataset. With their idempotency key, they are stored once even if sent
+/// repeatedly.
 #[derive(Debug, Clone)]
 pub struct InsertBody {
     dataset: DatasetId,
@@ -39,7 +39,7 @@ pub struct InsertBody {
 }
 
 impl InsertBody {
-    /// Serializes `rows` of `dataset`, whose values are in the order of `names`.
+    /// Serializes `rows` of `dataset`, with values in the order of `names`.
     #[must_use]
     pub fn new(dataset: DatasetId, names: &[String], rows: &[Row]) -> Self {
         let mut body = format!("{{\"dataset\":{dataset},\"rows\":[").into_bytes();
@@ -58,8 +58,8 @@ impl InsertBody {
     }
 }
 
-/// Serializer for rows as flat JSON objects, one per line, with members in alphabetical order like those
-/// of services.
+/// Serializer for rows as flat JSON objects, one per line, with members in alphabetical order, as
+/// services write them.
 #[derive(Debug, Clone)]
 pub struct FlatLines {
     /// Sorted names of columns with their indexes in a row. `timestamp` has no index.
@@ -67,7 +67,7 @@ pub struct FlatLines {
 }
 
 impl FlatLines {
-    /// Returns a serializer for rows whose values are in the order of `names`.
+    /// Returns a serializer for rows with values in the order of `names`.
     #[must_use]
     pub fn new(names: &[String]) -> Self {
         let columns = names.iter().enumerate().map(|(idx, name)| (name.clone(), Some(idx)));
@@ -83,7 +83,7 @@ impl FlatLines {
     }
 }
 
-/// Values of a row by column name, without missing ones.
+/// Values of a row by column name, without missing values.
 struct Values<'a> {
     names: &'a [String],
     row: &'a Row,
@@ -146,13 +146,13 @@ impl Serialize for Member<'_> {
 }
 
 impl Datasets {
-    /// Inserts rows with the given effect on stored rows, and returns the number of stored rows.
+    /// Inserts rows with the given effect on stored rows. Returns the number of stored rows.
     ///
     /// Repeating the same body has no effect, so an insert whose response was lost can be repeated.
     ///
     /// # Errors
     /// [`ClientError::Rows`] if rows do not match the columns, [`ClientError::Refused`] if the key
-    /// cannot write. Nothing is stored in these cases.
+    /// cannot write. No rows are stored in these cases.
     pub async fn insert_body(
         &self,
         body: &InsertBody,

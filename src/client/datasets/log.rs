@@ -16,9 +16,9 @@ use crate::{error::ClientError, transport::ANSWER_WITHIN};
 pub struct LogQuery {
     /// The dataset.
     pub dataset: DatasetId,
-    /// The last commit that the reader has; `None` to find the end of the log.
+    /// The last commit that the reader has. `None` to find the end of the log.
     pub after: Option<u64>,
-    /// The last commit to read, at most 1 000 after `after`; `None` for the next one.
+    /// The last commit to read, at most 1 000 after `after`. `None` for the next commit.
     pub until: Option<u64>,
     /// [`LogPage::era`] of an earlier response.
     pub era: Option<String>,
@@ -55,7 +55,7 @@ impl Datasets {
     ///
     /// # Errors
     /// [`ClientError::Refused`] with status 410 if the commits are no longer available. Find the end of
-    /// the log, read the rows again, and continue from there.
+    /// the log, read the rows again and continue from there.
     pub async fn log(&self, query: &LogQuery) -> Result<Option<LogPage>, ClientError> {
         let number = |number: Option<u64>| number.map(|number| number.to_string());
         let pairs = (

@@ -14,7 +14,7 @@ enum Seen {
     Ndjson { n_lines: u64 },
     /// Objects of an array.
     Json { n_objects: u64, elements: Elements },
-    /// A format whose rows cannot be counted.
+    /// A format without countable rows.
     Unseen,
 }
 
@@ -30,7 +30,7 @@ impl RowCounter {
         })
     }
 
-    /// Returns the number of rows so far; `None` if they cannot be counted.
+    /// Returns the number of rows so far. `None` if they cannot be counted.
     #[must_use]
     pub const fn n_rows(&self) -> Option<u64> {
         match &self.0 {

@@ -1,7 +1,7 @@
-//! Stream of a topic's new bundles, which reconnects.
+//! Stream of a topic's new bundles. It reconnects after failures.
 //!
-//! The stream is an extension of the chain's API. A service without it is distinguished from one that is
-//! down, so that the caller can poll instead.
+//! The stream is an extension of the chain's API. A service without it is distinguished from an
+//! unavailable one, so that the caller can poll instead.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     transport::parse,
 };
 
-/// Maximum silence of a connection. An epoch can take an hour, and heartbeats between bundles are not
+/// Maximum silence of a connection. An epoch can last an hour. Heartbeats between bundles are not
 /// events.
 const SILENCE_MAX: Duration = Duration::from_hours(1);
 
@@ -28,8 +28,8 @@ pub type BundleEvent = StreamEvent<Box<LatestBundle>>;
 
 /// Sends the bundles of `topic` to `events` until its receiver is dropped.
 ///
-/// If the queue is full, this waits, and the service skips to its latest bundle. Dropping the future
-/// closes the connection.
+/// If the queue is full, this waits. The service skips to its latest bundle. Dropping the future closes
+/// the connection.
 pub async fn follow(service: Inference, topic: TopicId, events: mpsc::Sender<BundleEvent>) {
     reconnect(BundleStream { service, topic }, events).await;
 }
@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    /// Checks the first events of a service whose `n`th connection is `lines(n)`.
+    /// Checks the first events of a service that sends `lines(n)` on its `n`th connection.
     async fn check(
         lines: impl Fn(usize) -> Response + Clone + Send + Sync + 'static,
         want: &[&str],

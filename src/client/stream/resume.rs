@@ -66,7 +66,7 @@ pub type RowEvent = StreamEvent<RowBatch>;
 
 /// Sends rows of `dataset` after `resume_from` to `events` until its receiver is dropped.
 ///
-/// If the queue is full, this waits, and so does the service. Dropping the future closes the connection.
+/// If the queue is full, this waits and so does the service. Dropping the future closes the connection.
 pub async fn follow(
     datasets: Datasets,
     dataset: DatasetId,
@@ -96,7 +96,7 @@ struct LineStart {
 impl Follow for Reader {
     type Item = RowBatch;
 
-    // Retry in any case: the dataset can be created, and access can be granted.
+    // Retry in any case: the dataset can be created and access can be granted.
     const NOT_SERVED: &'static [u16] = &[];
 
     async fn follow_once(

@@ -39,7 +39,7 @@ fn answer(events: Vec<sse::Event>) -> Response {
     Events::new(events).into_response()
 }
 
-/// Follows a service whose `n`th connection is `lines(n)`.
+/// Follows a service that sends `lines(n)` on its `n`th connection.
 async fn watch(lines: impl Fn(usize) -> Response + Clone + Send + Sync + 'static) -> Watch {
     let n_lines = Arc::new(AtomicUsize::new(0));
     let serve = move || {

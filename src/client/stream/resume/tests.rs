@@ -69,7 +69,7 @@ struct Watch {
     _fake: Fake,
 }
 
-/// Follows a service whose `n`th connection is `lines(n, last event id)`.
+/// Follows a service that sends `lines(n, last event id)` on its `n`th connection.
 async fn watch(
     resume_from: ResumeFrom,
     lines: impl Fn(usize, Option<&str>) -> Response + Clone + Send + Sync + 'static,
@@ -90,8 +90,8 @@ async fn watch(
 }
 
 impl Watch {
-    /// Returns the minutes of all rows until the connection is lost for the `n`th time, and true if
-    /// there was a reset.
+    /// Returns the minutes of all rows until the connection is lost for the `n`th time. Also returns
+    /// true if there was a reset.
     async fn minutes(&mut self, n: usize) -> (Vec<i64>, bool) {
         let (mut minutes, mut n_lost, mut is_reset) = (Vec::new(), 0, false);
         while n_lost < n {
