@@ -42,7 +42,7 @@ pub struct Network(IpAddr);
 pub(crate) struct Neighborhood(Network);
 
 impl AddressSource {
-    /// Returns the origin of a request; `None` if it did not arrive over a connection.
+    /// Returns the origin of a request. `None` if it did not arrive over a connection.
     #[must_use]
     pub fn caller(self, headers: &HeaderMap, extensions: &Extensions) -> Option<IpAddr> {
         let connection =

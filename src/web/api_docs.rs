@@ -1,7 +1,7 @@
 //! Renders an `OpenAPI` document as an HTML page.
 //!
-//! The page is made from a template and loads nothing else: no script, font or picture. It works
-//! without a network, and its policy forbids loading anything.
+//! The page is made from a template without scripts, fonts or pictures. It works without a network. Its
+//! policy forbids loading anything.
 
 use std::error::Error;
 

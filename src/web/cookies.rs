@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, HeaderValue, header::COOKIE};
 /// Security of the channel that a cookie is sent over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channel {
-    /// The page arrived over TLS, and the cookie requires it.
+    /// The page arrived over TLS. The cookie requires it.
     Tls,
     /// The page arrived in clear text, as on loopback.
     Clear,
@@ -23,9 +23,9 @@ pub fn get<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
         .find_map(|(found, value)| (found == name).then_some(value))
 }
 
-/// Returns a `Set-Cookie` header that keeps `value`, which consists of letters and digits, for
-/// `lasts`. The cookie is sent to every path of this host, hidden from scripts, and not sent with
-/// requests by other sites except navigation.
+/// Returns a `Set-Cookie` header that stores `value`, which consists of letters and digits, for `lasts`.
+/// The cookie is sent to every path of this host. It is hidden from scripts and not sent with requests
+/// by other sites except navigation.
 #[must_use]
 pub fn set(name: &str, value: &str, lasts: Duration, channel: Channel) -> Option<HeaderValue> {
     let secure = if channel == Channel::Tls { "; Secure" } else { "" };

@@ -1,8 +1,8 @@
 //! Cross-origin requests (CORS): pages of other sites that can read responses.
 //!
-//! Browsers hide a response from the page of another site unless its headers allow it. Pages that
-//! are allowed to read send an API key in a header. Cookies are never allowed, and neither are
-//! methods that change anything.
+//! Browsers hide a response from the page of another site unless its headers allow it. Pages that are
+//! allowed to read send an API key in a header. Cookies are never allowed, nor are methods that change
+//! anything.
 
 use std::{str::FromStr, time::Duration};
 
@@ -16,7 +16,7 @@ use wire::paths::{API_KEY_HEADER, LAST_EVENT_ID_HEADER, REVISION_HEADER, ROW_COU
 /// Time for which a browser can cache the allowed headers. Chromium limits it to two hours.
 const REMEMBERED: Duration = Duration::from_hours(2);
 
-/// Response headers that scripts can read, in addition to those they always can.
+/// Response headers that scripts can read, in addition to the headers that are always readable.
 const SHOWN: [HeaderName; 11] = [
     header::ACCEPT_RANGES,
     header::CONTENT_DISPOSITION,
@@ -41,7 +41,7 @@ const TAKEN: [HeaderName; 6] = [
     HeaderName::from_static(REVISION_HEADER),
 ];
 
-/// Sites whose pages can read responses.
+/// Sites with pages that can read responses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReaderSites {
     /// Every site.

@@ -99,7 +99,7 @@ pub async fn bytes(request: Request) -> Result<Bytes, BodyError> {
 /// Reads a request's body as a JSON object, with any content type.
 ///
 /// # Errors
-/// As [`bytes`], and [`BodyError::Invalid`] if it is not an object, or not a `T`.
+/// As [`bytes`]. [`BodyError::Invalid`] if it is not an object or not a `T`.
 pub async fn json<T: DeserializeOwned>(request: Request) -> Result<T, BodyError> {
     let body = bytes(request).await?;
     // An array would be accepted as well, field by field.
@@ -109,7 +109,7 @@ pub async fn json<T: DeserializeOwned>(request: Request) -> Result<T, BodyError>
     }
 }
 
-/// Parses a received body as JSON. The longest takes a second.
+/// Parses a received body as JSON. The longest needs a second.
 ///
 /// # Errors
 /// [`BodyError::Invalid`] if it is not a `T`.

@@ -1,10 +1,10 @@
-//! Distinguishes requests by programs of this machine from those that another site made a browser
+//! Distinguishes requests by programs of this machine from requests that another site made a browser
 //! send.
 //!
-//! A loopback connection is not sufficient: a proxy on this machine forwards requests of others,
-//! and a browser sends requests for pages of other sites. A page whose name resolves to this
-//! machine (DNS rebinding) can even read the responses. Only the `Host` reveals it. Everything that
-//! is allowed without a key or token is therefore only allowed under a known host name.
+//! A loopback connection is not sufficient: a proxy on this machine forwards requests of others. A
+//! browser sends requests for pages of other sites. If the name of such a page resolves to this machine
+//! (DNS rebinding), it can even read the responses. Only the `Host` reveals it. Everything that is
+//! allowed without a key or token is therefore only allowed under a known host name.
 
 use std::{net::IpAddr, str::FromStr, sync::Arc};
 
@@ -89,16 +89,16 @@ impl HostNames {
         Self { names: Arc::default(), is_any: true }
     }
 
-    /// Returns true if a request has a known host name, or none, which no browser sends.
+    /// Returns true if a request has a known host name. A request without any is not from a browser and
+    /// also accepted.
     #[must_use]
     pub fn is_known<B>(&self, request: &axum::http::Request<B>) -> bool {
         self.is_any || hosts(request).all(|host| host.is_some_and(|host| self.knows(&host)))
     }
 
-    /// Returns true if a request certainly comes from a program of this machine, or from a page of
-    /// this service: over loopback, to a loopback host or a configured name, from no page of
-    /// another origin, and forwarded by no proxy. HTTP/1.0 is excluded, since proxies that add no
-    /// header use it.
+    /// Returns true if a request certainly comes from a program of this machine, or from a page of this
+    /// service: over loopback, to a loopback host or a configured name, neither from a page of another
+    /// origin nor forwarded by a proxy. HTTP/1.0 is excluded, since proxies that add no header use it.
     #[must_use]
     pub fn is_local<B>(&self, request: &axum::http::Request<B>) -> bool {
         let peer = request.extensions().get::<ConnectInfo<Caller>>();
@@ -157,7 +157,7 @@ impl HostNames {
     }
 }
 
-/// Returns the hosts in the target and the `Host` headers of a request; `None` for an invalid one.
+/// Returns the hosts in the target and the `Host` headers of a request. `None` for an invalid host.
 fn hosts<B>(request: &axum::http::Request<B>) -> impl Iterator<Item = Option<Authority>> {
     let of_header = |value: &axum::http::HeaderValue| value.to_str().ok()?.parse().ok();
     let of_headers = request.headers().get_all(HOST).iter().map(of_header);
@@ -165,8 +165,8 @@ fn hosts<B>(request: &axum::http::Request<B>) -> impl Iterator<Item = Option<Aut
     all.map(|host| host.filter(is_plain))
 }
 
-/// Returns true if a host is only a name or an address with an optional valid port: without a user,
-/// and with brackets only around an IPv6 address.
+/// Returns true if a host is only a name or an address with an optional valid port: without a user and
+/// with brackets only around an IPv6 address.
 fn is_plain(host: &Authority) -> bool {
     let (text, name) = (host.as_str(), host.host());
     let is_bracketed = name.starts_with('[');

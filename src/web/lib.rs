@@ -1,13 +1,12 @@
 //! Shared parts of the HTTP services.
 //!
-//! [`serve`] binds an address and serves a router until its group stops. [`middleware`] adds time
-//! and size limits and a log line to every request. [`auth`] reads the API key, [`host_names`]
-//! recognizes requests of this machine's programs, [`rate_limit`] limits the frequency of events,
-//! [`shared_check`] shares the outcome of a check among callers, and [`open_files`] divides up file
-//! descriptors. [`extract`] reads bodies and queries, and [`query_names`] rejects unknown query
-//! parameters. [`mod@metrics`] counts, [`openapi`] describes an API, and [`api_docs`] renders the
-//! description as a page. Endpoints and the format of error bodies, which differ between the
-//! documents, belong to other crates.
+//! [`serve`] binds an address and serves a router until its group stops. [`middleware`] adds time and
+//! size limits and a log line to every request. [`auth`] reads the API key, [`host_names`] recognizes
+//! requests of this machine's programs, [`rate_limit`] limits the frequency of events, [`shared_check`]
+//! shares the outcome of a check among callers, [`open_files`] divides up file descriptors. [`extract`]
+//! reads bodies and queries. [`query_names`] rejects unknown query parameters. [`mod@metrics`] counts,
+//! [`openapi`] describes an API and [`api_docs`] renders the description as a page. Endpoints and the
+//! format of error bodies, which differ between the documents, belong to other crates.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), web::serve::BindError> {

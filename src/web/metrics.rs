@@ -1,9 +1,8 @@
 //! Metrics in the Prometheus text format (version 0.0.4).
 //!
-//! A service declares its metrics in tables, with [`metrics!`](crate::metrics!), and holds a
-//! [`Metrics`] of them. [`requests`] has the metrics of any HTTP service, and [`process`] those of
-//! the process. The number of labels chosen by callers is bounded, so that they cannot exhaust the
-//! memory.
+//! A service declares its metrics in tables, with [`metrics!`](crate::metrics!), and holds a [`Metrics`]
+//! of them. [`requests`] has the metrics of any HTTP service, [`process`] the metrics of the process.
+//! The number of labels chosen by callers is bounded, so that they cannot exhaust the memory.
 
 pub mod process;
 pub mod requests;
@@ -50,9 +49,9 @@ pub struct Metric {
 enum Kind {
     Counter,
     Gauge,
-    /// Sum in milliseconds, and count.
+    /// Sum in milliseconds with count.
     Summary,
-    /// Counts at or below each of these seconds, sum in seconds, and count.
+    /// Counts at or below each of these seconds, sum in seconds, count.
     Histogram(&'static [f64]),
 }
 
@@ -94,8 +93,8 @@ impl Metric {
     }
 }
 
-/// Declares metrics as constants, with their doc comments as help texts, and collects them in the
-/// table `METRICS` in the order of the output.
+/// Declares metrics as constants with their doc comments as help texts. Collects them in the table
+/// `METRICS` in the order of the output.
 #[macro_export]
 macro_rules! metrics {
     ($(#[doc = $help:expr] $constant:ident = $kind:ident($($argument:expr),*);)*) => {
@@ -107,7 +106,7 @@ macro_rules! metrics {
     };
 }
 
-/// Handle to the metrics of a service. Cheap to clone; all clones share them.
+/// Handle to the metrics of a service. Cheap to clone: all clones share them.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     prefix: &'static str,
@@ -115,8 +114,8 @@ pub struct Metrics {
     series: Arc<RwLock<BTreeMap<&'static str, BTreeMap<String, Series>>>>,
 }
 
-/// Handle to one metric with one set of labels. Counting needs neither a lock nor formatting of
-/// labels, for code that counts often. Cheap to clone; all clones share the number.
+/// Handle to one metric with one set of labels. Counting needs neither a lock nor formatting of labels,
+/// for code that counts often. Cheap to clone: all clones share the number.
 #[derive(Debug, Clone)]
 pub struct Series {
     kind: Kind,
@@ -129,11 +128,11 @@ pub struct RaisedGauge(Series);
 
 #[derive(Debug, Default)]
 struct Value {
-    /// Unused by a histogram, whose count is the sum of its `counts`.
+    /// Unused by a histogram: its count is the sum of its `counts`.
     n: AtomicU64,
     /// Sum of all durations in nanoseconds, enough for 584 years.
     sum_ns: AtomicU64,
-    /// For a histogram: the count up to each bound above the previous one, and finally beyond all.
+    /// For a histogram: the count between each bound and the previous one, finally the count beyond all.
     counts: Box<[AtomicU64]>,
 }
 

@@ -1,5 +1,4 @@
-//! Middleware, including that of every service: time and size limits, and a log line for each
-//! request.
+//! Middleware, including that of every service: time and size limits, a log line for each request.
 
 use std::{
     any::Any, convert::Infallible, future::Future, panic::AssertUnwindSafe, sync::Arc,
@@ -33,8 +32,8 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// Headers with the key, which most responses depend on.
 const PRIVATE_VARY: HeaderValue = HeaderValue::from_static("X-API-Key, Authorization");
 
-/// `Retry-After` of a 503 whose handler sets no other time, in seconds: long enough for connections
-/// and streams to end, short enough to go unnoticed.
+/// Default `Retry-After` of a 503, in seconds: long enough for connections and streams to close, short
+/// enough to go unnoticed.
 const FULL_RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");
 
 /// Limits of the requests of a service.
@@ -68,8 +67,8 @@ impl Next {
 
 /// Adds `middleware` to every path of `router`, including its fallback.
 ///
-/// A middleware of axum's `from_fn` clones its inner service several times for each request, and
-/// with it the state of a handler. This one shares it.
+/// A middleware of axum's `from_fn` clones its inner service with the state of a handler several times
+/// for each request. This one shares it.
 pub fn wrap<S, F, A>(router: Router<S>, middleware: F) -> Router<S>
 where
     S: Clone + Send + Sync + 'static,
@@ -83,9 +82,9 @@ where
     }))
 }
 
-/// Applies the limits of `options` to `router`, and logs a line at info for each request.
+/// Applies the limits of `options` to `router`. Logs a line at info for each request.
 ///
-/// The line has the path without the query string, and no header, so it cannot leak a secret.
+/// The line has the path without the query string or headers, so it cannot leak a secret.
 pub fn add_layers(router: Router, options: RequestOptions) -> Router {
     wrap(router, move |request, next| log_request(request, next, options))
 }
@@ -117,9 +116,9 @@ fn panic_message(cause: Box<dyn Any + Send>) -> String {
 
 /// Sets the headers of all responses.
 ///
-/// Browsers do not guess content types. A connection without room for its request is closed, so
-/// that its place becomes available. Shared caches store nothing, unless the handler decided
-/// otherwise, since most responses depend on the caller's key. Proxies do not buffer events.
+/// Browsers do not guess content types. A connection without room for its request is closed, so that its
+/// place becomes available. Shared caches store no response, unless the handler decided otherwise, since
+/// most responses depend on the caller's key. Proxies do not buffer events.
 fn set_headers(response: &mut Response) {
     let is_full = response.status() == StatusCode::SERVICE_UNAVAILABLE;
     let headers = response.headers_mut();
@@ -159,7 +158,7 @@ async fn log_request(request: Request, next: Next, options: RequestOptions) -> R
     response
 }
 
-/// Creates the span of a request in its trace. The span ends when the response starts, and has
+/// Creates the span of a request in its trace. The span is closed when the response starts. It has
 /// neither the query nor any header but that of its trace.
 fn request_span(request: &Request) -> Span {
     let route = request.extensions().get().map_or("", MatchedPath::as_str);

@@ -1,12 +1,12 @@
-//! Limit of open files: raised at start, and divided among connections and streams.
+//! Limit of open files: raised at start, then divided among connections and streams.
 //!
-//! Each connection uses a file descriptor. A service that has used its last one on a connection
-//! can neither open a file nor accept the connection of a health check, so some are reserved.
+//! Each connection uses a file descriptor. Without free descriptors, a service can neither open a file
+//! nor accept the connection of a health check, so some are reserved.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Maximum number of connections of one service, whatever the limit of open files. Further ones
-/// wait to be accepted. Each uses some kilobytes in addition to its descriptor.
+/// Maximum number of connections of a service, whatever the limit of open files. Further ones wait to be
+/// accepted. Each uses some kilobytes in addition to its descriptor.
 const CONNECTIONS_MAX: usize = 4096;
 
 /// Descriptors reserved for the store's files, listeners and pipes. The dataset service has some
@@ -32,7 +32,7 @@ pub fn connections_max() -> usize {
     connections_within(open_files_max())
 }
 
-/// Returns the limit of open files; `None` if it is unlimited.
+/// Returns the limit of open files. `None` if it is unlimited.
 fn open_files_max() -> Option<usize> {
     getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok())
 }

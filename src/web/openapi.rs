@@ -12,19 +12,18 @@
 //! pub(super) async fn patch(…) -> … { … }
 //! ```
 //!
-//! - **Types** derive `ToSchema` in `wire`, and the docs of their fields are the descriptions. A
-//!   generic `Page<T>` is called `Page_T`. Examples of bodies are in
-//!   `assets/examples/<crate>.json`, by schema.
+//! - **Types** derive `ToSchema` in `wire`. The docs of their fields are the descriptions. A generic
+//!   `Page<T>` is called `Page_T`. Examples of bodies are in `assets/examples/<crate>.json`, by schema.
 //! - **Parameters** are the structs that the handler reads from its query or path. They derive
 //!   `IntoParams` in addition to `Deserialize`: `#[into_params(parameter_in = Query)]`, with
 //!   `#[param(minimum = 1, inline)]` on fields. A custom type needs `inline`, since schemas of
 //!   parameters are not collected.
-//! - **Routes** are created from the same attribute, so that none is missing:
-//!   `OpenApiRouter::new().routes(routes!(key::patch, key::delete))`, with all methods of a path in
-//!   one `routes!`. The crate's `openapi.rs` passes that router's document to [`describe`].
-//! - [`describe`] adds the parts that all operations share: the authentication of operations
-//!   without `security` (`security(())` means none), and error responses (401 for the key, by
-//!   status, and the default).
+//! - **Routes** are created from the same attribute, so that they are complete:
+//!   `OpenApiRouter::new().routes(routes!(key::patch, key::delete))`, with all methods of a path in one
+//!   `routes!`. The crate's `openapi.rs` passes that router's document to [`describe`].
+//! - [`describe`] adds the parts that all operations share: the authentication of operations without
+//!   `security` (`security(())` means no authentication) and error responses (401 for the key, by
+//!   status, the default).
 
 #[cfg(any(test, feature = "faults"))]
 mod tests;
@@ -55,7 +54,7 @@ pub struct About<'a> {
     pub groups: &'a [(&'a str, &'a str)],
     /// `security` of operations without one, such as `[{"key": []}]`.
     pub security: Value,
-    /// Name of the session cookie; empty without sessions.
+    /// Name of the session cookie. Empty without sessions.
     pub session_cookie: &'a str,
     /// Error responses that several operations share.
     pub refusals: &'a [SharedRefusal<'a>],
@@ -83,7 +82,7 @@ pub struct Description {
 }
 
 impl Description {
-    /// Renders `document`, which is served at `url`, and its page.
+    /// Renders `document`, which is served at `url`, with its page.
     #[must_use]
     pub fn new(document: &Value, url: &str) -> Self {
         Self { document: document.to_string().into(), page: api_docs::render(document, url) }
@@ -109,7 +108,7 @@ pub fn describe<Refusal: ToSchema, NoKey: ToSchema>(api: OpenApi, about: &About<
     write_document(api, about, Shape::describe::<Refusal>(), Shape::describe::<NoKey>())
 }
 
-/// Schema of a type, and the schemas that it references.
+/// Schema of a type with the schemas that it references.
 struct Shape {
     name: String,
     schemas: Vec<(String, RefOr<Schema>)>,

@@ -1,5 +1,5 @@
 //! Recognizes requests of this service's own pages by the headers of browsers. Other programs send
-//! no such headers, and no cookies of their own accord.
+//! neither such headers nor, unless asked, cookies.
 
 use axum::http::{
     HeaderMap,

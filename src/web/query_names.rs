@@ -1,8 +1,8 @@
 //! Rejects query parameters that an endpoint does not have.
 //!
-//! A misspelt bound must not be ignored, and the value of a repeated parameter is ambiguous. The
-//! names come from the description of the API, so handlers do not list them again, and endpoints
-//! without parameters are covered.
+//! A misspelt bound must not be ignored. The value of a repeated parameter is ambiguous. The names are
+//! in the description of the API, so handlers do not list them again and endpoints without parameters
+//! are covered.
 
 use std::collections::{HashMap, HashSet};
 
@@ -33,8 +33,8 @@ struct QueryNames {
     operations: HashMap<String, Vec<(Method, Vec<String>)>>,
 }
 
-/// Rejects requests to `router` with a repeated query parameter, or one that `api`, its
-/// description, does not have. The paths of `any_name` allow every name.
+/// Rejects requests to `router` with a repeated query parameter, or a parameter missing in its
+/// description `api`. The paths of `any_name` allow every name.
 ///
 /// Names that begin with an underscore are ignored, since scripts add them to bypass caches.
 pub fn check_query_names<S: Clone + Send + Sync + 'static>(
@@ -71,7 +71,7 @@ impl QueryNames {
         Self { operations: operations.collect() }
     }
 
-    /// Returns the names of an operation; `None` if the path does not have the method.
+    /// Returns the names of an operation. `None` if the path does not have the method.
     fn find(&self, path: &str, method: &Method) -> Option<&[String]> {
         let method = if *method == Method::HEAD { &Method::GET } else { method };
         let mut methods = self.operations.get(path)?.iter();

@@ -1,7 +1,7 @@
-//! Rate limits: the rule as a plain function, and a limiter that applies it to many keys.
+//! Rate limits: the rule as a plain function and a limiter that applies it to many keys.
 //!
-//! A rate allows `burst` events immediately, and then one in each interval. The only state per
-//! caller is the time at which the whole burst is available again (GCRA).
+//! A rate allows `burst` events immediately, then one in each interval. The only state per caller is the
+//! time at which the whole burst is available again (GCRA).
 
 use std::{hash::Hash, num::NonZeroUsize, time::Duration};
 
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Maximum number of remembered callers, some megabytes of addresses. The least recently used is
-/// forgotten first, and starts with a whole burst.
+/// forgotten first and starts with a whole burst.
 pub const CALLERS_MAX: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
 
 /// Period of a [`LogLimit`].
@@ -45,7 +45,7 @@ pub struct Taken {
     pub full_in: Duration,
 }
 
-/// Takes one event of `rate` at `now`. `full_at` is the result of the previous event, if any.
+/// Consumes one event of `rate` at `now`. `full_at` is the result of the previous event, if any.
 ///
 /// # Errors
 /// Time to wait, if none is left.
@@ -80,12 +80,12 @@ impl Bucket {
         Self { rate, full_at: None }
     }
 
-    /// Takes one event. Returns false if none was left.
+    /// Consumes one event. Returns false if none was available.
     pub fn take(&mut self, now: Instant) -> bool {
         self.take_n(1, now)
     }
 
-    /// Takes `n` events. Returns false if fewer were left.
+    /// Consumes `n` events. Returns false if fewer were available.
     pub fn take_n(&mut self, n: u32, now: Instant) -> bool {
         let taken = take_n(self.full_at, now, self.rate, n);
         self.full_at = taken.map_or(self.full_at, |taken| Some(taken.full_at));
@@ -93,8 +93,7 @@ impl Bucket {
     }
 }
 
-/// Limits the log lines of an event to the first ones in each [`LOGGED_EVERY`]. The others are
-/// counted.
+/// Limits the log lines of an event to the first few in each [`LOGGED_EVERY`]. The others are counted.
 #[derive(Debug, Default)]
 pub struct LogLimit {
     began: Option<Instant>,
@@ -129,7 +128,7 @@ impl<K: Eq + Hash> RateLimiter<K> {
         Self { rate, full_at: Mutex::new(LruCache::new(CALLERS_MAX)) }
     }
 
-    /// Takes one event of `key`.
+    /// Consumes one event of `key`.
     ///
     /// # Errors
     /// Time to wait, if none is left.
@@ -140,14 +139,14 @@ impl<K: Eq + Hash> RateLimiter<K> {
         Ok(taken)
     }
 
-    /// Returns an event that `key` took, so that it does not count.
+    /// Returns an event that `key` consumed, so that it does not count.
     pub fn give_back(&self, key: &K) {
         if let Some(full_at) = self.full_at.lock().get_mut(key) {
             *full_at = full_at.checked_sub(self.rate.every).unwrap_or(*full_at);
         }
     }
 
-    /// Returns the time until the next event of `key`; `None` if it is available now.
+    /// Returns the time until the next event of `key`. `None` if it is available now.
     pub fn wait(&self, key: &K) -> Option<Duration> {
         let full_at = self.full_at.lock().peek(key).copied();
         take(full_at, Instant::now(), self.rate).err()

@@ -21,12 +21,12 @@ use self::{
 };
 use crate::{address::AddressSource, open_files::connections_max, tls::Tls};
 
-/// Time limit of open requests after the group stops. It is long enough for pending responses, and
-/// short enough that the program does not seem to hang.
+/// Time limit of open requests after the group stops. It is long enough for pending responses but short
+/// enough that the program does not seem to hang.
 pub const DRAIN_MAX: Duration = Duration::from_secs(3);
 
 /// Divisor of the share of all connections that one network can have. No two networks can block a
-/// service, and an office behind one address has enough. This machine's own programs are exempt.
+/// service. An office behind one address has enough. This machine's own programs are exempt.
 const NETWORK_PART: usize = 4;
 
 /// An address could not be bound. The text has the reason and a remedy.
@@ -88,9 +88,9 @@ fn may_lack_ipv6(error: &io::Error) -> bool {
 
 /// Serves `router` on `listener` in a task of `group`, until the group stops.
 ///
-/// Then no connection is accepted any more, and pending requests have [`DRAIN_MAX`] to end. An
-/// endless response, such as a stream, should watch the group itself, so that its reader sees a
-/// clean end. Each request carries its [`Caller`](crate::address::Caller).
+/// Then no connection is accepted any more. Pending requests have [`DRAIN_MAX`] to complete. An endless
+/// response, such as a stream, should watch the group itself, so that its reader sees a clean end. Each
+/// request carries its [`Caller`](crate::address::Caller).
 pub fn serve(listener: TcpListener, router: Router, group: &Group) {
     serve_by(AddressSource::Connection, listener, router, group);
 }
@@ -119,12 +119,12 @@ fn limit_connections(listener: TcpListener, addresses: AddressSource) -> Limited
     LimitedListener::new(listener, connections_max(), networks)
 }
 
-/// Returns the maximum number of connections of one network.
+/// Returns the maximum number of connections of a network.
 fn network_places() -> usize {
     (connections_max() / NETWORK_PART).max(1)
 }
 
-/// Serves the connections of `listener` until the group of `app` stops, and then until they end or
+/// Serves the connections of `listener` until the group of `app` stops, then until they are closed or
 /// [`DRAIN_MAX`] has passed.
 async fn serve_connections(
     mut listener: LimitedListener,
@@ -143,8 +143,7 @@ async fn serve_connections(
                     }
                 });
             }
-            // Removes ended connections from the set. This branch is disabled while the set is
-            // empty.
+            // Removes closed connections from the set. This branch is disabled while the set is empty.
             Some(_) = connections.join_next() => {}
             () = app.group.stopped() => break,
         }

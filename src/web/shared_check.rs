@@ -7,7 +7,7 @@ use tokio::{sync::Mutex, time::Instant};
 /// Time for which an outcome is valid, shorter than the interval of a balancer's checks.
 const HOLDS_FOR: Duration = Duration::from_millis(500);
 
-/// Outcome of the last check, and the lock for checking again.
+/// Outcome of the last check with the lock for checking again.
 #[derive(Debug)]
 pub struct SharedCheck<T>(Mutex<Option<(T, Instant)>>);
 

@@ -86,8 +86,7 @@ impl TlsError {
 pub struct Tls(pub(crate) Arc<ServerConfig>);
 
 impl Tls {
-    /// Reads a certificate and its key, and logs a warning if all clients will reject it. Blocks
-    /// shortly.
+    /// Reads a certificate and its key. Logs a warning if all clients will reject it. Blocks shortly.
     ///
     /// # Errors
     /// [`TlsError`] if they cannot be read or used.
@@ -112,8 +111,8 @@ impl Tls {
     }
 }
 
-/// Returns the reason why all clients reject these certificates, whatever they trust and whatever
-/// the server's name is; `None` if they may accept them.
+/// Returns the reason why all clients reject these certificates, whatever they trust and whatever the
+/// server's name is. `None` if they may accept them.
 fn refusal(certificates: &[CertificateDer<'_>]) -> Option<String> {
     let (own, others) = certificates.split_first()?;
     let parsed = match ParsedCertificate::try_from(own) {

@@ -39,8 +39,8 @@ crate::metrics! {
     RATE_LIMITED = counter("http_rate_limited_total", &[]);
 }
 
-/// Handles of all routes. Each is created by the first request of its route, so that later ones
-/// format no label and take no lock for writing.
+/// Handles of all routes. Each is created by the first request of its route, so that later requests
+/// neither format labels nor acquire a write lock.
 #[derive(Debug)]
 struct RequestCounts {
     metrics: Metrics,
@@ -48,7 +48,7 @@ struct RequestCounts {
     routes: RwLock<HashMap<String, Arc<RouteCounts>>>,
 }
 
-/// Metrics of one route.
+/// Metrics of a route.
 #[derive(Debug)]
 struct RouteCounts {
     metrics: Metrics,
@@ -59,7 +59,7 @@ struct RouteCounts {
     answers: RwLock<HashMap<(&'static str, StatusCode), Series>>,
 }
 
-/// A request whose response has not been sent completely.
+/// A request without a completely sent response.
 #[derive(Debug)]
 struct RequestUnderWay {
     route: Arc<RouteCounts>,
@@ -151,14 +151,14 @@ pub fn count_requests<S: Clone + Send + Sync + 'static>(
     }))
 }
 
-/// Returns the name of a method; `other` for a non-standard one.
+/// Returns the name of a method, `other` if it is not a standard one.
 fn method_name(method: &Method) -> &'static str {
     let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
     known.into_iter().find(|name| method == name).unwrap_or(OTHER)
 }
 
-/// Passes the number of bytes of `body` to `count`: immediately if its length is known, which it
-/// then keeps, otherwise as they are sent. `count` is dropped when the body is dropped or no longer
+/// Passes the number of bytes of `body` to `count`: immediately if its length is known, which is
+/// preserved, otherwise as they are sent. `count` is dropped when the body is dropped or no longer
 /// counted.
 pub fn count_bytes(body: Body, mut count: impl FnMut(u64) + Send + 'static) -> Body {
     if let Some(n_bytes) = body.size_hint().exact() {

@@ -30,8 +30,8 @@ use crate::{
     middleware::Overloaded,
 };
 
-/// Time limit for the head of each request, and thus for an idle connection, including one of
-/// HTTP/2 that responds to pings: some round trips over the slowest connections.
+/// Time limit for the head of each request and thus for an idle connection, including an HTTP/2
+/// connection that responds to pings: some round trips over the slowest connections.
 pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(30);
 
 /// The same for a connection with a reserved place, which others need.
@@ -40,23 +40,23 @@ const RESERVED_HEAD_WITHIN: Duration = Duration::from_secs(5);
 /// Time limit of a TLS handshake: two round trips over the slowest connections.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
-/// Interval of pings on an HTTP/2 connection, and time limit of their responses.
+/// Interval of pings on an HTTP/2 connection. Time limit of their responses.
 const PING_EVERY: Duration = Duration::from_secs(30);
 
 /// Application served on the connections of a listener. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct ConnectionApp {
     pub(super) router: Router,
-    /// Limits the concurrent requests of the networks that a proxy forwards for; `None` if callers
+    /// Limits the concurrent requests of the networks that a proxy forwards for. `None` if callers
     /// connect directly.
     pub(super) forwarded: Option<NetworkLimit>,
-    /// Ends the connections when stopped.
+    /// Closes the connections when stopped.
     pub(super) group: Group,
 }
 
 impl ConnectionApp {
-    /// Counts a request of the network that it was forwarded for, and returns a permit to hold
-    /// until the response has been sent.
+    /// Counts a request of the network that it was forwarded for. Returns a permit to hold until the
+    /// response has been sent.
     ///
     /// # Errors
     /// [`Overloaded`] if the limit is reached.
@@ -164,16 +164,16 @@ where
     }
 }
 
-/// Requests of one connection. Cheap to clone; all clones share the counts.
+/// Requests of a connection. Cheap to clone: all clones share the counts.
 #[derive(Debug, Clone, Default)]
 struct Activity(Arc<Mutex<Requests>>);
 
 #[derive(Debug, Default)]
 struct Requests {
     n_under_way: usize,
-    /// Version of the last request; `None` before the first.
+    /// Version of the last request. `None` before the first.
     version: Option<Version>,
-    /// Time at which the last response ended.
+    /// Time at which the last response was complete.
     idle_since: Option<Instant>,
 }
 

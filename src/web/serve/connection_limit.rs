@@ -1,7 +1,7 @@
 //! Global connection limit: a listener that accepts a bounded number of connections and drops
 //! silent ones.
 //!
-//! Some places are reserved. When all others are taken, they are available for health checks.
+//! Some places are reserved for health checks when all others are in use.
 
 use std::{
     io,
@@ -29,8 +29,8 @@ use crate::address::{AddressSource, Neighborhood};
 /// silence of streams. Without it, idle clients would hold their places indefinitely.
 pub(super) const SILENT_MAX: Duration = Duration::from_mins(5);
 
-/// Number of reserved places. A balancer and a scraper of metrics need one at a time, and each is
-/// available again after one response.
+/// Number of reserved places. A balancer and a scraper of metrics need one at a time. Each is available
+/// again after one response.
 const RESERVED_MAX: usize = 32;
 
 /// Accepts connections while there are places. Further ones wait in the queue of the system. A
@@ -178,8 +178,8 @@ impl NetworkLimit {
         Self { n_max, is_exempt, taken: Tally::default() }
     }
 
-    /// Creates a limit for connections whose callers are identified by `addresses`. This machine's
-    /// own programs are exempt, and so is a proxy.
+    /// Creates a limit for connections with callers identified by `addresses`. This machine's own
+    /// programs are exempt. So is a proxy.
     pub(super) fn for_source(addresses: AddressSource, n_max: usize) -> Self {
         Self::new(
             n_max,

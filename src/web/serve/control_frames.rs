@@ -1,8 +1,8 @@
 //! Limit of the control frames of an HTTP/2 connection.
 //!
-//! `h2` limits streams, resets and headers. However, it responds to each SETTINGS and PING frame,
-//! even while a stream keeps the connection from being idle. The headers of frames are therefore
-//! parsed here, and a caller that floods is cut off.
+//! `h2` limits streams, resets and headers. However, it responds to each SETTINGS and PING frame, even
+//! while a stream prevents the connection from being idle. The headers of frames are therefore parsed
+//! here. A caller that floods is cut off.
 
 use std::{
     io,
@@ -26,8 +26,8 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// its type.
 const HEADER_BYTES: usize = 9;
 
-/// PRIORITY, SETTINGS and PING. A client needs some at the start, and later a PING every few
-/// seconds to measure the connection.
+/// PRIORITY, SETTINGS and PING. A client needs some at the start, later a PING every few seconds to
+/// measure the connection.
 const CONTROL_TYPES: [u8; 3] = [2, 4, 6];
 
 /// Maximum rate of control frames.
@@ -46,7 +46,7 @@ pub(super) struct ControlFrameLimit<S> {
 enum FramePosition {
     /// Number of preface bytes that have been read.
     Preface(usize),
-    /// Bytes of a header, and how many of them have been read.
+    /// Bytes of a header and how many of them have been read.
     Header([u8; HEADER_BYTES], usize),
     /// Remaining bytes of the content of a frame.
     Content(usize),
@@ -60,7 +60,7 @@ impl<S> ControlFrameLimit<S> {
         Self { stream, position: FramePosition::Preface(0), allowed }
     }
 
-    /// Parses the headers of frames in `bytes`, which follow those of the last call. Returns false
+    /// Parses the headers of frames in `bytes`, which follow the bytes of the last call. Returns false
     /// after too many control frames.
     fn pass(&mut self, mut bytes: &[u8], now: Instant) -> bool {
         while let Some((first, rest)) = bytes.split_first() {

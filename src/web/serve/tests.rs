@@ -176,8 +176,8 @@ async fn connection_beyond_its_networks_limit_is_closed() {
     listener.take().await;
 }
 
-/// Returns the lifetime of a connection whose caller sent `bytes` and then nothing, measured after
-/// reading `n_answers` responses.
+/// Returns the lifetime of a connection with a caller that only sent `bytes`, measured after reading
+/// `n_answers` responses.
 async fn lasts(bytes: &[u8], n_answers: usize) -> Duration {
     let listener = bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -225,7 +225,7 @@ async fn a_silent_http_2_connection_ends() {
     assert!(lasted < connection_limit::SILENT_MAX / 2, "{lasted:?}");
 }
 
-/// Reads one frame of HTTP/2: its type, flags and content; `None` at the end.
+/// Reads an HTTP/2 frame: its type, flags and content. `None` at the end.
 async fn read_frame(stream: &mut TcpStream) -> Option<(u8, u8, Vec<u8>)> {
     let mut head = [0; 9];
     stream.read_exact(&mut head).await.ok()?;
