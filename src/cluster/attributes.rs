@@ -1,4 +1,4 @@
-//! Attributes that workers declare about themselves and the requirements of requests.
+//! Attributes that workers declare about themselves, and the requirements of requests.
 //!
 //! Attributes are unverified claims: no one attests them.
 

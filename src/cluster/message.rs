@@ -4,8 +4,8 @@
 //! [`WORK_PROTOCOL`]. Unknown fields are ignored, so that both versions of b7s can add fields. Version 1
 //! has one pair of messages, `MsgExecute` and `MsgExecuteResponse`, for requests of clients as well as
 //! orders to workers. It sets `from` in its messages. Version 2 has work orders for workers. Between our
-//! nodes, work orders and their responses are frames of [`LINE_PROTOCOL`] with a kind that determines the
-//! JSON. Extensions that b7s does not have are marked.
+//! nodes, work orders and their responses are frames of [`LINE_PROTOCOL`] with a kind that determines
+//! the JSON. Extensions that b7s does not have are marked.
 
 mod signature;
 
@@ -105,7 +105,7 @@ pub enum Message {
     /// Response of a worker.
     #[serde(rename = "MsgWorkOrderResponse")]
     WorkOrderResponse(WorkOrderResponse),
-    /// Sent by a client to have a head execute a function and by b7s version 1 heads to workers.
+    /// Sent by a client to have a head execute a function. Also sent by b7s version 1 heads to workers.
     #[serde(rename = "MsgExecute")]
     Execute(Execute),
     /// Response to it.

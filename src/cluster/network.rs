@@ -303,7 +303,7 @@ impl Network {
         announced.iter().map(|address| format!("{address}/p2p/{}", self.peer_id)).collect()
     }
 
-    /// Returns the relay through which `peer` is connected; `None` for a direct connection.
+    /// Returns the relay through which `peer` is connected, or `None` for a direct connection.
     pub fn relay_of(&self, peer: &PeerId) -> Option<PeerId> {
         self.relay_status.relay_of(peer)
     }

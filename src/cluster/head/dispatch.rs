@@ -1,4 +1,4 @@
-//! Dispatch: sends work orders in the format that each worker understands and cancels them.
+//! Dispatch: sends work orders in the format of each worker and cancels them.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! Executions that a head remembers: those in progress and recent ones.
+//! Executions that a head remembers: in progress and recent.
 //!
 //! [`Track`] records the progress of an execution for readers and sends it to followers of the head's
 //! events.
@@ -141,7 +141,7 @@ impl Executions {
         entries.into_iter().map(|entry| entry.body(false)).collect()
     }
 
-    /// Cancels execution `id`. Returns true if it was in progress; `None` if it is unknown.
+    /// Cancels execution `id`. Returns true if it was in progress, or `None` if it is unknown.
     pub(crate) fn cancel(&self, id: &str) -> Option<bool> {
         let entry = self.entry(id)?;
         let is_in_progress = entry.progress.lock().result.is_none();

@@ -148,7 +148,7 @@ fn work_order(
     }
 }
 
-/// Parses the group; `None` for the general group.
+/// Parses the group. Without a name it is `None`, the general group.
 pub(super) fn subgroup(name: Option<&str>, errors: &mut Vec<String>) -> Option<Subgroup> {
     let name = name.filter(|name| *name != GENERAL_TOPIC)?;
     name.parse().map_err(|error: ParseError| errors.push(error.to_string())).ok()

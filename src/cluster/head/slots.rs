@@ -322,7 +322,7 @@ impl Slots {
         Lease { peer: peer.clone(), number: table.take(peer, function), slots: self.clone() }
     }
 
-    /// Returns the relative probability of choosing `peer`; `None` during a pause after a missing
+    /// Returns the relative probability of choosing `peer`, or `None` during a pause after a missing
     /// response.
     pub(super) fn weight_of(&self, peer: &PeerId) -> Option<u64> {
         let table = self.0.lock();

@@ -1,5 +1,5 @@
-//! Exchange of single messages on streams and errors of the network. A message is terminated by its first
-//! line feed or the end of the stream.
+//! Exchange of single messages on streams. Also contains the errors of the network. A message is
+//! terminated by its first line feed or the end of the stream.
 
 use std::{io, iter, sync::Arc, time::Duration};
 
@@ -209,8 +209,8 @@ async fn read_timely(
     timeout(READ_WITHIN, read).await.map_err(stalled)?
 }
 
-/// Reads a message up to the byte `last`, if set, into a buffer. The capacity of the buffer is charged to
-/// `share`, if set.
+/// Reads a message up to the byte `last`, if set, into a buffer. The capacity of the buffer is charged
+/// to `share`, if set.
 async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     last: Option<u8>,

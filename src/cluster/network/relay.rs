@@ -241,7 +241,7 @@ impl RelayStatus {
         self.0.lock().relayed.remove(&model_peer_id(peer));
     }
 
-    /// Returns the relay through which `peer` is connected; `None` for a direct connection.
+    /// Returns the relay through which `peer` is connected, or `None` for a direct connection.
     pub(super) fn relay_of(&self, peer: &NodeId) -> Option<NodeId> {
         self.0.lock().relayed.get(peer).cloned()
     }

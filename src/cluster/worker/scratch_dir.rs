@@ -114,7 +114,7 @@ impl FunctionDirs {
         Self { workspace, written: Mutex::default() }
     }
 
-    /// Returns the directory with the files of function `id`, which is written on the first call;
+    /// Returns the directory with the files of function `id`, which is written on the first call, or
     /// `None` if the function is not in `functions` any more.
     ///
     /// # Errors

@@ -118,7 +118,8 @@ fn row(name: &str, all: &[Served], judged: &[Served]) -> Row {
     Row::new(name, value, bar, index >= JAIN_BAR && is_good)
 }
 
-/// Returns the maximum wait and the number of refusals of these heads and true if both are within limits.
+/// Returns the maximum wait and the number of refusals of these heads, and true if both are within
+/// limits.
 fn judge_demand(served: &[Served]) -> (String, bool) {
     let wait = served.iter().map(|served| served.longest_wait).max().unwrap_or_default();
     let n_refused: u32 = served.iter().map(|served| served.n_refused).sum();

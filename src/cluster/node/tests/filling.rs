@@ -25,7 +25,7 @@ fn module(n: u32) -> Vec<u8> {
     [b"\0asm\x01\0\0\0\0\x05\x01".as_slice(), &n[..3], &[n[3]]].concat()
 }
 
-/// Publishes a roll call for each function that the stranger serves and waits for the responses.
+/// Publishes a roll call for each function that the stranger serves. Waits for the responses.
 async fn fill(cluster: &Cluster, worker: &Node) {
     let (bad, mut events) = cluster.stranger_of(worker).await;
     for n in 0..N_FUNCTIONS {

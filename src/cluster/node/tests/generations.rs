@@ -1,4 +1,4 @@
-//! Peers of both versions of b7s and clients on the network.
+//! Peers of both versions of b7s, and clients on the network.
 
 use bytes::Bytes;
 

@@ -20,7 +20,7 @@ const LIMITS: Limits = Limits {
 /// Time limit of each step. Generous, since the machine might be busy.
 const WITHIN: Duration = Duration::from_secs(20);
 
-/// A shell script as runtime and its workspace.
+/// A shell script as a runtime, with its workspace.
 struct Script {
     root: TempDir,
     external: External,
