@@ -12,7 +12,7 @@ use super::{
     pack::Entry,
 };
 
-/// Maximum size of an unpacked archive: the largest content and 4 KiB of headers for each file.
+/// Maximum size of an unpacked archive: the largest content, with 4 KiB of headers for each file.
 const UNPACKED_BYTES_MAX: u64 = (FUNCTION_BYTES_MAX + 4096 * FILES_MAX) as u64;
 
 /// Unpacks an archive. It can contain only files and directories, with paths within the archive.

@@ -77,7 +77,7 @@ impl Contents {
         }
     }
 
-    /// Returns the files of a directory; `None` for a single module.
+    /// Returns the files of a directory, or `None` for a single module.
     pub(super) fn folder(&self) -> Option<&[File]> {
         match &self.files {
             ContentFiles::Module(_) => None,

@@ -1,4 +1,4 @@
-//! Content as a tree of blocks and the files of the tree.
+//! Content as a tree of blocks, with the files of the tree.
 
 use std::collections::BTreeSet;
 

@@ -194,7 +194,7 @@ impl FunctionFiles {
         ignore_absent(fs::remove_file(&path)).map_err(file_error("delete", &path))
     }
 
-    /// Returns a function with its content; `None` if it is damaged or missing.
+    /// Returns a function with its content, or `None` if it is damaged or missing.
     pub(super) fn read(
         &self,
         function: &Function,

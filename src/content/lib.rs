@@ -396,7 +396,7 @@ impl Functions {
         self.list().into_iter().map(listed).collect()
     }
 
-    /// Returns the verified default module of a function; `None` if it is not stored or damaged.
+    /// Returns the verified default module of a function, or `None` if it is not stored or damaged.
     ///
     /// # Errors
     /// [`FunctionsError::Files`] if it cannot be read.
@@ -405,7 +405,7 @@ impl Functions {
         self.module(function.id, &function.method).await
     }
 
-    /// Returns the verified module `method` of function `id`; `None` if it is missing, not stored, or
+    /// Returns the verified module `method` of function `id`, or `None` if it is missing, not stored, or
     /// damaged.
     ///
     /// # Errors
@@ -418,7 +418,7 @@ impl Functions {
         Ok(self.contents(id).await?.and_then(|contents| contents.module(method)))
     }
 
-    /// Returns function `id` with its files; `None` if it is not stored or damaged.
+    /// Returns function `id` with its files, or `None` if it is not stored or damaged.
     ///
     /// # Errors
     /// [`FunctionsError::Files`] if it cannot be read.
@@ -453,7 +453,7 @@ impl Functions {
         blocking(move || write_files(&contents, &to).map(|()| true)).await
     }
 
-    /// Returns function `id` in the form of an upload; `None` if it is not stored or damaged.
+    /// Returns function `id` in the form of an upload, or `None` if it is not stored or damaged.
     ///
     /// # Errors
     /// [`FunctionsError::Files`] if it cannot be read.
