@@ -127,7 +127,7 @@ impl Disk {
 
     /// Returns the code of `program` as [`Self::find`] does. While another process compiles `program`,
     /// waits for it as long as `is_wanted` returns true. Otherwise returns a lock that makes other
-    /// processes wait while this one compiles; `None` if it cannot be acquired. Blocks.
+    /// processes wait while this one compiles, or `None` if it cannot be acquired. Blocks.
     ///
     /// The system releases the lock of a process that exits. Each compilation has a time limit.
     pub(crate) fn find_or_take_turn(
@@ -175,7 +175,7 @@ impl Disk {
         [MAGIC, &self.key.tag(name.as_bytes(), code), code].concat()
     }
 
-    /// Returns the code of an entry; `None` if its tag is invalid for this name.
+    /// Returns the code of an entry, or `None` if its tag is invalid for this name.
     fn checked(&self, name: &str, bytes: Vec<u8>) -> Option<AuthenticCode> {
         let tag = *bytes.strip_prefix(MAGIC)?.first_chunk::<TAG_BYTES>()?;
         self.key.open(name.as_bytes(), &tag, bytes, MAGIC.len() + TAG_BYTES)

@@ -20,7 +20,7 @@ pub(crate) enum Stop {
 }
 
 impl Stop {
-    /// Returns the host's error that stopped the guest; `None` for a trap or exception of the guest's
+    /// Returns the host's error that stopped the guest, or `None` for a trap or exception of the guest's
     /// code.
     pub(crate) fn host_error(&self) -> Option<&wasmtime::Error> {
         let Self::Ended(Err(error)) = self else { return None };

@@ -132,8 +132,8 @@ impl Ready {
         }
     }
 
-    /// Returns true if it can run with [`begin`], which means that it never waits for files and its latest run was
-    /// short.
+    /// Returns true if it can run with [`begin`], which means that it never waits for files and its
+    /// latest run was short.
     pub(crate) fn is_short(&self) -> bool {
         matches!(self.form, Form::Command(_))
             && !self.has_files

@@ -41,8 +41,8 @@ pub(crate) fn describe(error: &Error, program: &[u8]) -> String {
     }
 }
 
-/// Returns the name of the import that the instruction at `offset` of `program` calls; `None` if it is
-/// not a direct call.
+/// Returns the name of the import that the instruction at `offset` of `program` calls, or `None` if it
+/// is not a direct call.
 fn import_called_at(program: &[u8], offset: usize) -> Option<&str> {
     let mut imports = Vec::new();
     for payload in Parser::new(0).parse_all(program) {

@@ -6,7 +6,7 @@ use task::cache::Capacity;
 
 use crate::compiler::CompileIn;
 
-/// Stack size of a guest: the engine's default and eight times the stack of a thread in WASI's C
+/// Stack size of a guest: the engine's default, and eight times the stack of a thread in WASI's C
 /// library.
 const STACK_BYTES: usize = 512 * 1024;
 

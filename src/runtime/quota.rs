@@ -61,7 +61,7 @@ pub(crate) struct Usage {
 }
 
 impl Quota {
-    /// Creates the quota of a directory; `None` if it has no limits.
+    /// Creates the quota of a directory, or `None` if it has no limits.
     pub(crate) fn new(files: &Files) -> Option<Self> {
         let limits = files.limits?;
         let cluster_bytes =

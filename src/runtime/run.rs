@@ -45,7 +45,8 @@ pub struct Limits {
     /// Standard output and error together. A guest that writes more is stopped and its output up to the
     /// limit is returned.
     pub output_bytes: usize,
-    /// Units of work, about one for each instruction. `None` sets no limit, which makes the guest faster.
+    /// Units of work, about one for each instruction. `None` sets no limit, which makes the guest
+    /// faster.
     pub fuel: Option<u64>,
 }
 
@@ -138,7 +139,7 @@ pub enum RunEnd {
 }
 
 impl RunEnd {
-    /// Returns a line with the reason why the host stopped a guest; `None` if the guest exited.
+    /// Returns a line with the reason why the host stopped a guest, or `None` if the guest exited.
     ///
     /// The line depends only on the limits and the guest, so that equal results stay equal.
     #[must_use]

@@ -1,4 +1,4 @@
-//! Checks of a program before it is compiled: the number of its functions and its imports. The compiler
+//! Checks of a program before it is compiled: the number of its functions, and its imports. The compiler
 //! itself would report a missing import only after it had compiled all functions.
 //!
 //! The types and imports are compiled and linked without the rest, within milliseconds. In a component
@@ -76,7 +76,7 @@ fn check_module(engine: &Engine, program: &[u8]) -> wasmtime::Result<()> {
     linker.instantiate_pre(&module).map(drop)
 }
 
-/// Returns a module with only the types and imports of `program`; `None` if it has no imports or is
+/// Returns a module with only the types and imports of `program`, or `None` if it has no imports or is
 /// malformed.
 fn imports_only(program: &[u8]) -> Option<Vec<u8>> {
     let mut module = MODULE_HEADER.to_vec();

@@ -178,7 +178,7 @@ fn is_most_of(times: ThreadTimes, within: Duration) -> bool {
     times.ran >= within / 2 && times.ran * 100 >= wanted * CPU_SHARE_MIN
 }
 
-/// Parses the output of a child; `None` if it is truncated.
+/// Parses the output of a child, or `None` if it is truncated.
 fn read_output(
     header: &Header,
     program: &Program,
