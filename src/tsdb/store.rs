@@ -389,8 +389,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// deleted datasets and packs old rows and buckets.
     fn settle(&self) -> BoxFuture<'_, Result<()>>;
 
-    /// Returns the dataset as `key` sees it, or the service if there is no key. Returns `None` if it is
-    /// not visible. A shared name refers to the key's own dataset.
+    /// Returns the dataset as `key` sees it, or as the service sees it without a key. Returns `None` if
+    /// it is not visible. A shared name refers to the key's own dataset.
     ///
     /// # Errors
     /// [`StoreError::SharedName`] if the key sees several datasets of that name but does not own any of

@@ -199,8 +199,9 @@ impl Objects {
         }
     }
 
-    /// Writes an object of `n_bytes` from a file, replacing the version `replaced` if it is given. Takes
-    /// effect as a whole, or not at all if there is another version in the meantime. Blocks.
+    /// Writes an object of `n_bytes` from a file. It replaces the version `replaced`; `None` requires
+    /// that the object does not exist. Takes effect as a whole, or not at all if there is another
+    /// version in the meantime. Blocks.
     pub(crate) fn replace(
         &self,
         key: &str,

@@ -188,7 +188,8 @@ impl ScanMerge<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Removes the next archived rows up to `last`, at most a page, or `None` if there are none.
+    /// Removes and returns the next archived rows up to `last`, at most a page. Returns `None` if there
+    /// are none.
     fn take_until(&mut self, last: Timestamp) -> Result<Option<Block>> {
         if !self.has_rows_until(last)? {
             return Ok(None);

@@ -37,7 +37,7 @@ pub struct CatalogEntry {
 /// Every operation fails with [`StoreError`](super::StoreError) if the engine does.
 #[expect(clippy::missing_errors_doc, reason = "the docs of the trait say it once")]
 pub trait CopyStore: Store {
-    /// Returns the dataset with the lowest id above `after`, or the first one without it.
+    /// Returns the dataset with the lowest id above `after`, or the first dataset if `after` is `None`.
     fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>>;
 
     /// Returns the changes that give the keys of the store the tags that they hold.

@@ -289,9 +289,9 @@ type Seen = (
     Vec<Time>,
 );
 
-/// Returns the dataset as `key` sees it, or the service if there is no key. Returns `None` if it is not
-/// visible. A shared name refers to the key's own dataset. Several datasets of others are an error,
-/// since anyone can use the name of an existing dataset.
+/// Returns the dataset as `key` sees it, or as the service sees it without a key. Returns `None` if it
+/// is not visible. A shared name refers to the key's own dataset. Several datasets of others are an
+/// error, since anyone can use the name of an existing dataset.
 pub(super) async fn sight(
     c: &mut PgConnection,
     key: Option<KeyId>,

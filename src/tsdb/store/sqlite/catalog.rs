@@ -272,9 +272,9 @@ pub(super) fn owner(connection: &Connection, id: DatasetId) -> Result<Option<Key
     Ok(connection.value::<Option<i64>>(sql, [id.get()])?.map(KeyId::new))
 }
 
-/// Returns the dataset as `key` sees it, or the service if there is no key. Returns `None` if it is not
-/// visible. A shared name refers to the key's own dataset. Several datasets of others are an error,
-/// since anyone can use the name of an existing dataset.
+/// Returns the dataset as `key` sees it, or as the service sees it without a key. Returns `None` if it
+/// is not visible. A shared name refers to the key's own dataset. Several datasets of others are an
+/// error, since anyone can use the name of an existing dataset.
 pub(super) fn sight(
     connection: &Connection,
     key: Option<KeyId>,

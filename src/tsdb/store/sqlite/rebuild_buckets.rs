@@ -199,7 +199,7 @@ fn rest<T>(
     }
 }
 
-/// Reads from the last commit, or `None` if the dataset has changed since.
+/// Reads from the last commit. Returns `None` if the dataset has changed since.
 fn read_last_commit<T>(
     path: &Path,
     dataset: DatasetId,

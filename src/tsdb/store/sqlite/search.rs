@@ -102,8 +102,8 @@ enum Rank {
     Across,
 }
 
-/// Ranks a dataset by the words of `text` in its name and description, all in lower case, or `None` if a
-/// word is in neither.
+/// Ranks a dataset by the words of `text` in its name and description, all in lower case. Returns `None`
+/// if a word is in neither.
 fn rank(text: &str, name: &str, description: &str) -> Option<Rank> {
     let mut words = text.split_whitespace();
     if name.starts_with(text) {
