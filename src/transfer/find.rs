@@ -52,7 +52,7 @@ pub async fn find_dataset(service: &Datasets, name: &str) -> anyhow::Result<Data
     }
 }
 
-/// Finds the dataset of this name or id, or `None` if the key does not see it.
+/// Finds the dataset of this name or id. Returns `None` if the key does not see it.
 ///
 /// # Errors
 /// An error if the service cannot be reached or refuses.

@@ -141,7 +141,7 @@ enum Source {
 }
 
 impl Source {
-    /// Reads the next rows, or `None` at the end.
+    /// Reads the next rows. Returns `None` at the end.
     async fn next(&mut self, columns: &Columns) -> anyhow::Result<Option<Vec<Row>>> {
         match self {
             Self::File { shown, rows } => {

@@ -35,7 +35,7 @@ pub(super) struct FoundRows {
 }
 
 impl<'a> StoredRows<'a> {
-    /// Finds the latest row of `dataset`, or `None` if it has none.
+    /// Finds the latest row of `dataset`. Returns `None` if it has none.
     pub(super) async fn open(service: &'a Datasets, dataset: DatasetId) -> Option<Self> {
         let newest = retry_transient(|| service.newest(dataset, Limit::clamp(1))).await;
         // A key that can write but not read gets no count.
