@@ -86,8 +86,8 @@ impl Cell<'_> {
         matches!(self, Self::Bare(text) if DASHES.contains(&text.trim()))
     }
 
-    /// Converts to a value of a column of `dtype`, or `None` if there is no value. A text is parsed as
-    /// other types, with `decimal` as the mark of numbers.
+    /// Converts to a value of a column of `dtype`. Returns `None` if there is no value. A text is parsed
+    /// as other types, with `decimal` as the mark of numbers.
     ///
     /// # Errors
     /// Description of the mismatch.

@@ -53,7 +53,7 @@ struct Entry {
 }
 
 impl Compression {
-    /// Detects the compression of a file, or `None` if it is not compressed. Leaves the file at its
+    /// Detects the compression of a file. Returns `None` if it is not compressed. Leaves the file at its
     /// beginning.
     pub(super) fn of_file(file: &mut File) -> io::Result<Option<Self>> {
         let mut begin = Vec::new();

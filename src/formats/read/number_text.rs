@@ -26,8 +26,8 @@ const fn no_decimal(_: &str) -> DecimalError {
 }
 
 impl Decimal {
-    /// Rewrites `text` without group marks and with a decimal point, or `None` if it is not a number
-    /// with this mark.
+    /// Rewrites `text` without group marks and with a decimal point. Returns `None` if it is not a
+    /// number with this mark.
     pub(super) fn plain(self, text: &str) -> Option<String> {
         let (mark, group) = match self {
             Self::Point => ('.', ','),

@@ -90,8 +90,8 @@ struct Turn {
     is_descending: bool,
 }
 
-/// Finds the point at which `times`, all with their earlier meaning, restart, or `None` unless there is
-/// exactly one.
+/// Finds the point at which `times`, all with their earlier meaning, restart. Returns `None` unless
+/// there is exactly one such point.
 fn turn(times: &[Timestamp], before: Option<Timestamp>, after: Option<Timestamp>) -> Option<Turn> {
     let is_descending = match (before, after) {
         (Some(before), _) => before > *times.first()?,

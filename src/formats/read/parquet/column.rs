@@ -218,7 +218,7 @@ fn read_bytes<'a>(bytes: &'a [u8], kind: Kind, text: &'a mut String) -> Cell<'a>
     }
 }
 
-/// Parses a signed big-endian integer, or `None` if it exceeds 16 bytes.
+/// Parses a signed big-endian integer. Returns `None` if it exceeds 16 bytes.
 fn whole_number(bytes: &[u8]) -> Option<i128> {
     let is_negative = bytes.first().is_some_and(|first| first & 0x80 != 0);
     let fill = if is_negative { 0xff } else { 0 };
