@@ -1,7 +1,7 @@
 //! The command line: one file per subcommand. Only this module creates and connects the other crates.
 //!
-//! An error that reaches this file is printed as `error: ` with its causes. A text that ends in
-//! `\nhint: …` has advice, which is printed on its own line.
+//! An error that reaches this file is printed as `error: ` with its causes. A text with a last line
+//! `hint: …` has advice, which is printed on its own line.
 
 mod completion;
 mod config;
@@ -54,7 +54,7 @@ struct Cli {
     screen: tui::TuiCommand,
 }
 
-/// Name of the subcommand whose options can also be in a file and in the environment.
+/// Name of the subcommand with options that can also be in a file and in the environment.
 const NODE: &str = "node";
 
 /// Exit code for invalid arguments and unsuitable terminals.
@@ -148,9 +148,9 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Parses a command line that opens the screen without a subcommand. Returns `None` for any other.
+/// Parses a command line that opens the screen without a subcommand. Returns `None` for all others.
 ///
-/// Setting up all subcommands with their options takes longer than drawing the first frame.
+/// Setting up all subcommands with their options is slower than drawing the first frame.
 fn parse_screen_alone(arguments: &[OsString]) -> Option<Cli> {
     let command = clap::Command::new("triptych").disable_help_flag(true);
     let command = without_empty(tui::TuiCommand::augment_args(command));
@@ -186,8 +186,8 @@ fn parse(arguments: Vec<OsString>) -> anyhow::Result<Cli> {
     Ok(Cli::from_arg_matches(&given)?)
 }
 
-/// Treats empty environment variables as unset, since scripts and container files write them so, and
-/// hides values that may contain credentials from the help.
+/// Treats empty environment variables as unset, since scripts and container files write them so. Hides
+/// values that may contain credentials from the help.
 fn without_empty(command: clap::Command) -> clap::Command {
     command
         .mut_args(|argument| match argument.get_env().and_then(std::env::var_os) {
@@ -229,21 +229,21 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
     finish(Builder::new_multi_thread().enable_all().build()?, work)
 }
 
-/// Runs `work` on one thread. A worker mostly waits or uses threads of its own, and fewer threads mean
-/// fewer wake-ups per request.
+/// Runs `work` on one thread. A worker mostly waits or uses its own threads. Fewer threads mean fewer
+/// wake-ups per request.
 fn block_on_one_thread<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     finish(Builder::new_current_thread().enable_all().build()?, work)
 }
 
-/// Runs the screen on this thread, and reads responses on one other, so that a long response does not
-/// delay keys and a short one wakes only one thread.
+/// Runs the screen on this thread and reads responses on another, so that a long response does not delay
+/// keys and a short response only wakes one thread.
 fn block_on_one_worker<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     finish(Builder::new_multi_thread().worker_threads(1).enable_all().build()?, work)
 }
 
 fn finish<T>(runtime: Runtime, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let result = runtime.block_on(work);
-    // A blocked thread, such as one that reads a terminal, must not delay the exit.
+    // A blocked thread, such as a reader of a terminal, must not delay the exit.
     runtime.shutdown_background();
     result
 }

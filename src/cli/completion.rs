@@ -1,5 +1,5 @@
-//! Shell completion of option values: fixed lists, and names that the configured services know. The
-//! shell runs this program for each completion, and says so in an environment variable.
+//! Shell completion of option values: fixed lists and names that the configured services know. The shell
+//! runs this program for each completion with an environment variable.
 
 use std::{env, time::Duration};
 
@@ -31,8 +31,7 @@ const NAMES_MAX: usize = 200;
 
 /// Prints completions and exits if a shell requested them. Returns otherwise.
 pub(super) fn complete_if_requested() {
-    // Most starts are no such request, and do not even build the commands.
-    // Most starts are no question: the commands are not even built for them.
+    // Most starts are no such request and do not even build the commands.
     if env::var_os(VARIABLE).is_some() {
         CompleteEnv::with_factory(command).var(VARIABLE).complete();
     }
@@ -115,8 +114,8 @@ fn functions() -> Vec<CompletionCandidate> {
     }))
 }
 
-/// Queries the services that the environment, the profile or the running local stack names. Returns
-/// nothing if they do not respond in time.
+/// Queries the services that the environment, the profile or the running local stack names. Returns no
+/// names if they do not respond in time.
 fn query_services(
     query: impl AsyncFnOnce(Services) -> Option<Vec<String>>,
 ) -> impl Iterator<Item = String> {

@@ -1,9 +1,8 @@
 //! Addresses of the services: from flags, then the environment, then a profile of the configuration
 //! file.
 //!
-//! The API key and the token of a head are neither flags, which every user of the machine can read,
-//! nor in the file. They come from the environment, and the key also from where [`super::secret`]
-//! stores it.
+//! The API key and the token of a head are neither flags, which every user of the machine can read, nor
+//! in the file. They are read from the environment, the key also from the storage of [`super::secret`].
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -50,8 +49,8 @@ pub(crate) struct AddressFlags {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profile {
-    /// Heads of one cluster: a string or a list in the file. Commands other than the screen and
-    /// `doctor` use the first.
+    /// Heads of a cluster: a string or a list in the file. Commands other than the screen and `doctor`
+    /// use the first.
     #[serde(default, rename = "head", deserialize_with = "addresses")]
     pub(crate) heads: Vec<String>,
     /// Dataset service, ending in `/api`.
@@ -62,10 +61,10 @@ pub(crate) struct Profile {
     pub(crate) inference: Option<String>,
 }
 
-/// Addresses in use, and the profile they come from.
+/// Addresses in use with their profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ChosenProfile {
-    /// Name of the profile; `None` if the addresses come from flags only.
+    /// Name of the profile. `None` if the addresses are only from flags.
     pub(crate) name: Option<String>,
     /// Addresses of the services.
     pub(crate) profile: Profile,
@@ -152,13 +151,13 @@ fn time_zone<'de, D: Deserializer<'de>>(from: D) -> Result<Option<TimeZone>, D::
     String::deserialize(from)?.parse().map(Some).map_err(D::Error::custom)
 }
 
-/// Returns the directory of compiled functions, which all nodes of a user share; `None` without a
-/// home directory.
+/// Returns the directory of compiled functions, which all nodes of a user share. `None` without a home
+/// directory.
 pub(crate) fn compiled_folder() -> Option<PathBuf> {
     project_dirs().ok().map(|folders| folders.cache_dir().join("compiled"))
 }
 
-/// Returns the addresses to use; `None` if nothing is configured.
+/// Returns the addresses to use. `None` if no addresses are configured.
 ///
 /// # Errors
 /// If the configuration file cannot be read or does not contain the named profile.
@@ -166,7 +165,7 @@ pub(crate) fn profile(flags: AddressFlags) -> anyhow::Result<Option<Profile>> {
     Ok(choose_profile(flags, None)?.0.map(|chosen| chosen.profile))
 }
 
-/// Returns the addresses to use, `None` if nothing is configured, and all profiles.
+/// Returns the addresses to use (`None` if no addresses are configured) with all profiles.
 ///
 /// If neither flags nor the environment name a service, the profile `last` is used if it still
 /// exists.
@@ -216,7 +215,7 @@ fn parse_file(path: &Path, text: &str) -> anyhow::Result<File> {
     })
 }
 
-/// Returns true if `address` has the form of one that a client can call.
+/// Returns true if `address` has a form that a client can call.
 fn is_address(address: &str) -> bool {
     let rest = address.strip_prefix("http://").or_else(|| address.strip_prefix("https://"));
     rest.is_some_and(|rest| !rest.starts_with(['/', ':']) && !rest.is_empty())
@@ -270,7 +269,7 @@ impl AddressFlags {
     }
 }
 
-/// Returns the value of the environment variable `name`; `None` if it is unset or empty.
+/// Returns the value of the environment variable `name`. `None` if it is unset or empty.
 ///
 /// # Errors
 /// If the value is not UTF-8. It is not repeated.

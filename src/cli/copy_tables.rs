@@ -1,5 +1,5 @@
-//! `triptych keys copy` and `triptych inference copy`: copy all of one store to another one,
-//! whichever engines they use. Also the arguments that name a store, and copying until a signal.
+//! `triptych keys copy` and `triptych inference copy`: copy a whole store to another, whichever engines
+//! they use. Also the arguments that name a store and copying until a signal.
 
 use std::{
     convert::Infallible,
@@ -57,8 +57,8 @@ impl fmt::Display for StorePlace {
 }
 
 impl StorePlace {
-    /// Replaces a directory by the store's file in it, `file_in`. The target of a copy is a file if
-    /// its name ends in `.db`, and otherwise a directory, which is created.
+    /// Replaces a directory by the store's file in it, `file_in`. The target of a copy is a file if its
+    /// name ends in `.db`, otherwise a directory, which is created.
     fn resolve(self, is_source: bool, file_in: FileIn) -> anyhow::Result<Self> {
         let Self::Path(path) = self else { return Ok(self) };
         if path.to_str().is_some_and(|text| text.contains("://")) {
@@ -106,11 +106,11 @@ pub(crate) fn resolve_places(
     Ok((from, to))
 }
 
-/// Runs `work` on a thread that may block. A signal sets the flag passed to `work`, which is still
-/// waited for.
+/// Runs `work` on a thread that may block. A signal sets the flag passed to `work`. This still waits for
+/// `work`.
 ///
 /// # Errors
-/// Those of `work`, and if signals cannot be received.
+/// Errors of `work`. Also if signals cannot be received.
 pub(crate) async fn copy_until_stopped(
     work: impl FnOnce(&AtomicBool) -> anyhow::Result<()> + Send + 'static,
 ) -> anyhow::Result<()> {

@@ -1,7 +1,7 @@
 //! `triptych datasets`: serve datasets, look at them, import and export rows.
 //!
 //! All commands except `serve` and the maintenance of stores speak HTTP to a service, as any client
-//! could. Standard output carries the result and nothing else. Messages go to standard error.
+//! could. Standard output only carries the result. Messages go to standard error.
 
 mod catalog;
 pub(crate) mod connection;
@@ -102,7 +102,7 @@ async fn replay(command: ReplayCommand) -> anyhow::Result<()> {
 /// Runs a subcommand of `datasets`.
 ///
 /// # Errors
-/// Those of the subcommand.
+/// Errors of the subcommand.
 pub(crate) async fn run(command: DatasetsCommand) -> anyhow::Result<()> {
     match command {
         DatasetsCommand::Serve(command) => serve::run(command).await,

@@ -1,8 +1,6 @@
-//! `triptych doctor`: finds faults of this machine's configuration and services, and says what to
-//! do.
+//! `triptych doctor`: finds faults of this machine's configuration and services with advice for each.
 //!
-//! Nothing is changed: requests are those that any client can make, and files are opened as
-//! services do.
+//! It changes nothing: requests are those of any client. Files are opened as services do.
 
 mod database;
 mod endpoints;
@@ -83,7 +81,7 @@ struct Finding {
     state: Severity,
     /// Observation.
     seen: String,
-    /// Advice; empty if there is nothing to do.
+    /// Advice. Empty if no action is needed.
     next: String,
 }
 

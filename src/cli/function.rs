@@ -1,8 +1,7 @@
 //! `triptych function`: functions of a cluster or of this machine: add, list, show, run, remove,
 //! evict.
 //!
-//! Standard output carries the result and nothing else, for `add` only the content id. Messages go
-//! to standard error.
+//! Standard output only carries the result, for `add` the content id. Messages go to standard error.
 
 mod backend;
 mod events;
@@ -124,10 +123,10 @@ enum Action {
     },
 }
 
-/// Runs a subcommand of `function`, and returns the exit code of the process.
+/// Runs a subcommand of `function` and returns the exit code of the process.
 ///
 /// # Errors
-/// Those of the subcommand.
+/// Errors of the subcommand.
 pub(crate) async fn run(command: FunctionCommand) -> anyhow::Result<ExitCode> {
     dispatch(command.action).await.map_err(with_advice)
 }

@@ -1,4 +1,4 @@
-//! Flags of services that require API keys: rate limits, and where the keys are checked.
+//! Flags of services that require API keys: rate limits and the place where keys are checked.
 
 use std::{error::Error, path::Path};
 
@@ -188,7 +188,7 @@ impl PortalFlags {
     }
 }
 
-/// Checks the service at `url`, which has the accounts, with a key that nobody has.
+/// Checks the service at `url`, which has the accounts, with an unassigned key.
 ///
 /// # Errors
 /// If there is no token, or the request fails.

@@ -91,8 +91,7 @@ mod tests {
         words.into_iter().map(with_value).collect()
     }
 
-    /// Parses every command line in the help of `command` and of its subcommands, and collects the
-    /// errors.
+    /// Parses every command line in the help of `command` and of its subcommands. Collects the errors.
     fn parse_examples(command: &Command, errors: &mut Vec<String>, n_lines: &mut usize) {
         let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         for line in command_lines(&text) {

@@ -1,4 +1,4 @@
-//! `triptych inference`: serve a prediction network, take part in one, and compute single epochs.
+//! `triptych inference`: serve a prediction network, take part in one and compute single epochs.
 
 mod backtest;
 mod compute;
@@ -187,7 +187,7 @@ impl ServiceFlags {
 /// Runs a subcommand of `inference`.
 ///
 /// # Errors
-/// Those of the subcommand.
+/// Errors of the subcommand.
 pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
     match command {
         InferenceCommand::Serve(command) => serve(*command).await,
@@ -210,8 +210,8 @@ pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
     }
 }
 
-/// Lets only operators create accounts, unless they decided otherwise: every key can submit, and
-/// the service signs values that are made of submissions.
+/// Lets only operators create accounts, unless they decided otherwise: every key can submit and the
+/// service signs values that are made of submissions.
 async fn close_sign_up(accounts: &Accounts) -> anyhow::Result<()> {
     if accounts.close_sign_up_by_default().await.context("cannot close sign-up")? {
         warn!(

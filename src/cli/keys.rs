@@ -1,4 +1,4 @@
-//! `triptych keys`: API keys and accounts of the services on this machine, stored keys, and keys of
+//! `triptych keys`: API keys and accounts of the services on this machine, stored keys and keys of
 //! nodes.
 
 mod account;
@@ -389,7 +389,7 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     stopped
 }
 
-/// Creates the identity of a node in `folder`, which has none yet, and prints its id.
+/// Creates the identity of a node in `folder`, which must not have one, and prints its id.
 fn create_node_key(folder: &Path) -> anyhow::Result<()> {
     let private = folder.join(PRIVATE_FILE);
     if private.exists() {
@@ -404,7 +404,7 @@ fn create_node_key(folder: &Path) -> anyhow::Result<()> {
     print(&identity.peer_id().to_string())
 }
 
-/// Stores `key` for `profile`, and prints where.
+/// Stores `key` for `profile` and prints where.
 fn store_key(profile: &str, key: &ApiKey) -> anyhow::Result<()> {
     let stored = Keys::of_user()?.store(profile, key)?;
     let note = stored.note.map_or_else(String::new, |note| format!(" ({note})"));

@@ -41,11 +41,11 @@ pub(crate) use self::{
 /// Field with the message of an event.
 const MESSAGE: &str = "message";
 
-/// Number of daily files of the screen's log that are kept.
+/// Number of retained daily files of the screen's log.
 const FILES_KEPT: usize = 7;
 
-/// Crates of this program. Their lines are written from the chosen level on, those of libraries
-/// from `warn` on.
+/// Crates of this program. Their lines are written from the chosen level on, lines of libraries from
+/// `warn` on.
 const CRATES: [&str; 18] = [
     "accounts",
     "client",
@@ -73,8 +73,7 @@ pub(crate) struct ServiceLog {
     _lines: FlushGuard,
 }
 
-/// Writes the log lines of `service` to standard output from `level` on, and sends its spans to
-/// `collector`.
+/// Writes the log lines of `service` to standard output from `level` on. Sends its spans to `collector`.
 ///
 /// # Errors
 /// If logging is already set up, or spans cannot be sent.
@@ -105,7 +104,7 @@ pub(crate) fn to_stderr(level: Level) -> anyhow::Result<FlushGuard> {
 /// # Errors
 /// If the directory cannot be written, or logging is already set up.
 pub(crate) fn to_folder(folder: &Path, level: Level) -> anyhow::Result<FlushGuard> {
-    // The appender looks for old files first, and prints an error if the directory is missing.
+    // The appender looks for old files first. It prints an error if the directory is missing.
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let file = rolling::Builder::new()
         .rotation(rolling::Rotation::DAILY)
@@ -203,7 +202,7 @@ fn put_json(to: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     serde_json::to_writer(to, value).unwrap_or_default();
 }
 
-/// Content of an event: its message, and its fields in their order as members.
+/// Content of an event: its message, then its fields in their order as members.
 #[derive(Debug, Default)]
 struct Fields {
     message: String,

@@ -39,8 +39,8 @@ use crate::cli::{
 /// Program in the directory of `--runtime-path` without `--runtime-cli`.
 const RUNTIME_CLI: &str = "bls-runtime";
 
-/// Time that a head waits for a response beyond the run limit: for the way of the response, and to
-/// hear of a run that was ended.
+/// Time that a head waits for a response beyond the run limit: for the transmission of the response and
+/// the report of a terminated run.
 const RESPONSE_MARGIN: Duration = Duration::from_secs(2);
 
 /// Runs a node until a signal.
@@ -107,8 +107,8 @@ pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that nobody listens on `port`. Nodes set `SO_REUSEPORT`, with which the system would
-/// split the connections between two nodes on one port.
+/// Checks that no process listens on `port`. Nodes set `SO_REUSEPORT`, with which the system would split
+/// the connections between two nodes on one port.
 ///
 /// # Errors
 /// If the port is in use.
@@ -194,7 +194,7 @@ fn relay(role: Role, flags: &RelayFlags, network: &NetworkFlags) -> anyhow::Resu
     Ok(RelayOptions { limits: flags.relay.then_some(limits), through })
 }
 
-/// Returns the addresses to advertise instead of those listened on.
+/// Returns the addresses to advertise instead of the listen addresses.
 fn advertised(flags: &NetworkFlags) -> anyhow::Result<Vec<Advertised>> {
     let host = flags.dialback_address.as_str();
     let ws = &flags.websocket;

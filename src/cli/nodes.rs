@@ -45,7 +45,7 @@ const COLUMNS: [&str; 13] = [
 /// Text for an unknown value.
 const NONE: &str = "-";
 
-/// Maximum wait of one request for an idle node, after which the node may have been uncordoned.
+/// Maximum wait of a request for an idle node. By then the node may have been uncordoned.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Time for canceled runs to end.
@@ -54,8 +54,8 @@ const CANCELED_WITHIN: Duration = Duration::from_secs(10);
 /// Exit code of a drain that was undone, since a node was uncordoned or lost.
 const UNDONE: u8 = 4;
 
-/// Maximum length of the list of groups, in characters: anybody can join groups with long names,
-/// and the column is as wide as its longest cell.
+/// Maximum length of the list of groups, in characters: nodes can join groups with long names and the
+/// column is as wide as its longest cell.
 const GROUPS_CHARS_MAX: usize = 32;
 
 /// The flags and arguments of `nodes`.
@@ -148,7 +148,7 @@ struct ChangeFlags {
 /// Lists or changes nodes.
 ///
 /// # Errors
-/// If a request fails; of `drain`, also if a node still runs something.
+/// If a request fails. `drain` also fails if a node still runs work.
 pub(crate) async fn run(command: NodesCommand) -> anyhow::Result<ExitCode> {
     let done = match command.action {
         Some(Action::Drain { timeout, deadline, chosen }) => {
@@ -193,7 +193,7 @@ async fn list(flags: ListFlags) -> anyhow::Result<()> {
     stop::run_until_stopped(&Group::default(), work).await
 }
 
-/// Returns true if `selector` matches the node. Heads have no attributes, and never match.
+/// Returns true if `selector` matches the node. Heads have no attributes and never match.
 fn is_selected(node: &NodeBody, selector: &Selector) -> bool {
     let is_head = node.role.as_deref().is_some_and(|role| role.parse() == Ok(Role::Head));
     !is_head && selector.matches(&node.attributes)
@@ -244,7 +244,7 @@ async fn drain(chosen: ChosenNodes, within: Duration, cancels: bool) -> anyhow::
     let head = chosen.change.head.connect()?;
     let ids = choose(&head, chosen.nodes, chosen.selector).await?;
     let deadline = Instant::now() + within;
-    // All are cordoned first, so that none gets the work of another.
+    // All are cordoned first, so that no node gets the work of another.
     let cordoned = change(&head, &ids, CORDON).await?;
     let waiting = match ids.as_slice() {
         [_] => "waiting for what the node runs".to_owned(),
@@ -275,8 +275,7 @@ async fn drain(chosen: ChosenNodes, within: Duration, cancels: bool) -> anyhow::
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the reason why a node that runs nothing is not drained, or why it is no use to wait for
-/// it.
+/// Returns the reason why an idle node is not drained, or why it is no use to wait for it.
 fn undone_by(before: &NodeDetail, now: &NodeDetail) -> Option<String> {
     let id = &now.node.peer_id;
     if !now.node.cordoned {
@@ -294,7 +293,7 @@ async fn cancel_running(head: &Head, drained: &[NodeDetail]) -> anyhow::Result<b
     for id in &orders {
         match head.cancel(id).await {
             Ok(_) => tell(&format!("canceled execution {id}")),
-            // It may have ended in the meantime.
+            // It may have completed in the meantime.
             Err(error) if error.status() == Some(NOT_FOUND) => {}
             Err(error) => {
                 return Err(error).with_context(|| format!("cannot cancel execution {id}"));
@@ -316,7 +315,7 @@ async fn wait_all_idle(
     Ok(drained)
 }
 
-/// Waits until a node runs nothing for the head or is no longer cordoned, at most until `deadline`.
+/// Waits until a node has no work of the head or is no longer cordoned, at most until `deadline`.
 async fn wait_idle(head: &Head, id: &str, deadline: Instant) -> anyhow::Result<NodeDetail> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

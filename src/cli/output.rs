@@ -1,7 +1,7 @@
-//! Standard output and standard error of the commands, which nothing else writes to.
+//! Standard output and standard error of the commands. Only this module writes to them.
 //!
-//! Most lines contain text of others. Terminal control characters are escaped in all of them, also
-//! for a pipe, whose other end may be a terminal.
+//! Most lines contain text of others. Terminal control characters are escaped in all of them, also for a
+//! pipe, since its other end may be a terminal.
 
 use std::{
     fmt,
@@ -17,7 +17,7 @@ use serde::Serialize;
 use task::causes::chain;
 use tokio::time::{Instant, interval_at};
 
-/// Time after which a wait is reported. Shorter ones need no explanation.
+/// Time after which a wait is reported. Shorter waits need no explanation.
 const REPORT_AFTER: Duration = Duration::from_secs(2);
 
 /// Interval between further reports of a wait.
@@ -66,8 +66,7 @@ pub(super) fn print_body(body: &impl Serialize) -> anyhow::Result<()> {
     print_json(&serde_json::to_string(body)?)
 }
 
-/// Prints `items`: as lines of JSON, or as a table with a row for each, and nothing if there are
-/// none.
+/// Prints `items`: as lines of JSON, or as a table with a row for each. An empty list prints nothing.
 ///
 /// # Errors
 /// As [`print`].
@@ -86,7 +85,7 @@ pub(super) fn print_list<T: Serialize>(
     }
     print(&table(header, &items.iter().map(row).collect::<Vec<_>>(), right))
 }
-/// Writes bytes of this program to standard output, and flushes it.
+/// Writes bytes of this program to standard output and flushes it.
 ///
 /// # Errors
 /// As [`print`].
@@ -122,14 +121,13 @@ pub(super) fn tell(text: &str) {
     drop(writeln!(io::stderr(), "triptych: {}", escape_lines(text)));
 }
 
-/// Writes an error with its causes to standard error, and its hint, if it has one, on a separate
-/// line.
+/// Writes an error with its causes to standard error. Its hint, if any, is on a separate line.
 pub(super) fn report_error(error: &anyhow::Error) {
     let hint = next_step(&**error).map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
     drop(writeln!(io::stderr(), "error: {}{hint}", escape_lines(&chain(&**error))));
 }
 
-/// Waits for `work`, and reports on standard error what it is `doing` if that takes long.
+/// Waits for `work`. If that is slow, reports on standard error what it is `doing`.
 pub(super) async fn with_progress<T>(doing: &str, work: impl Future<Output = T>) -> T {
     report_progress(doing, work, |line| tell(&line)).await
 }
@@ -152,7 +150,7 @@ async fn report_progress<T>(
     }
 }
 
-/// Reports once that a stream was lost, and once that it is back.
+/// Reports once that a stream was lost and once that it is back.
 #[derive(Debug, Default)]
 pub(super) struct StreamStatus {
     is_lost: bool,

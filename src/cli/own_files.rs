@@ -1,4 +1,4 @@
-//! Access to the services' files: accounts, identities and functions, also for the local stack, and
+//! Access to the services' files: accounts, identities and functions, also for the local stack. Contains
 //! the demo functions of this program.
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Values of flags that several commands have, and the files that they name.
+//! Values of flags that several commands have and the files that they name.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use model::timestamp::Timestamp;
 
-/// Path that stands for standard input or output.
+/// Path that means standard input or output.
 pub(crate) const STDIO: &str = "-";
 
 /// Reads the text of the file at `path`, or of standard input if that is [`STDIO`].
@@ -32,7 +32,7 @@ pub(crate) fn read_text(path: &Path, bytes_max: usize) -> anyhow::Result<String>
     String::from_utf8(bytes).with_context(|| format!("{name} is not text"))
 }
 
-/// Reads the file at `path`; `None` if it does not exist.
+/// Reads the file at `path`. `None` if it does not exist.
 ///
 /// # Errors
 /// If it cannot be read.

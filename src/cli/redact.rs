@@ -1,5 +1,5 @@
-//! Secrets on the command line: keeps them out of errors, in which clap repeats invalid values, and
-//! warns of passwords.
+//! Secrets on the command line: removes them from errors, in which clap repeats invalid values. Warns of
+//! passwords.
 
 use std::ffi::OsStr;
 
@@ -14,8 +14,8 @@ use model::address::{REDACTED, redact_address};
 /// Schemes of addresses that can contain a password, which is rejected in others.
 const WITH_PASSWORD: [&str; 2] = ["postgres://", "postgresql://"];
 
-/// Removes secrets from `error`: the value of an argument of `command` whose help hides the value
-/// of its variable, and whatever looks like credentials in any other.
+/// Removes secrets from `error`: the value of an argument of `command` if the help hides the value of
+/// its variable. In other arguments, whatever looks like credentials.
 pub(super) fn redact(mut error: clap::Error, command: &Command) -> clap::Error {
     let is_secret = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(shown)) => {
@@ -37,8 +37,7 @@ pub(super) fn redact(mut error: clap::Error, command: &Command) -> clap::Error {
     error
 }
 
-/// Returns true if `command` or a subcommand has an option called `long` whose value can be a
-/// secret.
+/// Returns true if `command` or a subcommand has an option called `long` that can contain a secret.
 fn has_secret(command: &Command, long: &str) -> bool {
     let mut options = command.get_arguments();
     options.any(|it| it.is_hide_env_values_set() && it.get_long() == Some(long))

@@ -1,5 +1,5 @@
-//! `triptych runtime`: executes one module as bls-runtime does, for nodes with such a runtime:
-//! those of b7s, and ours with `--runtime-path` and `--runtime-cli`.
+//! `triptych runtime`: executes a module as bls-runtime does, for nodes with such a runtime: nodes of
+//! b7s and ours with `--runtime-path` and `--runtime-cli`.
 
 use std::{ffi::OsString, num::NonZeroU32, path::PathBuf, process::ExitCode};
 
@@ -20,7 +20,7 @@ const RUNTIME_NAME: &str = "bls-runtime";
 /// Exit code of bls-runtime for an invalid command line.
 const EXIT_OTHER: u8 = 255;
 
-/// Bits of an exit code that the system keeps.
+/// Bits of an exit code that the system preserves.
 const EXIT_BITS: i32 = 0xff;
 
 /// Command line of `runtime`, which is that of bls-runtime, including its help.
@@ -46,8 +46,8 @@ pub(crate) fn is_compiler(arguments: &[OsString]) -> bool {
     matches!(arguments, [_, command] if command == child::COMMAND)
 }
 
-/// Creates an engine that executes at most `runs_max` modules at a time in this process, and
-/// compiles them in child processes.
+/// Creates an engine that executes at most `runs_max` modules at a time in this process. It compiles
+/// them in child processes.
 ///
 /// # Errors
 /// If it cannot be set up.

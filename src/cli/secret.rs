@@ -1,8 +1,7 @@
 //! API keys of profiles: in the environment, in the system's keyring, or in a file that only its
 //! owner can read, looked up in this order.
 //!
-//! A key is stored in the keyring if there is one, and otherwise in the file. It is neither shown
-//! nor logged.
+//! A key is stored in the keyring if available, otherwise in the file. It is neither shown nor logged.
 
 use std::{
     fs, io,
@@ -29,8 +28,8 @@ const SERVICE: &str = "triptych";
 /// Environment variable that disables the keyring if it is `off`.
 const KEYRING_VARIABLE: &str = "TRIPTYCH_KEYRING";
 
-/// Maximum wait for the keyring, which may ask its owner to unlock it. One that does not respond
-/// counts as missing.
+/// Maximum wait for the keyring, which may ask its owner to unlock it. An unresponsive keyring counts as
+/// missing.
 const KEYRING_WITHIN: Duration = Duration::from_secs(30);
 
 /// API keys of all profiles.
@@ -128,7 +127,7 @@ impl Keys {
     /// Calls `work` on a thread that may block.
     ///
     /// # Errors
-    /// Those of `work`.
+    /// Errors of `work`.
     pub(crate) async fn on_a_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce(Self) -> anyhow::Result<T> + Send + 'static,
@@ -185,7 +184,7 @@ impl Keys {
 }
 
 /// Returns the key that this user sends to the services of `profile`, or of no profile: that of the
-/// environment, or the stored one. Cancel-safe; a request to the keyring continues.
+/// environment, or else the stored one. Cancel-safe, although a request to the keyring continues.
 ///
 /// # Errors
 /// As [`Keys::find`].
@@ -199,15 +198,15 @@ pub(crate) async fn key(profile: Option<&str>) -> anyhow::Result<Option<ApiKey>>
     Ok(keys.on_a_thread(move |keys| keys.find(&profile)).await?.map(|found| found.key))
 }
 
-/// Calls `work` on a thread and waits for it. Returns `None` if it takes longer than `wait`; it
-/// continues then.
+/// Calls `work` on a thread and waits for it. Returns `None` after `wait`, in which case `work`
+/// continues.
 fn within<T: Send + 'static>(
     wait: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (sender, receiver) = mpsc::sync_channel(1);
     let asking = thread::Builder::new().name("keyring".to_owned());
-    // After a timeout nobody receives the result.
+    // After a timeout the receiver is gone.
     asking.spawn(move || drop(sender.send(work()))).ok()?;
     receiver.recv_timeout(wait).ok()
 }
@@ -226,7 +225,7 @@ fn remove_file(path: &Path) -> anyhow::Result<bool> {
     }
 }
 
-/// Writes a file that only its owner can read, and creates its directory.
+/// Writes a file that only its owner can read. Creates its directory.
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         private::create_folder(folder)?;

@@ -31,17 +31,17 @@ pub(crate) struct KeyFlag {
     pub(crate) key_file: Option<PathBuf>,
 }
 
-/// Services of a command, and their API key.
+/// Services of a command with their API key.
 #[derive(Debug)]
 pub(crate) struct Services {
-    /// Addresses; `None` for services that are not named.
+    /// Addresses. `None` for services that are not named.
     pub(crate) profile: Profile,
     pub(crate) key: Option<ApiKey>,
 }
 
 impl Services {
-    /// Returns the services of `flags` and of the profile in use, or those of the running local
-    /// stack if neither an address nor a key is configured.
+    /// Returns the services of `flags` and of the profile in use. If neither an address nor a key is
+    /// configured, returns the services of the running local stack.
     ///
     /// # Errors
     /// If the configuration or the key is invalid.

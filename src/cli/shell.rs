@@ -30,7 +30,7 @@ impl Guide {
         }
     }
 
-    /// Returns the guide's page of the manual, which keeps its lines.
+    /// Returns the guide's page of the manual, with unchanged lines.
     fn page(self) -> Page {
         let Self::Operate = self;
         let version = env!("CARGO_PKG_VERSION");
@@ -67,8 +67,8 @@ pub(super) fn completions(shell: Shell) -> anyhow::Result<()> {
     write(&script)
 }
 
-/// Prints the manual page of `command` and those of its subcommands. With `folder`, writes each of
-/// them and the guide to a file there.
+/// Prints the manual pages of `command` and its subcommands. With `folder`, writes each of them and the
+/// guide to a file there.
 ///
 /// # Errors
 /// If a page cannot be written.

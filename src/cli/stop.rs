@@ -36,7 +36,7 @@ impl ProcessFlags {
     /// Sets up logs and traces of the service in the role `role`.
     ///
     /// # Errors
-    /// As [`log::of_service`], and if signals cannot be received.
+    /// As [`log::of_service`]. Also if signals cannot be received.
     pub(crate) fn log(&self, role: &str, instance: Option<String>) -> anyhow::Result<ServiceLog> {
         ignore_hangup_during_start()?;
         let name = ServiceName { role: role.to_owned(), instance };
@@ -57,12 +57,12 @@ pub(crate) enum StopEvents {
     /// Loss of the terminal that a service was started in. SIGHUP itself does not stop a service,
     /// since tools for logs and configurations send it to have files read again.
     LostTerminal,
-    /// The same, and the exit of the process that holds the other end of standard input. However it
+    /// The same and the exit of the process that holds the other end of standard input. However it
     /// exits, the pipe closes, unless it wrote [`STAY`] before.
     LostParent,
 }
 
-/// Waits until the process has to stop, and logs the reason.
+/// Waits until the process has to stop. Logs the reason.
 ///
 /// # Errors
 /// If signals cannot be received.
@@ -75,10 +75,10 @@ pub(crate) async fn wait_for_stop(events: StopEvents) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Does `work` until it ends or the process has to stop. Then waits for the tasks of `group`.
+/// Runs `work` until it is complete or the process has to stop. Then waits for the tasks of `group`.
 ///
 /// # Errors
-/// Those of `work`, and if signals cannot be received.
+/// Errors of `work`. Also if signals cannot be received.
 pub(crate) async fn run_until_stopped(
     group: &Group,
     work: impl Future<Output = anyhow::Result<()>>,
@@ -91,7 +91,7 @@ pub(crate) async fn run_until_stopped(
     done
 }
 
-/// Ignores SIGHUP, which ends a process by default, until [`wait_for_stop`] receives it.
+/// Ignores SIGHUP, which terminates a process by default, until [`wait_for_stop`] receives it.
 fn ignore_hangup_during_start() -> anyhow::Result<()> {
     #[cfg(unix)]
     if !task::process::ignores_hangup() {
@@ -142,8 +142,8 @@ async fn wait_for_parent_exit(events: StopEvents) {
         return std::future::pending().await;
     }
     let (exited, has_exited) = oneshot::channel::<()>();
-    // A separate thread that ends with the process, since a read of standard input cannot be
-    // canceled and must not delay the end of the runtime.
+    // A separate thread that exits with the process, since a read of standard input cannot be canceled
+    // and must not delay the shutdown of the runtime.
     std::thread::spawn(move || {
         let mut bytes = [0_u8; 256];
         while let Ok(n @ 1..) = std::io::stdin().read(&mut bytes) {

@@ -102,7 +102,7 @@ struct ScreenSettings {
 }
 
 impl ScreenSettings {
-    /// Reads the files of keys and themes, and finds the theme called `flag` or the configured one.
+    /// Reads the files of keys and themes. Finds the theme called `flag`, or else the configured theme.
     fn read(flag: Option<String>) -> anyhow::Result<Self> {
         let options = config::screen()?;
         let folder = project_dirs().ok().map(|folders| folders.config_dir().to_owned());
@@ -146,7 +146,7 @@ fn find_theme(
     })
 }
 
-/// Opens the screen, and returns when it is closed.
+/// Opens the screen. Returns when it is closed.
 ///
 /// # Errors
 /// If the configuration is invalid, or there is no terminal.
@@ -216,11 +216,11 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the start of the screen and the name of its profile; `None` for the local stack.
-/// Addresses without a profile are added to `profiles`.
+/// Returns the start of the screen and the name of its profile, `None` for the local stack. Addresses
+/// without a profile are added to `profiles`.
 ///
-/// With a key in the environment the services are called immediately. Otherwise the keyring may
-/// take a while, for which the first frame does not wait.
+/// With a key in the environment the services are called immediately. Otherwise the keyring may be slow,
+/// so that the first frame does not wait for it.
 fn choose_start(
     chosen: Option<ChosenProfile>,
     profiles: &mut BTreeMap<String, Profile>,
@@ -248,7 +248,7 @@ fn local_processes(data_dir: Option<PathBuf>) -> Processes {
     Processes::new(options, Arc::new(OwnFiles))
 }
 
-/// Returns the path of the state file `name`; `None` without a home directory.
+/// Returns the path of the state file `name`. `None` without a home directory.
 fn state_path(name: &str) -> Option<PathBuf> {
     let folders = project_dirs().ok()?;
     Some(folders.state_dir().unwrap_or_else(|| folders.data_local_dir()).join(name))

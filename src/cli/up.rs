@@ -1,4 +1,4 @@
-//! `triptych up` and `triptych env`: run the local stack without a screen, and print its addresses.
+//! `triptych up` and `triptych env`: run the local stack without a screen and print its addresses.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -20,8 +20,8 @@ use tracing::{Level, warn};
 
 use crate::cli::{config, log, output, own_files::OwnFiles, stop};
 
-/// Capacity for log lines of the processes. Further ones are dropped, so that a blocked output does
-/// not stall a service.
+/// Capacity for log lines of the processes. Further lines are dropped, so that a blocked output does not
+/// stall a service.
 const LINES_CAPACITY: usize = 4096;
 
 /// Flags of `up`.
@@ -47,7 +47,7 @@ pub(crate) struct UpCommand {
     process: stop::ProcessFlags,
 }
 
-/// Runs the local stack until a signal, and restarts its processes when they exit.
+/// Runs the local stack until a signal. Restarts its processes when they exit.
 ///
 /// # Errors
 /// If the stack cannot be started.
@@ -74,7 +74,8 @@ pub(crate) async fn run(command: UpCommand) -> anyhow::Result<()> {
     let is_json = command.json;
     printing.spawn_to_end("print log lines", async move {
         if !is_json {
-            // The addresses come first. If the start fails, there are none, and the lines show why.
+            // The addresses are printed first. If the start fails, only the lines are printed, which
+            // show why.
             drop(is_announced.await);
         }
         print_lines(received, is_json).await;
@@ -200,7 +201,7 @@ async fn print_lines(mut lines: mpsc::Receiver<Line>, is_json: bool) {
         if is_json {
             output::log_json(&text);
         } else {
-            // The stack goes on if nobody reads the output.
+            // The stack continues without a reader of the output.
             drop(output::print_json(&text));
         }
     }

@@ -303,10 +303,10 @@ pub(crate) struct ColumnsCommand {
     dataset: DatasetFlags,
 }
 
-/// Renames, deletes and adds columns, in this order, and lists the columns afterwards.
+/// Renames, deletes and adds columns, in this order. Lists the columns afterwards.
 ///
 /// # Errors
-/// If a deletion is not confirmed, or a request fails. Earlier changes are kept then.
+/// If a deletion is not confirmed, or a request fails. Earlier changes are not reverted.
 pub(super) async fn columns(command: ColumnsCommand) -> anyhow::Result<()> {
     let (service, dataset) = command.dataset.find().await?;
     let id = dataset.id;
@@ -368,7 +368,7 @@ pub(crate) struct RetentionCommand {
     dataset: DatasetFlags,
 }
 
-/// Sets the limits that the flags name, and prints the limits afterwards.
+/// Sets the limits that the flags name. Prints the limits afterwards.
 ///
 /// # Errors
 /// If the key does not own the dataset, or the service rejects a limit.

@@ -92,7 +92,7 @@ fn open_source(
     }
 }
 
-/// Copies the chosen datasets, or all, and prints a line for each. Blocks.
+/// Copies the chosen datasets (default: all) and prints a line for each. Blocks.
 fn copy_all(
     (source, from): (&dyn CopyStore, &StorePlace),
     to: &StorePlace,

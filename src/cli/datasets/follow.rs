@@ -68,14 +68,14 @@ pub(super) async fn run(command: FollowCommand) -> anyhow::Result<()> {
     stop::run_until_stopped(&group, print_events(&mut events, &mut printer)).await
 }
 
-/// Prints the latest `n_rows` rows, oldest first, and returns the timestamp of the last.
+/// Prints the latest `n_rows` rows, oldest first. Returns the timestamp of the last.
 async fn print_latest(
     service: &Datasets,
     dataset: DatasetId,
     n_rows: usize,
     printer: &mut Printer,
 ) -> anyhow::Result<Option<Timestamp>> {
-    // At least one row, whose timestamp is the starting point.
+    // At least one row. Its timestamp is the starting point.
     let limit = Limit::clamp(n_rows.min(ROWS_MAX));
     let mut rows = service.newest(dataset, limit).await.context("cannot read the latest rows")?;
     let newest = rows.first().map(|row| row.timestamp);

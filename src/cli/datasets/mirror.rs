@@ -71,10 +71,10 @@ pub(crate) struct MirrorCommand {
     connection: DatasetServiceFlags,
 }
 
-/// Copies datasets, and follows them unless told otherwise.
+/// Copies datasets and, by default, follows them.
 ///
 /// # Errors
-/// If there is nothing to copy, or a copy fails.
+/// If there is no dataset to copy, or a copy fails.
 pub(super) async fn run(command: MirrorCommand) -> anyhow::Result<()> {
     let source = connect_source(&command)?;
     let target = command.connection.connect().await?;

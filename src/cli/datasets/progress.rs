@@ -17,7 +17,7 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 /// Width of the bar.
 const BAR_CELLS: usize = 20;
 
-/// Progress of one operation.
+/// Progress of an operation.
 #[derive(Debug)]
 struct Progress {
     what: String,
@@ -35,7 +35,7 @@ pub(super) struct ProgressReporter {
 }
 
 impl ProgressReporter {
-    /// Creates a reporter of one operation at a time.
+    /// Creates a reporter of a single operation at a time.
     pub(super) fn single() -> Self {
         Self { is_terminal: can_redraw() }
     }

@@ -1,4 +1,4 @@
-//! Checks of the database with datasets, accounts and networks, and of the archive of old rows.
+//! Checks of the database with datasets, accounts and networks. Checks of the archive of old rows.
 
 use accounts::Accounts;
 use db::postgres::{
@@ -25,8 +25,8 @@ use super::Finding;
 /// Encoding that can represent all text.
 const ENCODING: &str = "UTF8";
 
-/// Number of dataset services that a server should have connections for: two, so that one can fail,
-/// and one that is started to replace another.
+/// Number of dataset services that a server should have connections for: two, so that one can fail, plus
+/// a replacement that is starting.
 const SERVICES_MIN: u64 = 3;
 
 /// Maximum number of connections of a dataset service.
@@ -114,7 +114,7 @@ fn report_failure(what: String, error: &StoreError) -> Finding {
     )
 }
 
-/// Returns how many services the connections are enough for, and advice if those are too few.
+/// Returns how many services the connections are enough for, with advice if there are too few.
 fn count_services(limit: ConnectionLimit) -> (String, Option<String>) {
     let ConnectionLimit { n_max, by } = limit;
     let n_services = n_max / PER_SERVICE;
@@ -136,9 +136,9 @@ fn count_services(limit: ConnectionLimit) -> (String, Option<String>) {
     (room, (n_services < SERVICES_MIN).then_some(next))
 }
 
-/// Checks the tables of accounts and networks in the database at `url`, which another version of
-/// the program may have made, and the sequences of all tables. Another check reports a server that
-/// cannot be reached.
+/// Checks the tables of accounts and networks in the database at `url`, which another version of the
+/// program may have made. Also checks the sequences of all tables. Another check reports an unreachable
+/// server.
 pub(super) async fn check_other_tables(url: &DatabaseUrl) -> Vec<Finding> {
     let Ok(mut connection) = postgres::connect(url).await else { return Vec::new() };
     let mut findings = Vec::new();

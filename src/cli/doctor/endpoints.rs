@@ -1,5 +1,5 @@
-//! Checks of addresses that services connect to other than databases: the collector of spans, and
-//! the service with the accounts.
+//! Checks of addresses that services connect to other than databases: the collector of spans and the
+//! service with the accounts.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub(super) struct EndpointFlags {
 /// Content type of spans. A request without spans is empty.
 const OTLP_TYPE: &str = "application/x-protobuf";
 
-/// Maximum time to connect: a round trip to the other side of the world, and a lost packet.
+/// Maximum time to connect: a round trip to the other side of the world and a lost packet.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// Checks that `host` accepts connections at `port`, whatever listens there.
@@ -52,7 +52,7 @@ pub(super) async fn check(flags: &EndpointFlags) -> Vec<Finding> {
     findings
 }
 
-/// Checks that the collector accepts connections, and a request without spans.
+/// Checks that the collector accepts connections and a request without spans.
 pub(super) async fn check_collector(collector: &Collector) -> Finding {
     let what = format!("collector {}", collector.redacted());
     let (host, port) = collector.host_and_port();

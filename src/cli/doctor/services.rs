@@ -1,4 +1,4 @@
-//! Checks of the configuration file, of keys, and of every service that they name.
+//! Checks of the configuration file, of keys and of every service that they name.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,8 @@ use stack::{local::Addresses, running::find_running};
 /// Name of addresses that are in no profile.
 const HERE: &str = "this command";
 
-/// Checks the configuration file and all services that it, the flags or the environment name, and
-/// the local stack if other commands use it.
+/// Checks the configuration file and all services that it, the flags or the environment name. Also
+/// checks the local stack if other commands use it.
 pub(super) async fn check(flags: AddressFlags, key: KeyFlag) -> Vec<Finding> {
     let what = "configuration";
     let (chosen, mut profiles) = match choose_profile(flags, None) {
@@ -116,7 +116,7 @@ const KEY_ADVICE: &str = "create one with `triptych keys create NAME` where the 
      with `triptych keys store`";
 
 async fn check_head(what: &str, transport: Transport) -> Result<Finding, ClientError> {
-    // The commands that need the token report one that is invalid.
+    // Commands that need the token report an invalid one.
     let token = head_token().ok().flatten();
     let nodes = Functions::new(transport.with_token(token)).nodes().await?;
     let workers = nodes.iter().filter(|it| it.connected && it.role.as_deref() == Some("worker"));

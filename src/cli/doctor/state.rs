@@ -1,4 +1,4 @@
-//! Checks of the services' data directory, of its files, and of addresses to serve at.
+//! Checks of the services' data directory, its files and addresses to serve at.
 
 use std::{
     fs, io,
@@ -45,7 +45,7 @@ pub(super) async fn check(data_dir: Option<PathBuf>) -> Vec<Finding> {
         Ok(_) => return vec![Finding::wrong(what, "is not a directory", OTHER_DIRECTORY)],
         Err(error) => return vec![Finding::failed(what, &error, OTHER_DIRECTORY)],
     };
-    // Opening files would make those that are missing belong to this user.
+    // Opening missing files would make them belong to this user.
     if let Some(owner) = other_owner(&metadata) {
         let next = format!("run this as its owner: runuser -u '#{owner}' -- triptych doctor");
         return vec![Finding::warning(
@@ -91,7 +91,7 @@ fn check_folder(what: String, folder: &Path, metadata: &fs::Metadata) -> Finding
     }
 }
 
-/// Returns the free space of the disk of `folder`; `None` if the system does not report it.
+/// Returns the free space of the disk of `folder`. `None` if the system does not report it.
 #[cfg(unix)]
 fn free_mib(folder: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(folder).ok()?;

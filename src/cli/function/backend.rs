@@ -25,8 +25,8 @@ const HEAD_VARIABLE: &str = "TRIPTYCH_HEAD";
 /// Environment variable with the profile, if no flag names it.
 const PROFILE_VARIABLE: &str = "TRIPTYCH_PROFILE";
 
-/// Maximum wait for another command that uses the same store: longer than it takes to check and
-/// write a large function. A node releases its store when it exits.
+/// Maximum wait for another command that uses the same store: longer than checking and writing a large
+/// function. A node releases its store when it exits.
 const LOCK_WITHIN: Duration = Duration::from_secs(10);
 
 /// Status of a head that has no such function or execution.
@@ -35,8 +35,8 @@ pub(crate) const NOT_FOUND: u16 = 404;
 /// Heading of these flags in the help.
 const WHERE: &str = "Where functions are";
 
-/// Known causes of a broken connection, with advice. They are from several crates, whose types do
-/// not distinguish them.
+/// Known causes of a broken connection, with advice. They are from several crates and not distinguished
+/// by type.
 const CONNECTION_ADVICE: [(&str, &str); 4] = [
     (
         "CaUsedAsEndEntity",
@@ -106,7 +106,7 @@ impl HeadFlags {
     /// Connects to the head that the flags, the environment or a profile names.
     ///
     /// # Errors
-    /// If none is named, or the address is invalid.
+    /// If no head is named, or the address is invalid.
     pub(crate) fn connect(self) -> anyhow::Result<Head> {
         match self.address()? {
             Some(address) => connect(&address),
@@ -300,7 +300,7 @@ impl fmt::Display for FunctionBackend {
     }
 }
 
-/// Uploads a function to `head`, and returns its description there.
+/// Uploads a function to `head`. Returns its description there.
 ///
 /// # Errors
 /// If the head rejects it, or computes another content id.
@@ -317,7 +317,7 @@ pub(super) async fn upload(head: &Head, upload: Upload) -> anyhow::Result<Functi
     Ok(added)
 }
 
-/// Returns function `id` of `head`; `None` if it has no such function.
+/// Returns function `id` of `head`. `None` if it has no such function.
 ///
 /// # Errors
 /// If the request fails for another reason.

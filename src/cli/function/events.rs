@@ -18,8 +18,7 @@ use crate::cli::{
     stop,
 };
 
-/// Capacity for events to be printed. The head waits once it is full, and disconnects a slow
-/// reader.
+/// Capacity for events to be printed. The head waits once it is full. It disconnects a slow reader.
 const EVENTS_MAX: usize = 256;
 
 /// The flags of `function events`.
@@ -35,7 +34,7 @@ pub(super) struct EventsCommand {
     head: HeadFlags,
 }
 
-/// Prints the events of a cluster until it is interrupted or the execution ends.
+/// Prints the events of a cluster until it is interrupted or the execution is complete.
 ///
 /// # Errors
 /// If the head has no such stream, or standard output fails.
@@ -57,7 +56,7 @@ async fn print_events(
     while let Some(event) = events.recv().await {
         let event = match event {
             StreamEvent::Connected => {
-                // The end of an execution that ended before is not sent.
+                // The head does not send the end of an execution that was already complete.
                 if let Some(id) = &id
                     && has_ended(head, id).await?
                 {

@@ -9,8 +9,8 @@ use wire::functions::{ExecuteResponse, ResultGroupBody};
 /// Formats a response without a trailing line feed: its outcome, then the results, the most
 /// frequent first.
 ///
-/// The output of functions is indented, so that it cannot pass for text of this program, and
-/// escaped.
+/// The output of functions is escaped. It is also indented, so that it cannot pass for text of this
+/// program.
 pub(super) fn text(response: &ExecuteResponse) -> String {
     let mut text = String::new();
     if !response.request_id.is_empty() {

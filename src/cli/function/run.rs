@@ -30,7 +30,7 @@ use crate::cli::{
 /// Exit code for a function that ran and exited with another code than 0.
 const FUNCTION_FAILED: u8 = 3;
 
-/// Number of nodes that stands for all that respond.
+/// Number of nodes that means all that respond.
 const ALL: i64 = -1;
 
 /// Maximum size of the input, in bytes: as much as a function can have of content. Heads accept
@@ -154,7 +154,7 @@ pub(super) async fn run(command: RunCommand) -> anyhow::Result<ExitCode> {
 /// Prints the result of an asynchronous execution.
 ///
 /// # Errors
-/// If there is none, or it is no success.
+/// If it is missing, or the execution did not succeed.
 pub(super) async fn result(command: ResultCommand) -> anyhow::Result<ExitCode> {
     let head = command.head.connect()?;
     let request = || async {
@@ -182,7 +182,7 @@ pub(super) async fn result(command: ResultCommand) -> anyhow::Result<ExitCode> {
     finish(&command.id, &response, command.format)
 }
 
-/// Makes sure that `head` can run `target`, and returns its id and method.
+/// Makes sure that `head` can run `target`. Returns its id and method.
 async fn prepare(
     head: &Head,
     target: RunTarget,
@@ -284,7 +284,7 @@ fn request(command: &RunCommand) -> anyhow::Result<ExecuteRequest> {
     })
 }
 
-/// Prints a response, and returns the exit code of the process.
+/// Prints a response and returns the exit code of the process.
 fn finish(
     target: &str,
     response: &ExecuteResponse,

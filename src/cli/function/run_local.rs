@@ -26,8 +26,8 @@ use wire::functions::{ExecuteRequest, ExecuteResponse, ResultGroupBody};
 use super::backend::{BackendFlags, RunTarget};
 use crate::cli::{output::with_progress, runtime::engine};
 
-/// Runs `target` with the limits of `request`, and returns the response that a head would give,
-/// with one result of no peer.
+/// Runs `target` with the limits of `request`. Returns the response that a head would give, with one
+/// result of no peer.
 ///
 /// # Errors
 /// If it cannot be run.
@@ -83,8 +83,8 @@ pub(super) async fn run(
     })
 }
 
-/// Reads the module at `path`, or one of the directory there, whose files it writes to `files_to`.
-/// Returns its name, the program, and true if it is of a directory.
+/// Reads the module at `path`. If that is a directory, reads a module in it and writes the directory's
+/// files to `files_to`. Returns its name, the program and true if it is of a directory.
 async fn read_path(
     path: &Path,
     method: Option<Method>,
@@ -99,7 +99,7 @@ async fn read_path(
     Ok((method, program, is_folder))
 }
 
-/// Returns the limits of a run: those requested, by default those of a worker.
+/// Returns the requested limits of a run. Their defaults are those of a worker.
 fn limits(call: &FunctionCall) -> Limits {
     let RequestedLimits { wall, memory_bytes, fuel } = call.requested_limits();
     Limits {
@@ -116,8 +116,7 @@ struct FunctionDir(PathBuf);
 
 impl Drop for FunctionDir {
     fn drop(&mut self) {
-        // A function that is one module has no files.
-        // A function of one module has no files.
+        // A function of a single module has no files.
         if self.0.exists()
             && let Err(error) = files::remove(&self.0)
         {

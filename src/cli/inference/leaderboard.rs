@@ -1,5 +1,5 @@
-//! `triptych inference leaderboard`: ranks a topic's actors by their mean loss, and compares the
-//! losses of the network's values.
+//! `triptych inference leaderboard`: ranks a topic's actors by their mean loss and compares the losses
+//! of the network's values.
 
 use anyhow::Context as _;
 use clap::Args;

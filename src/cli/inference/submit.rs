@@ -34,7 +34,7 @@ pub(crate) struct SubmitCommand {
     service: ServiceFlags,
 }
 
-/// Submits, and prints the epoch and the worker.
+/// Submits and prints the epoch and the worker.
 ///
 /// # Errors
 /// If a value is invalid, or the request fails.

@@ -22,8 +22,8 @@ use wire::functions::{EnvVar, ExecuteConfig, ExecuteRequest, ExecuteResponse};
 /// Maximum number of remembered content ids. A network has at most a topic for each.
 const NAMES_MAX: usize = 4096;
 
-/// Maximum number of datasets of one name that are distinguished. A search by name lists those of
-/// exactly that name first.
+/// Maximum number of datasets of one name that are distinguished. A search by name lists exact matches
+/// first.
 const NAMED_DATASETS: usize = 100;
 
 /// Number of names in the error about a missing dataset.
@@ -79,7 +79,7 @@ impl Runs for ClusterRuns {
             ..ExecuteRequest::default()
         };
         let response = self.head.execute(&request).await?;
-        // Results of some workers are better than none: each is an inferer.
+        // Results of some workers are sufficient: each is an inferer.
         if response.code != CODE_OK && response.results.is_empty() {
             let ExecuteResponse { code, message, .. } = response;
             let method = job.method;
@@ -107,8 +107,7 @@ impl DatasetRows {
         Self { service }
     }
 
-    /// Returns the datasets called `name`. Of several, only the one that the key owns, if there is
-    /// one.
+    /// Returns the datasets called `name`. If the key owns one of several, returns only that.
     async fn named(&self, name: &str) -> Result<Vec<DatasetId>, Cause> {
         let query = DatasetsQuery {
             search: name.to_owned(),

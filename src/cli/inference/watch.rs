@@ -59,7 +59,7 @@ pub(crate) struct WatchCommand {
     topic: TopicFlags,
 }
 
-/// Prints the latest bundle: its values, and each actor with name, one-out value and weight.
+/// Prints the latest bundle: its values, then each actor with name, one-out value and weight.
 ///
 /// # Errors
 /// If there is no such topic, or it has no bundle yet.
@@ -72,7 +72,7 @@ pub(super) async fn show(command: ShowCommand) -> anyhow::Result<()> {
         service.latest(topic).await
     };
     let mut latest = latest.with_context(|| format!("cannot read topic {topic}"))?;
-    // Not every service has weights, and those of another bundle do not apply to this one.
+    // Not every service has weights. Weights of another bundle do not apply to this one.
     let nonce = latest.bundle.nonce;
     let details = service.latest_with_weights(topic).await.ok();
     let details = details.filter(|details| details.network_inferences.nonce == nonce);

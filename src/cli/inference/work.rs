@@ -1,9 +1,9 @@
 //! `triptych inference work`: runs a program in any language as a worker of a topic.
 //!
-//! It follows the topic's epochs. In each window it passes the dataset's latest rows to the program
-//! and submits its response. A program that fails is started again after increasing pauses, and at
-//! the next window at the latest. A program that keeps running can load for longer than a window is
-//! open.
+//! It follows the topic's epochs. In each window it passes the dataset's latest rows to the program and
+//! submits its response. A program that fails is started again after increasing pauses, at the latest
+//! for the next window. A persistent program, which handles one epoch after another, can load for longer
+//! than a window is open.
 
 use std::{collections::BTreeMap, num::NonZeroU64, time::Duration};
 
@@ -38,7 +38,7 @@ use crate::cli::{
 /// First pause after a failure, so that a window of seconds allows several attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Maximum pause after a failure of the program. The next window also ends a pause.
+/// Maximum pause after a failure of the program. The next window cuts a pause short.
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// Maximum interval between requests for the topic, which may be paused, resumed or updated.
@@ -112,7 +112,7 @@ struct ProgramWorker {
     dataset: Option<DatasetId>,
     /// Latest epoch that this worker is done with.
     done: Option<u64>,
-    /// Response that could not be submitted: its nonce, and the time that the program took.
+    /// Response that could not be submitted with its nonce and the response time of the program.
     unsent: Option<(u64, SubmissionBody, Duration)>,
     /// Pauses after failures of the program.
     backoff: Backoff,
@@ -198,7 +198,7 @@ impl ProgramWorker {
         }
     }
 
-    /// Starts a program that keeps running, so that it loads before its first epoch.
+    /// Starts a persistent program, so that it loads before its first epoch.
     fn load(&mut self) {
         if self.command.keep_running && self.program.is_none() {
             // Its first epoch reports why it cannot be started.
@@ -242,7 +242,7 @@ impl ProgramWorker {
 
     /// Runs the program and submits its response.
     async fn epoch(&mut self, window: &EpochWindow) -> anyhow::Result<()> {
-        // It might be stored already, and another response might differ.
+        // It might be stored already. Another response might differ.
         let unsent = self.unsent.take().filter(|(nonce, ..)| *nonce == window.nonce);
         let (submission, took) = match unsent {
             Some((_, submission, took)) => (submission, took),
@@ -269,8 +269,7 @@ impl ProgramWorker {
         }
     }
 
-    /// Returns the program's response and the time it took; `None` if there is none for this
-    /// window.
+    /// Returns the program's response and response time. `None` if it does not respond for this window.
     async fn response(
         &mut self,
         window: &EpochWindow,
@@ -306,8 +305,8 @@ impl ProgramWorker {
         Ok(rows)
     }
 
-    /// Returns true if the program can take the epoch of `window`. A program that keeps running
-    /// might still be loading since an earlier epoch.
+    /// Returns true if the program is ready for the epoch of `window`. A persistent program might still
+    /// be loading since an earlier epoch.
     async fn is_ready(&mut self, window: &EpochWindow) -> anyhow::Result<bool> {
         let Some(mut program) = self.program.take() else { return Ok(true) };
         let is_ready = program.is_ready(window.left()).await?;
@@ -368,7 +367,7 @@ fn pause(wait: Duration, until_next: Duration) -> Duration {
     wait.min(until_next.max(LOOK_EVERY_MIN))
 }
 
-/// Reports a program that keeps running and has not responded yet.
+/// Reports a persistent program that has not responded yet.
 fn tell_loading(EpochWindow { nonce, .. }: &EpochWindow) {
     tell(&format!("nonce {nonce}: the program is still loading and has not responded yet"));
 }
@@ -388,7 +387,7 @@ fn environment(EpochWindow { topic, nonce, .. }: &EpochWindow) -> BTreeMap<&'sta
     ])
 }
 
-/// Formats an epoch as one line, for a program that keeps running.
+/// Formats an epoch as one line, for a persistent program.
 fn epoch_line(window: &EpochWindow, rows: &[FlatRow]) -> anyhow::Result<String> {
     let EpochWindow { topic, nonce, closes_at, .. } = window;
     let rows: Vec<Value> =

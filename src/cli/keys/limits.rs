@@ -1,4 +1,4 @@
-//! `triptych keys limits`: shows or sets the limits of one key.
+//! `triptych keys limits`: shows or sets the limits of a key.
 
 use std::str::FromStr;
 
@@ -47,7 +47,7 @@ impl<T: FromStr> FromStr for LimitValue<T> {
 }
 
 impl LimitFlags {
-    /// Returns `limits` with these changes; `None` if there are none.
+    /// Returns `limits` with these changes. `None` without changes.
     fn apply(self, limits: KeyLimits) -> Option<KeyLimits> {
         fn or<T>(value: Option<LimitValue<T>>, current: Option<T>) -> Option<T> {
             match value {

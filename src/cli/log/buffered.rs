@@ -47,7 +47,7 @@ impl BufferedLines {
         let shared = Arc::new(Shared { buffer, changed, writer: Mutex::new(writer), lost });
         let work = Arc::clone(&shared);
         let thread = thread::Builder::new().name("log".to_owned());
-        // It ends with the process.
+        // It exits with the process.
         thread.spawn(move || work.run()).context("cannot start the thread that writes the log")?;
         Ok((Self { shared: Arc::clone(&shared) }, FlushGuard(shared)))
     }
@@ -85,7 +85,7 @@ impl Shared {
         loop {
             let mut buffer = self.buffer.lock();
             self.changed.wait_while(&mut buffer, |buffer| buffer.lines.is_empty());
-            // Nothing is notified while lines wait.
+            // No notification is sent while lines wait.
             self.changed.wait_for(&mut buffer, WAIT);
             drop(buffer);
             self.write();
@@ -94,7 +94,7 @@ impl Shared {
 
     /// Flushes the buffer.
     fn write(&self) {
-        // Locked before the lines are taken, so that they are written in their order.
+        // Locked before the lines are removed from the buffer, so that they are written in their order.
         let mut writer = self.writer.lock();
         let mut buffer = self.buffer.lock();
         let mut lines = mem::take(&mut buffer.lines);

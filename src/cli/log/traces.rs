@@ -1,8 +1,8 @@
 //! Traces: sends the spans of this service to a collector, by OTLP over HTTP.
 //!
-//! Spans are sent every few seconds on a separate thread. If the collector is down or slow, a
-//! limited number of spans waits, and others are dropped. The variables of OpenTelemetry for
-//! sampling (`OTEL_TRACES_SAMPLER`), batches and headers apply.
+//! Spans are sent every few seconds on a separate thread. If the collector is down or slow, a limited
+//! number of spans waits. Others are dropped. The variables of OpenTelemetry for sampling
+//! (`OTEL_TRACES_SAMPLER`), batches and headers apply.
 
 use std::{
     borrow::Cow,
@@ -62,7 +62,7 @@ impl Collector {
         self.0.as_str()
     }
 
-    /// Returns the host, without the brackets of IPv6, and the port.
+    /// Returns the host, without the brackets of IPv6, with the port.
     pub(crate) fn host_and_port(&self) -> (&str, u16) {
         let host = self.0.host_str().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -137,7 +137,7 @@ impl Drop for TracesGuard {
     }
 }
 
-/// Sends spans, and logs when the collector becomes unreachable and reachable.
+/// Sends spans. Logs when the collector becomes unreachable and reachable.
 #[derive(Debug)]
 struct Sender {
     http: Client,

@@ -41,10 +41,10 @@ pub(crate) fn whole_id(text: &str) -> Result<PeerId, String> {
     is_whole(&id).then_some(id).ok_or_else(|| "incomplete id: ids begin with 12D3KooW".to_owned())
 }
 
-/// Reads the allowed peers; `None` allows everybody.
+/// Reads the allowed peers. `None` allows all.
 ///
 /// # Errors
-/// If a file cannot be read, or contains an invalid id.
+/// If a file cannot be read or contains an invalid id.
 pub(crate) fn read(flags: &[AllowedPeer]) -> anyhow::Result<AllowedPeers> {
     if flags.is_empty() {
         return Ok(None);

@@ -302,7 +302,7 @@ impl UnusedFlags {
     }
 }
 
-/// Parses the address of an IPFS gateway, or the word for none.
+/// Parses the address of an IPFS gateway, or the word that disables it.
 fn gateway(text: &str) -> Result<Option<Gateway>, <Gateway as FromStr>::Err> {
     if text == "none" { Ok(None) } else { text.parse().map(Some) }
 }

@@ -20,7 +20,7 @@ const PREFIX: &str = "B7S_";
 /// Maximum size of the configuration file, in bytes. A thousand boot nodes take a tenth.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Headings of b7s files whose options have the same name.
+/// Headings of b7s files. Their options have the same name.
 const HEADINGS: [&str; 3] = ["connectivity", "head", "worker"];
 
 /// Values of options by their names without hyphens.

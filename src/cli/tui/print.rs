@@ -41,7 +41,7 @@ pub(crate) struct PrintFlags {
 }
 
 impl PrintFlags {
-    /// Prints what the flags request. Returns false if they request nothing.
+    /// Prints what the flags request. Returns false if they request no output.
     ///
     /// # Errors
     /// If it cannot be printed, or a theme has no colors of its own.

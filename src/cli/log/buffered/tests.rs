@@ -2,7 +2,7 @@ use std::{io, sync::mpsc};
 
 use super::*;
 
-/// Forwards written text, and blocks until it is released.
+/// Forwards written text. Blocks until it is released.
 struct BlockingWriter {
     written: mpsc::Sender<String>,
     release: mpsc::Receiver<()>,

@@ -8,7 +8,7 @@ fn command() -> Command {
     with_switches(NodeCommand::augment_args(Command::new("node")))
 }
 
-/// Returns the options added to `line` from a file with this name and text, and from the environment.
+/// Returns the options added to `line` from a file with this name and text and from the environment.
 fn added_options(
     line: &[&str],
     file: Option<(&str, &str)>,
