@@ -1,5 +1,4 @@
-//! Directories for state on this machine: one for services started by hand, and one for each local
-//! stack.
+//! Directories for state on this machine: one for services started by hand and one for each local stack.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +10,10 @@ use task::{
 };
 
 /// Maximum number of local stacks that one user can run without naming a directory. Each has its own
-/// history, and more would fill the disk.
+/// history. More would fill the disk.
 const STACKS_MAX: usize = 8;
 
-/// Name of the file whose lock marks the directory of a stack or node as in use.
+/// Name of the lock file that marks the directory of a stack or node as in use.
 const LOCK_NAME: &str = "lock";
 
 /// Name of the file of accounts and API keys.
@@ -54,7 +53,7 @@ impl DataDir {
         Self::create(services_folder(data_dir)?)
     }
 
-    /// Like [`Self::of_services`], for an existing directory with accounts. Creates nothing.
+    /// Like [`Self::of_services`], for an existing directory with accounts. Does not create any files.
     ///
     /// # Errors
     /// If the directory has no accounts.

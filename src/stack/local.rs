@@ -1,4 +1,4 @@
-//! Local processes as the screen sees them: its requests, and the events it receives.
+//! Local processes as the screen sees them: its requests and the events it receives.
 //!
 //! [`Processes`](crate::processes::Processes) implements [`LocalStack`]. Tests of the screen have their
 //! own implementations.
@@ -34,8 +34,8 @@ pub struct Addresses {
 /// A head, workers and services that live as long as the screen.
 #[async_trait]
 pub trait LocalStack: Send + Sync {
-    /// Attaches to the stack that another process of this user runs, and returns after sending
-    /// [`LocalEvent::Attached`]. If none runs, starts one, and returns after sending
+    /// Attaches to the stack that another process of this user runs and returns after sending
+    /// [`LocalEvent::Attached`]. Otherwise starts a stack and returns after sending
     /// [`LocalEvent::Ready`].
     ///
     /// Continues to send `events` until [`Self::stop`]. If the queue is full, only log lines are
@@ -43,10 +43,10 @@ pub trait LocalStack: Send + Sync {
     /// that case, too.
     ///
     /// # Errors
-    /// [`LocalError`] if a part does not start. [`Self::stop`] ends the parts that did.
+    /// [`LocalError`] if a part does not start. [`Self::stop`] stops the started parts.
     async fn start(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError>;
 
-    /// Adds a node to the stack, and returns when its process runs. Sends [`LocalEvent::Node`] and then
+    /// Adds a node to the stack and returns when its process runs. Sends [`LocalEvent::Node`] and then
     /// its log lines.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ pub trait LocalStack: Send + Sync {
     async fn restart(&self, name: &str, events: mpsc::Sender<LocalEvent>)
     -> Result<(), LocalError>;
 
-    /// Finds nodes that an earlier run of the program left running, and sends [`LocalEvent::Found`] for
+    /// Finds nodes that an earlier run of the program left running. Sends [`LocalEvent::Found`] for
     /// each.
     ///
     /// # Errors
@@ -77,8 +77,8 @@ pub trait LocalStack: Send + Sync {
     /// Detaches added nodes, so that they keep running after [`Self::stop`].
     fn keep(&self);
 
-    /// Measures the resource usage of each process, by name. Omits processes for which the system
-    /// reports nothing.
+    /// Measures the resource usage of each process, by name. Omits processes without data from the
+    /// system.
     fn usage(&self) -> Vec<(String, Usage)>;
 
     /// Packs the module or directory at `path` as a function.
@@ -87,10 +87,10 @@ pub trait LocalStack: Send + Sync {
     /// [`LocalError`] if it is not a function.
     async fn pack(&self, path: &str) -> Result<Packed, LocalError>;
 
-    /// Stops everything that was started, apart from detached nodes, and waits for at most about 2 s
-    /// until it has exited.
+    /// Stops all started processes except detached nodes. Waits for at most about 2 s until they have
+    /// exited.
     ///
-    /// Can be called while [`Self::start`] runs, and if nothing was started.
+    /// Can be called while [`Self::start`] runs, or without a start.
     async fn stop(&self);
 }
 
@@ -99,29 +99,29 @@ pub trait LocalStack: Send + Sync {
 pub struct NodeWish {
     /// `head` or `worker`.
     pub role: String,
-    /// Port for other nodes; 0 for any free one.
+    /// Port for other nodes. 0 for any free port.
     pub port: u16,
-    /// Port of a head's REST API; 0 for any free one.
+    /// Port of a head's REST API. 0 for any free port.
     pub rest_port: u16,
     /// Multiaddresses of nodes to stay connected to.
     pub boot_nodes: Vec<String>,
     /// Groups to join in addition to the general one.
     pub subgroups: Vec<String>,
-    /// Number of functions that a worker runs at the same time; 0 for the node's default.
+    /// Number of functions that a worker runs at the same time. 0 for the node's default.
     pub n_slots: u32,
     /// Attributes of a worker, as `NAME=VALUE`.
     pub attributes: Vec<String>,
-    /// Directory of an external runtime such as bls-runtime; `None` for the built-in one.
+    /// Directory of an external runtime such as bls-runtime. `None` for the built-in one.
     pub runtime: Option<String>,
-    /// True if the node keeps running when the screen is closed.
+    /// True if the node continues to run when the screen is closed.
     pub is_kept: bool,
 }
 
 /// Resource usage of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Usage {
-    /// Processor time since the previous measurement, in percent of one processor; `None` at the first
-    /// one.
+    /// Processor time since the previous measurement, in percent of one processor. `None` at the first
+    /// measurement.
     pub cpu_percent: Option<f64>,
     /// Memory in use.
     pub memory_bytes: u64,
@@ -159,7 +159,7 @@ pub enum LocalEvent {
         /// Human-readable name of the part: `head`, `worker 2 of 3 (gpu)`, `datasets`.
         what: String,
     },
-    /// Another process runs a stack at these addresses, and nothing was started.
+    /// Another process runs a stack at these addresses. No processes were started.
     Attached(Addresses),
     /// All parts respond.
     Ready(LocalReady),
@@ -181,7 +181,7 @@ pub enum LocalEvent {
     Restarting {
         /// Name of the process, as in [`LocalLog::process`].
         process: String,
-        /// Exit code; `None` if the process was killed by a signal.
+        /// Exit code. `None` if the process was killed by a signal.
         code: Option<i32>,
         /// Time until the restart.
         restart_in: Duration,
@@ -190,7 +190,7 @@ pub enum LocalEvent {
     Exited {
         /// Name of the process, as in [`LocalLog::process`].
         process: String,
-        /// Exit code; `None` if the process was killed by a signal.
+        /// Exit code. `None` if the process was killed by a signal.
         code: Option<i32>,
     },
 }
@@ -223,7 +223,7 @@ pub struct LocalNode {
     pub pid: u32,
     /// Address of a head's REST API.
     pub rest_api: Option<String>,
-    /// True if the node keeps running when the screen is closed.
+    /// True if the node continues to run when the screen is closed.
     #[serde(skip)]
     pub is_kept: bool,
     /// True if the node was added to the stack by hand.
@@ -267,7 +267,7 @@ pub enum Level {
     Trace,
     /// Details for developers.
     Debug,
-    /// Starts, stops, and one line per request.
+    /// Starts, stops and one line per request.
     #[default]
     Info,
     /// Continued in degraded form.

@@ -1,5 +1,5 @@
-//! Members of a local stack: its workers obey only its heads, and its heads accept only its workers. The
-//! ids are in two files that running nodes watch, so that nodes can join later.
+//! Members of a local stack: its workers only obey its heads, which only accept its workers. The ids are
+//! in two files that running nodes watch, so that nodes can join later.
 
 use std::{
     collections::BTreeSet,

@@ -1,4 +1,4 @@
-//! A single process of the local stack: starting it, reading its log, and stopping it.
+//! A single process of the local stack: starting it, reading its log and stopping it.
 
 mod adopted;
 
@@ -29,7 +29,7 @@ use tokio::{
 };
 
 /// Line that a parent writes to the standard input of its process before it exits, so that the process
-/// keeps running.
+/// continues to run.
 pub const STAY: &[u8] = b"stay\n";
 
 /// Variable with the address of a shared database. It is not passed on, since a local stack stores its
@@ -40,7 +40,7 @@ const STORE_VARIABLE: &str = "TRIPTYCH_STORE";
 /// quitting.
 const DRAIN_MAX: Duration = Duration::from_millis(1500);
 
-/// Maximum time to read remaining output of an exited process, whose children can hold its pipes open.
+/// Maximum time to read remaining output of an exited process. Its children can hold its pipes open.
 /// Together with [`DRAIN_MAX`] it stays within those 2 seconds.
 const LAST_LINES_MAX: Duration = Duration::from_millis(400);
 
@@ -57,7 +57,7 @@ pub struct Line {
     pub process: Arc<str>,
     /// The line without its line feed: a JSON object, or any other output.
     pub text: String,
-    /// Members of the JSON object; `None` for other output.
+    /// Members of the JSON object. `None` for other output.
     pub(crate) members: Option<Map<String, Value>>,
 }
 
@@ -91,7 +91,7 @@ pub struct Facts {
 /// Exit status of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
-    /// Exit code; `None` if the process was killed by a signal.
+    /// Exit code. `None` if the process was killed by a signal.
     pub code: Option<i32>,
     /// Human-readable form: `exit status: 1`, `signal: 9 (SIGKILL)`.
     pub text: String,
@@ -132,9 +132,9 @@ pub struct Running {
 }
 
 impl Command {
-    /// Starts the process. It exits with `group`, and also if this process is killed, since it reads a
-    /// pipe that closes then. A detached process keeps running. A process with a log file can be
-    /// detached at any time with [`Running::keep`].
+    /// Starts the process. It exits with `group`. It also exits if this process is killed, since it
+    /// reads a pipe that closes then. A detached process continues to run. A process with a log file can
+    /// be detached at any time with [`Running::keep`].
     ///
     /// Log lines are dropped while `lines` is full, so that a slow reader does not block the process.
     ///
@@ -198,7 +198,7 @@ impl Command {
         Ok(running)
     }
 
-    /// Takes over a process that an earlier run of this program started with this command.
+    /// Adopts a process that an earlier run of this program started with this command.
     pub fn adopt(self, left: LeftRunning, group: &Group, lines: &mpsc::Sender<Line>) -> Running {
         let LeftRunning { pid, folder, facts } = left;
         let (tell, facts) = watch::channel(facts);
@@ -452,7 +452,7 @@ fn terminate(pid: Option<u32>) {
     }
 }
 
-/// Does nothing: without signals the process is killed later.
+/// No effect: without signals the process is killed later.
 #[cfg(not(unix))]
 fn terminate(_: Option<u32>) {}
 
@@ -468,7 +468,7 @@ struct Ends {
 
 /// Waits for the process to exit, or stops it with the group or on request.
 async fn wait_or_end(mut child: Child, tell: watch::Sender<Facts>, mut ends: Ends) {
-    // Taken out of the child, since `wait` would close it.
+    // Removed from the child, since `wait` would close it.
     let mut stdin = child.stdin.take();
     let is_kept = || ends.is_kept.load(Ordering::Acquire);
     let is_over = tokio::select! {

@@ -39,7 +39,7 @@ use crate::{
 const LINES_CAPACITY: usize = 1024;
 
 /// Maximum time to wait for a stack that another process is starting. A second one is started
-/// afterwards, since a start that takes longer fails.
+/// afterwards, since a slower start fails.
 const ATTACH_WITHIN: Duration = Duration::from_mins(1);
 
 /// Prefix of the names of nodes that were left running.
@@ -51,13 +51,13 @@ type Process = (Running, Option<LocalNode>);
 /// Options of the stack and of added nodes.
 #[derive(Debug, Clone)]
 pub struct ProcessesOptions {
-    /// Directory of the stack; `None` for a free one of the user.
+    /// Directory of the stack. `None` for a free directory of the user.
     pub data_dir: Option<PathBuf>,
     /// Token of the head, passed to its process in the environment.
     pub head_token: Option<Token>,
 }
 
-/// A local stack that the screen starts and stops, and nodes that it adds.
+/// A local stack that the screen starts and stops, with added nodes.
 #[derive(Clone)]
 pub struct Processes {
     options: ProcessesOptions,
@@ -80,7 +80,7 @@ impl std::fmt::Debug for Processes {
 }
 
 impl Processes {
-    /// Prepares a stack. Starts nothing and creates no directory.
+    /// Prepares a stack without starting processes or creating a directory.
     #[must_use]
     pub fn new(options: ProcessesOptions, files: Arc<dyn ServiceFiles>) -> Self {
         Self {
@@ -145,7 +145,7 @@ impl Processes {
         lines
     }
 
-    /// Restarts the process whenever it exits unexpectedly, and reports its events.
+    /// Restarts the process whenever it exits unexpectedly. Reports its events.
     fn watch(&self, process: &Running, events: &mpsc::Sender<LocalEvent>) {
         let (name, events) = (Arc::clone(&process.process), events.clone());
         let (local, sender, reported) = (self.clone(), events.clone(), Arc::clone(&name));
@@ -279,7 +279,7 @@ impl Processes {
         Ok(())
     }
 
-    /// Supervises and stores a process, and sends the `event` of its start.
+    /// Supervises and stores a process. Sends the `event` of its start.
     async fn announce(
         &self,
         running: Running,
@@ -311,7 +311,7 @@ impl Processes {
         }
     }
 
-    /// Takes charge of a node that was left running.
+    /// Adopts a node that was left running.
     async fn adopt(
         &self,
         detached: DetachedNode,
@@ -466,7 +466,7 @@ fn read_line(line: Line, now: Timestamp) -> LocalLog {
     LocalLog { process, level, time, message, fields }
 }
 
-/// Returns a string as it is, and any other value as JSON.
+/// Returns a string unchanged, any other value as JSON.
 fn text_of(value: Value) -> String {
     match value {
         Value::String(text) => text,

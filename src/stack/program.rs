@@ -108,7 +108,7 @@ impl Program {
         self.has_responded
     }
 
-    /// Waits for at most `within` until the program has responded to its last request, and drops that
+    /// Waits for at most `within` until the program has responded to its last request. Drops that
     /// response, which is too late. Returns false if the program is still loading. Cancel-safe.
     ///
     /// # Errors
@@ -118,7 +118,7 @@ impl Program {
     }
 
     /// Sends `input` to the program and waits for its next line, for at most `within`. Returns `None` if
-    /// the program has never responded: it might still be loading, and [`Self::is_ready`] handles its
+    /// the program has never responded: it might still be loading. [`Self::is_ready`] handles its
     /// response.
     ///
     /// # Errors
@@ -174,11 +174,11 @@ impl Program {
         tokio::join!(write, read).1
     }
 
-    /// Sends `input` to the program, closes its standard input, and waits for at most `within` until it
+    /// Sends `input` to the program, closes its standard input and waits for at most `within` until it
     /// exits. Returns the last line of output that is not blank.
     ///
     /// # Errors
-    /// If the program fails, times out, or prints nothing or too much.
+    /// If the program fails, times out, or prints no output or too much.
     pub async fn finish(mut self, input: &str, within: Duration) -> anyhow::Result<String> {
         let (stdin, stdout) = (self.stdin.take(), &mut self.stdout);
         let write = async {

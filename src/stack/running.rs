@@ -56,7 +56,7 @@ pub(crate) struct RunningStack {
 }
 
 /// Finds the first stack that another process runs, in `data_dir` or in the directories of this user.
-/// Waits up to `within` for one that is starting.
+/// Waits up to `within` for a starting stack.
 pub(crate) async fn wait_for_running(
     data_dir: Option<&Path>,
     within: Duration,
@@ -125,7 +125,7 @@ fn write_record(folder: &Path, record: &Value) -> anyhow::Result<()> {
 
 /// Removes the record of the stack in `folder`.
 pub(crate) fn remove(folder: &Path) {
-    // Usually there is none.
+    // Usually the file does not exist.
     drop(fs::remove_file(folder.join(FILE_NAME)));
 }
 

@@ -1,4 +1,4 @@
-//! Starts the local stack. Each process is started when those it depends on respond.
+//! Starts the local stack. Each process is started when its dependencies respond.
 
 use std::{
     env, fs,
@@ -49,7 +49,7 @@ const FUNCTIONS_FOLDER: &str = "functions";
 /// Flag that exempts callers on this machine from rate limits.
 const UNLIMITED: &str = "--unlimited-loopback";
 
-/// Maximum time for the stack to respond. A first start on a busy machine takes a few seconds.
+/// Maximum time for the stack to respond. A first start on a busy machine needs a few seconds.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
 /// Interval of progress reports of a slow start. Most starts take a few seconds.
@@ -86,7 +86,7 @@ pub struct StackOptions {
     pub head_token: Option<Token>,
 }
 
-/// Ports on loopback; 0 for any free one.
+/// Ports on loopback. 0 for any free port.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ports {
     /// The head's REST API.
@@ -113,7 +113,7 @@ pub trait ServiceFiles: Send + Sync {
     /// If the file cannot be read or written.
     fn load_identity(&self, key: &Path) -> anyhow::Result<PeerId>;
 
-    /// Installs the demo functions in the head's directory of functions, and lists them.
+    /// Installs the demo functions in the head's directory of functions and lists them.
     ///
     /// # Errors
     /// If the directory is not writable.
@@ -126,7 +126,7 @@ pub trait ServiceFiles: Send + Sync {
     async fn pack(&self, path: &Path) -> anyhow::Result<Packed>;
 }
 
-/// A stack whose parts respond.
+/// A stack with responding parts.
 #[derive(Debug)]
 pub struct StartedStack {
     /// Addresses, nodes and functions.
@@ -140,7 +140,7 @@ pub struct StartedStack {
 pub enum Progress<'a> {
     /// These parts are being started.
     Starting(&'a str),
-    /// The start takes longer than usual.
+    /// The start is slower than usual.
     Delayed {
         /// Time since the start.
         since: Duration,
@@ -158,7 +158,7 @@ impl Awaited {
         *self.0.lock() = what.into();
     }
 
-    /// Runs `work`, and reports the pending condition every [`DELAY_REPORT_EVERY`].
+    /// Runs `work` and reports the pending condition every [`DELAY_REPORT_EVERY`].
     async fn report_while<T>(
         &self,
         work: impl Future<Output = T>,
@@ -189,7 +189,7 @@ struct Starter<'a> {
     awaited: &'a Awaited,
 }
 
-/// Starts a stack whose processes exit with `group`, and waits until all parts respond.
+/// Starts a stack and waits until all parts respond. The processes exit with `group`.
 ///
 /// Sends log lines to `lines` and calls `progress` for each step and for delays.
 ///
@@ -238,7 +238,7 @@ impl Starter<'_> {
         let datasets_url = base(datasets.wait_for(|facts| facts.address.clone()).await?) + "/api";
         awaited.set("the workers to listen");
         let nodes = describe_nodes(&processes, &head_url).await?;
-        // The inference service opens its first epoch when it starts, and needs the workers then.
+        // The inference service needs the workers at its start, when it opens its first epoch.
         processes.push(datasets);
         or_first_end(&processes, self.wait_for_cluster(&head_url, &nodes)).await?;
         progress(Progress::Starting("inference service"));
@@ -260,7 +260,7 @@ impl Starter<'_> {
         Ok(StartedStack { ready, processes })
     }
 
-    /// Creates missing identities of nodes, registers the nodes as members, and installs the head's
+    /// Creates missing identities of nodes, registers the nodes as members and installs the head's
     /// functions, which are returned.
     async fn prepare_nodes(&self) -> anyhow::Result<Vec<LocalFunction>> {
         let data_dir = &self.options.claim.data_dir;
@@ -362,7 +362,7 @@ pub(crate) fn is_local(wish: &NodeWish) -> bool {
 /// Returns the arguments of a node with its state in `folder`. It does not dial peers of earlier runs,
 /// since ports change from start to start.
 pub(crate) fn node_arguments(wish: &NodeWish, folder: &Path) -> Vec<String> {
-    // Nodes of this machine connect on loopback. Other nodes must be reachable by those that join them.
+    // Nodes of this machine connect on loopback. Other nodes must be reachable by nodes that join them.
     let address = if is_local(wish) { "127.0.0.1" } else { "0.0.0.0" };
     let mut arguments = vec!["node".to_owned(), "--no-dialback-peers".to_owned()];
     let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
@@ -413,7 +413,7 @@ async fn describe_nodes(processes: &[Running], head: &str) -> anyhow::Result<Vec
     Ok(nodes)
 }
 
-/// Waits until the services respond, and grants the stack's key access to public datasets.
+/// Waits until the services respond, then grants the stack's key access to public datasets.
 async fn wait_for_services(addresses: &Addresses, awaited: &Awaited) -> anyhow::Result<()> {
     let Addresses { datasets, inference, api_key, .. } = addresses;
     let [datasets, inference] = [datasets, inference].map(|url| url.as_deref().unwrap_or_default());
@@ -442,7 +442,7 @@ async fn or_first_end(
     }
 }
 
-/// Waits until one of `processes` exits, and returns its name and exit status as an error.
+/// Waits until one of `processes` exits. Returns its name and exit status as an error.
 async fn wait_for_first_end(processes: &[Running]) -> anyhow::Error {
     let ends = processes.iter().map(|process| Box::pin(process.wait_for_end()));
     let (ended, index, _) = select_all(ends).await;

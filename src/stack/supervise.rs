@@ -40,10 +40,10 @@ pub enum Supervised {
     },
 }
 
-/// Restarts `process` on the same ports whenever it exits unexpectedly, and calls `report` for each
-/// event. Sends lines of restarted processes to `lines`.
+/// Restarts `process` on the same ports whenever it exits unexpectedly. Calls `report` for each event.
+/// Sends lines of restarted processes to `lines`.
 ///
-/// Returns the exit status when the process is ended on request; `None` if it was waiting for its
+/// Returns the exit status when the process is stopped on request. `None` if it was waiting for its
 /// restart.
 pub async fn supervise<F: Future<Output = ()> + Send>(
     mut process: Running,

@@ -11,8 +11,8 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Returns the usage of `processes`, given by name and id. Omits processes for which the system
-    /// reports nothing.
+    /// Returns the usage of `processes`, given by name and id. Omits processes without data from the
+    /// system.
     pub(crate) fn measure(&mut self, processes: &[(String, u32)]) -> Vec<(String, Usage)> {
         let Some(system) = self.system.take().or_else(|| System::new().ok()) else {
             return Vec::new();

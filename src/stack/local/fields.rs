@@ -1,4 +1,4 @@
-//! Compact storage for the fields of log lines, of which the screen keeps tens of thousands.
+//! Compact storage for the fields of log lines, since the screen stores tens of thousands.
 
 /// Names and values in order, concatenated in one text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,5 +1,5 @@
-//! A process that an earlier run of this program left running. It is watched by its lock and ended by
-//! its process id.
+//! A process that an earlier run of this program left running. It is watched by its lock and terminated
+//! by its process id.
 
 use std::{
     path::{Path, PathBuf},
@@ -28,14 +28,14 @@ pub(super) struct Adopted {
     pub(super) pid: u32,
     /// Directory that the process has locked.
     pub(super) folder: PathBuf,
-    /// Ends the watch, not the process.
+    /// Stops the watch, not the process.
     pub(super) group: Group,
     /// Notified to end the process.
     pub(super) request: Arc<Notify>,
 }
 
 impl Adopted {
-    /// Watches the process until it exits or the group stops. Ends the process on request.
+    /// Watches the process until it exits or the group stops. Terminates the process on request.
     pub(super) async fn watch(self, tell: watch::Sender<Facts>) {
         let is_requested = loop {
             tokio::select! {
@@ -73,6 +73,6 @@ fn kill(pid: u32) {
     }
 }
 
-/// Does nothing: without signals only the user can end the process.
+/// No effect: without signals only the user can terminate the process.
 #[cfg(not(unix))]
 fn kill(_: u32) {}

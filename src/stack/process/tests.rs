@@ -96,7 +96,7 @@ async fn detached_process_outlives_group_and_logs_to_file() {
     group.shutdown().await;
     assert!(!running.has_ended(), "the group is gone, the process is not");
     drop(request);
-    // The handle is gone, so the process is ended by its id.
+    // The handle is gone, so the process is terminated by its id.
     terminate(Some(running.pid));
 }
 
