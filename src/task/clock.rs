@@ -11,7 +11,7 @@ use std::{
 use model::timestamp::Timestamp;
 use tokio::time::Instant;
 
-/// Source of the current date, and of a [`Stopwatch`] for elapsed time.
+/// Source of the current date and of a [`Stopwatch`] for elapsed time.
 ///
 /// The date can be corrected at any time. A correction does not affect stopwatches.
 #[derive(Debug, Clone)]
@@ -85,7 +85,7 @@ impl Clock {
         })
     }
 
-    /// Lets time pass on a manual clock. Does nothing on the system's clock.
+    /// Lets time pass on a manual clock. No effect on the system's clock.
     pub fn advance(&self, by: Duration) {
         if let Source::Manual(time) = &self.0 {
             let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
@@ -94,8 +94,7 @@ impl Clock {
         }
     }
 
-    /// Corrects the date of a manual clock without letting time pass. Does nothing on the system's
-    /// clock.
+    /// Corrects the date of a manual clock without letting time pass. No effect on the system's clock.
     pub fn set(&self, date: Timestamp) {
         if let Source::Manual(time) = &self.0 {
             time.date.store(date.micros(), Ordering::SeqCst);

@@ -127,7 +127,7 @@ pub fn read_at_most(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
     if bytes.len() > bytes_max { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
 }
 
-/// Returns the permission bits of a file or directory, such as `0o755`; `None` if they cannot be read.
+/// Returns the permission bits of a file or directory, such as `0o755`. `None` if they cannot be read.
 #[must_use]
 pub fn permissions(path: &Path) -> Option<u32> {
     Some(fs::metadata(path).ok()?.permissions().mode() & 0o777)
@@ -140,8 +140,8 @@ pub fn is_no_space(error: &io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// Removes unfinished files in the directory of `path` whose writer has exited or that were last
-/// written a day ago, so that killed processes do not fill the disk. Ignores errors.
+/// Removes unfinished files in the directory of `path` if their writer has exited or they were last
+/// written a day ago. Otherwise killed processes would fill the disk. Ignores errors.
 pub fn remove_stale(path: &Path) {
     let Ok(entries) = fs::read_dir(folder_of(path)) else { return };
     for entry in entries.flatten() {
@@ -173,7 +173,7 @@ fn has_exited(name: &str) -> bool {
     scope != 0 && scope == process_scope() && !is_running(process)
 }
 
-/// Returns a number for this boot of the machine and this container; 0 if unknown.
+/// Returns a number for this boot of the machine and this container, 0 if unknown.
 #[cfg(target_os = "linux")]
 fn process_scope() -> u64 {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn no_space_includes_quota_and_file_size_limit() {
         let is_full = |code| is_no_space(&io::Error::from_raw_os_error(code));
-        // ENOSPC, EDQUOT, EFBIG; EIO.
+        // ENOSPC, EDQUOT, EFBIG, but not EIO.
         assert!(is_full(28) && is_full(122) && is_full(27) && !is_full(5));
     }
 }

@@ -14,7 +14,7 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[derive(Debug, Clone, Default)]
 pub struct Group(Arc<Shared>);
 
-/// In one [`Arc`], since cloning a `CancellationToken` takes a lock that all its clones share.
+/// In one [`Arc`], since cloning a `CancellationToken` acquires a lock that all its clones share.
 #[derive(Debug, Default)]
 struct Shared {
     tasks: TaskTracker,
@@ -22,7 +22,7 @@ struct Shared {
 }
 
 impl Group {
-    /// Runs `work` until it ends or the group stops, whichever comes first.
+    /// Runs `work` until it completes or the group stops, whichever is first.
     ///
     /// `work` is dropped at an await point when the group stops, so it must be cancel-safe.
     pub fn spawn(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
@@ -76,7 +76,7 @@ impl Group {
         self.0.stop.is_cancelled()
     }
 
-    /// Stops every task and waits until the last one has ended.
+    /// Stops every task and waits until all are complete.
     pub async fn shutdown(&self) {
         self.0.stop.cancel();
         self.0.tasks.close();

@@ -30,7 +30,7 @@ impl Drop for Lock {
 /// If the file cannot be created or locked.
 pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
     let mut options = OpenOptions::new();
-    // Private, since every user who can open the file can lock it.
+    // Private, since every user with access to the file can lock it.
     options.create(true).truncate(false).write(true).mode(0o600);
     let file = options.open(path)?;
     match file.try_lock() {

@@ -18,8 +18,8 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Creates the file at `path` if it is missing, and sets the mode of a new or existing file to 0600.
-/// SQLite gives the log files of a database the mode of the database.
+/// Creates the file at `path` if it is missing. Sets the mode of a new or existing file to 0600. SQLite
+/// gives the log files of a database the mode of the database.
 ///
 /// An existing file is not opened. Closing it would release the locks that SQLite has on it in this
 /// process, so that another process could consider the database unused and remove its log.

@@ -49,13 +49,13 @@ fn ignored_signals() -> Option<u64> {
     u64::from_str_radix(listed.trim(), 16).ok()
 }
 
-/// Returns the scheduling times of process `pid`; `None` if it has exited.
+/// Returns the scheduling times of process `pid`. `None` if it has exited.
 #[cfg(target_os = "linux")]
 #[must_use]
 pub fn thread_times(pid: u32) -> Option<ThreadTimes> {
     let mut sum = ThreadTimes::default();
     for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
-        // The thread may have ended in the meantime.
+        // The thread may have exited in the meantime.
         let Ok(line) = fs::read_to_string(thread.ok()?.path().join("schedstat")) else { continue };
         let mut numbers = line.split_ascii_whitespace().map(str::parse);
         sum.ran += Duration::from_nanos(numbers.next()?.ok()?);

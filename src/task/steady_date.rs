@@ -1,7 +1,7 @@
 //! A date for actions that cannot be undone, such as deleting old rows.
 //!
-//! A system clock can jump ahead and be corrected later. This date follows a jump back immediately,
-//! and a jump ahead only after the clock has kept its lead for some time.
+//! A system clock can jump ahead and be corrected later. This date follows a jump back immediately. It
+//! follows a jump ahead only after the clock has been ahead for some time.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use model::timestamp::Timestamp;
 use crate::clock::{Clock, Stopwatch};
 
 /// Maximum lead of the clock that is not a jump. It exceeds the drift between the clock and elapsed
-/// time, and does not matter for data that is deleted after hours or days.
+/// time, but is negligible for data that is deleted after hours or days.
 const LEAD_MAX: Duration = Duration::from_secs(10);
 
 /// The date of a clock without its jumps ahead.
@@ -34,7 +34,7 @@ struct Jump {
 
 impl SteadyDate {
     /// Starts at `start`, or at the clock's date if that is earlier. The date follows a jump ahead once
-    /// the clock has kept its lead for `hold`.
+    /// the clock has been ahead for `hold`.
     #[must_use]
     pub fn new(clock: Clock, start: Timestamp, hold: Duration) -> Self {
         let date = start.min(clock.now());
@@ -66,7 +66,7 @@ impl SteadyDate {
         self.date
     }
 
-    /// Returns the lead of the clock at the last call of [`Self::read`]; `None` if the dates agreed.
+    /// Returns the lead of the clock at the last call of [`Self::read`]. `None` if the dates agreed.
     #[must_use]
     pub fn lead(&self) -> Option<Duration> {
         self.jump.as_ref().map(|jump| jump.lead)

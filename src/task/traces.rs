@@ -24,7 +24,7 @@ pub const TRACESTATE: &str = "tracestate";
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Carrier {
-    /// Ids of trace and span, and the sampling flag.
+    /// Ids of trace and span with the sampling flag.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub traceparent: String,
     /// Vendor-specific additions.
@@ -33,7 +33,7 @@ pub struct Carrier {
 }
 
 impl Carrier {
-    /// Returns the context of the current span; `None` if it belongs to no trace.
+    /// Returns the context of the current span. `None` if it belongs to no trace.
     #[must_use]
     pub fn of_current_span() -> Option<Self> {
         let span = Span::current();

@@ -2,7 +2,7 @@ use super::*;
 
 const CAPACITY: Capacity = Capacity { n_values_max: 3, bytes_max: 100 };
 
-/// Looks up each key with its size, inserts missing ones, and compares the keys that were missing.
+/// Looks up each key with its size and inserts missing ones. Compares the keys that were missing.
 #[track_caller]
 fn check(lookups: &[(char, usize)], want_missing: &str) {
     let cache = Cache::<char, char>::new(CAPACITY);
