@@ -1,5 +1,5 @@
-//! Triptych: a function cluster, a dataset service, an inference service, and one screen for all
-//! three. This page is the map of the code: its crates, its invariants, and how data flows.
+//! Triptych: a function cluster, a dataset service, an inference service and one screen for all three.
+//! This page is the map of the code: its crates, its invariants and how data flows.
 //!
 //! # Bird's-eye view
 //!
@@ -7,15 +7,15 @@
 //! protocol. Everything that is not in the document is marked as an extension.
 //!
 //! 1. **Function cluster** ([`cluster`]). A head accepts a request over HTTP, issues a roll call by
-//!    gossip, sends work orders to workers over libp2p, and groups their results. Document 1 is *b7s*,
-//!    a Go node for such clusters: both versions of its wire protocol, so that heads and workers of
-//!    either program work together, and its REST API.
+//!    gossip, sends work orders to workers over libp2p and groups their results. Document 1 is *b7s*, a
+//!    Go node for such clusters: both versions of its wire protocol, so that heads and workers of either
+//!    program work together, and its REST API.
 //! 2. **Dataset service** ([`datasets`]). Rows of time series in SQLite, or in PostgreSQL if several
-//!    services share them. Buckets are written in the same commit. Rows are read page by page, in bulk,
-//!    or as a stream. Document 2 is a REST API for time series: catalog, rows, buckets, tags, and
-//!    Server-Sent Events.
+//!    services share them. Buckets are written in the same commit. Rows are read page by page, in bulk or
+//!    as a stream. Document 2 is a REST API for time series: catalog, rows, buckets, tags and Server-Sent
+//!    Events.
 //! 3. **Inference service** ([`inference`]). Epochs of a prediction network in SQLite or PostgreSQL.
-//!    Each ends in a bundle of combined, naive, one-out and one-in values. Document 3 is *the chain*,
+//!    Each produces a bundle of combined, naive, one-out and one-in values. Document 3 is *the chain*,
 //!    allora-chain: its mathematics in two generations (stdev-oct2024, mad-v0.17) and its query API,
 //!    without a blockchain. The operator of the service is trusted to close epochs.
 //!
@@ -59,45 +59,45 @@
 //! - libp2p is only used in `cluster/network` and `cluster/identity.rs`, wasmtime in [`runtime`], SQLite
 //!   and PostgreSQL below the stores, ratatui in [`tui`].
 //! - No task outlives its [`Group`](task::group::Group), no queue is unbounded, no handler uses a store
-//!   directly, and no secret appears in a log or in the arguments of a process.
+//!   directly. No secret appears in a log or in the arguments of a process.
 //!
 //! # Three walks
 //!
-//! **A function, from form to results.** Keys edit the form. Run becomes an effect, and the [`client`]
-//! posts the request. In [`cluster`], the handler converts the body and calls the head. If recent offers
-//! of workers cover the request, work orders are sent immediately over open streams. Otherwise the roll
-//! call is published on the group's topic, and workers with a free slot report after they have found the
+//! **A function, from form to results.** Keys edit the form. Run becomes an effect: the [`client`] posts
+//! the request. In [`cluster`], the handler converts the body and calls the head. If recent offers of
+//! workers cover the request, work orders are sent immediately over open streams. Otherwise the roll
+//! call is published on the group's topic. Workers with a free slot report after they have found the
 //! function, or fetched it and verified its content ID. Exactly the requested number of workers get a
-//! work order, and a spare replaces one that fails. Each runs the order in [`runtime`] and signs the
+//! work order. A spare replaces a failed worker. Each runs the order in [`runtime`] and signs the
 //! result. [`group`](cluster::result_groups::group) merges equal outcomes. The response returns to the
-//! screen as an event, and the view draws groups and peers.
+//! screen as an event. The view draws groups and peers.
 //!
 //! **A row, from source to chart.** A source or a producer appends rows. The store writes them with
-//! their buckets in one commit, and the hub passes them to the open streams. The stream of the
-//! [`client`] reconnects after failures and drops rows that it has already returned. The screen adds
-//! the row to the open candle.
+//! their buckets in one commit. The hub passes them to the open streams. The stream of the [`client`]
+//! reconnects after failures and drops rows that it has already returned. The screen adds the row to the
+//! open candle.
 //!
-//! **An inference, from worker to panel.** At the start of an epoch the service reads the latest rows
-//! of the topic's dataset and runs the predictor on the cluster. The output of each worker is its
-//! inference. When the window closes, synthesis weights inferers and forecasters by their regrets, and
-//! the bundle is stored and served. Once the ground truth is known, losses and regrets are computed,
-//! which determine the weights of the next epoch.
+//! **An inference, from worker to panel.** At the start of an epoch the service reads the latest rows of
+//! the topic's dataset and runs the predictor on the cluster. The output of each worker is its
+//! inference. When the window closes, synthesis weights inferers and forecasters by their regrets. The
+//! bundle is stored and served. Once the ground truth is known, losses and regrets are computed, which
+//! determine the weights of the next epoch.
 //!
 //! # How to make a change
 //!
 //! - **An endpoint**, five files: path and body in `wire/<crate>.rs`, a handler with its description in
-//!   `<crate>/server/`, a route in `<crate>/server.rs`, a method in `client/`, and a test in
-//!   `tests/it/<crate>/<name>.rs`. A handler extracts, calls the crate and converts. New behavior of
-//!   the crate or its store takes more files.
+//!   `<crate>/server/`, a route in `<crate>/server.rs`, a method in `client/` and a test in
+//!   `tests/it/<crate>/<name>.rs`. A handler extracts, calls the crate and converts. New behavior of the
+//!   crate or its store needs more files.
 //! - **A pane**, four files: name and position in the `state.rs` of its directory in `tui/screens/`,
-//!   keys in `update.rs`, area in `view.rs`, and drawing in `view/<pane>.rs`. If it sends requests, four
+//!   keys in `update.rs`, area in `view.rs` and drawing in `view/<pane>.rs`. If it sends requests, four
 //!   more: effect and response in `tui/event.rs`, the call in `tui/effects/services.rs`, schedule and
 //!   state change in the screen's `update/`. Add a snapshot to the screen's tests or `tui/view/tests`.
 //! - **A loss function**, four files: a variant of `LossMethod` with its name, arithmetic and a line of
 //!   the test table in `inference/math/loss.rs`, its name in the error of
-//!   `inference/network/topic/settings.rs`, the doc of the setting in `wire/inference/network.rs`, and
+//!   `inference/network/topic/settings.rs`, the doc of the setting in `wire/inference/network.rs` and
 //!   its arithmetic for backtests in `assets/python/triptych/_inference.py`.
-//! - **A flag**: a field in the subcommand's `cli/<name>.rs`, whose doc is its help, and an example in
+//! - **A flag**: a field in the subcommand's `cli/<name>.rs` with its help as doc and an example in
 //!   `assets/help.txt`. Man pages, completions and examples are tested against it.
 //! - **A key**: an [`Action`](tui::action::Action) and a line in the table of `tui/keymap/`, from which
 //!   footer, help and palette are generated.
@@ -129,7 +129,7 @@
 //! - *tag*, *acquire*: grants access; claims a public tag.
 //! - *page*, *cursor*, *bulk download*, *live*, *stream*: the ways to read rows. A stream begins with a
 //!   *replay* of the latest rows and sends *heartbeats*.
-//! - *late row*, *correction*: a row older than the latest one; a row that replaces another.
+//! - *late row*, *correction*: a row older than the latest; a row that replaces another.
 //!
 //! **Inference**
 //! - *topic*, *label*: the predicted quantity; one of its outputs.
