@@ -55,7 +55,7 @@ impl Datasets {
     /// Dropping the future does not undo an append in progress.
     ///
     /// # Errors
-    /// [`OperationError`]. Nothing is stored then, unless the store became unreachable.
+    /// [`OperationError`]. No rows are stored then, unless the store became unreachable.
     pub(crate) async fn append(
         &self,
         dataset: DatasetId,

@@ -34,7 +34,7 @@ pub(crate) const NAME_BYTES_MAX: usize = 200;
 /// Maximum length of a description or metadata value, in bytes. They are in every listing.
 pub(crate) const TEXT_BYTES_MAX: usize = 10_000;
 
-/// Maximum number of metadata fields of a dataset. Also that of its tags.
+/// Maximum number of metadata fields of a dataset. Tags have the same limit.
 pub(crate) const FIELDS_MAX: usize = 64;
 
 /// Maximum number of datasets in a request. They are created in one transaction.
@@ -83,7 +83,7 @@ impl Datasets {
         self.find_sight(key, which).await?.ok_or(OperationError::NotFound)
     }
 
-    /// Returns the dataset as `key` sees it; `None` if it is not visible.
+    /// Returns the dataset as `key` sees it. `None` if it is not visible.
     pub(crate) async fn find_sight(&self, key: KeyId, which: DatasetRef) -> Result<Option<Sight>> {
         Ok(self.read_store(move |store| store.sight(Some(key), &which)).await?)
     }

@@ -46,8 +46,8 @@ use crate::{
     query::params::DownloadQuery,
 };
 
-/// Maximum number of concurrent downloads. Each holds a connection of the store and a thread.
-/// Further ones get a 503.
+/// Maximum number of concurrent downloads. Each holds a connection of the store and a thread. Further
+/// downloads get a 503.
 pub(crate) const DOWNLOADS_MAX: usize = 8;
 
 /// Maximum number of concurrent downloads of a key: half of all, so that no key blocks the others.
@@ -159,7 +159,7 @@ impl Datasets {
     /// Starts reading a snapshot of a range. Dropping the body cancels the download.
     ///
     /// # Errors
-    /// As [`Self::rows`], and [`OperationError::BUSY`] at [`DOWNLOADS_MAX`] or the limit of the key.
+    /// As [`Self::rows`]. [`OperationError::BUSY`] at [`DOWNLOADS_MAX`] or the limit of the key.
     pub(crate) async fn download(
         &self,
         key: KeyId,

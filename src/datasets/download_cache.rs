@@ -46,7 +46,7 @@ pub(crate) struct DownloadCache {
 
 #[derive(Debug, Default)]
 struct Ring {
-    /// Total bytes written, including those skipped at the end of a round.
+    /// Total bytes written, including skipped bytes at the end of a round.
     head: u64,
     extents: HashMap<PieceKey, Extent>,
     /// Start of each piece, the oldest first.

@@ -38,7 +38,7 @@ pub(crate) enum OperationError {
     /// The catalog does not allow the change.
     #[error(transparent)]
     Refused(Refusal),
-    /// The dataset has rows whose buckets depend on the column.
+    /// The dataset has rows with buckets that depend on the column.
     #[error("the dataset has rows, and its buckets depend on column {name}")]
     ColumnUsed { name: String },
     /// The replica of this read-only service has not reached a commit that the caller has seen.

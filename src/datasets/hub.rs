@@ -20,8 +20,8 @@ use tokio::sync::{
 
 use self::frame::Frame;
 
-/// Maximum lag of a reader in frames. At [`FRAME_ROWS`](frame::FRAME_ROWS) rows per frame they hold
-/// most of a bulk insert, and a followed dataset takes some 20 MB at worst.
+/// Maximum lag of a reader in frames. At [`FRAME_ROWS`](frame::FRAME_ROWS) rows per frame they hold most
+/// of a bulk insert. A followed dataset needs some 20 MB at worst.
 pub(crate) const LAG_FRAMES: usize = 256;
 
 /// Event for the readers of a dataset.
@@ -55,7 +55,7 @@ pub(crate) struct CutOff {
 #[derive(Debug, Clone)]
 pub(crate) struct Hub {
     readers: Arc<Mutex<Channels>>,
-    /// Maximum number of readers of all datasets. Further ones are rejected.
+    /// Maximum number of readers of all datasets. Further readers are rejected.
     readers_max: usize,
     writers: Writers,
     /// Notified when commits of other services may need to be read.

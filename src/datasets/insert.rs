@@ -115,7 +115,7 @@ impl Datasets {
     /// them. Dropping the future does not undo an append in progress.
     ///
     /// # Errors
-    /// [`OperationError`]. Nothing is stored then, unless the store became unreachable.
+    /// [`OperationError`]. No rows are stored then, unless the store became unreachable.
     pub(crate) async fn insert(&self, key: KeyId, batch: InsertBatch) -> Result<Appended> {
         let Some(name) = batch.key.clone() else {
             let parsed = self.parse_batch(key, batch.clone()).await?;

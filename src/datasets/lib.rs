@@ -1,11 +1,11 @@
 //! Document 2: the dataset service. Time series behind tags, read by page, by range or live.
 //!
-//! [`DatasetsService`] starts it. Internally, `Datasets` provides every operation without HTTP, and
+//! [`DatasetsService`] starts it. Internally, `Datasets` provides every operation without HTTP.
 //! `server/` has a file for each path. `query` holds the rules of a request as plain functions of
 //! values. `hub` delivers new rows to followers. `replicas` delivers rows that other services on the
-//! same store committed. `page_cache` and `download_cache` cache rendered responses, and `source/`
-//! generates live data. The crate `tsdb` stores rows. `formats` parses and renders them. API keys belong
-//! to `accounts`.
+//! same store committed. `page_cache` and `download_cache` cache rendered responses. `source/` generates
+//! live data. The crate `tsdb` stores rows. `formats` parses and renders them. API keys belong to
+//! `accounts`.
 //!
 //! ```no_run
 //! # use datasets::{DatasetsOptions, DatasetsService};
@@ -73,8 +73,8 @@ pub use crate::{
 /// Every operation on datasets. Cheap to clone: all clones share the store.
 ///
 /// The operations are grouped by file: `catalog` (datasets, tags, access), `insert`, `append`, `read`
-/// (pages, latest rows), `download` and `follow`. Every operation that takes a key treats a dataset that
-/// the key cannot see as missing.
+/// (pages, latest rows), `download` and `follow`. Every operation with a key treats a dataset that the
+/// key cannot see as missing.
 #[derive(Debug, Clone)]
 pub(crate) struct Datasets {
     store: Arc<dyn Store>,

@@ -302,8 +302,8 @@ impl Datasets {
         Ok(page.rows.timestamp(0).or(sight.newest))
     }
 
-    /// Reads the latest rows of a dataset, newest first, and converts them. Very long rows are limited
-    /// in size, so there are fewer than the limit.
+    /// Reads the latest rows of a dataset, newest first, and converts them. The size is bounded, so
+    /// fewer very long rows are returned than requested.
     ///
     /// # Errors
     /// As [`Self::rows`].

@@ -1,7 +1,7 @@
 //! Retention: deletes old rows of datasets whose metadata limit them.
 //!
 //! `keep_days` is relative to the date, `keep_bytes` to the latest row. Rows are deleted in whole chunks
-//! of about a thousand. Their buckets stay. Rows older than the deleted ones are rejected from then on.
+//! of about a thousand. Their buckets stay. Rows older than the deleted rows are rejected from then on.
 
 use std::{collections::BTreeMap, error::Error, time::Duration};
 

@@ -248,8 +248,8 @@ async fn open_download_cache(options: &DatasetsOptions) -> DownloadCache {
     }
 }
 
-/// Paths that accept the key in the query, for callers that cannot send headers: the `EventSource`
-/// of browsers, and polars, which scans files over HTTP.
+/// Paths that accept the key in the query, for callers that cannot send headers: the `EventSource` of
+/// browsers and polars, which scans files over HTTP.
 const KEY_IN_QUERY: [(&str, &str); 2] =
     [(paths::ROWS_STREAM, stream::KEY_PARAM), (paths::ROWS_BULK_DOWNLOAD, stream::KEY_PARAM)];
 
@@ -272,7 +272,7 @@ pub(crate) struct Shared {
     health: Arc<SharedCheck<Health>>,
 }
 
-/// Returns all routes of the service, with those of `portal` outside the gate. Pages of `sites` can
+/// Returns all routes of the service, with the routes of `portal` outside the gate. Pages of `sites` can
 /// read the responses of the others.
 pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) -> Router {
     let gate = app.gate.clone();

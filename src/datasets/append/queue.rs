@@ -29,8 +29,8 @@ use crate::{
     run_blocking,
 };
 
-/// Maximum number of appends of all datasets that wait or are being committed: as many as the
-/// store's writer queues and commits at once. Further ones wait.
+/// Maximum number of appends of all datasets that wait or are being committed: as many as the store's
+/// writer queues and commits at once. Further appends wait.
 const APPENDS_MAX: usize = 512;
 
 /// Number of rows from which a transaction is assembled on a blocking thread.
@@ -114,8 +114,8 @@ impl AppendQueues {
         self.queues.lock().get(&dataset).map_or(0, Vec::len)
     }
 
-    /// Returns the next appends that share a transaction. If none is waiting, removes the queue and
-    /// returns `None`.
+    /// Returns the next appends that share a transaction. If the queue is empty, removes it and returns
+    /// `None`.
     fn pop(&self, dataset: DatasetId) -> Option<Vec<PendingAppend>> {
         let mut queues = self.queues.lock();
         let queue = queues.get_mut(&dataset).filter(|queue| !queue.is_empty());
@@ -152,7 +152,7 @@ impl Datasets {
     /// Dropping the future does not undo the append.
     ///
     /// # Errors
-    /// [`OperationError`]. Nothing is stored then, unless the store became unreachable.
+    /// [`OperationError`]. No rows are stored then, unless the store became unreachable.
     pub(super) async fn append_queued(
         &self,
         dataset: DatasetId,
@@ -215,8 +215,8 @@ impl Datasets {
 }
 
 /// Returns the outcome of a joint append for a caller with `n_rows` rows. `None` if the rows of another
-/// caller may have caused the failure, in which case nothing is stored. If the store became unusable, it
-/// may have stored the rows already, and a retry would store them twice.
+/// caller may have caused the failure, in which case no rows are stored. If the store became unusable,
+/// it may have stored the rows already. A retry would then store them twice.
 fn outcome_for(joined: &Result<Appended>, n_rows: u64) -> Option<Result<Appended>> {
     let error = match joined {
         Ok(appended) => return Some(Ok(Appended { n_rows, ..*appended })),

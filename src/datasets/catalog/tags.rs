@@ -121,7 +121,7 @@ impl Datasets {
     /// Revokes a tag of `key` from `other`. If `other` loses access, its streams are closed.
     ///
     /// # Errors
-    /// As [`Self::holders`], and [`OperationError::KEY_UNKNOWN`] if `other` does not hold it.
+    /// As [`Self::holders`]. [`OperationError::KEY_UNKNOWN`] if `other` does not hold it.
     pub(crate) async fn take_tag(&self, key: KeyId, tag: &str, other: KeyId) -> Result<()> {
         self.check_owns_tag(key, tag).await?;
         let held_it = self

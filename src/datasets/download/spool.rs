@@ -30,7 +30,7 @@ const FILES_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 /// Maximum number of spooled files. Each holds a file descriptor.
 const FILES_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
-/// Size of one read.
+/// Size of a read.
 pub(crate) const PART_BYTES: usize = 256 * 1024;
 
 /// A whole download in a file.
@@ -101,12 +101,12 @@ impl SpooledFile {
 }
 
 impl Datasets {
-    /// Returns the spooled file of a range, reusing an earlier one if its rows are unchanged.
-    /// Returns `None` if it exceeds [`FILES_BYTES_MAX`], or is not spooled yet and has more than
-    /// `rows_max` rows.
+    /// Returns the spooled file of a range, reusing an earlier one if its rows are unchanged. Returns
+    /// `None` if it exceeds [`FILES_BYTES_MAX`], or is not spooled yet and has more than `rows_max`
+    /// rows.
     ///
     /// # Errors
-    /// As [`Self::download`], and if the disk fails.
+    /// As [`Self::download`]. Also if the disk fails.
     pub(crate) async fn spool_download(
         &self,
         key: KeyId,
@@ -139,7 +139,7 @@ impl Datasets {
     /// Writes a download to a file.
     ///
     /// # Errors
-    /// As [`Self::download`], if the disk fails, and [`OperationError::TooLarge`] if it exceeds
+    /// As [`Self::download`]. Also if the disk fails. [`OperationError::TooLarge`] if it exceeds
     /// [`FILES_BYTES_MAX`].
     async fn write_file(&self, key: KeyId, query: DownloadQuery) -> Result<SpooledFile> {
         let (coding, known) = (Coding::Identity, KnownETags::default());

@@ -1,7 +1,7 @@
 //! Builds columns from rows: row by row from text, column by column from Parquet.
 //!
 //! Values are checked and converted here, in all formats. Errors are collected for the caller: the
-//! number of rejected rows, and the first reasons in the order of the rows.
+//! number of rejected rows and the first reasons in the order of the rows.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -29,7 +29,7 @@ use crate::{
     error::{OperationError, Result},
 };
 
-/// Reason for rejecting rows whose timestamps differ by less than the stored resolution.
+/// Reason for rejecting rows with timestamps that differ by less than the stored resolution.
 const SAME_MICROSECOND: &str = "is in the same microsecond as that of another row";
 
 /// Maximum length of a column's name in a rejection, in characters. No column has a longer name.
@@ -269,8 +269,7 @@ impl ColumnBuilder {
         self.block.times.push(at);
     }
 
-    /// Keeps the following rows aligned after a row without a timestamp. The batch will be
-    /// rejected.
+    /// Aligns the following rows after a row without a timestamp. The batch will be rejected.
     fn push_missing_timestamp(&mut self) {
         if !self.refused_rows.contains(&self.row_idx) {
             self.refuse(Some(TIMESTAMP), "is missing");

@@ -12,8 +12,8 @@ use tsdb::span::Span;
 /// that some pages of the latest rows are read again although they are still valid.
 const COMMITS_MAX: usize = 64;
 
-/// Maximum number of datasets whose commits are recorded. Another dataset clears all records, so that
-/// pages are read again.
+/// Maximum number of datasets with recorded commits. Another dataset clears all records, so that pages
+/// are read again.
 const DATASETS_MAX: usize = 4096;
 
 /// Recent commits of some datasets.

@@ -15,7 +15,7 @@ use tsdb::{
 use super::RowsPage;
 use crate::query::{Position, RowsQuery};
 
-/// Maximum number of values of a page, including missing ones: 10 000 rows of 64 columns. A page of
+/// Maximum number of values of a page, including missing values: 10 000 rows of 64 columns. A page of
 /// more columns has fewer rows.
 const PAGE_VALUES_MAX: usize = 640_000;
 

@@ -184,7 +184,7 @@ fn parse_encoding(headers: &HeaderMap) -> Result<Coding> {
     }
 }
 
-/// Bytes of one permit.
+/// Bytes per permit.
 pub(super) const PERMIT_BYTES: usize = 16 * 1024;
 
 /// Maximum size of all bodies in memory: two of the longest, or thousands of small bodies. The rows of a

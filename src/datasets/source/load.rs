@@ -164,7 +164,7 @@ impl Condition {
     }
 }
 
-/// Reads the counters of the machine. Unreadable ones are missing.
+/// Reads the counters of the machine. Unreadable counters are missing.
 #[derive(Debug)]
 struct Meter {
     system: Option<System>,

@@ -1,4 +1,4 @@
-//! A synthetic market: bars that behave like real ones, but are not quotes of anything.
+//! A synthetic market: bars that behave like real bars, but are not quotes of anything.
 //!
 //! It follows the current time with one bar per second. Older times are covered by longer bars: the
 //! history of some months at the first start, later the periods in which the service did not run. This

@@ -1,4 +1,4 @@
-//! Download of a whole dataset on one connection: rate, processor time, memory, and the gain of
+//! Download of a whole dataset on one connection: rate, processor time, memory and the gain of
 //! compressed pieces in the cache.
 
 use std::time::Duration;

@@ -44,7 +44,7 @@ const ROW_EVERY: Duration = Duration::from_millis(100);
 /// Maximum time of a page relative to memory.
 const BAR: f64 = 2.0;
 
-/// A page: its request, the request to the reference, and its length.
+/// A page: its request, the request to the reference and its length.
 type Held = (Request, Request, usize);
 
 /// Connections to the service and the reference.

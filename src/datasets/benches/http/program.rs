@@ -46,9 +46,9 @@ pub(crate) struct Bench {
     /// Key that owns the datasets it creates.
     pub(crate) key: String,
     is_limited: bool,
-    /// Address of the store's database; `None` if the store is in the directory.
+    /// Address of the store's database. `None` if the store is in the directory.
     store: Option<String>,
-    /// Core that it runs on; `None` for all cores.
+    /// Core that it runs on. `None` for all cores.
     core: Option<usize>,
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Options {
     pub(crate) n_rows: usize,
     /// Path of the service's program.
     pub(crate) program: PathBuf,
-    /// Parent of temporary directories; `None` for the system's default.
+    /// Parent of temporary directories. `None` for the system's default.
     pub(crate) folder: Option<PathBuf>,
 }
 

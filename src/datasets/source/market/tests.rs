@@ -213,7 +213,8 @@ async fn clock_leap_creates_no_future_bars() {
 }
 
 /// Correlation of the moves in `before` seconds with the moves in the next 12 seconds, entirely in a
-/// swing or entirely in a drift. Positive moves continue, negative ones reverse.
+/// swing or entirely in a drift. A positive value means that moves continue, a negative value that they
+/// reverse.
 fn correlation(generator: &Generator, is_swing: bool, before: i64) -> f64 {
     let share = if is_swing { 1.0 } else { 0.0 };
     let is_whole = |second: i64| {
