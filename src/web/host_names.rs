@@ -89,8 +89,7 @@ impl HostNames {
         Self { names: Arc::default(), is_any: true }
     }
 
-    /// Returns true if a request has a known host name. A request without any is not from a browser and
-    /// also accepted.
+    /// Returns true if a request has a known host name, or no host name, which no browser sends.
     #[must_use]
     pub fn is_known<B>(&self, request: &axum::http::Request<B>) -> bool {
         self.is_any || hosts(request).all(|host| host.is_some_and(|host| self.knows(&host)))

@@ -5,8 +5,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Maximum number of connections of a service, whatever the limit of open files. Further ones wait to be
-/// accepted. Each uses some kilobytes in addition to its descriptor.
+/// Maximum number of connections of a service, whatever the limit of open files. Further connections
+/// wait to be accepted. Each uses some kilobytes in addition to its descriptor.
 const CONNECTIONS_MAX: usize = 4096;
 
 /// Descriptors reserved for the store's files, listeners and pipes. The dataset service has some

@@ -48,7 +48,7 @@ pub struct Taken {
 /// Consumes one event of `rate` at `now`. `full_at` is the result of the previous event, if any.
 ///
 /// # Errors
-/// Time to wait, if none is left.
+/// Time to wait if no event is available.
 pub fn take(full_at: Option<Instant>, now: Instant, rate: Rate) -> Result<Taken, Duration> {
     take_n(full_at, now, rate, 1)
 }
@@ -131,7 +131,7 @@ impl<K: Eq + Hash> RateLimiter<K> {
     /// Consumes one event of `key`.
     ///
     /// # Errors
-    /// Time to wait, if none is left.
+    /// Time to wait if no event is available.
     pub fn take(&self, key: K) -> Result<Taken, Duration> {
         let mut full_at = self.full_at.lock();
         let taken = take(full_at.get(&key).copied(), Instant::now(), self.rate)?;

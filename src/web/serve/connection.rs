@@ -40,7 +40,7 @@ const RESERVED_HEAD_WITHIN: Duration = Duration::from_secs(5);
 /// Time limit of a TLS handshake: two round trips over the slowest connections.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
-/// Interval of pings on an HTTP/2 connection. Time limit of their responses.
+/// Interval of pings on an HTTP/2 connection and time limit of their responses.
 const PING_EVERY: Duration = Duration::from_secs(30);
 
 /// Application served on the connections of a listener. Cheap to clone.

@@ -1,5 +1,5 @@
-//! Global connection limit: a listener that accepts a bounded number of connections and drops
-//! silent ones.
+//! Global connection limit: a listener that accepts a bounded number of connections and drops silent
+//! connections.
 //!
 //! Some places are reserved for health checks when all others are in use.
 
@@ -33,7 +33,7 @@ pub(super) const SILENT_MAX: Duration = Duration::from_mins(5);
 /// again after one response.
 const RESERVED_MAX: usize = 32;
 
-/// Accepts connections while there are places. Further ones wait in the queue of the system. A
+/// Accepts connections while there are places. Further connections wait in the queue of the system. A
 /// connection of a network at its limit is closed.
 #[derive(Debug)]
 pub(crate) struct LimitedListener {
