@@ -1,6 +1,6 @@
 //! `triptych doctor`: finds faults of this machine's configuration and services with advice for each.
 //!
-//! It changes nothing: requests are those of any client. Files are opened as services do.
+//! It has no side effects: any client can make its requests. Files are opened as services do.
 
 mod database;
 mod endpoints;

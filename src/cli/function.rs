@@ -271,7 +271,7 @@ async fn evict(id: Option<FunctionId>, backend: BackendFlags) -> anyhow::Result<
     Ok(())
 }
 
-/// Formats what one store removed.
+/// Formats the removals of a store.
 fn format_evicted(node: &EvictedBody) -> String {
     let (id, EvictedBody { functions, bytes, left, message, .. }) =
         (escape_line(&node.peer_id), node);

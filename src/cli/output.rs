@@ -42,7 +42,7 @@ pub(super) fn is_reader_gone(error: &anyhow::Error) -> bool {
         && cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Writes `text`, which may have several lines, and a line feed to standard output.
+/// Writes `text`, which may have several lines, to standard output with a line feed.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -50,7 +50,7 @@ pub(super) fn print(text: &str) -> anyhow::Result<()> {
     write(format!("{}\n", escape_lines(text)).as_bytes())
 }
 
-/// Writes `json`, a serialized document, and a line feed to standard output.
+/// Writes `json`, a serialized document, to standard output with a line feed.
 ///
 /// # Errors
 /// As [`print`].
@@ -66,7 +66,7 @@ pub(super) fn print_body(body: &impl Serialize) -> anyhow::Result<()> {
     print_json(&serde_json::to_string(body)?)
 }
 
-/// Prints `items`: as lines of JSON, or as a table with a row for each. An empty list prints nothing.
+/// Prints `items`: as lines of JSON, or as a table with a row for each. An empty list has no output.
 ///
 /// # Errors
 /// As [`print`].
@@ -127,7 +127,7 @@ pub(super) fn report_error(error: &anyhow::Error) {
     drop(writeln!(io::stderr(), "error: {}{hint}", escape_lines(&chain(&**error))));
 }
 
-/// Waits for `work`. If that is slow, reports on standard error what it is `doing`.
+/// Waits for `work`. If that is slow, reports `doing`, its description, on standard error.
 pub(super) async fn with_progress<T>(doing: &str, work: impl Future<Output = T>) -> T {
     report_progress(doing, work, |line| tell(&line)).await
 }

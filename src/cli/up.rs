@@ -86,8 +86,8 @@ pub(crate) async fn run(command: UpCommand) -> anyhow::Result<()> {
     result
 }
 
-/// Starts the stack, prints its addresses, and supervises it until a signal. `lines` receives log
-/// lines, which can be printed once `announced` is dropped.
+/// Starts the stack, prints its addresses and supervises it until a signal. `lines` receives log lines,
+/// which can be printed once `announced` is dropped.
 async fn serve(
     options: &StackOptions,
     group: &Group,

@@ -22,7 +22,7 @@ use wire::functions::{EnvVar, ExecuteConfig, ExecuteRequest, ExecuteResponse};
 /// Maximum number of remembered content ids. A network has at most a topic for each.
 const NAMES_MAX: usize = 4096;
 
-/// Maximum number of datasets of one name that are distinguished. A search by name lists exact matches
+/// Maximum number of distinguished datasets of the same name. A search by name lists exact matches
 /// first.
 const NAMED_DATASETS: usize = 100;
 

@@ -44,7 +44,7 @@ impl PrintFlags {
     /// Prints what the flags request. Returns false if they request no output.
     ///
     /// # Errors
-    /// If it cannot be printed, or a theme has no colors of its own.
+    /// If it cannot be printed, or a theme has no own colors.
     pub(super) fn print(&self) -> anyhow::Result<bool> {
         let text = if self.print_config {
             CONFIG.to_owned()
