@@ -68,7 +68,7 @@ pub(crate) struct Request<'a> {
     builder: RequestBuilder,
     /// `None` for a stream, which has no end.
     within: Option<Duration>,
-    /// Revisions to send and update. The dataset they belong to.
+    /// Revisions to send and update, with their dataset.
     seeing: Option<(&'a SeenRevisions, DatasetId)>,
 }
 

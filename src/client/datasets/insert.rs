@@ -148,7 +148,7 @@ impl Serialize for Member<'_> {
 impl Datasets {
     /// Inserts rows with the given effect on stored rows. Returns the number of stored rows.
     ///
-    /// Repeating the same body has no effect, so an insert whose response was lost can be repeated.
+    /// Repeating the same body has no effect, so an insert can be repeated if the response was lost.
     ///
     /// # Errors
     /// [`ClientError::Rows`] if rows do not match the columns, [`ClientError::Refused`] if the key

@@ -1,4 +1,4 @@
-//! Counts the rows of a download while it passes. Line ends and braces within strings do not count.
+//! Counts the rows of a download while it passes. Line feeds and braces within strings do not count.
 
 use super::elements::{Elements, ElementsError};
 
@@ -10,7 +10,7 @@ pub struct RowCounter(Seen);
 enum Seen {
     /// Lines. The first one is the header.
     Csv { n_lines: u64, is_quoted: bool },
-    /// Lines. Strings do not contain line ends.
+    /// Lines. Strings do not contain line feeds.
     Ndjson { n_lines: u64 },
     /// Objects of an array.
     Json { n_objects: u64, elements: Elements },
