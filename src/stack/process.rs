@@ -41,7 +41,7 @@ const STORE_VARIABLE: &str = "TRIPTYCH_STORE";
 const DRAIN_MAX: Duration = Duration::from_millis(1500);
 
 /// Maximum time to read remaining output of an exited process. Its children can hold its pipes open.
-/// Together with [`DRAIN_MAX`] it stays within those 2 seconds.
+/// Together with [`DRAIN_MAX`] it stays within 2 seconds.
 const LAST_LINES_MAX: Duration = Duration::from_millis(400);
 
 /// Maximum length of a log line in bytes.

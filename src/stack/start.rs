@@ -101,7 +101,7 @@ pub struct Ports {
 #[async_trait]
 pub trait ServiceFiles: Send + Sync {
     /// Gives the stack's key in the accounts of `data_dir` a new secret, since accounts store only
-    /// hashes. The key keeps its datasets.
+    /// hashes. The key retains its datasets.
     ///
     /// # Errors
     /// If the accounts cannot be opened or written.
