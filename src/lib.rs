@@ -11,9 +11,9 @@
 //!    Go node for such clusters: both versions of its wire protocol, so that heads and workers of either
 //!    program work together, and its REST API.
 //! 2. **Dataset service** ([`datasets`]). Rows of time series in SQLite, or in PostgreSQL if several
-//!    services share them. Buckets are written in the same commit. Rows are read page by page, in bulk or
-//!    as a stream. Document 2 is a REST API for time series: catalog, rows, buckets, tags and Server-Sent
-//!    Events.
+//!    services share them. Buckets are written in the same commit. Rows are read page by page, in bulk
+//!    or as a stream. Document 2 is a REST API for time series: catalog, rows, buckets, tags and
+//!    Server-Sent Events.
 //! 3. **Inference service** ([`inference`]). Epochs of a prediction network in SQLite or PostgreSQL.
 //!    Each produces a bundle of combined, naive, one-out and one-in values. Document 3 is *the chain*,
 //!    allora-chain: its mathematics in two generations (stdev-oct2024, mad-v0.17) and its query API,
