@@ -20,7 +20,7 @@ const PERIOD: Duration = Duration::from_secs(15);
 /// Duration of the measurement without a server.
 const AWAY: Duration = Duration::from_mins(1);
 
-/// Silence after which a screen counts as settled. Then the longest wait for it.
+/// Silence after which a screen counts as settled, followed by the longest wait for it.
 const SETTLED: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(8));
 
 /// Usage per second.

@@ -20,7 +20,7 @@ const N_LINES: usize = 20_000;
 /// Concurrent requests, each of which causes a log line.
 const CONCURRENCY: usize = 8;
 
-/// Number of datasets. Number of rows of each.
+/// Number of datasets and rows per dataset.
 const SERIES: (usize, u32) = (4, 10_000);
 
 /// Steps to older rows before more rows are loaded.
@@ -29,7 +29,7 @@ const N_STEPS: usize = 4_000;
 /// Number of parts in which the rows of a dataset are loaded.
 const N_PARTS: usize = 3;
 
-/// Silence after which a screen counts as settled. Then the longest wait for it.
+/// Silence after which a screen counts as settled, followed by the longest wait for it.
 const SETTLED: (Duration, Duration) = (Duration::from_millis(400), Duration::from_secs(4));
 
 /// Measures the memory of the program.

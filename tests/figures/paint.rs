@@ -1,4 +1,4 @@
-//! Time to the first frame. Time to exit.
+//! Time to the first frame and to exit.
 
 use std::{process::Command, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Accounts and API keys: their commands, and services that check keys here or on another machine.
+//! Accounts and API keys: their commands and services that check keys here or on another machine.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const PATH: &str = "/api/datasets/";
 /// Operator's token of the accounts service.
 const TOKEN: (&str, &str) = ("TRIPTYCH_ACCOUNTS_TOKEN", "a token of these tests");
 
-/// A home directory whose commands and services share a data directory.
+/// A home directory with commands and services that share a data directory.
 struct Place {
     home: Home,
     data_dir: String,
@@ -39,7 +39,7 @@ impl Place {
         serde_json::from_str(&self.keys(&[words, &["--json"]].concat())).unwrap()
     }
 
-    /// Starts a dataset service, and returns it with its address.
+    /// Starts a dataset service and returns it with its address.
     fn datasets(&self, flags: &[&str]) -> (Running, String) {
         let words = ["datasets", "serve", "--listen", "127.0.0.1:0", "--data-dir", &self.data_dir];
         let service = Running::start_with(&[&words, flags].concat(), &[TOKEN]);

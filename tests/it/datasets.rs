@@ -1,4 +1,4 @@
-//! The dataset service and its commands: rows are written, read, followed, and survive a kill.
+//! The dataset service and its commands: rows are written, read and followed, and survive a kill.
 
 mod bulk_insert;
 mod command;
@@ -25,7 +25,7 @@ use crate::support::http::Http;
 /// Columns of the datasets that these tests create.
 const COLUMNS: [&str; 5] = ["open", "high", "low", "close", "volume"];
 
-/// Creates a dataset, and returns its id.
+/// Creates a dataset and returns its id.
 async fn create(http: &Http, name: &str) -> i64 {
     let columns: Vec<_> =
         COLUMNS.iter().map(|name| json!({"name": name, "dtype": "float"})).collect();
@@ -57,7 +57,7 @@ fn timestamp(minute: u32) -> String {
     format!("2026-03-{day:02}T{hour:02}:{minute:02}:00Z")
 }
 
-/// Inserts rows, and checks that all of them are acknowledged.
+/// Inserts rows and checks that all of them are acknowledged.
 async fn insert(http: &Http, dataset: i64, rows: &[Value]) {
     let request = json!({"dataset": dataset, "rows": rows});
     let (status, body) = http.post("/api/rows/bulk_insert/", &request).await;

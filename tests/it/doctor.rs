@@ -14,7 +14,7 @@ const CONFIG: &str = ".config/triptych/config.toml";
 /// An address at which no service listens.
 const NOBODY: &str = "http://127.0.0.1:1";
 
-/// Checks the exit code. Checks that a line begins with `state` and contains all of `parts`.
+/// Checks the exit code. Also checks that a line begins with `state` and contains all of `parts`.
 #[track_caller]
 fn check(output: &Output, code: i32, state: &str, parts: &[&str]) {
     let lines = output.out.replace("\n         ", " ");

@@ -73,7 +73,7 @@ def test(datasets):
     datasets.set_clock(0)
     datasets.start()
     datasets.goes_on("started again with the right date")
-    # Rows in the future must not hide the latest ones from a page without bounds.
+    # Rows in the future must not hide the latest rows from a page without bounds.
     wait("the page of the newest rows", STORED_WITHIN_S, lambda: kept <= datasets.rows())
     n_warnings = datasets.log().count('"level":"warn"')
     assert n_warnings <= 5, f"{n_warnings} warnings"

@@ -12,7 +12,7 @@ import time
 
 from service import Stack
 
-# Screens that use the service, and its name in the header.
+# Screens that use each service, by its name in the header.
 SHOWN = {"head": "10", "data": "30", "infer": "40"}
 PROCESS = {"head": "head", "data": "datasets", "infer": "inference"}
 # Longest time after which a screen must show the failure.

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::{create, minute_row, timestamp};
 use crate::support::{TRIPTYCH, command::Home, http::Http, running::Running, server::LossyProxy};
 
-/// Rows of one insert.
+/// Rows per insert.
 const BATCH: u32 = 20;
 
 /// Number of acknowledged inserts before the service is killed.

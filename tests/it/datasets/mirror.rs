@@ -284,7 +284,7 @@ async fn repeatedly_killed_mirror_has_every_row_once() {
     let rows: Vec<_> = (next + 2..next + 200).map(minute_row).collect();
     insert(&http, dataset, &rows).await;
     pair.caught_up("bars", "bars").await;
-    // There is a correction of a very old row. There is a new column.
+    // There is a correction of a very old row and a new column.
     let mut row = minute_row(5);
     row["values"]["close"] = json!(1234.5);
     insert(&http, dataset, &[row]).await;

@@ -41,7 +41,7 @@ const BUCKETS_MAX: u32 = 10;
 /// Time for which the animation shows a still screen.
 const STILL: Duration = Duration::from_millis(2500);
 
-/// Number of frames of the live chart in the animation. Time of each.
+/// Number of frames of the live chart in the animation and time per frame.
 const MOVING: (usize, Duration) = (12, Duration::from_millis(500));
 
 /// Draws the current screen and returns it.

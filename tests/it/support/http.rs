@@ -1,4 +1,4 @@
-//! An HTTP client that does not depend on ours, so that tests see what any client would see.
+//! An HTTP client that does not depend on ours, so that tests see the responses as any client would.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ impl Http {
         read_json(path, self.request(Method::GET, path)).await
     }
 
-    /// Sends `GET` and returns the JSON of a response whose status must be 200.
+    /// Sends `GET` and returns the JSON of the response, which must have status 200.
     pub(crate) async fn get_ok(&self, path: &str) -> Value {
         let (status, body) = self.get_json(path).await;
         assert_eq!(status, StatusCode::OK, "{path}: {body}");
