@@ -279,7 +279,7 @@ fn safe_numbers(numbers: &[i64]) -> Vec<i64> {
             safe
         })
         .collect();
-    // No row up to the highest number follows the last row.
+    // No rows up to the highest number are missing after the last row.
     if let (Some(last), Some(highest)) = (safe.first_mut(), numbers.iter().max()) {
         *last = *highest;
     }
