@@ -59,7 +59,7 @@ struct RouteCounts {
     answers: RwLock<HashMap<(&'static str, StatusCode), Series>>,
 }
 
-/// A request without a completely sent response.
+/// A request in progress: its response has not been sent completely.
 #[derive(Debug)]
 struct RequestUnderWay {
     route: Arc<RouteCounts>,
