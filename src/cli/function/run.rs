@@ -30,7 +30,7 @@ use crate::cli::{
 /// Exit code for a function that ran and exited with another code than 0.
 const FUNCTION_FAILED: u8 = 3;
 
-/// Number of nodes that means all that respond.
+/// Number of nodes that selects all nodes that respond.
 const ALL: i64 = -1;
 
 /// Maximum size of the input, in bytes: as much as a function can have of content. Heads accept

@@ -27,7 +27,7 @@ use super::backend::{BackendFlags, RunTarget};
 use crate::cli::{output::with_progress, runtime::engine};
 
 /// Runs `target` with the limits of `request`. Returns the response that a head would give, with one
-/// result of no peer.
+/// result that belongs to no peer.
 ///
 /// # Errors
 /// If it cannot be run.

@@ -47,7 +47,7 @@ impl BufferedLines {
         let shared = Arc::new(Shared { buffer, changed, writer: Mutex::new(writer), lost });
         let work = Arc::clone(&shared);
         let thread = thread::Builder::new().name("log".to_owned());
-        // It exits with the process.
+        // The thread exits with the process.
         thread.spawn(move || work.run()).context("cannot start the thread that writes the log")?;
         Ok((Self { shared: Arc::clone(&shared) }, FlushGuard(shared)))
     }
