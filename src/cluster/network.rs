@@ -11,6 +11,7 @@ mod address;
 mod dialer;
 mod exchange;
 mod guard;
+mod handshake;
 pub mod line;
 mod muxer;
 mod options;

@@ -136,7 +136,14 @@ impl Lines {
         {
             return Ok(*number);
         }
-        let (new, frames) = self.network.open_line(peer, LINE_PROTOCOL).await?;
+        let (new, frames) = match self.network.open_line(peer, LINE_PROTOCOL).await {
+            Ok(opened) => opened,
+            Err(error) => {
+                drop(line);
+                self.forget_unused(peer, slot);
+                return Err(error);
+            }
+        };
         let number = self.n_opened.fetch_add(1, Ordering::Relaxed);
         let (reading, own_slot) = (read(peer.clone(), number, frames), Arc::clone(&slot));
         self.group.spawn("line", async move {
@@ -160,6 +167,17 @@ impl Lines {
                 debug!("dropped a frame: the line has ended");
             }
         });
+    }
+
+    /// Forgets the slot of a worker to which no line could be opened, unless another order uses it. The
+    /// worker might have disconnected and been forgotten before.
+    fn forget_unused(&self, peer: &PeerId, slot: LineSlot) {
+        let mut by_worker = self.by_worker.lock();
+        let is_same = by_worker.get(peer).is_some_and(|other| Arc::ptr_eq(other, &slot));
+        drop(slot);
+        if is_same && by_worker.get(peer).is_some_and(|slot| Arc::strong_count(slot) == 1) {
+            by_worker.remove(peer);
+        }
     }
 
     /// Removes the line to a disconnected worker, which closes it.

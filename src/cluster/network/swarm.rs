@@ -31,6 +31,7 @@ use super::{
     Connectivity, GOSSIP_BYTES_MAX, NetworkError,
     address::ip,
     guard::{Budget, Guard},
+    handshake::Handshakes,
     muxer::{Multiplex, NEGOTIATING_MAX},
     reconnect::Reconnects,
     relay::{self as relays, Relays},
@@ -99,7 +100,11 @@ pub(super) fn build(
     let (relayed, circuits) = relays::go_through(identity.keypair().public().into(), relays);
     let swarm = SwarmBuilder::with_existing_identity(identity.keypair().clone())
         .with_tokio()
-        .with_other_transport(|keypair| transport(keypair, relayed, names, budget.clone()))
+        .with_other_transport(|keypair| {
+            let n_connections_max = connectivity.connections.map(|bounds| bounds.high);
+            let joined = transport(keypair, relayed, names, budget.clone())?;
+            Ok(Handshakes::new(joined, n_connections_max))
+        })
         .map_err(|error| NetworkError::Setup(Box::new(error)))?
         .with_behaviour(|keypair| behaviour(keypair, gate, connectivity, relays, circuits))
         .map_err(|error| NetworkError::Setup(Box::new(error)))?
@@ -142,8 +147,6 @@ fn behaviour(
     let n_established_max = bounds.map(|bounds| bounds.high.saturating_add(64));
     let limits = ConnectionLimits::default()
         .with_max_established(n_established_max)
-        // Sockets that never complete their handshake time out after 10 s.
-        .with_max_pending_incoming(n_established_max)
         // Both peers might have dialed at the same time while another connection is closing.
         .with_max_established_per_peer(Some(4));
     // Protocol family that identify sends, as go-libp2p does.

@@ -74,7 +74,10 @@ async fn strangers_cannot_have_a_worker_ban_the_head_that_relays_them() {
 #[tokio::test]
 async fn idle_sockets_do_not_prevent_joining() {
     let group = Group::default();
-    let (head, mut at_head) = node(&group, vec![]).await;
+    // Fewer connections than idle sockets.
+    let mut options = options(vec![]);
+    options.connectivity.connections = Some(ConnectionBounds::around(10));
+    let (head, mut at_head) = Network::start(&group, options).await.unwrap();
     let mut idle = Vec::new();
     for _ in 0..600 {
         idle.push(TcpStream::connect(socket(&head)).await.unwrap());
