@@ -216,7 +216,7 @@ impl From<Refusal> for ProgramError {
 
 /// Compiles a program after checking its imports.
 fn compile_checked(engine: &Engine, program: &Program) -> Result<Vec<u8>, Refusal> {
-    imports::check_functions(&program.bytes).map_err(Refusal::Compile)?;
+    imports::check_items(&program.bytes).map_err(Refusal::Compile)?;
     imports::check(engine, program).map_err(|error| Refusal::Import(format!("{error:#}")))?;
     let compiled = if program.is_component() {
         engine.precompile_component(&program.bytes)

@@ -17,6 +17,10 @@ use crate::{guest, program::Program};
 /// hundred bytes. Large programs have some ten thousand.
 const FUNCTIONS_MAX: u64 = 100_000;
 
+/// Maximum number of types, imports, globals, exports and segments of a program together. Each uses some
+/// hundred bytes in the process that loads the program.
+const ITEMS_MAX: u64 = 200_000;
+
 /// The first bytes of a module: magic, then version 1.
 const MODULE_HEADER: [u8; 8] = *b"\0asm\x01\0\0\0";
 
@@ -35,19 +39,33 @@ const RUN: &str = "wasi:cli/run";
 /// Version of WASI preview 2, without the revision.
 const VERSION: &str = "0.2";
 
-/// Checks the number of functions in a module or component, including nested modules.
+/// Checks the number of functions and other items in a module or component, including nested modules.
+/// The process that loads the compiled code allocates memory for each, which the limits of the compiling
+/// child do not cover.
 ///
 /// # Errors
 /// The reason, with the number.
-pub(super) fn check_functions(program: &[u8]) -> Result<(), String> {
-    let payloads = Parser::new(0).parse_all(program).map_while(Result::ok);
-    let counts = payloads.map(|payload| match payload {
-        Payload::FunctionSection(section) => u64::from(section.count()),
-        _ => 0,
-    });
-    let n_functions: u64 = counts.sum();
+pub(super) fn check_items(program: &[u8]) -> Result<(), String> {
+    let (mut n_functions, mut n_items) = (0_u64, 0_u64);
+    for payload in Parser::new(0).parse_all(program).map_while(Result::ok) {
+        match payload {
+            Payload::FunctionSection(section) => n_functions += u64::from(section.count()),
+            Payload::TypeSection(section) => n_items += u64::from(section.count()),
+            Payload::ImportSection(section) => n_items += u64::from(section.count()),
+            Payload::GlobalSection(section) => n_items += u64::from(section.count()),
+            Payload::ExportSection(section) => n_items += u64::from(section.count()),
+            Payload::ElementSection(section) => n_items += u64::from(section.count()),
+            Payload::DataSection(section) => n_items += u64::from(section.count()),
+            _ => {}
+        }
+    }
     if n_functions > FUNCTIONS_MAX {
         return Err(format!("{n_functions} functions exceed the maximum of {FUNCTIONS_MAX}"));
+    }
+    if n_items > ITEMS_MAX {
+        return Err(format!(
+            "{n_items} types, imports, globals, exports and segments exceed the maximum of {ITEMS_MAX}"
+        ));
     }
     Ok(())
 }
@@ -191,12 +209,17 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_counted_over_all_modules() {
+    fn functions_and_items_are_counted_over_all_modules() {
         let half = format!("(core module {})", "(func)".repeat(60_000));
         let component = wat::parse_str(format!("(component {half} {half})")).unwrap();
-        assert!(check_functions(&component).unwrap_err().contains("120000 functions"));
+        assert!(check_items(&component).unwrap_err().contains("120000 functions"));
+        let exports: String =
+            (0..150_000).map(|n| format!(r#"(export "e{n}" (func 0))"#)).collect();
+        let globals = "(global i32 (i32.const 0))".repeat(60_000);
+        let module = wat::parse_str(format!("(module (func) {exports} {globals})")).unwrap();
+        assert!(check_items(&module).unwrap_err().starts_with("210001 types"));
         let module = wat::parse_str("(module (func))").unwrap();
-        assert_eq!(check_functions(&module), Ok(()));
+        assert_eq!(check_items(&module), Ok(()));
     }
 
     #[test]
