@@ -71,7 +71,7 @@ pub(super) async fn create(
 
 /// Returns the settings of a topic, including defaults.
 ///
-/// Environment variables of a predictor are returned only for an operator's key.
+/// Environment variables of a predictor and its models are returned only for an operator's key.
 #[utoipa::path(get, path = paths::TOPIC_SETTINGS, operation_id = "topic_settings",
     tag = "participation", params(TopicPart),
     responses((status = 200, description = "Settings", body = TopicSettings)))]
@@ -79,10 +79,19 @@ pub(super) async fn get(params: Params, holder: Holder) -> Result<Json<TopicSett
     let topic = params.topic()?;
     let mut settings = settings::from_topic(&topic);
     settings.worker_whitelist = topic.whitelist.workers.iter().map(ToString::to_string).collect();
-    if let Some(predictor) = settings.predictor.as_mut().filter(|_| !holder.is_operators()) {
-        predictor.env.clear();
+    if !holder.is_operators() {
+        remove_environment(&mut settings);
     }
     Ok(Json(settings))
+}
+
+/// Removes the environment variables of a predictor and its models, which can contain secrets.
+fn remove_environment(settings: &mut TopicSettings) {
+    let Some(predictor) = &mut settings.predictor else { return };
+    predictor.env.clear();
+    for model in &mut predictor.models {
+        model.env.clear();
+    }
 }
 
 /// Replaces all settings of a topic that the key created.
@@ -321,4 +330,22 @@ fn spacing(mut timestamps: Vec<Timestamp>) -> Option<Duration> {
 
 fn list(what: &str, names: &[String]) -> String {
     if names.is_empty() { format!("{what} none") } else { format!("{what} {}", names.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn settings_contain_no_environment_of_predictor_or_models_after_removal() {
+        let models = json!([{"name": "model", "env": {"TOKEN": "of a model"}}]);
+        let predictor = json!({"function": "f", "method": "f.wasm", "env": {"TOKEN": "shared"},
+            "models": models});
+        let mut settings = serde_json::from_value(json!({"predictor": predictor})).unwrap();
+        remove_environment(&mut settings);
+        let text = serde_json::to_string(&settings).unwrap();
+        assert!(text.contains("f.wasm") && !text.contains("TOKEN"), "{text}");
+    }
 }
