@@ -128,7 +128,8 @@ pub async fn copy(
     on_progress: OnProgress<'_>,
 ) -> Result<u64, CopyError> {
     let all = Table::all(tables.file.tables).map_err(write)?;
-    let _locks = [lock_file(tables, from)?, lock_file(tables, to)?];
+    let _locks =
+        [lock_file(tables, from, CopyError::Read)?, lock_file(tables, to, CopyError::Write)?];
     let mut source = End::open(tables, from, Access::Read).await.map_err(read)?;
     let mut target = End::open(tables, to, Access::Write).await.map_err(write)?;
     let is_empty = is_empty(&mut target, &all).await.map_err(write)?;
@@ -159,16 +160,21 @@ pub async fn copy(
 }
 
 /// Prevents services from opening a file during the copy.
-fn lock_file(tables: &CopiedTables, place: &CopyPlace) -> Result<Option<Lock>, CopyError> {
+fn lock_file(
+    tables: &CopiedTables,
+    place: &CopyPlace,
+    failed: impl Fn(Box<dyn Error + Send + Sync>) -> CopyError,
+) -> Result<Option<Lock>, CopyError> {
     let CopyPlace::File(path) = place else { return Ok(None) };
     if !tables.is_locked {
         return Ok(None);
     }
     if let Some(folder) = path.parent() {
-        private::create_folder(folder).map_err(|error| CopyError::Write(error.into()))?;
+        private::create_folder(folder).map_err(|error| failed(error.into()))?;
     }
-    let locked = lock::wait_for(&beside(path, ".lock"));
-    let locked = locked.map_err(|error| CopyError::Write(error.into()))?;
+    let lock_path = beside(path, ".lock");
+    let locked = lock::wait_for(&lock_path)
+        .map_err(|error| failed(format!("cannot lock {}: {error}", lock_path.display()).into()))?;
     locked.map(Some).ok_or_else(|| CopyError::InUse { path: path.clone() })
 }
 

@@ -74,7 +74,8 @@ impl End {
             }
             (CopyPlace::Database(url), _) => {
                 let schema = tables.database;
-                let options = ConnectionsOptions { schema: schema.name, n_max: 1, n_writers: 1 };
+                // Two, since a connection behind a pooler might be replaced before it is closed.
+                let options = ConnectionsOptions { schema: schema.name, n_max: 2, n_writers: 1 };
                 let connections = Connections::new(url, options, Handle::current());
                 connections.open_tables(schema).await?;
                 let mut transaction = match access {

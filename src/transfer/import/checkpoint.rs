@@ -48,7 +48,8 @@ struct FileProgress {
     dataset: i64,
     rows: u64,
     place: [u64; 3],
-    sorted: u64,
+    /// Not `sorted`, whose rows an earlier version counted in another order.
+    sorted_in_parts: u64,
     done: bool,
 }
 
@@ -89,15 +90,20 @@ impl ImportCheckpoint {
         let resume = self.progress(file, dataset).map(|progress| ResumePoint {
             n_rows: progress.rows,
             place: Place::of_numbers(progress.place),
-            n_sorted: progress.sorted,
+            n_sorted: progress.sorted_in_parts,
         });
         resume.unwrap_or_default()
     }
 
     /// Records the progress of a file.
     pub(super) fn record(&mut self, file: &ImportFile, dataset: DatasetId, resume: ResumePoint) {
-        let (rows, place, sorted) = (resume.n_rows, resume.place.to_numbers(), resume.n_sorted);
-        self.insert(file, dataset, FileProgress { rows, place, sorted, ..FileProgress::default() });
+        let (rows, place, sorted_in_parts) =
+            (resume.n_rows, resume.place.to_numbers(), resume.n_sorted);
+        self.insert(
+            file,
+            dataset,
+            FileProgress { rows, place, sorted_in_parts, ..FileProgress::default() },
+        );
         if self.written.is_none_or(|written| written.elapsed() >= WRITE_EVERY) {
             self.write();
         }

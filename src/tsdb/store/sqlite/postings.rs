@@ -94,7 +94,9 @@ pub(super) fn any_of(connection: &Connection, terms: &[Term<'_>]) -> Result<Roar
             .prepare_cached("SELECT id, body FROM postings WHERE id >= ?1 AND id < ?2")?;
         let mut rows = statement.query([posting(term, 0), posting(term + 1, 0)])?;
         while let Some(row) = rows.next()? {
-            let block = to_u32(row.get::<_, i64>(0)? & ((1 << TERM_SHIFT) - 1))?;
+            let block = row.get::<_, i64>(0)? & ((1 << TERM_SHIFT) - 1);
+            // Larger ids are rejected, and must not be confused with those of another block.
+            let block = to_u32(block << BLOCK_BITS)? >> BLOCK_BITS;
             found |= decode(block, row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?);
         }
     }
@@ -155,7 +157,8 @@ fn decode(block: u32, body: &[u8]) -> RoaringBitmap {
         return RoaringBitmap::from_lsb0_bytes(first, body);
     }
     let offsets = body.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes));
-    offsets.map(|offset| first | u32::from(offset)).collect()
+    let offsets = offsets.map(u32::from).filter(|offset| *offset < 1 << BLOCK_BITS);
+    offsets.map(|offset| first | offset).collect()
 }
 
 #[cfg(test)]
