@@ -54,14 +54,14 @@ pub(crate) fn listed(profiles: &BTreeMap<String, Profile>) -> Vec<Named> {
 #[async_trait]
 impl ProfileStore for ProfileOpener {
     async fn open(&self, name: &str) -> Result<Opened, ProfileError> {
-        let failed = || format!("cannot open profile {name}");
+        let failed = || format!("open profile {name}");
         self.try_open(name).await.map_err(|error| profile_error(failed(), error))
     }
 
     async fn keep_key(&self, name: &str, key: &ApiKey) -> Result<KeyPlace, ProfileError> {
         let (named, key) = (name.to_owned(), key.clone());
         let stored = self.keys.on_a_thread(move |keys| keys.store(&named, &key)).await;
-        let failed = || format!("cannot store the key of {name}");
+        let failed = || format!("store the key of {name}");
         let stored = stored.map_err(|error| profile_error(failed(), error))?;
         if let Some(note) = stored.note {
             tracing::info!("the key of {name} is in a file: {note}");
@@ -72,7 +72,7 @@ impl ProfileStore for ProfileOpener {
     async fn forget_key(&self, name: &str) -> Result<bool, ProfileError> {
         let named = name.to_owned();
         let removed = self.keys.on_a_thread(move |keys| keys.forget(&named)).await;
-        let failed = || format!("cannot remove the key of {name}");
+        let failed = || format!("remove the key of {name}");
         removed.map_err(|error| profile_error(failed(), error))
     }
 }

@@ -416,7 +416,10 @@ fn take_line(
 /// Updates the facts from a log line. Returns true if they changed.
 fn learn(facts: &mut Facts, line: &Line) -> bool {
     let Some(line) = &line.members else {
-        facts.trouble = Some(line.text.clone());
+        facts.trouble = Some(match (&facts.trouble, line.text.starts_with("hint: ")) {
+            (Some(error), true) => format!("{error}\n{}", line.text),
+            _ => line.text.trim_start_matches("error: ").to_owned(),
+        });
         return true;
     };
     let string = |name: &str| line.get(name).and_then(Value::as_str).map(str::to_owned);

@@ -391,7 +391,7 @@ impl Loop {
     fn handle_terminal(&mut self, event: TermEvent) -> Result<(), RunError> {
         if matches!(event, TermEvent::Resize(..)) {
             // Even at the size of the last frame, an intermediate smaller size has cut off content.
-            self.terminal.redraw().map_err(RunError::Terminal)?;
+            self.terminal.redraw();
         }
         let (background, inputs) = self.replies.filter(event);
         let mut events: Vec<Event> = background.into_iter().map(Event::Background).collect();

@@ -256,7 +256,7 @@ impl State {
     pub(crate) fn warn_theme_errors(&mut self, faults: &[String]) {
         let Some(first) = faults.first() else { return };
         for fault in faults {
-            self.logs.log(Level::Warn, self.now, format!("cannot {fault}"));
+            self.logs.log(Level::Warn, self.now, fault.clone());
         }
         let detail = first.lines().next().unwrap_or_default().to_owned();
         self.notices.add(Level::Warn, "a theme cannot be used".to_owned(), detail, self.now);

@@ -77,13 +77,16 @@ pub(crate) struct Tui {
     shown: Buffer,
     /// Buffer for the next frame, reused for its allocation.
     next: Buffer,
+    /// True if the next frame must clear the terminal.
+    must_clear: bool,
     has_mouse: bool,
 }
 
 impl Tui {
     /// Enters the screen. Clicks and the wheel are reported if `has_mouse` is true.
     pub(crate) fn enter(has_mouse: bool) -> io::Result<Self> {
-        let mut tui = Self { shown: Buffer::default(), next: Buffer::default(), has_mouse };
+        let mut tui =
+            Self { shown: Buffer::default(), next: Buffer::default(), must_clear: true, has_mouse };
         // An error drops `tui`, which switches off the modes that are already on.
         tui.reenter()?;
         Ok(tui)
@@ -102,11 +105,14 @@ impl Tui {
     /// Draws a frame. Writes the changed cells in a single write, or nothing if no cell changed.
     pub(crate) fn draw(&mut self, view: impl FnOnce(Rect, &mut Buffer)) -> io::Result<()> {
         if terminal_size() != self.size() {
-            self.redraw()?;
+            self.redraw();
         }
         let mut bytes = Vec::new();
         if self.would_change(view) {
             queue!(bytes, BeginSynchronizedUpdate)?;
+            if mem::take(&mut self.must_clear) {
+                queue!(bytes, ResetColor, Clear(ClearType::All))?;
+            }
             CrosstermBackend::new(&mut bytes).draw(self.shown.diff_iter(&self.next))?;
             queue!(bytes, EndSynchronizedUpdate)?;
             mem::swap(&mut self.shown, &mut self.next);
@@ -145,7 +151,10 @@ impl Tui {
                     write_out(MOUSE_OFF)
                 }
             }
-            Effect::Redraw => self.redraw(),
+            Effect::Redraw => {
+                self.redraw();
+                Ok(())
+            }
             Effect::Suspend => {
                 switch_off();
                 system::stop_job()?;
@@ -163,16 +172,15 @@ impl Tui {
     /// Enters the screen again after [`switch_off`] or a stop by the shell.
     pub(crate) fn reenter(&mut self) -> io::Result<()> {
         switch_on(self.has_mouse)?;
-        self.redraw()
+        self.redraw();
+        Ok(())
     }
 
-    /// Clears the terminal, so that the next frame writes every cell.
-    pub(crate) fn redraw(&mut self) -> io::Result<()> {
+    /// Makes the next frame clear the terminal and write every cell, in the same synchronized update.
+    pub(crate) fn redraw(&mut self) {
         let (width, height) = terminal_size();
         self.shown = Buffer::empty(Rect::new(0, 0, width, height));
-        let mut bytes = Vec::new();
-        queue!(bytes, ResetColor, Clear(ClearType::All))?;
-        write_out(&bytes)
+        self.must_clear = true;
     }
 }
 

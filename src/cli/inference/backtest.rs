@@ -113,7 +113,7 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
     let rows = flat(read_rows(&service, dataset, name, earlier..=to).await?);
     if rows.last().is_none_or(|row| row.timestamp < from) {
         let missing = format!("dataset {name} has no rows from {from} to {to}");
-        match read_range(&service, dataset).await.context(missing.clone())? {
+        match read_range(&service, dataset).await? {
             Some((first, last)) => bail!("{missing}\nhint: it has rows from {first} to {last}"),
             None => bail!("{missing}"),
         }
