@@ -19,7 +19,7 @@ fn failure() -> Failure {
 }
 
 #[test]
-fn without_a_profile_the_local_stack_is_started_at_once() {
+fn local_stack_is_started_without_profile() {
     let mut screen = Harness::starting(160, 45);
     assert_eq!(
         screen.take_effects(),
@@ -29,7 +29,7 @@ fn without_a_profile_the_local_stack_is_started_at_once() {
 }
 
 #[test]
-fn a_ready_stack_is_connected_and_announced() {
+fn ready_stack_is_connected_and_announced() {
     let mut screen = Harness::starting(160, 45);
     screen.take_effects();
     let ready = Harness::ready(160, 45).state.stack.ready;
@@ -46,7 +46,7 @@ fn a_ready_stack_is_connected_and_announced() {
 }
 
 #[test]
-fn the_overview_retries_a_failed_list_of_topics() {
+fn overview_retries_a_failed_list_of_topics() {
     let mut screen = Harness::ready(160, 45);
     screen.press("0");
     screen.take(Event::Inference(InferenceEvent::Topics(Err(failure()))));
@@ -56,7 +56,7 @@ fn the_overview_retries_a_failed_list_of_topics() {
 }
 
 #[test]
-fn the_overview_lists_topics_again_once_a_minute() {
+fn overview_lists_topics_again_once_a_minute() {
     let mut screen = Harness::ready(160, 45);
     screen.press("0");
     let list = serde_json::json!({"block_height": 1, "block_time_ms": 1_000, "topics": [{
@@ -81,7 +81,7 @@ fn the_overview_lists_topics_again_once_a_minute() {
 }
 
 #[test]
-fn the_named_head_differs_from_the_nodes_it_lists() {
+fn named_head_differs_from_the_nodes_it_lists() {
     use crate::state::nodes::Origin;
     let mut state = State::default();
     let heads = vec!["http://10.0.0.1:8080".to_owned()];
@@ -94,7 +94,7 @@ fn the_named_head_differs_from_the_nodes_it_lists() {
 }
 
 #[test]
-fn a_profile_needs_no_local_stack() {
+fn profile_needs_no_local_stack() {
     let mut state = State::default();
     let addresses =
         Addresses { heads: vec!["http://10.0.0.1:8080".to_owned()], ..Addresses::default() };
@@ -121,7 +121,7 @@ fn nodes_are_polled_every_two_seconds_while_in_view() {
 }
 
 #[test]
-fn a_filled_form_runs() {
+fn filled_form_starts_run() {
     let mut screen = Harness::ready(160, 45);
     screen.take_effects();
     screen.press("e");
@@ -143,7 +143,7 @@ fn a_filled_form_runs() {
 }
 
 #[test]
-fn an_invalid_form_sends_nothing_and_shows_its_errors() {
+fn invalid_form_sends_nothing_and_shows_its_errors() {
     let mut screen = Harness::ready(160, 45);
     screen.take_effects();
     screen.press("e tab ctrl-u");
@@ -188,7 +188,7 @@ fn arrows_select_known_values() {
 }
 
 #[test]
-fn a_run_without_a_head_fails_and_says_what_to_do() {
+fn run_without_head_fails_with_advice() {
     let mut screen = Harness::starting(160, 45);
     screen.take_effects();
     screen.press("e tab");
@@ -201,7 +201,7 @@ fn a_run_without_a_head_fails_and_says_what_to_do() {
 }
 
 #[test]
-fn a_failed_run_is_reported_and_keeps_the_form() {
+fn failed_run_is_reported_and_keeps_the_form() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-r");
     let id = screen.state.runs.newest().unwrap().id;
@@ -227,7 +227,7 @@ fn interrupting_cancels_the_run_and_twice_quits() {
 }
 
 #[test]
-fn a_single_interrupt_expires() {
+fn single_interrupt_expires() {
     let mut screen = Harness::ready(160, 45);
     screen.take_effects();
     screen.press("ctrl-c");
@@ -254,7 +254,7 @@ fn quitting_asks_only_while_a_run_is_waiting() {
 }
 
 #[test]
-fn a_signal_ends_the_program_without_a_question() {
+fn signal_ends_the_program_without_a_question() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-r");
     screen.take_effects();
@@ -263,7 +263,7 @@ fn a_signal_ends_the_program_without_a_question() {
 }
 
 #[test]
-fn an_unfinished_key_sequence_gives_way_to_the_next_key() {
+fn unfinished_key_sequence_gives_way_to_the_next_key() {
     let mut screen = Harness::ready(160, 45);
     screen.press("g 5");
     assert_eq!((screen.state.screen, screen.state.pending.len()), (Screen::Logs, 0));
@@ -272,7 +272,7 @@ fn an_unfinished_key_sequence_gives_way_to_the_next_key() {
 }
 
 #[test]
-fn a_selection_stays_with_its_node_when_the_list_changes() {
+fn selection_stays_with_its_node_when_the_list_changes() {
     let mut screen = Harness::ready(160, 45);
     screen.press("down down");
     let selected = screen.state.cluster.node.clone();
@@ -286,7 +286,7 @@ fn a_selection_stays_with_its_node_when_the_list_changes() {
 }
 
 #[test]
-fn a_filter_is_typed_confirmed_and_cleared() {
+fn filter_is_typed_confirmed_and_cleared() {
     let mut screen = Harness::ready(160, 45);
     screen.press("/");
     screen.type_text("gpu");
@@ -298,7 +298,7 @@ fn a_filter_is_typed_confirmed_and_cleared() {
 }
 
 #[test]
-fn a_service_that_goes_down_is_reported_once_and_keeps_its_data() {
+fn service_that_goes_down_is_reported_once_and_keeps_its_data() {
     let mut screen = Harness::ready(160, 45);
     screen.pass(Duration::from_mins(2));
     screen.take(Event::Nodes(screen.head(), Err(failure()), Duration::ZERO));
@@ -313,7 +313,7 @@ fn a_service_that_goes_down_is_reported_once_and_keeps_its_data() {
 }
 
 #[test]
-fn a_failed_start_is_shown_though_a_report_of_its_steps_comes_later() {
+fn failed_start_is_shown_despite_later_progress_report() {
     let mut screen = Harness::starting(160, 45);
     screen.take(Event::LocalFailed(failure()));
     screen.take(Event::Local(LocalEvent::Starting { what: "workers".to_owned() }));
@@ -337,7 +337,7 @@ fn notices_expire() {
 }
 
 #[test]
-fn a_process_that_ends_is_seen_in_the_table() {
+fn process_that_ends_is_seen_in_the_table() {
     let mut screen = Harness::ready(160, 45);
     let exited = LocalEvent::Exited { process: "worker-1".to_owned(), code: Some(1) };
     screen.take(Event::Local(exited));
@@ -354,7 +354,7 @@ fn curl_carries_the_request_and_no_key() {
 }
 
 #[test]
-fn a_click_selects_a_row() {
+fn click_selects_a_row() {
     let mut screen = Harness::ready(160, 45);
     screen.take(Event::Click(Target::Row { pane: 0, row: 2 }));
     assert_eq!(screen.state.cluster.node.as_deref(), Some(crate::harness::PEERS[2]));
@@ -365,7 +365,7 @@ fn a_click_selects_a_row() {
 }
 
 #[test]
-fn keys_are_drawn_before_answers() {
+fn keys_are_drawn_before_responses() {
     let mut screen = Harness::ready(160, 45);
     screen.state.dirty = Dirty::Clean;
     screen.take(Event::TimerDue(Timer::Age));
@@ -380,7 +380,7 @@ fn keys_are_drawn_before_answers() {
 }
 
 #[test]
-fn rows_for_a_sparkline_wait_for_the_chart_s() {
+fn sparkline_rows_wait_for_chart_rows() {
     let mut screen = Harness::ready(160, 45);
     screen.press("3");
     let [charted, listed] = [1, 2].map(|id| model::dataset::DatasetId::new(id).unwrap());
@@ -395,7 +395,7 @@ fn rows_for_a_sparkline_wait_for_the_chart_s() {
 }
 
 #[test]
-fn the_header_says_live_only_while_a_stream_is_open() {
+fn header_says_live_only_while_a_stream_is_open() {
     let mut screen = Harness::ready(160, 45);
     screen.press("3");
     let dataset = model::dataset::DatasetId::new(1).unwrap();
@@ -420,7 +420,7 @@ fn the_header_says_live_only_while_a_stream_is_open() {
 }
 
 #[test]
-fn an_idle_screen_redraws_ages_rarely_and_countdowns_each_second() {
+fn idle_screen_redraws_ages_rarely_and_countdowns_each_second() {
     let minutes = |n| Some(Duration::from_mins(n));
     let mut nowhere = Harness::ready(160, 45);
     nowhere.state.services.connect(&Addresses::default(), nowhere.state.now);

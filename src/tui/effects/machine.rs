@@ -346,7 +346,7 @@ mod tests {
     use crate::state::runs::Input;
 
     #[tokio::test]
-    async fn presets_are_read_as_they_were_written() {
+    async fn presets_file_round_trips() {
         let folder = env::temp_dir().join(format!("triptych-presets-{}", std::process::id()));
         let path = folder.join("deep").join("presets.json");
         assert_eq!(read_presets(&path).await, Ok(BTreeMap::new()), "none yet");

@@ -90,7 +90,7 @@ async fn closed_address() -> String {
 }
 
 #[tokio::test]
-async fn a_call_without_an_address_fails_with_a_reason() {
+async fn call_without_an_address_fails_with_a_reason() {
     let mut rig = rig(None);
     assert_eq!(rig.runner.perform(Effect::LoadNodes(HeadId::default())), None);
     let Event::Nodes(_, Err(failure), _) = rig.next().await else { panic!("nodes") };
@@ -99,7 +99,7 @@ async fn a_call_without_an_address_fails_with_a_reason() {
 }
 
 #[tokio::test]
-async fn a_refused_call_names_the_address_and_the_cause() {
+async fn refused_call_names_the_address_and_the_cause() {
     let mut rig = rig(None);
     let head = closed_address().await;
     let addresses = Addresses { heads: vec![head.clone()], ..Addresses::default() };
@@ -111,7 +111,7 @@ async fn a_refused_call_names_the_address_and_the_cause() {
 }
 
 #[tokio::test]
-async fn a_head_gets_its_token_and_not_the_key_of_other_services() {
+async fn head_gets_its_token_and_not_the_key_of_other_services() {
     let mut rig = rig(None);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     rig.runner.perform(Effect::Connect(Addresses {
@@ -133,7 +133,7 @@ async fn a_head_gets_its_token_and_not_the_key_of_other_services() {
 }
 
 #[tokio::test]
-async fn a_head_that_stalls_delays_no_other() {
+async fn head_that_stalls_delays_no_other() {
     let mut rig = rig(None);
     let stalled = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let prompt = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -229,7 +229,7 @@ async fn content_that_the_head_holds_is_not_uploaded_again() {
 }
 
 #[tokio::test]
-async fn a_cancelled_run_is_never_answered() {
+async fn cancelled_run_receives_no_response() {
     let mut rig = rig(None);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let head = format!("http://{}", listener.local_addr().unwrap());
@@ -241,7 +241,7 @@ async fn a_cancelled_run_is_never_answered() {
 }
 
 #[tokio::test]
-async fn a_stack_that_fails_to_start_is_reported() {
+async fn stack_that_fails_to_start_is_reported() {
     let mut rig = rig(Some(Arc::new(Broken)));
     rig.runner.perform(Effect::StartLocal);
     let Event::LocalFailed(failure) = rig.next().await else { panic!("a failure") };
@@ -264,7 +264,7 @@ async fn requests_to_the_terminal_are_returned() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timer_fires_once_at_the_time_it_was_last_set_to() {
+async fn timer_fires_once_at_last_set_time() {
     let at = |seconds| Instant::now() + Duration::from_secs(seconds);
     let nodes = Timer::Nodes(HeadId::default());
     let mut timers = Timers::default();

@@ -118,7 +118,7 @@ fn nothing_needs_alt_which_many_terminals_keep() {
 }
 
 #[test]
-fn the_help_of_every_screen_lists_every_key_in_force() {
+fn help_of_every_screen_lists_every_key_in_force() {
     let mut screen = Harness::ready(160, 60);
     for digit in ["1", "2", "3", "4", "5", "0"] {
         screen.press(digit);
@@ -243,7 +243,7 @@ fn every_key_of_the_table_parses_from_a_file() {
 }
 
 #[test]
-fn a_jump_label_clicks_its_target() {
+fn jump_label_clicks_its_target() {
     let mut screen = Harness::ready(160, 45);
     screen.press(";");
     let labels = screen.hits().labels();

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_copied_in_each_format_without_a_secret() {
+    fn run_is_copied_in_each_format_without_a_secret() {
         let mut screen = Harness::ready(160, 45);
         screen.state.services.addresses.head_token = Some("correct-horse".parse().unwrap());
         screen.run_split();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_and_a_line_are_copied() {
+    fn node_and_a_line_are_copied() {
         let mut screen = Harness::ready(160, 45);
         assert!(copied(&mut screen, "1 down", 0).starts_with("12D3KooW"));
         assert!(copied(&mut screen, "1", 2).starts_with("{\n  \"peer_id\""));

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_changes_nothing() {
+    fn noise_does_not_change_shown_latency() {
         let noise = [1.0, 9.0, 1.0, 4.0, 1.0, 14.0, 2.0, 60.0, 1.0, 15.0, 3.0, 400.0, 12.0];
         assert_eq!(shown(&noise), [1.0; 13]);
     }

@@ -341,7 +341,7 @@ mod results_tests {
     }
 
     #[test]
-    fn a_changed_line_is_removed_and_added() {
+    fn changed_line_is_removed_and_added() {
         check("a\nb\nc", "a\nx\nc", &[" a", "-b", "+x", " c"]);
         check("", "x", &["+x"]);
         check("x", "", &["-x"]);

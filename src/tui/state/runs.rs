@@ -447,7 +447,7 @@ mod runs_tests {
     use super::*;
 
     #[test]
-    fn an_answer_after_a_cancel_changes_nothing() {
+    fn response_after_cancel_is_ignored() {
         let at = Timestamp::from_seconds;
         let mut runs = Runs::default();
         let id = runs.start(ExecuteRequest::default(), Input::Typed, RunHead::default(), at(10));
@@ -458,7 +458,7 @@ mod runs_tests {
     }
 
     #[test]
-    fn a_failure_code_in_the_body_is_a_failure() {
+    fn failure_code_in_the_body_is_a_failure() {
         let mut runs = Runs::default();
         let request = ExecuteRequest::default();
         let id = runs.start(request, Input::Typed, RunHead::default(), Timestamp::default());
@@ -498,7 +498,7 @@ mod input_tests {
     }
 
     #[test]
-    fn a_file_needs_a_name() {
+    fn file_needs_a_name() {
         assert!(Input::read(Source::File, " ").is_err());
         assert_eq!(Input::read(Source::File, "a b.csv"), Ok(Input::File("a b.csv".to_owned())));
         assert_eq!(Input::read(Source::Typed, ""), Ok(Input::Typed));

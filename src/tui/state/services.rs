@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_a_sign_of_life_and_a_limit_has_an_end() {
+    fn refusal_counts_as_response_and_limit_expires() {
         let failure = Failure::default;
         check(Failure { status: Some(404), ..failure() }, &Health::Idle { latency: None });
         let limited =
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_that_needs_no_key_does_not_lift_a_refusal_or_a_limit() {
+    fn probe_that_needs_no_key_does_not_lift_a_refusal_or_a_limit() {
         let now = Timestamp::from_seconds(100);
         let why = || Failure { status: Some(401), ..Failure::default() };
         let (refused, limited) = (Health::Refused { why: why() }, |until| Health::Limited {
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_stream_does_not_end_a_limit() {
+    fn open_stream_does_not_end_a_limit() {
         let at = Timestamp::from_seconds;
         let mut services = Services::default();
         let limited = Health::Limited { since: at(0), until: at(60) };
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_answer_does_not_end_a_limit() {
+    fn late_response_does_not_end_limit() {
         let at = Timestamp::from_seconds;
         let limited = Health::Limited { since: at(100), until: at(1000) };
         let (late, untimed) = (Some(Duration::from_secs(3)), None);

@@ -142,7 +142,7 @@ mod tests {
     use crate::harness::Harness;
 
     #[test]
-    fn a_session_round_trips() {
+    fn session_round_trips() {
         let mut left = Harness::ready(160, 45);
         left.press("j > > 3 > }");
         left.state.theme = Some(Name::Light);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_theme_given_for_one_start_is_not_saved() {
+    fn theme_given_for_one_start_is_not_saved() {
         let mut state =
             State { initial_theme: InitialTheme::Given(Some(Name::Mono)), ..State::default() };
         take_up(&mut state, "{\"theme\": \"light\"}");
@@ -184,14 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn no_secret_is_written() {
+    fn session_contains_no_secret() {
         let screen = Harness::ready(160, 45);
         let key = screen.state.services.addresses.api_key.clone().unwrap();
         assert!(!text(&screen.state).contains(key.reveal()));
     }
 
     #[test]
-    fn an_invalid_session_changes_nothing() {
+    fn invalid_session_changes_nothing() {
         for text in ["", "{", "[]", "{\"screen\": 3, \"panes\": [[\"x\"], 4]}"] {
             let mut state = State::default();
             take_up(&mut state, text);

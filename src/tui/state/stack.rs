@@ -237,7 +237,7 @@ mod tests {
     use crate::local::Addresses;
 
     #[test]
-    fn the_summary_names_the_heads_port_and_counts_workers() {
+    fn summary_names_the_heads_port_and_counts_workers() {
         let node = |role: &str| LocalNode {
             name: role.to_owned(),
             peer_id: "12D3".to_owned(),
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ended_process_is_restarted_or_removed() {
+    fn ended_process_is_restarted_or_removed() {
         let at = Timestamp::from_seconds;
         let node = |pid| LocalNode { name: "worker-4".to_owned(), pid, ..LocalNode::default() };
         let mut stack = Stack::default();

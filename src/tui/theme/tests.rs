@@ -28,7 +28,7 @@ fn rgb(color: Option<Color>) -> [u8; 3] {
 const PAINTED: [Name; 4] = [Name::Dark, Name::Light, Name::Cvd, Name::HighContrast];
 
 #[test]
-fn every_text_is_legible_on_every_background_it_may_stand_on() {
+fn every_text_is_legible_on_its_backgrounds() {
     for depth in [Depth::TrueColor, Depth::Indexed256] {
         for name in PAINTED {
             let theme = Theme::new(name, depth);
@@ -109,7 +109,7 @@ fn rises_and_falls_differ_for_color_blindness() {
 }
 
 #[test]
-fn the_mono_theme_uses_no_color_and_no_depth_means_mono() {
+fn mono_theme_uses_no_color_and_no_depth_means_mono() {
     for name in Name::ALL {
         let theme = Theme::new(name, Depth::None);
         let mut styles = vec![theme.bg, theme.bar, theme.sel, theme.faint, theme.border];
@@ -141,7 +141,7 @@ fn names_round_trip() {
 }
 
 #[test]
-fn a_background_picks_its_theme() {
+fn background_picks_its_theme() {
     assert_eq!(Name::for_background([0, 0, 0]), Name::Dark);
     assert_eq!(Name::for_background([40, 44, 52]), Name::Dark);
     assert_eq!(Name::for_background([253, 246, 227]), Name::Light);
@@ -170,7 +170,7 @@ fn depth_follows_the_environment() {
 }
 
 #[test]
-fn the_nearest_of_256_is_exact_where_it_can_be() {
+fn nearest_of_256_is_exact_where_it_can_be() {
     for index in 16..=255_u8 {
         let rgb = rgb_of_256(index);
         assert_eq!(rgb_of_256(nearest_of_256(rgb)), rgb, "{index}");

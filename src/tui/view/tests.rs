@@ -55,7 +55,7 @@ fn check_state(name: &str, screen: &Harness) {
 }
 
 #[test]
-fn the_first_frame_says_what_is_being_started() {
+fn first_frame_names_parts_being_started() {
     check_state("cluster-starting", &Harness::starting(160, 45));
 }
 
@@ -74,7 +74,7 @@ fn the_cluster_screen() {
 }
 
 #[test]
-fn the_cluster_screen_of_many_nodes() {
+fn cluster_screen_of_many_nodes() {
     for (width, height) in SIZES {
         let mut screen = Harness::ready(width, height);
         screen.take(Event::Nodes(
@@ -102,7 +102,7 @@ fn the_cluster_screen_of_many_nodes() {
 }
 
 #[test]
-fn the_cluster_screen_compares_groups() {
+fn cluster_screen_compares_groups() {
     let mut screen = Harness::ready(160, 45);
     screen.run_split();
     screen.press("1 d");
@@ -128,7 +128,7 @@ fn the_execute_screen() {
 }
 
 #[test]
-fn a_run_that_is_followed() {
+fn run_that_is_followed() {
     let (width, height) = STATE_SIZE;
     let mut screen = Harness::ready(width, height);
     screen.state.notices.clear();
@@ -153,7 +153,7 @@ fn a_run_that_is_followed() {
 }
 
 #[test]
-fn the_cluster_screen_without_a_head() {
+fn cluster_screen_without_a_head() {
     let (width, height) = STATE_SIZE;
     let mut screen = Harness::starting(width, height);
     screen.take(Event::Local(LocalEvent::Ready(crate::local::LocalReady::default())));
@@ -293,7 +293,7 @@ fn profiles_and_keys() {
 }
 
 #[test]
-fn a_click_closes_an_overlay_or_confirms_its_row() {
+fn click_closes_an_overlay_or_confirms_its_row() {
     let mut screen = Harness::ready(160, 45);
     screen.press(":");
     let theme = Theme::new(theme::Name::Dark, theme::depth::Depth::TrueColor);
@@ -321,12 +321,12 @@ fn failures_keep_the_screen() {
 }
 
 #[test]
-fn a_terminal_that_is_too_small_says_what_it_needs() {
+fn too_small_terminal_shows_required_size() {
     check("small", &Harness::ready(40, 8));
 }
 
 #[test]
-fn the_header_shows_the_screen_in_view_by_its_color() {
+fn header_shows_the_screen_in_view_by_its_color() {
     let mut screen = Harness::ready(160, 45);
     screen.press("5");
     let theme = Theme::new(theme::Name::Dark, theme::depth::Depth::TrueColor);
@@ -339,7 +339,7 @@ fn the_header_shows_the_screen_in_view_by_its_color() {
 }
 
 #[test]
-fn no_color_means_no_color() {
+fn no_color_variable_disables_colors() {
     let mut screen = Harness::ready(160, 45);
     screen.run_split();
     for keys in ["1", "2", "3", "4", "5", "?"] {
@@ -356,7 +356,7 @@ fn no_color_means_no_color() {
 }
 
 #[test]
-fn the_selected_row_is_inverted_with_few_colors() {
+fn selected_row_is_inverted_with_few_colors() {
     let screen = Harness::ready(160, 45);
     for name in [theme::Name::Mono, theme::Name::Ansi16] {
         let buffer = screen.drawn(name);
@@ -368,7 +368,7 @@ fn the_selected_row_is_inverted_with_few_colors() {
 }
 
 #[test]
-fn a_pane_of_the_overview_is_zoomed() {
+fn pane_of_the_overview_is_zoomed() {
     let mut screen = Harness::ready(160, 45);
     screen.run_split();
     screen.press("0 z");

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn every_font_has_what_stands_for_dots() {
+    fn every_font_has_symbols_for_dots() {
         check(Symbols::Braille, "⣿⠁ ╭─╮", "⣿⠁ ╭─╮");
         check(Symbols::Blocks, "⠀⠁⠈⡀⢀⣿⠛⣤ ╭─╮", " ▘▝▖▗█▀▄ ╭─╮");
         check(Symbols::Ascii, "⠀⠁⠛⣿ ╭─╮ ●▲▼", " .:# +-+ *^v");
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_as_they_are_written() {
+    fn names_of_symbols_round_trip() {
         for name in ["braille", "blocks", "ascii"] {
             assert_eq!(name.parse::<Symbols>().unwrap().to_string(), name);
         }

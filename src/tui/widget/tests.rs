@@ -106,7 +106,7 @@ fn candles_at_a_few_sizes() {
 }
 
 #[test]
-fn a_falling_candle_is_shaded_without_colors() {
+fn falling_candle_is_shaded_without_colors() {
     let theme = Theme::new(Name::Mono, Depth::None);
     let text = shot::text(&draw_candles(60, 16, &walk(40, 7), Density::Narrow, &theme));
     assert!(text.contains('▒') && text.contains('█'), "{text}");
@@ -144,7 +144,7 @@ fn draw_lines(width: u16, height: u16, candles: &[Bucket]) -> Buffer {
 }
 
 #[test]
-fn the_area_below_a_line_is_tinted_where_colors_can_be_mixed() {
+fn area_below_a_line_is_tinted_where_colors_can_be_mixed() {
     for (depth, n_tinted) in [(Depth::TrueColor, 6), (Depth::Indexed256, 0), (Depth::None, 0)] {
         let theme = Theme::new(Name::Dark, depth);
         let area = Rect::new(0, 0, 3, 4);
@@ -185,7 +185,7 @@ fn draw_strip(width: u16, height: u16) -> Buffer {
 }
 
 #[test]
-fn a_distribution_at_two_sizes() {
+fn distribution_at_two_sizes() {
     insta::assert_snapshot!("strip_76x8", shot::text(&draw_strip(76, 8)));
     insta::assert_snapshot!("strip_30x3", shot::text(&draw_strip(30, 3)));
 }
@@ -217,7 +217,7 @@ fn bars_and_frames() {
 }
 
 #[test]
-fn a_sparkline_keeps_its_newest_value_on_the_right_and_its_gaps() {
+fn sparkline_keeps_its_newest_value_on_the_right_and_its_gaps() {
     let mut buf = Buffer::empty(Rect::new(0, 0, 8, 1));
     let values = [Some(1.0), None, Some(f64::NAN), Some(8.0), Some(4.5)];
     Sparkline::new(&values, Floor::Lowest, dark().up).render(buf.area, &mut buf);
@@ -419,7 +419,7 @@ proptest! {
 }
 
 #[test]
-fn an_average_far_away_does_not_set_the_scale() {
+fn average_far_away_does_not_set_the_scale() {
     let candles = walk(60, 7);
     let theme = dark();
     let far: Vec<_> = points(&candles)

@@ -29,7 +29,7 @@ fn fuzzy_search_finds_commands_screens_nodes_and_runs() {
 }
 
 #[test]
-fn a_prefix_restricts_the_search_to_one_kind() {
+fn prefix_restricts_the_search_to_one_kind() {
     let entries = entries(&Harness::ready(160, 45).state);
     let mut palette = Palette::new(entries);
     for kind in Kind::VARIANTS {
@@ -71,7 +71,7 @@ fn choosing_an_entry_performs_it() {
 }
 
 #[test]
-fn a_selected_theme_is_previewed_and_applied_on_confirm() {
+fn selected_theme_is_previewed_and_applied_on_confirm() {
     let mut screen = Harness::ready(160, 45);
     assert_eq!(screen.state.theme_name(), Name::Dark);
     screen.take(Event::Background([250, 250, 250]));

@@ -45,7 +45,7 @@ fn choosing_a_profile_connects_to_its_services() {
 }
 
 #[test]
-fn an_opened_profile_keeps_overlays_open() {
+fn opened_profile_keeps_overlays_open() {
     let mut screen = screen();
     screen.press("P down enter P");
     screen.take(opened(None));
@@ -54,7 +54,7 @@ fn an_opened_profile_keeps_overlays_open() {
 }
 
 #[test]
-fn a_profile_that_opens_late_is_ignored() {
+fn profile_that_opens_late_is_ignored() {
     let mut screen = screen();
     screen.press("P down enter P up enter");
     screen.take_effects();
@@ -64,7 +64,7 @@ fn a_profile_that_opens_late_is_ignored() {
 }
 
 #[test]
-fn a_key_is_checked_stored_and_used() {
+fn key_is_checked_stored_and_used() {
     let mut screen = screen();
     screen.press("P down enter");
     screen.take(opened(None));
@@ -88,7 +88,7 @@ fn a_key_is_checked_stored_and_used() {
 }
 
 #[test]
-fn a_refused_key_stays_in_the_form() {
+fn refused_key_stays_in_the_form() {
     let mut screen = screen();
     screen.press("P down e");
     screen.take(Event::Paste(KEY.to_owned()));

@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_valid_pair_is_applied_and_other_text_stays_focused() {
+    fn valid_pair_is_applied_and_other_text_stays_focused() {
         let mut filter = filter(&[], "ticker");
         filter.text.edit();
         assert!(!filter.apply() && filter.text.is_edited());

@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_line_stays_while_others_arrive() {
+    fn open_line_stays_while_others_arrive() {
         let mut state = logs(&[("head", Level::Info, "a"), ("head", Level::Info, "b")]);
         state.act(Action::Open, 10);
         state.log(Level::Info, Timestamp::default(), "c".to_owned());
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_through_all_lines_finds_the_one() {
+    fn search_through_all_lines_finds_the_one() {
         let mut state = State::default();
         state.log(Level::Info, Timestamp::default(), "the needle".to_owned());
         for n in 1..LINES_MAX {
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_lines_are_evicted_and_counted() {
+    fn oldest_lines_are_evicted_and_counted() {
         let mut state = State::default();
         for _ in 0..LINES_MAX + 5 {
             state.log(Level::Info, Timestamp::default(), String::new());

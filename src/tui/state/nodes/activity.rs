@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_periods_are_evicted() {
+    fn oldest_periods_are_evicted() {
         let mut activity = Activity::default();
         for period in 0..500 {
             activity.take(0, Timestamp::from_seconds(period * 20));

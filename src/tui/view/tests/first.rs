@@ -19,7 +19,7 @@ fn empty_share(screen: &Harness) -> f64 {
 }
 
 #[test]
-fn the_first_screen_says_what_to_do_and_is_not_half_empty() {
+fn first_screen_contains_advice_and_is_not_half_empty() {
     for (width, height) in [(160, 45), (80, 24)] {
         let starting = Harness::starting(width, height);
         let mut ready = Harness::ready(width, height);
@@ -68,7 +68,7 @@ fn smallest_screens_have_first_steps() {
 }
 
 #[test]
-fn first_epoch_that_is_open_is_no_failure() {
+fn open_first_epoch_is_not_a_failure() {
     let mut screen = Harness::ready(160, 45);
     screen.press("0");
     let list = |last_nonce: Option<u64>| {
@@ -134,7 +134,7 @@ fn method_that_the_head_does_not_list_is_doubtful() {
 }
 
 #[test]
-fn poll_interval_is_told_when_it_changes() {
+fn changed_poll_interval_is_reported() {
     let mut screen = Harness::ready(160, 45);
     screen.press("4 +");
     let notice = screen.state.notices.past().next().unwrap();
@@ -195,7 +195,7 @@ fn middle(screen: &Harness) -> Vec<String> {
 }
 
 #[test]
-fn a_notice_covers_no_figure() {
+fn notice_covers_no_figure() {
     for (width, height) in [(160, 45), (80, 24)] {
         let mut screen = Harness::ready(width, height);
         screen.run_split();
@@ -220,7 +220,7 @@ fn a_notice_covers_no_figure() {
 }
 
 #[test]
-fn a_visible_pane_replaces_its_notice() {
+fn visible_pane_replaces_its_notice() {
     let screen = Harness::ready(160, 45);
     assert!(!screen.text().contains("✓ local stack"), "the processes say what runs");
     let n_past = screen.state.notices.past().len();

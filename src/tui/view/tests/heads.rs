@@ -55,7 +55,7 @@ fn row(screen: &Harness, peer_id: &str) -> String {
 }
 
 #[test]
-fn each_peer_has_one_row_with_how_many_heads_see_it() {
+fn peer_has_one_row_with_number_of_heads() {
     let mut screen = screen();
     assert!(screen.text().contains("heads ● 2/2 live"), "{}", screen.text());
     for (peer, want) in [
@@ -72,7 +72,7 @@ fn each_peer_has_one_row_with_how_many_heads_see_it() {
 }
 
 #[test]
-fn a_head_that_is_down_takes_no_rows_with_it() {
+fn rows_of_unreachable_head_stay() {
     let mut screen = screen();
     screen.take(Event::Nodes(screen.head_at(1), Err(refused()), Duration::ZERO));
     let shown = screen.text();
@@ -94,7 +94,7 @@ fn a_head_that_is_down_takes_no_rows_with_it() {
 }
 
 #[test]
-fn a_decision_goes_to_each_head_that_sees_the_node() {
+fn decision_goes_to_each_head_that_sees_the_node() {
     let mut screen = screen();
     let change = |peer: &str, cordoned| NodeChange {
         peer_ids: vec![peer.to_owned()],
@@ -123,7 +123,7 @@ fn a_decision_goes_to_each_head_that_sees_the_node() {
 }
 
 #[test]
-fn a_run_is_of_the_first_head_that_answers_and_stays_there() {
+fn run_belongs_to_first_responding_head() {
     let mut screen = screen();
     let heads = [0, 1].map(|idx| screen.head_at(idx));
     screen.take(Event::Nodes(heads[0], Err(refused()), Duration::ZERO));
@@ -149,7 +149,7 @@ fn a_run_is_of_the_first_head_that_answers_and_stays_there() {
 }
 
 #[test]
-fn answers_of_heads_of_before_are_ignored() {
+fn responses_of_previous_heads_are_ignored() {
     let mut screen = screen();
     let before = screen.head_at(0);
     screen.use_heads(&["http://10.0.0.9:8080"]);

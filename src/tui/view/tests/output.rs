@@ -69,7 +69,7 @@ fn long_lines_wrap_or_scroll_sideways() {
 }
 
 #[test]
-fn an_output_is_searched_in_both_directions() {
+fn output_is_searched_in_both_directions() {
     let mut screen = printed(&lines(300));
     screen.press("/");
     screen.type_text("number 17");
@@ -97,7 +97,7 @@ fn json_is_formatted_or_raw() {
 }
 
 #[test]
-fn an_output_is_saved_and_paged_through() {
+fn output_is_saved_and_paged_through() {
     let mut screen = printed("one\ntwo\n");
     screen.press("x");
     check_shown(&screen, &["run-1-stdout.txt", "writes it as it is shown"], &[]);
@@ -111,7 +111,7 @@ fn an_output_is_saved_and_paged_through() {
 }
 
 #[test]
-fn a_comparison_says_where_it_stops() {
+fn comparison_shows_where_it_stops() {
     let mut response = split_response();
     response.results[0].result.stdout = lines(900);
     response.results[1].result.stdout = lines(450);

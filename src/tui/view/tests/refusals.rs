@@ -17,7 +17,7 @@ fn refused(what: &str, status: u16) -> Failure {
 }
 
 #[test]
-fn each_refusal_says_why_and_what_to_do() {
+fn refusals_contain_reason_and_advice() {
     let cases: [(&str, Cause, &[&str]); 11] = [
         (
             "no head",

@@ -124,32 +124,32 @@ fn check(key: &str) {
 }
 
 #[test]
-fn the_cluster_screen_fits_every_size() {
+fn cluster_screen_fits_every_size() {
     check("1");
 }
 
 #[test]
-fn the_execute_screen_fits_every_size() {
+fn execute_screen_fits_every_size() {
     check("2");
 }
 
 #[test]
-fn the_data_screen_fits_every_size() {
+fn data_screen_fits_every_size() {
     check("3");
 }
 
 #[test]
-fn the_inference_screen_fits_every_size() {
+fn inference_screen_fits_every_size() {
     check("4");
 }
 
 #[test]
-fn the_logs_screen_fits_every_size() {
+fn logs_screen_fits_every_size() {
     check("5");
 }
 
 #[test]
-fn the_overview_fits_every_size() {
+fn overview_fits_every_size() {
     check("0");
 }
 

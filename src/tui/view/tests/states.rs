@@ -39,7 +39,7 @@ fn asked(width: u16, height: u16) -> Harness {
 }
 
 #[test]
-fn the_overview_without_answers() {
+fn overview_without_responses() {
     let (width, height) = STATE_SIZE;
     let mut screen = asked(width, height);
     screen.press("0");
@@ -61,7 +61,7 @@ fn the_overview_without_answers() {
 }
 
 #[test]
-fn a_run_that_all_peers_failed() {
+fn run_that_all_peers_failed() {
     let (width, height) = STATE_SIZE;
     let mut screen = Harness::ready(width, height);
     screen.press("e ctrl-r");
@@ -76,7 +76,7 @@ fn a_run_that_all_peers_failed() {
 }
 
 #[test]
-fn the_execute_screen_of_a_middling_terminal() {
+fn execute_screen_of_a_middling_terminal() {
     let mut screen = Harness::ready(110, 30);
     screen.run_split();
     screen.state.notices.clear();
@@ -91,7 +91,7 @@ const NAMES: [&str; 2] = [
 ];
 
 #[test]
-fn the_list_of_functions_names_ids_by_manifest() {
+fn list_of_functions_names_ids_by_manifest() {
     let mut screen = Harness::ready(160, 45);
     let mut functions = screen.state.execute.form.functions.clone();
     functions[1].by_manifest = vec!["whatever-cid".to_owned()];
@@ -155,7 +155,7 @@ fn many_nodes_and_results_under_long_names() {
 }
 
 #[test]
-fn a_topic_of_forty_inferers() {
+fn topic_of_forty_inferers() {
     use wire::inference::{Bundle, LabeledValue, WorkerValues};
     const LETTERS: [char; 8] = ['q', 'p', 'z', 'r', 'y', '9', 'x', '8'];
     let value =
@@ -276,7 +276,7 @@ fn hints_show_overridden_keys() {
 }
 
 #[test]
-fn actions_without_data_say_what_they_wait_for() {
+fn actions_without_data_name_missing_data() {
     let mut screen = Harness::starting(160, 45);
     for (keys, wanted) in [
         ("0", "starting the local stack"),
@@ -292,7 +292,7 @@ fn actions_without_data_say_what_they_wait_for() {
 }
 
 #[test]
-fn a_custom_theme_with_low_contrast_gives_a_warning() {
+fn custom_theme_with_low_contrast_gives_a_warning() {
     let muted = entries(&[("", "muted", "#333a4c")]);
     let own: &'static CustomTheme = Box::leak(Box::new(CustomTheme::read("dusk", &muted).unwrap()));
     let mut screen = Harness::ready(160, 45);

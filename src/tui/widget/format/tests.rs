@@ -10,12 +10,12 @@ fn check(got: impl AsRef<str>, want: &str) {
 }
 
 #[test]
-fn one_is_not_plural() {
+fn one_is_singular() {
     assert_eq!([0, 1, 2].map(|n| counted(n, "epoch")), ["0 epochs", "1 epoch", "2 epochs"]);
 }
 
 #[test]
-fn thousands_stand_apart() {
+fn thousands_are_separated() {
     check(grouped(67_431.224, 2), "67 431.22");
     check(grouped(-1_234_567.0, 0), "-1 234 567");
     check(grouped(999.999, 2), "1 000.00");
@@ -131,7 +131,7 @@ fn timestamps_are_shown_in_utc() {
 
 proptest! {
     #[test]
-    fn the_calendar_agrees_with_the_timestamps(seconds in 0..253_402_207_200_i64) {
+    fn calendar_agrees_with_the_timestamps(seconds in 0..253_402_207_200_i64) {
         let time = Timestamp::from_seconds(seconds);
         let shown = format!("{}T{}Z", date(time), clock(time));
         prop_assert_eq!(shown, time.to_string());
@@ -169,7 +169,7 @@ fn decimals_are_just_enough_to_tell_values_apart() {
 }
 
 #[test]
-fn a_value_that_is_not_zero_does_not_read_as_zero() {
+fn value_that_is_not_zero_does_not_read_as_zero() {
     check(telling(-6e-8, 3, grouped), "-6.0e-8");
     check(telling(6e-8, 3, signed), "+6.0e-8");
     check(telling(0.0, 3, signed), "0.000");

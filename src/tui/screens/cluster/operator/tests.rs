@@ -50,7 +50,7 @@ fn cordoning_asks_first_and_uncordoning_does_not() {
 }
 
 #[test]
-fn approving_shows_the_whole_id_and_what_came_of_it() {
+fn approving_shows_full_id_and_outcome() {
     let mut screen = many(160, 45);
     screen.type_text("/pending");
     screen.press("enter A");
@@ -144,7 +144,7 @@ fn keys_fold_a_group_and_all_of_them() {
 }
 
 #[test]
-fn what_is_decided_of_a_group_is_decided_of_its_workers_after_a_question() {
+fn group_decision_applies_to_its_workers_after_confirmation() {
     let ask = |keys: &str| {
         let mut screen = many(80, 24);
         screen.press("b b home down down");
@@ -197,7 +197,7 @@ fn what_is_decided_of_a_group_is_decided_of_its_workers_after_a_question() {
 }
 
 #[test]
-fn a_group_whose_workers_are_all_cordoned_is_uncordoned() {
+fn group_whose_workers_are_all_cordoned_is_uncordoned() {
     let mut screen = many(160, 45);
     let mut nodes = harness::many_nodes();
     for node in &mut nodes {
@@ -213,7 +213,7 @@ fn a_group_whose_workers_are_all_cordoned_is_uncordoned() {
 }
 
 #[test]
-fn nodes_are_found_by_what_they_declare() {
+fn nodes_are_found_by_attributes() {
     let mut screen = many(160, 45);
     screen.type_text("/gpu=a100,zone=b");
     screen.press("enter");

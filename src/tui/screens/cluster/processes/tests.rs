@@ -25,7 +25,7 @@ fn added_node(asked: &[Effect]) -> &NodeWish {
 }
 
 #[test]
-fn a_worker_is_added_with_the_heads_address_filled_in() {
+fn worker_is_added_with_the_heads_address_filled_in() {
     let mut screen = Harness::ready(160, 45);
     screen.take_effects();
     screen.press("a");
@@ -54,7 +54,7 @@ fn a_worker_is_added_with_the_heads_address_filled_in() {
 }
 
 #[test]
-fn the_heads_address_is_filled_in_once_when_known() {
+fn heads_address_is_filled_in_once_when_known() {
     let mut screen = Harness::ready(160, 45);
     screen.take(Event::Nodes(screen.head(), Ok(Vec::new()), Duration::ZERO));
     screen.press("a up tab tab");
@@ -103,7 +103,7 @@ fn stopping_a_process_asks_first() {
 }
 
 #[test]
-fn a_crashed_process_is_reported_and_can_be_restarted() {
+fn crashed_process_is_reported_and_can_be_restarted() {
     let mut screen = Harness::ready(160, 45);
     let exited = LocalEvent::Exited { process: "worker-2".to_owned(), code: None };
     screen.take(Event::Local(exited));
@@ -116,7 +116,7 @@ fn a_crashed_process_is_reported_and_can_be_restarted() {
 }
 
 #[test]
-fn a_restarting_process_is_shown_until_it_runs() {
+fn restarting_process_is_shown_until_it_runs() {
     let mut screen = Harness::ready(160, 45);
     let restarting = LocalEvent::Restarting {
         process: "worker-2".to_owned(),
@@ -141,7 +141,7 @@ fn a_restarting_process_is_shown_until_it_runs() {
 }
 
 #[test]
-fn a_remote_node_cannot_be_stopped() {
+fn remote_node_cannot_be_stopped() {
     let mut screen = Harness::ready(160, 45);
     screen.state.stack.ready.nodes.clear();
     screen.press("down D");
@@ -150,7 +150,7 @@ fn a_remote_node_cannot_be_stopped() {
 }
 
 #[test]
-fn a_local_head_is_used_when_none_is_known() {
+fn local_head_is_used_when_none_is_known() {
     let mut state = State::default();
     crate::app::start(&mut state, crate::app::Start::Nowhere);
     let head = node("head", "head", Some("http://127.0.0.1:8080"));
@@ -199,7 +199,7 @@ fn quitting_asks_whether_to_detach_added_nodes() {
 }
 
 #[test]
-fn a_detached_node_is_listed_and_can_be_stopped() {
+fn detached_node_is_listed_and_can_be_stopped() {
     let mut screen = Harness::ready(160, 45);
     let found = node("kept-worker-4", "worker", None);
     let found = LocalNode { is_added: true, is_kept: true, ..found };

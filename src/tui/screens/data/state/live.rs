@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn the_replay_speed_ignores_the_catch_up() {
+    fn replay_speed_ignores_catch_up() {
         let mut live = LiveStream::default();
         let year = 365 * 24 * 3_600;
         let mut hear = |news: RowsEvent, second: i64| {

@@ -404,7 +404,7 @@ mod past_tests {
     }
 
     #[test]
-    fn a_span_without_rows_is_not_the_end_of_the_data() {
+    fn span_without_rows_is_not_the_end_of_the_data() {
         let searched = query_before(newest(Resolution::Raw), timestamp(900_000));
         let asked = probe_query(&searched).unwrap();
         assert_eq!((asked.resolution, asked.limit.get()), (Resolution::Day, 1));
@@ -417,7 +417,7 @@ mod past_tests {
     }
 
     #[test]
-    fn a_query_of_days_has_no_span() {
+    fn query_of_days_has_no_span() {
         let searched = query_before(newest(Resolution::Day), timestamp(900_000));
         assert_eq!((searched.start, probe_query(&searched)), (None, None));
     }

@@ -119,7 +119,7 @@ fn closes(state: &State) -> Vec<f64> {
 }
 
 #[test]
-fn the_first_dataset_is_opened_and_followed() {
+fn first_dataset_is_opened_and_followed() {
     let (state, effects) = opened();
     assert_eq!(state.selected, Some(id(1)));
     assert!(effects.contains(&Effect::LoadColumns { dataset: id(1) }));
@@ -138,7 +138,7 @@ fn nothing_is_requested_before_an_address_is_known() {
 }
 
 #[test]
-fn a_hidden_screen_follows_nothing() {
+fn hidden_screen_follows_nothing() {
     let (mut state, _) = opened();
     assert!(effects_of(&mut state, State::hide).contains(&Effect::CloseStream { dataset: id(1) }));
     assert_eq!(effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(2))), []);
@@ -161,7 +161,7 @@ fn loaded_and_live_rows_make_one_chart() {
 }
 
 #[test]
-fn a_paused_chart_stands_still_and_catches_up() {
+fn paused_chart_stands_still_and_catches_up() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
     state.act(Action::Pause, at(0));
@@ -172,7 +172,7 @@ fn a_paused_chart_stands_still_and_catches_up() {
 }
 
 #[test]
-fn a_long_pause_reloads_the_rows() {
+fn long_pause_reloads_the_rows() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
     state.act(Action::Pause, at(0));
@@ -181,7 +181,7 @@ fn a_long_pause_reloads_the_rows() {
 }
 
 #[test]
-fn a_lost_stream_shows_its_age_and_attempts_and_reconnects() {
+fn lost_stream_shows_its_age_and_attempts_and_reconnects() {
     let (mut state, _) = opened();
     let news = |news| DataEvent::Stream { dataset: id(1), news };
     let lost = |seconds| {
@@ -235,7 +235,7 @@ fn buckets_are_reloaded_after_a_lost_stream() {
 }
 
 #[test]
-fn an_unsupported_resolution_is_dropped() {
+fn unsupported_resolution_is_dropped() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
     let asked = act(&mut state, Action::Coarser, 0);
@@ -254,7 +254,7 @@ fn an_unsupported_resolution_is_dropped() {
 }
 
 #[test]
-fn the_list_is_filtered_by_one_field_until_that_is_cleared() {
+fn list_is_filtered_by_one_field_until_that_is_cleared() {
     let (mut state, _) = opened();
     state.act(Action::MetadataFilter, at(0));
     state.filter.text.set("ticker=BTC");
@@ -275,7 +275,7 @@ fn the_list_is_filtered_by_one_field_until_that_is_cleared() {
 }
 
 #[test]
-fn an_export_shows_its_path_range_and_progress() {
+fn export_shows_its_path_range_and_progress() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(9, 2.0), row(1, 1.0)]));
     state.act(Action::Export, at(0));
@@ -320,7 +320,7 @@ fn zooming_out_of_raw_asks_for_buckets() {
 }
 
 #[test]
-fn a_finished_bucket_is_reloaded() {
+fn finished_bucket_is_reloaded() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(Vec::new()));
     let asked = act(&mut state, Action::Coarser, 0);
@@ -332,7 +332,7 @@ fn a_finished_bucket_is_reloaded() {
 }
 
 #[test]
-fn the_crosshair_stays_on_its_candle_while_rows_come() {
+fn crosshair_stays_on_its_candle_while_rows_come() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw((0..2_000).rev().map(|s| row(s, 1.0)).collect()));
     assert_eq!(act(&mut state, Action::Earlier, 0), []);
@@ -372,7 +372,7 @@ fn listed_datasets_are_read_in_turn_for_sparklines() {
 }
 
 #[test]
-fn the_selection_follows_the_dataset() {
+fn selection_follows_the_dataset() {
     let (mut state, _) = opened();
     state.act(Action::Down, at(0));
     assert_eq!(state.selected, Some(id(2)));
@@ -383,7 +383,7 @@ fn the_selection_follows_the_dataset() {
 }
 
 #[test]
-fn a_search_runs_on_each_edit_and_drops_older_answers() {
+fn search_runs_on_each_edit_and_drops_older_responses() {
     let (mut state, _) = opened();
     state.act(Action::Filter, at(0));
     state.field().unwrap().press(Chord::named("m").unwrap());
@@ -405,7 +405,7 @@ fn a_search_runs_on_each_edit_and_drops_older_answers() {
 }
 
 #[test]
-fn a_failed_reload_keeps_the_old_data() {
+fn failed_reload_keeps_the_old_data() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
     let asked = act(&mut state, Action::Refresh, 5);
@@ -553,7 +553,7 @@ fn rows_around_the_selected_one_are_read_of_a_long_list() {
 }
 
 #[test]
-fn the_public_tag_is_acquired_and_the_list_read_again() {
+fn public_tag_is_acquired_and_the_list_read_again() {
     let (mut state, _) = opened();
     let want = Effect::AcquireTag { tag: "public".to_owned() };
     assert_eq!(act(&mut state, Action::AcquireTag, 0), [want]);

@@ -249,7 +249,7 @@ fn candles_at_three_sizes() {
 }
 
 #[test]
-fn history_shows_no_value_of_now() {
+fn history_hides_current_value() {
     let mut state = with_buckets(opened("synthetic-btc"));
     state.data.act(Action::NextPane, now());
     let newest = state.data.chart.nth_newest(0).unwrap().close;
@@ -381,7 +381,7 @@ fn each_state() {
 }
 
 #[test]
-fn empty_states_say_what_to_do() {
+fn empty_states_contain_advice() {
     let mut state = state::State { now: now(), ..state::State::default() };
     state.data.show();
     state.data.connected();
@@ -404,7 +404,7 @@ fn empty_states_say_what_to_do() {
 }
 
 #[test]
-fn a_row_is_clickable_where_it_is_drawn() {
+fn row_is_clickable_where_it_is_drawn() {
     let state = opened("synthetic-btc");
     let theme = Theme::new(theme::Name::Mono, Depth::None);
     let mut buf = Buffer::empty(Rect::new(0, 1, 160, 43));
@@ -507,7 +507,7 @@ fn text(state: &state::State, width: u16, height: u16) -> String {
 }
 
 #[test]
-fn a_gap_between_raw_rows_is_marked_with_its_length() {
+fn gap_between_raw_rows_is_marked_with_its_length() {
     let mut rows = bars(60, 3, 67_000.0);
     for row in rows.iter_mut().take(30) {
         row.timestamp = row.timestamp - Duration::from_hours(6);
@@ -522,7 +522,7 @@ fn a_gap_between_raw_rows_is_marked_with_its_length() {
 }
 
 #[test]
-fn a_chart_of_percent_is_scaled_from_0_to_100() {
+fn chart_of_percent_is_scaled_from_0_to_100() {
     let mut state = opened("cpu");
     let Some(page) = state.data.datasets.value_mut() else {
         panic!("the list is there");
@@ -550,7 +550,7 @@ fn another_column_is_charted_with_its_name() {
 }
 
 #[test]
-fn a_new_column_is_read_as_soon_as_a_row_has_it() {
+fn new_column_is_read_as_soon_as_a_row_has_it() {
     let mut state = opened("cpu");
     let dataset = state.data.selected.unwrap();
     let stream = |rows| DataEvent::Stream { dataset, news: StreamEvent::Item(rows) };

@@ -206,7 +206,7 @@ mod presets_tests {
     }
 
     #[test]
-    fn a_preset_needs_a_name_and_a_request() {
+    fn preset_needs_a_name_and_a_request() {
         assert!(keep_preset(&mut Presets::default(), " ", preset(Input::Typed)).is_err());
         assert!(read_presets("[]").is_err() && read_presets(r#"{"a": {}}"#).is_err());
     }

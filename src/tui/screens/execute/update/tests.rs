@@ -43,7 +43,7 @@ fn events_before_the_request_id_are_kept() {
 }
 
 #[test]
-fn a_local_workers_log_shows_that_it_fetches() {
+fn local_workers_log_shows_that_it_fetches() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-r");
     let id = screen.state.runs.newest().unwrap().id;
@@ -74,7 +74,7 @@ fn cancelling_sends_the_request_id() {
 }
 
 #[test]
-fn an_unreachable_head_is_shown_until_it_answers() {
+fn unreachable_head_is_shown_until_it_responds() {
     let mut screen = Harness::ready(160, 45);
     let id = screen.run_live();
     screen.take(Event::RunUnreachable(id, Some(failure("connection refused"))));
@@ -91,7 +91,7 @@ fn an_unreachable_head_is_shown_until_it_answers() {
 }
 
 #[test]
-fn a_head_without_a_list_of_nodes_gets_a_plain_request() {
+fn head_without_a_list_of_nodes_gets_a_plain_request() {
     let mut screen = Harness::ready(160, 45);
     let head = screen.head();
     screen.state.nodes.head_mut(head).unwrap().listed = crate::state::resource::Resource::EMPTY;
@@ -102,7 +102,7 @@ fn a_head_without_a_list_of_nodes_gets_a_plain_request() {
 }
 
 #[test]
-fn a_run_is_repeated_with_the_same_request() {
+fn run_is_repeated_with_the_same_request() {
     let mut screen = Harness::ready(160, 45);
     screen.run_split();
     screen.press("e");
@@ -121,7 +121,7 @@ fn a_run_is_repeated_with_the_same_request() {
 }
 
 #[test]
-fn a_local_module_is_uploaded_before_it_runs() {
+fn local_module_is_uploaded_before_it_runs() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-u");
     screen.type_text("bin/mine.wasm");
@@ -148,7 +148,7 @@ fn a_local_module_is_uploaded_before_it_runs() {
 }
 
 #[test]
-fn a_failed_upload_keeps_the_form() {
+fn failed_upload_keeps_the_form() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-u");
     screen.type_text("bin/mine.wasm");
@@ -165,7 +165,7 @@ fn a_failed_upload_keeps_the_form() {
 }
 
 #[test]
-fn a_preset_is_saved_loaded_and_removed() {
+fn preset_is_saved_loaded_and_removed() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e tab tab tab ctrl-u");
     screen.type_text("2");
@@ -190,7 +190,7 @@ fn a_preset_is_saved_loaded_and_removed() {
 }
 
 #[test]
-fn the_preset_of_the_form_is_selected_and_removing_selects_the_next() {
+fn preset_of_the_form_is_selected_and_removing_selects_the_next() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e tab tab tab");
     for n_nodes in ["2", "3", "4"] {
@@ -206,7 +206,7 @@ fn the_preset_of_the_form_is_selected_and_removing_selects_the_next() {
 }
 
 #[test]
-fn a_click_selects_a_preset() {
+fn click_selects_a_preset() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e tab tab tab");
     for n_nodes in ["2", "3"] {
@@ -223,7 +223,7 @@ fn a_click_selects_a_preset() {
 }
 
 #[test]
-fn a_full_list_takes_no_further_preset_and_says_why() {
+fn full_list_takes_no_further_preset_and_says_why() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-s enter");
     let (name, preset) = screen.state.execute.presets.pop_first().unwrap();
@@ -257,7 +257,7 @@ fn peers_joining_or_leaving_reload_the_nodes() {
 }
 
 #[test]
-fn a_finished_run_shows_each_peers_outcome() {
+fn finished_run_shows_each_peers_outcome() {
     let mut screen = Harness::ready(160, 45);
     let id = screen.run_live();
     screen.pass(Duration::from_millis(300));

@@ -129,7 +129,7 @@ fn opened() -> State {
 }
 
 #[test]
-fn a_new_nonce_loads_the_bundle() {
+fn new_nonce_loads_the_bundle() {
     let mut state = opened();
     let asked = effects_of(&mut state, |state| state.on_timer(at(3)));
     assert!(
@@ -144,7 +144,7 @@ fn a_new_nonce_loads_the_bundle() {
 }
 
 #[test]
-fn actors_are_sorted_by_what_leaving_them_out_changes() {
+fn actors_are_sorted_by_effect_of_leaving_them_out() {
     let mut state = opened();
     let shown = |state: &State| -> Vec<String> {
         state.actors().iter().map(|actor| actor.worker.to_string()).collect()
@@ -201,7 +201,7 @@ fn actors_are_ranked_by_mean_loss_whatever_their_role() {
 }
 
 #[test]
-fn the_selected_actor_stays_selected_when_sorted() {
+fn selected_actor_stays_selected_when_sorted() {
     let mut state = opened();
     state.act(Action::Down, at(0));
     state.act(Action::Down, at(0));
@@ -213,7 +213,7 @@ fn the_selected_actor_stays_selected_when_sorted() {
 }
 
 #[test]
-fn a_rate_limit_pauses_polling_and_keeps_the_values() {
+fn rate_limit_pauses_polling_and_keeps_the_values() {
     let mut state = opened();
     let limited = Failure {
         status: Some(429),
@@ -259,7 +259,7 @@ fn topics_and_labels_wrap_around() {
 }
 
 #[test]
-fn the_history_joins_the_services_and_live_bundles() {
+fn history_joins_the_services_and_live_bundles() {
     let mut state = opened();
     let y = |value: f64| vec![LabeledValue { label_id: 1, label_name: "y".to_owned(), value }];
     let epoch = |nonce: u64, opened_at: &str| HistoryEpoch {
@@ -325,7 +325,7 @@ fn pausing_closes_the_stream_and_resuming_opens_it() {
 }
 
 #[test]
-fn the_poll_interval_can_be_changed() {
+fn poll_interval_can_be_changed() {
     let mut state = opened();
     assert_eq!(state.poll_interval(), TOPICS_EVERY);
     let asked = act(&mut state, Action::AskLess, 0);
@@ -375,7 +375,7 @@ fn weights_belong_to_their_bundle_and_are_loaded_only_where_served() {
 }
 
 #[test]
-fn an_actors_past_values_are_kept() {
+fn actors_past_values_are_kept() {
     let mut state = opened();
     let bundles = [70, 80].map(|nonce| bundle(1, nonce, "1").bundle).into();
     state.on(InferenceEvent::PastBundles { topic: id(1), result: Ok(bundles) }, at(0));
@@ -385,7 +385,7 @@ fn an_actors_past_values_are_kept() {
 }
 
 #[test]
-fn the_chains_height_advances_between_answers() {
+fn chain_height_advances_between_responses() {
     let state = opened();
     assert_eq!(state.height(at(7)), Some(107));
 }

@@ -233,7 +233,7 @@ fn check(name: &str, state: &state::State, width: u16, height: u16) {
 }
 
 #[test]
-fn a_single_output_at_three_sizes() {
+fn single_output_at_three_sizes() {
     let state = opened(1);
     check("inference_160x43", &state, 160, 43);
     check("inference_80x22", &state, 80, 22);
@@ -317,7 +317,7 @@ fn labels_are_bars() {
 }
 
 #[test]
-fn a_rate_limit_counts_down_over_the_old_values() {
+fn rate_limit_counts_down_over_the_old_values() {
     let mut state = opened(1);
     let why = Failure {
         status: Some(429),
@@ -334,7 +334,7 @@ fn a_rate_limit_counts_down_over_the_old_values() {
 }
 
 #[test]
-fn a_refusal_fills_an_empty_pane() {
+fn refusal_fills_an_empty_pane() {
     let mut state = state::State { now: now(), ..state::State::default() };
     state.inference.show(now());
     state.inference.connected(now());
@@ -349,7 +349,7 @@ fn a_refusal_fills_an_empty_pane() {
 }
 
 #[test]
-fn a_topic_whose_first_epoch_is_open_waits_for_its_close() {
+fn topic_whose_first_epoch_is_open_waits_for_its_close() {
     let mut state = state::State { now: now(), ..state::State::default() };
     state.inference.show(now());
     state.inference.connected(now());
@@ -458,7 +458,7 @@ fn lines_break_at_missing_epochs() {
 }
 
 #[test]
-fn a_difference_that_is_not_zero_does_not_read_as_zero() {
+fn difference_that_is_not_zero_does_not_read_as_zero() {
     let mut state = opened(1);
     let mut latest = latest(1, 4_812_370, &[("y", 42.0)]);
     for actor in latest.bundle.inferer_values.iter_mut().chain(&mut latest.bundle.forecaster_values)
@@ -482,7 +482,7 @@ fn a_difference_that_is_not_zero_does_not_read_as_zero() {
 }
 
 #[test]
-fn a_topic_in_percent_differs_by_points_on_a_whole_scale() {
+fn topic_in_percent_differs_by_points_on_a_whole_scale() {
     let mut state = opened(1);
     let metadata = [("unit".to_owned(), "percent".to_owned())].into();
     let dataset = model::dataset::Dataset {

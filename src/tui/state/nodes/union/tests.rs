@@ -31,7 +31,7 @@ fn only(heads: &[HeadNodes]) -> Node {
 }
 
 #[test]
-fn a_peer_is_one_node_whose_slots_are_taken_once() {
+fn peer_is_one_node_whose_slots_are_taken_once() {
     let node = only(&[head_of(0, vec![worker(40, 7)]), head_of(1, vec![worker(2, 6)])]);
     assert_eq!(node.slots, Some((10, Some(6))), "as the head says that knows of more work");
     assert_eq!((node.n_runs, node.n_agreed), (42, 42), "each head counts its own executions");
@@ -39,7 +39,7 @@ fn a_peer_is_one_node_whose_slots_are_taken_once() {
 }
 
 #[test]
-fn the_strictest_decision_is_told_with_how_many_heads_made_it() {
+fn strictest_decision_is_shown_with_number_of_heads() {
     use wire::functions::NodeApproval::{Pending, Refused};
     let cordoned = |running| NodeBody { cordoned: true, running, ..worker(0, 10) };
     let decided = |approval| NodeBody { approval: Some(approval), ..worker(0, 10) };
@@ -57,7 +57,7 @@ fn the_strictest_decision_is_told_with_how_many_heads_made_it() {
 }
 
 #[test]
-fn what_a_head_said_before_it_failed_counts_where_no_other_sees_the_peer() {
+fn failed_head_counts_for_peers_that_no_other_head_sees() {
     let mut lost = head_of(1, vec![NodeBody { cordoned: true, ..worker(2, 0) }]);
     lost.listed.settle(Err(Failure::default()), Timestamp::default());
     let node = only(std::slice::from_ref(&lost));

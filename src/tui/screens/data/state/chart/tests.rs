@@ -31,7 +31,7 @@ fn check(chart: &Chart, want: &[(i64, [f64; 4], u64)]) {
 }
 
 #[test]
-fn a_chart_scrolls_by_steps_into_free_columns() {
+fn chart_scrolls_by_steps_into_free_columns() {
     let candle = |second| Bucket {
         timestamp: Timestamp::from_seconds(second),
         open: 1.0,
@@ -65,7 +65,7 @@ fn live_rows_open_buckets_and_fold_into_them() {
 }
 
 #[test]
-fn a_replayed_row_is_not_counted_twice() {
+fn replayed_row_is_not_counted_twice() {
     let mut chart = Chart::new(Resolution::FiveMinutes);
     chart.add_service_candles([bucket(300, [1.0, 8.0, 1.0, 5.0], 4)]);
     // The latest two of the bucket's four rows arrive again, followed by a fifth.
@@ -76,7 +76,7 @@ fn a_replayed_row_is_not_counted_twice() {
 }
 
 #[test]
-fn a_bucket_folded_from_all_its_rows_is_kept() {
+fn bucket_folded_from_all_its_rows_is_kept() {
     let mut chart = Chart::new(Resolution::FiveMinutes);
     chart.add_service_candles([bucket(300, [3.0, 3.0, 3.0, 3.0], 1)]);
     chart.add_live_rows([row(300, 3.0), row(360, 2.0)]);
@@ -84,7 +84,7 @@ fn a_bucket_folded_from_all_its_rows_is_kept() {
 }
 
 #[test]
-fn a_corrected_row_changes_its_bucket() {
+fn corrected_row_changes_its_bucket() {
     let mut chart = Chart::new(Resolution::FiveMinutes);
     chart.add_live_rows([row(300, 5.0), row(360, 99.0), row(420, 6.0)]);
     chart.add_live_rows([row(360, 7.0)]);
@@ -92,7 +92,7 @@ fn a_corrected_row_changes_its_bucket() {
 }
 
 #[test]
-fn a_late_row_is_inserted_in_order() {
+fn late_row_is_inserted_in_order() {
     let mut chart = Chart::new(Resolution::Raw);
     chart.add_service_candles([row(1, 1.0), row(3, 3.0)]);
     chart.add_live_rows([row(4, 4.0), row(2, 2.0)]);

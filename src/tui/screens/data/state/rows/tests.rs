@@ -82,7 +82,7 @@ fn scrolling_reads_every_row_once_and_ends_at_the_first() {
 }
 
 #[test]
-fn a_gap_longer_than_a_span_is_skipped() {
+fn gap_longer_than_a_span_is_skipped() {
     let rows = [0, 10, 20, 90 * 24 * HOUR, 90 * 24 * HOUR + 1];
     let (mut table, query) = opened();
     served(&mut table, query, &rows, at(91 * 24 * HOUR));
@@ -95,7 +95,7 @@ fn a_gap_longer_than_a_span_is_skipped() {
 }
 
 #[test]
-fn a_dataset_without_recent_rows_is_shown() {
+fn dataset_without_recent_rows_is_shown() {
     let (mut table, query) = opened();
     served(&mut table, query, &[0, 10], at(1_000 * 24 * HOUR));
     assert_eq!(seconds(&table), [10, 0]);

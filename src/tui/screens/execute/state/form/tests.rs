@@ -83,7 +83,7 @@ fn each_error_of_the_form_is_on_the_screen() {
 }
 
 #[test]
-fn a_function_is_named_typed_or_a_file() {
+fn function_is_named_typed_or_a_file() {
     let fit = |check: &Check| matches!(check, Check::Fit(_));
     let unfit = |check: &Check| matches!(check, Check::Unfit(_));
     check(FormField::Function, "", fit);
@@ -130,7 +130,7 @@ fn standard_input_is_typed_or_a_file_or_rows() {
 }
 
 #[test]
-fn a_request_fills_the_form_that_made_it() {
+fn request_fills_the_form_that_made_it() {
     let mut screen = Harness::ready(160, 45);
     let form = &mut screen.state.execute.form;
     form.set(FormField::Arguments, "one 'two three'");
@@ -166,7 +166,7 @@ fn content_has_one_entry_with_several_names() {
 }
 
 #[test]
-fn a_dataset_is_found_by_a_part_of_its_name_and_completed() {
+fn dataset_is_found_by_a_part_of_its_name_and_completed() {
     let mut screen = Harness::ready(160, 45);
     let form = &mut screen.state.execute.form;
     form.set_datasets(["btc_usd", "eth_usd", "cpu"].map(str::to_owned).into_iter());
@@ -203,7 +203,7 @@ fn tab_moves_on_while_a_file_is_uploaded() {
 }
 
 #[test]
-fn a_selector_is_checked_sent_and_filled_in_again() {
+fn selector_is_checked_sent_and_filled_in_again() {
     let mut screen = Harness::ready(160, 45);
     screen.take(Event::Nodes(screen.head(), Ok(crate::harness::many_nodes()), Duration::ZERO));
     screen.press("e tab tab tab tab tab");
