@@ -213,8 +213,9 @@ mod tests {
         let half = format!("(core module {})", "(func)".repeat(60_000));
         let component = wat::parse_str(format!("(component {half} {half})")).unwrap();
         assert!(check_items(&component).unwrap_err().contains("120000 functions"));
-        let exports: String =
+        let exports: Vec<String> =
             (0..150_000).map(|n| format!(r#"(export "e{n}" (func 0))"#)).collect();
+        let exports = exports.concat();
         let globals = "(global i32 (i32.const 0))".repeat(60_000);
         let module = wat::parse_str(format!("(module (func) {exports} {globals})")).unwrap();
         assert!(check_items(&module).unwrap_err().starts_with("210001 types"));
