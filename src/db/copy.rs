@@ -107,7 +107,7 @@ pub enum CopyError {
         table: String,
     },
     /// The caller stopped the copy.
-    #[error("copy was stopped; run the same command again")]
+    #[error("stopped before the copy was complete; run the same command again")]
     Stopped,
 }
 

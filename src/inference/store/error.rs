@@ -45,7 +45,7 @@ pub enum StoreError {
     #[error("topics were changed by another service at the same time")]
     Raced,
     /// The changes of several callers were rolled back.
-    #[error("commit to the inference file failed")]
+    #[error("inference file cannot commit")]
     Commit(#[source] DatabaseFault),
     /// The writer of the file has stopped.
     #[error("inference file is closed")]

@@ -164,7 +164,7 @@ pub enum CopyError {
         what: &'static str,
     },
     /// The caller stopped the copy.
-    #[error("copy was stopped; the same command continues it")]
+    #[error("stopped before the copy was complete; run the same command to resume")]
     Stopped,
 }
 

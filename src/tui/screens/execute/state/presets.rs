@@ -102,7 +102,7 @@ pub(crate) fn read_presets(text: &str) -> Result<Presets, String> {
 
 /// A quote is not closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("close the quote")]
+#[error("quote is not closed")]
 pub(crate) struct OpenQuote;
 
 /// Splits `text` at spaces. Single and double quotes group words. A backslash escapes the next character
