@@ -235,7 +235,7 @@ impl Worker {
         (n_slots_max, share)
     }
 
-    /// Returns true if the shares of heads might change without a further order.
+    /// Returns true if runs or waiting orders can still change the slots offered to each head.
     pub(crate) fn is_busy(&self) -> bool {
         let (n_slots, n_free) = self.slots();
         n_free < n_slots || self.0.orders.are_in_use()

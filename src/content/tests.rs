@@ -85,7 +85,7 @@ async fn damaged_function_is_removed_when_read_and_when_store_opens() {
 }
 
 #[tokio::test]
-async fn other_files_than_modules_are_rejected() {
+async fn files_other_than_modules_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let refused = open(&dir).await.add(method("m.wasm"), b"#!/bin/sh".to_vec()).await;
     assert!(matches!(refused, Err(FunctionsError::NotModule { .. })), "{refused:?}");

@@ -106,8 +106,8 @@ pub(crate) enum FollowEnd {
     /// The reader was too slow.
     #[error(transparent)]
     CutOff(#[from] CutOff),
-    /// The following commits are unknown.
-    #[error("the following commits are no longer on record")]
+    /// The next commits are no longer on record.
+    #[error("the next commits are no longer on record")]
     Lost,
     /// The missed rows could not be read.
     #[error("missed rows could not be read")]

@@ -61,7 +61,7 @@ pub(crate) enum DiskError {
     Shared { folder: PathBuf },
     #[error("cannot read the key {}", path.display())]
     Key { path: PathBuf, source: io::Error },
-    #[error("key {} has another owner or a mode other than 0600: remove it", path.display())]
+    #[error("key file {} has another owner or a mode other than 0600: remove the file", path.display())]
     KeyShared { path: PathBuf },
 }
 

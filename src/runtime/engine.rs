@@ -167,11 +167,11 @@ impl Runtime {
         self.0.run(program, run, Streams::Process, abandoned)
     }
 
-    /// Runs `program` to its end. A guest that fails or exceeds a limit also has a [`RunOutcome`].
+    /// Runs `program` to its end. A [`RunOutcome`] is also returned if the guest fails or exceeds a limit.
     ///
     /// Waits for a place while `runs_max` guests run. The number of waiting callers is not limited. A
-    /// program is compiled once, on its first run. If its latest run was short, it begins in this thread
-    /// but leaves it after about 10 ms at most. All others run in their own threads. Cancel-safe:
+    /// program is compiled once, on its first run. A program whose latest run was short starts in this
+    /// thread and moves to its own after about 10 ms. All others start in their own threads. Cancel-safe:
     /// dropping the future stops the guest within about 10 ms. Its compiler is stopped within about 20
     /// ms unless other callers wait for it. The place is occupied until then. Needs a tokio runtime.
     ///

@@ -29,7 +29,7 @@ pub(crate) fn read<T: DeserializeOwned + Default>(path: &Path) -> T {
 /// Writes the checkpoint at `path` and creates a missing directory.
 ///
 /// # Errors
-/// If it cannot be written. A stopped transfer starts over then.
+/// If it cannot be written, so that a stopped transfer would start over.
 pub(crate) fn write(path: &Path, checkpoint: &impl Serialize) -> io::Result<()> {
     path.parent().map_or(Ok(()), fs::create_dir_all)?;
     write_atomic(path, &serde_json::to_vec(checkpoint)?, FileMode::Private)

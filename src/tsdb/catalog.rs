@@ -233,7 +233,7 @@ pub enum Refusal {
     )]
     ColumnsFull,
     /// A row has a text or a timestamp that the database cannot store.
-    #[error("the store keeps no text with a zero character, and no time before 4713 BC")]
+    #[error("the database cannot store texts with a NUL character or times before 4713 BC")]
     Unstorable,
 }
 

@@ -60,7 +60,7 @@ pub struct PageRead {
 }
 
 impl PageRead {
-    /// Returns a read of the first raw rows of a span, without counting.
+    /// Creates a query for the first raw rows of a span that does not count all matches.
     pub const fn raw(span: Span, order: Order, limit: usize) -> Self {
         Self { resolution: Resolution::Raw, span, order, skip: 0, limit, count: Count::Nothing }
     }

@@ -29,7 +29,7 @@ macro_rules! actions {
 }
 
 actions! {
-    // Everywhere.
+    // Actions available on every screen.
     /// Opens or closes the help.
     Help => "this help",
     /// Goes back one step: overlay, filter, zoom.

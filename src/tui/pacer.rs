@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn burst_of_rows_makes_ten_frames_a_second_and_four_over_a_network() {
+    async fn burst_of_rows_is_limited_to_ten_frames_per_second_or_four_over_network() {
         assert_eq!(frames_of_a_burst(false).await, 10);
         assert_eq!(frames_of_a_burst(true).await, 4);
     }

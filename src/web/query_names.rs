@@ -33,8 +33,8 @@ struct QueryNames {
     operations: HashMap<String, Vec<(Method, Vec<String>)>>,
 }
 
-/// Rejects requests to `router` with a repeated query parameter, or a parameter missing in its
-/// description `api`. The paths of `any_name` allow every name.
+/// Rejects requests to `router` with a repeated query parameter or one that is not in the description
+/// `api`. Paths in `any_name` accept every parameter.
 ///
 /// Names that begin with an underscore are ignored, since scripts add them to bypass caches.
 pub fn check_query_names<S: Clone + Send + Sync + 'static>(

@@ -174,7 +174,7 @@ async fn service_checks_keys_on_another_machine_and_fails_closed() {
     let unknown = Http::new(&base, Some("UP-000000000000000000000000"));
     assert_eq!(unknown.get(PATH).await.0, StatusCode::UNAUTHORIZED);
     assert_eq!(http.without_key().get("/portal").await.0, StatusCode::UNAUTHORIZED);
-    // Tags are granted to keys by their ids, which the other machine knows.
+    // Tags are granted to ids of keys, which the accounts service knows.
     there.keys(&["create", "a friend's"]);
     let dataset = json!({"name": "shared", "tags": ["members"]});
     assert_eq!(http.post(PATH, &dataset).await.0, StatusCode::CREATED);

@@ -85,7 +85,7 @@ struct StoredDecision {
 
 /// The stored decisions could not be read.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read decisions on nodes from {path}; correct or remove the file")]
+#[error("cannot read the approved and refused nodes in {path}; correct or remove the file")]
 pub struct RegistryError {
     path: PathBuf,
     source: io::Error,

@@ -38,7 +38,7 @@ const HOST_PART: usize = 16;
 /// Maximum number of handshakes of all hosts, in multiples of that of one host.
 const HOSTS: usize = 4;
 
-/// Time limit of a handshake: four round trips of a second, and some time of a busy machine.
+/// Time limit of a handshake: four round trips of a second, with some slack for a busy machine.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 
 /// A transport whose incoming handshakes are limited.

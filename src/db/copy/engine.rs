@@ -40,7 +40,7 @@ impl From<rusqlite::Error> for EngineError {
     }
 }
 
-/// Purpose of an end.
+/// Access to one end of a copy: its source or its destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Read,

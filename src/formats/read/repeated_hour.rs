@@ -11,7 +11,7 @@ use model::timestamp::Timestamp;
 
 use super::{BadRow, PlacedRow, time_text::TWICE};
 
-/// Maximum number of rows of such an hour, which are held in memory: more than 60 each second.
+/// Maximum number of rows of a repeated hour, which are held in memory: 138 per second.
 const ROWS_MAX: usize = 500_000;
 
 /// A row that was read.

@@ -22,8 +22,8 @@ const SCALE_FLOAT: f64 = 100_000_000.0;
 /// Numbers of at least this many [`SCALE`]ths have no exponent in Go.
 const SCALED_FROM: u64 = 100;
 
-/// Adding a number below this float to it rounds to an integer: its last bit is 1, so the lower
-/// bits of the sum are that integer.
+/// 2^52. Adding a smaller number to it rounds that number to an integer, which is then in the lower bits
+/// of the sum.
 const WHOLE: f64 = 4_503_599_627_370_496.0;
 
 /// Whole floats below this are exact as integers.

@@ -18,7 +18,7 @@ use crate::math::{
 /// `inference_outlier_detection_threshold`.
 pub const THRESHOLD: f64 = 11.0;
 
-/// Weight of the latest spread in its average, by the chain's parameter
+/// Weight of the latest spread in the moving average of spreads. The chain's parameter
 /// `inference_outlier_detection_alpha`.
 pub const ALPHA: f64 = 0.2;
 

@@ -228,7 +228,7 @@ pub struct Topic {
     pub active_quantiles: ByRole<f64>,
     /// Quantile for reputers. There is only one.
     pub active_reputer_quantile: f64,
-    /// Number of places in an epoch.
+    /// Maximum number of active inferers and forecasters per epoch.
     pub active_max: ByRole<u32>,
     /// Workers that can submit.
     pub whitelist: WorkerWhitelist,

@@ -15,7 +15,7 @@ use super::{SubmitOutcome, tables};
 #[non_exhaustive]
 pub enum StoreError {
     /// The directory, the lock or the writer could not be created.
-    #[error("inference file could not be prepared")]
+    #[error("inference file could not be created")]
     Prepare(#[source] io::Error),
     /// The file could not be opened or set up.
     #[error(transparent)]

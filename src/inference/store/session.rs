@@ -33,9 +33,9 @@ pub(super) type Row<'r> = sql::Row<'r, StoreError>;
 /// Lock on an epoch until the end of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lock {
-    /// Others cannot change the epoch's state.
+    /// Other transactions cannot change the epoch's state.
     Shared,
-    /// Others cannot change the epoch or add to it.
+    /// Other transactions cannot change the epoch or add submissions.
     Exclusive,
 }
 

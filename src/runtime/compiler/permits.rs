@@ -10,8 +10,8 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::single_flight::WANTED_EVERY;
 
-/// Maximum number of concurrent compilations. Each needs several processors and up to some gigabytes. A
-/// client has at most all but one.
+/// Maximum number of concurrent compilations. Each needs several processors and up to a few
+/// gigabytes. One client can have all but one of them.
 const CHILDREN_MAX: usize = 4;
 
 /// Maximum number of concurrent compilations of large programs. One permit is left for small programs,

@@ -81,7 +81,7 @@ impl ColumnOrder {
         self.column = Some(column);
     }
 
-    /// Sorts by the next of `columns`. After the last one, rows are in the listed order again.
+    /// Sorts by the next column in `columns`, or restores the listed order after the last column.
     pub(crate) fn cycle(&mut self, columns: &[&'static str]) {
         let next = match self.column {
             None => 0,

@@ -195,8 +195,8 @@ impl Candles<'_> {
         slots.filter_map(time).collect()
     }
 
-    /// Returns the values of the lines behind the candles `seen` that are within [`OVERLAY_REACH`] of
-    /// them.
+    /// Returns the values of the overlaid lines at the candles `seen`, if they are within
+    /// [`OVERLAY_REACH`] of the candles.
     fn overlay_values<'a>(
         &self,
         seen: impl Iterator<Item = (u16, usize, &'a Bucket)> + Clone,

@@ -256,7 +256,7 @@ fn terminal_modes(session: &Session) -> String {
 }
 
 #[test]
-fn copy_uses_the_tool_of_the_display_or_else_the_terminal() {
+fn copy_uses_clipboard_tool_or_else_the_terminal() {
     let place = Place::default();
     let tool = Home::new();
     let copied = tool.path("copied");

@@ -148,9 +148,9 @@ async fn slots_taken_by_other_heads_are_not_free() {
     let _one = granted(take(&slots, want(1)));
     assert_eq!(slots.offered_slots(&id(1)), Some((2, 0)));
     assert!(matches!(take(&slots, want(1)), SlotGrant::Later(_)));
-    // Runs for this head are not in the offer.
+    // The offer does not count the runs of this head.
     slots.note_offer(&id(1), &offer(2, 2), 10);
-    assert_eq!(slots.offered_slots(&id(1)), Some((2, 1)), "the other one has ended");
+    assert_eq!(slots.offered_slots(&id(1)), Some((2, 1)), "the other run has ended");
 }
 
 #[tokio::test(start_paused = true)]

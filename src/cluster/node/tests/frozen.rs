@@ -53,7 +53,7 @@ impl Forwarder {
         Self { port, traffic }
     }
 
-    /// Returns the address of `node` behind it.
+    /// Returns the address of `node` through this proxy.
     fn address(&self, node: &Node) -> String {
         format!("/ip4/127.0.0.1/tcp/{}/p2p/{}", self.port, node.peer_id())
     }

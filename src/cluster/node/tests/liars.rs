@@ -5,7 +5,8 @@ use super::{executions::*, *};
 /// Number of slots of a worker in these tests.
 const SLOTS: u32 = 10;
 
-/// Starts a cluster of three workers with many results. Returns it with their function.
+/// Starts a cluster whose three workers have returned many results of a function. Returns it with that
+/// function.
 async fn experienced() -> (Cluster, content::Function) {
     let mut cluster = Cluster::of(&[]).await;
     for _ in 0..3 {

@@ -86,7 +86,7 @@ async fn check(limits: Limits, settings: RuntimeConfig, exit_code: i32) {
 }
 
 #[tokio::test]
-async fn request_lowers_the_limits_of_the_node() {
+async fn request_can_lower_limits_for_its_run() {
     let asked = RuntimeConfig { run_time_ms: 200, ..RuntimeConfig::default() };
     check(LIMITS_DEFAULT, asked, 15).await;
     let asked = RuntimeConfig { limited_fuel: 10_000, ..RuntimeConfig::default() };

@@ -132,7 +132,7 @@ async fn runtime_gets_the_command_line_of_b7s() {
 }
 
 #[tokio::test]
-async fn runtime_is_started_by_the_name_of_its_link() {
+async fn runtime_is_started_through_its_symbolic_link() {
     let mut script = Script::new("echo \"$0\"");
     let link = script.root.path().join("called-so");
     std::os::unix::fs::symlink("bls-runtime", &link).unwrap();

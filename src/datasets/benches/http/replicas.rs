@@ -70,7 +70,7 @@ struct Load {
     pages: Pages,
     key: String,
     loaded: Loaded,
-    /// Number of pages that have been read once so far.
+    /// Number of pages read so far in the measurement without repeats.
     n_once: usize,
 }
 

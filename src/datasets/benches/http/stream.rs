@@ -23,7 +23,7 @@ use crate::{Outcome, market::timestamp_of, program::Bench};
 /// Number of readers.
 const N_READERS: usize = 2_000;
 
-/// Number of connections opened concurrently. The system queues few more.
+/// Number of connections opened concurrently. The queue of the listening socket is hardly longer.
 const OPENING: usize = 100;
 
 /// Number of inserted rows, ten a second.

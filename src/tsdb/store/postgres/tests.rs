@@ -246,7 +246,7 @@ async fn deleted_dataset_leaves_no_records() {
 }
 
 #[tokio::test]
-async fn old_batches_and_the_oldest_of_very_many_are_forgotten() {
+async fn batches_are_forgotten_after_a_time_or_beyond_a_maximum() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     run(

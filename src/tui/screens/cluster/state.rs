@@ -66,7 +66,7 @@ pub(crate) enum NodeOrder {
     Role,
     /// Groups, by name.
     Group,
-    /// Nodes that get no work first.
+    /// By status, starting with nodes that get no work.
     Status,
     /// Names, then peer ids.
     Node,

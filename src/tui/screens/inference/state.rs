@@ -1,7 +1,7 @@
-//! The state of the Inference screen: the topics, and the latest bundle and the past of one topic.
+//! The state of the Inference screen: the topics with the latest bundle and the history of one of them.
 //!
 //! The list of topics contains the chain's clock and the nonce of each latest bundle. It is polled
-//! often. Bundle and past are loaded when the nonce changes, or periodically if the service lists no
+//! often. The bundle and the history are loaded when the nonce changes, or periodically if the service lists no
 //! topics. A rate limit pauses all requests without clearing the last values.
 
 pub(crate) mod actors;

@@ -88,7 +88,7 @@ fn nodes_of_a_hung_head_are_not_shown_as_connected() {
 }
 
 #[test]
-fn refused_connections_make_the_nodes_stale_with_an_age() {
+fn refused_connections_mark_nodes_as_stale_and_show_age() {
     let mut screen = running(160, 45);
     let refused = Failure::new("list the nodes", "connection refused", "check the address");
     screen.pass(Duration::from_secs(2));

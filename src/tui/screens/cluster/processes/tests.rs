@@ -54,7 +54,7 @@ fn worker_is_added_with_the_heads_address_filled_in() {
 }
 
 #[test]
-fn heads_address_is_filled_in_once_when_known() {
+fn address_of_head_is_filled_in_when_known() {
     let mut screen = Harness::ready(160, 45);
     screen.take(Event::Nodes(screen.head(), Ok(Vec::new()), Duration::ZERO));
     screen.press("a up tab tab");

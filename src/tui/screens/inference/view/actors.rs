@@ -199,7 +199,7 @@ fn details(actor: &Actor<'_>, detail: Detail, decimals: usize) -> [String; 2] {
     }
 }
 
-/// Returns a number that the network has learned about an actor.
+/// Formats the figure `of` that the network has learned about an actor.
 fn learned(actor: &Actor<'_>, of: fn(&ActorSummary) -> Option<f64>) -> String {
     or_none(actor.known.and_then(of), four_digits)
 }

@@ -404,7 +404,7 @@ proptest! {
     }
 
     #[test]
-    fn any_values_are_drawn(
+    fn arbitrary_values_are_drawn_without_panic(
         (width, height) in (1..170u16, 1..50u16),
         values in prop::collection::vec(prop::num::f64::ANY, 1..8),
         text in "\\PC{0,12}",

@@ -31,7 +31,7 @@ fn check(chart: &Chart, want: &[(i64, [f64; 4], u64)]) {
 }
 
 #[test]
-fn chart_scrolls_by_steps_into_free_columns() {
+fn chart_scrolls_in_steps_when_columns_run_out() {
     let candle = |second| Bucket {
         timestamp: Timestamp::from_seconds(second),
         open: 1.0,
