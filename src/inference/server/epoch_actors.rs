@@ -110,7 +110,7 @@ pub(super) async fn get(
 ) -> Result<Response, ApiError> {
     let topic = params.topic_id()?;
     let limit = params.limit("limit", LIMIT_DEFAULT, LIMIT_MAX)?;
-    let nonces = params.read_or("from", 0)?..=params.read_or("to", BlockHeight::MAX)?;
+    let nonces = params.nonces()?;
     let output = read_output(&params)?;
     let actor = params.find("actor")?;
     let permits = admit_stream(&params.service, &key)?;

@@ -1,6 +1,6 @@
 //! Parameters of a request, by name.
 
-use std::{collections::HashMap, str::FromStr, sync::Arc};
+use std::{collections::HashMap, ops::RangeInclusive, str::FromStr, sync::Arc};
 
 use axum::{
     extract::{FromRequestParts, Path},
@@ -71,6 +71,11 @@ impl Params {
         limit.ok_or_else(|| {
             ApiError::mismatch(name, format_args!("expected a number from 1 to {max}"))
         })
+    }
+
+    /// Parses the range of nonces from `from` to `to`, by default all.
+    pub(super) fn nonces(&self) -> Result<RangeInclusive<BlockHeight>, ApiError> {
+        Ok(self.read_or("from", 0)?..=self.read_or("to", BlockHeight::MAX)?)
     }
 
     /// Returns the topic id, if the version is supported.

@@ -2,7 +2,7 @@
 //! leaderboard.
 
 use axum::{Json, response::Response};
-use model::topic::{BlockHeight, decimal};
+use model::topic::decimal;
 use wire::{
     inference::{
         TopicHistory,
@@ -107,7 +107,7 @@ const LIMIT_MAX: u32 = 1000;
     responses((status = 200, description = "Epochs", body = TopicHistory)))]
 pub(super) async fn history(params: Params) -> Result<Json<TopicHistory>, ApiError> {
     let (id, limit) = (params.topic_id()?, params.limit("limit", LIMIT_DEFAULT, LIMIT_MAX)?);
-    let nonces = params.read_or("from", 0)?..=params.read_or("to", BlockHeight::MAX)?;
+    let nonces = params.nonces()?;
     let epochs = params.service.inference.history(id, nonces, limit).await?;
     Ok(Json(TopicHistory { topic_id: id.get(), epochs }))
 }

@@ -212,12 +212,12 @@ const LIMIT_MAX: u64 = 1000;
     responses((status = 200, description = FOUND, body = NetworkInferencesPage)))]
 pub(super) async fn network_inferences(params: Params) -> Result<Response, ApiError> {
     let topic = params.topic_id()?;
-    let (from, to) = (params.read_or("from", 0)?, params.read_or("to", BlockHeight::MAX)?);
+    let nonces = params.nonces()?;
     let limit = params.read_or("limit", LIMIT_DEFAULT)?.clamp(1, LIMIT_MAX);
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
     // One more than the limit shows whether there is another page.
     let inference = params.service.inference.clone();
-    let mut nonces = inference.nonces(topic, from..=to, limit.saturating_add(1)).await?;
+    let mut nonces = inference.nonces(topic, nonces, limit.saturating_add(1)).await?;
     let is_more = nonces.len() > usize::try_from(limit).unwrap_or(usize::MAX);
     let next_to = is_more.then(|| nonces.remove(0)).map(|older| older.to_string());
     let page = NetworkInferencesPage { network_inferences: Vec::new(), next_to };
