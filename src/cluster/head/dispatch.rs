@@ -139,8 +139,7 @@ impl Lines {
         let (new, frames) = match self.network.open_line(peer, LINE_PROTOCOL).await {
             Ok(opened) => opened,
             Err(error) => {
-                drop(line);
-                self.forget_unused(peer, slot);
+                self.forget_unused(peer, &slot);
                 return Err(error);
             }
         };
@@ -171,11 +170,11 @@ impl Lines {
 
     /// Forgets the slot of a worker to which no line could be opened, unless another order uses it. The
     /// worker might have disconnected and been forgotten before.
-    fn forget_unused(&self, peer: &PeerId, slot: LineSlot) {
+    fn forget_unused(&self, peer: &PeerId, slot: &LineSlot) {
         let mut by_worker = self.by_worker.lock();
-        let is_same = by_worker.get(peer).is_some_and(|other| Arc::ptr_eq(other, &slot));
-        drop(slot);
-        if is_same && by_worker.get(peer).is_some_and(|slot| Arc::strong_count(slot) == 1) {
+        let is_current = by_worker.get(peer).is_some_and(|other| Arc::ptr_eq(other, slot));
+        // The table and the caller have one reference each.
+        if is_current && Arc::strong_count(slot) == 2 {
             by_worker.remove(peer);
         }
     }
