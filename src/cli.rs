@@ -29,13 +29,14 @@ mod stop;
 mod tui;
 mod up;
 
-use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 use ::tui::RunError;
 use anyhow::anyhow;
-use clap::{
-    Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, builder::Resettable,
-};
+use clap::builder::Resettable;
+use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use model::node::Role;
 use tokio::runtime::{Builder, Runtime};
 

@@ -1,9 +1,12 @@
 //! Accounts, passwords and sessions as validated values.
 
-use std::{collections::HashSet, str::FromStr, time::Duration};
+use std::collections::HashSet;
+use std::str::FromStr;
+use std::time::Duration;
 
 use data_encoding::HEXLOWER;
-use model::{text::is_unprintable, timestamp::Timestamp};
+use model::text::is_unprintable;
+use model::timestamp::Timestamp;
 use sha2::{Digest as _, Sha256};
 use wire::accounts::AccountBody;
 

@@ -1,6 +1,8 @@
 //! Cache of valid keys, cleared when another process changes the stored keys.
 
-use std::{collections::HashSet, num::NonZeroUsize, time::Duration};
+use std::collections::HashSet;
+use std::num::NonZeroUsize;
+use std::time::Duration;
 
 use lru::LruCache;
 use model::key::KeyId;

@@ -9,47 +9,37 @@
 
 mod limits;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use axum::{
-    Router,
-    body::{Body, HttpBody as _},
-    extract::Request,
-    http::{HeaderName, HeaderValue, header::RETRY_AFTER},
-    response::Response,
-};
+use axum::Router;
+use axum::body::{Body, HttpBody as _};
+use axum::extract::Request;
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::Response;
 use lru::LruCache;
 use model::key::{ApiKey, KeyId};
 use parking_lot::Mutex;
-use task::{
-    clock::Clock,
-    tally::{Counted, Tally},
-};
-use tokio::{sync::Semaphore, time::Instant};
-use web::{
-    address::{AddressSource, Network},
-    auth::{NoKey, api_key},
-    host_names::HostNames,
-    metrics::requests::count_bytes,
-    middleware::{Next, wrap},
-    rate_limit::{CALLERS_MAX, Rate, RateLimiter, retry_seconds},
-};
+use task::clock::Clock;
+use task::tally::{Counted, Tally};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use web::address::{AddressSource, Network};
+use web::auth::{NoKey, api_key};
+use web::host_names::HostNames;
+use web::metrics::requests::count_bytes;
+use web::middleware::{Next, wrap};
+use web::rate_limit::{CALLERS_MAX, Rate, RateLimiter, retry_seconds};
 use wire::accounts::KeyLimits;
 
 use self::limits::{Allowance, Usage};
 pub use self::limits::{Exceeded, Limits};
-use crate::{
-    AccountsError,
-    account::AccountId,
-    key::{KeyHash, Verified},
-    remote::Keys,
-};
+use crate::AccountsError;
+use crate::account::AccountId;
+use crate::key::{KeyHash, Verified};
+use crate::remote::Keys;
 
 /// Rate of requests without a valid key per network: enough to set up a program, too little to
 /// guess keys or to overload the accounts store.

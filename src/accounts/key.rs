@@ -3,10 +3,8 @@
 use std::str::FromStr;
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
-use model::{
-    key::{ApiKey, KeyId},
-    timestamp::Timestamp,
-};
+use model::key::{ApiKey, KeyId};
+use model::timestamp::Timestamp;
 use sha2::{Digest as _, Sha256};
 use wire::accounts::{KeyBody, KeyLimits, VerifiedBody};
 

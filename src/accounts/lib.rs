@@ -30,36 +30,35 @@ mod remote;
 pub mod server;
 mod store;
 
-use std::{error::Error, io, path::Path, sync::Arc, time::Duration};
+use std::error::Error;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
-use db::{
-    connection::{OpenError, retry_while_busy},
-    fault::DatabaseFault,
-    format::advice,
-    postgres::{DatabaseUrl, connections::Figures},
-};
+use db::connection::{OpenError, retry_while_busy};
+use db::fault::DatabaseFault;
+use db::format::advice;
+use db::postgres::DatabaseUrl;
+use db::postgres::connections::Figures;
 use parking_lot::Mutex;
-use task::{clock::Clock, steady_date::SteadyDate};
+use task::clock::Clock;
+use task::steady_date::SteadyDate;
 use tokio::task::spawn_blocking;
 
-pub use crate::{
-    account::{
-        AccountId, AccountName, AccountRecord, InputError, Password, SESSION_LIFETIME, SessionId,
-        SessionRecord, SessionToken, SignUp,
-    },
-    key::{KeyHash, KeyRecord, Scope, Verified},
-    remote::{KeyLookup, Keys, RemoteKeys},
-    store::{
-        keys::{KEYS_MAX, LISTED_MAX, NAME_CHARS_MAX},
-        postgres::CONNECTIONS_MAX,
-        sessions::{AuthenticatedAccount, StartedSession},
-    },
+pub use crate::account::{
+    AccountId, AccountName, AccountRecord, InputError, Password, SESSION_LIFETIME, SessionId,
+    SessionRecord, SessionToken, SignUp,
 };
-use crate::{
-    cache::Cache,
-    passwords::Passwords,
-    store::{Store, postgres::Access, sessions},
-};
+use crate::cache::Cache;
+pub use crate::key::{KeyHash, KeyRecord, Scope, Verified};
+use crate::passwords::Passwords;
+pub use crate::remote::{KeyLookup, Keys, RemoteKeys};
+pub use crate::store::keys::{KEYS_MAX, LISTED_MAX, NAME_CHARS_MAX};
+use crate::store::postgres::Access;
+pub use crate::store::postgres::CONNECTIONS_MAX;
+pub use crate::store::sessions::{AuthenticatedAccount, StartedSession};
+use crate::store::{Store, sessions};
 
 /// Time for which a jump of the clock must last before sessions expire by the new time.
 const SWEEP_HOLD: Duration = Duration::from_hours(1);

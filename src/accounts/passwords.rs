@@ -1,14 +1,18 @@
 //! Password hashing: slow by design, on blocking threads, with bounded concurrency.
 
-use std::{sync::Arc, thread::available_parallelism, time::Duration};
+use std::sync::Arc;
+use std::thread::available_parallelism;
+use std::time::Duration;
 
-use argon2::{
-    Algorithm, Argon2, Params, Version,
-    password_hash::{self, PasswordHash, PasswordHasher as _, PasswordVerifier as _, SaltString},
+use argon2::password_hash::{
+    self, PasswordHash, PasswordHasher as _, PasswordVerifier as _, SaltString,
 };
-use tokio::{sync::Semaphore, time::timeout};
+use argon2::{Algorithm, Argon2, Params, Version};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
-use crate::{AccountsError, account::Password, blocking};
+use crate::account::Password;
+use crate::{AccountsError, blocking};
 
 /// Memory of a hash, in KiB. With [`ROUNDS`] and [`LANES`] this is the minimum that OWASP recommends for
 /// argon2id. A hash needs about 20 ms.

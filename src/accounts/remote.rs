@@ -1,22 +1,22 @@
 //! The keys a service accepts: its own or the keys of another service.
 
-use std::{error::Error, fmt, sync::Arc, time::Duration};
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use lru::LruCache;
 use model::key::{ApiKey, KeyId};
 use parking_lot::Mutex;
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, timeout},
-};
-use web::{metrics::Metrics, rate_limit::CALLERS_MAX};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+use web::metrics::Metrics;
+use web::rate_limit::CALLERS_MAX;
 
-use crate::{
-    Accounts, AccountsError,
-    database_metrics::{self, ACCOUNTS},
-    key::{KeyHash, Verified},
-};
+use crate::database_metrics::{self, ACCOUNTS};
+use crate::key::{KeyHash, Verified};
+use crate::{Accounts, AccountsError};
 
 /// Time for which responses of the other service are cached. A key revoked there is accepted here
 /// for as long.

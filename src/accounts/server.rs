@@ -9,39 +9,36 @@ mod keys;
 pub mod openapi;
 mod sessions;
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
-use axum::{
-    Router,
-    extract::{DefaultBodyLimit, FromRequestParts, Request},
-    http::{
-        HeaderMap, HeaderName, HeaderValue, Method,
-        header::{CACHE_CONTROL, CONTENT_TYPE},
-        request::Parts,
-    },
-    response::{IntoResponse as _, Response},
-    routing::get,
-};
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, FromRequestParts, Request};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
 use sha2::{Digest as _, Sha256};
 use task::group::Group;
 use tracing::info;
-use utoipa_axum::{router::OpenApiRouter, routes};
-use web::{
-    address::{AddressSource, Network},
-    cookies::{self, Channel},
-    host_names::HostNames,
-    middleware::{Next, RequestOptions, add_layers, wrap},
-    origin,
-    query_names::check_query_names,
-    serve::{BindError, bind, serve_by},
-};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use web::address::{AddressSource, Network};
+use web::cookies::{self, Channel};
+use web::host_names::HostNames;
+use web::middleware::{Next, RequestOptions, add_layers, wrap};
+use web::origin;
+use web::query_names::check_query_names;
+use web::serve::{BindError, bind, serve_by};
 use wire::paths;
 
-use self::{attempts::Attempts, error::ApiError};
-use crate::{
-    AccountRecord, Accounts, AccountsError, InputError, SessionId, SessionToken, SignUp,
-    account::TOKEN_CHARS_MIN,
-};
+use self::attempts::Attempts;
+use self::error::ApiError;
+use crate::account::TOKEN_CHARS_MIN;
+use crate::{AccountRecord, Accounts, AccountsError, InputError, SessionId, SessionToken, SignUp};
 
 /// Name of the session cookie.
 pub const COOKIE: &str = "triptych_session";

@@ -9,23 +9,23 @@ pub(crate) mod sessions;
 pub(crate) mod sql;
 mod tables;
 
-use std::{borrow::Cow, path::Path, sync::Arc};
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::Arc;
 
-use db::{
-    connection::OpenError,
-    copy::CopiedTables,
-    fault::DatabaseFault,
-    postgres::{DatabaseUrl, connections::Figures},
-    space::CHANGE_BYTES,
-};
-use futures::{FutureExt as _, future::BoxFuture};
+use db::connection::OpenError;
+use db::copy::CopiedTables;
+use db::fault::DatabaseFault;
+use db::postgres::DatabaseUrl;
+use db::postgres::connections::Figures;
+use db::space::CHANGE_BYTES;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use tokio::time::Instant;
 
-use self::{
-    file::FileStore,
-    postgres::{Access, DatabaseStore},
-    sql::{RENEW_KEYS_VERSION, ReadRow, Session, Value},
-};
+use self::file::FileStore;
+use self::postgres::{Access, DatabaseStore};
+use self::sql::{RENEW_KEYS_VERSION, ReadRow, Session, Value};
 use crate::{Accounts, AccountsError, blocking};
 
 impl From<rusqlite::Error> for AccountsError {

@@ -35,10 +35,8 @@ pub(crate) mod postgres;
 mod remote;
 mod sessions;
 
-use model::{
-    key::{ApiKey, KeyId},
-    timestamp::Timestamp,
-};
+use model::key::{ApiKey, KeyId};
+use model::timestamp::Timestamp;
 use rusqlite::Connection;
 use tempfile::{TempDir, tempdir};
 use wire::accounts::KeyLimits;
@@ -110,7 +108,8 @@ async fn only_created_keys_are_verified(place: &Place) {
 #[cfg(unix)]
 #[tokio::test]
 async fn file_permissions_are_restricted_to_the_owner() {
-    use std::{fs, os::unix::fs::PermissionsExt as _};
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
 
     let folder = tempdir().unwrap();
     for _ in 0..2 {

@@ -1,10 +1,8 @@
 //! `tui`: starts `triptych`, which stands in the same directory and opens its screen.
 
-use std::{
-    env::{args_os, current_exe},
-    os::unix::process::CommandExt as _,
-    process::{Command, ExitCode},
-};
+use std::env::{args_os, current_exe};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
 
 /// Exit code of a shell for a command that cannot be executed.
 const CANNOT_EXECUTE: u8 = 126;

@@ -1,24 +1,23 @@
 //! Shell completion of option values: fixed lists and names that the configured services know. The shell
 //! runs this program for each completion with an environment variable.
 
-use std::{env, time::Duration};
+use std::env;
+use std::time::Duration;
 
 use ::tui::theme;
 use clap::{Arg, Command, CommandFactory as _};
-use clap_complete::{
-    CompleteEnv,
-    engine::{ArgValueCandidates, CompletionCandidate},
-};
-use client::{datasets::DatasetsQuery, functions::Functions, transport::Transport};
+use clap_complete::CompleteEnv;
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use client::datasets::DatasetsQuery;
+use client::functions::Functions;
+use client::transport::Transport;
 use stack::data_dir::project_dirs;
 use tokio::time::timeout;
 
-use crate::cli::{
-    config::{self, AddressFlags},
-    help,
-    services::{KeyFlag, Services},
-    tui::user_files,
-};
+use crate::cli::config::{self, AddressFlags};
+use crate::cli::help;
+use crate::cli::services::{KeyFlag, Services};
+use crate::cli::tui::user_files;
 
 /// Environment variable with which a shell requests completions.
 pub(super) const VARIABLE: &str = "TRIPTYCH_COMPLETE";

@@ -4,19 +4,21 @@
 //! The API key and the token of a head are neither flags, which every user of the machine can read, nor
 //! in the file. They are read from the environment, the key also from the storage of [`super::secret`].
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
-    str::FromStr,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
-use ::tui::{time_zone::TimeZone, widget::symbols::Symbols};
+use ::tui::time_zone::TimeZone;
+use ::tui::widget::symbols::Symbols;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use client::transport::Token;
-use model::{address::redact_address, key::ApiKey};
-use serde::{Deserialize, Deserializer, de::Error as _};
-use stack::{data_dir::project_dirs, start::KEY_VARIABLE};
+use model::address::redact_address;
+use model::key::ApiKey;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use stack::data_dir::project_dirs;
+use stack::start::KEY_VARIABLE;
 use toml::Spanned;
 
 use crate::cli::parse::read_optional;

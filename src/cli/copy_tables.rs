@@ -1,32 +1,27 @@
 //! `triptych keys copy` and `triptych inference copy`: copy a whole store to another, whichever engines
 //! they use. Also the arguments that name a store and copying until a signal.
 
-use std::{
-    convert::Infallible,
-    fmt,
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-    str::FromStr,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::convert::Infallible;
+use std::fmt;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use db::{
-    copy::{CopiedTables, CopyPlace, CopyProgress, copy},
-    postgres::DatabaseUrl,
-};
-use model::{address::redact_address, count::counted};
+use db::copy::{CopiedTables, CopyPlace, CopyProgress, copy};
+use db::postgres::DatabaseUrl;
+use model::address::redact_address;
+use model::count::counted;
 use stack::data_dir::DataDir;
-use tokio::{runtime::Handle, select, task::spawn_blocking};
+use tokio::runtime::Handle;
+use tokio::select;
+use tokio::task::spawn_blocking;
 
-use crate::cli::{
-    output::{can_redraw, print, redraw, tell},
-    stop::{self, StopEvents},
-};
+use crate::cli::output::{can_redraw, print, redraw, tell};
+use crate::cli::stop::{self, StopEvents};
 
 /// Path of a crate's store in the services' data directory.
 type FileIn = fn(&DataDir) -> PathBuf;

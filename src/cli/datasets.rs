@@ -19,8 +19,10 @@ use clap::{Args, Subcommand};
 use model::timestamp::Timestamp;
 use transfer::replay::{self, ReplayOptions, ReplaySpan, ReplayTarget, RowTimes, Speed};
 
-use self::{connection::DatasetServiceFlags, progress::ProgressReporter};
-use crate::cli::{output::print_json, parse::parse_timestamp};
+use self::connection::DatasetServiceFlags;
+use self::progress::ProgressReporter;
+use crate::cli::output::print_json;
+use crate::cli::parse::parse_timestamp;
 
 /// The subcommands of `datasets`.
 #[derive(Debug, Subcommand)]

@@ -8,7 +8,8 @@ mod node;
 mod services;
 mod state;
 
-use std::{error::Error as StdError, path::PathBuf};
+use std::error::Error as StdError;
+use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
@@ -20,7 +21,9 @@ use task::causes::chain;
 use tsdb::archive::objects::ArchiveUrl;
 
 use self::endpoints::EndpointFlags;
-use crate::cli::{config::AddressFlags, output, services::KeyFlag};
+use crate::cli::config::AddressFlags;
+use crate::cli::output;
+use crate::cli::services::KeyFlag;
 
 /// Shown below the help.
 pub(crate) const EXAMPLES: &str = "\

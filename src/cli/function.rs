@@ -9,10 +9,8 @@ mod report;
 mod run;
 mod run_local;
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
@@ -22,12 +20,10 @@ use model::escape::escape_line;
 use model::function::{FunctionId, Method};
 use wire::functions::{EvictedBody, FunctionDetail, FunctionsResponse, InstallRequest};
 
+use self::backend::BackendFlags;
 pub(crate) use self::backend::{HeadFlags, NOT_FOUND, with_advice};
-use self::{
-    backend::BackendFlags,
-    events::EventsCommand,
-    run::{ResultCommand, RunCommand},
-};
+use self::events::EventsCommand;
+use self::run::{ResultCommand, RunCommand};
 use crate::cli::output::{print, print_body, tell, with_progress};
 
 /// The flags and arguments of `function`.

@@ -1,12 +1,11 @@
 //! Flags of services that require API keys: rate limits and the place where keys are checked.
 
-use std::{error::Error, path::Path};
+use std::error::Error;
+use std::path::Path;
 
-use accounts::{
-    Accounts, KeyHash, KeyLookup, Keys, RemoteKeys, SignUp, Verified,
-    gate::{Gate, GateOptions, Limits, Loopback},
-    server::{OperatorToken, PortalOptions},
-};
+use accounts::gate::{Gate, GateOptions, Limits, Loopback};
+use accounts::server::{OperatorToken, PortalOptions};
+use accounts::{Accounts, KeyHash, KeyLookup, Keys, RemoteKeys, SignUp, Verified};
 use anyhow::Context as _;
 use async_trait::async_trait;
 use axum::Router;
@@ -15,17 +14,15 @@ use client::transport::{Token, Transport};
 use db::postgres::DatabaseUrl;
 use model::key::KeyId;
 use stack::data_dir::DataDir;
-use task::{clock::Clock, file::permissions, group::Group};
+use task::clock::Clock;
+use task::file::permissions;
+use task::group::Group;
 use tracing::warn;
-use web::{
-    address::AddressSource,
-    host_names::{HostName, HostNames},
-};
+use web::address::AddressSource;
+use web::host_names::{HostName, HostNames};
 
-use crate::cli::{
-    config::{parsed_variable, variable},
-    own_files::{connect_accounts, open_accounts},
-};
+use crate::cli::config::{parsed_variable, variable};
+use crate::cli::own_files::{connect_accounts, open_accounts};
 
 /// Environment variable with the token with which services ask about keys.
 pub(crate) const TOKEN_VARIABLE: &str = "TRIPTYCH_ACCOUNTS_TOKEN";

@@ -39,7 +39,8 @@ mod tests {
     use clap::{CommandFactory as _, FromArgMatches as _};
 
     use super::*;
-    use crate::cli::{Cli, NODE, node, shell::Guide};
+    use crate::cli::shell::Guide;
+    use crate::cli::{Cli, NODE, node};
 
     /// Id of a peer, in place of that of a reader's node.
     const PEER: &str = "12D3KooWRp3AVk7qtc2Av6xiqgAza1ZouksQaYcS2cvN94kHSCoa";

@@ -10,45 +10,45 @@ mod upstream;
 mod watch;
 mod work;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
-use ::inference::{
-    network::{retention::Retention, submission::WorkerQuota, topic::demo_topics},
-    server::{InferenceService, ServiceOptions},
-    store::Store,
-};
+use ::inference::network::retention::Retention;
+use ::inference::network::submission::WorkerQuota;
+use ::inference::network::topic::demo_topics;
+use ::inference::server::{InferenceService, ServiceOptions};
+use ::inference::store::Store;
 use accounts::Accounts;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
-use client::{
-    datasets::Datasets, functions::Functions, inference::Inference, transport::Transport,
-};
-use model::{address::redact_address, topic::TopicId};
-use stack::{data_dir::DataDir, start::KEY_VARIABLE};
-use task::{clock::Clock, group::Group};
+use client::datasets::Datasets;
+use client::functions::Functions;
+use client::inference::Inference;
+use client::transport::Transport;
+use model::address::redact_address;
+use model::topic::TopicId;
+use stack::data_dir::DataDir;
+use stack::start::KEY_VARIABLE;
+use task::clock::Clock;
+use task::group::Group;
 use tracing::warn;
 
-use self::{
-    backtest::BacktestCommand,
-    compute::ComputeCommand,
-    leaderboard::LeaderboardCommand,
-    signing::SigningFlags,
-    submit::SubmitCommand,
-    topics::TopicsCommand,
-    upstream::{ClusterRuns, DatasetRows},
-    watch::{ShowCommand, WatchCommand},
-    work::WorkCommand,
-};
-use crate::cli::{
-    config::{self, AddressFlags},
-    copy_tables::{self, CopyFlags},
-    gate::{GateFlags, StoreFlags},
-    output,
-    parse::parse_bytes,
-    secret,
-    services::{KeyFlag, Services, read_key_file},
-    stop,
-};
+use self::backtest::BacktestCommand;
+use self::compute::ComputeCommand;
+use self::leaderboard::LeaderboardCommand;
+use self::signing::SigningFlags;
+use self::submit::SubmitCommand;
+use self::topics::TopicsCommand;
+use self::upstream::{ClusterRuns, DatasetRows};
+use self::watch::{ShowCommand, WatchCommand};
+use self::work::WorkCommand;
+use crate::cli::config::{self, AddressFlags};
+use crate::cli::copy_tables::{self, CopyFlags};
+use crate::cli::gate::{GateFlags, StoreFlags};
+use crate::cli::parse::parse_bytes;
+use crate::cli::services::{KeyFlag, Services, read_key_file};
+use crate::cli::{output, secret, stop};
 
 /// The subcommands of `inference`.
 #[derive(Debug, Subcommand)]

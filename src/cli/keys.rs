@@ -5,38 +5,34 @@ mod account;
 mod limits;
 mod password;
 
-use std::{
-    io::IsTerminal as _,
-    path::{Path, PathBuf},
-};
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
 
 use ::tui::profiles::NO_PROFILE;
-use accounts::{
-    AccountId, AccountName, AccountRecord, Accounts, KeyRecord, Scope, SignUp,
-    server::{self, ServerOptions},
-};
+use accounts::server::{self, ServerOptions};
+use accounts::{AccountId, AccountName, AccountRecord, Accounts, KeyRecord, Scope, SignUp};
 use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::{Args, Subcommand};
 use cluster::identity::Identity;
 use db::postgres::DatabaseUrl;
-use model::{
-    key::{ApiKey, KeyId},
-    timestamp::Timestamp,
-};
-use stack::{data_dir::DataDir, running::find_running, start::KEY_VARIABLE};
-use task::{clock::Clock, group::Group};
+use model::key::{ApiKey, KeyId};
+use model::timestamp::Timestamp;
+use stack::data_dir::DataDir;
+use stack::running::find_running;
+use stack::start::KEY_VARIABLE;
+use task::clock::Clock;
+use task::group::Group;
 use web::host_names::HostName;
 use wire::accounts::{KeyWithSecret, KeysBody, Secret};
 
-use self::{account::AccountCommand, limits::LimitFlags};
-use crate::cli::{
-    copy_tables::{self, CopyFlags},
-    gate::PortalFlags,
-    output::{print, print_body, table, tell},
-    own_files::{connect_accounts, open_accounts},
-    secret::Keys,
-    stop,
-};
+use self::account::AccountCommand;
+use self::limits::LimitFlags;
+use crate::cli::copy_tables::{self, CopyFlags};
+use crate::cli::gate::PortalFlags;
+use crate::cli::output::{print, print_body, table, tell};
+use crate::cli::own_files::{connect_accounts, open_accounts};
+use crate::cli::secret::Keys;
+use crate::cli::stop;
 
 /// File of the private key in a directory of `keys node`.
 const PRIVATE_FILE: &str = "priv.bin";

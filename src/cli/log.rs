@@ -9,34 +9,31 @@
 mod buffered;
 mod traces;
 
-use std::{
-    borrow::Cow,
-    fmt, fs,
-    io::{self, Write},
-    path::Path,
-};
+use std::borrow::Cow;
+use std::io::{self, Write};
+use std::path::Path;
+use std::{fmt, fs};
 
 use anyhow::Context as _;
-use model::{escape::escape_json, timestamp::Timestamp};
+use model::escape::escape_json;
+use model::timestamp::Timestamp;
 use opentelemetry_sdk::trace::SdkTracer;
 use serde::Serialize;
 use serde_json::Value;
-use task::{causes::chain, clock::Clock};
-use tracing::{
-    Event, Level, Subscriber,
-    field::{Field, Visit},
-    info,
-};
+use task::causes::chain;
+use task::clock::Clock;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber, info};
 use tracing_appender::rolling;
-use tracing_subscriber::{
-    Layer, filter::Targets, layer::Context, layer::SubscriberExt as _, util::SubscriberInitExt as _,
-};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Context, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
 
-use self::{buffered::BufferedLines, traces::TracesGuard};
-pub(crate) use self::{
-    buffered::FlushGuard,
-    traces::{Collector, ServiceName},
-};
+use self::buffered::BufferedLines;
+pub(crate) use self::buffered::FlushGuard;
+use self::traces::TracesGuard;
+pub(crate) use self::traces::{Collector, ServiceName};
 
 /// Field with the message of an event.
 const MESSAGE: &str = "message";

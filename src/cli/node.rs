@@ -5,36 +5,33 @@ mod flags;
 pub(crate) mod layers;
 mod state;
 
-use std::{
-    net::{IpAddr, SocketAddr, TcpListener},
-    path::Path,
-    time::Duration,
-};
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use cluster::{
-    head::{SignaturePolicy, server::RestOptions},
-    identity::Identity,
-    network::{Advertised, ConnectionBounds, Connectivity, RelayLimits, RelayOptions},
-    node::{Node, NodeOptions, RoleOptions, WorkOptions},
-    worker::{ExecutionOptions, ExternalRuntime, LIMITS_DEFAULT},
-};
+use cluster::head::SignaturePolicy;
+use cluster::head::server::RestOptions;
+use cluster::identity::Identity;
+use cluster::network::{Advertised, ConnectionBounds, Connectivity, RelayLimits, RelayOptions};
+use cluster::node::{Node, NodeOptions, RoleOptions, WorkOptions};
+use cluster::worker::{ExecutionOptions, ExternalRuntime, LIMITS_DEFAULT};
 use content::{Hosts, SourceOptions, StoreLimits};
 use model::node::Role;
-use runtime::{bls::MIB_BITS, compiler::CompileIn, run::Limits};
-use task::{clock::Clock, group::Group};
+use runtime::bls::MIB_BITS;
+use runtime::compiler::CompileIn;
+use runtime::run::Limits;
+use task::clock::Clock;
+use task::group::Group;
 use tracing::warn;
-use web::{serve::BindError, tls::TlsFiles};
+use web::serve::BindError;
+use web::tls::TlsFiles;
 
 pub(crate) use self::flags::NodeCommand;
-use self::{
-    flags::{FunctionFlags, HeadFlags, NetworkFlags, RelayFlags, RunFlags},
-    state::NodeState,
-};
-use crate::cli::{
-    config,
-    stop::{self, StopEvents},
-};
+use self::flags::{FunctionFlags, HeadFlags, NetworkFlags, RelayFlags, RunFlags};
+use self::state::NodeState;
+use crate::cli::config;
+use crate::cli::stop::{self, StopEvents};
 
 /// Program in the directory of `--runtime-path` without `--runtime-cli`.
 const RUNTIME_CLI: &str = "bls-runtime";

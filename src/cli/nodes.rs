@@ -1,29 +1,24 @@
 //! `triptych nodes`: lists and manages the nodes of a cluster, as its head knows them.
 
-use std::{process::ExitCode, time::Duration};
+use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use client::functions::Functions as Head;
-use model::{
-    escape::escape_line,
-    node::{PeerId, Role},
-    selector::Selector,
-};
+use model::escape::escape_line;
+use model::node::{PeerId, Role};
+use model::selector::Selector;
 use serde_json::json;
 use task::group::Group;
 use tokio::time::{Instant, MissedTickBehavior, interval};
-use wire::{
-    functions::{NodeApproval, NodeBody, NodesResponse},
-    nodes::{NodeDetail, NodePatch},
-};
+use wire::functions::{NodeApproval, NodeBody, NodesResponse};
+use wire::nodes::{NodeDetail, NodePatch};
 
-use crate::cli::{
-    function::{HeadFlags, NOT_FOUND, with_advice},
-    node::allowed_peers::whole_id,
-    output::{self, tell, with_progress},
-    stop,
-};
+use crate::cli::function::{HeadFlags, NOT_FOUND, with_advice};
+use crate::cli::node::allowed_peers::whole_id;
+use crate::cli::output::{self, tell, with_progress};
+use crate::cli::stop;
 
 /// Names of the columns: text, then numbers from `SLOTS` to `READY`.
 const COLUMNS: [&str; 13] = [

@@ -3,11 +3,9 @@
 //! Most lines contain text of others. Terminal control characters are escaped in all of them, also for a
 //! pipe, since its other end may be a terminal.
 
-use std::{
-    fmt,
-    io::{self, IsTerminal as _, Write as _},
-    time::Duration,
-};
+use std::fmt;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use client::error::ClientError;

@@ -9,12 +9,12 @@ use async_trait::async_trait;
 use cluster::identity::Identity;
 use content::Functions;
 use db::postgres::DatabaseUrl;
-use model::{function::FunctionId, key::ApiKey, node::PeerId};
-use stack::{
-    data_dir::DataDir,
-    local::{LocalFunction, Packed},
-    start::ServiceFiles,
-};
+use model::function::FunctionId;
+use model::key::ApiKey;
+use model::node::PeerId;
+use stack::data_dir::DataDir;
+use stack::local::{LocalFunction, Packed};
+use stack::start::ServiceFiles;
 use task::clock::Clock;
 /// Name of a stack's key among the accounts.
 const STACK_KEY_NAME: &str = "local stack";

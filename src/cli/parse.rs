@@ -1,10 +1,8 @@
 //! Values of flags that several commands have and the files that they name.
 
-use std::{
-    fs,
-    io::{self, Read as _},
-    path::Path,
-};
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use model::timestamp::Timestamp;

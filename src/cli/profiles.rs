@@ -8,10 +8,8 @@ use async_trait::async_trait;
 use model::key::ApiKey;
 use stack::local::Addresses;
 
-use crate::cli::{
-    config::{self, Profile},
-    secret::Keys,
-};
+use crate::cli::config::{self, Profile};
+use crate::cli::secret::Keys;
 
 /// Profiles that the screen can open.
 pub(crate) struct ProfileOpener {

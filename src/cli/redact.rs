@@ -3,11 +3,9 @@
 
 use std::ffi::OsStr;
 
-use clap::{
-    Arg, ArgMatches, Command,
-    error::{ContextKind, ContextValue},
-    parser::ValueSource,
-};
+use clap::error::{ContextKind, ContextValue};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command};
 use db::postgres::DatabaseUrl;
 use model::address::{REDACTED, redact_address};
 

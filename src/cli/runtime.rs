@@ -1,13 +1,14 @@
 //! `triptych runtime`: executes a module as bls-runtime does, for nodes with such a runtime: nodes of
 //! b7s and ours with `--runtime-path` and `--runtime-cli`.
 
-use std::{ffi::OsString, num::NonZeroU32, path::PathBuf, process::ExitCode};
+use std::ffi::OsString;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-use ::runtime::{
-    compiler::{CompileIn, child},
-    engine::Runtime,
-    options::RuntimeOptions,
-};
+use ::runtime::compiler::{CompileIn, child};
+use ::runtime::engine::Runtime;
+use ::runtime::options::RuntimeOptions;
 use anyhow::Context as _;
 use clap::Args;
 

@@ -3,24 +3,20 @@
 //!
 //! A key is stored in the keyring if available, otherwise in the file. It is neither shown nor logged.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-    sync::mpsc,
-    thread,
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+use std::{fs, io, thread};
 
 use ::tui::profiles::{KeyPlace, NO_PROFILE};
 use anyhow::{Context as _, bail};
 use model::key::ApiKey;
 use stack::data_dir::project_dirs;
-use task::{
-    file::{FileMode, write_atomic},
-    private,
-};
+use task::file::{FileMode, write_atomic};
+use task::private;
 
-use crate::cli::{config, parse::read_optional};
+use crate::cli::config;
+use crate::cli::parse::read_optional;
 
 /// Name of the program in the keyring.
 const SERVICE: &str = "triptych";

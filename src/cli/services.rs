@@ -1,21 +1,20 @@
 //! Services and API key of a command.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use client::{datasets::Datasets, inference::Inference, transport::Transport};
+use client::datasets::Datasets;
+use client::inference::Inference;
+use client::transport::Transport;
 use model::key::ApiKey;
-use stack::{local::Addresses, running::find_running};
+use stack::local::Addresses;
+use stack::running::find_running;
 use task::file::permissions;
 
-use crate::cli::{
-    config::{self, AddressFlags, Profile},
-    output, secret,
-};
+use crate::cli::config::{self, AddressFlags, Profile};
+use crate::cli::{output, secret};
 
 /// Default address of `datasets serve`.
 const DATASETS_ADDRESS: &str = "http://127.0.0.1:8081/api";

@@ -1,12 +1,15 @@
 //! `triptych completions` and `triptych man`: shell completions and the manual.
 
-use std::{fs, io, path::Path};
+use std::path::Path;
+use std::{fs, io};
 
 use anyhow::Context as _;
 use clap::{Command, ValueEnum};
-use clap_complete::{Shell, env::Shells};
+use clap_complete::Shell;
+use clap_complete::env::Shells;
 
-use crate::cli::{completion, output::write};
+use crate::cli::completion;
+use crate::cli::output::write;
 
 /// Names of the program that shells complete.
 const PROGRAMS: [&str; 2] = ["triptych", "tui"];

@@ -3,41 +3,36 @@
 mod print;
 pub(super) mod user_files;
 
-use std::{collections::BTreeMap, env, fs, path::PathBuf, sync::Arc};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::{env, fs};
 
 #[cfg(debug_assertions)]
 use ::tui::FaultInjection;
-use ::tui::{
-    RunError, TuiOptions,
-    app::Start,
-    keymap::Keymap,
-    profiles::{KeyPlace, NO_PROFILE, Profiles},
-    state::session,
-    theme::{
-        self,
-        custom::CustomTheme,
-        depth::{Depth, Hints},
-    },
-    time_zone::TimeZone,
-    widget::symbols::Symbols,
-};
+use ::tui::app::Start;
+use ::tui::keymap::Keymap;
+use ::tui::profiles::{KeyPlace, NO_PROFILE, Profiles};
+use ::tui::state::session;
+use ::tui::theme::custom::CustomTheme;
+use ::tui::theme::depth::{Depth, Hints};
+use ::tui::theme::{self};
+use ::tui::time_zone::TimeZone;
+use ::tui::widget::symbols::Symbols;
+use ::tui::{RunError, TuiOptions};
 use anyhow::{Context as _, bail};
 use clap::Args;
-use stack::{
-    data_dir::project_dirs,
-    processes::{Processes, ProcessesOptions},
-};
+use stack::data_dir::project_dirs;
+use stack::processes::{Processes, ProcessesOptions};
 use task::clock::Clock;
 use tracing::Level;
 
 use self::print::PrintFlags;
-use crate::cli::{
-    config::{self, AddressFlags, ChosenProfile, Profile, ScreenOptions},
-    log,
-    own_files::OwnFiles,
-    profiles::{self, ProfileOpener},
-    secret::Keys,
-};
+use crate::cli::config::{self, AddressFlags, ChosenProfile, Profile, ScreenOptions};
+use crate::cli::log;
+use crate::cli::own_files::OwnFiles;
+use crate::cli::profiles::{self, ProfileOpener};
+use crate::cli::secret::Keys;
 
 /// Name of the file of presets in the configuration directory.
 const PRESETS_FILE: &str = "presets.json";

@@ -1,24 +1,24 @@
 //! `triptych up` and `triptych env`: run the local stack without a screen and print its addresses.
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
 use model::key::ApiKey;
 use serde_json::json;
-use stack::{
-    data_dir::StackClaim,
-    local::{Addresses, LocalFunction, LocalNode, LocalReady},
-    process::Line,
-    running::find_running,
-    start::{Ports, Progress, StackOptions, start},
-    supervise::{Supervised, supervise},
-};
+use stack::data_dir::StackClaim;
+use stack::local::{Addresses, LocalFunction, LocalNode, LocalReady};
+use stack::process::Line;
+use stack::running::find_running;
+use stack::start::{Ports, Progress, StackOptions, start};
+use stack::supervise::{Supervised, supervise};
 use task::group::Group;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{Level, warn};
 
-use crate::cli::{config, log, output, own_files::OwnFiles, stop};
+use crate::cli::own_files::OwnFiles;
+use crate::cli::{config, log, output, stop};
 
 /// Capacity for log lines of the processes. Further lines are dropped, so that a blocked output does not
 /// stall a service.

@@ -1,11 +1,10 @@
 //! Client of a service that verifies API keys for services on other machines.
 
-use wire::{
-    accounts::{VerifiedBody, VerifyRequest, VerifyResponse},
-    paths,
-};
+use wire::accounts::{VerifiedBody, VerifyRequest, VerifyResponse};
+use wire::paths;
 
-use crate::{error::ClientError, transport::Transport};
+use crate::error::ClientError;
+use crate::transport::Transport;
 
 /// An accounts service. Cheap to clone.
 #[derive(Debug, Clone)]

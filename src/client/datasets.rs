@@ -11,27 +11,21 @@ pub(crate) mod seen_revisions;
 
 use std::collections::BTreeMap;
 
-use model::{
-    dataset::{Column, Dataset, DatasetId},
-    page::Limit,
-    resolution::Resolution,
-    row::{Bucket, Value},
-    timestamp::Timestamp,
-};
+use model::dataset::{Column, Dataset, DatasetId};
+use model::page::Limit;
+use model::resolution::Resolution;
+use model::row::{Bucket, Value};
+use model::timestamp::Timestamp;
 use serde::de::DeserializeOwned;
-use wire::{
-    datasets::{
-        BucketBody, ColumnBody, CreateDataset, DatasetBody, Envelope, FlatRow, MessageBody,
-        RawRowBody, TagName, ValueBody,
-    },
-    paths,
+use wire::datasets::{
+    BucketBody, ColumnBody, CreateDataset, DatasetBody, Envelope, FlatRow, MessageBody, RawRowBody,
+    TagName, ValueBody,
 };
+use wire::paths;
 
 use self::seen_revisions::SeenRevisions;
-use crate::{
-    error::ClientError,
-    transport::{Request, Transport, parse},
-};
+use crate::error::ClientError;
+use crate::transport::{Request, Transport, parse};
 
 /// A dataset service, or several behind one address. Cheap to clone.
 ///

@@ -1,6 +1,7 @@
 //! Errors of calls to services, with their cause and advice.
 
-use std::{error::Error as _, time::Duration};
+use std::error::Error as _;
+use std::time::Duration;
 
 /// A failed call to a service. Contains no secrets, since it has neither headers nor body of the
 /// request.

@@ -4,18 +4,14 @@ use std::convert::Infallible;
 
 use task::backoff::Backoff;
 use tokio::sync::mpsc;
-use wire::{
-    executions::{ClusterEvent, ClusterEventKind, ExecutionBody, ExecutionsResponse},
-    functions::{ExecuteRequest, ExecuteResponse, ResultRequest},
-    paths,
-};
+use wire::executions::{ClusterEvent, ClusterEventKind, ExecutionBody, ExecutionsResponse};
+use wire::functions::{ExecuteRequest, ExecuteResponse, ResultRequest};
+use wire::paths;
 
-use crate::{
-    error::ClientError,
-    functions::Functions,
-    stream::{Follow, Line, Lost, SILENCE_MAX, StreamEvent, reconnect},
-    transport::parse,
-};
+use crate::error::ClientError;
+use crate::functions::Functions;
+use crate::stream::{Follow, Line, Lost, SILENCE_MAX, StreamEvent, reconnect};
+use crate::transport::parse;
 
 /// The `code` in a head's response for an execution in progress.
 pub const CODE_UNDER_WAY: &str = "202";
@@ -141,18 +137,17 @@ impl Follow for Functions {
 
 #[cfg(test)]
 mod tests {
-    use axum::{
-        Json, Router,
-        extract::Path,
-        http::StatusCode,
-        response::sse::{Event, Sse},
-        routing::{get, post},
-    };
+    use axum::extract::Path;
+    use axum::http::StatusCode;
+    use axum::response::sse::{Event, Sse};
+    use axum::routing::{get, post};
+    use axum::{Json, Router};
     use futures::{StreamExt as _, stream};
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{tests::fake::Fake, transport::Transport};
+    use crate::tests::fake::Fake;
+    use crate::transport::Transport;
 
     async fn head(router: Router) -> (Fake, Functions) {
         let fake = Fake::serve(router).await;

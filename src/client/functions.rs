@@ -3,17 +3,15 @@
 use std::time::Duration;
 
 use model::function::FunctionId;
-use wire::{
-    functions::{
-        EvictRequest, EvictResponse, EvictedBody, ExecuteRequest, ExecuteResponse, FunctionBody,
-        FunctionDetail, FunctionsResponse, InstallRequest, InstallResponse, NodeBody,
-        NodesResponse,
-    },
-    nodes::{NodeDetail, NodePatch},
-    paths,
+use wire::functions::{
+    EvictRequest, EvictResponse, EvictedBody, ExecuteRequest, ExecuteResponse, FunctionBody,
+    FunctionDetail, FunctionsResponse, InstallRequest, InstallResponse, NodeBody, NodesResponse,
 };
+use wire::nodes::{NodeDetail, NodePatch};
+use wire::paths;
 
-use crate::{error::ClientError, transport::Transport};
+use crate::error::ClientError;
+use crate::transport::Transport;
 
 /// Time limit of an execution. A head waits five minutes for workers that compile the function and less
 /// than two for the rest. It reports its own timeout.

@@ -6,22 +6,16 @@ use std::ops::RangeInclusive;
 
 use model::topic::{Address, BlockHeight, TopicId};
 use reqwest::Method;
-use wire::{
-    inference::{
-        Bundle, LatestBundle, TopicBody, TopicHistory, TopicList, TopicResponse,
-        cases::Decimal,
-        network::{
-            Accepted, EpochActorBody, LatestBody, Leaderboard, NetworkInferencesPage, RelearnBody,
-            RelearnedBody, SignerBody, SubmissionBody, TopicActive, TopicHealth, TopicSettings,
-        },
-    },
-    paths,
+use wire::inference::cases::Decimal;
+use wire::inference::network::{
+    Accepted, EpochActorBody, LatestBody, Leaderboard, NetworkInferencesPage, RelearnBody,
+    RelearnedBody, SignerBody, SubmissionBody, TopicActive, TopicHealth, TopicSettings,
 };
+use wire::inference::{Bundle, LatestBundle, TopicBody, TopicHistory, TopicList, TopicResponse};
+use wire::paths;
 
-use crate::{
-    error::ClientError,
-    transport::{Request, Transport},
-};
+use crate::error::ClientError;
+use crate::transport::{Request, Transport};
 
 /// Description of a topic's latest bundle in errors.
 const LATEST: &str = "the newest inferences of a topic";

@@ -6,31 +6,25 @@
 
 pub mod resume;
 
-use std::{
-    collections::BTreeMap,
-    convert::Infallible,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use eventsource_stream::{Event as Sse, Eventsource as _};
-use futures::{StreamExt as _, stream::BoxStream};
-use model::{row::Value, timestamp::Timestamp};
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use model::row::Value;
+use model::timestamp::Timestamp;
 use task::backoff::Backoff;
-use tokio::{
-    sync::mpsc,
-    time::{sleep, timeout},
-};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
 use wire::datasets::FlatRow;
 
-use crate::{
-    datasets::NamedRow,
-    error::ClientError,
-    transport::{Request, parse},
-};
+use crate::datasets::NamedRow;
+use crate::error::ClientError;
+use crate::transport::{Request, parse};
 
 /// Maximum silence of a connection: one and a half heartbeats, which are sent every 30 s by document 2.
 pub const SILENCE_MAX: Duration = Duration::from_secs(45);

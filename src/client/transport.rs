@@ -1,26 +1,27 @@
 //! HTTP connection to one service: address, API key, time limits and bounded responses.
 
-use std::{net::IpAddr, str::FromStr, time::Duration};
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::time::Duration;
 
 use futures::StreamExt as _;
-use model::{
-    address::redact_address, dataset::DatasetId, escape::escape_line, idempotency::IdempotencyKey,
-    key::ApiKey,
-};
-use reqwest::{
-    Client, Method, RequestBuilder, Response, StatusCode, Url,
-    header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
-    redirect::Policy,
-};
-use serde::{Serialize, de::DeserializeOwned};
+use model::address::redact_address;
+use model::dataset::DatasetId;
+use model::escape::escape_line;
+use model::idempotency::IdempotencyKey;
+use model::key::ApiKey;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use task::traces::{Carrier, TRACEPARENT, TRACESTATE};
-use wire::{
-    datasets::RowRefusal,
-    error::DatasetsError,
-    paths::{API_KEY_HEADER, IDEMPOTENCY_KEY_HEADER, LAST_EVENT_ID_HEADER},
-};
+use wire::datasets::RowRefusal;
+use wire::error::DatasetsError;
+use wire::paths::{API_KEY_HEADER, IDEMPOTENCY_KEY_HEADER, LAST_EVENT_ID_HEADER};
 
-use crate::{datasets::seen_revisions::SeenRevisions, error::ClientError};
+use crate::datasets::seen_revisions::SeenRevisions;
+use crate::error::ClientError;
 
 /// Time limit for connecting: more than a lost packet and its retransmission take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);

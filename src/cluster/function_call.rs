@@ -1,12 +1,11 @@
 //! Input of a run of a function, parsed once from a request or a work order.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use model::function::Method;
-use runtime::{
-    files::Files,
-    run::{Limits, RequestedLimits, Run, RunOutcome, START},
-};
+use runtime::files::Files;
+use runtime::run::{Limits, RequestedLimits, Run, RunOutcome, START};
 use wire::functions::{ExecuteConfig, Outcome, Parameter, RuntimeConfig};
 
 /// Input of a run of a function.

@@ -20,50 +20,37 @@ mod rollcall;
 pub mod server;
 mod slots;
 
-use std::{
-    collections::BTreeMap,
-    hash::{BuildHasher as _, RandomState},
-    mem::take,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::mem::take;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use model::node::{PeerId, Subgroup};
-use task::{
-    tally::{Counted, Tally},
-    traces,
-};
-use tokio::{
-    select,
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Instant, timeout, timeout_at},
-};
+use task::tally::{Counted, Tally};
+use task::traces;
+use tokio::select;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{Instrument as _, Span, field, info, info_span, warn};
 use uuid::Uuid;
 use web::address::Network;
 
+use self::dispatch::Lines;
+use self::executions::{Cause, Events, ExecutionStatus, Executions, Track};
+use self::inbox::{Inbox, Inboxes, Reply};
+use self::install::Installs;
+use self::node_registry::Access;
 pub use self::node_registry::{NodeRegistry, RegistryError};
-use self::{
-    dispatch::Lines,
-    executions::{Cause, Events, ExecutionStatus, Executions, Track},
-    inbox::{Inbox, Inboxes, Reply},
-    install::Installs,
-    node_registry::Access,
-    order::{NodeCount, Order},
-    rollcall::{Roster, Selection},
-    slots::{Lease, SlotGrant, SlotRequest, Slots},
-};
-use crate::{
-    NodeContext,
-    fair_queue::Position,
-    message::{CallDigest, Code, NodeResult},
-    metrics,
-    peers::Peer,
-    result_groups::{ResultGroup, group},
-};
+use self::order::{NodeCount, Order};
+use self::rollcall::{Roster, Selection};
+use self::slots::{Lease, SlotGrant, SlotRequest, Slots};
+use crate::fair_queue::Position;
+use crate::message::{CallDigest, Code, NodeResult};
+use crate::peers::Peer;
+use crate::result_groups::{ResultGroup, group};
+use crate::{NodeContext, metrics};
 
 /// Default time for one worker to answer a work order, as in b7s. A worker that misses it is
 /// replaced by a spare, which gets the same time.

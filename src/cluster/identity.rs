@@ -1,11 +1,10 @@
 //! Identity of a node: its Ed25519 key, in the key file format of every libp2p node.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use libp2p::identity::{DecodingError, Keypair, PublicKey};
 use model::node::PeerId;
 use task::file::{FileMode, read_at_most, write_atomic, write_new};

@@ -34,10 +34,13 @@ pub mod result_groups;
 pub mod worker;
 
 use content::Functions;
-use task::{clock::Clock, group::Group};
+use task::clock::Clock;
+use task::group::Group;
 use web::metrics::Metrics;
 
-use self::{identity::Identity, network::Network, peers::Peers};
+use self::identity::Identity;
+use self::network::Network;
+use self::peers::Peers;
 
 /// Parts of a node that its role works with.
 #[derive(Debug, Clone)]

@@ -9,14 +9,13 @@
 
 mod signature;
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use task::traces::Carrier;
-use wire::{
-    executions::Usage,
-    functions::{AttributesBody, ClusterBody, ExecuteConfig, Outcome, Parameter},
-};
+use wire::executions::Usage;
+use wire::functions::{AttributesBody, ClusterBody, ExecuteConfig, Outcome, Parameter};
 
 pub use self::signature::{CallDigest, Signed, SignedCall, signed_bytes};
 

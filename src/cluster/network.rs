@@ -23,50 +23,42 @@ mod streams;
 mod swarm;
 mod table;
 
-use std::{
-    collections::{BTreeSet, HashMap, HashSet},
-    io,
-    net::IpAddr,
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::io;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use content::Answer;
 use libp2p::{Multiaddr, StreamProtocol};
 use model::node::PeerId;
 use parking_lot::RwLock;
-use task::{clock::Clock, group::Group, wait::until};
-use tokio::{
-    sync::{mpsc, oneshot},
-    time::{Instant, timeout},
-};
+use task::clock::Clock;
+use task::group::Group;
+use task::wait::until;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout};
 
-use self::{
-    actor::{Actor, Command, Connections},
-    address::Scope,
-    dialer::Dialer,
-    guard::{Allowances, Budget, Guard, Offense},
-    line::{Frames, Line},
-    relay::{RelayStatus, Relaying},
-    rendezvous::Rendezvous,
-    resolve::Names,
-    streams::Gate,
+use self::actor::{Actor, Command, Connections};
+use self::address::Scope;
+pub use self::address::{Advertised, AdvertisedError, BootNode, BootNodeError};
+use self::dialer::Dialer;
+pub use self::exchange::{ExchangeError, NetworkError, PublishError, SendError};
+use self::guard::{Allowances, Budget, Guard, Offense};
+use self::line::{Frames, Line};
+pub use self::options::{
+    AllowedPeers, CONNECTIONS, ConnectionBounds, Connectivity, Protocols, WANTED_PEERS,
+    WANTED_PEERS_OF_HEAD,
 };
-pub use self::{
-    address::{Advertised, AdvertisedError, BootNode, BootNodeError},
-    exchange::{ExchangeError, NetworkError, PublishError, SendError},
-    options::{
-        AllowedPeers, CONNECTIONS, ConnectionBounds, Connectivity, Protocols, WANTED_PEERS,
-        WANTED_PEERS_OF_HEAD,
-    },
-    relay::{RelayCounts, RelayLimits, RelayOptions},
-};
-use crate::{
-    identity::{Identity, model_peer_id},
-    peer_db::PeerDb,
-};
+pub use self::relay::{RelayCounts, RelayLimits, RelayOptions};
+use self::relay::{RelayStatus, Relaying};
+use self::rendezvous::Rendezvous;
+use self::resolve::Names;
+use self::streams::Gate;
+use crate::identity::{Identity, model_peer_id};
+use crate::peer_db::PeerDb;
 
 /// Maximum size of a message on a stream or in gossip, as JSON, in bytes. Responses of workers
 /// follow the limit of output instead. Bodies of the REST API are limited to three quarters, so

@@ -3,44 +3,38 @@
 mod dispatch;
 mod offers;
 
-use std::{
-    collections::BTreeMap,
-    net::{IpAddr, SocketAddr},
-    num::NonZeroU32,
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use content::{FUNCTION_PROTOCOL, Functions, FunctionsError, SourceOptions};
 use model::node::{GENERAL_TOPIC, PeerId, Role, Subgroup};
-use runtime::{options::COMPILE_WITHIN, run::Limits};
-use task::{clock::Clock, group::Group};
-use tokio::{net::TcpListener, time::timeout};
+use runtime::options::COMPILE_WITHIN;
+use runtime::run::Limits;
+use task::clock::Clock;
+use task::group::Group;
+use tokio::net::TcpListener;
+use tokio::time::timeout;
 use tracing::{info, warn};
-use web::{
-    host_names::HostNames,
-    serve::{BindError, bind, serve, serve_tls},
-    tls::{Tls, TlsError, TlsFiles},
-};
+use web::host_names::HostNames;
+use web::serve::{BindError, bind, serve, serve_tls};
+use web::tls::{Tls, TlsError, TlsFiles};
 
 use self::dispatch::Dispatch;
-use crate::{
-    NodeContext,
-    head::{
-        ANSWER_WITHIN, Head, HeadOptions, NodeRegistry, RegistryError, SignaturePolicy,
-        server::{self, RestOptions},
-    },
-    identity::Identity,
-    message::{LINE_PROTOCOL, OFFER_PROTOCOL, WORK_PROTOCOL},
-    metrics,
-    network::{
-        AllowedPeers, BootNode, Connectivity, Network, NetworkError, NetworkOptions, Protocols,
-        PublishError,
-    },
-    peers::Peers,
-    worker::{ExecutionOptions, StartError, Worker, WorkerOptions, answer_bytes_max},
+use crate::head::server::{self, RestOptions};
+use crate::head::{ANSWER_WITHIN, Head, HeadOptions, NodeRegistry, RegistryError, SignaturePolicy};
+use crate::identity::Identity;
+use crate::message::{LINE_PROTOCOL, OFFER_PROTOCOL, WORK_PROTOCOL};
+use crate::network::{
+    AllowedPeers, BootNode, Connectivity, Network, NetworkError, NetworkOptions, Protocols,
+    PublishError,
 };
+use crate::peers::Peers;
+use crate::worker::{ExecutionOptions, StartError, Worker, WorkerOptions, answer_bytes_max};
+use crate::{NodeContext, metrics};
 
 /// Options of a node.
 #[derive(Debug)]

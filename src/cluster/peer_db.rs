@@ -4,22 +4,19 @@
 //! The file is a JSON array of records in the format of b7s (`id`, `multiaddress`, `addrinfo`),
 //! with extensions. It is replaced atomically. An invalid file is renamed.
 
-use std::{
-    collections::BTreeMap,
-    fs, io, mem,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fs, io, mem};
 
-use model::{node::PeerId, timestamp::Timestamp};
+use model::node::PeerId;
+use model::timestamp::Timestamp;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use task::{
-    clock::Clock,
-    file::{FileMode, read_at_most, write_atomic},
-    group::Group,
-};
+use task::clock::Clock;
+use task::file::{FileMode, read_at_most, write_atomic};
+use task::group::Group;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, warn};
 

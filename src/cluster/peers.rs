@@ -1,34 +1,24 @@
 //! State of the peers of a node, from the network and their offers.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use content::{AnswerLimits, AskError};
-use model::{
-    function::FunctionId,
-    node::{GENERAL_TOPIC, PeerId, Role},
-    timestamp::Timestamp,
-};
+use model::function::FunctionId;
+use model::node::{GENERAL_TOPIC, PeerId, Role};
+use model::timestamp::Timestamp;
 use parking_lot::Mutex;
 use task::clock::Clock;
-use tokio::{
-    sync::Notify,
-    time::{Instant, timeout},
-};
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
 
-use crate::{
-    attributes::bounded,
-    message::{LINE_PROTOCOL, Offer},
-    network::{Event, ExchangeError, Network, SendError},
-    result_groups::ResultGroup,
-};
+use crate::attributes::bounded;
+use crate::message::{LINE_PROTOCOL, Offer};
+use crate::network::{Event, ExchangeError, Network, SendError};
+use crate::result_groups::ResultGroup;
 
 /// Time for which a lost peer is still listed. A worker that restarts without a key returns with
 /// another id, so its old one must not stay for long.

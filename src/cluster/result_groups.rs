@@ -1,6 +1,7 @@
 //! Grouping of equal results of an execution.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use model::node::PeerId;
 use wire::functions::{Outcome, ResultGroupBody};

@@ -14,53 +14,42 @@ mod rollcall;
 mod scratch_dir;
 mod shares;
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    num::NonZeroU32,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use content::Function;
 use lru::LruCache;
-use model::{function::FunctionId, node::PeerId};
+use model::function::FunctionId;
+use model::node::PeerId;
 use parking_lot::Mutex;
 use runtime::run::Limits;
-use task::{tally::Tally, traces};
-use tokio::{
-    select,
-    sync::{Notify, Semaphore, watch},
-    time::{Instant, timeout},
-};
+use task::tally::Tally;
+use task::traces;
+use tokio::select;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::time::{Instant, timeout};
 use tracing::{Instrument as _, debug, field, info, info_span, warn};
 use web::rate_limit::LogLimit;
 
-pub use self::{
-    executor::{ExecutionOptions, StartError},
-    external::ExternalRuntime,
+pub use self::executor::{ExecutionOptions, StartError};
+use self::executor::{Executor, ExecutorError};
+pub use self::external::ExternalRuntime;
+use self::functions::Compilations;
+use self::line::OpenLine;
+use self::refusal::{WorkRefusal, list_modules};
+use self::shares::{HeldPlace, Shares, Standing, part_of};
+use crate::attributes::{Attributes, bounded};
+use crate::function_call::FunctionCall;
+use crate::message::{
+    CallDigest, Code, ExecuteReply, Message, NodeResult, OrderState, SignedCall, WORK_PROTOCOL,
+    WorkOrder, WorkOrderResponse, json,
 };
-use self::{
-    executor::{Executor, ExecutorError},
-    functions::Compilations,
-    line::OpenLine,
-    refusal::{WorkRefusal, list_modules},
-    shares::{HeldPlace, Shares, Standing, part_of},
-};
-use crate::{
-    NodeContext,
-    attributes::{Attributes, bounded},
-    function_call::FunctionCall,
-    message::{
-        CallDigest, Code, ExecuteReply, Message, NodeResult, OrderState, SignedCall, WORK_PROTOCOL,
-        WorkOrder, WorkOrderResponse, json,
-    },
-    metrics,
-    network::line::Line,
-    peers::WorkProtocol,
-};
+use crate::network::line::Line;
+use crate::peers::WorkProtocol;
+use crate::{NodeContext, metrics};
 
 /// Default number of functions that a node runs simultaneously, by document 1. The maximum is
 /// 65535.

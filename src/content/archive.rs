@@ -5,12 +5,10 @@ use std::io::Read;
 use flate2::read::MultiGzDecoder;
 use tar::{Archive, EntryType};
 
-use super::{
-    FUNCTION_BYTES_MAX,
-    dag::FILES_MAX,
-    error::{ContentError, shorten},
-    pack::Entry,
-};
+use super::FUNCTION_BYTES_MAX;
+use super::dag::FILES_MAX;
+use super::error::{ContentError, shorten};
+use super::pack::Entry;
 
 /// Maximum size of an unpacked archive: the largest content, with 4 KiB of headers for each file.
 const UNPACKED_BYTES_MAX: u64 = (FUNCTION_BYTES_MAX + 4096 * FILES_MAX) as u64;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use model::function::content::{Codec, ContentId};
 
-use super::{error::ContentError, varint};
+use super::error::ContentError;
+use super::varint;
 
 /// Name of the format in errors.
 const WHAT: &str = "CAR of version 1";

@@ -4,19 +4,19 @@
 //! the files of its archive are added to those of the directory. The archive is either a file of the
 //! directory, or a further block identified by the checksum in the manifest.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use model::function::{Method, content::ContentId};
+use model::function::Method;
+use model::function::content::ContentId;
 
-use super::{
-    MAGIC,
-    archive::unpack,
-    dag::{Dag, File, Tree},
-    error::ContentError,
-    manifest::{self, Manifest},
-    pack::Entry,
-};
+use super::MAGIC;
+use super::archive::unpack;
+use super::dag::{Dag, File, Tree};
+use super::error::ContentError;
+use super::manifest::{self, Manifest};
+use super::pack::Entry;
 
 /// The files of a verified function. Cheap to clone.
 #[derive(Debug, Clone)]

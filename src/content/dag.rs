@@ -3,17 +3,13 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use model::function::{
-    Method,
-    content::{Codec, ContentId},
-};
+use model::function::Method;
+use model::function::content::{Codec, ContentId};
 
-use super::{
-    FUNCTION_BYTES_MAX,
-    car::{self, BLOCKS_MAX, Blocks},
-    dag_pb::{self, Link, Node},
-    error::{ContentError, shorten},
-};
+use super::FUNCTION_BYTES_MAX;
+use super::car::{self, BLOCKS_MAX, Blocks};
+use super::dag_pb::{self, Link, Node};
+use super::error::{ContentError, shorten};
 
 /// Maximum number of files of a function. With names of usual length, IPFS tools do not shard a
 /// directory of this size.

@@ -7,7 +7,8 @@
 use bytes::Bytes;
 use model::function::content::ContentId;
 
-use super::{error::ContentError, varint};
+use super::error::ContentError;
+use super::varint;
 
 /// Name of the format in errors.
 const WHAT: &str = "dag-pb node of UnixFS";
@@ -189,7 +190,8 @@ impl<'a> Fields<'a> {
 #[cfg(test)]
 mod tests {
     use model::function::content::Codec;
-    use proptest::{collection, prelude::*};
+    use proptest::collection;
+    use proptest::prelude::*;
 
     use super::*;
 

@@ -1,11 +1,10 @@
 //! Errors of the function store.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-};
+use std::io;
+use std::path::{Path, PathBuf};
 
-use model::function::{FunctionId, Method, content::ContentId};
+use model::function::content::ContentId;
+use model::function::{FunctionId, Method};
 
 /// An error of the function store.
 #[derive(Debug, thiserror::Error)]

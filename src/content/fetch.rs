@@ -5,25 +5,20 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use model::{
-    function::{
-        FunctionId, Method,
-        content::{Codec, ContentId},
-    },
-    node::PeerId,
-};
+use model::function::content::{Codec, ContentId};
+use model::function::{FunctionId, Method};
+use model::node::PeerId;
 use task::causes::chain;
-use tokio::time::{Instant, error::Elapsed, timeout_at};
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, timeout_at};
 use tracing::{debug, info, warn};
 
-use crate::{
-    CAR_BYTES_MAX, Function, Functions, FunctionsError, Kind, blocking,
-    kept::Requester,
-    peers::{Answer, AnswerHead, AnswerLimits, AskError, Peers},
-    single_flight::Flight,
-    turns::{Claim, Purpose, Turn, TurnLimits, Turns, least_pace},
-    verify::{NameHints, VerifiedFunction},
-};
+use crate::kept::Requester;
+use crate::peers::{Answer, AnswerHead, AnswerLimits, AskError, Peers};
+use crate::single_flight::Flight;
+use crate::turns::{Claim, Purpose, Turn, TurnLimits, Turns, least_pace};
+use crate::verify::{NameHints, VerifiedFunction};
+use crate::{CAR_BYTES_MAX, Function, Functions, FunctionsError, Kind, blocking};
 
 /// Time limit for one peer to send a function of up to [`SMALL_BYTES_MAX`] at 4 Mbit/s, including
 /// reading it.

@@ -1,25 +1,22 @@
 //! Files of the store: reading, writing, deleting and scanning. Blocks.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::SystemTime,
-};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+use std::{fs, io};
 
 use bytes::Bytes;
-use model::function::{FunctionId, Method, content::Codec};
+use model::function::content::Codec;
+use model::function::{FunctionId, Method};
 use serde::{Deserialize, Serialize};
 use task::file::{FileMode, UNFINISHED_PREFIX, read_at_most, write_atomic};
 use tracing::warn;
 use wire::functions::FunctionBody;
 
-use super::{
-    CAR_BYTES_MAX, Function, FunctionsError, Kind,
-    error::file_error,
-    kept::{Custody, InstallSource, Requester},
-    verify::{NameHints, VerifiedFunction},
-};
+use super::error::file_error;
+use super::kept::{Custody, InstallSource, Requester};
+use super::verify::{NameHints, VerifiedFunction};
+use super::{CAR_BYTES_MAX, Function, FunctionsError, Kind};
 
 /// Extension of records.
 const RECORD: &str = "json";

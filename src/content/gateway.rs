@@ -1,7 +1,9 @@
 //! IPFS gateways, which deliver functions as CARs. Every block is verified, so that gateways need not be
 //! trusted.
 
-use std::{error::Error as _, str::FromStr, time::Duration};
+use std::error::Error as _;
+use std::str::FromStr;
+use std::time::Duration;
 
 use bytes::Bytes;
 use model::function::content::ContentId;
@@ -9,16 +11,14 @@ use reqwest::Url;
 use task::causes::chain;
 use tracing::{debug, info, warn};
 
-use super::{
-    CAR_BYTES_MAX, Functions, FunctionsError, blocking,
-    car::Blocks,
-    dag::Dag,
-    error::ContentError,
-    fetch::LargeTurn,
-    http::{ReadLimits, START_WITHIN, WebError},
-    install::InstallError,
-    verify::{NameHints, VerifiedFunction},
-};
+use super::car::Blocks;
+use super::dag::Dag;
+use super::error::ContentError;
+use super::fetch::LargeTurn;
+use super::http::{ReadLimits, START_WITHIN, WebError};
+use super::install::InstallError;
+use super::verify::{NameHints, VerifiedFunction};
+use super::{CAR_BYTES_MAX, Functions, FunctionsError, blocking};
 
 /// Default gateways, which serve CARs to everyone.
 pub const GATEWAYS_DEFAULT: [&str; 3] =

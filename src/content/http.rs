@@ -5,29 +5,24 @@
 //! addresses of a name are checked when a connection is made, including redirects. Link-local addresses
 //! and addresses at which clouds serve credentials are permitted only if the operator named the host.
 
-use std::{
-    collections::BTreeSet,
-    error::Error as _,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::BTreeSet;
+use std::error::Error as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
-use reqwest::{
-    Client, StatusCode, Url,
-    dns::{Addrs, Name, Resolve, Resolving},
-    header::ACCEPT,
-    redirect::{Attempt, Policy},
-};
-use tokio::{
-    net::lookup_host,
-    sync::OnceCell,
-    time::{Instant, timeout_at},
-};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::ACCEPT;
+use reqwest::redirect::{Attempt, Policy};
+use reqwest::{Client, StatusCode, Url};
+use tokio::net::lookup_host;
+use tokio::sync::OnceCell;
+use tokio::time::{Instant, timeout_at};
 
-use super::{fetch::LargeTurn, turns::least_pace};
+use super::fetch::LargeTurn;
+use super::turns::least_pace;
 
 /// Time limit for connecting: a lost packet and its retransmission.
 const CONNECT_WITHIN: Duration = Duration::from_secs(4);

@@ -9,25 +9,23 @@
 //! CID is verified against the CID.
 
 use bytes::Bytes;
-use model::{function::FunctionId, parse::ParseError};
+use model::function::FunctionId;
+use model::parse::ParseError;
 use reqwest::Url;
 use tokio::time::Instant;
 use tracing::info;
 
-use super::{
-    FetchError, Function, Functions, FunctionsError,
-    archive::unpack,
-    blocking,
-    fetch::SEARCH_WITHIN,
-    http::{ReadLimits, START_WITHIN, WebError},
-    kept::{InstallSource, Requester},
-    manifest::{self, Manifest},
-    pack::Entry,
-    peers::Peers,
-    single_flight::Flight,
-    turns::{Claim, Purpose},
-    verify::{NameHints, VerifiedFunction},
-};
+use super::archive::unpack;
+use super::fetch::SEARCH_WITHIN;
+use super::http::{ReadLimits, START_WITHIN, WebError};
+use super::kept::{InstallSource, Requester};
+use super::manifest::{self, Manifest};
+use super::pack::Entry;
+use super::peers::Peers;
+use super::single_flight::Flight;
+use super::turns::{Claim, Purpose};
+use super::verify::{NameHints, VerifiedFunction};
+use super::{FetchError, Function, Functions, FunctionsError, blocking};
 
 /// Maximum length of an address in bytes.
 const ADDRESS_BYTES_MAX: usize = 2048;

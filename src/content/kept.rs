@@ -10,9 +10,11 @@
 //! functions of named peers only down to a reserve. Every operation takes logarithmic time in the number
 //! of functions. This module does no I/O.
 
-use std::collections::{BTreeMap, HashMap, hash_map::Entry};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
-use model::{function::FunctionId, node::PeerId};
+use model::function::FunctionId;
+use model::node::PeerId;
 use tokio::time::{Duration, Instant};
 
 use super::{FUNCTIONS_MAX, Function, FunctionsError, STORE_BYTES_MAX};

@@ -44,42 +44,37 @@ mod turns;
 mod varint;
 mod verify;
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    fs,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use model::function::{FunctionId, Method};
 use parking_lot::{Mutex, RwLock};
 use task::cache::{Cache, Capacity};
-use tokio::{sync::Notify, task::spawn_blocking};
+use tokio::sync::Notify;
+use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 use wire::functions::{FileBody, FunctionBody, FunctionDetail};
 
-use self::{
-    contents::Contents,
-    dag::Dag,
-    fetch::FetchTurns,
-    files::{FunctionFiles, ScanResult, ScannedFunction},
-    gateway::GATEWAYS_MAX,
-    http::WebReader,
-    kept::{Custody, Index, Removed},
-    single_flight::FlightKey,
-    verify::VerifiedFunction,
-};
-pub use self::{
-    error::{ContentError, FunctionsError},
-    fetch::FetchError,
-    gateway::{GATEWAYS_DEFAULT, Gateway, GatewayError},
-    http::{Hosts, WebError},
-    install::{InstallError, usual_address},
-    kept::{Requester, StoreLimits, Usage},
-    peers::{Answer, AnswerHead, AnswerLimits, AskError, FUNCTION_PROTOCOL, Peers},
-    verify::{Function, Kind, NameHints},
-};
+use self::contents::Contents;
+use self::dag::Dag;
+pub use self::error::{ContentError, FunctionsError};
+pub use self::fetch::FetchError;
+use self::fetch::FetchTurns;
+use self::files::{FunctionFiles, ScanResult, ScannedFunction};
+use self::gateway::GATEWAYS_MAX;
+pub use self::gateway::{GATEWAYS_DEFAULT, Gateway, GatewayError};
+use self::http::WebReader;
+pub use self::http::{Hosts, WebError};
+pub use self::install::{InstallError, usual_address};
+use self::kept::{Custody, Index, Removed};
+pub use self::kept::{Requester, StoreLimits, Usage};
+pub use self::peers::{Answer, AnswerHead, AnswerLimits, AskError, FUNCTION_PROTOCOL, Peers};
+use self::single_flight::FlightKey;
+use self::verify::VerifiedFunction;
+pub use self::verify::{Function, Kind, NameHints};
 
 /// Maximum size of a function. Interpreters compiled to WebAssembly have some 30 MiB, or some hundred
 /// with their libraries.

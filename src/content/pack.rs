@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use model::function::content::{Codec, ContentId};
 
-use super::{
-    car::Blocks,
-    dag::{DEPTH_MAX, Dag, FILES_MAX, check_name},
-    dag_pb::{self, Link},
-    error::{ContentError, shorten},
-};
+use super::car::Blocks;
+use super::dag::{DEPTH_MAX, Dag, FILES_MAX, check_name};
+use super::dag_pb::{self, Link};
+use super::error::{ContentError, shorten};
 
 /// Default parameters of IPFS tools for splitting files.
 pub(super) const CUT: Cut = Cut { piece_bytes: 256 * 1024, links_max: 174 };

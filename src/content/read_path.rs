@@ -1,17 +1,13 @@
 //! Reads a function from a path on this machine. Blocks.
 
-use std::{
-    fs::{self, File},
-    io::{self, Read as _},
-    path::Path,
-};
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::Path;
 
-use super::{
-    FUNCTION_BYTES_MAX, FunctionsError,
-    dag::{DEPTH_MAX, FILES_MAX},
-    error::{ContentError, file_error, shorten},
-    pack::Entry,
-};
+use super::dag::{DEPTH_MAX, FILES_MAX};
+use super::error::{ContentError, file_error, shorten};
+use super::pack::Entry;
+use super::{FUNCTION_BYTES_MAX, FunctionsError};
 
 /// Remaining limits.
 struct Budget {

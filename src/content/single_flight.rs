@@ -1,10 +1,14 @@
 //! Limits fetches to one at a time for each function and each unnamed peer that requests it.
 
-use std::{collections::hash_map::Entry, mem, sync::Arc};
+use std::collections::hash_map::Entry;
+use std::mem;
+use std::sync::Arc;
 
-use model::{function::FunctionId, node::PeerId};
+use model::function::FunctionId;
+use model::node::PeerId;
 
-use super::{Functions, kept::Requester};
+use super::Functions;
+use super::kept::Requester;
 
 /// A function and the unnamed peer that it is fetched for, if any.
 pub(super) type FlightKey = (FunctionId, Option<PeerId>);

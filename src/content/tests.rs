@@ -1,9 +1,13 @@
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
 use model::node::PeerId;
 use tempfile::TempDir;
 
-use super::{fetch::FetchError, pack::tests::content, single_flight::Flight, *};
+use super::fetch::FetchError;
+use super::pack::tests::content;
+use super::single_flight::Flight;
+use super::*;
 /// A network without peers.
 struct NoPeers;
 

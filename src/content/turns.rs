@@ -4,7 +4,8 @@
 //! each unnamed peer has few turns at a time, and all unnamed peers together leave some turns to named
 //! peers. Installs leave some turns to roll calls and work orders, which are served first.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;

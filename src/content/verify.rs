@@ -1,25 +1,19 @@
 //! A function in memory with verified content.
 
-use std::{path::Path, sync::Arc};
+use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{
-    function::{
-        FunctionId, Method,
-        content::{Codec, ContentId},
-    },
-    text::is_unprintable,
-};
+use model::function::content::{Codec, ContentId};
+use model::function::{FunctionId, Method};
+use model::text::is_unprintable;
 use wire::functions::FunctionBody;
 
-use super::{
-    CAR_BYTES_MAX, FUNCTION_BYTES_MAX, FunctionsError, Upload, car,
-    contents::{Contents, is_module, is_runnable},
-    dag::Dag,
-    error::{ContentError, shorten},
-    pack::{self, CUT, Entry},
-    read_path,
-};
+use super::contents::{Contents, is_module, is_runnable};
+use super::dag::Dag;
+use super::error::{ContentError, shorten};
+use super::pack::{self, CUT, Entry};
+use super::{CAR_BYTES_MAX, FUNCTION_BYTES_MAX, FunctionsError, Upload, car, read_path};
 
 /// Maximum length of a function's name in characters, like that of file names.
 pub(super) const NAME_CHARS_MAX: usize = 255;

@@ -6,30 +6,21 @@ pub(crate) mod queue;
 use std::sync::Arc;
 
 use formats::write::Writer;
-use model::{
-    block::Block,
-    dataset::{Column, DatasetId},
-    timestamp::Timestamp,
-};
+use model::block::Block;
+use model::dataset::{Column, DatasetId};
+use model::timestamp::Timestamp;
 use task::traces;
 use tokio::time::Instant;
 use tracing::{Instrument as _, info_span};
-use tsdb::{
-    span::Span,
-    store::{
-        Append, AppendMode, Appended, OnCommit,
-        batch::{Batch, BatchId},
-    },
-};
+use tsdb::span::Span;
+use tsdb::store::batch::{Batch, BatchId};
+use tsdb::store::{Append, AppendMode, Appended, OnCommit};
 
-use crate::{
-    Datasets,
-    error::{OperationError, Result},
-    follow::render_frames,
-    hub::frame::CommitRows,
-    log::render_commit,
-    metrics,
-};
+use crate::error::{OperationError, Result};
+use crate::follow::render_frames;
+use crate::hub::frame::CommitRows;
+use crate::log::render_commit;
+use crate::{Datasets, metrics};
 
 /// Maximum number of rows of an append. They form one transaction, held in memory.
 pub(crate) const ROWS_MAX: usize = 100_000;
@@ -123,7 +114,8 @@ pub(crate) fn sort_rows(block: &Block, mode: AppendMode) -> Block {
 
 #[cfg(test)]
 mod tests {
-    use model::{block::Series, dataset::Dtype};
+    use model::block::Series;
+    use model::dataset::Dtype;
 
     use super::*;
 

@@ -1,17 +1,16 @@
 //! Archives old rows in the background.
 
-use std::{error::Error, sync::Arc, time::Duration};
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
 
 use task::clock::Clock;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
-use tsdb::{
-    archive::{
-        ArchiveOptions, ArchiveReport, ArchivedStore,
-        objects::{ArchiveUrl, Objects},
-    },
-    store::{Store, StoreError, archived::ArchiveRecords},
-};
+use tsdb::archive::objects::{ArchiveUrl, Objects};
+use tsdb::archive::{ArchiveOptions, ArchiveReport, ArchivedStore};
+use tsdb::store::archived::ArchiveRecords;
+use tsdb::store::{Store, StoreError};
 
 use web::metrics::Metrics;
 

@@ -10,22 +10,16 @@ mod tags;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{
-    dataset::{Dataset, Dtype, TIMESTAMP},
-    key::KeyId,
-    page::Limit,
-    text::is_unprintable,
-};
-use tsdb::{
-    catalog::{COLUMNS_MAX, DatasetRef, Filter, Listed, NewDataset},
-    store::Sight,
-};
+use model::dataset::{Dataset, Dtype, TIMESTAMP};
+use model::key::KeyId;
+use model::page::Limit;
+use model::text::is_unprintable;
+use tsdb::catalog::{COLUMNS_MAX, DatasetRef, Filter, Listed, NewDataset};
+use tsdb::store::Sight;
 
-use crate::{
-    Datasets,
-    error::{Invalid, OperationError, Result},
-    retention::Retention,
-};
+use crate::Datasets;
+use crate::error::{Invalid, OperationError, Result};
+use crate::retention::Retention;
 
 /// Maximum length of the name of a dataset, column, tag or metadata field, in bytes. Names are in
 /// every row.

@@ -5,46 +5,39 @@
 
 pub(crate) mod spool;
 
-use std::{error::Error, io, mem, ops::ControlFlow, sync::Arc, time::Duration};
+use std::error::Error;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{io, mem};
 
 use bytes::Bytes;
-use formats::{
-    content_coding::{Coding, Encoder, pack},
-    write::document::Document,
-};
-use model::{
-    block::Rows,
-    dataset::{Column, Dataset, DatasetId, Dtype},
-    key::KeyId,
-    resolution::Resolution,
-};
+use formats::content_coding::{Coding, Encoder, pack};
+use formats::write::document::Document;
+use model::block::Rows;
+use model::dataset::{Column, Dataset, DatasetId, Dtype};
+use model::key::KeyId;
+use model::resolution::Resolution;
 use task::group::Group;
-use tokio::{
-    runtime::Handle,
-    select,
-    sync::{
-        mpsc::{self, error::SendTimeoutError},
-        oneshot,
-    },
-    task::spawn_blocking,
-    time::Instant,
-};
+use tokio::runtime::Handle;
+use tokio::select;
+use tokio::sync::mpsc::error::SendTimeoutError;
+use tokio::sync::mpsc::{self};
+use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 use tracing::{error, warn};
-use tsdb::{
-    catalog::DatasetRef,
-    span::{Order, Span},
-    store::{Count, PageRead, Sight, Store, StoreError, row_batch::RowBatch},
-};
+use tsdb::catalog::DatasetRef;
+use tsdb::span::{Order, Span};
+use tsdb::store::row_batch::RowBatch;
+use tsdb::store::{Count, PageRead, Sight, Store, StoreError};
 use web::metrics::Metrics;
 
-use crate::{
-    Datasets,
-    download_cache::{DownloadCache, PieceKey},
-    error::{OperationError, Result},
-    etag::{ETag, KnownETags},
-    metrics,
-    query::params::DownloadQuery,
-};
+use crate::download_cache::{DownloadCache, PieceKey};
+use crate::error::{OperationError, Result};
+use crate::etag::{ETag, KnownETags};
+use crate::query::params::DownloadQuery;
+use crate::{Datasets, metrics};
 
 /// Maximum number of concurrent downloads. Each holds a connection of the store and a thread. Further
 /// downloads get a 503.

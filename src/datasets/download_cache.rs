@@ -6,13 +6,11 @@
 //! detect a damaged piece. If the disk fails, the cache is disabled and downloads continue. `cargo
 //! bench -p datasets --bench http -- gzip` shows the gain.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    fs::{self, File, OpenOptions},
-    io,
-    os::unix::fs::FileExt as _,
-    path::Path,
-};
+use std::collections::{HashMap, VecDeque};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 
 use formats::content_coding::{Coding, Packed};
 use parking_lot::Mutex;

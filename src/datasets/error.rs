@@ -4,7 +4,8 @@ use std::io;
 
 use axum::http::StatusCode;
 use model::timestamp::Timestamp;
-use tsdb::{catalog::Refusal, store::StoreError};
+use tsdb::catalog::Refusal;
+use tsdb::store::StoreError;
 use wire::datasets::RowRefusals;
 
 /// Result of an operation.

@@ -10,27 +10,19 @@ use std::io::Write as _;
 
 use bytes::Bytes;
 use formats::write::{Writer, row_bytes_max};
-use model::{
-    block::Block,
-    dataset::{Column, DatasetId},
-    key::KeyId,
-    page::REPLAY_ROWS,
-};
+use model::block::Block;
+use model::dataset::{Column, DatasetId};
+use model::key::KeyId;
+use model::page::REPLAY_ROWS;
 use serde::Serialize;
-use tsdb::{
-    catalog::DatasetRef,
-    store::{Since, Store, StoreError},
-};
+use tsdb::catalog::DatasetRef;
+use tsdb::store::{Since, Store, StoreError};
 use wire::datasets::{EVENT_DATA, EVENT_RESET, Reset};
 
-use crate::{
-    Datasets,
-    error::{OperationError, Result},
-    hub::{
-        CutOff, Hub, HubEvent, Subscription,
-        frame::{CommitRows, Frame, frames_of},
-    },
-};
+use crate::Datasets;
+use crate::error::{OperationError, Result};
+use crate::hub::frame::{CommitRows, Frame, frames_of};
+use crate::hub::{CutOff, Hub, HubEvent, Subscription};
 
 /// Number of missed rows that are read at a time: a few megabytes of events.
 const MISSED_ROWS: usize = 8192;

@@ -8,15 +8,15 @@
 pub(crate) mod frame;
 mod shared;
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
+use std::sync::Arc;
 
-use model::{dataset::DatasetId, key::KeyId};
+use model::dataset::DatasetId;
+use model::key::KeyId;
 use parking_lot::Mutex;
-use tokio::sync::{
-    Notify,
-    broadcast::{self, error::RecvError},
-    watch,
-};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::{self};
+use tokio::sync::{Notify, watch};
 
 use self::frame::Frame;
 

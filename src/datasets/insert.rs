@@ -24,34 +24,23 @@ use std::io::Read;
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
-use formats::{
-    content_coding::Coding,
-    read::parquet::{ParquetRecords, ParquetSource},
-};
-use model::{
-    block::Block,
-    dataset::{Column, DatasetId, Dtype},
-    idempotency::IdempotencyKey,
-    key::KeyId,
-};
+use formats::content_coding::Coding;
+use formats::read::parquet::{ParquetRecords, ParquetSource};
+use model::block::Block;
+use model::dataset::{Column, DatasetId, Dtype};
+use model::idempotency::IdempotencyKey;
+use model::key::KeyId;
 use sha2::{Digest as _, Sha256};
-use tsdb::{
-    catalog::{DatasetChange, DatasetRef},
-    store::{
-        AppendMode, Appended, Sight, Store,
-        batch::{BatchId, Digest},
-    },
-};
+use tsdb::catalog::{DatasetChange, DatasetRef};
+use tsdb::store::batch::{BatchId, Digest};
+use tsdb::store::{AppendMode, Appended, Sight, Store};
 use wire::datasets::BulkInsertText;
 
 use self::column_builder::ColumnBuilder;
-use crate::{
-    Datasets,
-    append::{ROWS_MAX, TOO_MANY},
-    catalog::check_columns,
-    error::{OperationError, Result},
-    run_blocking,
-};
+use crate::append::{ROWS_MAX, TOO_MANY};
+use crate::catalog::check_columns;
+use crate::error::{OperationError, Result};
+use crate::{Datasets, run_blocking};
 
 /// First bytes of a Parquet file.
 pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";

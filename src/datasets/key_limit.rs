@@ -1,6 +1,7 @@
 //! Semaphore permits shared by all API keys, with a limit for each key.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use model::key::KeyId;
 use parking_lot::Mutex;

@@ -42,33 +42,33 @@ mod retention;
 mod server;
 mod source;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use model::resolution::Resolution;
-use task::{clock::Clock, group::Group};
-use tokio::{sync::Semaphore, task::spawn_blocking};
+use task::clock::Clock;
+use task::group::Group;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 use tsdb::store::{Store, StoreError};
-use web::{metrics::Metrics, open_files::streams_max};
+use web::metrics::Metrics;
+use web::open_files::streams_max;
 
-use crate::{
-    append::queue::AppendQueues,
-    download::{DOWNLOADS_MAX, DOWNLOADS_OF_KEY_MAX, spool::Spool},
-    download_cache::DownloadCache,
-    follow::CATCHING_UP_MAX,
-    hub::{Hub, Writers},
-    key_limit::KeyLimit,
-    page_cache::PageCache,
-    recent_commits::RecentCommits,
-};
-pub use crate::{
-    archive::ArchiveStorage,
-    replicas::POLL_EVERY,
-    server::{DatasetsOptions, DatasetsService, MetadataFilters, StartError},
-    source::{
-        load::LoadOptions,
-        market::{MarketOptions, synthetic_closes},
-    },
-};
+use crate::append::queue::AppendQueues;
+pub use crate::archive::ArchiveStorage;
+use crate::download::spool::Spool;
+use crate::download::{DOWNLOADS_MAX, DOWNLOADS_OF_KEY_MAX};
+use crate::download_cache::DownloadCache;
+use crate::follow::CATCHING_UP_MAX;
+use crate::hub::{Hub, Writers};
+use crate::key_limit::KeyLimit;
+use crate::page_cache::PageCache;
+use crate::recent_commits::RecentCommits;
+pub use crate::replicas::POLL_EVERY;
+pub use crate::server::{DatasetsOptions, DatasetsService, MetadataFilters, StartError};
+pub use crate::source::load::LoadOptions;
+pub use crate::source::market::{MarketOptions, synthetic_closes};
 
 /// Every operation on datasets. Cheap to clone: all clones share the store.
 ///

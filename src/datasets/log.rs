@@ -6,31 +6,24 @@
 //! its record of commits, as long as all their rows are unchanged. A reader that arrives later has to
 //! read the rows again.
 
-use std::{ops::Range, time::Duration};
+use std::ops::Range;
+use std::time::Duration;
 
 use bytes::Bytes;
 use formats::write::{Output, Writer};
-use model::{
-    block::Block,
-    dataset::{Column, DatasetId, PUBLIC_TAG},
-    key::KeyId,
-};
-use tokio::{
-    select,
-    time::{Instant, sleep_until},
-};
-use tsdb::{
-    catalog::{DatasetRef, TagFilter},
-    span::Span,
-    store::{Commit, Removal, Sight, Store, StoreError},
-};
+use model::block::Block;
+use model::dataset::{Column, DatasetId, PUBLIC_TAG};
+use model::key::KeyId;
+use tokio::select;
+use tokio::time::{Instant, sleep_until};
+use tsdb::catalog::{DatasetRef, TagFilter};
+use tsdb::span::Span;
+use tsdb::store::{Commit, Removal, Sight, Store, StoreError};
 
-use crate::{
-    Datasets,
-    error::{Invalid, OperationError, Result},
-    hub::CommitWatch,
-    recent_commits::{COMMIT_BYTES_MAX, Lookup},
-};
+use crate::Datasets;
+use crate::error::{Invalid, OperationError, Result};
+use crate::hub::CommitWatch;
+use crate::recent_commits::{COMMIT_BYTES_MAX, Lookup};
 
 /// Maximum number of commits of a response. Caches share shorter responses better.
 pub(crate) const COMMITS_MAX: u64 = 1000;

@@ -1,6 +1,7 @@
 //! Metrics of the dataset service, next to the common metrics of HTTP services.
 
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
 use accounts::{Keys, database_metrics};
 use tsdb::store::StoreError;

@@ -11,13 +11,17 @@ mod commits;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{dataset::DatasetId, key::KeyId};
+use model::dataset::DatasetId;
+use model::key::KeyId;
 use parking_lot::Mutex;
 use task::cache::{Cache, Capacity};
-use tsdb::{catalog::DatasetRef, span::Span, store::Sight};
+use tsdb::catalog::DatasetRef;
+use tsdb::span::Span;
+use tsdb::store::Sight;
 
 use self::commits::Commits;
-use crate::{etag::ETag, query::params::Params};
+use crate::etag::ETag;
+use crate::query::params::Params;
 
 /// Maximum size of all cached pages: some four hundred of 250 rows.
 const BYTES_MAX: usize = 32 * 1024 * 1024;

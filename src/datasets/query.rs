@@ -7,12 +7,12 @@ pub(crate) mod params;
 
 use std::time::Duration;
 
-use model::{page::Limit, resolution::Resolution, timestamp::Timestamp};
+use model::page::Limit;
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use tsdb::{
-    catalog::DatasetRef,
-    span::{Order, Span},
-};
+use tsdb::catalog::DatasetRef;
+use tsdb::span::{Order, Span};
 
 use self::params::Params;
 use crate::error::Invalid;

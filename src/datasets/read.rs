@@ -2,33 +2,27 @@
 
 mod read_ahead;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use model::{
-    block::Rows,
-    dataset::{Column, DatasetId, Dtype},
-    key::KeyId,
-    resolution::Resolution,
-    timestamp::Timestamp,
-};
+use model::block::Rows;
+use model::dataset::{Column, DatasetId, Dtype};
+use model::key::KeyId;
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 use tokio::time::{Instant, sleep};
-use tsdb::{
-    catalog::DatasetRef,
-    span::{Order, Span},
-    store::{Count, PageRead, Sight, StoreError},
-};
+use tsdb::catalog::DatasetRef;
+use tsdb::span::{Order, Span};
+use tsdb::store::{Count, PageRead, Sight, StoreError};
 
 use self::read_ahead::ReadAhead;
-use crate::{
-    Datasets,
-    error::{OperationError, Result},
-    etag::{ETag, KnownETags},
-    metrics,
-    page_cache::{CachedPage, PageKey},
-    query::{self, Position, RowsQuery, params::Params},
-    run_blocking,
-};
+use crate::error::{OperationError, Result};
+use crate::etag::{ETag, KnownETags};
+use crate::page_cache::{CachedPage, PageKey};
+use crate::query::params::Params;
+use crate::query::{self, Position, RowsQuery};
+use crate::{Datasets, metrics, run_blocking};
 
 /// Maximum number of values of a page that is read ahead. Larger pages are read individually.
 const AHEAD_PAGE_VALUES_MAX: usize = 8192;

@@ -4,7 +4,10 @@
 //! rows. The log of a commit is therefore always the same bytes. Commits of other datasets are not
 //! rendered.
 
-use std::{collections::VecDeque, num::NonZeroUsize, sync::Arc, time::Duration};
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use lru::LruCache;

@@ -6,26 +6,22 @@
 //! its dataset, the missing ones are read immediately. The task is idle while no dataset is followed. It
 //! does not run if only this service writes the store.
 
-use std::{error::Error, future::pending, time::Duration};
+use std::error::Error;
+use std::future::pending;
+use std::time::Duration;
 
 use formats::write::Writer;
 use futures::{StreamExt as _, stream};
 use model::dataset::DatasetId;
-use tokio::{
-    select,
-    time::{Instant, sleep, sleep_until},
-};
+use tokio::select;
+use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{info, warn};
-use tsdb::{
-    catalog::DatasetRef,
-    store::{Commit, SharedStore, Store, StoreError},
-};
+use tsdb::catalog::DatasetRef;
+use tsdb::store::{Commit, SharedStore, Store, StoreError};
 
-use crate::{
-    Datasets,
-    follow::render_frames,
-    hub::frame::{CommitRows, Frame},
-};
+use crate::Datasets;
+use crate::follow::render_frames;
+use crate::hub::frame::{CommitRows, Frame};
 
 /// Default interval of polls. A quarter of a second is hardly noticeable at a low load on the database.
 pub const POLL_EVERY: Duration = Duration::from_millis(250);

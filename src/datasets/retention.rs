@@ -3,13 +3,14 @@
 //! `keep_days` is relative to the date, `keep_bytes` to the latest row. Rows are deleted in whole chunks
 //! of about a thousand. Their buckets stay. Rows older than the deleted rows are rejected from then on.
 
-use std::{collections::BTreeMap, error::Error, time::Duration};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::time::Duration;
 
-use model::{
-    dataset::{Dataset, DatasetId},
-    timestamp::Timestamp,
-};
-use task::{clock::Clock, steady_date::SteadyDate};
+use model::dataset::{Dataset, DatasetId};
+use model::timestamp::Timestamp;
+use task::clock::Clock;
+use task::steady_date::SteadyDate;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, warn};
 use tsdb::store::{OnRemoval, Removal, Store, StoreError};

@@ -15,55 +15,50 @@ mod status;
 mod stream;
 mod tags;
 
-use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use accounts::gate::{Admitted, Gate, GateMessages, StreamLimit};
-use axum::{
-    Extension, Json, Router,
-    extract::{DefaultBodyLimit, FromRequestParts, Path},
-    http::{Uri, request::Parts},
-    response::{IntoResponse as _, Response},
-};
+use axum::extract::{DefaultBodyLimit, FromRequestParts, Path};
+use axum::http::Uri;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Json, Router};
 use db::postgres::DatabaseUrl;
 use model::key::KeyId;
 use serde::de::DeserializeOwned;
-use task::{clock::Clock, group::Group};
+use task::clock::Clock;
+use task::group::Group;
 use tracing::{info, warn};
-use tsdb::store::{
-    StoreError, archived::ArchiveRecords, postgres::PostgresStore, sqlite::SqliteStore,
-};
-use utoipa_axum::{
-    router::{OpenApiRouter, UtoipaMethodRouterExt as _},
-    routes,
-};
-use web::{
-    cors::{ReaderSites, allow_readers},
-    metrics::requests::count_requests,
-    middleware::{RequestOptions, add_layers, wrap},
-    open_files::streams_max,
-    query_names::check_query_names,
-    response::Created,
-    serve::{BindError, bind, serve_by},
-    shared_check::SharedCheck,
-};
-use wire::{
-    datasets::{Envelope, MessageBody},
-    paths,
-};
+use tsdb::store::StoreError;
+use tsdb::store::archived::ArchiveRecords;
+use tsdb::store::postgres::PostgresStore;
+use tsdb::store::sqlite::SqliteStore;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt as _};
+use utoipa_axum::routes;
+use web::cors::{ReaderSites, allow_readers};
+use web::metrics::requests::count_requests;
+use web::middleware::{RequestOptions, add_layers, wrap};
+use web::open_files::streams_max;
+use web::query_names::check_query_names;
+use web::response::Created;
+use web::serve::{BindError, bind, serve_by};
+use web::shared_check::SharedCheck;
+use wire::datasets::{Envelope, MessageBody};
+use wire::paths;
 
-use self::{error::ApiError, status::Health};
-use crate::{
-    Datasets, ReadOptions,
-    archive::{self, ArchiveStorage},
-    download_cache::DownloadCache,
-    key_limit::KeyLimit,
-    query::params::Params,
-    replicas, retention, run_blocking,
-    source::{
-        load::{self, LoadOptions},
-        market::{self, MarketOptions},
-    },
-};
+use self::error::ApiError;
+use self::status::Health;
+use crate::archive::{self, ArchiveStorage};
+use crate::download_cache::DownloadCache;
+use crate::key_limit::KeyLimit;
+use crate::query::params::Params;
+use crate::source::load::{self, LoadOptions};
+use crate::source::market::{self, MarketOptions};
+use crate::{Datasets, ReadOptions, replicas, retention, run_blocking};
 
 /// Maximum length of a request body. An insert of 100 000 rows of seven columns has about half of
 /// it.

@@ -6,24 +6,19 @@
 pub(crate) mod load;
 pub(crate) mod market;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use model::{
-    block::{Block, Series},
-    dataset::{Column, DatasetId, Dtype, PUBLIC_TAG},
-    timestamp::Timestamp,
-};
-use tsdb::{
-    catalog::{DatasetRef, NewDataset, Refusal},
-    store::{AppendMode, Sight},
-};
+use model::block::{Block, Series};
+use model::dataset::{Column, DatasetId, Dtype, PUBLIC_TAG};
+use model::timestamp::Timestamp;
+use tsdb::catalog::{DatasetRef, NewDataset, Refusal};
+use tsdb::store::{AppendMode, Sight};
 
-use crate::{
-    Datasets,
-    append::sort_rows,
-    error::{OperationError, Result},
-    retention::KEEP_DAYS,
-};
+use crate::Datasets;
+use crate::append::sort_rows;
+use crate::error::{OperationError, Result};
+use crate::retention::KEEP_DAYS;
 
 /// Time for which a leap of the clock must last before rows get the new date, so that a short
 /// glitch is ignored. A clock that is corrected after the start also waits that long.

@@ -1,16 +1,17 @@
 //! Opens files and creates or upgrades their tables.
 
-use std::{io, path::Path, time::Duration};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior, config::DbConfig};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use task::private;
 use tokio::time::sleep;
 use tracing::{error, info};
 
-use crate::{
-    fault::DatabaseFault,
-    format::{self, Step},
-};
+use crate::fault::DatabaseFault;
+use crate::format::{self, Step};
 
 /// Time limit of waiting for another process to finish its write. Usually a write needs milliseconds.
 const BUSY_WAIT: Duration = Duration::from_secs(5);

@@ -7,23 +7,20 @@
 mod engine;
 mod table;
 
-use std::{error::Error, ops::ControlFlow, path::PathBuf};
+use std::error::Error;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
 
 use rusqlite::types::Value;
-use task::{
-    lock::{self, Lock},
-    private,
-};
+use task::lock::{self, Lock};
+use task::private;
 
-use self::{
-    engine::{Access, End, EngineError},
-    table::{Row, Table},
-};
-use crate::{
-    connection::Schema,
-    files::beside,
-    postgres::{DatabaseUrl, schema::Schema as SharedSchema},
-};
+use self::engine::{Access, End, EngineError};
+use self::table::{Row, Table};
+use crate::connection::Schema;
+use crate::files::beside;
+use crate::postgres::DatabaseUrl;
+use crate::postgres::schema::Schema as SharedSchema;
 
 /// Rows of a page. A row may have up to a megabyte.
 const PAGE_ROWS: usize = 64;

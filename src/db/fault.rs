@@ -1,9 +1,7 @@
 //! Classification of SQLite's errors, with a sentence for people.
 
-use rusqlite::{
-    Error, ErrorCode,
-    ffi::{self, SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_WRITE},
-};
+use rusqlite::ffi::{self, SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_WRITE};
+use rusqlite::{Error, ErrorCode};
 
 /// An error of SQLite as one sentence, without a source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -3,12 +3,10 @@
 //! Such a file stays open and accepts writes that no one will ever read. SQLite does not notice. Check
 //! before acknowledging a write.
 
-use std::{
-    ffi::OsString,
-    fs, io,
-    path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, Ordering},
-};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fs, io};
 
 use tracing::error;
 

@@ -8,12 +8,12 @@ pub mod connections;
 pub mod fault;
 pub mod schema;
 
-use std::{str::FromStr, sync::Arc, time::Duration};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
 
-use sqlx::{
-    ConnectOptions as _, PgConnection,
-    postgres::{PgConnectOptions, PgListener, PgPoolOptions},
-};
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sqlx::{ConnectOptions as _, PgConnection};
 use tokio::time::timeout;
 
 use self::fault::timed_out;

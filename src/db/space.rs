@@ -4,11 +4,9 @@
 //! writes often fit into the remaining space. Without writers, the store makes a trial write and removes
 //! it.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;

@@ -5,12 +5,11 @@
 
 use std::marker::PhantomData;
 
-use rusqlite::{Params, ToSql, params_from_iter, types::FromSql};
-use sqlx::{
-    Arguments as _, AssertSqlSafe, Decode, Encode, Postgres, Row as _, Type,
-    postgres::{PgArguments, PgRow},
-    query::Query,
-};
+use rusqlite::types::FromSql;
+use rusqlite::{Params, ToSql, params_from_iter};
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{Arguments as _, AssertSqlSafe, Decode, Encode, Postgres, Row as _, Type};
 
 use crate::postgres::fault::unsigned;
 

@@ -1,6 +1,7 @@
 //! Statements that a connection prepares once and caches.
 
-use rusqlite::{Connection, OptionalExtension as _, Params, Result, Row, types::FromSql};
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, OptionalExtension as _, Params, Result, Row};
 
 /// Runs statements from the cache of a connection.
 #[expect(clippy::missing_errors_doc, reason = "each fails with SQLite's error alone")]

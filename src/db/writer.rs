@@ -5,27 +5,19 @@
 //! sync of the disk. The changes of a failed job are rolled back: for the first job with the whole
 //! transaction, for a later job with its savepoint, which makes SQLite copy each changed page.
 
-use std::{
-    io,
-    marker::PhantomData,
-    mem,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
-    thread,
-};
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::{io, mem, thread};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info};
 
-use crate::{
-    connection::{OpenError, Schema, keep_log_on_close},
-    fault::DatabaseFault,
-    files::DatabaseFiles,
-    space::{CHANGE_BYTES, DROP_TRIAL_SQL, SpaceWatch, write_trial_sql},
-};
+use crate::connection::{OpenError, Schema, keep_log_on_close};
+use crate::fault::DatabaseFault;
+use crate::files::DatabaseFiles;
+use crate::space::{CHANGE_BYTES, DROP_TRIAL_SQL, SpaceWatch, write_trial_sql};
 
 /// Capacity of the queue of jobs. Further writers wait until there is room, since the disk is the
 /// limit.

@@ -20,23 +20,22 @@ mod source;
 pub mod time_text;
 pub mod timestamps;
 
-use std::{collections::VecDeque, fmt, io, path::Path, sync::atomic::Ordering};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::{fmt, io};
 
-use model::{
-    row::{Row, check_row},
-    timestamp::Timestamp,
-};
+use model::row::{Row, check_row};
+use model::timestamp::Timestamp;
 
-use self::{
-    cell::Cell,
-    column_mapping::{Built, ColumnMapping, Target},
-    csv_file::CsvRecords,
-    ndjson::NdjsonRecords,
-    parquet::{ParquetRecords, ParquetSource},
-    repeated_hour::{ReadRow, RepeatedHour},
-    source::{Input, Position},
-    timestamps::TimeUnit,
-};
+use self::cell::Cell;
+use self::column_mapping::{Built, ColumnMapping, Target};
+use self::csv_file::CsvRecords;
+use self::ndjson::NdjsonRecords;
+use self::parquet::{ParquetRecords, ParquetSource};
+use self::repeated_hour::{ReadRow, RepeatedHour};
+use self::source::{Input, Position};
+use self::timestamps::TimeUnit;
 
 /// Format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

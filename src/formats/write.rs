@@ -11,12 +11,10 @@ mod number;
 mod parquet;
 mod text;
 
-use model::{
-    block::{Block, Rows, Series},
-    dataset::{BAR_COLUMNS, Column, DatasetId, Dtype, TIMESTAMP},
-    row::{Bucket, ROW_TEXT_BYTES_MAX},
-    timestamp::Timestamp,
-};
+use model::block::{Block, Rows, Series};
+use model::dataset::{BAR_COLUMNS, Column, DatasetId, Dtype, TIMESTAMP};
+use model::row::{Bucket, ROW_TEXT_BYTES_MAX};
+use model::timestamp::Timestamp;
 
 use crate::read::cell::ABSENT;
 use number::{TimestampWriter, put_float, put_integer};

@@ -2,14 +2,10 @@
 
 use model::topic::{Address, BlockHeight, TopicId};
 
-use crate::{
-    network::{
-        submission::PayloadError,
-        topic::TopicSettingsError,
-        topics::{TOPICS_MAX, TOPICS_OF_KEY_MAX},
-    },
-    store::StoreError,
-};
+use crate::network::submission::PayloadError;
+use crate::network::topic::TopicSettingsError;
+use crate::network::topics::{TOPICS_MAX, TOPICS_OF_KEY_MAX};
+use crate::store::StoreError;
 
 /// Reason why an operation of the network was refused or failed.
 #[derive(Debug, thiserror::Error)]

@@ -23,33 +23,35 @@ pub mod network;
 pub mod server;
 pub mod store;
 
-use std::{panic::resume_unwind, path::Path, sync::Arc, time::Duration};
+use std::panic::resume_unwind;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
-use db::{connection::retry_while_busy, postgres::DatabaseUrl};
+use db::connection::retry_while_busy;
+use db::postgres::DatabaseUrl;
 use model::topic::{Address, BlockHeight, TopicId};
 use parking_lot::{Mutex, RwLock};
 use task::clock::Clock;
-use tokio::{sync::watch, task::spawn_blocking, time::Instant};
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 use tracing::warn;
 use web::metrics::Metrics;
 
 pub use self::error::InferenceError;
-use crate::{
-    math::sortition::Record,
-    network::{
-        cache::{Cache, Entry},
-        chain::{Blocks, Chain, Leap},
-        epoch::is_open,
-        epoch_end::{closing, lesson},
-        problems::Conditions,
-        retention::{DAY, Retention},
-        submission::{Origin, Payload, Submission, Submitter},
-        topic::{Keep, Topic},
-        topics::TopicList,
-    },
-    store::{
-        CloseInput, EndOptions, EpochTotals, Input, Store, StoreError, StoredLearned, SubmitOutcome,
-    },
+use crate::math::sortition::Record;
+use crate::network::cache::{Cache, Entry};
+use crate::network::chain::{Blocks, Chain, Leap};
+use crate::network::epoch::is_open;
+use crate::network::epoch_end::{closing, lesson};
+use crate::network::problems::Conditions;
+use crate::network::retention::{DAY, Retention};
+use crate::network::submission::{Origin, Payload, Submission, Submitter};
+use crate::network::topic::{Keep, Topic};
+use crate::network::topics::TopicList;
+use crate::store::{
+    CloseInput, EndOptions, EpochTotals, Input, Store, StoreError, StoredLearned, SubmitOutcome,
 };
 
 /// Options for opening a network.

@@ -13,52 +13,49 @@ mod topic_settings;
 mod topics;
 mod values;
 
-use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
-use accounts::{
-    AccountId,
-    gate::{Admitted, Gate, GateMessages, StreamLimit},
-};
-use axum::{
-    Extension, Json, Router,
-    extract::{FromRequestParts, Request, State},
-    http::request::Parts,
-    response::{IntoResponse as _, Response},
-};
+use accounts::AccountId;
+use accounts::gate::{Admitted, Gate, GateMessages, StreamLimit};
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Json, Router};
 use db::postgres::DatabaseUrl;
-use model::{key::KeyId, topic::Address};
-use task::{clock::Clock, group::Group};
-use tokio::{sync::Semaphore, time::sleep};
+use model::key::KeyId;
+use model::topic::Address;
+use task::clock::Clock;
+use task::group::Group;
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
 use tracing::info;
-use utoipa_axum::{router::OpenApiRouter, routes};
-use web::{
-    extract::BodyError,
-    metrics::requests::count_requests,
-    middleware::{Next, RequestOptions, add_layers, wrap},
-    open_files::streams_max,
-    query_names::check_query_names,
-    serve::{BindError, bind, serve_by},
-    shared_check::SharedCheck,
-};
-use wire::{inference::network::ServiceHealth, paths};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use web::extract::BodyError;
+use web::metrics::requests::count_requests;
+use web::middleware::{Next, RequestOptions, add_layers, wrap};
+use web::open_files::streams_max;
+use web::query_names::check_query_names;
+use web::serve::{BindError, bind, serve_by};
+use web::shared_check::SharedCheck;
+use wire::inference::network::ServiceHealth;
+use wire::paths;
 
 pub use self::consumer::Consumers;
-use self::{
-    error::{ApiError, ConsumerError},
-    openapi::LazyDescription,
-};
-use crate::{
-    Inference, InferenceError, InferenceOptions,
-    network::{
-        addresses,
-        retention::Retention,
-        runner::Runner,
-        submission::{Submitter, WorkerQuota},
-        topic::Topic,
-        upstream::{Rows, Runs},
-    },
-    store::StoreError,
-};
+use self::error::{ApiError, ConsumerError};
+use self::openapi::LazyDescription;
+use crate::network::addresses;
+use crate::network::retention::Retention;
+use crate::network::runner::Runner;
+use crate::network::submission::{Submitter, WorkerQuota};
+use crate::network::topic::Topic;
+use crate::network::upstream::{Rows, Runs};
+use crate::store::StoreError;
+use crate::{Inference, InferenceError, InferenceOptions};
 
 /// Maximum size of a request body in bytes: enough for a forecast of all inferers of an epoch.
 const BODY_BYTES_MAX: usize = 256 * 1024;

@@ -20,42 +20,38 @@ mod versions;
 mod view;
 mod worker_quota;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
-use db::{
-    copy::CopiedTables,
-    postgres::{DatabaseUrl, connections::Figures},
-    space::CHANGE_BYTES,
-};
-use model::{
-    timestamp::Timestamp,
-    topic::{BlockHeight, TopicId},
-};
+use db::copy::CopiedTables;
+use db::postgres::DatabaseUrl;
+use db::postgres::connections::Figures;
+use db::space::CHANGE_BYTES;
+use model::timestamp::Timestamp;
+use model::topic::{BlockHeight, TopicId};
 
+use self::engines::{StoreDatabase, StoreFile};
+pub use self::epoch_actors::EpochActor;
+pub use self::epochs::{EndOptions, StoredLearned};
 pub use self::error::StoreError;
-use self::{
-    engines::{StoreDatabase, StoreFile},
-    session::{Lock, Session, values},
-    versions::Turn,
-};
-pub use self::{
-    epoch_actors::EpochActor,
-    epochs::{EndOptions, StoredLearned},
-    relearn::{PastLesson, Relearnable, Relearned},
-    retention::EpochTotals,
-    versions::Versions,
-    view::Bundles,
-    worker_quota::NEWCOMERS_MAX,
-};
+pub use self::relearn::{PastLesson, Relearnable, Relearned};
+pub use self::retention::EpochTotals;
+use self::session::{Lock, Session, values};
+use self::versions::Turn;
+pub use self::versions::Versions;
+pub use self::view::Bundles;
+pub use self::worker_quota::NEWCOMERS_MAX;
 use wire::inference::LabeledValue;
 
-use crate::{
-    math::{outlier::Baseline, regret::Losses},
-    network::{
-        chain::Blocks, epoch::Progress, learned::Learned, selection::Arrival,
-        submission::Submission, topic::Topic,
-    },
-};
+use crate::math::outlier::Baseline;
+use crate::math::regret::Losses;
+use crate::network::chain::Blocks;
+use crate::network::epoch::Progress;
+use crate::network::learned::Learned;
+use crate::network::selection::Arrival;
+use crate::network::submission::Submission;
+use crate::network::topic::Topic;
 
 /// Approximate size of the write that closes an epoch of 1 000 inferers and 50 forecasters. A disk with
 /// less free space is about to be full in any case.

@@ -2,31 +2,27 @@
 
 mod several_services;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::Path,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use model::{dataset::DatasetId, node::PeerId, timestamp::Timestamp};
+use model::dataset::DatasetId;
+use model::node::PeerId;
+use model::timestamp::Timestamp;
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use super::*;
-use crate::{
-    math::pair_values::FullBundle,
-    network::{
-        addresses,
-        runner::Runner,
-        topic::settings,
-        upstream::{Cause, DatasetColumn, Described, FlatRow, Job, Nodes, PeerOutput, Rows, Runs},
-    },
+use crate::math::pair_values::FullBundle;
+use crate::network::addresses;
+use crate::network::runner::Runner;
+use crate::network::topic::settings;
+use crate::network::upstream::{
+    Cause, DatasetColumn, Described, FlatRow, Job, Nodes, PeerOutput, Rows, Runs,
 };
 
 /// Start of the tests.

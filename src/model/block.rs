@@ -5,11 +5,9 @@
 
 use std::ops::Range;
 
-use crate::{
-    dataset::{Column, Dtype},
-    row::{Bucket, Row, Value},
-    timestamp::Timestamp,
-};
+use crate::dataset::{Column, Dtype};
+use crate::row::{Bucket, Row, Value};
+use crate::timestamp::Timestamp;
 
 /// Values of a column, one entry per row. `None` if the row has no value.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
-    parse::{ParseError, positive_number},
-    timestamp::Timestamp,
-};
+use crate::parse::{ParseError, positive_number};
+use crate::timestamp::Timestamp;
 
 /// Tag that any key can acquire, by document 2.
 pub const PUBLIC_TAG: &str = "public";

@@ -10,10 +10,8 @@ use data_encoding::HEXLOWER;
 use multihash_codetable::{Code, MultihashDigest as _};
 
 use self::content::{Codec, ContentId};
-use crate::{
-    parse::{ParseError, checked_text},
-    text::is_unprintable,
-};
+use crate::parse::{ParseError, checked_text};
+use crate::text::is_unprintable;
 
 /// Maximum length of a chosen name, in bytes: the maximum length of a hash in a content id.
 const NAME_BYTES_MAX: usize = 64;

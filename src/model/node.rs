@@ -1,9 +1,7 @@
 //! Nodes of a function cluster: ids, roles and subgroups.
 
-use crate::{
-    parse::{ParseError, checked_text},
-    text::is_unprintable,
-};
+use crate::parse::{ParseError, checked_text};
+use crate::text::is_unprintable;
 
 /// Group of all nodes, as named by existing b7s nodes.
 pub const GENERAL_TOPIC: &str = "blockless/b7s/general";

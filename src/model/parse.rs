@@ -70,4 +70,5 @@ macro_rules! positive_number {
     };
 }
 
-pub(crate) use {checked_text, positive_number};
+pub(crate) use checked_text;
+pub(crate) use positive_number;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::{parse::ParseError, timestamp::Timestamp};
+use crate::parse::ParseError;
+use crate::timestamp::Timestamp;
 
 /// Granularity of the rows of a query.
 #[derive(

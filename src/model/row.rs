@@ -1,6 +1,7 @@
 //! Rows and buckets of a dataset.
 
-use crate::{dataset::Dtype, timestamp::Timestamp};
+use crate::dataset::Dtype;
+use crate::timestamp::Timestamp;
 
 /// Earliest timestamp of a row: the first one with a four-digit year.
 pub const EARLIEST: Timestamp = Timestamp::from_seconds(-62_167_219_200);

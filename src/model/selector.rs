@@ -1,8 +1,11 @@
 //! Selectors of nodes by declared attributes, in the syntax of `kubectl`.
 
-use std::{collections::BTreeMap, fmt, str::FromStr};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
-use crate::{parse::ParseError, text::is_unprintable};
+use crate::parse::ParseError;
+use crate::text::is_unprintable;
 
 /// Maximum length of a selector, in bytes. A head evaluates it for each worker.
 const SELECTOR_BYTES_MAX: usize = 1024;

@@ -1,11 +1,9 @@
 //! Timestamps: UTC, in microseconds since 1970.
 
-use std::{
-    fmt,
-    ops::{Add, Sub},
-    str::FromStr,
-    time::Duration,
-};
+use std::fmt;
+use std::ops::{Add, Sub};
+use std::str::FromStr;
+use std::time::Duration;
 
 use crate::parse::ParseError;
 

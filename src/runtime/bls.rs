@@ -4,29 +4,24 @@
 //! only its output and its exit code. Flags without a meaning here are accepted and ignored: drivers and
 //! permissions belong to host modules that are not offered. There is no log or debugger.
 
-use std::{
-    collections::BTreeMap,
-    env,
-    ffi::OsString,
-    fs,
-    io::{self, Write as _},
-    num::NonZeroU32,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{env, fs};
 
 use clap::Parser;
 use task::causes::chain;
 
-use crate::{
-    compiler::CompileIn,
-    engine::Runtime,
-    error::{RunError, RuntimeError},
-    files::{self, Files, FilesLimits, FolderCleanup},
-    options::RuntimeOptions,
-    program::Program,
-    run::{Limits, RequestedLimits, Run, RunEnd, START},
-};
+use crate::compiler::CompileIn;
+use crate::engine::Runtime;
+use crate::error::{RunError, RuntimeError};
+use crate::files::{self, Files, FilesLimits, FolderCleanup};
+use crate::options::RuntimeOptions;
+use crate::program::Program;
+use crate::run::{Limits, RequestedLimits, Run, RunEnd, START};
 
 /// Environment variable with the names of the guest's variables, joined by [`LIST_SEPARATOR`].
 pub const LIST_VARS: &str = "BLS_LIST_VARS";

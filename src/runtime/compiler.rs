@@ -12,22 +12,23 @@ mod imports;
 mod permits;
 mod process;
 
-use std::{
-    collections::VecDeque, error::Error as StdError, io, path::PathBuf, sync::Arc, time::Duration,
-};
+use std::collections::VecDeque;
+use std::error::Error as StdError;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use wasmtime::Engine;
 
 use self::permits::{Compilation, CompilePermits, CompileSize};
-use crate::{
-    error::{CompileStep, ProgramError},
-    program::{Program, ProgramKey},
-    seal::AuthenticCode,
-    settings::Settings,
-    system,
-};
+use crate::error::{CompileStep, ProgramError};
+use crate::program::{Program, ProgramKey};
+use crate::seal::AuthenticCode;
+use crate::settings::Settings;
+use crate::system;
 
 /// Duration for which a program that exceeded a limit is refused. Afterwards it is tried again, since
 /// the machine may have been busy.
@@ -249,7 +250,8 @@ mod tests {
     /// is refused afterwards.
     #[cfg(target_os = "linux")]
     fn compile_with(script: &str) -> (CompileError, bool) {
-        use std::{fs, os::unix::fs::PermissionsExt as _};
+        use std::fs;
+        use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("compiler");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();

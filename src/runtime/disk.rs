@@ -10,29 +10,23 @@
 //! <directory>/turn-<number>             empty; locked while a program of this number is compiled
 //! ```
 
-use std::{
-    fs::{self, File, TryLockError},
-    hash::{DefaultHasher, Hash, Hasher},
-    io::{self, Read as _},
-    path::{Path, PathBuf},
-    sync::atomic::{AtomicUsize, Ordering},
-    thread,
-    time::SystemTime,
-};
+use std::fs::{self, File, TryLockError};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::SystemTime;
 
 use data_encoding::HEXLOWER;
-use task::{
-    file::{FileMode, read_at_most, write_atomic, write_new},
-    private,
-};
+use task::file::{FileMode, read_at_most, write_atomic, write_new};
+use task::private;
 use wasmtime::Engine;
 
-use crate::{
-    program::Program,
-    seal::{AuthenticCode, SealKey, TAG_BYTES},
-    single_flight::WANTED_EVERY,
-    system,
-};
+use crate::program::Program;
+use crate::seal::{AuthenticCode, SealKey, TAG_BYTES};
+use crate::single_flight::WANTED_EVERY;
+use crate::system;
 
 /// First bytes of an entry: its type and version.
 const MAGIC: &[u8] = b"triptych code 2\n";

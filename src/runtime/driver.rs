@@ -1,12 +1,10 @@
 //! Timers for guests: a tokio runtime for each thread that runs guests, created on its first run.
 
-use std::{
-    cell::RefCell,
-    io,
-    panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
-    task::{Context, Poll, Waker},
-};
+use std::cell::RefCell;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 
 use tokio::runtime::{Builder, Runtime};
 

@@ -1,34 +1,28 @@
 //! The runtime: compiles programs, caches them and runs a limited number of guests concurrently.
 
-use std::{
-    convert::Infallible,
-    error::Error as StdError,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::convert::Infallible;
+use std::error::Error as StdError;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use tokio::{
-    sync::{
-        Semaphore,
-        oneshot::{self, error::TryRecvError},
-    },
-    task::spawn_blocking,
-};
+use tokio::sync::Semaphore;
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::sync::oneshot::{self};
+use tokio::task::spawn_blocking;
 
-use crate::{
-    compiler::Compiler,
-    disk::Disk,
-    driver::FirstPoll,
-    error::{RunError, RuntimeError},
-    guest::{self, Abandoned, Ready},
-    machine::Machine,
-    options::RuntimeOptions,
-    output::Streams,
-    program::Program,
-    run::{Run, RunOutcome},
-    settings::Fuel,
-};
+use crate::compiler::Compiler;
+use crate::disk::Disk;
+use crate::driver::FirstPoll;
+use crate::error::{RunError, RuntimeError};
+use crate::guest::{self, Abandoned, Ready};
+use crate::machine::Machine;
+use crate::options::RuntimeOptions;
+use crate::output::Streams;
+use crate::program::Program;
+use crate::run::{Run, RunOutcome};
+use crate::settings::Fuel;
 
 /// Time that a run waits in addition to the time limit of a compilation, until the compiler starts.
 const TURN_WITHIN: Duration = Duration::from_secs(1);

@@ -1,6 +1,9 @@
 //! Errors of the runtime, of programs and of runs.
 
-use std::{error::Error as StdError, io, sync::Arc, time::Duration};
+use std::error::Error as StdError;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinError;
 

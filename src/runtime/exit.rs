@@ -3,12 +3,10 @@
 use wasmtime::{ThrownException, Trap};
 use wasmtime_wasi::I32Exit;
 
-use crate::{
-    memory::{DeniedGrowth, MemoryLimit},
-    output::Written,
-    quota::FilesFull,
-    run::{Limits, RunEnd},
-};
+use crate::memory::{DeniedGrowth, MemoryLimit};
+use crate::output::Written;
+use crate::quota::FilesFull;
+use crate::run::{Limits, RunEnd};
 
 /// End of the call into a guest.
 #[derive(Debug)]

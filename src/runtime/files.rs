@@ -1,10 +1,8 @@
 //! Directory that a guest sees as `/`. The host's calls confine the guest to it. `quota.rs` enforces its
 //! limits.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// Default limits of a guest's directory, sufficient for the temporary files of a run.
 pub const LIMITS_DEFAULT: FilesLimits =

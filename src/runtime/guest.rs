@@ -3,38 +3,31 @@
 pub(crate) mod commands;
 pub(crate) mod components;
 
-use std::{
-    convert::Infallible,
-    future::poll_fn,
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use tokio::{sync::oneshot, time::Instant};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 use wasmtime::{Engine, InstancePre, Linker, Module, Store, component};
-use wasmtime_wasi::{
-    FsPerms, WasiCtxBuilder, WasiCtxView, WasiView,
-    p1::WasiP1Ctx,
-    p2::{bindings::CommandPre, pipe::MemoryInputPipe},
-};
+use wasmtime_wasi::p1::WasiP1Ctx;
+use wasmtime_wasi::p2::bindings::CommandPre;
+use wasmtime_wasi::p2::pipe::MemoryInputPipe;
+use wasmtime_wasi::{FsPerms, WasiCtxBuilder, WasiCtxView, WasiView};
 
-use crate::{
-    driver::{self, FirstPoll},
-    error::{ProgramError, RunError},
-    exit::{Exit, Stop, reason},
-    files::{FUNCTION_DIR, Folder},
-    host_call,
-    memory::MemoryLimit,
-    output::{Output, Streams},
-    program::Program,
-    quota::Quota,
-    run::{Limits, Run, RunEnd, RunOutcome},
-    system,
-};
+use crate::driver::{self, FirstPoll};
+use crate::error::{ProgramError, RunError};
+use crate::exit::{Exit, Stop, reason};
+use crate::files::{FUNCTION_DIR, Folder};
+use crate::memory::MemoryLimit;
+use crate::output::{Output, Streams};
+use crate::program::Program;
+use crate::quota::Quota;
+use crate::run::{Limits, Run, RunEnd, RunOutcome};
+use crate::{host_call, system};
 
 /// Prefix of the names of WASI preview 2's file interfaces.
 const WASI_FILES: &str = "wasi:filesystem/";

@@ -1,8 +1,10 @@
 //! Limits and errors of host calls.
 
 use wasmparser::{BinaryReader, Operator, OperatorsReader, Parser, Payload, TypeRef};
-use wasmtime::{Error, FrameInfo, WasmBacktrace, component::ResourceTableError};
-use wasmtime_wasi::{ResourceTable, filesystem::Descriptor};
+use wasmtime::component::ResourceTableError;
+use wasmtime::{Error, FrameInfo, WasmBacktrace};
+use wasmtime_wasi::ResourceTable;
+use wasmtime_wasi::filesystem::Descriptor;
 
 /// Maximum number of open files and directories of a guest. This process has some thousand for all.
 const FILES_MAX: usize = 64;

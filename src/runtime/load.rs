@@ -7,7 +7,8 @@
 //! `precompile_component`, as the engine's functions require.
 #![expect(unsafe_code, reason = "the engine has no safe function to load compiled code")]
 
-use wasmtime::{Engine, Module, component::Component};
+use wasmtime::component::Component;
+use wasmtime::{Engine, Module};
 
 use crate::seal::AuthenticCode;
 

@@ -1,33 +1,27 @@
 //! An engine with its settings and its compiled programs.
 
-use std::{
-    error::Error as StdError,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::error::Error as StdError;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use task::cache::Cache;
 use wasmtime::{
     Enabled, Engine, InstanceAllocationStrategy, Linker, PoolingAllocationConfig, component,
 };
 
-use crate::{
-    compiler::{CompileError, Compiler, Requester},
-    disk::Disk,
-    error::{CompileStep, ProgramError, RunError, RuntimeError},
-    guest::{self, Guest, Ready},
-    load,
-    memory::{INSTANCES_MAX, MEMORIES_MAX, TABLE_ELEMENTS_MAX, TABLES_MAX},
-    options::RuntimeOptions,
-    program::{Program, ProgramKey},
-    seal::AuthenticCode,
-    settings::{Fuel, MemoryPlace, Settings},
-    single_flight::{Demand, NoValue, SingleFlight},
-    ticker::Ticker,
-};
+use crate::compiler::{CompileError, Compiler, Requester};
+use crate::disk::Disk;
+use crate::error::{CompileStep, ProgramError, RunError, RuntimeError};
+use crate::guest::{self, Guest, Ready};
+use crate::load;
+use crate::memory::{INSTANCES_MAX, MEMORIES_MAX, TABLE_ELEMENTS_MAX, TABLES_MAX};
+use crate::options::RuntimeOptions;
+use crate::program::{Program, ProgramKey};
+use crate::seal::AuthenticCode;
+use crate::settings::{Fuel, MemoryPlace, Settings};
+use crate::single_flight::{Demand, NoValue, SingleFlight};
+use crate::ticker::Ticker;
 
 /// Reserved addresses of one memory: the whole 32-bit address space, so that the processor checks all
 /// accesses. The memory itself is bounded by the limits of a guest.

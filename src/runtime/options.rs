@@ -1,6 +1,8 @@
 //! Options of a runtime and their defaults.
 
-use std::{num::NonZeroU32, path::PathBuf, time::Duration};
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use task::cache::Capacity;
 

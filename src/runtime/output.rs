@@ -1,18 +1,14 @@
 //! Standard streams of a guest, with one limit for both outputs.
 
-use std::{
-    io::{self, Write as _},
-    sync::Arc,
-};
+use std::io::{self, Write as _};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::io::{AsyncWrite, duplex};
-use wasmtime_wasi::{
-    async_trait,
-    cli::{IsTerminal, StdoutStream},
-    p2::{OutputStream, Pollable, StreamError, StreamResult},
-};
+use wasmtime_wasi::async_trait;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
 /// Maximum number of bytes per write. It only affects copying, since all bytes are counted.
 const WRITE_BYTES_MAX: usize = 64 * 1024;

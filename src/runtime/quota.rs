@@ -5,21 +5,18 @@
 //! exceeds its limit by at most one write of [`WRITE_BYTES_MAX`]. Files are rarely counted while their
 //! size is far below the limit.
 
-use std::{
-    collections::BTreeSet,
-    fs::{self, File},
-    io,
-    path::{Path, PathBuf},
-    sync::{Arc, Weak},
-};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use wasmtime_wasi::{ResourceTable, filesystem::Descriptor};
+use wasmtime_wasi::ResourceTable;
+use wasmtime_wasi::filesystem::Descriptor;
 
-use crate::{
-    files::{Files, FilesLimits},
-    system,
-};
+use crate::files::{Files, FilesLimits};
+use crate::system;
 
 /// Maximum number of bytes per write. Longer writes are shortened, as POSIX allows. The guest writes the
 /// rest with its next call.

@@ -1,6 +1,8 @@
 //! Input, limits and outcome of a run.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use wasmtime::Trap;
 

@@ -1,14 +1,11 @@
 //! Deduplication of work: it is done once in its own thread while any caller waits.
 
-use std::{
-    collections::HashMap,
-    hash::Hash,
-    io,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-    thread,
-    time::Duration,
-};
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{io, thread};
 
 use parking_lot::{Condvar, Mutex};
 use tokio::time::Instant;
@@ -147,10 +144,8 @@ impl<V> Demand<V> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Barrier,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    };
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use super::*;
 

@@ -1,11 +1,9 @@
 //! Periodic interruption of running guests.
 
-use std::{
-    io,
-    sync::Arc,
-    thread::{self, JoinHandle},
-    time::Duration,
-};
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use wasmtime::Engine;

@@ -4,10 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use directories::ProjectDirs;
-use task::{
-    lock::{Lock, try_lock},
-    private,
-};
+use task::lock::{Lock, try_lock};
+use task::private;
 
 /// Maximum number of local stacks that one user can run without naming a directory. Each has its own
 /// history. More would fill the disk.

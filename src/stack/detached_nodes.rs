@@ -1,19 +1,15 @@
 //! Records of nodes that outlive the screen, so that a later run of the program finds them.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use task::file::{FileMode, write_atomic};
 
-use crate::{
-    data_dir::{is_locked, numbered, stack_folders},
-    local::LocalNode,
-    process::{Command, Facts, Running},
-};
+use crate::data_dir::{is_locked, numbered, stack_folders};
+use crate::local::LocalNode;
+use crate::process::{Command, Facts, Running};
 
 /// Name of the directory of added nodes in the directory of a stack.
 pub(crate) const ADDED_FOLDER: &str = "added";

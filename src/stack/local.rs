@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use client::transport::Token;
-use model::{key::ApiKey, timestamp::Timestamp};
+use model::key::ApiKey;
+use model::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, VariantArray};
 use tokio::sync::mpsc;

@@ -1,11 +1,9 @@
 //! Members of a local stack: its workers only obey its heads, which only accept its workers. The ids are
 //! in two files that running nodes watch, so that nodes can join later.
 
-use std::{
-    collections::BTreeSet,
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use anyhow::Context as _;
 use model::node::{PeerId, Role};

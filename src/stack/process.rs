@@ -2,31 +2,25 @@
 
 mod adopted;
 
-use std::{
-    fs::File,
-    io::SeekFrom,
-    path::PathBuf,
-    process::Stdio,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::fs::File;
+use std::io::SeekFrom;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use task::group::Group;
-use tokio::{
-    io::{
-        AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _,
-        BufReader,
-    },
-    process::{Child, Command as OsCommand},
-    sync::{Notify, mpsc, watch},
-    time::{sleep, timeout},
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _,
+    BufReader,
 };
+use tokio::process::{Child, Command as OsCommand};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::{sleep, timeout};
 
 /// Line that a parent writes to the standard input of its process before it exits, so that the process
 /// continues to run.

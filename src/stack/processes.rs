@@ -1,39 +1,37 @@
 //! The local stack for the screen: starts it, reports its events and stops it, together with nodes that
 //! the user adds.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use client::transport::Token;
-use model::{node::Role, timestamp::Timestamp};
+use model::node::Role;
+use model::timestamp::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
-use task::{clock::Clock, group::Group};
+use task::clock::Clock;
+use task::group::Group;
 use tokio::sync::mpsc;
 
-use crate::{
-    data_dir::{StackClaim, numbered},
-    detached_nodes::{self, DetachedNode},
-    local::{
-        Addresses, Fields, Level, LocalError, LocalEvent, LocalLog, LocalNode, LocalStack,
-        NodeWish, Packed, Usage,
-    },
-    members::Members,
-    process::{Command, LeftRunning, Line, Running},
-    running,
-    start::{
-        self, KEY_FILE, Ports, Progress, ServiceFiles, StackOptions, is_local, node_arguments,
-    },
-    supervise::{Supervised, supervise},
-    usage::Meter,
+use crate::data_dir::{StackClaim, numbered};
+use crate::detached_nodes::{self, DetachedNode};
+use crate::local::{
+    Addresses, Fields, Level, LocalError, LocalEvent, LocalLog, LocalNode, LocalStack, NodeWish,
+    Packed, Usage,
 };
+use crate::members::Members;
+use crate::process::{Command, LeftRunning, Line, Running};
+use crate::running;
+use crate::start::{
+    self, KEY_FILE, Ports, Progress, ServiceFiles, StackOptions, is_local, node_arguments,
+};
+use crate::supervise::{Supervised, supervise};
+use crate::usage::Meter;
 
 /// Maximum number of log lines that wait for the screen. Further lines are dropped.
 const LINES_CAPACITY: usize = 1024;

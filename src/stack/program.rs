@@ -2,18 +2,22 @@
 //!
 //! It runs in a shell in its own process group, so that its children are killed with it.
 
-use std::{collections::BTreeMap, mem::take, process::Stdio, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
+use std::mem::take;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use model::escape::escape_line;
 use parking_lot::Mutex;
 use task::group::Group;
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
-    process::{Child, ChildStdin, ChildStdout, Command},
-    sync::oneshot,
-    time::timeout,
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
 };
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::process::read_lines;
 

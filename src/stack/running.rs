@@ -2,24 +2,18 @@
 //! in the directory of the stack and is valid while a process has locked the directory. It also says
 //! that a stack is starting, so that other processes can wait for it.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{env, fs};
 
 use anyhow::Context as _;
 use model::key::ApiKey;
 use serde_json::{Value, json};
-use task::{
-    file::{FileMode, write_atomic},
-    wait,
-};
+use task::file::{FileMode, write_atomic};
+use task::wait;
 
-use crate::{
-    data_dir::{is_locked, stack_folders},
-    local::Addresses,
-};
+use crate::data_dir::{is_locked, stack_folders};
+use crate::local::Addresses;
 
 /// Name of the record in the directory of the stack.
 const FILE_NAME: &str = "running.json";

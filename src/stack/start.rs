@@ -1,41 +1,33 @@
 //! Starts the local stack. Each process is started when its dependencies respond.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{env, fs};
 
 use anyhow::{Context as _, anyhow};
 use async_trait::async_trait;
-use client::{
-    datasets::Datasets,
-    error::ClientError,
-    functions::Functions,
-    inference::Inference,
-    transport::{Token, Transport},
-};
+use client::datasets::Datasets;
+use client::error::ClientError;
+use client::functions::Functions;
+use client::inference::Inference;
+use client::transport::{Token, Transport};
 use futures::future::select_all;
-use model::{
-    dataset::PUBLIC_TAG,
-    key::ApiKey,
-    node::{PeerId, Role},
-};
+use model::dataset::PUBLIC_TAG;
+use model::key::ApiKey;
+use model::node::{PeerId, Role};
 use parking_lot::Mutex;
-use task::{causes::chain, group::Group, wait};
-use tokio::{
-    sync::mpsc,
-    time::{Instant, interval_at},
-};
+use task::causes::chain;
+use task::group::Group;
+use task::wait;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, interval_at};
 use tracing::Level;
 
-use crate::{
-    data_dir::{DataDir, StackClaim},
-    local::{Addresses, LocalFunction, LocalNode, LocalReady, NodeWish, Packed},
-    members::Members,
-    process::{Command, Line, Running},
-    running,
-};
+use crate::data_dir::{DataDir, StackClaim};
+use crate::local::{Addresses, LocalFunction, LocalNode, LocalReady, NodeWish, Packed};
+use crate::members::Members;
+use crate::process::{Command, Line, Running};
+use crate::running;
 
 /// Environment variable with the API key of services and commands.
 pub const KEY_VARIABLE: &str = "TRIPTYCH_API_KEY";

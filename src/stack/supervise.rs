@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use task::{backoff::Backoff, group::Group};
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep},
-};
+use task::backoff::Backoff;
+use task::group::Group;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
 
 use crate::process::{Ended, Line, Running};
 

@@ -4,13 +4,11 @@
 //! The content goes to a unique temporary file in the same directory, which has its final mode from
 //! the start, is synced and renamed. Then the directory is synced.
 
-use std::{
-    fs::{self, File},
-    io::{self, Read as _, Write as _},
-    os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tempfile::{Builder, NamedTempFile};
 
@@ -215,7 +213,9 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::Barrier, thread, time::SystemTime};
+    use std::sync::Barrier;
+    use std::thread;
+    use std::time::SystemTime;
 
     use super::*;
 

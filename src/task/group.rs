@@ -1,8 +1,11 @@
 //! Tasks that start, stop and finish together.
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
 
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, debug_span};
 
 /// Boxed so that tokio's generic code for spawning is compiled once and not for every task.

@@ -2,14 +2,11 @@
 //!
 //! The system releases a lock when its process exits for any reason.
 
-use std::{
-    fs::{File, OpenOptions, TryLockError},
-    io,
-    os::unix::fs::OpenOptionsExt as _,
-    path::Path,
-    thread,
-    time::Duration,
-};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+use std::{io, thread};
 
 /// A file that this process has locked until this is dropped.
 #[derive(Debug)]

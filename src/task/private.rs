@@ -1,10 +1,8 @@
 //! Files and directories that only their owner can read.
 
-use std::{
-    fs, io,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
-    path::Path,
-};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::{fs, io};
 
 /// Creates the directory at `path` and its missing parents with mode 0700. Existing directories keep
 /// their mode.

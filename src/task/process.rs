@@ -1,6 +1,8 @@
 //! Figures about processes, from `/proc` on Linux. Other systems report less.
 
-use std::{env, fs, io, path::PathBuf, time::Duration};
+use std::path::PathBuf;
+use std::time::Duration;
+use std::{env, fs, io};
 
 /// Scheduling times of all threads of a process together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,6 +1,8 @@
 //! Counts how many of something each holder has, within limits that the caller defines.
 
-use std::{collections::HashMap, hash::Hash, sync::Arc};
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 

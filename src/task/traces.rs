@@ -3,10 +3,8 @@
 //! Spans that belong to traces have the target [`TARGET`]. The program enables this target only if it
 //! was started with a collector. Otherwise these spans cost almost nothing.
 
-use opentelemetry::{
-    global,
-    propagation::{Extractor, Injector},
-};
+use opentelemetry::global;
+use opentelemetry::propagation::{Extractor, Injector};
 use serde::{Deserialize, Serialize};
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;

@@ -1,6 +1,8 @@
 //! Waits for a condition, with a deadline.
 
-use std::{fmt, future::Future, time::Duration};
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 

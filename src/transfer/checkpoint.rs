@@ -3,14 +3,12 @@
 //! A checkpoint is written after the rows are stored, never before. It may lag behind what is
 //! stored, since rows that are sent twice are stored once.
 
-use std::{
-    fs,
-    hash::{DefaultHasher, Hash, Hasher as _},
-    io,
-    path::Path,
-};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::path::Path;
+use std::{fs, io};
 
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use task::file::{FileMode, write_atomic};
 
 /// Returns the name of the file for a transfer, which `identity` distinguishes from others.

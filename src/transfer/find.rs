@@ -1,15 +1,14 @@
 //! Finds datasets by id, name, text or metadata field and reads their past rows.
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use client::datasets::{Datasets, DatasetsQuery, NamedRow, RowsQuery};
-use model::{
-    dataset::{Dataset, DatasetId},
-    page::{Limit, ROWS_MAX},
-    resolution::Resolution,
-    timestamp::Timestamp,
-};
+use model::dataset::{Dataset, DatasetId};
+use model::page::{Limit, ROWS_MAX};
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 
 /// Datasets per page.
 const PAGE_DATASETS: usize = 250;

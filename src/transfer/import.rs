@@ -10,24 +10,22 @@ mod stored;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use client::datasets::{Datasets, insert::InsertMode};
-use formats::read::{
-    FileError, Format, number_text::Decimal, time_text::TimeTexts, timestamps::TimeUnit,
-};
-use model::{
-    count::counted_short,
-    dataset::{DatasetId, Dtype},
-};
+use client::datasets::Datasets;
+use client::datasets::insert::InsertMode;
+use formats::read::number_text::Decimal;
+use formats::read::time_text::TimeTexts;
+use formats::read::timestamps::TimeUnit;
+use formats::read::{FileError, Format};
+use model::count::counted_short;
+use model::dataset::{DatasetId, Dtype};
 use wire::datasets::CreateDataset;
 
+use self::checkpoint::{ImportCheckpoint, ResumePoint};
+use self::files::{ImportFile, find_files};
 pub use self::report::ImportReport;
-use self::{
-    checkpoint::{ImportCheckpoint, ResumePoint},
-    files::{ImportFile, find_files},
-    report::Repeats,
-    send::{ImportTarget, SendState, send},
-    stored::StoredRows,
-};
+use self::report::Repeats;
+use self::send::{ImportTarget, SendState, send};
+use self::stored::StoredRows;
 use crate::event::Reporter;
 
 /// Options of an import.

@@ -8,30 +8,25 @@ mod copy;
 mod fetch;
 mod live;
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use client::datasets::{Acquired, Datasets};
 use futures::{StreamExt as _, stream};
-use model::{
-    count::{counted, counted_short},
-    dataset::{Dataset, DatasetId, PUBLIC_TAG},
-    escape::escape_line,
-    timestamp::Timestamp,
-};
+use model::count::{counted, counted_short};
+use model::dataset::{Dataset, DatasetId, PUBLIC_TAG};
+use model::escape::escape_line;
+use model::timestamp::Timestamp;
 use parking_lot::Mutex;
 use task::group::Group;
 use tokio::sync::{Semaphore, mpsc};
 
-use self::{
-    copy::{Comparison, Copy},
-    live::LiveCopy,
-};
-use crate::{
-    checkpoint,
-    event::Reporter,
-    find::{DatasetFilter, find_dataset, list_datasets},
-};
+use self::copy::{Comparison, Copy};
+use self::live::LiveCopy;
+use crate::checkpoint;
+use crate::event::Reporter;
+use crate::find::{DatasetFilter, find_dataset, list_datasets};
 
 /// Maximum number of datasets that are updated continuously. Each needs a connection on both sides.
 const FOLLOWED_MAX: usize = 500;

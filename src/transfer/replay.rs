@@ -2,41 +2,32 @@
 
 mod pace;
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use client::datasets::{
-    Datasets, NamedRow, RowsQuery,
-    insert::{FlatLines, InsertBody, InsertMode},
-};
-use formats::read::{
-    Format, Place, ReadOptions, Rows as FileRows,
-    column_mapping::{ColumnMapping, MappedColumn},
-    sniff::sniff,
-    time_text::TimeTexts,
-};
-use model::{
-    dataset::{DatasetId, Dtype},
-    escape::escape_line,
-    page::{Limit, ROWS_MAX},
-    resolution::Resolution,
-    row::Row,
-    timestamp::Timestamp,
-};
+use client::datasets::insert::{FlatLines, InsertBody, InsertMode};
+use client::datasets::{Datasets, NamedRow, RowsQuery};
+use formats::read::column_mapping::{ColumnMapping, MappedColumn};
+use formats::read::sniff::sniff;
+use formats::read::time_text::TimeTexts;
+use formats::read::{Format, Place, ReadOptions, Rows as FileRows};
+use model::dataset::{DatasetId, Dtype};
+use model::escape::escape_line;
+use model::page::{Limit, ROWS_MAX};
+use model::resolution::Resolution;
+use model::row::Row;
+use model::timestamp::Timestamp;
 use task::clock::Clock;
-use tokio::{
-    task::spawn_blocking,
-    time::{Instant, sleep_until},
-};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep_until};
 use wire::datasets::{CreateColumn, CreateDataset};
 
 use self::pace::Pace;
 pub use self::pace::{RowTimes, Speed};
-use crate::{
-    event::Reporter,
-    find::{find_dataset, look_up_dataset},
-    retry::retry_transient,
-};
+use crate::event::Reporter;
+use crate::find::{find_dataset, look_up_dataset};
+use crate::retry::retry_transient;
 
 /// Maximum number of rows of a request.
 const BATCH_ROWS_MAX: usize = 5_000;

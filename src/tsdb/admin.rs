@@ -7,14 +7,14 @@ pub mod copy;
 
 use std::path::Path;
 
-use model::{block::Block, dataset::Dtype};
+use model::block::Block;
+use model::dataset::Dtype;
 
-use crate::{
-    archive::objects::Objects,
-    report::{AdminError, Progress, Report},
-    span::Span,
-    store::{StoreError, archived::ArchiveRecords, sqlite},
-};
+use crate::archive::objects::Objects;
+use crate::report::{AdminError, Progress, Report};
+use crate::span::Span;
+use crate::store::archived::ArchiveRecords;
+use crate::store::{StoreError, sqlite};
 
 /// Reads the whole store at `path`, folds every bucket again, and reports the faults. Buckets of
 /// pruned rows are compared with one another. Also reads archived rows if `archive` is given.

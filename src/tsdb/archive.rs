@@ -35,12 +35,14 @@ mod store;
 pub(crate) mod tests;
 mod write;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use task::cache::{Cache, Capacity};
 use uuid::Uuid;
 
-use self::{file::FileFooter, objects::Objects};
+use self::file::FileFooter;
+use self::objects::Objects;
 use crate::store::archived::ArchiveRecords;
 
 pub use self::archiver::ArchiveReport;

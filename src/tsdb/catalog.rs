@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use model::{
-    dataset::{Column, Dataset, DatasetId, Dtype},
-    key::KeyId,
-    timestamp::Timestamp,
-};
+use model::dataset::{Column, Dataset, DatasetId, Dtype};
+use model::key::KeyId;
+use model::timestamp::Timestamp;
 
 /// Maximum number of columns of a dataset, including deleted ones. Tables of all days of a year or
 /// of some hundred meters have fewer.

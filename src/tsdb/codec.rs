@@ -28,14 +28,13 @@ mod numbers;
 
 use std::ops::Range;
 
-use model::{dataset::Dtype, timestamp::Timestamp};
+use model::dataset::Dtype;
+use model::timestamp::Timestamp;
 
 use self::numbers::read_numbers;
 
-pub(crate) use self::{
-    decode::{decode_body, decode_rows},
-    encode::{encode, encode_body},
-};
+pub(crate) use self::decode::{decode_body, decode_rows};
+pub(crate) use self::encode::{encode, encode_body};
 
 /// First byte of `times` and of `body`.
 const VERSION: u8 = 3;

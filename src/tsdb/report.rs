@@ -1,19 +1,20 @@
 //! Reports and errors of the administration of a store.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-};
+use std::io;
+use std::path::{Path, PathBuf};
 
-use model::{
-    block::Block, dataset::DatasetId, resolution::Resolution, row::Bucket, timestamp::Timestamp,
-};
+use model::block::Block;
+use model::dataset::DatasetId;
+use model::resolution::Resolution;
+use model::row::Bucket;
+use model::timestamp::Timestamp;
 use task::causes::chain;
 
-use crate::{
-    archive::{check_month, month::Month, objects::Objects},
-    store::{StoreError, archived::ArchivedMonth},
-};
+use crate::archive::check_month;
+use crate::archive::month::Month;
+use crate::archive::objects::Objects;
+use crate::store::StoreError;
+use crate::store::archived::ArchivedMonth;
 
 /// Maximum number of faults listed in a report. The rest is only counted.
 pub const FAULTS_MAX: usize = 100;

@@ -3,16 +3,16 @@
 //! Rows are folded in the order of their timestamps, never of their arrival, so that a sum of
 //! floats does not depend on late rows.
 
-use std::{collections::BTreeMap, iter, ops::Range};
+use std::collections::BTreeMap;
+use std::iter;
+use std::ops::Range;
 
 use crate::catalog::{Refusal, VALUE_COLUMN};
-use model::{
-    block::{Block, Series},
-    dataset::{BAR_COLUMNS, Column, Dtype},
-    resolution::Resolution,
-    row::Bucket,
-    timestamp::Timestamp,
-};
+use model::block::{Block, Series};
+use model::dataset::{BAR_COLUMNS, Column, Dtype};
+use model::resolution::Resolution;
+use model::row::Bucket;
+use model::timestamp::Timestamp;
 
 /// Columns of a dataset that are folded, by their places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

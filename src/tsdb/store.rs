@@ -16,31 +16,28 @@ pub mod sqlite;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::{collections::HashMap, error::Error, fmt};
+use std::collections::HashMap;
+use std::error::Error;
+use std::fmt;
 
-use db::{format::advice, postgres::connections::Figures};
+use db::format::advice;
+use db::postgres::connections::Figures;
 use futures::future::{BoxFuture, pending};
-use model::{
-    block::{Block, Rows},
-    dataset::{Column, Dataset, DatasetId},
-    idempotency::IdempotencyKey,
-    key::KeyId,
-    resolution::Resolution,
-    timestamp::Timestamp,
-};
+use model::block::{Block, Rows};
+use model::dataset::{Column, Dataset, DatasetId};
+use model::idempotency::IdempotencyKey;
+use model::key::KeyId;
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 
-use self::{
-    batch::{Batch, StoredBatch},
-    row_batch::VisitBatch,
+use self::batch::{Batch, StoredBatch};
+use self::row_batch::VisitBatch;
+use crate::archive::month::Month;
+use crate::catalog::{
+    DatasetChange, DatasetRef, Filter, Listed, NewDataset, Refusal, Tag, TagChange, TagFilter,
 };
-use crate::{
-    archive::month::Month,
-    catalog::{
-        DatasetChange, DatasetRef, Filter, Listed, NewDataset, Refusal, Tag, TagChange, TagFilter,
-    },
-    codec::DecodeError,
-    span::{Order, Span},
-};
+use crate::codec::DecodeError;
+use crate::span::{Order, Span};
 
 /// A page of rows or buckets to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,42 +7,33 @@ mod perform;
 
 use std::time::Duration;
 
-use ratatui::{buffer::Buffer, layout::Rect, style::Modifier};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Modifier;
 
-use crate::{
-    action::Action,
-    event::{DataEvent, Effect, Event, Target, Timer},
-    keymap::{Chord, Layer, Resolved},
-    local::{Addresses, Level, LocalEvent},
-    overlay::{
-        self, choices, copy_as, help, palette, profiles,
-        view::{Surface, draw_confirm},
-    },
-    screens::{
-        Screen,
-        cluster::{
-            self, operator,
-            state::ClusterContext,
-            update::{on_local, on_nodes},
-        },
-        data, execute, inference, logs, overview,
-        update::{self, PROCESS_SCREENS, connect, load_nodes_of, on_copied, show},
-    },
-    state::{
-        Dirty, State,
-        field::Field,
-        overlay::Overlay,
-        resource::Failure,
-        services::{HeadId, Service},
-        session, stack,
-    },
-    theme::Theme,
-    view::{
-        Frame, SIZE_MIN, Tier, centered, draw_centered, draw_empty, footer, header, hits::Hits,
-        split_rows,
-    },
-    widget::{paint, pane::Pane},
+use crate::action::Action;
+use crate::event::{DataEvent, Effect, Event, Target, Timer};
+use crate::keymap::{Chord, Layer, Resolved};
+use crate::local::{Addresses, Level, LocalEvent};
+use crate::overlay::view::{Surface, draw_confirm};
+use crate::overlay::{self, choices, copy_as, help, palette, profiles};
+use crate::screens::cluster::state::ClusterContext;
+use crate::screens::cluster::update::{on_local, on_nodes};
+use crate::screens::cluster::{self, operator};
+use crate::screens::update::{self, PROCESS_SCREENS, connect, load_nodes_of, on_copied, show};
+use crate::screens::{Screen, data, execute, inference, logs, overview};
+use crate::state::field::Field;
+use crate::state::overlay::Overlay;
+use crate::state::resource::Failure;
+use crate::state::services::{HeadId, Service};
+use crate::state::{Dirty, State, session, stack};
+use crate::theme::Theme;
+use crate::view::hits::Hits;
+use crate::view::{
+    Frame, SIZE_MIN, Tier, centered, draw_centered, draw_empty, footer, header, split_rows,
 };
+use crate::widget::paint;
+use crate::widget::pane::Pane;
 
 /// Time within which a second `^C` ends the program.
 const INTERRUPT_WITHIN: Duration = Duration::from_secs(2);

@@ -3,37 +3,37 @@
 mod machine;
 mod services;
 
-use std::{collections::HashMap, future::Future, path::PathBuf, sync::Arc, time::Duration};
+use std::collections::HashMap;
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
-use client::{
-    datasets::{Datasets, NamedRow, Order, Rows, RowsQuery},
-    error::ClientError,
-    executions::CODE_UNDER_WAY,
-    functions::Functions,
-    inference::Inference,
-    transport::Transport,
-};
-use model::{key::ApiKey, page::Limit, resolution::Resolution};
-use task::{backoff::Backoff, group::Group};
-use tokio::{
-    io::AsyncReadExt as _,
-    sync::mpsc,
-    time::{Instant, sleep},
-};
+use client::datasets::{Datasets, NamedRow, Order, Rows, RowsQuery};
+use client::error::ClientError;
+use client::executions::CODE_UNDER_WAY;
+use client::functions::Functions;
+use client::inference::Inference;
+use client::transport::Transport;
+use model::key::ApiKey;
+use model::page::Limit;
+use model::resolution::Resolution;
+use task::backoff::Backoff;
+use task::group::Group;
+use tokio::io::AsyncReadExt as _;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
-use wire::{datasets::FlatRow, functions::ExecuteResponse};
+use wire::datasets::FlatRow;
+use wire::functions::ExecuteResponse;
 
-use crate::{
-    effects::services::ask,
-    event::{Effect, Event, RunOrder, Timer},
-    local::{Addresses, LocalEvent, LocalStack},
-    profiles::ProfileStore,
-    state::{
-        resource::Failure,
-        runs::{Input, RunId, Window},
-        services::HeadId,
-    },
-};
+use crate::effects::services::ask;
+use crate::event::{Effect, Event, RunOrder, Timer};
+use crate::local::{Addresses, LocalEvent, LocalStack};
+use crate::profiles::ProfileStore;
+use crate::state::resource::Failure;
+use crate::state::runs::{Input, RunId, Window};
+use crate::state::services::HeadId;
 
 /// Clients of the services with known addresses.
 #[derive(Debug, Clone, Default)]

@@ -14,40 +14,33 @@
 //! Requested effects are pushed onto `effects` of its state. Setting a timer again replaces it. An
 //! effect that loads has exactly one result, unless a later effect of the same kind replaces it.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
 
+pub(crate) use client::datasets::download::DownloadQuery;
 pub(crate) use client::datasets::{
-    Acquired, DatasetsPage, NamedRow, Order, Rows, RowsPage, RowsQuery, download::DownloadQuery,
+    Acquired, DatasetsPage, NamedRow, Order, Rows, RowsPage, RowsQuery,
 };
-use model::{
-    dataset::{Column, Dataset, DatasetId},
-    key::ApiKey,
-    topic::TopicId,
-};
+use model::dataset::{Column, Dataset, DatasetId};
+use model::key::ApiKey;
+use model::topic::TopicId;
+use wire::executions::{ClusterEvent, ExecutionBody};
+use wire::functions::{ExecuteRequest, ExecuteResponse, FunctionBody, NodeBody};
 pub(crate) use wire::inference::LatestBundle;
-use wire::{
-    executions::{ClusterEvent, ExecutionBody},
-    functions::{ExecuteRequest, ExecuteResponse, FunctionBody, NodeBody},
-    inference::{
-        Bundle, TopicHistory, TopicList,
-        network::{LatestBody, Leaderboard},
-    },
-    nodes::NodeDetail,
-};
+use wire::inference::network::{LatestBody, Leaderboard};
+use wire::inference::{Bundle, TopicHistory, TopicList};
+use wire::nodes::NodeDetail;
 
-use crate::{
-    keymap::Chord,
-    local::{Addresses, LocalEvent, NodeWish, Usage},
-    profiles::{KeyPlace, Opened},
-    screens::execute::state::presets::Preset,
-    state::{
-        layout::Divider,
-        nodes::{GroupChange, NodeChange},
-        resource::Failure,
-        runs::{Input, RunId},
-        services::{HeadId, Service},
-    },
-};
+use crate::keymap::Chord;
+use crate::local::{Addresses, LocalEvent, NodeWish, Usage};
+use crate::profiles::{KeyPlace, Opened};
+use crate::screens::execute::state::presets::Preset;
+use crate::state::layout::Divider;
+use crate::state::nodes::{GroupChange, NodeChange};
+use crate::state::resource::Failure;
+use crate::state::runs::{Input, RunId};
+use crate::state::services::{HeadId, Service};
 
 /// Everything that can change the state.
 #[derive(Debug)]

@@ -3,14 +3,12 @@
 //! Drawing does not change the state, so the screen can continue without the part that panicked. Any
 //! other panic restores the terminal, prints the path of the report and exits the program.
 
-use std::{
-    backtrace::Backtrace,
-    cell::{Cell, RefCell},
-    io::{self, Write as _},
-    panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind},
-    path::{Path, PathBuf},
-    sync::{Once, OnceLock},
-};
+use std::backtrace::Backtrace;
+use std::cell::{Cell, RefCell};
+use std::io::{self, Write as _};
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Once, OnceLock};
 
 use task::file::{FileMode, write_atomic};
 

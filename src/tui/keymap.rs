@@ -8,7 +8,8 @@ use std::fmt;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use strum::IntoStaticStr;
 
-use crate::{action::Action, screens::Screen};
+use crate::action::Action;
+use crate::screens::Screen;
 
 mod bindings;
 mod table;

@@ -3,11 +3,10 @@
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Position;
 
-use crate::{
-    event::{Event, Target},
-    state::layout::Divider,
-    view::{WHEEL_ROWS, hits::Hits},
-};
+use crate::event::{Event, Target};
+use crate::state::layout::Divider;
+use crate::view::WHEEL_ROWS;
+use crate::view::hits::Hits;
 
 /// State of the mouse between events.
 #[derive(Debug, Default)]

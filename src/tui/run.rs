@@ -1,44 +1,38 @@
 //! The event loop: waits for an event, updates the state, draws a frame.
 
-use std::{
-    future::poll_fn,
-    io::IsTerminal as _,
-    path::{Path, PathBuf},
-    sync::Arc,
-    task::Poll,
-    time::Duration,
-};
+use std::future::poll_fn;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 use crossterm::event::{Event as TermEvent, EventStream, KeyEventKind};
 use futures::{Stream, StreamExt as _};
-use task::{
-    clock::Clock,
-    file::{FileMode, write_atomic},
-};
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep, sleep_until, timeout},
-};
+use task::clock::Clock;
+use task::file::{FileMode, write_atomic};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::{
-    app::{self, Start},
-    effects::Runner,
-    event::{Effect, Event, Timer},
-    guard,
-    keymap::{Chord, Keymap},
-    local::{LocalEvent, LocalStack},
-    mouse::Mouse,
-    pacer::Pacer,
-    profiles::{ProfileStore, Profiles},
-    replies::Replies,
-    screens::Screen,
-    state::{Dirty, State, overlay::Overlay, session},
-    terminal::{self, Signal, Signals, Tui},
-    theme::{self, Theme, depth::Depth},
-    time_zone::TimeZone,
-    view::hits::Hits,
-    widget::symbols::Symbols,
-};
+use crate::app::{self, Start};
+use crate::effects::Runner;
+use crate::event::{Effect, Event, Timer};
+use crate::guard;
+use crate::keymap::{Chord, Keymap};
+use crate::local::{LocalEvent, LocalStack};
+use crate::mouse::Mouse;
+use crate::pacer::Pacer;
+use crate::profiles::{ProfileStore, Profiles};
+use crate::replies::Replies;
+use crate::screens::Screen;
+use crate::state::overlay::Overlay;
+use crate::state::{Dirty, State, session};
+use crate::terminal::{self, Signal, Signals, Tui};
+use crate::theme::depth::Depth;
+use crate::theme::{self, Theme};
+use crate::time_zone::TimeZone;
+use crate::view::hits::Hits;
+use crate::widget::symbols::Symbols;
 
 /// Maximum time to wait for local processes to stop before the program exits.
 const STOP_WITHIN: Duration = Duration::from_millis(2_500);
@@ -533,11 +527,9 @@ impl std::fmt::Debug for TuiOptions {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        pin::pin,
-        sync::atomic::{AtomicUsize, Ordering},
-        task::{Context, Wake, Waker},
-    };
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Wake, Waker};
 
     use super::*;
 

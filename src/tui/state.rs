@@ -24,30 +24,27 @@ use std::time::Duration;
 use model::timestamp::Timestamp;
 use wire::inference::TopicSummary;
 
-use self::{
-    field::Field,
-    layout::Layout,
-    nodes::Nodes,
-    notices::Notices,
-    runs::Runs,
-    services::{Service, Services},
-    session::SavedSelection,
-    stack::Stack,
-};
-use crate::{
-    event::Effect,
-    keymap::{Chord, Keymap, Layer},
-    local::Level,
-    profiles::Profiles,
-    screens::{self, Screen, cluster::state::ClusterContext, execute::state::Pane},
-    state::{
-        layout::HiddenColumns,
-        overlay::{KeyStep, Overlay},
-        resource::Failure,
-    },
-    theme::{self, custom::LowContrast},
-    widget::symbols::Symbols,
-};
+use self::field::Field;
+use self::layout::Layout;
+use self::nodes::Nodes;
+use self::notices::Notices;
+use self::runs::Runs;
+use self::services::{Service, Services};
+use self::session::SavedSelection;
+use self::stack::Stack;
+use crate::event::Effect;
+use crate::keymap::{Chord, Keymap, Layer};
+use crate::local::Level;
+use crate::profiles::Profiles;
+use crate::screens::cluster::state::ClusterContext;
+use crate::screens::execute::state::Pane;
+use crate::screens::{self, Screen};
+use crate::state::layout::HiddenColumns;
+use crate::state::overlay::{KeyStep, Overlay};
+use crate::state::resource::Failure;
+use crate::theme::custom::LowContrast;
+use crate::theme::{self};
+use crate::widget::symbols::Symbols;
 
 /// Shortest time before an idle screen is redrawn to refresh its ages. They are accurate enough
 /// within the first minute.

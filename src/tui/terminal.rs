@@ -9,28 +9,24 @@
 #[cfg_attr(not(unix), path = "terminal/other.rs")]
 mod system;
 
-use std::{
-    io::{self, Write as _, stdout},
-    mem,
-    sync::atomic::{AtomicU8, Ordering},
-};
+use std::io::{self, Write as _, stdout};
+use std::mem;
+use std::sync::atomic::{AtomicU8, Ordering};
 
-use crossterm::{
-    clipboard::CopyToClipboard,
-    cursor::{Hide, Show},
-    event::{DisableBracketedPaste, DisableFocusChange, EnableBracketedPaste, EnableFocusChange},
-    queue,
-    style::ResetColor,
-    terminal::{
-        BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen,
-        LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, size,
-    },
+use crossterm::clipboard::CopyToClipboard;
+use crossterm::cursor::{Hide, Show};
+use crossterm::event::{
+    DisableBracketedPaste, DisableFocusChange, EnableBracketedPaste, EnableFocusChange,
 };
-use ratatui::{
-    backend::{Backend as _, CrosstermBackend},
-    buffer::Buffer,
-    layout::Rect,
+use crossterm::queue;
+use crossterm::style::ResetColor;
+use crossterm::terminal::{
+    BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen,
+    LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, size,
 };
+use ratatui::backend::{Backend as _, CrosstermBackend};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 
 pub(crate) use self::system::Signals;
 use crate::event::Effect;

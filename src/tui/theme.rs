@@ -7,15 +7,16 @@ pub mod custom;
 pub mod depth;
 mod palette;
 
-use std::{fmt, str::FromStr};
+use std::fmt;
+use std::str::FromStr;
 
-use ratatui::{
-    buffer::{Buffer, Cell},
-    layout::Rect,
-    style::{Color, Modifier, Style},
-};
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
 
-use self::{custom::CustomTheme, depth::Depth, palette::Palette};
+use self::custom::CustomTheme;
+use self::depth::Depth;
+use self::palette::Palette;
 
 /// Name of a theme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,6 +1,8 @@
 //! The time zone of displayed times: UTC, the local one, or a named one.
 
-use std::{env, fs, str::FromStr, sync::OnceLock};
+use std::str::FromStr;
+use std::sync::OnceLock;
+use std::{env, fs};
 
 use jiff::{Zoned, tz};
 use model::timestamp::Timestamp;

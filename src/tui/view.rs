@@ -19,26 +19,21 @@ pub(crate) mod table;
 pub(crate) mod wrap;
 
 use model::timestamp::Timestamp;
-use ratatui::{
-    buffer::Buffer,
-    layout::{Constraint, Position, Rect},
-    style::Style,
-    text::{Line, Span, Text},
-    widgets::{Paragraph, Widget as _},
-};
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Position, Rect};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::{Paragraph, Widget as _};
 
-use crate::{
-    action::Action,
-    keymap::Layer,
-    pacer::ANIMATION_EVERY,
-    state::{
-        State,
-        resource::{Failure, Resource},
-        services::{Health, Service},
-    },
-    theme::Theme,
-    widget::{format, paint, pane::Focus},
-};
+use crate::action::Action;
+use crate::keymap::Layer;
+use crate::pacer::ANIMATION_EVERY;
+use crate::state::State;
+use crate::state::resource::{Failure, Resource};
+use crate::state::services::{Health, Service};
+use crate::theme::Theme;
+use crate::widget::pane::Focus;
+use crate::widget::{format, paint};
 
 /// Rows by which a turn of the wheel scrolls.
 pub(crate) const WHEEL_ROWS: i32 = 3;

@@ -2,10 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use axum::{
-    extract::ConnectInfo,
-    http::{Extensions, HeaderMap},
-};
+use axum::extract::ConnectInfo;
+use axum::http::{Extensions, HeaderMap};
 
 /// Header to which a proxy appends the address of its client.
 const FORWARDED_FOR: &str = "x-forwarded-for";

@@ -5,10 +5,8 @@
 
 use std::error::Error;
 
-use axum::{
-    http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE},
-    response::{IntoResponse as _, Response},
-};
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::response::{IntoResponse as _, Response};
 use minijinja::{Environment, UndefinedBehavior, context, escape_formatter};
 use serde_json::Value;
 use tracing::error;

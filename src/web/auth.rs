@@ -1,6 +1,7 @@
 //! Reads the API key of a request. Verifying it is for `accounts`.
 
-use axum::http::{HeaderMap, header::AUTHORIZATION};
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
 use model::key::{ApiKey, KeyError};
 use wire::paths::API_KEY_HEADER;
 

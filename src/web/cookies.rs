@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use axum::http::{HeaderMap, HeaderValue, header::COOKIE};
+use axum::http::header::COOKIE;
+use axum::http::{HeaderMap, HeaderValue};
 
 /// Security of the channel that a cookie is sent over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

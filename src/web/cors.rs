@@ -4,12 +4,11 @@
 //! allowed to read send an API key in a header. Cookies are never allowed, nor are methods that change
 //! anything.
 
-use std::{str::FromStr, time::Duration};
+use std::str::FromStr;
+use std::time::Duration;
 
-use axum::{
-    Router,
-    http::{HeaderName, HeaderValue, Method, Uri, header},
-};
+use axum::Router;
+use axum::http::{HeaderName, HeaderValue, Method, Uri, header};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use wire::paths::{API_KEY_HEADER, LAST_EVENT_ID_HEADER, REVISION_HEADER, ROW_COUNT_HEADER};
 

@@ -1,13 +1,14 @@
 //! Reads bodies and queries. Each crate renders its own error responses.
 
-use std::{error::Error, fmt::Display, iter::successors, time::Duration};
+use std::error::Error;
+use std::fmt::Display;
+use std::iter::successors;
+use std::time::Duration;
 
-use axum::{
-    RequestExt as _,
-    body::{Bytes, HttpBody as _},
-    extract::{Query, Request},
-    http::{StatusCode, Uri},
-};
+use axum::RequestExt as _;
+use axum::body::{Bytes, HttpBody as _};
+use axum::extract::{Query, Request};
+use axum::http::{StatusCode, Uri};
 use futures::StreamExt as _;
 use http_body_util::LengthLimitError;
 use serde::de::DeserializeOwned;
@@ -137,7 +138,8 @@ pub fn pairs(uri: &Uri) -> Result<Vec<(String, String)>, BodyError> {
 
 #[cfg(test)]
 mod tests {
-    use std::{convert::Infallible, iter::repeat_n};
+    use std::convert::Infallible;
+    use std::iter::repeat_n;
 
     use axum::body::Body;
     use futures::stream;

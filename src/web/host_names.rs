@@ -6,23 +6,19 @@
 //! (DNS rebinding), it can even read the responses. Only the `Host` reveals it. Everything that is
 //! allowed without a key or token is therefore only allowed under a known host name.
 
-use std::{net::IpAddr, str::FromStr, sync::Arc};
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::sync::Arc;
 
-use axum::{
-    Router,
-    extract::ConnectInfo,
-    http::{
-        HeaderMap, StatusCode, Version,
-        header::{FORWARDED, HOST, VIA},
-        uri::Authority,
-    },
-    response::Response,
-};
+use axum::Router;
+use axum::extract::ConnectInfo;
+use axum::http::header::{FORWARDED, HOST, VIA};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, StatusCode, Version};
+use axum::response::Response;
 
-use crate::{
-    address::{AddressSource, Caller, forwarded},
-    middleware, origin,
-};
+use crate::address::{AddressSource, Caller, forwarded};
+use crate::{middleware, origin};
 
 /// Prefix of the headers in which proxies forward the origin of a request.
 const FORWARDED_PREFIX: &str = "x-forwarded-";

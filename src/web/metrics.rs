@@ -7,19 +7,14 @@
 pub mod process;
 pub mod requests;
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
-use axum::{
-    http::header::CONTENT_TYPE,
-    response::{IntoResponse as _, Response},
-};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
 use parking_lot::RwLock;
 
 /// Maximum number of label sets of a metric. Callers choose some labels, so the number is bounded.

@@ -1,26 +1,25 @@
 //! Middleware, including that of every service: time and size limits, a log line for each request.
 
-use std::{
-    any::Any, convert::Infallible, future::Future, panic::AssertUnwindSafe, sync::Arc,
-    time::Duration,
-};
+use std::any::Any;
+use std::convert::Infallible;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
 
-use axum::{
-    Router,
-    extract::{DefaultBodyLimit, MatchedPath, Request},
-    http::{
-        HeaderName, HeaderValue, StatusCode,
-        header::{
-            CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS,
-        },
-    },
-    response::Response,
-    routing::Route,
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
+use axum::http::header::{
+    CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS,
 };
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use axum::routing::Route;
 use futures::FutureExt as _;
 use task::traces::{self, Carrier, TRACEPARENT, TRACESTATE};
 use tokio::time::{Instant, timeout};
-use tower::{ServiceExt as _, layer::layer_fn, service_fn};
+use tower::layer::layer_fn;
+use tower::{ServiceExt as _, service_fn};
 use tracing::{Instrument as _, Span, debug, error, field, info, info_span};
 
 /// Content type of server-sent events.

@@ -28,16 +28,12 @@
 #[cfg(any(test, feature = "faults"))]
 mod tests;
 
-use axum::{
-    body::Bytes,
-    http::header::CONTENT_TYPE,
-    response::{IntoResponse as _, Response},
-};
+use axum::body::Bytes;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
 use serde_json::{Map, Value, json};
-use utoipa::{
-    ToSchema,
-    openapi::{Components, OpenApi, RefOr, Schema},
-};
+use utoipa::ToSchema;
+use utoipa::openapi::{Components, OpenApi, RefOr, Schema};
 
 #[cfg(any(test, feature = "faults"))]
 pub use self::tests::find_faults;

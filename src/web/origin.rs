@@ -1,10 +1,8 @@
 //! Recognizes requests of this service's own pages by the headers of browsers. Other programs send
 //! neither such headers nor, unless asked, cookies.
 
-use axum::http::{
-    HeaderMap,
-    header::{HOST, ORIGIN},
-};
+use axum::http::HeaderMap;
+use axum::http::header::{HOST, ORIGIN};
 
 use crate::cookies::Channel;
 

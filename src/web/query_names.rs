@@ -6,21 +6,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use axum::{
-    Router,
-    extract::MatchedPath,
-    http::{Method, Uri},
-    response::Response,
-};
-use utoipa::openapi::{
-    OpenApi, RefOr,
-    path::{Operation, ParameterIn, PathItem},
-};
+use axum::Router;
+use axum::extract::MatchedPath;
+use axum::http::{Method, Uri};
+use axum::response::Response;
+use utoipa::openapi::path::{Operation, ParameterIn, PathItem};
+use utoipa::openapi::{OpenApi, RefOr};
 
-use crate::{
-    extract::{BodyError, pairs},
-    middleware::wrap,
-};
+use crate::extract::{BodyError, pairs};
+use crate::middleware::wrap;
 
 /// Minimum similarity, from 0 to 1, of a suggested name: `strat` and `start` have 0.95, `from` and
 /// `offset` 0.47.

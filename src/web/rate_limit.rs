@@ -3,7 +3,9 @@
 //! A rate allows `burst` events immediately, then one in each interval. The only state per caller is the
 //! time at which the whole burst is available again (GCRA).
 
-use std::{hash::Hash, num::NonZeroUsize, time::Duration};
+use std::hash::Hash;
+use std::num::NonZeroUsize;
+use std::time::Duration;
 
 use lru::LruCache;
 use parking_lot::Mutex;

@@ -4,22 +4,23 @@ mod connection;
 mod connection_limit;
 mod control_frames;
 
-use std::{
-    io::{self, ErrorKind},
-    time::Duration,
-};
+use std::io::{self, ErrorKind};
+use std::time::Duration;
 
 use axum::Router;
 use task::group::Group;
-use tokio::{net::TcpListener, select, task::JoinSet, time::sleep};
+use tokio::net::TcpListener;
+use tokio::select;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 use tracing::warn;
 
-use self::{
-    connection::ConnectionApp,
-    connection_limit::{LimitedListener, NetworkLimit},
-};
-use crate::{address::AddressSource, open_files::connections_max, tls::Tls};
+use self::connection::ConnectionApp;
+use self::connection_limit::{LimitedListener, NetworkLimit};
+use crate::address::AddressSource;
+use crate::open_files::connections_max;
+use crate::tls::Tls;
 
 /// Time limit of open requests after the group stops. It is long enough for pending responses but short
 /// enough that the program does not seem to hang.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tokio::{sync::Mutex, time::Instant};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 /// Time for which an outcome is valid, shorter than the interval of a balancer's checks.
 const HOLDS_FOR: Duration = Duration::from_millis(500);

@@ -1,21 +1,15 @@
 //! TLS: certificates from files.
 
-use std::{
-    error::Error,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use rustls::{
-    CertificateError, RootCertStore, ServerConfig,
-    client::{verify_server_cert_signed_by_trust_anchor, verify_server_name},
-    crypto::ring,
-    pki_types::{
-        CertificateDer, PrivateKeyDer, ServerName, UnixTime,
-        pem::{self, PemObject as _},
-    },
-    server::ParsedCertificate,
-};
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::{self, PemObject as _};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, RootCertStore, ServerConfig};
 use tracing::warn;
 
 /// A name that no certificate has, used to find out the names that it has.

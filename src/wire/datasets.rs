@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use model::{
-    dataset::{Column, Dataset, DatasetId, Dtype},
-    parse::ParseError,
-    row::{Bucket, Value},
-    timestamp::Timestamp,
-};
+use model::dataset::{Column, Dataset, DatasetId, Dtype};
+use model::parse::ParseError;
+use model::row::{Bucket, Value};
+use model::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;

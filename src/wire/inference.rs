@@ -7,7 +7,8 @@ pub mod consumer;
 pub mod emissions;
 pub mod network;
 
-use std::{fmt::Display, str::FromStr};
+use std::fmt::Display;
+use std::str::FromStr;
 
 use derive_more::{From, Into};
 use model::topic::{Address, BlockHeight, TopicId};

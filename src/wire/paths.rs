@@ -1,13 +1,12 @@
 //! All paths of the services. `{…}` marks a path parameter.
 
-pub use crate::{
-    accounts::paths::*,
-    datasets::paths::*,
-    executions::paths::*,
-    functions::paths::*,
-    inference::{emissions, paths::*},
-    nodes::paths::*,
-};
+pub use crate::accounts::paths::*;
+pub use crate::datasets::paths::*;
+pub use crate::executions::paths::*;
+pub use crate::functions::paths::*;
+pub use crate::inference::emissions;
+pub use crate::inference::paths::*;
+pub use crate::nodes::paths::*;
 
 /// Prometheus metrics of heads, dataset services and inference services.
 pub const METRICS: &str = "/metrics";

@@ -13,13 +13,11 @@
 pub mod http;
 pub mod process;
 
-use std::{
-    error::Error,
-    fmt,
-    io::{self, Write as _},
-    process::ExitCode,
-    time::Duration,
-};
+use std::error::Error;
+use std::fmt;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::time::Duration;
 
 /// Result of a measurement.
 pub type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;

@@ -1,6 +1,7 @@
 //! Resources that a process uses, read from Linux's `/proc`.
 
-use std::{fs, time::Duration};
+use std::fs;
+use std::time::Duration;
 
 use crate::Outcome;
 

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use test_bench::{Row, quantile};
-use tokio::{runtime::Runtime, time::Instant};
+use tokio::runtime::Runtime;
+use tokio::time::Instant;
 
-use crate::{
-    follow::{SHOWN_WITHIN, follow, insert_rows, sleep, with_datasets},
-    rows::millis,
-    usage::resident_mib,
-};
+use crate::follow::{SHOWN_WITHIN, follow, insert_rows, sleep, with_datasets};
+use crate::rows::millis;
+use crate::usage::resident_mib;
 
 /// Rows per second.
 const RATE: u32 = 1_000;

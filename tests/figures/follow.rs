@@ -1,25 +1,20 @@
 //! A dataset service, inserts at a constant rate and a screen that follows a dataset.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use task::clock::Clock;
-use tokio::{
-    runtime::Runtime,
-    task::JoinHandle,
-    time::{Instant, interval},
-};
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, interval};
 
-use crate::{
-    SIZE,
-    support::{TRIPTYCH, datasets::Service, http::Http, pty::Session},
-};
+use crate::SIZE;
+use crate::support::TRIPTYCH;
+use crate::support::datasets::Service;
+use crate::support::http::Http;
+use crate::support::pty::Session;
 
 /// Longest wait for a change of the screen.
 pub(crate) const SHOWN_WITHIN: Duration = Duration::from_secs(30);

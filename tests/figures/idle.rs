@@ -1,18 +1,18 @@
 //! Usage of the screen without input.
 
-use std::{fs, time::Duration};
+use std::fs;
+use std::time::Duration;
 
 use tempfile::TempDir;
 use test_bench::Row;
 use tokio::runtime::Runtime;
 
 use super::paint::others;
-use crate::{
-    SIZE,
-    follow::{SHOWN_WITHIN, follow, insert_rows, settle, sleep, with_datasets},
-    support::{TRIPTYCH, pty::Session},
-    usage::usage,
-};
+use crate::SIZE;
+use crate::follow::{SHOWN_WITHIN, follow, insert_rows, settle, sleep, with_datasets};
+use crate::support::TRIPTYCH;
+use crate::support::pty::Session;
+use crate::usage::usage;
 
 /// Duration of a measurement.
 const PERIOD: Duration = Duration::from_secs(15);

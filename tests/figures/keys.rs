@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use test_bench::{Row, quantile};
-use tokio::{runtime::Runtime, time::Instant};
+use tokio::runtime::Runtime;
+use tokio::time::Instant;
 
 use super::paint::others;
-use crate::{
-    SIZE,
-    follow::{SHOWN_WITHIN, follow, insert_rows, settle, with_datasets},
-    rows::summary,
-    support::{TRIPTYCH, pty::Session},
-    usage::drawing_time,
-};
+use crate::SIZE;
+use crate::follow::{SHOWN_WITHIN, follow, insert_rows, settle, with_datasets};
+use crate::rows::summary;
+use crate::support::TRIPTYCH;
+use crate::support::pty::Session;
+use crate::usage::drawing_time;
 
 /// Number of keys.
 const N_KEYS: usize = 80;

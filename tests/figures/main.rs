@@ -22,11 +22,9 @@ mod rows;
 mod support;
 mod usage;
 
-use std::{
-    env,
-    io::{self, Write as _},
-    process::ExitCode,
-};
+use std::env;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
 
 use test_bench::{Row, exit_code, print_table};
 use tokio::runtime::{Builder, Runtime};

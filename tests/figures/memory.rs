@@ -7,12 +7,12 @@ use test_bench::Row;
 use tokio::runtime::Runtime;
 
 use super::paint::others;
-use crate::{
-    SIZE,
-    follow::{SHOWN_WITHIN, open, settle, with_datasets},
-    support::{TRIPTYCH, http::Http, pty::Session},
-    usage::resident_mib,
-};
+use crate::SIZE;
+use crate::follow::{SHOWN_WITHIN, open, settle, with_datasets};
+use crate::support::TRIPTYCH;
+use crate::support::http::Http;
+use crate::support::pty::Session;
+use crate::usage::resident_mib;
 
 /// Maximum number of log lines of the screen.
 const N_LINES: usize = 20_000;

@@ -1,17 +1,18 @@
 //! Time to the first frame and to exit.
 
-use std::{process::Command, time::Duration};
+use std::process::Command;
+use std::time::Duration;
 
 use test_bench::{Row, quantile};
-use tokio::{runtime::Runtime, time::Instant};
+use tokio::runtime::Runtime;
+use tokio::time::Instant;
 use vt100::Screen;
 
-use crate::{
-    SIZE,
-    follow::{SHOWN_WITHIN, follow, with_datasets},
-    rows::{millis, summary},
-    support::{TRIPTYCH, pty::Session},
-};
+use crate::SIZE;
+use crate::follow::{SHOWN_WITHIN, follow, with_datasets};
+use crate::rows::{millis, summary};
+use crate::support::TRIPTYCH;
+use crate::support::pty::Session;
 
 /// Number of starts of each program.
 const N_STARTS: usize = 15;

@@ -1,6 +1,7 @@
 //! Usage of a process and its threads, read from Linux's `/proc`.
 
-use std::{fs, time::Duration};
+use std::fs;
+use std::time::Duration;
 
 /// Usage of the threads of a process so far.
 #[derive(Clone, Copy)]

@@ -6,7 +6,9 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use task::wait;
 
-use crate::support::{command::Home, http::Http, running::Running};
+use crate::support::command::Home;
+use crate::support::http::Http;
+use crate::support::running::Running;
 
 /// Longest wait until a running service sees a change.
 const SEEN_WITHIN: Duration = Duration::from_secs(20);

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::support::{command::Home, up::Up, wait};
+use crate::support::command::Home;
+use crate::support::up::Up;
+use crate::support::wait;
 
 /// Longest wait for a completion. The program gives a service less than a second to respond, which may
 /// not be enough while other tests run.

@@ -2,11 +2,9 @@
 
 use std::net::TcpListener;
 
-use crate::support::{
-    command::{Home, Output},
-    server,
-    up::Up,
-};
+use crate::support::command::{Home, Output};
+use crate::support::server;
+use crate::support::up::Up;
 
 /// Path of the configuration file in a home directory.
 const CONFIG: &str = ".config/triptych/config.toml";
@@ -158,7 +156,8 @@ fn json_output_has_one_line_per_check() {
 #[cfg(unix)]
 #[test]
 fn data_directory_and_key_file_readable_by_others_cause_warnings() {
-    use std::{fs, os::unix::fs::PermissionsExt as _};
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
 
     let home = Home::new();
     let folder = home.path("data");

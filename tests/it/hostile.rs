@@ -3,13 +3,10 @@
 use model::text::is_unprintable;
 use serde_json::{Value, json};
 
-use crate::support::{
-    TRIPTYCH,
-    command::{Home, demo},
-    pty::{Place, Session},
-    running::WITHIN,
-    server,
-};
+use crate::support::command::{Home, demo};
+use crate::support::pty::{Place, Session};
+use crate::support::running::WITHIN;
+use crate::support::{TRIPTYCH, server};
 
 /// Size of the terminal, wide enough to avoid line breaks.
 const SIZE: (u16, u16) = (200, 50);

@@ -1,8 +1,11 @@
 //! Metrics that the dashboard and the alerts in `assets/monitoring` use.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 
-use crate::support::{ROOT, up::Up};
+use crate::support::ROOT;
+use crate::support::up::Up;
 
 /// Prefixes of the program's metrics.
 const PREFIXES: [&str; 4] = ["b7s_", "triptych_datasets_", "triptych_inference_", "process_"];

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::{http::Http, up::Up};
+use crate::support::http::Http;
+use crate::support::up::Up;
 
 /// Requests to the dataset service: methods, paths and bodies.
 const DATASETS: [(&str, &str, &str); 24] = [

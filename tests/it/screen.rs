@@ -12,7 +12,8 @@ mod terminal;
 mod tour;
 mod work;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 use vt100::Screen;
 

@@ -4,14 +4,12 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-use crate::support::{
-    TRIPTYCH,
-    cluster::Node,
-    command::{Home, demo},
-    http::Http,
-    process::{self, Signal},
-    running::Running,
-};
+use crate::support::TRIPTYCH;
+use crate::support::cluster::Node;
+use crate::support::command::{Home, demo};
+use crate::support::http::Http;
+use crate::support::process::{self, Signal};
+use crate::support::running::Running;
 
 /// An address at which no node listens.
 const DEAD: &str = "/ip4/127.0.0.1/tcp/9";

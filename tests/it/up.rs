@@ -5,13 +5,11 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{
-    command::Home,
-    http::Http,
-    process::{self, Signal},
-    running::Running,
-    wait,
-};
+use crate::support::command::Home;
+use crate::support::http::Http;
+use crate::support::process::{self, Signal};
+use crate::support::running::Running;
+use crate::support::wait;
 
 /// Longest wait for a process of the stack.
 const READY_WITHIN: Duration = Duration::from_mins(1);

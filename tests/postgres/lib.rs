@@ -20,22 +20,18 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "there is no runtime to sleep on")]
 
-use std::{
-    env, fs,
-    fs::{File, OpenOptions},
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-    io::{Read as _, Seek as _, Write as _},
-    net::{TcpListener, TcpStream},
-    os::unix::{fs::OpenOptionsExt as _, process::CommandExt as _},
-    path::{Path, PathBuf},
-    process::{self, Command, Stdio},
-    sync::{
-        Once, OnceLock,
-        atomic::{AtomicU32, Ordering},
-    },
-    thread,
-    time::Duration,
-};
+use std::fs::{File, OpenOptions};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Once, OnceLock};
+use std::time::Duration;
+use std::{env, fs, thread};
 
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tokio::runtime::Builder;

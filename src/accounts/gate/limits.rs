@@ -1,12 +1,8 @@
 //! Rate limits and daily quotas of an account or key, without a clock.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use model::timestamp::Timestamp;
 use tokio::time::Instant;

@@ -1,15 +1,15 @@
 //! Tests of the gate through requests, statuses and headers.
 
-use std::{error::Error, net::SocketAddr, sync::atomic::Ordering};
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
-use axum::{
-    body::{Bytes, to_bytes},
-    extract::{ConnectInfo, Extension},
-    http::{HeaderMap, StatusCode},
-    response::IntoResponse as _,
-    routing::{get, post},
-};
+use axum::body::{Bytes, to_bytes};
+use axum::extract::{ConnectInfo, Extension};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::IntoResponse as _;
+use axum::routing::{get, post};
 use model::timestamp::Timestamp;
 use tempfile::{TempDir, tempdir};
 use tower::ServiceExt as _;

@@ -1,14 +1,13 @@
 //! Limits on attempts with names, passwords and changes.
 
-use std::{hash::Hash, time::Duration};
+use std::hash::Hash;
+use std::time::Duration;
 
 use lru::LruCache;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
-use web::{
-    address::Network,
-    rate_limit::{CALLERS_MAX, Rate, RateLimiter},
-};
+use web::address::Network;
+use web::rate_limit::{CALLERS_MAX, Rate, RateLimiter};
 
 use super::error::ApiError;
 use crate::{AccountId, AccountName};

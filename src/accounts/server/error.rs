@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use axum::{
-    Json,
-    http::{StatusCode, header::RETRY_AFTER},
-    response::{IntoResponse, Response},
-};
+use axum::Json;
+use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
+use axum::response::{IntoResponse, Response};
 use task::causes::chain;
 use tracing::{error, warn};
-use web::{extract::BodyError, rate_limit::retry_seconds};
+use web::extract::BodyError;
+use web::rate_limit::retry_seconds;
 use wire::error::DatasetsError;
 
 use crate::{AccountsError, InputError};

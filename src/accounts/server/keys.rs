@@ -1,23 +1,21 @@
 //! API keys of an account and their verification for other services.
 
-use axum::{
-    Json,
-    extract::{Path, Request, State},
-    http::{HeaderMap, header::AUTHORIZATION},
-};
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
 use model::key::KeyId;
 use task::causes::chain;
 use tracing::warn;
 use web::response::Created;
-use wire::{
-    accounts::{
-        DoneBody, KeyBody, KeyName, KeyWithSecret, KeysBody, Secret, VerifiedBody, VerifyRequest,
-        VerifyResponse,
-    },
-    paths,
+use wire::accounts::{
+    DoneBody, KeyBody, KeyName, KeyWithSecret, KeysBody, Secret, VerifiedBody, VerifyRequest,
+    VerifyResponse,
 };
+use wire::paths;
 
-use super::{App, CallerNetwork, SignedIn, error::ApiError};
+use super::error::ApiError;
+use super::{App, CallerNetwork, SignedIn};
 use crate::{KeyRecord, Scope};
 
 /// Lists the account's keys.

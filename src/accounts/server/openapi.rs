@@ -8,7 +8,8 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use utoipa::openapi::OpenApi;
 use web::openapi::{About, Description, describe};
-use wire::{error::DatasetsError, paths};
+use wire::error::DatasetsError;
+use wire::paths;
 
 /// Introduction of the description.
 const ABOUT: &str = "Accounts for people who create their own API keys.\n\n\

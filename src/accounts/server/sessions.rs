@@ -1,21 +1,19 @@
 //! Sign-up, log-in and log-out, passwords and sessions.
 
-use axum::{
-    Json,
-    extract::{Path, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, header::SET_COOKIE},
-    response::IntoResponse,
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use axum::http::header::SET_COOKIE;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::IntoResponse;
+use web::cookies;
+use web::response::Created;
+use wire::accounts::{
+    AccountBody, Credentials, DoneBody, MeBody, PasswordChange, Removal, SessionBody, SessionsBody,
 };
-use web::{cookies, response::Created};
-use wire::{
-    accounts::{
-        AccountBody, Credentials, DoneBody, MeBody, PasswordChange, Removal, SessionBody,
-        SessionsBody,
-    },
-    paths,
-};
+use wire::paths;
 
-use super::{App, COOKIE, CallerNetwork, SignedIn, channel_of, error::ApiError};
+use super::error::ApiError;
+use super::{App, COOKIE, CallerNetwork, SignedIn, channel_of};
 use crate::{
     AccountName, AccountsError, AuthenticatedAccount, Password, SESSION_LIFETIME, SessionId,
     SessionRecord, SignUp,

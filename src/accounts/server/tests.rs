@@ -2,11 +2,9 @@
 
 use std::net::SocketAddr;
 
-use axum::{
-    body::{Body, to_bytes},
-    extract::ConnectInfo,
-    http::header::{CONTENT_SECURITY_POLICY, COOKIE as COOKIES, RETRY_AFTER, SET_COOKIE},
-};
+use axum::body::{Body, to_bytes};
+use axum::extract::ConnectInfo;
+use axum::http::header::{CONTENT_SECURITY_POLICY, COOKIE as COOKIES, RETRY_AFTER, SET_COOKIE};
 use model::key::ApiKey;
 use serde_json::{Value, json};
 use task::clock::Clock;

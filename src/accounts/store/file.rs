@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use db::{
-    connection::keep_log_on_close,
-    files::DatabaseFiles,
-    space::{self, SpaceWatch},
-};
-use futures::{executor::block_on, future::BoxFuture};
+use db::connection::keep_log_on_close;
+use db::files::DatabaseFiles;
+use db::space::{self, SpaceWatch};
+use futures::executor::block_on;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 
-use super::{sql::Session, tables};
+use super::sql::Session;
+use super::tables;
 use crate::AccountsError;
 
 /// Connections to the file.

@@ -1,28 +1,23 @@
 //! Operations on API keys: create, verify, list, rename, renew, revoke.
 
-use std::{cmp::Reverse, time::Duration};
+use std::cmp::Reverse;
+use std::time::Duration;
 
 use futures::FutureExt as _;
-use model::{
-    key::{ApiKey, KeyId},
-    text::is_unprintable,
-    timestamp::Timestamp,
-};
+use model::key::{ApiKey, KeyId};
+use model::text::is_unprintable;
+use model::timestamp::Timestamp;
 use task::group::Group;
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 use wire::accounts::KeyLimits;
 
-use super::{
-    Store, sessions,
-    sql::{Row, Session, Value, values},
-};
-use crate::{
-    Accounts, AccountsError,
-    account::AccountId,
-    cache::Snapshot,
-    key::{KeyHash, KeyRecord, Scope, Verified, key_prefix},
-};
+use super::sql::{Row, Session, Value, values};
+use super::{Store, sessions};
+use crate::account::AccountId;
+use crate::cache::Snapshot;
+use crate::key::{KeyHash, KeyRecord, Scope, Verified, key_prefix};
+use crate::{Accounts, AccountsError};
 
 /// Maximum length of a key's name, in characters.
 pub const NAME_CHARS_MAX: usize = 100;

@@ -3,23 +3,21 @@
 //! Only one service writes at a time, as with a file. Changes to accounts are rare, and data read by a
 //! write stays valid until its commit.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
-use db::postgres::{
-    DatabaseUrl,
-    connections::{Connections, ConnectionsOptions, Figures, Snapshot},
-    fault::{Fault, Refused, WorkError},
-    schema::SchemaError,
-};
-use futures::{FutureExt as _, future::BoxFuture};
+use db::postgres::DatabaseUrl;
+use db::postgres::connections::{Connections, ConnectionsOptions, Figures, Snapshot};
+use db::postgres::fault::{Fault, Refused, WorkError};
+use db::postgres::schema::SchemaError;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use task::group::Group;
-use tokio::{runtime::Handle, sync::oneshot};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
-use super::{
-    Statement,
-    sql::{ReadRow, Session},
-    tables,
-};
+use super::sql::{ReadRow, Session};
+use super::{Statement, tables};
 use crate::AccountsError;
 
 /// Maximum number of connections of a service to the accounts database.

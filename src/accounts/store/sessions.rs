@@ -3,17 +3,13 @@
 use futures::FutureExt as _;
 use model::timestamp::Timestamp;
 
-use super::{
-    Store,
-    sql::{Row, Session, Value, values},
+use super::Store;
+use super::sql::{Row, Session, Value, values};
+use crate::account::{
+    AccountId, AccountName, AccountRecord, Password, SESSION_LIFETIME, SessionId, SessionRecord,
+    SessionToken, SignUp, clean_user_agent,
 };
-use crate::{
-    Accounts, AccountsError,
-    account::{
-        AccountId, AccountName, AccountRecord, Password, SESSION_LIFETIME, SessionId,
-        SessionRecord, SessionToken, SignUp, clean_user_agent,
-    },
-};
+use crate::{Accounts, AccountsError};
 
 /// Maximum number of listed accounts.
 const LISTED_MAX: i64 = 10_000;

@@ -1,9 +1,7 @@
 //! Statements in the SQL that both engines understand. See [`db::sql`].
 
-use db::{
-    sql::{self, query},
-    statement::Statements as _,
-};
+use db::sql::{self, query};
+use db::statement::Statements as _;
 use rusqlite::Connection;
 use sqlx::PgConnection;
 

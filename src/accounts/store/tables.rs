@@ -1,9 +1,7 @@
 //! Tables of accounts, and their versions, in a file and in a database.
 
-use db::{
-    connection::{self, RETRIED_OPEN_WAIT},
-    postgres::schema,
-};
+use db::connection::{self, RETRIED_OPEN_WAIT};
+use db::postgres::schema;
 
 /// Schema of the file. Timestamps are microseconds since 1970.
 ///

@@ -1,21 +1,23 @@
 //! Accounts in a PostgreSQL database, including failures of the database.
 
-use std::{future::pending, path::Path};
+use std::future::pending;
+use std::path::Path;
 
-use axum::{Router, body::Body, extract::Request, http::header::RETRY_AFTER, routing::get};
-use db::postgres::{
-    self,
-    fault::{diagnose, next_step},
-    schema::{SchemaSeen, late_sequences},
-};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::header::RETRY_AFTER;
+use axum::routing::get;
+use db::postgres::fault::{diagnose, next_step};
+use db::postgres::schema::{SchemaSeen, late_sequences};
+use db::postgres::{self};
 use futures::FutureExt as _;
-use task::{causes::chain, group::Group};
+use task::causes::chain;
+use task::group::Group;
 use test_postgres::{new_database, number, run};
-use tokio::{
-    io::copy_bidirectional,
-    net::{TcpListener, TcpStream},
-    sync::watch,
-};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tower::ServiceExt as _;
 
 use super::*;

@@ -6,22 +6,18 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use client::datasets::{Acquired, NamedRow};
-use model::{
-    count::counted,
-    dataset::{Column, Dataset, Dtype},
-    escape::escape_line,
-    page::Limit,
-    timestamp::Timestamp,
-};
+use model::count::counted;
+use model::dataset::{Column, Dataset, Dtype};
+use model::escape::escape_line;
+use model::page::Limit;
+use model::timestamp::Timestamp;
 use serde_json::json;
 use transfer::find::{DatasetFilter, find_dataset, list_datasets};
 use wire::datasets::{AccessBody, ColumnBody, CreateColumn, CreateDataset, DatasetBody, TagBody};
 
 use super::connection::{DatasetFlags, DatasetServiceFlags};
-use crate::cli::{
-    output::{print, print_body, print_list, table, tell},
-    parse::{parse_bytes, parse_pair, parse_timestamp},
-};
+use crate::cli::output::{print, print_body, print_list, table, tell};
+use crate::cli::parse::{parse_bytes, parse_pair, parse_timestamp};
 
 /// Maximum length of a description in a list, in characters.
 const DESCRIPTION_CHARS: usize = 60;

@@ -3,15 +3,15 @@
 use anyhow::bail;
 use clap::Args;
 use client::datasets::Datasets;
-use model::{dataset::Dataset, resolution::Resolution, timestamp::Timestamp};
+use model::dataset::Dataset;
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 use stack::start::KEY_VARIABLE;
 use transfer::find::find_dataset;
 
-use crate::cli::{
-    config::AddressFlags,
-    parse::parse_timestamp,
-    services::{KeyFlag, Services},
-};
+use crate::cli::config::AddressFlags;
+use crate::cli::parse::parse_timestamp;
+use crate::cli::services::{KeyFlag, Services};
 
 /// Flags that name a dataset service.
 #[derive(Debug, Clone, Args)]

@@ -1,40 +1,29 @@
 //! `triptych datasets copy`: copies datasets from one store to another, whichever engines they use.
 
-use std::{
-    ops::ControlFlow,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use model::{
-    count::{counted, counted_short},
-    dataset::Dataset,
-    escape::escape_line,
-};
+use model::count::{counted, counted_short};
+use model::dataset::Dataset;
+use model::escape::escape_line;
 use stack::data_dir::DataDir;
 use transfer::event::{Reporter as _, Work};
-use tsdb::{
-    admin::copy::{self, CopiedDataset, CopyOutcome, CopyProgress, FailedCopy},
-    archive::{
-        ArchiveOptions, ArchivedStore,
-        objects::{ArchiveUrl, Objects},
-    },
-    store::{
-        StoreError, archived::ArchiveRecords, copying::CopyStore, postgres::PostgresStore,
-        sqlite::SqliteStore,
-    },
-};
+use tsdb::admin::copy::{self, CopiedDataset, CopyOutcome, CopyProgress, FailedCopy};
+use tsdb::archive::objects::{ArchiveUrl, Objects};
+use tsdb::archive::{ArchiveOptions, ArchivedStore};
+use tsdb::store::StoreError;
+use tsdb::store::archived::ArchiveRecords;
+use tsdb::store::copying::CopyStore;
+use tsdb::store::postgres::PostgresStore;
+use tsdb::store::sqlite::SqliteStore;
 
 use super::progress::{ProgressReporter, share};
-use crate::cli::{
-    copy_tables::{StorePlace, copy_until_stopped, resolve_places},
-    output::{print, report_error, tell},
-};
+use crate::cli::copy_tables::{StorePlace, copy_until_stopped, resolve_places};
+use crate::cli::output::{print, report_error, tell};
 
 /// Options of an archive that is only read.
 const READ_ONLY: ArchiveOptions = ArchiveOptions { after: Duration::MAX, grace: Duration::MAX };

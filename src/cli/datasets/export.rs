@@ -4,20 +4,17 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use client::datasets::{
-    Datasets,
-    download::DownloadQuery,
-    download_file::DownloadFile,
-    elements::{Elements, ElementsError},
-    row_counter::RowCounter,
-};
+use client::datasets::Datasets;
+use client::datasets::download::DownloadQuery;
+use client::datasets::download_file::DownloadFile;
+use client::datasets::elements::{Elements, ElementsError};
+use client::datasets::row_counter::RowCounter;
 use transfer::event::{Reporter as _, Work};
 
-use super::{
-    connection::{DatasetFlags, RangeFlags},
-    progress::{ProgressReporter, share},
-};
-use crate::cli::{output::write_data, parse::STDIO};
+use super::connection::{DatasetFlags, RangeFlags};
+use super::progress::{ProgressReporter, share};
+use crate::cli::output::write_data;
+use crate::cli::parse::STDIO;
 use model::escape::escape_line;
 
 /// Shown below the help of `datasets export`.

@@ -2,28 +2,21 @@
 
 use anyhow::Context as _;
 use clap::Args;
-use client::{
-    datasets::{Datasets, NamedRow},
-    stream::{
-        StreamEvent,
-        resume::{self, ResumeFrom, RowEvent},
-    },
-};
-use model::{
-    dataset::DatasetId,
-    escape::escape_line,
-    page::{Limit, ROWS_MAX},
-    timestamp::Timestamp,
-};
+use client::datasets::{Datasets, NamedRow};
+use client::stream::StreamEvent;
+use client::stream::resume::{self, ResumeFrom, RowEvent};
+use model::dataset::DatasetId;
+use model::escape::escape_line;
+use model::page::{Limit, ROWS_MAX};
+use model::timestamp::Timestamp;
 use task::group::Group;
 use tokio::sync::mpsc;
 
-use super::{connection::DatasetFlags, rows::json_of};
-use crate::cli::{
-    output::{StreamStatus, print, print_json, tell},
-    parse::parse_timestamp,
-    stop,
-};
+use super::connection::DatasetFlags;
+use super::rows::json_of;
+use crate::cli::output::{StreamStatus, print, print_json, tell};
+use crate::cli::parse::parse_timestamp;
+use crate::cli::stop;
 
 /// Maximum number of batches of rows that wait to be printed. The service waits once it is reached.
 const EVENTS_CAPACITY: usize = 8;

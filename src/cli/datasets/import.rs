@@ -5,21 +5,19 @@ use std::path::PathBuf;
 use anyhow::bail;
 use clap::Args;
 use client::datasets::insert::InsertMode;
-use formats::read::{
-    Format,
-    number_text::Decimal,
-    time_text::{Ambiguous, TimeFormat, TimeTexts, Zone},
-    timestamps::TimeUnit,
-};
+use formats::read::Format;
+use formats::read::number_text::Decimal;
+use formats::read::time_text::{Ambiguous, TimeFormat, TimeTexts, Zone};
+use formats::read::timestamps::TimeUnit;
 use model::dataset::Dtype;
 use stack::data_dir::project_dirs;
 use transfer::import::{ColumnOptions, Import, ImportOptions};
 
-use super::{catalog::AboutFlags, connection::DatasetServiceFlags, progress::ProgressReporter};
-use crate::cli::{
-    output::{print_json, tell},
-    parse::parse_pair,
-};
+use super::catalog::AboutFlags;
+use super::connection::DatasetServiceFlags;
+use super::progress::ProgressReporter;
+use crate::cli::output::{print_json, tell};
+use crate::cli::parse::parse_pair;
 
 /// The flags of `datasets import`.
 #[derive(Debug, Args)]

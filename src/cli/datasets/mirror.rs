@@ -6,21 +6,19 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::Args;
 use client::datasets::Datasets;
-use model::{address::redact_address, timestamp::Timestamp};
+use model::address::redact_address;
+use model::timestamp::Timestamp;
 use stack::data_dir::project_dirs;
 use task::group::Group;
-use transfer::{
-    find::DatasetFilter,
-    mirror::{self, MirrorOptions},
-};
+use transfer::find::DatasetFilter;
+use transfer::mirror::{self, MirrorOptions};
 
-use super::{connection::DatasetServiceFlags, progress::ProgressReporter};
-use crate::cli::{
-    config::{Profile, variable},
-    parse::{parse_pair, parse_timestamp},
-    services::{self, Services},
-    stop,
-};
+use super::connection::DatasetServiceFlags;
+use super::progress::ProgressReporter;
+use crate::cli::config::{Profile, variable};
+use crate::cli::parse::{parse_pair, parse_timestamp};
+use crate::cli::services::{self, Services};
+use crate::cli::stop;
 
 /// Environment variable with the key of the source. The key of the target is never used for it,
 /// since it would be disclosed to the source.

@@ -2,13 +2,12 @@
 
 use anyhow::Context as _;
 use clap::Args;
-use client::datasets::{NamedRow, Rows, RowsQuery, insert::FlatLines};
-use model::{
-    dataset::BAR_COLUMNS,
-    page::{Limit, ROWS_MAX},
-    resolution::Resolution,
-    row::{Bucket, Row, Value},
-};
+use client::datasets::insert::FlatLines;
+use client::datasets::{NamedRow, Rows, RowsQuery};
+use model::dataset::BAR_COLUMNS;
+use model::page::{Limit, ROWS_MAX};
+use model::resolution::Resolution;
+use model::row::{Bucket, Row, Value};
 
 use super::connection::{DatasetFlags, RangeFlags};
 use crate::cli::output::{print, print_json, table};

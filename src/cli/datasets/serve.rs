@@ -1,25 +1,23 @@
 //! `triptych datasets serve`: runs the dataset service.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use ::datasets::{
     ArchiveStorage, DatasetsOptions, DatasetsService, LoadOptions, MarketOptions, MetadataFilters,
     ReadOptions,
 };
 use anyhow::Context as _;
-use clap::{
-    Args,
-    builder::{PossibleValuesParser, TypedValueParser as _},
-};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use stack::data_dir::DataDir;
-use task::{clock::Clock, group::Group};
+use task::clock::Clock;
+use task::group::Group;
 use tsdb::archive::objects::ArchiveUrl;
 use web::cors::ReaderSites;
 
-use crate::cli::{
-    gate::{GateFlags, PortalFlags, StoreFlags},
-    stop,
-};
+use crate::cli::gate::{GateFlags, PortalFlags, StoreFlags};
+use crate::cli::stop;
 
 /// The flags of `datasets serve`.
 #[derive(Debug, Args)]

@@ -5,26 +5,21 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use db::postgres::DatabaseUrl;
-use model::{
-    count::{counted, counted_short},
-    escape::escape_line,
-};
+use model::count::{counted, counted_short};
+use model::escape::escape_line;
 use serde_json::json;
-use stack::{data_dir::DataDir, running::running_folder};
+use stack::data_dir::DataDir;
+use stack::running::running_folder;
 use tokio::task::spawn_blocking;
 use transfer::event::Reporter as _;
-use tsdb::{
-    admin,
-    archive::objects::{ArchiveUrl, Objects},
-    report::{Progress, Report},
-    store::postgres::PostgresStore,
-};
+use tsdb::admin;
+use tsdb::archive::objects::{ArchiveUrl, Objects};
+use tsdb::report::{Progress, Report};
+use tsdb::store::postgres::PostgresStore;
 
 use super::progress::{ProgressReporter, share};
-use crate::cli::{
-    copy_tables::StorePlace,
-    output::{print, print_body, tell},
-};
+use crate::cli::copy_tables::StorePlace;
+use crate::cli::output::{print, print_body, tell};
 
 /// Flags that name a store.
 #[derive(Debug, Clone, Args)]

@@ -1,24 +1,16 @@
 //! Checks of the database with datasets, accounts and networks. Checks of the archive of old rows.
 
 use accounts::Accounts;
-use db::postgres::{
-    self, DatabaseUrl,
-    fault::{Refused, diagnose, next_step},
-    schema::{SchemaSeen, late_sequences},
-};
+use db::postgres::fault::{Refused, diagnose, next_step};
+use db::postgres::schema::{SchemaSeen, late_sequences};
+use db::postgres::{self, DatabaseUrl};
 use inference::store::Store;
 use model::count::counted;
 use tokio::task::spawn_blocking;
-use tsdb::{
-    archive::objects::{ArchiveUrl, Objects},
-    store::{
-        StoreError,
-        postgres::{
-            CONNECTIONS_MAX,
-            look::{ConnectionLimit, LimitedBy, ServerSeen, UserRights, look},
-        },
-    },
-};
+use tsdb::archive::objects::{ArchiveUrl, Objects};
+use tsdb::store::StoreError;
+use tsdb::store::postgres::CONNECTIONS_MAX;
+use tsdb::store::postgres::look::{ConnectionLimit, LimitedBy, ServerSeen, UserRights, look};
 
 use super::Finding;
 

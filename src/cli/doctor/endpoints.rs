@@ -6,10 +6,13 @@ use std::time::Duration;
 use clap::Args;
 use client::transport::install_crypto;
 use model::address::redact_address;
-use tokio::{net::TcpStream, time::timeout};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use super::{Finding, Severity};
-use crate::cli::{gate::check_accounts_service, log::Collector, stop::OTLP_VARIABLE};
+use crate::cli::gate::check_accounts_service;
+use crate::cli::log::Collector;
+use crate::cli::stop::OTLP_VARIABLE;
 
 /// Addresses, as for services.
 #[derive(Debug, Args)]

@@ -3,16 +3,15 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use cluster::{identity::Identity, network::BootNode};
+use cluster::identity::Identity;
+use cluster::network::BootNode;
 use futures::future::join_all;
 use web::tls::{Tls, TlsFiles};
 
-use super::{Finding, endpoints, state::check_address};
-use crate::cli::{
-    Command, NODE,
-    node::{NodeCommand, allowed_peers, check_port_free},
-    parse,
-};
+use super::state::check_address;
+use super::{Finding, endpoints};
+use crate::cli::node::{NodeCommand, allowed_peers, check_port_free};
+use crate::cli::{Command, NODE, parse};
 
 /// Checks the node options in the file `path`.
 pub(super) async fn check(path: &Path) -> Vec<Finding> {

@@ -3,22 +3,21 @@
 use std::collections::BTreeMap;
 
 use super::Finding;
-use crate::cli::{
-    config::{AddressFlags, Profile, choose_profile, head_token},
-    secret,
-    services::{KeyFlag, read_key_file},
-};
+use crate::cli::config::{AddressFlags, Profile, choose_profile, head_token};
+use crate::cli::secret;
+use crate::cli::services::{KeyFlag, read_key_file};
 use ::tui::profiles::NO_PROFILE;
-use client::{
-    datasets::{Datasets, DatasetsQuery},
-    error::ClientError,
-    functions::Functions,
-    inference::Inference,
-    transport::Transport,
-};
+use client::datasets::{Datasets, DatasetsQuery};
+use client::error::ClientError;
+use client::functions::Functions;
+use client::inference::Inference;
+use client::transport::Transport;
 use futures::future::join_all;
-use model::{address::redact_address, count::counted, key::ApiKey};
-use stack::{local::Addresses, running::find_running};
+use model::address::redact_address;
+use model::count::counted;
+use model::key::ApiKey;
+use stack::local::Addresses;
+use stack::running::find_running;
 
 /// Name of addresses that are in no profile.
 const HERE: &str = "this command";

@@ -1,13 +1,13 @@
 //! Checks of the services' data directory, its files and addresses to serve at.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use accounts::Accounts;
 use stack::data_dir::{DataDir, services_folder};
-use task::{causes::chain, clock::Clock, file::permissions};
+use task::causes::chain;
+use task::clock::Clock;
+use task::file::permissions;
 use tokio::task::spawn_blocking;
 use tsdb::store::sqlite::SqliteStore;
 

@@ -1,23 +1,25 @@
 //! Stores of functions: the head of a cluster, or a directory of this machine.
 
-use std::{fmt, fs, path::PathBuf, time::Duration};
+use std::path::PathBuf;
+use std::time::Duration;
+use std::{fmt, fs};
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
-use client::{error::ClientError, functions::Functions as Head, transport::Transport};
+use client::error::ClientError;
+use client::functions::Functions as Head;
+use client::transport::Transport;
 use content::{Function, Functions, NameHints, Upload, Usage};
 use model::function::FunctionId;
-use stack::{
-    data_dir::{lock_folder, project_dirs},
-    running::find_running,
-};
-use task::{causes::chain, lock::Lock, wait};
+use stack::data_dir::{lock_folder, project_dirs};
+use stack::running::find_running;
+use task::causes::chain;
+use task::lock::Lock;
+use task::wait;
 use wire::functions::{EvictRequest, EvictedBody, FunctionBody, FunctionDetail};
 
-use crate::cli::{
-    config::{self, AddressFlags, TOKEN_VARIABLE},
-    output::with_progress,
-};
+use crate::cli::config::{self, AddressFlags, TOKEN_VARIABLE};
+use crate::cli::output::with_progress;
 
 /// Environment variable with the head, if no flag names it.
 const HEAD_VARIABLE: &str = "TRIPTYCH_HEAD";

@@ -2,21 +2,18 @@
 
 use anyhow::bail;
 use clap::Args;
-use client::{
-    executions::{ClusterStreamEvent, follow},
-    functions::Functions,
-    stream::StreamEvent,
-};
-use model::{count::counted, escape::escape_line};
+use client::executions::{ClusterStreamEvent, follow};
+use client::functions::Functions;
+use client::stream::StreamEvent;
+use model::count::counted;
+use model::escape::escape_line;
 use task::group::Group;
 use tokio::sync::mpsc;
 use wire::executions::{ClusterEvent, ClusterEventKind};
 
 use super::backend::{HeadFlags, NOT_FOUND};
-use crate::cli::{
-    output::{print, print_body, tell},
-    stop,
-};
+use crate::cli::output::{print, print_body, tell};
+use crate::cli::stop;
 
 /// Capacity for events to be printed. The head waits once it is full. It disconnects a slow reader.
 const EVENTS_MAX: usize = 256;

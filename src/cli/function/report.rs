@@ -1,9 +1,7 @@
 //! Responses as plain text for people, screen readers and logs. No color, no boxes.
 
-use model::{
-    count::counted,
-    escape::{escape_line, escape_lines},
-};
+use model::count::counted;
+use model::escape::{escape_line, escape_lines};
 use wire::functions::{ExecuteResponse, ResultGroupBody};
 
 /// Formats a response without a trailing line feed: its outcome, then the results, the most

@@ -1,31 +1,25 @@
 //! `triptych function run` and `result`: execute a function, in a cluster or on this machine.
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use client::{
-    executions::CODE_UNDER_WAY,
-    functions::{CODE_OK, Functions as Head},
-};
-use model::{escape::escape_line, function::Method, selector::Selector};
+use client::executions::CODE_UNDER_WAY;
+use client::functions::{CODE_OK, Functions as Head};
+use model::escape::escape_line;
+use model::function::Method;
+use model::selector::Selector;
 use tokio::time::sleep;
 use wire::functions::{
     EnvVar, ExecuteConfig, ExecuteRequest, ExecuteResponse, FunctionBody, Parameter, RuntimeConfig,
 };
 
-use super::{
-    backend::{BackendFlags, HeadFlags, NOT_FOUND, RunTarget, find_function, upload},
-    pack, report, run_local,
-};
-use crate::cli::{
-    output::{print, print_body, with_progress, write_data, write_data_to_stderr},
-    parse::{parse_pair, read_text},
-};
+use super::backend::{BackendFlags, HeadFlags, NOT_FOUND, RunTarget, find_function, upload};
+use super::{pack, report, run_local};
+use crate::cli::output::{print, print_body, with_progress, write_data, write_data_to_stderr};
+use crate::cli::parse::{parse_pair, read_text};
 
 /// Exit code for a function that ran and exited with another code than 0.
 const FUNCTION_FAILED: u8 = 3;

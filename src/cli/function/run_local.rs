@@ -1,30 +1,25 @@
 //! Runs a function in this process, with the limits of a worker.
 
-use std::{
-    fs,
-    num::NonZeroU32,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::fs;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use client::functions::CODE_OK;
-use cluster::{
-    function_call::{FunctionCall, outcome_body},
-    worker::LIMITS_DEFAULT,
-};
+use cluster::function_call::{FunctionCall, outcome_body};
+use cluster::worker::LIMITS_DEFAULT;
 use content::{Functions, Kind, LocalModule};
 use model::function::Method;
-use runtime::{
-    files::{self, Files, FolderCleanup},
-    program::Program,
-    run::{Limits, RequestedLimits},
-};
+use runtime::files::{self, Files, FolderCleanup};
+use runtime::program::Program;
+use runtime::run::{Limits, RequestedLimits};
 use stack::data_dir::project_dirs;
 use wire::functions::{ExecuteRequest, ExecuteResponse, ResultGroupBody};
 
 use super::backend::{BackendFlags, RunTarget};
-use crate::cli::{output::with_progress, runtime::engine};
+use crate::cli::output::with_progress;
+use crate::cli::runtime::engine;
 
 /// Runs `target` with the limits of `request`. Returns the response that a head would give, with one
 /// result that belongs to no peer.

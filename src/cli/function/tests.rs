@@ -2,10 +2,8 @@ use wire::functions::{
     ClusterBody, ExecuteResponse, FileBody, FunctionBody, FunctionDetail, Outcome, ResultGroupBody,
 };
 
-use super::{
-    format_detail,
-    report::{reason, text},
-};
+use super::format_detail;
+use super::report::{reason, text};
 
 #[track_caller]
 fn check(response: &ExecuteResponse, want: &str) {

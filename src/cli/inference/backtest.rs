@@ -1,33 +1,33 @@
 //! `triptych inference backtest`: evaluates models of a topic on the past rows of a dataset.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
-use ::inference::network::{
-    addresses,
-    backtest::{ActorResult, Backtest, Model, Prediction, Report, Step, baselines},
-    topic::{Source, Topic, demo_topics, settings},
-    upstream::{Cause, FlatRow, Rows as _, lines, parse_prediction},
+use ::inference::network::addresses;
+use ::inference::network::backtest::{
+    ActorResult, Backtest, Model, Prediction, Report, Step, baselines,
 };
+use ::inference::network::topic::{Source, Topic, demo_topics, settings};
+use ::inference::network::upstream::{Cause, FlatRow, Rows as _, lines, parse_prediction};
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use clap::Args;
-use model::{
-    count::counted,
-    dataset::DatasetId,
-    escape::escape_line,
-    timestamp::Timestamp,
-    topic::{Address, TopicId},
-};
+use model::count::counted;
+use model::dataset::DatasetId;
+use model::escape::escape_line;
+use model::timestamp::Timestamp;
+use model::topic::{Address, TopicId};
 use stack::program::Program;
 use task::group::Group;
 use transfer::find::{read_range, read_rows};
 
 use super::upstream::{DatasetRows, flat};
-use crate::cli::{
-    datasets::connection::DatasetServiceFlags,
-    output::{self, can_redraw, print_json, redraw, table},
-    parse::parse_timestamp,
-};
+use crate::cli::datasets::connection::DatasetServiceFlags;
+use crate::cli::output::{self, can_redraw, print_json, redraw, table};
+use crate::cli::parse::parse_timestamp;
 
 /// Maximum time of a command for one prediction.
 const PREDICT_WITHIN: Duration = Duration::from_secs(30);

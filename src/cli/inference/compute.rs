@@ -10,10 +10,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use wire::inference::cases::{Names, SynthesisCase, read};
 
-use crate::cli::{
-    output::{self, print_json, table},
-    parse::{STDIO, read_text},
-};
+use crate::cli::output::{self, print_json, table};
+use crate::cli::parse::{STDIO, read_text};
 
 /// Flags of `inference synthesize`.
 #[derive(Debug, Args)]

@@ -1,15 +1,11 @@
 //! The key and the contracts for which the inference service signs values, from its flags.
 
-use std::{
-    fs,
-    io::ErrorKind,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
-use ::inference::{
-    network::signer::{Domain, Signer},
-    server::Consumers,
-};
+use ::inference::network::signer::{Domain, Signer};
+use ::inference::server::Consumers;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use model::topic::TopicId;

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use model::{escape::escape_line, topic::TopicId};
-use wire::inference::{cases::Decimal, network::SubmissionBody};
+use model::escape::escape_line;
+use model::topic::TopicId;
+use wire::inference::cases::Decimal;
+use wire::inference::network::SubmissionBody;
 
 use super::ServiceFlags;
 use crate::cli::output::print;

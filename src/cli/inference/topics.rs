@@ -6,16 +6,12 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use model::topic::Address;
 use serde::Serialize;
-use wire::inference::{
-    TopicList,
-    network::{RelearnedBody, TopicSettings},
-};
+use wire::inference::TopicList;
+use wire::inference::network::{RelearnedBody, TopicSettings};
 
 use super::{ServiceFlags, TopicFlags};
-use crate::cli::{
-    output::{self, print_json, table},
-    parse::read_text,
-};
+use crate::cli::output::{self, print_json, table};
+use crate::cli::parse::read_text;
 
 /// Maximum size of a topic's settings, more than any have.
 const SETTINGS_BYTES_MAX: usize = 1024 * 1024;

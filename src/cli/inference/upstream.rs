@@ -4,18 +4,14 @@ use ::inference::network::upstream::{
     Cause, DatasetColumn, Described, FlatRow, Job, PeerOutput, Rows, Runs,
 };
 use async_trait::async_trait;
-use client::{
-    datasets::{Datasets, DatasetsQuery, NamedRow, RowsQuery},
-    error::ClientError,
-    functions::{CODE_OK, Functions},
-};
-use model::{
-    dataset::{Column, DatasetId, Dtype},
-    function::FunctionId,
-    page::Limit,
-    resolution::Resolution,
-    timestamp::Timestamp,
-};
+use client::datasets::{Datasets, DatasetsQuery, NamedRow, RowsQuery};
+use client::error::ClientError;
+use client::functions::{CODE_OK, Functions};
+use model::dataset::{Column, DatasetId, Dtype};
+use model::function::FunctionId;
+use model::page::Limit;
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 use task::cache::{Cache, Capacity};
 use wire::functions::{EnvVar, ExecuteConfig, ExecuteRequest, ExecuteResponse};
 

@@ -1,31 +1,26 @@
 //! `triptych inference show` and `watch`: print bundles as text or lines of JSON.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use client::{
-    error::ClientError,
-    inference::{
-        Inference,
-        bundles::{self, BundleEvent},
-    },
-    stream::StreamEvent,
-};
-use model::{
-    escape::escape_line,
-    topic::{BlockHeight, TopicId, decimal},
-};
+use client::error::ClientError;
+use client::inference::Inference;
+use client::inference::bundles::{self, BundleEvent};
+use client::stream::StreamEvent;
+use model::escape::escape_line;
+use model::topic::{BlockHeight, TopicId, decimal};
 use serde_json::{Value, json};
 use task::group::Group;
-use tokio::{sync::mpsc, time::sleep};
-use wire::inference::{LabeledValue, LatestBundle, WorkerValues, network::LatestBody};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+use wire::inference::network::LatestBody;
+use wire::inference::{LabeledValue, LatestBundle, WorkerValues};
 
 use super::TopicFlags;
-use crate::cli::{
-    output::{StreamStatus, print, print_body, table, tell},
-    stop,
-};
+use crate::cli::output::{StreamStatus, print, print_body, table, tell};
+use crate::cli::stop;
 
 /// Capacity for bundles to be printed. The service skips to its latest once it is full.
 const EVENTS_CAPACITY: usize = 4;

@@ -5,35 +5,35 @@
 //! for the next window. A persistent program, which handles one epoch after another, can load for longer
 //! than a window is open.
 
-use std::{collections::BTreeMap, num::NonZeroU64, time::Duration};
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::time::Duration;
 
 use ::inference::network::upstream::{FlatRow, Rows as _, lines};
 use anyhow::{Context as _, bail};
 use clap::Args;
-use client::{error::ClientError, inference::Inference};
-use model::{
-    dataset::DatasetId,
-    escape::escape_line,
-    timestamp::Timestamp,
-    topic::{SINGLE_LABEL, TopicId},
-};
+use client::error::ClientError;
+use client::inference::Inference;
+use model::dataset::DatasetId;
+use model::escape::escape_line;
+use model::timestamp::Timestamp;
+use model::topic::{SINGLE_LABEL, TopicId};
 use serde_json::{Map, Value, json};
 use stack::program::Program;
-use task::{backoff::Backoff, clock::Clock, group::Group};
+use task::backoff::Backoff;
+use task::clock::Clock;
+use task::group::Group;
 use tokio::time::{Instant, sleep};
-use wire::inference::{
-    TopicList, TopicSummary,
-    cases::Decimal,
-    network::{Accepted, SubmissionBody},
-};
+use wire::inference::cases::Decimal;
+use wire::inference::network::{Accepted, SubmissionBody};
+use wire::inference::{TopicList, TopicSummary};
 
-use super::{upstream::DatasetRows, watch::is_final};
-use crate::cli::{
-    config::AddressFlags,
-    output::{print, print_body, tell},
-    services::Services,
-    stop,
-};
+use super::upstream::DatasetRows;
+use super::watch::is_final;
+use crate::cli::config::AddressFlags;
+use crate::cli::output::{print, print_body, tell};
+use crate::cli::services::Services;
+use crate::cli::stop;
 
 /// First pause after a failure, so that a window of seconds allows several attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);

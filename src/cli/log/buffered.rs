@@ -1,7 +1,10 @@
 //! Buffers log lines and writes them on a separate thread, so that logging does not wait for the
 //! output. Urgent lines are written before the caller continues.
 
-use std::{io::Write, mem, sync::Arc, thread, time::Duration};
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{mem, thread};
 
 use anyhow::Context as _;
 use parking_lot::{Condvar, Mutex};

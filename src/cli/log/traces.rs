@@ -4,24 +4,22 @@
 //! number of spans waits. Others are dropped. The variables of OpenTelemetry for sampling
 //! (`OTEL_TRACES_SAMPLER`), batches and headers apply.
 
-use std::{
-    borrow::Cow,
-    sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
-};
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use async_trait::async_trait;
 use model::address::redact_address;
-use opentelemetry::{KeyValue, global, trace::TracerProvider as _};
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry::{KeyValue, global};
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response, ResponseExt as _};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _, WithHttpConfig as _};
-use opentelemetry_sdk::{
-    Resource,
-    propagation::TraceContextPropagator,
-    trace::{SdkTracer, SdkTracerProvider},
-};
-use reqwest::{Url, blocking::Client};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
+use reqwest::Url;
+use reqwest::blocking::Client;
 use task::causes::chain;
 use tracing::{info, warn};
 

@@ -1,10 +1,17 @@
 //! Peers that a node allows: named on the command line, or in files that are reread.
 
-use std::{collections::BTreeSet, fs, path::PathBuf, str::FromStr, time::Duration};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use cluster::{identity::is_whole, network::AllowedPeers, node::Node};
-use model::{node::PeerId, parse::ParseError};
+use cluster::identity::is_whole;
+use cluster::network::AllowedPeers;
+use cluster::node::Node;
+use model::node::PeerId;
+use model::parse::ParseError;
 use tokio::time::sleep;
 use tracing::{info, warn};
 

@@ -1,22 +1,24 @@
 //! Options of a node, with the names of document 1 and of existing nodes.
 
-use std::{
-    net::{IpAddr, Ipv4Addr},
-    num::NonZeroU32,
-    path::PathBuf,
-    str::FromStr,
-};
+use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::str::FromStr;
 
 use anyhow::Context as _;
 use clap::Args;
-use cluster::{head::server::RestToken, network::BootNode};
+use cluster::head::server::RestToken;
+use cluster::network::BootNode;
 use content::{GATEWAYS_DEFAULT, Gateway};
 use model::node::{Role, Subgroup};
 use runtime::options::COMPILE_WITHIN;
 use web::host_names::HostName;
 
 use super::allowed_peers::AllowedPeer;
-use crate::cli::{config::TOKEN_VARIABLE, log::Collector, parse::parse_pair, stop::ProcessFlags};
+use crate::cli::config::TOKEN_VARIABLE;
+use crate::cli::log::Collector;
+use crate::cli::parse::parse_pair;
+use crate::cli::stop::ProcessFlags;
 
 /// The options of `node`.
 #[derive(Debug, Args)]

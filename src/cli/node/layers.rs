@@ -1,15 +1,14 @@
 //! Options of the configuration file and the environment, appended to the command line. So each
 //! option is defined, parsed and checked in one place, [`super::flags`].
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ffi::OsString,
-    fs,
-    path::Path,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
-use clap::{Arg, ArgAction, ArgMatches, Command, parser::ValueSource};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::Value;
 
 use crate::cli::config::line_of;

@@ -1,10 +1,8 @@
 //! Directories of a node's state, named by its identity, so that nodes on one machine never share
 //! one by accident.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use anyhow::Context as _;
 use model::node::PeerId;

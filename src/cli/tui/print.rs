@@ -1,10 +1,8 @@
 //! Prints the default configuration files of the screen, to be copied and changed.
 
-use ::tui::{
-    keymap::defaults_text,
-    theme::{self, custom},
-    widget::symbols::Symbols,
-};
+use ::tui::keymap::defaults_text;
+use ::tui::theme::{self, custom};
+use ::tui::widget::symbols::Symbols;
 use anyhow::Context as _;
 use clap::Args;
 

@@ -1,24 +1,19 @@
 //! User-defined keys and themes, read from files next to the configuration, with an error for each
 //! invalid line.
 
-use std::{
-    fmt::Display,
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use ::tui::{
-    keymap::Keymap,
-    theme::custom::CustomTheme,
-    user_file::{Entry, Fault},
-};
+use ::tui::keymap::Keymap;
+use ::tui::theme::custom::CustomTheme;
+use ::tui::user_file::{Entry, Fault};
 use anyhow::{Context as _, bail};
-use toml::{
-    Spanned,
-    de::{DeTable, DeValue},
-};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
-use crate::cli::{config::line_of, parse::read_optional};
+use crate::cli::config::line_of;
+use crate::cli::parse::read_optional;
 
 /// File of keys in the configuration directory.
 const KEYS_FILE: &str = "keymap.toml";

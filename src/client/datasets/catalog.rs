@@ -2,18 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use model::{
-    dataset::{Column, Dataset, DatasetId, Dtype},
-    timestamp::Timestamp,
-};
+use model::dataset::{Column, Dataset, DatasetId, Dtype};
+use model::timestamp::Timestamp;
 use serde_json::{Value as Json, json};
-use wire::{
-    datasets::{
-        AccessBody, AccessCheck, ColumnBody, DatasetBody, Envelope, MessageBody, RowsDeleted,
-        TagBody, TagName,
-    },
-    paths,
+use wire::datasets::{
+    AccessBody, AccessCheck, ColumnBody, DatasetBody, Envelope, MessageBody, RowsDeleted, TagBody,
+    TagName,
 };
+use wire::paths;
 
 use super::{Datasets, DatasetsQuery};
 use crate::error::ClientError;

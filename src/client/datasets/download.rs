@@ -1,15 +1,19 @@
 //! Bulk downloads: a time range of a dataset in one streamed response.
 
-use std::{pin::Pin, time::Duration};
+use std::pin::Pin;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
-use model::{dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
+use model::dataset::DatasetId;
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 use tokio::time::timeout;
 use wire::paths;
 
 use super::Datasets;
-use crate::{error::ClientError, transport::Transport};
+use crate::error::ClientError;
+use crate::transport::Transport;
 
 /// Maximum time until the response begins. Clients of the upstream service wait this long for all of it.
 const BEGINS_WITHIN: Duration = Duration::from_mins(5);

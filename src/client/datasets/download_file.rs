@@ -1,9 +1,12 @@
 //! A downloaded file that gets its name when it is complete.
 
-use std::{io, path::Path};
+use std::io;
+use std::path::Path;
 
 use task::file::{AtomicFile, FileMode, remove_stale};
-use tokio::{fs::File, io::AsyncWriteExt as _, task::spawn_blocking};
+use tokio::fs::File;
+use tokio::io::AsyncWriteExt as _;
+use tokio::task::spawn_blocking;
 
 /// A file that is removed unless it gets its name by [`Self::finish`].
 #[derive(Debug)]

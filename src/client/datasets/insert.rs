@@ -1,17 +1,18 @@
 //! Bodies of inserts, serialized without intermediate values, in the JSON of document 2.
 
-use model::{
-    dataset::{DatasetId, TIMESTAMP},
-    idempotency::IdempotencyKey,
-    row::{Row, Value},
-    timestamp::Timestamp,
-};
-use serde::{Serialize, Serializer, ser::Error as _};
+use model::dataset::{DatasetId, TIMESTAMP};
+use model::idempotency::IdempotencyKey;
+use model::row::{Row, Value};
+use model::timestamp::Timestamp;
+use serde::ser::Error as _;
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
-use wire::{datasets::BulkInserted, paths};
+use wire::datasets::BulkInserted;
+use wire::paths;
 
 use super::Datasets;
-use crate::{error::ClientError, transport::INSERT_WITHIN};
+use crate::error::ClientError;
+use crate::transport::INSERT_WITHIN;
 
 /// Media type of JSON.
 const JSON: &str = "application/json";

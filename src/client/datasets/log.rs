@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use model::{dataset::DatasetId, timestamp::Timestamp};
-use wire::{
-    datasets::{LogCommit, RowLog},
-    paths,
-};
+use model::dataset::DatasetId;
+use model::timestamp::Timestamp;
+use wire::datasets::{LogCommit, RowLog};
+use wire::paths;
 
 use super::{Datasets, NamedRow, convert};
-use crate::{error::ClientError, transport::ANSWER_WITHIN};
+use crate::error::ClientError;
+use crate::transport::ANSWER_WITHIN;
 
 /// Parameters of a part of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]

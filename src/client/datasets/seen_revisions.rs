@@ -1,7 +1,8 @@
 //! The last commit of each dataset that a client has seen. Requests name it, since a service behind a
 //! load balancer could otherwise read a copy of the database that is older than the previous response.
 
-use std::{num::NonZeroUsize, sync::Arc};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use lru::LruCache;
 use model::dataset::DatasetId;

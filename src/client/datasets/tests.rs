@@ -1,22 +1,20 @@
-use std::{future::ready, sync::Arc, time::Duration};
+use std::future::ready;
+use std::sync::Arc;
+use std::time::Duration;
 
-use axum::{
-    Json, Router,
-    extract::Query,
-    http::{HeaderMap, StatusCode},
-    response::{IntoResponse as _, NoContent},
-    routing::{get, post},
-};
+use axum::extract::Query;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, NoContent};
+use axum::routing::{get, post};
+use axum::{Json, Router};
 use parking_lot::Mutex;
 use serde_json::{Value as Json_, json};
 use wire::paths::REVISION_HEADER;
 
-use super::{
-    download::DownloadQuery,
-    insert::{InsertBody, InsertMode},
-    log::LogQuery,
-    *,
-};
+use super::download::DownloadQuery;
+use super::insert::{InsertBody, InsertMode};
+use super::log::LogQuery;
+use super::*;
 use crate::tests::fake::Fake;
 
 const AT: &str = "2026-07-30T21:57:00Z";

@@ -1,10 +1,8 @@
-use axum::{
-    Json, Router,
-    body::Bytes,
-    extract::{Path, RawQuery},
-    http::HeaderMap,
-    routing::{delete, get, post},
-};
+use axum::body::Bytes;
+use axum::extract::{Path, RawQuery};
+use axum::http::HeaderMap;
+use axum::routing::{delete, get, post};
+use axum::{Json, Router};
 use serde_json::{Value, json};
 
 use super::*;

@@ -3,18 +3,18 @@
 //! The stream is an extension of the chain's API. A service without it is distinguished from an
 //! unavailable one, so that the caller can poll instead.
 
-use std::{convert::Infallible, time::Duration};
+use std::convert::Infallible;
+use std::time::Duration;
 
 use model::topic::TopicId;
 use task::backoff::Backoff;
 use tokio::sync::mpsc;
-use wire::{inference::LatestBundle, paths};
+use wire::inference::LatestBundle;
+use wire::paths;
 
 use super::Inference;
-use crate::{
-    stream::{Follow, Line, Lost, StreamEvent, reconnect},
-    transport::parse,
-};
+use crate::stream::{Follow, Line, Lost, StreamEvent, reconnect};
+use crate::transport::parse;
 
 /// Maximum silence of a connection. An epoch can last an hour. Heartbeats between bundles are not
 /// events.
@@ -65,27 +65,20 @@ impl Follow for BundleStream {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        convert::Infallible,
-        sync::{
-            Arc,
-            atomic::{AtomicUsize, Ordering},
-        },
-    };
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use axum::{
-        Router,
-        response::{
-            IntoResponse as _, Response,
-            sse::{Event, Sse},
-        },
-        routing::get,
-    };
+    use axum::Router;
+    use axum::response::sse::{Event, Sse};
+    use axum::response::{IntoResponse as _, Response};
+    use axum::routing::get;
     use futures::stream;
     use task::group::Group;
 
     use super::*;
-    use crate::{tests::fake::Fake, transport::Transport};
+    use crate::tests::fake::Fake;
+    use crate::transport::Transport;
 
     fn bundle(nonce: u64) -> Event {
         let data = format!(

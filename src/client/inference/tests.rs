@@ -1,4 +1,7 @@
-use axum::{Json, Router, extract::Path, http::StatusCode, routing::get};
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::routing::get;
+use axum::{Json, Router};
 use serde_json::json;
 
 use super::*;

@@ -5,27 +5,23 @@
 //! and the start of the replay are read by pages. Rows that arrived in between with earlier timestamps
 //! are then missed.
 
-use model::{
-    dataset::DatasetId,
-    page::{Limit, REPLAY_ROWS, ROWS_MAX},
-    resolution::Resolution,
-    timestamp::Timestamp,
-};
-use std::{convert::Infallible, time::Duration};
+use model::dataset::DatasetId;
+use model::page::{Limit, REPLAY_ROWS, ROWS_MAX};
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
+use std::convert::Infallible;
+use std::time::Duration;
 use task::backoff::Backoff;
-use tokio::{sync::mpsc::Sender, time::timeout};
-use wire::{
-    datasets::{EVENT_CONNECTED, EVENT_DATA, EVENT_HEARTBEAT, EVENT_RESET},
-    paths,
-};
+use tokio::sync::mpsc::Sender;
+use tokio::time::timeout;
+use wire::datasets::{EVENT_CONNECTED, EVENT_DATA, EVENT_HEARTBEAT, EVENT_RESET};
+use wire::paths;
 
 use super::{
     BATCH_ROWS_MAX, Follow, Line, Lost, RecentRows, SILENCE_MAX, Sse, StreamEvent, reconnect, row,
 };
-use crate::{
-    datasets::{Datasets, NamedRow, RowsQuery},
-    error::ClientError,
-};
+use crate::datasets::{Datasets, NamedRow, RowsQuery};
+use crate::error::ClientError;
 
 /// Smallest difference of timestamps.
 const STEP: Duration = Duration::from_micros(1);

@@ -1,26 +1,20 @@
-use std::{
-    convert::Infallible,
-    sync::atomic::{AtomicUsize, Ordering},
-};
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use axum::{
-    Router,
-    http::StatusCode,
-    response::{
-        IntoResponse as _, Response,
-        sse::{self, Sse as Events},
-    },
-    routing::get,
-};
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::sse::{self, Sse as Events};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
 use model::dataset::DatasetId;
 use task::group::Group;
 use wire::paths;
 
-use super::{
-    resume::{ResumeFrom, RowBatch, RowEvent, follow},
-    *,
-};
-use crate::{datasets::Datasets, tests::fake::Fake, transport::Transport};
+use super::resume::{ResumeFrom, RowBatch, RowEvent, follow};
+use super::*;
+use crate::datasets::Datasets;
+use crate::tests::fake::Fake;
+use crate::transport::Transport;
 
 /// Longer than any step of these tests.
 const SOON: Duration = Duration::from_secs(20);

@@ -1,8 +1,6 @@
-use axum::{
-    Router,
-    http::{HeaderMap, StatusCode, header},
-    routing::get,
-};
+use axum::Router;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::routing::get;
 
 use super::*;
 use crate::tests::fake::Fake;

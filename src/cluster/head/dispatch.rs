@@ -1,31 +1,26 @@
 //! Dispatch: sends work orders in the format of each worker and cancels them.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use model::node::PeerId;
 use parking_lot::Mutex;
-use task::{group::Group, traces::Carrier};
+use task::group::Group;
+use task::traces::Carrier;
 use tokio::time::sleep;
 use tracing::{debug, info};
 
-use super::{Head, inbox::Reply, order::Order};
-use crate::{
-    message::{Execute, LINE_PROTOCOL, Message, WORK_PROTOCOL, WorkOrder, frame, json},
-    metrics,
-    network::{
-        Network, SendError,
-        line::{Frame, Frames, Line},
-    },
-    peers::WorkProtocol,
-};
+use super::Head;
+use super::inbox::Reply;
+use super::order::Order;
+use crate::message::{Execute, LINE_PROTOCOL, Message, WORK_PROTOCOL, WorkOrder, frame, json};
+use crate::metrics;
+use crate::network::line::{Frame, Frames, Line};
+use crate::network::{Network, SendError};
+use crate::peers::WorkProtocol;
 
 /// Interval between pings of a worker that has been running an order for as long. Two missed pings are
 /// noticed well before the order times out, but a short stall of a busy machine is tolerated.

@@ -3,28 +3,24 @@
 //! [`Track`] records the progress of an execution for readers and sends it to followers of the head's
 //! events.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
 
-use model::{node::PeerId, timestamp::Timestamp};
+use model::node::PeerId;
+use model::timestamp::Timestamp;
 use parking_lot::Mutex;
 use task::clock::Clock;
-use tokio::{
-    sync::{Notify, broadcast},
-    time::Instant,
-};
-use wire::{
-    executions::{ClusterEvent, ClusterEventKind, ExecutionBody, ExecutionPeerBody, Usage},
-    functions::ResultGroupBody,
-    nodes::NodeOrderBody,
-};
+use tokio::sync::{Notify, broadcast};
+use tokio::time::Instant;
+use wire::executions::{ClusterEvent, ClusterEventKind, ExecutionBody, ExecutionPeerBody, Usage};
+use wire::functions::ResultGroupBody;
+use wire::nodes::NodeOrderBody;
 
 use ClusterEventKind::{Compiled, Compiling, Dispatched, Reported};
 
-use super::{Execution, order::Order};
+use super::Execution;
+use super::order::Order;
 
 /// Maximum number of remembered executions, as in b7s. The oldest completed execution is evicted.
 pub(super) const KEPT_MAX: usize = 1000;

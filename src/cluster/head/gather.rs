@@ -7,36 +7,30 @@
 //! If two workers report that no worker could run the order, no spare is tried. Orders whose results are
 //! no longer needed are canceled.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use bytes::Bytes;
-use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
 use model::node::PeerId;
 use task::causes::chain;
-use tokio::{
-    select,
-    time::{Instant, sleep_until},
-};
+use tokio::select;
+use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info};
 use wire::functions::Outcome;
 
-use super::{
-    Head,
-    executions::Track,
-    inbox::{Failure, Inbox, Reply},
-    order::Order,
-    placement::{NEWCOMER_WAIT_MAX, Trust},
-    rollcall::{Calls, Roster, Selection, topic},
-    slots::Lease,
-};
-use crate::{
-    message::{Code, NodeResult, Signed},
-    network::SendError,
-    peers::WorkProtocol,
-};
+use super::Head;
+use super::executions::Track;
+use super::inbox::{Failure, Inbox, Reply};
+use super::order::Order;
+use super::placement::{NEWCOMER_WAIT_MAX, Trust};
+use super::rollcall::{Calls, Roster, Selection, topic};
+use super::slots::Lease;
+use crate::message::{Code, NodeResult, Signed};
+use crate::network::SendError;
+use crate::peers::WorkProtocol;
 
 /// Outcome of the work orders.
 #[derive(Debug, Default)]

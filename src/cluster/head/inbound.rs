@@ -1,28 +1,24 @@
 //! Messages of peers to a head: offers, reports, results and client requests.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use model::node::PeerId;
 use tracing::{debug, warn};
-use wire::{
-    executions::ClusterEventKind,
-    functions::{ClusterBody, ExecuteRequest},
-};
+use wire::executions::ClusterEventKind;
+use wire::functions::{ClusterBody, ExecuteRequest};
 
-use super::{
-    Client, Execution, Head,
-    inbox::{Reply, read_answer, shorten_reason},
-    order::Order,
+use super::inbox::{Reply, read_answer, shorten_reason};
+use super::order::Order;
+use super::{Client, Execution, Head};
+use crate::message::{
+    Code, Execute, ExecuteReply, Message, NodeResult, Offer, OrderState, RollCallResponse,
+    SignedCall, WORK_PROTOCOL, WorkOrderResponse, frame, json,
 };
-use crate::{
-    message::{
-        Code, Execute, ExecuteReply, Message, NodeResult, Offer, OrderState, RollCallResponse,
-        SignedCall, WORK_PROTOCOL, WorkOrderResponse, frame, json,
-    },
-    metrics,
-    network::line::{Frames, Incoming},
-    peers::NAMES_MAX,
-};
+use crate::metrics;
+use crate::network::line::{Frames, Incoming};
+use crate::peers::NAMES_MAX;
 
 impl Head {
     /// Handles a worker's reply to a roll call.

@@ -1,8 +1,10 @@
 //! Routing of replies to the execution that waits for them, and their meaning.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
+use std::sync::Arc;
 
-use model::{function::FunctionId, node::PeerId};
+use model::function::FunctionId;
+use model::node::PeerId;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tracing::warn;

@@ -1,37 +1,31 @@
 //! Installing and evicting functions on workers.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
 
 use content::{FUNCTION_PROTOCOL, Function, InstallError, Requester};
 use futures::{StreamExt as _, stream};
-use model::{
-    function::FunctionId,
-    node::{GENERAL_TOPIC, PeerId, Subgroup},
-};
+use model::function::FunctionId;
+use model::node::{GENERAL_TOPIC, PeerId, Subgroup};
 use task::causes::chain;
-use tokio::{
-    select,
-    sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot},
-    time::{Instant, sleep_until},
-};
+use tokio::select;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot};
+use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 use uuid::Uuid;
 use wire::functions::{EvictResponse, EvictedBody, InstallResponse};
 
-use super::{Head, inbox::shorten_reason, report::list_names};
-use crate::{
-    message::{
-        Code, EvictFunctions, EvictFunctionsResponse, InstallFunction, InstallFunctionResponse,
-        Message, OFFER_PROTOCOL, WORK_PROTOCOL, json,
-    },
-    metrics,
-    network::PublishError,
-    peers::{FunctionPeers, Peer},
+use super::Head;
+use super::inbox::shorten_reason;
+use super::report::list_names;
+use crate::message::{
+    Code, EvictFunctions, EvictFunctionsResponse, InstallFunction, InstallFunctionResponse,
+    Message, OFFER_PROTOCOL, WORK_PROTOCOL, json,
 };
+use crate::metrics;
+use crate::network::PublishError;
+use crate::peers::{FunctionPeers, Peer};
 
 /// Installations and evictions in progress.
 #[derive(Debug)]

@@ -4,27 +4,26 @@
 //! does not start with an unreadable file, since it would give work to excluded nodes. Each head has its
 //! own decisions.
 
-use std::{
-    collections::BTreeMap,
-    io,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use model::node::{PeerId, Role};
 use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
-use task::{
-    file::{FileMode, read_at_most, write_atomic},
-    wait,
-};
-use tokio::{sync::oneshot, task::spawn_blocking};
+use task::file::{FileMode, read_at_most, write_atomic};
+use task::wait;
+use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
 use tracing::info;
-use wire::{functions::NodeApproval, nodes::NodePatch};
+use wire::functions::NodeApproval;
+use wire::nodes::NodePatch;
 
 use super::{Head, Inner};
-use crate::{identity::is_whole, network::AllowedPeers};
+use crate::identity::is_whole;
+use crate::network::AllowedPeers;
 
 /// Maximum number of nodes with a decision: several clusters of ten thousand.
 pub(super) const DECISIONS_MAX: usize = 32 * 1024;

@@ -1,17 +1,17 @@
 //! Orders: the function to execute and the nodes to run it, parsed from a request.
 
-use std::{num::NonZeroUsize, time::Duration};
+use std::num::NonZeroUsize;
+use std::time::Duration;
 
-use model::{
-    function::{FunctionId, Method},
-    node::{GENERAL_TOPIC, Subgroup},
-    parse::ParseError,
-    selector::Selector,
-};
+use model::function::{FunctionId, Method};
+use model::node::{GENERAL_TOPIC, Subgroup};
+use model::parse::ParseError;
+use model::selector::Selector;
 use wire::functions::{EnvVar, ExecuteConfig, ExecuteRequest, Parameter, RuntimeConfig};
 
 use super::slots::SlotRequest;
-use crate::{attributes::Requirements, message::WorkOrder};
+use crate::attributes::Requirements;
+use crate::message::WorkOrder;
 
 /// Maximum time for which a request can wait for workers to report or to have a free slot.
 pub const ROLL_CALL_WITHIN_MAX: Duration = Duration::from_mins(1);

@@ -5,7 +5,8 @@
 //! with a similar completion time two are drawn, with a probability that grows with their results so
 //! far. The better one is chosen. A newcomer is chosen only if both are newcomers.
 
-use std::{cmp::Reverse, time::Duration};
+use std::cmp::Reverse;
+use std::time::Duration;
 
 /// Completion times within this factor of the best count as similar. A worker with a single free slot is
 /// expected to need twice as long as an idle worker.

@@ -1,17 +1,17 @@
 //! Code and message of an execution: the reason for too few results, for its user.
 
-use std::{collections::BTreeMap, num::NonZeroUsize};
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 
 use model::node::PeerId;
 
-use super::{
-    gather::Gathered,
-    inbox::Failure,
-    node_registry::Access,
-    order::{NodeCount, Order},
-    rollcall::Roster,
-};
-use crate::{fair_queue::Position, message::Code};
+use super::gather::Gathered;
+use super::inbox::Failure;
+use super::node_registry::Access;
+use super::order::{NodeCount, Order};
+use super::rollcall::Roster;
+use crate::fair_queue::Position;
+use crate::message::Code;
 
 /// Maximum number of peers named in one message. The rest is counted.
 const NAMED_MAX: usize = 8;

@@ -1,31 +1,23 @@
 //! Roll call: finds the workers that are ready to run a function.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use model::node::{GENERAL_TOPIC, PeerId, Subgroup};
 use task::traces::Carrier;
-use tokio::{
-    select,
-    time::{Instant, sleep_until},
-};
+use tokio::select;
+use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
 
-use super::{
-    Client, Inner, Shortage,
-    executions::Track,
-    inbox::{Inbox, Reply},
-    order::{NodeCount, Order},
-    placement::rank_reports,
-    slots::{Lease, QueuedRequest, SlotGrant},
-};
-use crate::{
-    message::{Message, RollCall, json},
-    metrics,
-    network::PublishError,
-};
+use super::executions::Track;
+use super::inbox::{Inbox, Reply};
+use super::order::{NodeCount, Order};
+use super::placement::rank_reports;
+use super::slots::{Lease, QueuedRequest, SlotGrant};
+use super::{Client, Inner, Shortage};
+use crate::message::{Message, RollCall, json};
+use crate::metrics;
+use crate::network::PublishError;
 
 /// Replies to a roll call, in order.
 #[derive(Debug, Default)]

@@ -14,35 +14,30 @@ mod nodes;
 
 use std::time::Duration;
 
-use axum::{
-    Router,
-    extract::{DefaultBodyLimit, FromRef, State},
-    http::header,
-    response::{IntoResponse as _, Response},
-    routing::get,
-};
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, FromRef, State};
+use axum::http::header;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
 use content::CAR_BYTES_MAX;
 use serde::Serialize;
 use serde_json::{Value, json};
 use task::group::Group;
-use utoipa_axum::{
-    router::{OpenApiRouter, UtoipaMethodRouterExt as _},
-    routes,
-};
-use web::{
-    host_names::HostNames,
-    middleware::{RequestOptions, add_layers, wrap},
-    openapi::{About, describe},
-    query_names::check_query_names,
-};
-use wire::{error::HeadError, functions::HeadHealth, paths};
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt as _};
+use utoipa_axum::routes;
+use web::host_names::HostNames;
+use web::middleware::{RequestOptions, add_layers, wrap};
+use web::openapi::{About, describe};
+use web::query_names::check_query_names;
+use wire::error::HeadError;
+use wire::functions::HeadHealth;
+use wire::paths;
 
 pub use self::auth::{RestToken, RestTokenError};
-use self::{
-    bodies::{BODY_WITHIN, Bodies},
-    error::RestError,
-};
-use super::{Head, order::ROLL_CALL_WITHIN_MAX};
+use self::bodies::{BODY_WITHIN, Bodies};
+use self::error::RestError;
+use super::Head;
+use super::order::ROLL_CALL_WITHIN_MAX;
 
 /// Maximum length of a request body, in bytes: a quarter below the maximum message between nodes,
 /// since a work order contains the body and a little more.

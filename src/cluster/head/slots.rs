@@ -8,35 +8,28 @@
 
 mod worker;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    hash::{BuildHasher as _, RandomState},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
 
-use model::{function::FunctionId, node::PeerId};
+use model::function::FunctionId;
+use model::node::PeerId;
 use parking_lot::Mutex;
-use tokio::{
-    select,
-    sync::oneshot,
-    time::{Instant, sleep},
-};
+use tokio::select;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
 
 use self::worker::{KnownOffer, WorkerState};
-use super::{
-    Client,
-    node_registry::NodeRegistry,
-    placement::{
-        Candidate, HEDGE_AFTER_UNKNOWN, RunTime, Trust, choose, expect_completion, is_newcomer,
-    },
+use super::Client;
+use super::node_registry::NodeRegistry;
+use super::placement::{
+    Candidate, HEDGE_AFTER_UNKNOWN, RunTime, Trust, choose, expect_completion, is_newcomer,
 };
-use crate::{
-    attributes::Requirements,
-    fair_queue::{FairQueue, Position, Verdict},
-    message::Offer,
-    result_groups::ResultGroup,
-};
+use crate::attributes::Requirements;
+use crate::fair_queue::{FairQueue, Position, Verdict};
+use crate::message::Offer;
+use crate::result_groups::ResultGroup;
 
 /// Maximum number of functions whose usual time is remembered.
 const FUNCTIONS_MAX: usize = 1024;

@@ -4,42 +4,35 @@
 mod connections;
 mod upkeep;
 
-use std::{
-    collections::{HashMap, HashSet},
-    io,
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt as _;
-use libp2p::{
-    Multiaddr, PeerId, StreamProtocol, Swarm,
-    core::{ConnectedPoint, transport::ListenerId},
-    gossipsub::{self, IdentTopic, MessageAcceptance},
-    identify, ping,
-    swarm::SwarmEvent,
-};
+use libp2p::core::ConnectedPoint;
+use libp2p::core::transport::ListenerId;
+use libp2p::gossipsub::{self, IdentTopic, MessageAcceptance};
+use libp2p::swarm::SwarmEvent;
+use libp2p::{Multiaddr, PeerId, StreamProtocol, Swarm, identify, ping};
 use parking_lot::RwLock;
-use tokio::{
-    sync::{mpsc, oneshot},
-    time::{Instant, sleep_until},
-};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info};
 
 pub(super) use self::connections::Connections;
 use self::connections::Established;
-use super::{
-    ConnectionBounds, Event, Protocols, PublishError,
-    address::is_circuit,
-    dialer::{Dialer, without_peer},
-    guard::{GossipVerdict, Guard},
-    relay::{self, Relaying},
-    rendezvous::Rendezvous,
-    resolve::Names,
-    streams::Opened,
-    swarm::{Behaviour, BehaviourEvent},
-};
-use crate::{identity::model_peer_id, peer_db::PeerDb};
+use super::address::is_circuit;
+use super::dialer::{Dialer, without_peer};
+use super::guard::{GossipVerdict, Guard};
+use super::relay::{self, Relaying};
+use super::rendezvous::Rendezvous;
+use super::resolve::Names;
+use super::streams::Opened;
+use super::swarm::{Behaviour, BehaviourEvent};
+use super::{ConnectionBounds, Event, Protocols, PublishError};
+use crate::identity::model_peer_id;
+use crate::peer_db::PeerDb;
 
 /// Interval between looks at the tables if nothing changes: for peers to find and bans to lift.
 /// Dials are looked at when they are due. Each look wakes an idle node.

@@ -1,11 +1,11 @@
 //! Addresses of nodes: whether they can be dialed or announced, and how far each reaches. No I/O.
 
-use std::{
-    net::{IpAddr, Ipv4Addr},
-    str::FromStr,
-};
+use std::net::{IpAddr, Ipv4Addr};
+use std::str::FromStr;
 
-use libp2p::{Multiaddr, core::ConnectedPoint, multiaddr::Protocol};
+use libp2p::Multiaddr;
+use libp2p::core::ConnectedPoint;
+use libp2p::multiaddr::Protocol;
 use model::node::PeerId;
 use web::address::Network as HostNetwork;
 

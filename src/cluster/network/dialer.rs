@@ -4,7 +4,8 @@
 //! and less often. A peer that connected to this node is dialed for some minutes at the addresses it
 //! named, since most such peers reconnect themselves.
 
-use std::{collections::HashMap, time::Duration};
+use std::collections::HashMap;
+use std::time::Duration;
 
 use libp2p::{Multiaddr, PeerId};
 use task::backoff::Backoff;

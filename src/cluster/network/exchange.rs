@@ -1,26 +1,25 @@
 //! Exchange of single messages on streams. Also contains the errors of the network. A message is
 //! terminated by its first line feed or the end of the stream.
 
-use std::{io, iter, sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{io, iter};
 
 use bytes::Bytes;
 use futures::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use libp2p::Stream;
 use model::node::PeerId;
 use task::group::Group;
-use tokio::{
-    sync::{Semaphore, mpsc, oneshot},
-    time::{Instant, timeout, timeout_at},
-};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::{Instant, timeout, timeout_at};
 use tracing::debug;
 
-use super::{
-    Event, MESSAGE_BYTES_MAX, Protocols,
-    guard::{Budget, Offense, Share},
-    line::{self, START_BYTES},
-    streams::Inbound,
-};
-use crate::{identity::model_peer_id, peer_db::PeerDbError};
+use super::guard::{Budget, Offense, Share};
+use super::line::{self, START_BYTES};
+use super::streams::Inbound;
+use super::{Event, MESSAGE_BYTES_MAX, Protocols};
+use crate::identity::model_peer_id;
+use crate::peer_db::PeerDbError;
 
 /// Time for a peer to send one message.
 const READ_WITHIN: Duration = Duration::from_secs(10);
@@ -342,19 +341,16 @@ pub enum SendError {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        pin::Pin,
-        task::{Context, Poll},
-    };
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
 
-    use futures::{StreamExt as _, TryStreamExt as _, io::Cursor, stream};
+    use futures::io::Cursor;
+    use futures::{StreamExt as _, TryStreamExt as _, stream};
     use libp2p::PeerId;
     use tokio::time::{Sleep, sleep};
 
-    use super::{
-        super::guard::{ALLOWANCES, Guard},
-        *,
-    };
+    use super::super::guard::{ALLOWANCES, Guard};
+    use super::*;
 
     #[tokio::test]
     async fn message_ends_at_its_first_line_feed_or_with_the_stream() {

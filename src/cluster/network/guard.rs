@@ -12,13 +12,17 @@
 //! there is room for a complete message while several peers send theirs slowly. A quarter of the total
 //! is reserved for named peers.
 
-use std::{collections::HashSet, num::NonZeroUsize, sync::Arc, time::Duration};
+use std::collections::HashSet;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
 
 use libp2p::PeerId;
 use lru::LruCache;
 use parking_lot::{Mutex, RwLock};
 use task::tally::{Counted, Tally};
-use tokio::{sync::Notify, time::Instant};
+use tokio::sync::Notify;
+use tokio::time::Instant;
 use tracing::warn;
 use web::rate_limit::{Bucket, LogLimit, Rate};
 
@@ -409,7 +413,8 @@ pub(super) mod tests;
 
 #[cfg(test)]
 mod budget_tests {
-    use super::{super::guard::ALLOWANCES, *};
+    use super::super::guard::ALLOWANCES;
+    use super::*;
 
     const STEP: usize = 1024 * 1024;
     const BYTES_MAX: usize = ALLOWANCES.unfinished_bytes;

@@ -6,23 +6,20 @@
 //! displaces only its own. libp2p's limit of pending connections rejects the newest one instead, which
 //! would lock out everyone.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, HashMap},
-    io,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
-use libp2p::{
-    Multiaddr, Transport,
-    core::transport::{Boxed, DialOpts, ListenerId, TransportError, TransportEvent},
-};
+use libp2p::core::transport::{Boxed, DialOpts, ListenerId, TransportError, TransportEvent};
+use libp2p::{Multiaddr, Transport};
 use parking_lot::Mutex;
-use tokio::{sync::oneshot, time::timeout};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 use web::address::Network as HostNetwork;
 
 use super::address::host_network;

@@ -6,19 +6,20 @@
 //! written together. If a frame exceeds the limit, only its beginning is read. A line is closed for both
 //! sides when either of them drops its last handle or fails.
 
-use std::{io, mem, time::Duration};
+use std::time::Duration;
+use std::{io, mem};
 
 use bytes::Bytes;
-use futures::{
-    AsyncRead, AsyncReadExt as _, AsyncWriteExt as _,
-    io::{BufReader, ReadHalf, WriteHalf, copy, sink},
-};
+use futures::io::{BufReader, ReadHalf, WriteHalf, copy, sink};
+use futures::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use libp2p::Stream;
 use task::group::Group;
-use tokio::{sync::mpsc, time::timeout};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tracing::debug;
 
-use super::{guard::Share, n_messages};
+use super::guard::Share;
+use super::n_messages;
 
 /// Maximum number of frames that wait to be written. Further senders wait. Fits the orders of all
 /// executions of a head.

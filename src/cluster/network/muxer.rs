@@ -6,26 +6,20 @@
 //! its part of the budget is not read for a while, which stops the peer. This replaces libp2p's own
 //! wrapper of yamux, which does not reveal the ids of streams.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    convert::Infallible,
-    future::{Ready, ready},
-    io, iter,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, Waker, ready},
-    time::Duration,
-};
+use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+use std::{io, iter};
 
 use futures::{AsyncRead, AsyncWrite};
-use libp2p::{
-    PeerId,
-    core::{
-        UpgradeInfo,
-        muxing::{StreamMuxer, StreamMuxerEvent},
-        upgrade::{InboundConnectionUpgrade, OutboundConnectionUpgrade},
-    },
-};
+use libp2p::PeerId;
+use libp2p::core::UpgradeInfo;
+use libp2p::core::muxing::{StreamMuxer, StreamMuxerEvent};
+use libp2p::core::upgrade::{InboundConnectionUpgrade, OutboundConnectionUpgrade};
 use parking_lot::Mutex;
 use tokio::time::{Sleep, sleep};
 use yamux::{Connection, ConnectionError, Mode};
@@ -389,10 +383,8 @@ impl Drop for Substream {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::guard::{ALLOWANCES, Guard},
-        *,
-    };
+    use super::super::guard::{ALLOWANCES, Guard};
+    use super::*;
 
     fn frame(kind: u8, flags: u16, stream: u32, body: &[u8]) -> Vec<u8> {
         let length = u32::try_from(body.len()).unwrap();

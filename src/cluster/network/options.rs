@@ -1,6 +1,8 @@
 //! Options for the connections of a node, apart from its boot nodes.
 
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use libp2p::StreamProtocol;
 use model::node::{PeerId, Role};

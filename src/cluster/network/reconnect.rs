@@ -7,21 +7,18 @@
 //! connection is refused and the earlier ones are closed. The peer dials again immediately, and
 //! both sides start over.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    convert::Infallible,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use libp2p::{
-    Multiaddr, PeerId,
-    core::{Endpoint, transport::PortUse},
-    swarm::{
-        CloseConnection, ConnectionDenied, ConnectionId, FromSwarm, NetworkBehaviour, THandler,
-        THandlerInEvent, THandlerOutEvent, ToSwarm, dummy,
-    },
+use libp2p::core::Endpoint;
+use libp2p::core::transport::PortUse;
+use libp2p::swarm::{
+    CloseConnection, ConnectionDenied, ConnectionId, FromSwarm, NetworkBehaviour, THandler,
+    THandlerInEvent, THandlerOutEvent, ToSwarm, dummy,
 };
+use libp2p::{Multiaddr, PeerId};
 use tokio::time::Instant;
 use tracing::info;
 
@@ -107,10 +104,9 @@ impl NetworkBehaviour for Reconnects {
 
 #[cfg(test)]
 mod tests {
-    use libp2p::{
-        core::ConnectedPoint,
-        swarm::{ConnectionClosed, behaviour::ConnectionEstablished},
-    };
+    use libp2p::core::ConnectedPoint;
+    use libp2p::swarm::ConnectionClosed;
+    use libp2p::swarm::behaviour::ConnectionEstablished;
 
     use super::*;
 

@@ -7,33 +7,25 @@
 //! A node uses only the relays that the operator named. Of a circuit address that a stranger names, only
 //! the id of the relay counts. The relay is dialed at its configured address.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    num::NonZeroU32,
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
 
-use libp2p::{
-    Multiaddr, PeerId, Swarm,
-    core::{
-        ConnectedPoint,
-        transport::{ListenerId, OptionalTransport},
-    },
-    multiaddr::Protocol,
-    relay,
-    swarm::{NetworkBehaviour, behaviour::toggle::Toggle},
-};
+use libp2p::core::ConnectedPoint;
+use libp2p::core::transport::{ListenerId, OptionalTransport};
+use libp2p::multiaddr::Protocol;
+use libp2p::swarm::NetworkBehaviour;
+use libp2p::swarm::behaviour::toggle::Toggle;
+use libp2p::{Multiaddr, PeerId, Swarm, relay};
 use model::node::PeerId as NodeId;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::{debug, info};
 
-use super::{
-    BootNode,
-    address::{self, Scope, is_dialable, remote},
-    guard::Guard,
-};
+use super::BootNode;
+use super::address::{self, Scope, is_dialable, remote};
+use super::guard::Guard;
 use crate::identity::model_peer_id;
 
 /// Interval at which the limits of a peer for reservations and circuits refill.

@@ -4,24 +4,21 @@
 //! As in go-libp2p's routing discovery, the key of a topic is the multihash of the SHA-256 of its name.
 //! Members of the topic provide that key. Peers are looked for until there are enough.
 
-use std::{borrow::Cow, collections::HashMap, iter, time::Duration, vec};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::time::Duration;
+use std::{iter, vec};
 
-use libp2p::{
-    PeerId,
-    kad::{
-        self, ProviderRecord, Record, RecordKey,
-        store::{Error, RecordStore, Result},
-    },
-};
+use libp2p::PeerId;
+use libp2p::kad::store::{Error, RecordStore, Result};
+use libp2p::kad::{self, ProviderRecord, Record, RecordKey};
 use rand::seq::SliceRandom as _;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use super::{
-    WANTED_PEERS_OF_HEAD,
-    address::{Scope, is_circuit},
-    dialer::ADDRESSES_MAX,
-};
+use super::WANTED_PEERS_OF_HEAD;
+use super::address::{Scope, is_circuit};
+use super::dialer::ADDRESSES_MAX;
 
 /// Protocol of the public table, which b7s nodes use too.
 pub(super) const PROTOCOL: &str = "/ipfs/kad/1.0.0";

@@ -5,22 +5,19 @@
 //! its network. libp2p's own transport does not report the name behind a resolved address and queries
 //! DNS servers instead of the system's resolver.
 
-use std::{
-    collections::BTreeMap,
-    io,
-    net::{IpAddr, SocketAddr},
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use futures::future::{BoxFuture, FutureExt as _};
-use libp2p::{
-    Multiaddr, Transport,
-    core::transport::{DialOpts, ListenerId, TransportError, TransportEvent},
-    multiaddr::Protocol,
-    tcp::{self, tokio::TcpStream},
-};
+use libp2p::core::transport::{DialOpts, ListenerId, TransportError, TransportEvent};
+use libp2p::multiaddr::Protocol;
+use libp2p::tcp::tokio::TcpStream;
+use libp2p::tcp::{self};
+use libp2p::{Multiaddr, Transport};
 use parking_lot::Mutex;
 use tokio::net::lookup_host;
 
@@ -165,7 +162,8 @@ fn host_name(address: &Multiaddr) -> Option<(String, IsWanted)> {
 
 #[cfg(test)]
 mod tests {
-    use libp2p::core::{Endpoint, transport::PortUse};
+    use libp2p::core::Endpoint;
+    use libp2p::core::transport::PortUse;
     use tokio::net::TcpListener;
 
     use super::*;

@@ -4,34 +4,32 @@
 //! fits the replies to one roll call. Further streams are dropped with a warning, which their senders
 //! notice.
 
-use std::{
-    collections::VecDeque,
-    convert::Infallible,
-    future::{Ready, ready},
-    io,
-    task::{Context, Poll},
-};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::io;
+use std::task::{Context, Poll};
 
-use libp2p::{
-    Multiaddr, PeerId, Stream, StreamProtocol,
-    core::{Endpoint, InboundUpgrade, UpgradeInfo, transport::PortUse, upgrade::ReadyUpgrade},
-    swarm::{
-        ConnectionDenied, ConnectionHandler, ConnectionHandlerEvent, ConnectionId, FromSwarm,
-        NetworkBehaviour, NotifyHandler, StreamUpgradeError, SubstreamProtocol, THandler,
-        THandlerInEvent, THandlerOutEvent, ToSwarm,
-        handler::{
-            ConnectionEvent, DialUpgradeError, FullyNegotiatedInbound, FullyNegotiatedOutbound,
-        },
-    },
+use libp2p::core::transport::PortUse;
+use libp2p::core::upgrade::ReadyUpgrade;
+use libp2p::core::{Endpoint, InboundUpgrade, UpgradeInfo};
+use libp2p::swarm::handler::{
+    ConnectionEvent, DialUpgradeError, FullyNegotiatedInbound, FullyNegotiatedOutbound,
 };
+use libp2p::swarm::{
+    ConnectionDenied, ConnectionHandler, ConnectionHandlerEvent, ConnectionId, FromSwarm,
+    NetworkBehaviour, NotifyHandler, StreamUpgradeError, SubstreamProtocol, THandler,
+    THandlerInEvent, THandlerOutEvent, ToSwarm,
+};
+use libp2p::{Multiaddr, PeerId, Stream, StreamProtocol};
 use task::tally::{Counted, Tally};
-use tokio::sync::{
-    mpsc::{self, error::TrySendError},
-    oneshot,
-};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{self};
+use tokio::sync::oneshot;
 use tracing::{debug, warn};
 
-use super::{Protocols, guard::Guard};
+use super::Protocols;
+use super::guard::Guard;
 
 /// A stream opened by a peer, with its share of the limit.
 #[derive(Debug)]

@@ -1,25 +1,25 @@
 //! Assembly of the swarm. Its generics are slow to compile.
 
-use std::{io, iter, net::IpAddr, time::Duration};
+use std::net::IpAddr;
+use std::time::Duration;
+use std::{io, iter};
 
 use futures::StreamExt as _;
+use libp2p::connection_limits::{self, ConnectionLimits};
+use libp2p::core::muxing::StreamMuxerBox;
+use libp2p::core::transport::{Boxed, OptionalTransport};
+use libp2p::core::upgrade::Version;
+use libp2p::gossipsub::{
+    self, IdentityTransform, MaxCountSubscriptionFilter, MessageAuthenticity, MessageId, TopicHash,
+    TopicSubscriptionFilter, ValidationMode,
+};
+use libp2p::multiaddr::Protocol;
+use libp2p::swarm::behaviour::toggle::Toggle;
+use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
+use libp2p::tcp::tokio::TcpStream;
 use libp2p::{
-    Multiaddr, PeerId, Swarm, SwarmBuilder, Transport as _, allow_block_list,
-    connection_limits::{self, ConnectionLimits},
-    core::{
-        muxing::StreamMuxerBox,
-        transport::{Boxed, OptionalTransport},
-        upgrade::Version,
-    },
-    gossipsub::{
-        self, IdentityTransform, MaxCountSubscriptionFilter, MessageAuthenticity, MessageId,
-        TopicHash, TopicSubscriptionFilter, ValidationMode,
-    },
-    identify, identity,
-    multiaddr::Protocol,
+    Multiaddr, PeerId, Swarm, SwarmBuilder, Transport as _, allow_block_list, identify, identity,
     noise, ping, relay,
-    swarm::{NetworkBehaviour, SwarmEvent, behaviour::toggle::Toggle},
-    tcp::tokio::TcpStream,
 };
 use libp2p_websocket as websocket;
 use model::node::SUBGROUP_BYTES_MAX;
@@ -27,19 +27,16 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::time::timeout;
 use tracing::debug;
 
-use super::{
-    Connectivity, GOSSIP_BYTES_MAX, NetworkError,
-    address::ip,
-    guard::{Budget, Guard},
-    handshake::Handshakes,
-    muxer::{Multiplex, NEGOTIATING_MAX},
-    reconnect::Reconnects,
-    relay::{self as relays, Relays},
-    rendezvous,
-    resolve::{Names, Resolve},
-    streams::{self, Gate},
-    table::ProviderTable,
-};
+use super::address::ip;
+use super::guard::{Budget, Guard};
+use super::handshake::Handshakes;
+use super::muxer::{Multiplex, NEGOTIATING_MAX};
+use super::reconnect::Reconnects;
+use super::relay::{self as relays, Relays};
+use super::resolve::{Names, Resolve};
+use super::streams::{self, Gate};
+use super::table::ProviderTable;
+use super::{Connectivity, GOSSIP_BYTES_MAX, NetworkError, rendezvous};
 use crate::identity::Identity;
 
 /// Maximum number of topics per peer and of changes per message.

@@ -7,29 +7,23 @@
 //! eventually every node. Kademlia's bootstrap after each new peer is skipped. Only providers are looked
 //! for. The bootstrap would be most of the cost of a new neighbor.
 
-use std::{
-    collections::HashMap,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::collections::HashMap;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use libp2p::{
-    Multiaddr, PeerId,
-    core::{Endpoint, transport::PortUse},
-    kad,
-    swarm::{
-        ConnectionDenied, ConnectionId, FromSwarm, NetworkBehaviour, THandler, THandlerInEvent,
-        THandlerOutEvent, ToSwarm,
-    },
+use libp2p::core::Endpoint;
+use libp2p::core::transport::PortUse;
+use libp2p::swarm::{
+    ConnectionDenied, ConnectionId, FromSwarm, NetworkBehaviour, THandler, THandlerInEvent,
+    THandlerOutEvent, ToSwarm,
 };
+use libp2p::{Multiaddr, PeerId, kad};
 use tokio::time::Instant;
 use web::rate_limit::{Bucket, Rate};
 
-use super::{
-    address::{Scope, remote},
-    relay::Relays,
-    rendezvous::ProviderStore,
-};
+use super::address::{Scope, remote};
+use super::relay::Relays;
+use super::rendezvous::ProviderStore;
 
 /// Maximum number of addresses dialed per peer. An honest node has one or two.
 const PER_PEER_MAX: usize = 4;
@@ -249,7 +243,8 @@ mod tests {
 
     use tokio::time::timeout;
 
-    use super::{super::rendezvous, *};
+    use super::super::rendezvous;
+    use super::*;
 
     fn table() -> ProviderTable {
         ProviderTable::new(rendezvous::behaviour(PeerId::random()), 2, Relays::default())

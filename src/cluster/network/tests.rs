@@ -8,7 +8,8 @@ use std::net::Ipv4Addr;
 use model::node::Role;
 use task::wait::until;
 
-use super::{relay::Relays, *};
+use super::relay::Relays;
+use super::*;
 
 /// Time limit of each step. Generous, since the machine might be busy.
 const WITHIN: Duration = Duration::from_secs(15);

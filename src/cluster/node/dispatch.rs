@@ -11,18 +11,16 @@ use task::tally::Tally;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::{debug, warn};
 
-use super::{NodeRole, offers::Identified};
-use crate::{
-    NodeContext,
-    message::{
-        Code, ExecuteReply, InstallFunction, Message, MessageError, OFFER_PROTOCOL, Offer,
-        WORK_PROTOCOL, WorkOrder, json,
-    },
-    metrics,
-    network::Event,
-    peers::WorkProtocol,
-    worker::Worker,
+use super::NodeRole;
+use super::offers::Identified;
+use crate::message::{
+    Code, ExecuteReply, InstallFunction, Message, MessageError, OFFER_PROTOCOL, Offer,
+    WORK_PROTOCOL, WorkOrder, json,
 };
+use crate::network::Event;
+use crate::peers::WorkProtocol;
+use crate::worker::Worker;
+use crate::{NodeContext, metrics};
 use content::Answer;
 
 /// Maximum number of roll calls, and of work orders, in progress or waiting. Further messages are

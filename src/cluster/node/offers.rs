@@ -1,34 +1,28 @@
 //! Offers: sends the state of this node to peers when they connect and when it changes.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    future::pending,
-    mem,
-    pin::pin,
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::future::pending;
+use std::mem;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
 
-use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
-use model::{
-    function::FunctionId,
-    node::{PeerId, Subgroup},
-};
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
+use model::function::FunctionId;
+use model::node::{PeerId, Subgroup};
 use parking_lot::Mutex;
-use tokio::{
-    select,
-    sync::{Notify, Semaphore},
-    time::{Instant, sleep, sleep_until, timeout},
-};
+use tokio::select;
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::debug;
 
 use super::NodeRole;
-use crate::{
-    NodeContext,
-    message::{OFFER_PROTOCOL, Offer, json},
-    network::SendError,
-    worker::Worker,
-};
+use crate::NodeContext;
+use crate::message::{OFFER_PROTOCOL, Offer, json};
+use crate::network::SendError;
+use crate::worker::Worker;
 
 /// Delay of an offer after a change. Also the minimum interval between offers of a busy node, since its
 /// free slots change with each run.

@@ -20,18 +20,17 @@ mod support;
 mod waiting;
 
 use content::{Answer, AnswerHead, Requester};
-use model::{function::FunctionId, node::Role};
+use model::function::FunctionId;
+use model::node::Role;
 use serde_json::{Value, json};
 use task::wait::until;
 
 use self::support::*;
 use super::*;
-use crate::{
-    message::{Code, Message, RollCallResponse, json as message},
-    network::Event,
-    peers::FunctionPeers,
-    worker::LIMITS_DEFAULT,
-};
+use crate::message::{Code, Message, RollCallResponse, json as message};
+use crate::network::Event;
+use crate::peers::FunctionPeers;
+use crate::worker::LIMITS_DEFAULT;
 
 fn texts(peers: &[PeerId]) -> Value {
     peers.iter().map(PeerId::to_string).collect()

@@ -1,41 +1,29 @@
 //! Running a work order: in this process, in the sandbox of `runtime`, or as another process
 //! (`external.rs`).
 
-use std::{
-    io,
-    num::NonZeroU32,
-    path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::io;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use model::{
-    function::{FunctionId, Method},
-    node::PeerId,
-};
-use runtime::{
-    compiler::CompileIn,
-    engine::{Preparation, Runtime},
-    error::{RunError, RuntimeError},
-    files::{Files, FolderCleanup, LIMITS_DEFAULT},
-    options::{COMPILE_WITHIN, RuntimeOptions},
-    program::Program,
-    run::{Limits, RunOutcome},
-};
+use model::function::{FunctionId, Method};
+use model::node::PeerId;
+use runtime::compiler::CompileIn;
+use runtime::engine::{Preparation, Runtime};
+use runtime::error::{RunError, RuntimeError};
+use runtime::files::{Files, FolderCleanup, LIMITS_DEFAULT};
+use runtime::options::{COMPILE_WITHIN, RuntimeOptions};
+use runtime::program::Program;
+use runtime::run::{Limits, RunOutcome};
 use task::cache::Cache;
 use wire::executions::Usage;
 
-use super::{
-    external::{External, ExternalError, ExternalRun, ExternalRuntime},
-    scratch_dir::{self, FunctionDir, FunctionDirs},
-};
-use crate::{
-    function_call::{FunctionCall, outcome_body},
-    message::{Code, NodeResult},
-};
+use super::external::{External, ExternalError, ExternalRun, ExternalRuntime};
+use super::scratch_dir::{self, FunctionDir, FunctionDirs};
+use crate::function_call::{FunctionCall, outcome_body};
+use crate::message::{Code, NodeResult};
 use content::{Function, Functions, FunctionsError, Kind, LOADED};
 
 /// Variable that tells a function the id of its node.

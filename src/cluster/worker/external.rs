@@ -13,46 +13,35 @@
 
 mod environment;
 
-use std::{
-    collections::BTreeSet,
-    env,
-    ffi::OsString,
-    fs, io,
-    num::NonZeroUsize,
-    os::unix::{
-        fs::{MetadataExt as _, PermissionsExt as _},
-        process::{CommandExt as _, ExitStatusExt as _},
-    },
-    path::{self, Path, PathBuf},
-    process::{Child, Command, Stdio},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{self, Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{env, fs, io};
 
 use bytes::Bytes;
 use lru::LruCache;
 use model::function::{FunctionId, Method};
 use parking_lot::Mutex;
-use runtime::{
-    bls::{
-        COMPILED_FOLDER_FLAG, FILES_LIMIT_FLAG, FUNCTION_FILES_FLAG, MIB_BITS, VARIABLES_FLAG,
-        variables_text,
-    },
-    files,
-    run::{Limits, PAGE_BYTES, RunEnd, RunOutcome, START},
+use runtime::bls::{
+    COMPILED_FOLDER_FLAG, FILES_LIMIT_FLAG, FUNCTION_FILES_FLAG, MIB_BITS, VARIABLES_FLAG,
+    variables_text,
 };
+use runtime::files;
+use runtime::run::{Limits, PAGE_BYTES, RunEnd, RunOutcome, START};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use task::{
-    file::{FileMode, write_atomic},
-    private,
-};
-use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
-    process::{ChildStderr, ChildStdin, ChildStdout},
-    sync::oneshot,
-    task::{JoinError, JoinHandle, spawn_blocking},
-    time::{Instant, sleep_until},
-};
+use task::file::{FileMode, write_atomic};
+use task::private;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::oneshot;
+use tokio::task::{JoinError, JoinHandle, spawn_blocking};
+use tokio::time::{Instant, sleep_until};
 use wait4::{ResUse, Wait4 as _};
 
 pub(super) use self::environment::VariableError;

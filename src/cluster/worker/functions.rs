@@ -7,28 +7,26 @@
 //! Any peer can cause compilations that take minutes. Functions of unnamed peers are therefore
 //! compiled one at a time, separately from the others.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use content::{FUNCTION_PROTOCOL, Function, FunctionsError, Requester, Usage};
-use model::{function::FunctionId, node::PeerId};
+use model::function::FunctionId;
+use model::node::PeerId;
 use parking_lot::Mutex;
-use task::{
-    causes::chain,
-    tally::{Counted, Tally},
-    traces,
-};
-use tokio::{sync::Semaphore, time::Instant};
+use task::causes::chain;
+use task::tally::{Counted, Tally};
+use task::traces;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tracing::{Instrument as _, debug, info, info_span, warn};
 
 use super::{Standing, WorkRefusal, Worker};
-use crate::{
-    message::{
-        Code, EvictFunctions, EvictFunctionsResponse, InstallFunction, InstallFunctionResponse,
-        Message,
-    },
-    metrics,
-    peers::FunctionPeers,
+use crate::message::{
+    Code, EvictFunctions, EvictFunctionsResponse, InstallFunction, InstallFunctionResponse, Message,
 };
+use crate::metrics;
+use crate::peers::FunctionPeers;
 
 /// Maximum number of queued functions of one author, to leave room for others.
 const QUEUED_OF_AUTHOR_MAX: usize = 64;

@@ -2,24 +2,23 @@
 //!
 //! When a line is closed, the runs of its orders are canceled, since no one would receive the results.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 use model::node::PeerId;
 use parking_lot::Mutex;
-use tokio::{select, sync::oneshot, time::timeout};
+use tokio::select;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 use tracing::{debug, info};
 
 use super::{WorkRefusal, Worker};
-use crate::{
-    message::{LINE_PROTOCOL, OrderState, WorkOrder, frame, json},
-    metrics,
-    network::line::{Frame, Frames, Incoming, Line},
-};
+use crate::message::{LINE_PROTOCOL, OrderState, WorkOrder, frame, json};
+use crate::metrics;
+use crate::network::line::{Frame, Frames, Incoming, Line};
 
 /// Maximum number of open lines: many more than a worker has heads. Each can hold a frame of up to
 /// 4 MiB that is being read. Further lines are closed immediately.

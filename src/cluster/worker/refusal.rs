@@ -1,8 +1,11 @@
 //! Refusals of a worker: code, reason and the public part of the reason.
 
 use content::{FetchError, Function, FunctionsError, InstallError, Kind};
-use model::{function::Method, node::PeerId, parse::ParseError};
-use task::{causes::chain, file::is_no_space};
+use model::function::Method;
+use model::node::PeerId;
+use model::parse::ParseError;
+use task::causes::chain;
+use task::file::is_no_space;
 use tracing::warn;
 
 use super::executor::ExecutorError;

@@ -1,19 +1,21 @@
 //! Responses to roll calls.
 
-use std::{num::NonZeroUsize, sync::atomic::Ordering};
+use std::num::NonZeroUsize;
+use std::sync::atomic::Ordering;
 
-use model::{function::FunctionId, node::PeerId};
-use task::{causes::chain, traces};
+use model::function::FunctionId;
+use model::node::PeerId;
+use task::causes::chain;
+use task::traces;
 use tokio::time::Instant;
 use tracing::{Instrument as _, debug, info, info_span};
-use web::{metrics::OTHER, rate_limit::LogLimit};
+use web::metrics::OTHER;
+use web::rate_limit::LogLimit;
 
 use super::{WorkRefusal, Worker};
-use crate::{
-    attributes::declare,
-    message::{Code, Message, OFFER_PROTOCOL, RollCall, RollCallResponse},
-    metrics,
-};
+use crate::attributes::declare;
+use crate::message::{Code, Message, OFFER_PROTOCOL, RollCall, RollCallResponse};
+use crate::metrics;
 
 /// Maximum number of roll calls in progress, most of which wait for a function. Further roll calls get a
 /// response only if the function is stored here.

@@ -1,11 +1,9 @@
 //! Directories in a worker's workspace for executions and the files of functions.
 
-use std::{
-    collections::BTreeMap,
-    fs, io,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fs, io};
 
 use content::{Functions, FunctionsError};
 use model::function::FunctionId;

@@ -8,14 +8,14 @@
 //! one place of its share stays reserved, so that its next order starts immediately. An order beyond a
 //! head's share waits. Free places go to the waiting heads in turn.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use model::node::PeerId;
 use parking_lot::{Mutex, MutexGuard};
-use tokio::{
-    sync::{Notify, oneshot},
-    time::{Instant, timeout},
-};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, timeout};
 
 use crate::fair_queue::{FairQueue, Verdict};
 

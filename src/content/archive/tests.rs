@@ -1,6 +1,7 @@
 use std::io::Write as _;
 
-use flate2::{Compression, write::GzEncoder};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use model::function::content::{Codec, ContentId};
 use proptest::prelude::*;
 use tar::{Builder, Header};

@@ -1,9 +1,7 @@
 use proptest::prelude::*;
 
-use super::{
-    super::pack::{self, CUT},
-    *,
-};
+use super::super::pack::{self, CUT};
+use super::*;
 use crate::dag::{Dag, Tree};
 
 /// A directory of the files `a.wasm` and `b.txt`, written by `@ipld/car` 5 (npm).

@@ -2,10 +2,8 @@ use model::function::content::Codec;
 use serde_json::json;
 use tar::EntryType;
 
-use super::{
-    super::archive::tests::{archive, sum},
-    *,
-};
+use super::super::archive::tests::{archive, sum};
+use super::*;
 
 fn method(name: &str) -> Method {
     name.parse().unwrap()

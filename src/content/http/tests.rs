@@ -1,13 +1,14 @@
-use axum::{Router, body::Body, response::Redirect, routing::get};
+use axum::Router;
+use axum::body::Body;
+use axum::response::Redirect;
+use axum::routing::get;
 use task::group::Group;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::{
-    fetch::FetchTurns,
-    kept::Requester,
-    turns::{Claim, Purpose},
-};
+use crate::fetch::FetchTurns;
+use crate::kept::Requester;
+use crate::turns::{Claim, Purpose};
 
 #[track_caller]
 fn check(ip: &str, want: bool) {

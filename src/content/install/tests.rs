@@ -1,18 +1,14 @@
 //! Functions from the web: packages by the address of their manifest and trees from gateways.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use axum::{
-    Router,
-    body::Body,
-    extract::{Path, State},
-    http::StatusCode,
-    response::IntoResponse,
-    routing::get,
-};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use axum::routing::get;
 use bytes::Bytes;
 use model::function::content::{Codec, ContentId};
 use serde_json::json;
@@ -21,14 +17,11 @@ use task::group::Group;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 
-use super::{
-    super::{
-        Hosts, Kind, SourceOptions, Upload,
-        archive::tests::{archive, sum},
-        pack::{Entry, tests::content},
-    },
-    *,
-};
+use super::super::archive::tests::{archive, sum};
+use super::super::pack::Entry;
+use super::super::pack::tests::content;
+use super::super::{Hosts, Kind, SourceOptions, Upload};
+use super::*;
 
 /// Contents of a test web server by path.
 type Site = Arc<Vec<(&'static str, Bytes)>>;

@@ -1,6 +1,7 @@
 use model::function::Method;
 
-use super::{super::Kind, *};
+use super::super::Kind;
+use super::*;
 
 const LIMITS: StoreLimits = StoreLimits { functions: 80, bytes: 80_000 };
 

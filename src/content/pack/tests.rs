@@ -1,7 +1,8 @@
 //! The expected ids were computed by `ipfs-unixfs-importer` 17.1.1 (npm), with `cidVersion` 1 and
 //! `rawLeaves`, from the bytes of [`content`].
 
-use super::{super::dag::Tree, *};
+use super::super::dag::Tree;
+use super::*;
 
 /// Generates bytes that start like a module.
 pub(in super::super) fn content(seed: u32, n_bytes: usize) -> Bytes {

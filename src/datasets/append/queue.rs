@@ -5,29 +5,20 @@
 //! written to disk, the following bodies are parsed. `cargo bench -p datasets --bench http --
 //! formats writers` shows the gain.
 
-use std::{
-    collections::{HashMap, HashSet},
-    mem,
-    sync::Arc,
-};
+use std::collections::{HashMap, HashSet};
+use std::mem;
+use std::sync::Arc;
 
-use model::{
-    block::Block,
-    dataset::{Column, DatasetId},
-};
+use model::block::Block;
+use model::dataset::{Column, DatasetId};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tsdb::store::{
-    AppendMode, Appended, StoreError,
-    batch::{Batch, BatchId},
-};
+use tsdb::store::batch::{Batch, BatchId};
+use tsdb::store::{AppendMode, Appended, StoreError};
 
 use super::{ROWS_MAX, sort_rows};
-use crate::{
-    Datasets,
-    error::{OperationError, Result},
-    run_blocking,
-};
+use crate::error::{OperationError, Result};
+use crate::{Datasets, run_blocking};
 
 /// Maximum number of appends of all datasets that wait or are being committed: as many as the store's
 /// writer queues and commits at once. Further appends wait.

@@ -1,22 +1,16 @@
 //! Changes of existing datasets: name and description, columns, rows, deletion.
 
-use model::{
-    dataset::{Column, Dataset, DatasetId, Dtype, TIMESTAMP},
-    key::KeyId,
-    resolution::Resolution,
-};
+use model::dataset::{Column, Dataset, DatasetId, Dtype, TIMESTAMP};
+use model::key::KeyId;
+use model::resolution::Resolution;
 use tokio::sync::oneshot;
-use tsdb::{
-    catalog::{Change, ColumnChange, DatasetChange, DatasetRef, Refusal},
-    span::{Order, Span},
-    store::{Count, OnRemoval, PageRead, Removal, Removed, StoreError},
-};
+use tsdb::catalog::{Change, ColumnChange, DatasetChange, DatasetRef, Refusal};
+use tsdb::span::{Order, Span};
+use tsdb::store::{Count, OnRemoval, PageRead, Removal, Removed, StoreError};
 
 use super::{check_columns, check_metadata, check_name, check_text};
-use crate::{
-    Datasets,
-    error::{Invalid, OperationError, Result},
-};
+use crate::Datasets;
+use crate::error::{Invalid, OperationError, Result};
 
 impl Datasets {
     /// Changes a dataset that `key` owns and returns the result.

@@ -5,17 +5,13 @@
 //! can use the same name for their own tags. A name therefore does not reveal other keys' tags, nor
 //! share anything with their holders.
 
-use model::{
-    dataset::{DatasetId, PUBLIC_TAG},
-    key::KeyId,
-};
+use model::dataset::{DatasetId, PUBLIC_TAG};
+use model::key::KeyId;
 use tsdb::catalog::{DatasetRef, Tag, TagChange, TagFilter};
 
 use super::{FIELDS_MAX, check_name};
-use crate::{
-    Datasets,
-    error::{Invalid, OperationError, Result},
-};
+use crate::Datasets;
+use crate::error::{Invalid, OperationError, Result};
 
 impl Datasets {
     /// Lets `key` acquire the public tag `tag`.

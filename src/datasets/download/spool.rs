@@ -4,24 +4,27 @@
 //! requests. The file is written once, to an unnamed temporary file that disappears when the service
 //! exits or is killed.
 
-use std::{fs::File, io, num::NonZeroUsize, os::unix::fs::FileExt as _, sync::Arc};
+use std::fs::File;
+use std::io;
+use std::num::NonZeroUsize;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use formats::content_coding::Coding;
 use lru::LruCache;
 use model::key::KeyId;
 use parking_lot::Mutex;
-use tokio::{fs::File as AsyncFile, io::AsyncWriteExt as _, sync::OnceCell};
+use tokio::fs::File as AsyncFile;
+use tokio::io::AsyncWriteExt as _;
+use tokio::sync::OnceCell;
 use tsdb::store::StoreError;
 
 use super::{Download, DownloadRequest, DownloadResponse, RangeFacts, Source};
-use crate::{
-    Datasets,
-    error::{OperationError, Result},
-    etag::{ETag, KnownETags},
-    query::params::DownloadQuery,
-    run_blocking,
-};
+use crate::error::{OperationError, Result};
+use crate::etag::{ETag, KnownETags};
+use crate::query::params::DownloadQuery;
+use crate::{Datasets, run_blocking};
 
 /// Maximum size of all spooled files: some fifty million rows. The least recently used is evicted
 /// first.

@@ -1,6 +1,7 @@
 //! Rendered events of consecutive commits.
 
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 

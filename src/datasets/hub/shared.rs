@@ -6,7 +6,8 @@
 
 use model::dataset::DatasetId;
 
-use super::{Channel, Hub, HubEvent, frame::Frame, send_all};
+use super::frame::Frame;
+use super::{Channel, Hub, HubEvent, send_all};
 
 /// A dataset with readers or waiting callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,11 +5,9 @@ use std::collections::VecDeque;
 use futures::FutureExt as _;
 use proptest::prelude::*;
 
-use super::{
-    frame::{CommitRows, frames_of},
-    shared::Followed,
-    *,
-};
+use super::frame::{CommitRows, frames_of};
+use super::shared::Followed;
+use super::*;
 
 impl Hub {
     fn n_readers(&self, dataset: DatasetId) -> usize {

@@ -3,31 +3,24 @@
 //! Values are checked and converted here, in all formats. Errors are collected for the caller: the
 //! number of rejected rows and the first reasons in the order of the rows.
 
-use std::{
-    collections::{HashMap, HashSet},
-    mem,
-};
+use std::collections::{HashMap, HashSet};
+use std::mem;
 
-use formats::read::{
-    cell::{Cell, exact_integer},
-    parquet::ColumnSink,
+use formats::read::cell::{Cell, exact_integer};
+use formats::read::parquet::ColumnSink;
+use model::block::{Block, Series};
+use model::dataset::{Column, Dtype, TIMESTAMP};
+use model::row::{
+    EARLIEST, ROW_TEXT_BYTES_MAX, ROW_TEXT_REASON, TOO_LATE, TOO_LATE_REASON, VALUE_BYTES_MAX,
+    Value, kind,
 };
-use model::{
-    block::{Block, Series},
-    dataset::{Column, Dtype, TIMESTAMP},
-    row::{
-        EARLIEST, ROW_TEXT_BYTES_MAX, ROW_TEXT_REASON, TOO_LATE, TOO_LATE_REASON, VALUE_BYTES_MAX,
-        Value, kind,
-    },
-    timestamp::{Timestamp, is_finer_than_stored},
-};
-use tsdb::{catalog::COLUMNS_MAX, store::AppendMode};
+use model::timestamp::{Timestamp, is_finer_than_stored};
+use tsdb::catalog::COLUMNS_MAX;
+use tsdb::store::AppendMode;
 use wire::datasets::{RowRefusal, RowRefusals};
 
-use crate::{
-    append::{REFUSALS_MAX, ROWS_MAX, TOO_MANY, sort_rows},
-    error::{OperationError, Result},
-};
+use crate::append::{REFUSALS_MAX, ROWS_MAX, TOO_MANY, sort_rows};
+use crate::error::{OperationError, Result};
 
 /// Reason for rejecting rows with timestamps that differ by less than the stored resolution.
 const SAME_MICROSECOND: &str = "is in the same microsecond as that of another row";

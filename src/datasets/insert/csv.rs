@@ -1,14 +1,13 @@
 //! Rows as CSV: a header that names `timestamp` and columns, followed by one record per line.
 
-use formats::read::{cell::Cell, csv::CsvReader};
+use formats::read::cell::Cell;
+use formats::read::csv::CsvReader;
 use model::dataset::TIMESTAMP;
 use tsdb::catalog::COLUMNS_MAX;
 
 use super::column_builder::ColumnBuilder;
-use crate::{
-    catalog::NAME_BYTES_MAX,
-    error::{Invalid, OperationError, Result},
-};
+use crate::catalog::NAME_BYTES_MAX;
+use crate::error::{Invalid, OperationError, Result};
 
 /// Maximum number of fields: the timestamp and the columns of a dataset.
 const FIELDS_MAX: usize = COLUMNS_MAX + 1;

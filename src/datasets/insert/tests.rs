@@ -1,7 +1,9 @@
 //! Parsing of bodies in each format and rejection of rows.
 
-use flate2::{Compression, write::GzEncoder};
-use model::{row::Row, timestamp::Timestamp};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use model::row::Row;
+use model::timestamp::Timestamp;
 use std::io::Write as _;
 
 use super::*;

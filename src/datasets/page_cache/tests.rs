@@ -1,4 +1,5 @@
-use model::{dataset::Dataset, timestamp::Timestamp};
+use model::dataset::Dataset;
+use model::timestamp::Timestamp;
 
 use super::*;
 

@@ -1,12 +1,11 @@
 //! Parses the parameters of requests into queries.
 
 use formats::write::Output;
-use model::{
-    page::{LIVE_ROWS_DEFAULT, Limit, ROWS_DEFAULT},
-    resolution::Resolution,
-    timestamp::Timestamp,
-};
-use tsdb::{catalog::DatasetRef, span::Order};
+use model::page::{LIVE_ROWS_DEFAULT, Limit, ROWS_DEFAULT};
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
+use tsdb::catalog::DatasetRef;
+use tsdb::span::Order;
 
 use super::{Bounds, Position, RowsQuery};
 use crate::error::Invalid;

@@ -1,6 +1,7 @@
 //! Span, errors and links of queries.
 
-use super::{params::*, *};
+use super::params::*;
+use super::*;
 
 /// Noon of a day. The latest row is a minute older.
 const NOW: &str = "2026-07-30T12:00:00Z";

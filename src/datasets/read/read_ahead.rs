@@ -3,14 +3,10 @@
 //! `cargo bench -p datasets --bench http -- page` shows the gain (row "next").
 
 use formats::write::{bare_row_bytes, text_bytes};
-use model::{
-    block::{Block, Rows},
-    dataset::Column,
-};
-use tsdb::{
-    span::{Order, Span},
-    store::{Count, PAGE_TEXT_BYTES_MAX, PageRead, Sight, Store, StoreError},
-};
+use model::block::{Block, Rows};
+use model::dataset::Column;
+use tsdb::span::{Order, Span};
+use tsdb::store::{Count, PAGE_TEXT_BYTES_MAX, PageRead, Sight, Store, StoreError};
 
 use super::RowsPage;
 use crate::query::{Position, RowsQuery};

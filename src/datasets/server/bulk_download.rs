@@ -1,42 +1,37 @@
 //! `GET /api/rows/bulk_download/`: a whole range in one response, with byte ranges and `HEAD`. Long
 //! ranges are streamed as they are read. `GET /api/rows/live/`: the latest rows.
 
-use std::{io, sync::Arc};
+use std::io;
+use std::sync::Arc;
 
-use axum::{
-    body::Body,
-    extract::Request,
-    http::{
-        HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri,
-        header::{
-            ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE,
-            IF_RANGE, RANGE,
-        },
-    },
-    response::{IntoResponse as _, Response},
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::header::{
+    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, IF_RANGE,
+    RANGE,
 };
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
-use formats::{
-    content_coding::Coding,
-    write::{Output, document::Document},
-};
+use formats::content_coding::Coding;
+use formats::write::Output;
+use formats::write::document::Document;
 use futures::stream;
 use model::resolution::Resolution;
 use strum::VariantNames as _;
 use utoipa::openapi::schema::Object;
-use wire::{datasets::FlatRow, paths};
+use wire::datasets::FlatRow;
+use wire::paths;
 
-use super::{
-    Caller,
-    error::Result,
-    headers::{Accepted, IfNoneMatch, Seen, not_modified, set_coding, set_revision, set_tag},
-    openapi::{AtResolution, InBounds, KeyInQuery, SeenCommit, WhichDataset, one_of},
-    read_params,
+use super::error::Result;
+use super::headers::{
+    Accepted, IfNoneMatch, Seen, not_modified, set_coding, set_revision, set_tag,
 };
-use crate::{
-    download::{Download, DownloadRequest, DownloadResponse, RangeFacts, spool::SpooledFile},
-    read::RowsPage,
-};
+use super::openapi::{AtResolution, InBounds, KeyInQuery, SeenCommit, WhichDataset, one_of};
+use super::{Caller, read_params};
+use crate::download::spool::SpooledFile;
+use crate::download::{Download, DownloadRequest, DownloadResponse, RangeFacts};
+use crate::read::RowsPage;
 
 /// Number of rows, if it is known before they are read.
 const ROW_COUNT: HeaderName = HeaderName::from_static("x-row-count");

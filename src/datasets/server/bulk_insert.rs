@@ -7,15 +7,11 @@
 
 use std::time::Duration;
 
-use axum::{
-    body::{Body, HttpBody as _},
-    extract::Request,
-    http::{
-        HeaderMap,
-        header::{CONTENT_ENCODING, CONTENT_TYPE},
-    },
-    response::{IntoResponse as _, Response},
-};
+use axum::body::{Body, HttpBody as _};
+use axum::extract::Request;
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use formats::content_coding::Coding;
 use futures::StreamExt as _;
@@ -23,24 +19,18 @@ use model::idempotency::{IdempotencyKey, IdempotencyKeyError};
 use tokio::time::timeout;
 use tsdb::store::AppendMode;
 use utoipa::openapi::schema::Object;
-use web::{extract::BodyError, response::Created};
-use wire::{
-    datasets::{BulkInsert, BulkInserted},
-    paths::{self, IDEMPOTENCY_KEY_HEADER},
-};
+use web::extract::BodyError;
+use web::response::Created;
+use wire::datasets::{BulkInsert, BulkInserted};
+use wire::paths::{self, IDEMPOTENCY_KEY_HEADER};
 
-use super::{
-    BODY_BYTES_MAX, Caller,
-    error::{CROWDED, Result, STALLED},
-    headers::set_revision,
-    openapi::{WhichDataset, one_of},
-    read_params,
-};
-use crate::{
-    error::{Invalid, OperationError},
-    insert::{Format, InsertBatch, PARQUET_MAGIC},
-    key_limit::{KeyLimit, KeyPermit},
-};
+use super::error::{CROWDED, Result, STALLED};
+use super::headers::set_revision;
+use super::openapi::{WhichDataset, one_of};
+use super::{BODY_BYTES_MAX, Caller, read_params};
+use crate::error::{Invalid, OperationError};
+use crate::insert::{Format, InsertBatch, PARQUET_MAGIC};
+use crate::key_limit::{KeyLimit, KeyPermit};
 
 /// Maximum length of a body that is read before checking that the key owns the dataset. Up to this
 /// length, the check is slower than reading.

@@ -1,22 +1,20 @@
 //! `/api/columns/`: lists, adds, renames and deletes columns of a dataset.
 
-use axum::{Json, extract::Request, http::Uri};
-use model::{
-    dataset::{DatasetId, Dtype},
-    key::KeyId,
-};
+use axum::Json;
+use axum::extract::Request;
+use axum::http::Uri;
+use model::dataset::{DatasetId, Dtype};
+use model::key::KeyId;
 use tsdb::catalog::{ColumnChange, DatasetRef, Refusal};
 use web::response::Created;
-use wire::{
-    datasets::{AddColumn, ColumnBody, Envelope, MessageBody, RenameColumn},
-    paths,
-};
+use wire::datasets::{AddColumn, ColumnBody, Envelope, MessageBody, RenameColumn};
+use wire::paths;
 
-use super::{App, Caller, error::Result, openapi::WhichDataset, read_params, single_page};
-use crate::{
-    error::{Invalid, OperationError},
-    query::params::NO_DATASET,
-};
+use super::error::Result;
+use super::openapi::WhichDataset;
+use super::{App, Caller, read_params, single_page};
+use crate::error::{Invalid, OperationError};
+use crate::query::params::NO_DATASET;
 
 /// Lists the columns of a dataset, in their order.
 #[utoipa::path(get, path = paths::COLUMNS, operation_id = "list_columns", tag = "datasets",

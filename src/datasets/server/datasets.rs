@@ -1,39 +1,29 @@
 //! `/api/datasets/…` and `/api/access/check/`: lists, finds, creates, changes and deletes datasets.
 //! Reports the access of a key.
 
-use axum::{
-    Json,
-    extract::Request,
-    http::Uri,
-    response::{IntoResponse as _, Response},
-};
-use model::{
-    dataset::DatasetId,
-    key::KeyId,
-    page::{Limit, ROWS_DEFAULT},
-};
+use axum::Json;
+use axum::extract::Request;
+use axum::http::Uri;
+use axum::response::{IntoResponse as _, Response};
+use model::dataset::DatasetId;
+use model::key::KeyId;
+use model::page::{Limit, ROWS_DEFAULT};
 use tsdb::catalog::{Change, DatasetRef, Filter, Listed, MetadataChange, NewDataset};
 use web::response::Created;
-use wire::{
-    datasets::{
-        AccessBody, AccessCheck, CreateColumn, CreateDataset, DatasetBody, Envelope, MessageBody,
-        ReplaceDataset, UpdateDataset,
-    },
-    paths,
+use wire::datasets::{
+    AccessBody, AccessCheck, CreateColumn, CreateDataset, DatasetBody, Envelope, MessageBody,
+    ReplaceDataset, UpdateDataset,
 };
+use wire::paths;
 
-use super::{
-    Caller, MetadataFilters, PathParams,
-    columns::dtype_of,
-    error::Result,
-    openapi::{CreateDatasets, CreatedDatasets, DatasetNumber, PageOf},
-    read_params, single_page,
-};
-use crate::{
-    catalog::FIELDS_MAX,
-    error::{Invalid, OperationError},
-    query::{self, params::Params},
-};
+use super::columns::dtype_of;
+use super::error::Result;
+use super::openapi::{CreateDatasets, CreatedDatasets, DatasetNumber, PageOf};
+use super::{Caller, MetadataFilters, PathParams, read_params, single_page};
+use crate::catalog::FIELDS_MAX;
+use crate::error::{Invalid, OperationError};
+use crate::query::params::Params;
+use crate::query::{self};
 
 /// Count of too many matches to be counted in time, as in document 2 for rows.
 const NOT_COUNTED: i64 = -1;

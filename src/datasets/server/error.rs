@@ -1,25 +1,23 @@
 //! Errors as the caller sees them: a status and `{"details":null,"error":"…"}`.
 
-use std::{error::Error, iter::successors};
+use std::error::Error;
+use std::iter::successors;
 
-use accounts::{
-    AccountsError,
-    gate::{Exceeded, Refusal as Refused},
-};
-use axum::{
-    Json,
-    http::{HeaderValue, StatusCode, header::RETRY_AFTER},
-    response::{IntoResponse, Response},
-};
+use accounts::AccountsError;
+use accounts::gate::{Exceeded, Refusal as Refused};
+use axum::Json;
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use task::causes::chain;
 use tracing::{error, warn};
-use tsdb::{catalog::Refusal as NotAllowed, store::StoreError};
-use web::{auth::NoKey, extract::BodyError};
-use wire::{
-    datasets::LogPosition,
-    error::{DatasetsError, KeyError},
-};
+use tsdb::catalog::Refusal as NotAllowed;
+use tsdb::store::StoreError;
+use web::auth::NoKey;
+use web::extract::BodyError;
+use wire::datasets::LogPosition;
+use wire::error::{DatasetsError, KeyError};
 
 use crate::error::{Invalid, OperationError};
 

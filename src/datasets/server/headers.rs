@@ -7,30 +7,24 @@
 //! includes. A read-only service reads a replica of the database, which may lag. Its responses
 //! include the commit that the request names, or it responds 503.
 
-use axum::{
-    body::{Body, HttpBody as _, to_bytes},
-    extract::{FromRequestParts, Request},
-    http::{
-        HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
-        header::{
-            ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_MATCH,
-            IF_NONE_MATCH, VARY,
-        },
-        request::Parts,
-    },
-    response::{IntoResponse as _, Response},
+use axum::body::{Body, HttpBody as _, to_bytes};
+use axum::extract::{FromRequestParts, Request};
+use axum::http::header::{
+    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH,
+    VARY,
 };
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::response::{IntoResponse as _, Response};
 use formats::content_coding::Coding;
 use tracing::error;
 use web::middleware::Next;
 use wire::paths::REVISION_HEADER;
 
 use super::error::{ApiError, NO_CODING, NOT_MATCHED, Result, refusal};
-use crate::{
-    error::Invalid,
-    etag::{ETag, KnownETags},
-    run_blocking,
-};
+use crate::error::Invalid;
+use crate::etag::{ETag, KnownETags};
+use crate::run_blocking;
 
 /// Minimum length of a compressed body. Less saves a packet or two at most.
 const BYTES_MIN: u64 = 4 * 1024;

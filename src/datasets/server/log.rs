@@ -6,30 +6,19 @@
 use std::time::Duration;
 
 use accounts::gate::Admitted;
-use axum::{
-    Extension,
-    http::{
-        HeaderValue, Uri,
-        header::{CACHE_CONTROL, CONTENT_TYPE},
-    },
-    response::{IntoResponse as _, NoContent, Response},
-};
+use axum::Extension;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderValue, Uri};
+use axum::response::{IntoResponse as _, NoContent, Response};
 use tsdb::catalog::DatasetRef;
-use wire::{
-    datasets::{LogGone, RowLog},
-    paths,
-};
+use wire::datasets::{LogGone, RowLog};
+use wire::paths;
 
-use super::{
-    Caller,
-    error::{Result, STREAMS_FULL},
-    read_params,
-};
-use crate::{
-    error::Invalid,
-    log::{LogAnswer, LogPart, LogQuery, WAIT_MAX},
-    query::params::Params,
-};
+use super::error::{Result, STREAMS_FULL};
+use super::{Caller, read_params};
+use crate::error::Invalid;
+use crate::log::{LogAnswer, LogPart, LogQuery, WAIT_MAX};
+use crate::query::params::Params;
 
 /// Cache policy for commits. An hour exceeds the usual absence of a reader. It limits how long a cache
 /// can serve rows that were deleted or hidden since.

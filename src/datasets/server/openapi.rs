@@ -7,16 +7,12 @@ use std::sync::LazyLock;
 use accounts::server::{COOKIE, openapi};
 use axum::response::Response;
 use serde_json::{Value, json};
-use utoipa::{
-    IntoParams, ToSchema,
-    openapi::schema::{Object, ObjectBuilder, Type},
-};
+use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
+use utoipa::{IntoParams, ToSchema};
 use web::openapi::{About, Description, describe};
-use wire::{
-    datasets::{BucketBody, CreateDataset, DatasetBody, Envelope, RawRowBody},
-    error::{DatasetsError, KeyError},
-    paths,
-};
+use wire::datasets::{BucketBody, CreateDataset, DatasetBody, Envelope, RawRowBody};
+use wire::error::{DatasetsError, KeyError};
+use wire::paths;
 
 /// One example of each body, based on the documented data, by the name of its schema.
 const EXAMPLES: &str = include_str!("../../../assets/examples/datasets.json");

@@ -1,30 +1,24 @@
 //! `/api/rows/`: pages of rows or buckets, deletion of a range of rows.
 
-use axum::{
-    Json,
-    http::{HeaderValue, Uri, header::CONTENT_TYPE},
-    response::{IntoResponse as _, Response},
-};
-use formats::{
-    content_coding::Coding,
-    write::{EnvelopeLinks, Writer, push_envelope},
-};
+use axum::Json;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderValue, Uri};
+use axum::response::{IntoResponse as _, Response};
+use formats::content_coding::Coding;
+use formats::write::{EnvelopeLinks, Writer, push_envelope};
 use tsdb::span::Span;
 use utoipa::openapi::schema::Object;
-use wire::{datasets::RowsDeleted, paths};
+use wire::datasets::RowsDeleted;
+use wire::paths;
 
-use super::{
-    Caller,
-    error::Result,
-    headers::{IfNoneMatch, Seen, not_modified, set_revision, set_tag},
-    openapi::{AtResolution, InBounds, PageBody, PageOf, SeenCommit, WhichDataset, one_of},
-    read_params,
-};
-use crate::{
-    error::Invalid,
-    query::{self, RowsQuery, params::Params},
-    read::{PageRequest, PageResponse, PageResponseBody, RowsPage},
-};
+use super::error::Result;
+use super::headers::{IfNoneMatch, Seen, not_modified, set_revision, set_tag};
+use super::openapi::{AtResolution, InBounds, PageBody, PageOf, SeenCommit, WhichDataset, one_of};
+use super::{Caller, read_params};
+use crate::error::Invalid;
+use crate::query::params::Params;
+use crate::query::{self, RowsQuery};
+use crate::read::{PageRequest, PageResponse, PageResponseBody, RowsPage};
 
 /// Estimated length of a row of a page: seven columns of full precision take a little more.
 const ROW_BYTES: usize = 320;

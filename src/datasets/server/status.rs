@@ -1,20 +1,18 @@
 //! `/`, `/health`, `/metrics` and `/api/docs/`: state and description of the service. Needs no key.
 
 use accounts::AccountsError;
-use axum::{
-    Extension, Json,
-    extract::State,
-    http::StatusCode,
-    response::{IntoResponse as _, Response},
-};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Json};
 use tsdb::store::StoreError;
 use web::api_docs;
-use wire::{
-    datasets::HealthBody,
-    paths::{self, DOCS, HEALTH, PORTAL},
-};
+use wire::datasets::HealthBody;
+use wire::paths::{self, DOCS, HEALTH, PORTAL};
 
-use super::{App, error::Result, openapi::DESCRIPTION};
+use super::App;
+use super::error::Result;
+use super::openapi::DESCRIPTION;
 use crate::error::OperationError;
 
 /// True if the portal is served next to the paths of document 2.

@@ -3,37 +3,27 @@
 use std::convert::Infallible;
 
 use accounts::gate::Admitted;
-use axum::{
-    Extension,
-    body::Body,
-    http::{HeaderMap, HeaderValue, Uri, header::CONTENT_TYPE},
-    response::{IntoResponse as _, Response},
-};
+use axum::Extension;
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderValue, Uri};
+use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures::stream;
-use model::{
-    key::{ApiKey, KeyId},
-    timestamp::Timestamp,
-};
+use model::key::{ApiKey, KeyId};
+use model::timestamp::Timestamp;
 use task::causes::chain;
-use tokio::{
-    select,
-    time::{Instant, Interval, MissedTickBehavior, interval_at},
-};
+use tokio::select;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tracing::{error, warn};
 use tsdb::catalog::DatasetRef;
 use web::auth::NoKey;
-use wire::{
-    datasets::{Connected, EVENT_CONNECTED, EVENT_END, EVENT_HEARTBEAT, End, Heartbeat},
-    paths,
-};
+use wire::datasets::{Connected, EVENT_CONNECTED, EVENT_END, EVENT_HEARTBEAT, End, Heartbeat};
+use wire::paths;
 
-use super::{
-    App, Caller, HEARTBEAT_EVERY,
-    error::{Result, STREAMS_FULL},
-    openapi::{KeyInQuery, WhichDataset},
-    read_params,
-};
+use super::error::{Result, STREAMS_FULL};
+use super::openapi::{KeyInQuery, WhichDataset};
+use super::{App, Caller, HEARTBEAT_EVERY, read_params};
 use crate::follow::{Cursor, FollowEnd, FollowFrom, FollowStream, render_event};
 
 /// Parameter with the key, on the paths that allow it: a browser's `EventSource` cannot send

@@ -1,19 +1,17 @@
 //! `/api/tags/…` and `/api/datasets/{id}/tags/…`: tags, their holders and the datasets that have them.
 
-use axum::{Json, extract::Request, response::Response};
-use model::{dataset::DatasetId, key::KeyId};
+use axum::Json;
+use axum::extract::Request;
+use axum::response::Response;
+use model::dataset::DatasetId;
+use model::key::KeyId;
 use tsdb::catalog::{DatasetRef, Tag};
-use wire::{
-    datasets::{Envelope, HolderBody, MessageBody, TagBody, TagName},
-    paths,
-};
+use wire::datasets::{Envelope, HolderBody, MessageBody, TagBody, TagName};
+use wire::paths;
 
-use super::{
-    Caller, PathParams, added_response,
-    error::Result,
-    openapi::{DatasetNumber, NamedTag},
-    single_page,
-};
+use super::error::Result;
+use super::openapi::{DatasetNumber, NamedTag};
+use super::{Caller, PathParams, added_response, single_page};
 use crate::error::OperationError;
 
 /// Acquires a public tag, whose datasets become visible to the key.

@@ -15,14 +15,16 @@ mod status;
 mod stream;
 mod tags;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
-use accounts::{Accounts, gate::GateOptions};
-use axum::{
-    body::{Body, to_bytes},
-    http::{Request, StatusCode, header::CONTENT_TYPE},
-    response::Response,
-};
+use accounts::Accounts;
+use accounts::gate::GateOptions;
+use axum::body::{Body, to_bytes};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{Request, StatusCode};
+use axum::response::Response;
 use model::timestamp::Timestamp;
 use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};

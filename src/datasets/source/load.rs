@@ -1,14 +1,17 @@
 //! Measures the load of the machine each second: processor, memory, network, disk.
 
-use std::{collections::BTreeMap, error::Error, mem, time::Duration};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::mem;
+use std::time::Duration;
 
 use model::timestamp::Timestamp;
 use sysinfo::{Disks, Networks, System};
-use task::{causes::chain, clock::Clock, steady_date::SteadyDate};
-use tokio::{
-    task::spawn_blocking,
-    time::{Instant, MissedTickBehavior, interval},
-};
+use task::causes::chain;
+use task::clock::Clock;
+use task::steady_date::SteadyDate;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{info, warn};
 use tsdb::catalog::VALUE_COLUMN;
 

@@ -8,11 +8,14 @@
 
 mod generator;
 
-use std::{error::Error, ops::Range, time::Duration};
+use std::error::Error;
+use std::ops::Range;
+use std::time::Duration;
 
 use futures::future::join_all;
 use model::timestamp::Timestamp;
-use task::{clock::Clock, steady_date::SteadyDate};
+use task::clock::Clock;
+use task::steady_date::SteadyDate;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tracing::{debug, warn};
 

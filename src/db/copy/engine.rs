@@ -1,25 +1,18 @@
 //! One end of a copy, in either engine.
 
-use rusqlite::{Connection, OptionalExtension as _, params_from_iter, types::Value};
-use sqlx::{
-    AssertSqlSafe, PgConnection, Postgres, Row as _,
-    postgres::{PgArguments, PgRow},
-    query::Query,
-};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row as _};
 use tokio::runtime::Handle;
 
-use super::{
-    CopiedTables, CopyPlace,
-    table::{Kind, Row, Table},
-};
-use crate::{
-    connection::OpenError,
-    fault::DatabaseFault,
-    postgres::{
-        connections::{Connections, ConnectionsOptions, Transaction},
-        schema::SchemaError,
-    },
-};
+use super::table::{Kind, Row, Table};
+use super::{CopiedTables, CopyPlace};
+use crate::connection::OpenError;
+use crate::fault::DatabaseFault;
+use crate::postgres::connections::{Connections, ConnectionsOptions, Transaction};
+use crate::postgres::schema::SchemaError;
 
 /// Failure of an end of a copy.
 #[derive(Debug, thiserror::Error)]

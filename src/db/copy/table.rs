@@ -1,6 +1,7 @@
 //! Descriptions of tables and the statements that read and write them in either engine.
 
-use rusqlite::{Connection, Result, types::Value};
+use rusqlite::types::Value;
+use rusqlite::{Connection, Result};
 
 /// Values of a row: first its key, then its other columns.
 pub(super) type Row = Vec<Value>;

@@ -7,37 +7,28 @@
 //! detected by startup options, which it rejects or drops. Behind a pooler all statements are in
 //! transactions, which apply their own settings and do not use earlier prepared statements.
 
-use std::{
-    fmt::Write as _,
-    ops::{Deref, DerefMut},
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::fmt::Write as _;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use futures::{FutureExt as _, future::BoxFuture};
-use sqlx::{
-    AssertSqlSafe, ConnectOptions as _, PgConnection, PgPool, Postgres, Row as _,
-    pool::PoolConnection,
-    postgres::{PgConnectOptions, PgPoolOptions},
-};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, PgConnection, PgPool, Postgres, Row as _};
 use task::causes::chain;
-use tokio::{
-    runtime::Handle,
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout,
-};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 use tracing::{info, warn};
 
-use super::{
-    DatabaseUrl,
-    fault::{
-        Fault, WorkError, is_lost, is_refused_login, is_refused_option, no_connection, timed_out,
-    },
-    schema::{Schema, SchemaError},
+use super::DatabaseUrl;
+use super::fault::{
+    Fault, WorkError, is_lost, is_refused_login, is_refused_option, no_connection, timed_out,
 };
+use super::schema::{Schema, SchemaError};
 
 /// Time limit of waiting for a connection: longer than a busy service needs, shorter than a client
 /// waits.

@@ -1,11 +1,10 @@
 //! Classification of the database's errors.
 
-use std::{error::Error as StdError, io};
+use std::error::Error as StdError;
+use std::io;
 
-use sqlx::{
-    error::DatabaseError,
-    postgres::{PgDatabaseError, PgSeverity},
-};
+use sqlx::error::DatabaseError;
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use task::causes::chain;
 
 /// Codes of temporary errors: the server stops, starts, has too many connections, or rejects writes

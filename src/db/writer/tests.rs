@@ -1,18 +1,14 @@
 //! Tests of jobs that share a commit, on a real file.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    sync::mpsc as blocking,
-};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc as blocking;
 
 use futures::future::join3;
 
 use super::*;
-use crate::{
-    connection::{RETRIED_OPEN_WAIT, Schema},
-    format::Step,
-};
+use crate::connection::{RETRIED_OPEN_WAIT, Schema};
+use crate::format::Step;
 
 const SCHEMA: Schema = Schema {
     name: "test file",

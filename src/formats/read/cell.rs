@@ -1,6 +1,8 @@
 //! Values of fields and their conversion to column types.
 
-use model::{dataset::Dtype, row::Value, timestamp::Timestamp};
+use model::dataset::Dtype;
+use model::row::Value;
+use model::timestamp::Timestamp;
 
 use super::number_text::{Decimal, Telling, is_rounded_integer, telling};
 

@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 
-use model::{dataset::Dtype, row::Row, row::Value, timestamp::Timestamp};
+use model::dataset::Dtype;
+use model::row::{Row, Value};
+use model::timestamp::Timestamp;
 
-use super::{
-    cell::{Cell, TypedTime, WrittenZone},
-    number_text::Decimal,
-    sniff::time_column::TimeFields,
-    time_text::{ReadTime, TWICE, TimeTexts},
-    timestamps::{TimeUnit, timestamp},
-};
+use super::cell::{Cell, TypedTime, WrittenZone};
+use super::number_text::Decimal;
+use super::sniff::time_column::TimeFields;
+use super::time_text::{ReadTime, TWICE, TimeTexts};
+use super::timestamps::{TimeUnit, timestamp};
 
 /// Target of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

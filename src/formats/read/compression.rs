@@ -1,11 +1,9 @@
 //! Compressed files, detected by their first bytes: gzip, Zstandard, bzip2, xz, and zip with one
 //! data file.
 
-use std::{
-    fs::File,
-    io::{self, BufRead, Read, Seek as _, SeekFrom},
-    path::Path,
-};
+use std::fs::File;
+use std::io::{self, BufRead, Read, Seek as _, SeekFrom};
+use std::path::Path;
 
 use bzip2::bufread::MultiBzDecoder;
 use crc32fast::Hasher;

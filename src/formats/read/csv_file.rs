@@ -5,21 +5,17 @@
 //! names in a header differ from the values of the columns. If this leaves two interpretations, the file
 //! is rejected. The error names the options that select one.
 
-use std::{
-    collections::HashSet,
-    io::{BufRead, BufReader, Cursor, Read as _},
-    sync::atomic::Ordering,
-};
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Cursor, Read as _};
+use std::sync::atomic::Ordering;
 
-use super::{
-    BadRow, FileError, Place, ReadOptions, Record, Stop, Take,
-    cell::{Cell, shorten},
-    csv::CsvReader,
-    sniff::time_column::is_time_name,
-    source::{Input, Position},
-    time_text::{TimeTexts, day_first, is_clock},
-    timestamps::TimeUnit,
-};
+use super::cell::{Cell, shorten};
+use super::csv::CsvReader;
+use super::sniff::time_column::is_time_name;
+use super::source::{Input, Position};
+use super::time_text::{TimeTexts, day_first, is_clock};
+use super::timestamps::TimeUnit;
+use super::{BadRow, FileError, Place, ReadOptions, Record, Stop, Take};
 
 /// Delimiters that are detected. If several give equal tables, the first is chosen, since a comma may
 /// also be a decimal mark.

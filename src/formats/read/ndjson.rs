@@ -1,17 +1,12 @@
 //! Records of NDJSON: one object per line.
 
-use std::{
-    collections::HashMap,
-    io::{BufRead as _, BufReader, Read},
-};
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, Read};
 
-use super::{
-    BadRow, FileError, Place, Record, Stop, Take,
-    cell::Cell,
-    json,
-    number_text::{Decimal, is_rounded_integer},
-    source::{Input, Position},
-};
+use super::cell::Cell;
+use super::number_text::{Decimal, is_rounded_integer};
+use super::source::{Input, Position};
+use super::{BadRow, FileError, Place, Record, Stop, Take, json};
 
 /// Maximum length of a line, twenty times a row of a thousand columns.
 const LINE_BYTES_MAX: u64 = 1024 * 1024;

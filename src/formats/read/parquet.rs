@@ -7,23 +7,19 @@ mod column;
 mod kind;
 mod source;
 
-use std::{collections::HashSet, sync::Arc};
+use std::collections::HashSet;
+use std::sync::Arc;
 
-use ::parquet::{
-    column::reader::get_column_reader,
-    file::{
-        metadata::{ParquetMetaData, RowGroupMetaData},
-        serialized_reader::SerializedPageReader,
-    },
-};
+use ::parquet::column::reader::get_column_reader;
+use ::parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use ::parquet::file::serialized_reader::SerializedPageReader;
 
+use self::column::ColumnBatch;
+use self::kind::Kind;
 pub use self::source::ParquetSource;
-use self::{
-    column::ColumnBatch,
-    kind::Kind,
-    source::{CheckedPages, catch},
-};
-use super::{FileError, Place, Take, cell::Cell};
+use self::source::{CheckedPages, catch};
+use super::cell::Cell;
+use super::{FileError, Place, Take};
 
 /// Records of a file, starting at any row.
 #[derive(derive_more::Debug)]

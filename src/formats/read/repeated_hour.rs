@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 
 use model::timestamp::Timestamp;
 
-use super::{BadRow, PlacedRow, time_text::TWICE};
+use super::time_text::TWICE;
+use super::{BadRow, PlacedRow};
 
 /// Maximum number of rows of a repeated hour, which are held in memory: 138 per second.
 const ROWS_MAX: usize = 500_000;

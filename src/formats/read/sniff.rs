@@ -2,19 +2,19 @@
 
 pub mod time_column;
 
-use std::{ops::Range, path::Path};
+use std::ops::Range;
+use std::path::Path;
 
-use model::{dataset::Dtype, timestamp::Timestamp};
+use model::dataset::Dtype;
+use model::timestamp::Timestamp;
 
 use self::time_column::{is_clock_name, is_hour_name};
-use super::{
-    BadRow, FileError, Format, Place, ReadOptions, Records, Stop,
-    cell::{Cell, exact_integer},
-    number_text::{Decimal, Telling, telling},
-    source::Input,
-    time_text::{TimeTexts, day_first, is_clock, is_date},
-    timestamps::{TimeUnit, timestamp},
-};
+use super::cell::{Cell, exact_integer};
+use super::number_text::{Decimal, Telling, telling};
+use super::source::Input;
+use super::time_text::{TimeTexts, day_first, is_clock, is_date};
+use super::timestamps::{TimeUnit, timestamp};
+use super::{BadRow, FileError, Format, Place, ReadOptions, Records, Stop};
 
 /// Number of records that are examined. More would be more precise, but take longer than a second.
 pub const SNIFFED_RECORDS: usize = 10_000;

@@ -1,14 +1,10 @@
 //! Source of the text of a file: plain or compressed, counted, from the beginning or an offset.
 
-use std::{
-    fs::File,
-    io::{self, BufReader, Cursor, Read, Seek as _, SeekFrom},
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read, Seek as _, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use encoding_rs_io::DecodeReaderBytes;
 

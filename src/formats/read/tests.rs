@@ -1,12 +1,17 @@
 mod foreign_files;
 
-use std::{io::Write as _, path::PathBuf};
+use std::io::Write as _;
+use std::path::PathBuf;
 
-use model::{dataset::Dtype, row::Value, timestamp::Timestamp};
+use model::dataset::Dtype;
+use model::row::Value;
+use model::timestamp::Timestamp;
 
-use super::{
-    column_mapping::MappedColumn, sniff::sniff, time_text::TimeTexts, timestamps::TimeUnit, *,
-};
+use super::column_mapping::MappedColumn;
+use super::sniff::sniff;
+use super::time_text::TimeTexts;
+use super::timestamps::TimeUnit;
+use super::*;
 
 /// Writes a file with `text` and returns options for it.
 fn file(name: &str, text: &[u8]) -> (tempfile::TempDir, PathBuf, ReadOptions) {

@@ -3,12 +3,11 @@
 
 use std::str::FromStr;
 
-use jiff::{
-    Zoned,
-    civil::{Date, DateTime, Time},
-    fmt::{strtime, temporal::DateTimeParser},
-    tz::{AmbiguousOffset, TimeZone},
-};
+use jiff::Zoned;
+use jiff::civil::{Date, DateTime, Time};
+use jiff::fmt::strtime;
+use jiff::fmt::temporal::DateTimeParser;
+use jiff::tz::{AmbiguousOffset, TimeZone};
 use model::timestamp::{Timestamp, has_leap_second};
 
 use super::cell::{TypedTime, WrittenZone, exact_integer};

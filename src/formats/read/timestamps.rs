@@ -4,10 +4,8 @@ use std::ops::Range;
 
 use model::timestamp::Timestamp;
 
-use super::{
-    cell::{Cell, TypedTime, WrittenZone, exact_integer},
-    time_text::{ReadTime, TimeTexts, digits},
-};
+use super::cell::{Cell, TypedTime, WrittenZone, exact_integer};
+use super::time_text::{ReadTime, TimeTexts, digits};
 
 /// Range of numbers without a unit, in seconds since 1970: the years 1971 to 2100. In these years, no
 /// number is valid in two units. A small number is hardly ever a timestamp.

@@ -9,10 +9,8 @@ use flatbuffers::{
     FlatBufferBuilder, Push, TableFinishedWIPOffset as Table, TableUnfinishedWIPOffset, Vector,
     WIPOffset as Offset,
 };
-use model::{
-    block::{Block, Series},
-    dataset::{Dtype, TIMESTAMP},
-};
+use model::block::{Block, Series};
+use model::dataset::{Dtype, TIMESTAMP};
 
 use super::Field;
 

@@ -5,11 +5,9 @@
 
 use std::borrow::Cow;
 
-use model::{
-    block::{Block, Rows},
-    dataset::{BAR_COLUMNS, Column, DatasetId, Dtype},
-    resolution::Resolution,
-};
+use model::block::{Block, Rows};
+use model::dataset::{BAR_COLUMNS, Column, DatasetId, Dtype};
+use model::resolution::Resolution;
 
 use super::{Field, Output, Writer, arrow, parquet};
 

@@ -5,24 +5,18 @@
 
 use std::sync::Arc;
 
-use ::parquet::{
-    basic::{
-        Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel,
-    },
-    column::writer::{ColumnWriter, ColumnWriterImpl},
-    data_type::{DataType, Int64Type},
-    errors::Result as ParquetResult,
-    file::{
-        metadata::SortingColumn,
-        properties::{EnabledStatistics, WriterProperties},
-        writer::SerializedFileWriter,
-    },
-    schema::types::{ColumnPath, Type},
+use ::parquet::basic::{
+    Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel,
 };
-use model::{
-    block::{Block, Series},
-    dataset::{Dtype, TIMESTAMP},
-};
+use ::parquet::column::writer::{ColumnWriter, ColumnWriterImpl};
+use ::parquet::data_type::{DataType, Int64Type};
+use ::parquet::errors::Result as ParquetResult;
+use ::parquet::file::metadata::SortingColumn;
+use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
+use ::parquet::file::writer::SerializedFileWriter;
+use ::parquet::schema::types::{ColumnPath, Type};
+use model::block::{Block, Series};
+use model::dataset::{Dtype, TIMESTAMP};
 
 use super::Field;
 

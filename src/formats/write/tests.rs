@@ -1,9 +1,14 @@
 //! Rendering of rows as text, byte by byte.
 
-use model::{block::Rows, dataset::Dtype, resolution::Resolution, row::Value};
+use model::block::Rows;
+use model::dataset::Dtype;
+use model::resolution::Resolution;
+use model::row::Value;
 use proptest::prelude::*;
 
-use super::{document::Document, number::*, *};
+use super::document::Document;
+use super::number::*;
+use super::*;
 
 fn text(put: impl FnOnce(&mut Vec<u8>) -> usize) -> String {
     let mut to = Vec::new();

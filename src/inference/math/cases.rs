@@ -9,14 +9,10 @@ use wire::inference::cases::{
     CaseParams, CaseRegrets, Decimal, Decimals, Lists, SynthesisCase, SynthesisResult,
 };
 
-use crate::math::{
-    pair_values::PairValues,
-    regret::{ByActor, PairwiseRegrets, Regrets, Role, RoleValues},
-    synthesis::{
-        Epoch, Newcomers, Synthesis, SynthesisError, Values, synthesize,
-        weights::{Generation, Params},
-    },
-};
+use crate::math::pair_values::PairValues;
+use crate::math::regret::{ByActor, PairwiseRegrets, Regrets, Role, RoleValues};
+use crate::math::synthesis::weights::{Generation, Params};
+use crate::math::synthesis::{Epoch, Newcomers, Synthesis, SynthesisError, Values, synthesize};
 
 /// Default parameters of a case, as in the chain's examples.
 const PARAMS_DEFAULT: Params = Params {

@@ -3,13 +3,12 @@
 //! JSON numbers might differ in the last bit after a round trip, which would make an epoch impossible to
 //! reproduce. Use it as `#[serde(with = "exact")]`.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
+use std::fmt;
 
 use model::topic::Address;
-use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
-    de::{self, DeserializeSeed, MapAccess, Visitor},
-};
+use serde::de::{self, DeserializeSeed, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A value with numbers that are serialized as texts.
 pub trait Exact: Sized {

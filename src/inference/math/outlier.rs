@@ -9,10 +9,8 @@ use std::collections::BTreeMap;
 
 use model::topic::Address;
 
-use crate::math::{
-    statistics::{median, moving_average},
-    synthesis::Values,
-};
+use crate::math::statistics::{median, moving_average};
+use crate::math::synthesis::Values;
 
 /// Maximum distance from the median in spreads, by the chain's parameter
 /// `inference_outlier_detection_threshold`.

@@ -3,11 +3,9 @@
 //! A thousand inferers and fifty forecasters are 50 000 pairs. As objects with names and decimal texts
 //! they need 16 MB in memory, on disk and in a response. As numbers they need 400 kB.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::{Deref, Range},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, Range};
+use std::sync::Arc;
 
 use model::topic::Address;
 

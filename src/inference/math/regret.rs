@@ -4,20 +4,16 @@
 //! average of this difference. [`crate::math::loss`] defines losses. [`crate::math::synthesis::weights`]
 //! uses regrets.
 
-use std::{
-    collections::BTreeMap,
-    ops::{Index, IndexMut},
-};
+use std::collections::BTreeMap;
+use std::ops::{Index, IndexMut};
 
 use model::topic::Address;
 use serde::{Deserialize, Serialize};
 
-use crate::math::{
-    exact::{self, Exact},
-    pair_values::PairValues,
-    statistics::{count, deviation, quantile},
-    synthesis::weights::Params,
-};
+use crate::math::exact::{self, Exact};
+use crate::math::pair_values::PairValues;
+use crate::math::statistics::{count, deviation, quantile};
+use crate::math::synthesis::weights::Params;
 
 /// Quantile of the regrets for a newcomer, by the chain's parameters.
 const INITIAL_REGRET_QUANTILE: f64 = 0.25;

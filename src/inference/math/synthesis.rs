@@ -15,15 +15,11 @@ use std::collections::BTreeMap;
 
 use model::topic::Address;
 
-use crate::math::{
-    pair_values::PairValues,
-    regret::{Regrets, RoleValues},
-    synthesis::{
-        combine::{Table, named},
-        implied::Implied,
-        weights::{Generation, Params, normalized, scale},
-    },
-};
+use crate::math::pair_values::PairValues;
+use crate::math::regret::{Regrets, RoleValues};
+use crate::math::synthesis::combine::{Table, named};
+use crate::math::synthesis::implied::Implied;
+use crate::math::synthesis::weights::{Generation, Params, normalized, scale};
 
 /// One number per label, in the topic's order.
 pub type Values = Vec<f64>;

@@ -5,8 +5,10 @@
 //! its id. Built-in forecasters, datasets and models have hashes of their names. These addresses cannot
 //! sign for the chain. Different prefixes distinguish the kinds.
 
-use bech32::{Bech32, Hrp, primitives::decode::CheckedHrpstring};
-use model::{node::PeerId, topic::Address};
+use bech32::primitives::decode::CheckedHrpstring;
+use bech32::{Bech32, Hrp};
+use model::node::PeerId;
+use model::topic::Address;
 use ripemd::{Digest as _, Ripemd160};
 use sha2::{Digest as _, Sha256};
 

@@ -3,37 +3,28 @@
 //! In each epoch, the models see only rows up to its timestamp. Their predictions are combined like
 //! other submissions. They are learned from when the rows reach the horizon.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
-use model::{
-    timestamp::Timestamp,
-    topic::{Address, decimal},
-};
+use model::timestamp::Timestamp;
+use model::topic::{Address, decimal};
 
-use crate::{
-    math::{
-        loss::LossRule,
-        outlier::Baseline,
-        pair_values::FullBundle,
-        regret::{ByActor, Role, RoleValues},
-        statistics::count,
-        synthesis::{SynthesisError, Values, interval::PERCENTILES},
-    },
-    network::{
-        addresses,
-        close::{CloseContext, close},
-        leaderboard::{RANKED_EPOCHS_MIN, Record, Standings, standings},
-        learned::{self, BundleError, Learned},
-        submission::{Payload, Submission},
-        topic::{Topic, Truth},
-        upstream::{Cause, FlatRow},
-    },
-};
+use crate::math::loss::LossRule;
+use crate::math::outlier::Baseline;
+use crate::math::pair_values::FullBundle;
+use crate::math::regret::{ByActor, Role, RoleValues};
+use crate::math::statistics::count;
+use crate::math::synthesis::interval::PERCENTILES;
+use crate::math::synthesis::{SynthesisError, Values};
+use crate::network::addresses;
+use crate::network::close::{CloseContext, close};
+use crate::network::leaderboard::{RANKED_EPOCHS_MIN, Record, Standings, standings};
+use crate::network::learned::{self, BundleError, Learned};
+use crate::network::submission::{Payload, Submission};
+use crate::network::topic::{Topic, Truth};
+use crate::network::upstream::{Cause, FlatRow};
 
 /// Prediction of a worker of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,16 +3,17 @@
 //! An entry has the number of changes of its topic as part of its key. Data that was read while the
 //! topic changed is stored under an outdated number and evicted.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use model::topic::TopicId;
 use parking_lot::{Mutex, ReentrantMutex};
 use task::cache::{self, Capacity};
 
-use crate::{
-    network::{epoch::Progress, queries::TopicActors, topics::TOPICS_MAX},
-    store::{Bundles, StoredLearned},
-};
+use crate::network::epoch::Progress;
+use crate::network::queries::TopicActors;
+use crate::network::topics::TOPICS_MAX;
+use crate::store::{Bundles, StoredLearned};
 
 /// Maximum number and size of entries, with an entry of an earlier change for each topic. The size is
 /// that of learned regrets and latest bundles: some twenty topics of a thousand inferers and fifty

@@ -4,15 +4,12 @@
 //! and must be unique. While the program runs, heights follow a monotonic clock instead of the
 //! date, which can be corrected by days. The date determines the blocks between two runs.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
-use model::{timestamp::Timestamp, topic::BlockHeight};
+use model::timestamp::Timestamp;
+use model::topic::BlockHeight;
 use parking_lot::RwLock;
 use task::clock::{Clock, Stopwatch};
 

@@ -1,27 +1,23 @@
 //! Closing an epoch: combining submissions into the served bundle.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use model::topic::{Address, BlockHeight};
 use serde::{Deserialize, Serialize};
 use wire::inference::{Bundle, LabeledValue, WorkerValues};
 
-use crate::{
-    math::{
-        exact,
-        outlier::Baseline,
-        pair_values::FullBundle,
-        regret::{ByActor, RoleValues},
-        synthesis::{Epoch, Synthesis, SynthesisError, Values, interval::PERCENTILES, synthesize},
-    },
-    network::{
-        forecast::{Forecast, built_in},
-        learned::Learned,
-        selection::Withdrawn,
-        submission::{Submission, with_labels},
-        topic::{Topic, TopicKind},
-    },
-};
+use crate::math::exact;
+use crate::math::outlier::Baseline;
+use crate::math::pair_values::FullBundle;
+use crate::math::regret::{ByActor, RoleValues};
+use crate::math::synthesis::interval::PERCENTILES;
+use crate::math::synthesis::{Epoch, Synthesis, SynthesisError, Values, synthesize};
+use crate::network::forecast::{Forecast, built_in};
+use crate::network::learned::Learned;
+use crate::network::selection::Withdrawn;
+use crate::network::submission::{Submission, with_labels};
+use crate::network::topic::{Topic, TopicKind};
 
 /// Result of closing an epoch.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,29 +1,24 @@
 //! The end of an epoch: closing, learning, and learning again from past epochs after corrections of
 //! their ground truth.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use model::topic::{BlockHeight, TopicId};
 use task::causes::chain;
 use tracing::{debug, error, info};
 use wire::inference::network::RelearnedBody;
 
-use crate::{
-    Inference, InferenceError,
-    math::{
-        pair_values::FullBundle,
-        regret::{Losses, Role, RoleValues},
-        synthesis::SynthesisError,
-    },
-    network::{
-        close::{CloseContext, Closing, close},
-        learned::{BundleError, Learned},
-        selection::{Selection, select},
-        submission::{numbers, with_labels},
-        topic::Topic,
-    },
-    store::{CloseInput, Input, Lesson, Relearnable, Relearned, Store},
-};
+use crate::math::pair_values::FullBundle;
+use crate::math::regret::{Losses, Role, RoleValues};
+use crate::math::synthesis::SynthesisError;
+use crate::network::close::{CloseContext, Closing, close};
+use crate::network::learned::{BundleError, Learned};
+use crate::network::selection::{Selection, select};
+use crate::network::submission::{numbers, with_labels};
+use crate::network::topic::Topic;
+use crate::store::{CloseInput, Input, Lesson, Relearnable, Relearned, Store};
+use crate::{Inference, InferenceError};
 
 /// Epochs learned from again.
 struct Replay {

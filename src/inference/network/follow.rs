@@ -9,10 +9,9 @@ use task::causes::chain;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use crate::{
-    Inference, InferenceError, Shared,
-    network::{topic::Topic, topics::TopicList},
-};
+use crate::network::topic::Topic;
+use crate::network::topics::TopicList;
+use crate::{Inference, InferenceError, Shared};
 
 /// Polling interval, which is the maximum delay for streams and runners. Each poll needs two round
 /// trips.

@@ -14,19 +14,13 @@ use std::collections::BTreeMap;
 
 use model::topic::Address;
 
-use crate::{
-    math::{
-        loss::LossRule,
-        regret::ByActor,
-        statistics::{count, deviation, moving_average},
-        synthesis::Values,
-    },
-    network::{
-        addresses,
-        forecast::past::{Judged, Past, Sample, distance, offsets},
-        learned::{LOSS_AVERAGE_ALPHA, Learned},
-    },
-};
+use crate::math::loss::LossRule;
+use crate::math::regret::ByActor;
+use crate::math::statistics::{count, deviation, moving_average};
+use crate::math::synthesis::Values;
+use crate::network::addresses;
+use crate::network::forecast::past::{Judged, Past, Sample, distance, offsets};
+use crate::network::learned::{LOSS_AVERAGE_ALPHA, Learned};
 
 /// Expects the moving average of each inferer's past losses, as counted by the topic.
 pub const STEADY: &str = "steady";

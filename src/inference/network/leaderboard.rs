@@ -5,29 +5,19 @@
 //! have in common, since epochs differ in difficulty. Actors with too few epochs are not ranked, since a
 //! single lucky submission would be first.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::topic::{Address, BlockHeight, TopicId};
-use wire::inference::{
-    Bundle, HistoryEpoch, LabeledValue,
-    network::{EpochLosses, Leaderboard, RankedActor},
-};
+use wire::inference::network::{EpochLosses, Leaderboard, RankedActor};
+use wire::inference::{Bundle, HistoryEpoch, LabeledValue};
 
-use crate::{
-    Inference, InferenceError,
-    math::{
-        loss::LossRule,
-        regret::{Losses, Role},
-        statistics::count,
-    },
-    network::{
-        submission::numbers,
-        topic::{Topic, Truth},
-    },
-};
+use crate::math::loss::LossRule;
+use crate::math::regret::{Losses, Role};
+use crate::math::statistics::count;
+use crate::network::submission::numbers;
+use crate::network::topic::{Topic, Truth};
+use crate::{Inference, InferenceError};
 
 /// Default number of epochs to average: twenty minutes of the shortest epochs.
 pub const EPOCHS_DEFAULT: u32 = 100;

@@ -7,21 +7,19 @@ use model::topic::{Address, BlockHeight};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use wire::inference::LabeledValue;
 
-use crate::{
-    math::{
-        exact::{self, Exact},
-        loss::LossRule,
-        pair_values::FullBundle,
-        regret::{
-            ByActor, ByRole, Crowd, Losses, Pace, Regrets, Role, RoleValues, initial_regret,
-            is_experienced,
-        },
-        sortition::{initial_score, missed_epochs, penalized},
-        statistics::{moving_average, quantile},
-        synthesis::{Newcomers, weights::scale},
-    },
-    network::{forecast::past::Past, submission::numbers, topic::Topic},
+use crate::math::exact::{self, Exact};
+use crate::math::loss::LossRule;
+use crate::math::pair_values::FullBundle;
+use crate::math::regret::{
+    ByActor, ByRole, Crowd, Losses, Pace, Regrets, Role, RoleValues, initial_regret, is_experienced,
 };
+use crate::math::sortition::{initial_score, missed_epochs, penalized};
+use crate::math::statistics::{moving_average, quantile};
+use crate::math::synthesis::Newcomers;
+use crate::math::synthesis::weights::scale;
+use crate::network::forecast::past::Past;
+use crate::network::submission::numbers;
+use crate::network::topic::Topic;
 
 /// Weight of the latest loss in the moving average for forecasts. It remembers about twenty epochs, four
 /// times as long as the demo's regrets, so that it adds information.

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use model::{timestamp::Timestamp, topic::TopicId};
+use model::timestamp::Timestamp;
+use model::topic::TopicId;
 use parking_lot::Mutex;
 use tracing::{debug, info, warn};
 use wire::inference::network::ProblemBody;

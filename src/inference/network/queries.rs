@@ -1,24 +1,19 @@
 //! Queries of a network.
 
-use std::{ops::RangeInclusive, sync::Arc};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use model::topic::{Address, BlockHeight, TopicId};
 use wire::inference::{ActorSummary, Bundle, HistoryEpoch, WorkerValues};
 
-use crate::{
-    Inference, InferenceError, Shared,
-    math::{
-        regret::{ByActor, Losses, Role, RoleValues},
-        synthesis::weights::{normalized, weights},
-    },
-    network::{
-        epoch::Progress,
-        learned::{Experience, Learned},
-        submission::Submission,
-        topic::Topic,
-    },
-    store::{Bundles, Input, StoreError},
-};
+use crate::math::regret::{ByActor, Losses, Role, RoleValues};
+use crate::math::synthesis::weights::{normalized, weights};
+use crate::network::epoch::Progress;
+use crate::network::learned::{Experience, Learned};
+use crate::network::submission::Submission;
+use crate::network::topic::Topic;
+use crate::store::{Bundles, Input, StoreError};
+use crate::{Inference, InferenceError, Shared};
 
 /// Value that a regret is compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,30 +4,30 @@
 //! topic are sequential: an epoch's workers run, the epoch closes, then losses are learned from in
 //! order.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
-use model::{dataset::DatasetId, topic::BlockHeight};
-use task::{causes::chain, group::Group, traces};
+use model::dataset::DatasetId;
+use model::topic::BlockHeight;
+use task::causes::chain;
+use task::group::Group;
+use task::traces;
 use tokio::time::{sleep, timeout};
 use tracing::{Instrument as _, Span, debug, info, info_span, warn};
 use wire::inference::network::PredictorModelSettings;
 
-use crate::{
-    Inference, InferenceError, News, Sender,
-    network::{
-        addresses,
-        epoch::{self, Care, Step, due},
-        problems::Failing,
-        submission::Payload,
-        topic::{Predictor, Topic},
-        upstream::{
-            Cause, FlatRow, Job, Nodes, PeerOutput, Rows, Runs, lines, parse_prediction,
-            truth_after,
-        },
-    },
-    store::Input,
+use crate::network::addresses;
+use crate::network::epoch::{self, Care, Step, due};
+use crate::network::problems::Failing;
+use crate::network::submission::Payload;
+use crate::network::topic::{Predictor, Topic};
+use crate::network::upstream::{
+    Cause, FlatRow, Job, Nodes, PeerOutput, Rows, Runs, lines, parse_prediction, truth_after,
 };
+use crate::store::Input;
+use crate::{Inference, InferenceError, News, Sender};
 
 /// Maximum size of a worker's output, in bytes. A prediction is a line.
 const STDOUT_BYTES_MAX: usize = 64 * 1024;

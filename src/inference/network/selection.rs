@@ -9,26 +9,19 @@
 //! remain, in the same order, with ids from 1. A topic's list of labels only restricts the labels that
 //! can be submitted.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use model::{
-    timestamp::Timestamp,
-    topic::{Address, BlockHeight},
-};
+use model::timestamp::Timestamp;
+use model::topic::{Address, BlockHeight};
 
-use crate::{
-    math::{
-        outlier::Baseline,
-        regret::{ByActor, ByRole, Role},
-        sortition::{Candidate, Places, Record, choose_active},
-        statistics::moving_average,
-    },
-    network::{
-        learned::{Experience, Learned},
-        submission::Submission,
-        topic::{Topic, TopicKind},
-    },
-};
+use crate::math::outlier::Baseline;
+use crate::math::regret::{ByActor, ByRole, Role};
+use crate::math::sortition::{Candidate, Places, Record, choose_active};
+use crate::math::statistics::moving_average;
+use crate::network::learned::{Experience, Learned};
+use crate::network::submission::Submission;
+use crate::network::topic::{Topic, TopicKind};
 
 /// A received submission.
 #[derive(Debug, Clone, PartialEq)]

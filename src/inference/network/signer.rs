@@ -3,7 +3,9 @@
 //! The contract hashes the typed data of an inference, wraps the hash like a wallet message, and
 //! recovers the signer. Amounts are integers with 18 decimals.
 
-use std::{fmt, iter::repeat, str::FromStr};
+use std::fmt;
+use std::iter::repeat;
+use std::str::FromStr;
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use k256::ecdsa::{SigningKey, VerifyingKey};

@@ -1,15 +1,17 @@
 //! Submissions of actors and their validation.
 
-use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use model::topic::{Address, SINGLE_LABEL};
 
 use wire::inference::LabeledValue;
 
-use crate::{
-    math::{regret::ByActor, sortition::Record, synthesis::Values},
-    network::topic::{Topic, canonical_label},
-};
+use crate::math::regret::ByActor;
+use crate::math::sortition::Record;
+use crate::math::synthesis::Values;
+use crate::network::topic::{Topic, canonical_label};
 
 /// Maximum length of a number, in bytes. A double has at most 17 significant digits, exact decimals
 /// of the chain have 34.

@@ -2,29 +2,21 @@
 
 pub mod settings;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    ops::RangeInclusive,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
-use model::{
-    dataset::DatasetId,
-    node::Subgroup,
-    text::is_unprintable,
-    topic::{Address, BlockHeight, SINGLE_LABEL, TopicId},
-};
+use model::dataset::DatasetId;
+use model::node::Subgroup;
+use model::text::is_unprintable;
+use model::topic::{Address, BlockHeight, SINGLE_LABEL, TopicId};
 use wire::inference::network::PredictorModelSettings;
 
-use crate::{
-    math::{
-        loss::{LossMethod, LossRule},
-        regret::ByRole,
-        synthesis::weights::{Generation, Params},
-    },
-    network::retention::{DAY, Retention},
-};
+use crate::math::loss::{LossMethod, LossRule};
+use crate::math::regret::ByRole;
+use crate::math::synthesis::weights::{Generation, Params};
+use crate::network::retention::{DAY, Retention};
 
 /// Minimum sum of weights, by the chain's parameters.
 const EPSILON_SAFE_DIV: f64 = 1e-7;

@@ -1,19 +1,18 @@
 //! Changes of topics while the network runs: creation, replacement, pausing and deletion.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
-use model::{
-    dataset::DatasetId,
-    topic::{Address, TopicId},
-};
+use model::dataset::DatasetId;
+use model::topic::{Address, TopicId};
 use tokio::sync::watch;
 use tracing::warn;
 
-use crate::{
-    Inference, InferenceError, News,
-    network::{epoch::is_open, topic::Topic},
-    store::{Store, StoreError},
-};
+use crate::network::epoch::is_open;
+use crate::network::topic::Topic;
+use crate::store::{Store, StoreError};
+use crate::{Inference, InferenceError, News};
 
 /// Maximum number of topics. Each one has a task and reads the store at each block.
 pub const TOPICS_MAX: usize = 4096;

@@ -1,14 +1,13 @@
 //! Interfaces to a dataset service and a function cluster.
 
-use std::{collections::BTreeMap, error::Error};
+use std::collections::BTreeMap;
+use std::error::Error;
 
 use async_trait::async_trait;
-use model::{
-    dataset::DatasetId,
-    node::{PeerId, Subgroup},
-    timestamp::Timestamp,
-    topic::SINGLE_LABEL,
-};
+use model::dataset::DatasetId;
+use model::node::{PeerId, Subgroup};
+use model::timestamp::Timestamp;
+use model::topic::SINGLE_LABEL;
 use serde_json::{Map, Value};
 
 use crate::network::topic::Source;

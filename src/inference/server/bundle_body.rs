@@ -1,31 +1,22 @@
 //! Bodies with bundles. Values of pairs are written row by row while they are sent, since they can
 //! be 16 MB of JSON.
 
-use std::{
-    io,
-    iter::{empty, once},
-    sync::Arc,
-};
+use std::io;
+use std::iter::{empty, once};
+use std::sync::Arc;
 
-use axum::{
-    body::{Body, Bytes},
-    http::header,
-    response::{IntoResponse, Response},
-};
+use axum::body::{Body, Bytes};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
 use futures::stream;
-use model::topic::Address;
-use model::topic::decimal;
+use model::topic::{Address, decimal};
 use serde::Serialize;
-use wire::inference::{
-    LabeledValue, OneOutInfererForecaster,
-    chain::{OneOutInfererForecasterValues, WorkerValue},
-};
+use wire::inference::chain::{OneOutInfererForecasterValues, WorkerValue};
+use wire::inference::{LabeledValue, OneOutInfererForecaster};
 
 use super::error::ApiError;
-use crate::math::{
-    pair_values::{FullBundle, PairValues},
-    regret::Losses,
-};
+use crate::math::pair_values::{FullBundle, PairValues};
+use crate::math::regret::Losses;
 
 /// Start of the values of pairs in a body.
 const PLACE: &str = "\"one_out_inferer_forecaster_values\":[";

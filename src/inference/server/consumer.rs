@@ -2,37 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use axum::{Json, extract::State};
+use axum::Json;
+use axum::extract::State;
 use model::topic::{TopicId, decimal};
 use uuid::Uuid;
-use wire::{
-    inference::{
-        consumer::{
-            ConsumerTopic, ConsumerTopics, Envelope, InferenceData, SignedInference as Body,
-        },
-        network::SignerBody,
-    },
-    paths,
+use wire::inference::consumer::{
+    ConsumerTopic, ConsumerTopics, Envelope, InferenceData, SignedInference as Body,
 };
+use wire::inference::network::SignerBody;
+use wire::paths;
 
-use super::{
-    App,
-    error::{ApiError, ConsumerError},
-    openapi::{
-        NOT_SIGNABLE, NOTHING_TO_SIGN,
-        parameters::{ChainPart, ConsumerMembers, ConsumerRefusal, NetworkPart},
-    },
-    request::{Params, read_topic_id},
-};
-use crate::{
-    Inference, InferenceError,
-    math::synthesis::interval::PERCENTILES,
-    network::{
-        close::Signed,
-        signer::{Amount, DECIMALS, Domain, SignedInference, Signer},
-        topic::Topic,
-    },
-};
+use super::App;
+use super::error::{ApiError, ConsumerError};
+use super::openapi::parameters::{ChainPart, ConsumerMembers, ConsumerRefusal, NetworkPart};
+use super::openapi::{NOT_SIGNABLE, NOTHING_TO_SIGN};
+use super::request::{Params, read_topic_id};
+use crate::math::synthesis::interval::PERCENTILES;
+use crate::network::close::Signed;
+use crate::network::signer::{Amount, DECIMALS, Domain, SignedInference, Signer};
+use crate::network::topic::Topic;
+use crate::{Inference, InferenceError};
 
 /// Signer and consumers of signed inferences.
 #[derive(Debug, Clone)]

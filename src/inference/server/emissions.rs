@@ -9,19 +9,19 @@ mod whitelist;
 mod windows;
 
 use axum::Json;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 use wire::paths::{EMISSIONS_NEW, EMISSIONS_OLD};
 
-pub(super) use self::{bundles::Bodies, losses::body as loss_body};
-use super::{
-    App,
-    error::ApiError,
-    openapi::parameters::{
-        ActorAddress, AddressMember, AtBlock, ByVersion, ChainParams, HeightPart, LeaveOut,
-        PageMembers, TopicMember, TopicPart, Version,
-    },
-    request::Params,
+pub(super) use self::bundles::Bodies;
+pub(super) use self::losses::body as loss_body;
+use super::App;
+use super::error::ApiError;
+use super::openapi::parameters::{
+    ActorAddress, AddressMember, AtBlock, ByVersion, ChainParams, HeightPart, LeaveOut,
+    PageMembers, TopicMember, TopicPart, Version,
 };
+use super::request::Params;
 use crate::network::topic::Topic;
 
 /// Description of a successful response.

@@ -1,37 +1,36 @@
 //! `GET /api/v1/topics/{topic_id}/epochs/`: past epochs by actor, as a file that is written while
 //! it is sent.
 
-use std::{collections::VecDeque, io, ops::RangeInclusive};
+use std::collections::VecDeque;
+use std::io;
+use std::ops::RangeInclusive;
 
 use accounts::gate::Admitted;
-use axum::{
-    Extension,
-    body::{Body, Bytes},
-    http::header,
-    response::{IntoResponse as _, Response},
-};
-use formats::write::{Output, document::Document};
+use axum::Extension;
+use axum::body::{Body, Bytes};
+use axum::http::header;
+use axum::response::{IntoResponse as _, Response};
+use formats::write::Output;
+use formats::write::document::Document;
 use futures::stream::try_unfold;
-use model::{
-    block::{Block, Rows},
-    dataset::{Column, DatasetId, Dtype},
-    resolution::Resolution,
-    row::Value,
-    timestamp::Timestamp,
-    topic::{BlockHeight, TopicId},
-};
+use model::block::{Block, Rows};
+use model::dataset::{Column, DatasetId, Dtype};
+use model::resolution::Resolution;
+use model::row::Value;
+use model::timestamp::Timestamp;
+use model::topic::{BlockHeight, TopicId};
 use strum::VariantNames as _;
 use task::causes::chain;
 use tracing::warn;
-use wire::{inference::network::EpochActorBody, paths};
+use wire::inference::network::EpochActorBody;
+use wire::paths;
 
-use super::{
-    error::ApiError,
-    openapi::parameters::TopicPart,
-    request::Params,
-    stream::{Permits, admit_stream},
-};
-use crate::{Inference, store::EpochActor};
+use super::error::ApiError;
+use super::openapi::parameters::TopicPart;
+use super::request::Params;
+use super::stream::{Permits, admit_stream};
+use crate::Inference;
+use crate::store::EpochActor;
 
 /// Default number of epochs of a response.
 const LIMIT_DEFAULT: u32 = 1_000;

@@ -1,24 +1,26 @@
 //! Errors in the form of the chain's gateway: `{"code":5,"message":"…","details":[]}`.
 
-use std::{error::Error, fmt::Display};
+use std::error::Error;
+use std::fmt::Display;
 
-use accounts::{AccountsError, gate::Refusal};
-use axum::{
-    Json,
-    http::{StatusCode, header::RETRY_AFTER},
-    response::{IntoResponse, Response},
-};
+use accounts::AccountsError;
+use accounts::gate::Refusal;
+use axum::Json;
+use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
+use axum::response::{IntoResponse, Response};
 use task::causes::chain;
 use tracing::error;
 use uuid::Uuid;
-use web::{auth::NoKey, extract::BodyError};
-use wire::{
-    error::InferenceError as Body,
-    inference::consumer::Envelope,
-    paths::{API_KEY_HEADER, EMISSIONS_VERSIONS},
-};
+use web::auth::NoKey;
+use web::extract::BodyError;
+use wire::error::InferenceError as Body;
+use wire::inference::consumer::Envelope;
+use wire::paths::{API_KEY_HEADER, EMISSIONS_VERSIONS};
 
-use crate::{InferenceError, network::signer::SignerError, store::StoreError};
+use crate::InferenceError;
+use crate::network::signer::SignerError;
+use crate::store::StoreError;
 
 /// `Retry-After` in seconds, if the service is unavailable.
 const RETRY_AFTER_SECONDS: u32 = 5;

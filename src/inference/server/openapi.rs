@@ -5,10 +5,12 @@ pub(super) mod parameters;
 use std::sync::OnceLock;
 
 use accounts::gate::Limits;
-use axum::{extract::State, response::Response};
+use axum::extract::State;
+use axum::response::Response;
 use serde_json::{Value, json};
 use web::openapi::{About, Description, SharedRefusal, describe};
-use wire::{error::InferenceError, paths};
+use wire::error::InferenceError;
+use wire::paths;
 
 use super::{App, keyed_api, open_api};
 use crate::network::submission::WorkerQuota;

@@ -1,16 +1,19 @@
 //! Parameters of a request, by name.
 
-use std::{collections::HashMap, ops::RangeInclusive, str::FromStr, sync::Arc};
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::sync::Arc;
 
-use axum::{
-    extract::{FromRequestParts, Path},
-    http::{Uri, request::Parts},
-};
+use axum::extract::{FromRequestParts, Path};
+use axum::http::Uri;
+use axum::http::request::Parts;
 use model::topic::{Address, BlockHeight, TopicId};
 use web::extract::pairs;
 use wire::paths::{EMISSIONS_OLD, EMISSIONS_VERSIONS};
 
-use super::{App, Holder, error::ApiError};
+use super::error::ApiError;
+use super::{App, Holder};
 use crate::network::topic::Topic;
 
 /// Parameters of a request, with its service and holder.

@@ -4,39 +4,34 @@
 //! client that reconnects with the id of its last event first gets the bundles since then. Slow clients
 //! skip bundles.
 
-use std::{collections::VecDeque, iter::once, sync::Arc, time::Duration};
+use std::collections::VecDeque;
+use std::iter::once;
+use std::sync::Arc;
+use std::time::Duration;
 
-use accounts::{
-    Verified,
-    gate::{Admitted, StreamPermit},
-};
-use axum::{
-    Extension,
-    body::{Body, Bytes},
-    http::{HeaderMap, header},
-    response::{IntoResponse as _, Response},
-};
-use futures::{
-    StreamExt as _,
-    stream::{self, unfold},
-};
+use accounts::Verified;
+use accounts::gate::{Admitted, StreamPermit};
+use axum::Extension;
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse as _, Response};
+use futures::StreamExt as _;
+use futures::stream::{self, unfold};
 use model::topic::{BlockHeight, TopicId};
-use tokio::{
-    select,
-    sync::{OwnedSemaphorePermit, watch},
-    time::sleep,
-};
+use tokio::select;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::sleep;
 use web::metrics::RaisedGauge;
-use wire::{inference::LatestBundle, paths};
+use wire::inference::LatestBundle;
+use wire::paths;
 
-use super::{
-    App,
-    bundle_body::{PairBody, Pieces, join, pieces},
-    error::ApiError,
-    openapi::parameters::TopicPart,
-    request::Params,
-};
-use crate::{InferenceError, News, metrics, store::Bundles};
+use super::App;
+use super::bundle_body::{PairBody, Pieces, join, pieces};
+use super::error::ApiError;
+use super::openapi::parameters::TopicPart;
+use super::request::Params;
+use crate::store::Bundles;
+use crate::{InferenceError, News, metrics};
 
 /// Interval of comments without news, which detect broken connections.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);

@@ -5,25 +5,24 @@
 
 use std::collections::BTreeMap;
 
-use axum::{Json, extract::Request};
-use model::{text::is_unprintable, topic::BlockHeight};
+use axum::Json;
+use axum::extract::Request;
+use model::text::is_unprintable;
+use model::topic::BlockHeight;
 use web::extract::json;
-use wire::{
-    error::InferenceError,
-    inference::network::{Accepted, SubmissionBody},
-    paths,
-};
+use wire::error::InferenceError;
+use wire::inference::network::{Accepted, SubmissionBody};
+use wire::paths;
 
-use super::{Holder, error::ApiError, openapi::parameters::TopicPart, request::Params};
-use crate::{
-    Inference, Sender,
-    math::sortition::Record,
-    network::{
-        addresses, epoch,
-        submission::{Origin, Payload},
-        topic::Topic,
-    },
-};
+use super::Holder;
+use super::error::ApiError;
+use super::openapi::parameters::TopicPart;
+use super::request::Params;
+use crate::math::sortition::Record;
+use crate::network::submission::{Origin, Payload};
+use crate::network::topic::Topic;
+use crate::network::{addresses, epoch};
+use crate::{Inference, Sender};
 
 /// Maximum length of a model name in characters.
 const MODEL_CHARS_MAX: usize = 64;

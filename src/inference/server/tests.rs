@@ -11,23 +11,22 @@ mod several_services;
 
 use std::collections::BTreeMap;
 
-use accounts::{Accounts, gate::GateOptions};
-use axum::{
-    body::{Body, to_bytes},
-    extract::Request,
-    http::StatusCode,
-};
-use model::{key::ApiKey, timestamp::Timestamp};
+use accounts::Accounts;
+use accounts::gate::GateOptions;
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::http::StatusCode;
+use model::key::ApiKey;
+use model::timestamp::Timestamp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::{
-    Sender,
-    network::{signer::Domain, submission::Payload},
-    store::Input,
-};
+use crate::Sender;
+use crate::network::signer::Domain;
+use crate::network::submission::Payload;
+use crate::store::Input;
 
 struct Fixture {
     _folder: TempDir,

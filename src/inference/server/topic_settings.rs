@@ -1,45 +1,34 @@
 //! Creation and changes of topics.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
-use axum::{
-    Json,
-    extract::{Request, State},
-    http::StatusCode,
-};
-use model::{timestamp::Timestamp, topic::TopicId};
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use model::timestamp::Timestamp;
+use model::topic::TopicId;
 use task::causes::chain;
-use tokio::{sync::oneshot, time::timeout};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 use web::extract::json;
-use wire::{
-    error::InferenceError,
-    inference::{
-        TopicResponse,
-        network::{RelearnBody, RelearnedBody, TopicActive, TopicSettings},
-    },
-    paths,
-};
+use wire::error::InferenceError;
+use wire::inference::TopicResponse;
+use wire::inference::network::{RelearnBody, RelearnedBody, TopicActive, TopicSettings};
+use wire::paths;
 
-use super::{
-    App, Holder,
-    error::ApiError,
-    openapi::{
-        DENIED, OF_TOPIC, UNCHECKED, UNFIT,
-        parameters::{ActorAddress, TopicPart},
-    },
-    request::Params,
-    topics,
-};
-use crate::{
-    Inference,
-    network::{
-        addresses,
-        runner::ROWS_WITHIN,
-        topic::{Topic, settings},
-        topics::ListChange,
-        upstream::{Cause, DatasetColumn, Described, Rows, truth_after},
-    },
-};
+use super::error::ApiError;
+use super::openapi::parameters::{ActorAddress, TopicPart};
+use super::openapi::{DENIED, OF_TOPIC, UNCHECKED, UNFIT};
+use super::request::Params;
+use super::{App, Holder, topics};
+use crate::Inference;
+use crate::network::addresses;
+use crate::network::runner::ROWS_WITHIN;
+use crate::network::topic::{Topic, settings};
+use crate::network::topics::ListChange;
+use crate::network::upstream::{Cause, DatasetColumn, Described, Rows, truth_after};
 
 /// Creates a topic that belongs to the key. Its first epoch opens with the next block.
 ///

@@ -3,35 +3,27 @@
 //! The actors of a topic are serialized once for each bundle and update, since they are most of the
 //! list.
 
-use axum::{Json, extract::State, response::Response};
-use model::{
-    dataset::DatasetId,
-    topic::{BlockHeight, decimal},
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use model::dataset::DatasetId;
+use model::topic::{BlockHeight, decimal};
+use wire::inference::network::{RetentionBody, TopicHealth};
+use wire::inference::{
+    NextTopicId, TopicBody, TopicLabeling, TopicList, TopicResponse, TopicSummary,
 };
-use wire::{
-    inference::{
-        NextTopicId, TopicBody, TopicLabeling, TopicList, TopicResponse, TopicSummary,
-        network::{RetentionBody, TopicHealth},
-    },
-    paths,
-};
+use wire::paths;
 
-use super::{
-    App,
-    bundle_body::json,
-    error::ApiError,
-    openapi::parameters::{TopicPart, Version},
-    request::Params,
-};
-use crate::{
-    Inference,
-    network::{
-        epoch,
-        queries::Overview,
-        retention::DAY,
-        topic::{Topic, TopicKind},
-    },
-};
+use super::App;
+use super::bundle_body::json;
+use super::error::ApiError;
+use super::openapi::parameters::{TopicPart, Version};
+use super::request::Params;
+use crate::Inference;
+use crate::network::epoch;
+use crate::network::queries::Overview;
+use crate::network::retention::DAY;
+use crate::network::topic::{Topic, TopicKind};
 
 /// Start of a topic's actors. Quotes inside of texts are escaped.
 const PLACE: &str = "\"actors\":[";

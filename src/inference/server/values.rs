@@ -1,30 +1,24 @@
 //! Values of a topic beyond the chain's queries: weights, intervals, past epochs and the
 //! leaderboard.
 
-use axum::{Json, response::Response};
+use axum::Json;
+use axum::response::Response;
 use model::topic::decimal;
-use wire::{
-    inference::{
-        TopicHistory,
-        network::{EpochBody, IntervalBody, LatestBody, Leaderboard, ScalarBody, WeightsBody},
-    },
-    paths,
+use wire::inference::TopicHistory;
+use wire::inference::network::{
+    EpochBody, IntervalBody, LatestBody, Leaderboard, ScalarBody, WeightsBody,
 };
+use wire::paths;
 
-use super::{
-    bundle_body::{self, PairBody},
-    emissions::loss_body,
-    error::ApiError,
-    openapi::parameters::TopicPart,
-    request::Params,
-};
-use crate::{
-    math::{
-        regret::{ByActor, Role, RoleValues},
-        synthesis::interval::PERCENTILES,
-    },
-    network::{close::Interval, leaderboard},
-};
+use super::bundle_body::{self, PairBody};
+use super::emissions::loss_body;
+use super::error::ApiError;
+use super::openapi::parameters::TopicPart;
+use super::request::Params;
+use crate::math::regret::{ByActor, Role, RoleValues};
+use crate::math::synthesis::interval::PERCENTILES;
+use crate::network::close::Interval;
+use crate::network::leaderboard;
 
 /// Returns the newest bundle with all arrays, weights and confidence intervals.
 #[utoipa::path(get, path = paths::TOPIC_LATEST, operation_id = "latest", tag = "network",

@@ -4,34 +4,27 @@
 //! All operations block. The connections of a database have their own small runtime. Rows that
 //! several services might change are locked (see `versions`).
 
-use std::{ffi::OsString, path::Path, sync::Arc};
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
 
-use db::{
-    connection::keep_log_on_close,
-    files::DatabaseFiles,
-    postgres::{
-        DatabaseUrl,
-        connections::{Connections, ConnectionsOptions, Figures, Snapshot},
-        fault::{Fault, Refused, WorkError, is_lost},
-        schema::SchemaError,
-    },
-    space::SpaceWatch,
-    writer::Writer,
-};
+use db::connection::keep_log_on_close;
+use db::files::DatabaseFiles;
+use db::postgres::DatabaseUrl;
+use db::postgres::connections::{Connections, ConnectionsOptions, Figures, Snapshot};
+use db::postgres::fault::{Fault, Refused, WorkError, is_lost};
+use db::postgres::schema::SchemaError;
+use db::space::SpaceWatch;
+use db::writer::Writer;
 use futures::FutureExt as _;
 use parking_lot::Mutex;
 use rusqlite::Connection;
-use task::{
-    lock::{self, Lock},
-    private,
-};
+use task::lock::{self, Lock};
+use task::private;
 use tokio::runtime::{Builder, EnterGuard, Runtime};
 
-use super::{
-    StoreError,
-    session::{Session, values, wait},
-    tables,
-};
+use super::session::{Session, values, wait};
+use super::{StoreError, tables};
 
 /// Connection limits. Each connection is used by one caller for some milliseconds.
 const CONNECTIONS: ConnectionsOptions =

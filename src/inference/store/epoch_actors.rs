@@ -1,15 +1,15 @@
 //! Past epochs actor by actor, for exports: values, truth, losses and weights.
 
-use std::{collections::BTreeMap, ops::RangeInclusive};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
-use model::{
-    timestamp::Timestamp,
-    topic::{BlockHeight, TopicId},
-};
+use model::timestamp::Timestamp;
+use model::topic::{BlockHeight, TopicId};
 use serde::Deserialize;
 use wire::inference::{LabeledValue, WorkerValues};
 
-use super::{Store, StoreError, height, number, record, session::Row};
+use super::session::Row;
+use super::{Store, StoreError, height, number, record};
 use crate::math::regret::{Losses, Role, RoleValues};
 
 /// An actor in one epoch, under one label.

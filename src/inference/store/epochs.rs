@@ -2,27 +2,21 @@
 
 use std::sync::Arc;
 
-use model::{
-    timestamp::Timestamp,
-    topic::{BlockHeight, TopicId},
-};
+use model::timestamp::Timestamp;
+use model::topic::{BlockHeight, TopicId};
 
+use super::session::{Lock, Session, values};
+use super::versions::{self, Turn};
 use super::{
     CloseInput, EPOCH_BYTES, Lesson, Relearned, State, Store, StoreError, insert, is_in, key,
-    number, pairs, record, relearn, retention,
-    session::{Lock, Session, values},
-    versions::{self, Turn},
-    view,
+    number, pairs, record, relearn, retention, view,
 };
-use crate::{
-    math::{outlier::Baseline, pair_values::FullBundle},
-    network::{
-        close::{Closing, Signed},
-        learned::Learned,
-        retention::Retention,
-        selection::Withdrawn,
-    },
-};
+use crate::math::outlier::Baseline;
+use crate::math::pair_values::FullBundle;
+use crate::network::close::{Closing, Signed};
+use crate::network::learned::Learned;
+use crate::network::retention::Retention;
+use crate::network::selection::Withdrawn;
 
 /// Learned state of a topic as read from the store.
 #[derive(Debug, Clone)]

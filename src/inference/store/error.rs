@@ -1,12 +1,11 @@
 //! Errors of the inference store.
 
-use std::{error::Error, io};
+use std::error::Error;
+use std::io;
 
-use db::{
-    connection::{OpenError, Schema},
-    fault::DatabaseFault,
-    writer::{CommitError, WriteError},
-};
+use db::connection::{OpenError, Schema};
+use db::fault::DatabaseFault;
+use db::writer::{CommitError, WriteError};
 
 use super::{SubmitOutcome, tables};
 

@@ -6,13 +6,9 @@ use std::sync::Arc;
 use model::topic::Address;
 
 use super::StoreError;
-use crate::{
-    math::{
-        pair_values::PairValues,
-        regret::{PairwiseRegrets, Regrets},
-    },
-    network::forecast::past::{Past, PastEpoch},
-};
+use crate::math::pair_values::PairValues;
+use crate::math::regret::{PairwiseRegrets, Regrets};
+use crate::network::forecast::past::{Past, PastEpoch};
 
 /// Version of the format, which is the first byte.
 const FORM: u8 = 1;

@@ -1,22 +1,19 @@
 //! JSON records of the inference store and their conversions.
 
-use std::{str::FromStr, sync::Arc};
+use std::str::FromStr;
+use std::sync::Arc;
 
-use serde::{Deserialize, Serialize, de::DeserializeSeed as _};
-use wire::inference::{Bundle, LabeledValue, LatestBundle, network::TopicSettings};
+use serde::de::DeserializeSeed as _;
+use serde::{Deserialize, Serialize};
+use wire::inference::network::TopicSettings;
+use wire::inference::{Bundle, LabeledValue, LatestBundle};
 
 use super::{StoreError, pairs};
-use crate::{
-    math::{
-        exact::{ActorsReader, Text},
-        regret::{ByActor, Losses},
-    },
-    network::{
-        learned::Learned,
-        submission::Submission,
-        topic::{Topic, WorkerWhitelist, settings},
-    },
-};
+use crate::math::exact::{ActorsReader, Text};
+use crate::math::regret::{ByActor, Losses};
+use crate::network::learned::Learned;
+use crate::network::submission::Submission;
+use crate::network::topic::{Topic, WorkerWhitelist, settings};
 
 #[derive(Serialize, Deserialize)]
 struct SubmissionRecord {

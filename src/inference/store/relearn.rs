@@ -5,24 +5,21 @@
 
 use std::sync::Arc;
 
-use model::{
-    timestamp::Timestamp,
-    topic::{BlockHeight, TopicId},
-};
+use model::timestamp::Timestamp;
+use model::topic::{BlockHeight, TopicId};
 
 use wire::inference::LabeledValue;
 
+use super::session::{Session, values};
+use super::versions::{self, Turn};
 use super::{
     EPOCH_BYTES, Input, State, Store, StoreError, StoredLearned, height, key, number, pairs,
-    record, retention,
-    session::{Session, values},
-    versions::{self, Turn},
-    view,
+    record, retention, view,
 };
-use crate::{
-    math::{pair_values::FullBundle, regret::Losses},
-    network::{learned::Learned, retention::Retention},
-};
+use crate::math::pair_values::FullBundle;
+use crate::math::regret::Losses;
+use crate::network::learned::Learned;
+use crate::network::retention::Retention;
 
 /// Number of epochs between two snapshots. Learning again repeats at most this many additional
 /// epochs.

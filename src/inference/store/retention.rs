@@ -3,12 +3,11 @@
 //! An epoch is counted when it closes and again when it changes. Totals per topic make the cost
 //! independent of the number of epochs.
 
-use model::{
-    timestamp::Timestamp,
-    topic::{BlockHeight, TopicId},
-};
+use model::timestamp::Timestamp;
+use model::topic::{BlockHeight, TopicId};
 
-use super::{EPOCHS_KEPT, Store, StoreError, height, key, number, session::Session};
+use super::session::Session;
+use super::{EPOCHS_KEPT, Store, StoreError, height, key, number};
 use crate::network::retention::Retention;
 
 /// Maximum number of epochs that are thinned, and of epochs that are deleted, when an epoch closes.

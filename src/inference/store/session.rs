@@ -3,16 +3,19 @@
 //! Values and rows have the types of [`db::sql`], where a Boolean is an integer. Texts are compared by
 //! bytes. Upserts name their conflict columns.
 
-use std::{cell::RefCell, future::Future, time::Duration};
+use std::cell::RefCell;
+use std::future::Future;
+use std::time::Duration;
 
-use db::{
-    postgres::fault::timed_out,
-    sql::{self, Column, Value},
-};
+use db::postgres::fault::timed_out;
+use db::sql::{self, Column, Value};
 use futures::executor::block_on;
 use rusqlite::{Connection, OptionalExtension as _, Params};
-use sqlx::{PgConnection, Postgres, postgres::PgArguments, query::Query};
-use tokio::{task::unconstrained, time::timeout};
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres};
+use tokio::task::unconstrained;
+use tokio::time::timeout;
 
 use super::StoreError;
 

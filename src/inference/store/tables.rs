@@ -2,10 +2,8 @@
 
 use std::sync::LazyLock;
 
-use db::{
-    connection::{RETRIED_OPEN_WAIT, Schema},
-    postgres::schema::Schema as SharedSchema,
-};
+use db::connection::{RETRIED_OPEN_WAIT, Schema};
+use db::postgres::schema::Schema as SharedSchema;
 
 /// Name of the schema in a database.
 pub(super) const SHARED_NAME: &str = "inference";

@@ -8,16 +8,13 @@ use rusqlite::Connection;
 use test_postgres::new_database;
 
 use super::*;
-use crate::{
-    math::{pair_values::FullBundle, sortition::Record},
-    network::{
-        close::{CloseContext, close},
-        epoch_end::closing,
-        retention::Retention,
-        submission::{Origin, Payload, Submitter, WorkerQuota},
-        topic::demo_topics,
-    },
-};
+use crate::math::pair_values::FullBundle;
+use crate::math::sortition::Record;
+use crate::network::close::{CloseContext, close};
+use crate::network::epoch_end::closing;
+use crate::network::retention::Retention;
+use crate::network::submission::{Origin, Payload, Submitter, WorkerQuota};
+use crate::network::topic::demo_topics;
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_seconds(seconds)

@@ -6,12 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use model::{timestamp::Timestamp, topic::TopicId};
+use model::timestamp::Timestamp;
+use model::topic::TopicId;
 
-use super::{
-    Store, StoreError, blocks, height, number,
-    session::{Session, values},
-};
+use super::session::{Session, values};
+use super::{Store, StoreError, blocks, height, number};
 use crate::network::chain::Blocks;
 
 /// Id of the row for the list of topics. Ids of topics start at 1.

@@ -1,30 +1,21 @@
 //! Queries of the inference store: bundles, history and actors.
 
-use std::{ops::RangeInclusive, sync::Arc};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 
-use model::{
-    timestamp::Timestamp,
-    topic::{Address, BlockHeight, TopicId},
-};
+use model::timestamp::Timestamp;
+use model::topic::{Address, BlockHeight, TopicId};
 
 use wire::inference::HistoryEpoch;
 
-use super::{
-    Store, StoreError, StoredLearned, height, key, number, pairs, record,
-    session::{Row, Session, values},
-};
-use crate::{
-    math::{
-        outlier::Baseline,
-        pair_values::FullBundle,
-        regret::{ByActor, Losses, RoleValues},
-    },
-    network::{
-        close::{Interval, Signed},
-        selection::Arrival,
-        submission::Submission,
-    },
-};
+use super::session::{Row, Session, values};
+use super::{Store, StoreError, StoredLearned, height, key, number, pairs, record};
+use crate::math::outlier::Baseline;
+use crate::math::pair_values::FullBundle;
+use crate::math::regret::{ByActor, Losses, RoleValues};
+use crate::network::close::{Interval, Signed};
+use crate::network::selection::Arrival;
+use crate::network::submission::Submission;
 
 /// Approximate memory of a labeled value: two texts, an id and its share of a list.
 const VALUE_BYTES: usize = 128;

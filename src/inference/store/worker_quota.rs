@@ -1,22 +1,14 @@
 //! Storing submissions, with counters for each epoch: labels, and submissions by submitter and by kind
 //! of worker. A counter is a single row.
 
-use model::{
-    timestamp::Timestamp,
-    topic::{BlockHeight, TopicId},
-};
+use model::timestamp::Timestamp;
+use model::topic::{BlockHeight, TopicId};
 
-use super::{
-    LABELS_MAX, State, Store, StoreError, SubmitOutcome, insert, is_in, key, record,
-    session::{Lock, Session, values},
-};
-use crate::{
-    math::sortition::Record,
-    network::{
-        submission::{Origin, Submission},
-        topic::SUBMISSIONS_MAX,
-    },
-};
+use super::session::{Lock, Session, values};
+use super::{LABELS_MAX, State, Store, StoreError, SubmitOutcome, insert, is_in, key, record};
+use crate::math::sortition::Record;
+use crate::network::submission::{Origin, Submission};
+use crate::network::topic::SUBMISSIONS_MAX;
 
 /// Maximum number of submissions of newcomers for a nonce. They are counted separately, so that
 /// they do not displace others.

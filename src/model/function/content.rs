@@ -1,6 +1,7 @@
 //! Content ids: names of blocks, as in IPFS.
 
-use cid::{Cid, multihash::Multihash};
+use cid::Cid;
+use cid::multihash::Multihash;
 use multihash_codetable::{Code, MultihashDigest as _};
 
 /// Multihash code of SHA-256, the only supported hash.

@@ -5,18 +5,14 @@
 //! output   status byte, tag, compiled code or reason of the failure
 //! ```
 
-use std::{
-    io::{self, Read as _, Write as _},
-    process::ExitCode,
-};
+use std::io::{self, Read as _, Write as _};
+use std::process::ExitCode;
 
 use super::{Refusal, compile_checked};
-use crate::{
-    program::Program,
-    seal::{SealKey, TAG_BYTES, Tag},
-    settings::{Fuel, MemoryPlace, Settings},
-    system::{self, ProcessLimits},
-};
+use crate::program::Program;
+use crate::seal::{SealKey, TAG_BYTES, Tag};
+use crate::settings::{Fuel, MemoryPlace, Settings};
+use crate::system::{self, ProcessLimits};
 
 /// Argument that makes this executable compile a program. Only its parent process uses it.
 pub const COMMAND: &str = "compile-module";

@@ -6,12 +6,11 @@
 //! types.
 
 use wasmparser::{ComponentExternalKind, Encoding, Parser, Payload, SectionLimited};
-use wasmtime::{
-    Engine, Linker, Module,
-    component::{self, Component},
-};
+use wasmtime::component::{self, Component};
+use wasmtime::{Engine, Linker, Module};
 
-use crate::{guest, program::Program};
+use crate::guest;
+use crate::program::Program;
 
 /// Maximum number of functions of a program. Each costs the process that loads the program some
 /// hundred bytes. Large programs have some ten thousand.
@@ -189,16 +188,15 @@ fn is_version_of(name: &str, interface: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::{num::NonZeroU32, time::Duration};
+    use std::num::NonZeroU32;
+    use std::time::Duration;
 
     use super::*;
-    use crate::{
-        compiler::CompileIn,
-        engine::Runtime,
-        options::RuntimeOptions,
-        program::Program,
-        settings::{Fuel, MemoryPlace, Settings},
-    };
+    use crate::compiler::CompileIn;
+    use crate::engine::Runtime;
+    use crate::options::RuntimeOptions;
+    use crate::program::Program;
+    use crate::settings::{Fuel, MemoryPlace, Settings};
 
     fn check_text(wat: &str) -> Result<(), String> {
         let settings =

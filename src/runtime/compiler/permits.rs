@@ -1,10 +1,8 @@
 //! Permits for compilations. Clients take turns and have a maximum share each. One permit is reserved
 //! for small programs.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -207,7 +205,8 @@ impl Drop for CompilePermit<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::mpsc, thread};
+    use std::sync::mpsc;
+    use std::thread;
 
     use super::*;
 

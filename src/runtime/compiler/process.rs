@@ -1,31 +1,25 @@
 //! The parent's side of a compilation: starts the child, writes its input, reads its output and stops
 //! it.
 
-use std::{
-    io::{self, Read as _, Write as _},
-    num::NonZeroUsize,
-    path::Path,
-    process::{Child, Command, ExitStatus, Stdio},
-    sync::{Arc, mpsc},
-    thread,
-    time::Duration,
-};
+use std::io::{self, Read as _, Write as _};
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use task::process::ThreadTimes;
 use tokio::time::Instant;
 
-use super::{
-    CompileError, Refusal,
-    child::{COMMAND, Header, PREFIX_BYTES, Status},
-};
-use crate::{
-    error::{CompileStep, ProgramError},
-    program::Program,
-    seal::{AuthenticCode, SealKey, TAG_BYTES},
-    settings::Settings,
-    single_flight::WANTED_EVERY,
-    system::{LimitHit, ProcessLimits, limit_hit},
-};
+use super::child::{COMMAND, Header, PREFIX_BYTES, Status};
+use super::{CompileError, Refusal};
+use crate::error::{CompileStep, ProgramError};
+use crate::program::Program;
+use crate::seal::{AuthenticCode, SealKey, TAG_BYTES};
+use crate::settings::Settings;
+use crate::single_flight::WANTED_EVERY;
+use crate::system::{LimitHit, ProcessLimits, limit_hit};
 
 /// Maximum number of threads of a child. Its memory grows with each.
 const THREADS_MAX: usize = 4;

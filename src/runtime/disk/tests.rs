@@ -1,4 +1,6 @@
-use std::{collections::BTreeSet, os::unix::fs::PermissionsExt as _, time::Duration};
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use super::*;
 

@@ -1,17 +1,17 @@
 //! Shared by tests with guests: honest and hostile guests, and many at the same time.
 
-use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 use wasi_preview1_component_adapter_provider as adapter;
 use wasmtime::Trap;
 use wit_component::ComponentEncoder;
 
 use super::*;
-use crate::{
-    compiler::CompileIn,
-    error::ProgramError,
-    run::{Limits, RunEnd, START},
-};
+use crate::compiler::CompileIn;
+use crate::error::ProgramError;
+use crate::run::{Limits, RunEnd, START};
 
 mod compiled;
 mod components;

@@ -3,25 +3,21 @@
 
 use bytes::Bytes;
 use wasmtime::component::{HasData, Linker, Resource};
-use wasmtime_wasi::{
-    async_trait,
-    filesystem::{Descriptor, WasiFilesystemCtxView, WasiFilesystemView as _},
-    p2::{
-        self, DynInputStream, DynOutputStream, FsError, FsResult, OutputStream, Pollable,
-        StreamError, StreamResult,
-        bindings::filesystem::types::{
-            self, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry,
-            DirectoryEntryStream, ErrorCode, Filesize, Host, HostDescriptor,
-            HostDirectoryEntryStream, MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
-        },
-    },
+use wasmtime_wasi::async_trait;
+use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemCtxView, WasiFilesystemView as _};
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    self, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry,
+    DirectoryEntryStream, ErrorCode, Filesize, Host, HostDescriptor, HostDirectoryEntryStream,
+    MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
+};
+use wasmtime_wasi::p2::{
+    self, DynInputStream, DynOutputStream, FsError, FsResult, OutputStream, Pollable, StreamError,
+    StreamResult,
 };
 
 use super::Guest;
-use crate::{
-    host_call::is_out_of_files,
-    quota::{FilesFull, Quota, WRITE_BYTES_MAX},
-};
+use crate::host_call::is_out_of_files;
+use crate::quota::{FilesFull, Quota, WRITE_BYTES_MAX};
 
 /// The files of a guest and their quota.
 struct ChargedFiles<'a> {

@@ -1,6 +1,9 @@
 //! Implementation for systems other than Unix.
 
-use std::{fs::Metadata, io, process::ExitStatus, time::Duration};
+use std::fs::Metadata;
+use std::io;
+use std::process::ExitStatus;
+use std::time::Duration;
 
 use super::{LimitHit, ProcessLimits};
 

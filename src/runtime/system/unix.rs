@@ -1,17 +1,14 @@
 //! Implementation for Unix.
 
-use std::{
-    fs::Metadata,
-    io,
-    os::unix::{fs::MetadataExt as _, process::ExitStatusExt as _},
-    process::ExitStatus,
-    time::Duration,
-};
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+use std::time::Duration;
 
-use rustix::{
-    process::{Resource, Rlimit, Signal, geteuid, nice, setrlimit},
-    time::{ClockId, clock_gettime},
-};
+use rustix::process::{Resource, Rlimit, Signal, geteuid, nice, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::{LimitHit, ProcessLimits};
 

@@ -1,17 +1,13 @@
 //! A process that an earlier run of this program left running. It is watched by its lock and terminated
 //! by its process id.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use task::group::Group;
-use tokio::{
-    sync::{Notify, watch},
-    time::{sleep, timeout},
-};
+use tokio::sync::{Notify, watch};
+use tokio::time::{sleep, timeout};
 
 use super::{DRAIN_MAX, Ended, Facts, terminate};
 use crate::data_dir::is_locked;

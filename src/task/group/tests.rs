@@ -1,4 +1,5 @@
-use std::{future::pending, time::Duration};
+use std::future::pending;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 

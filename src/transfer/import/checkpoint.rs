@@ -2,12 +2,10 @@
 //!
 //! A file counts as the same as long as its size and modification time are.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-    time::{Duration, UNIX_EPOCH},
-};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 use formats::read::Place;
 use model::dataset::DatasetId;

@@ -5,21 +5,19 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail};
 use client::datasets::Datasets;
-use formats::read::{
-    ReadOptions,
-    column_mapping::{ColumnMapping, MappedColumn},
-    number_text::Decimal,
-    sniff::{Field, SniffedFields, sniff, time_column::TimeFields},
-};
-use model::{
-    count::counted,
-    dataset::{BAR_COLUMNS, Dataset, DatasetId, Dtype, TIMESTAMP},
-    escape::escape_line,
-};
+use formats::read::ReadOptions;
+use formats::read::column_mapping::{ColumnMapping, MappedColumn};
+use formats::read::number_text::Decimal;
+use formats::read::sniff::time_column::TimeFields;
+use formats::read::sniff::{Field, SniffedFields, sniff};
+use model::count::counted;
+use model::dataset::{BAR_COLUMNS, Dataset, DatasetId, Dtype, TIMESTAMP};
+use model::escape::escape_line;
 use tokio::task::spawn_blocking;
 use wire::datasets::{CreateColumn, CreateDataset};
 
-use super::{ColumnOptions, files::ImportFile};
+use super::ColumnOptions;
+use super::files::ImportFile;
 use crate::find::look_up_dataset;
 
 /// Maximum number of columns in a preview, which fill a screen.

@@ -1,10 +1,8 @@
 //! Finds the files of an import, with the format and the dataset of each.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Component, Path, PathBuf},
-};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use formats::read::{self, Format, ReadOptions};

@@ -1,12 +1,13 @@
 //! Report of the import of a file: numbers of rows that were read, stored, replaced, skipped and
 //! cut, with examples.
 
-use std::{
-    collections::{HashMap, HashSet},
-    mem,
-};
+use std::collections::{HashMap, HashSet};
+use std::mem;
 
-use model::{count::counted, dataset::DatasetId, escape::escape_line, timestamp::Timestamp};
+use model::count::counted;
+use model::dataset::DatasetId;
+use model::escape::escape_line;
+use model::timestamp::Timestamp;
 use serde_json::{Value, json};
 
 use super::stored::FoundRows;

@@ -1,37 +1,32 @@
 //! Sends the rows of a file: reads ahead, sends several batches concurrently, and acknowledges them
 //! in order.
 
-use std::{collections::HashMap, mem, sync::Arc};
+use std::collections::HashMap;
+use std::mem;
+use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
-use client::{
-    datasets::{
-        Datasets,
-        insert::{InsertBody, InsertMode, MERGE_ROWS_MAX},
-    },
-    error::ClientError,
-};
-use formats::read::{BadRow, PlacedRow, ReadOptions, Rows, column_mapping::ColumnMapping, judge};
-use futures::{StreamExt as _, stream::FuturesOrdered};
-use model::{
-    count::counted,
-    dataset::DatasetId,
-    row::{Row, Value},
-    timestamp::Timestamp,
-};
-use tokio::{sync::mpsc, task::spawn_blocking};
+use client::datasets::Datasets;
+use client::datasets::insert::{InsertBody, InsertMode, MERGE_ROWS_MAX};
+use client::error::ClientError;
+use formats::read::column_mapping::ColumnMapping;
+use formats::read::{BadRow, PlacedRow, ReadOptions, Rows, judge};
+use futures::StreamExt as _;
+use futures::stream::FuturesOrdered;
+use model::count::counted;
+use model::dataset::DatasetId;
+use model::row::{Row, Value};
+use model::timestamp::Timestamp;
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
 
-use super::{
-    ImportOptions,
-    checkpoint::{ImportCheckpoint, ResumePoint},
-    files::ImportFile,
-    report::{ImportReport, Origin, Repeats},
-    stored::{FoundRows, StoredRows},
-};
-use crate::{
-    event::{Reporter, Work},
-    retry::retry_transient,
-};
+use super::ImportOptions;
+use super::checkpoint::{ImportCheckpoint, ResumePoint};
+use super::files::ImportFile;
+use super::report::{ImportReport, Origin, Repeats};
+use super::stored::{FoundRows, StoredRows};
+use crate::event::{Reporter, Work};
+use crate::retry::retry_transient;
 
 /// Number of batches that are read ahead.
 const BATCHES_AHEAD: usize = 4;

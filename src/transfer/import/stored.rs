@@ -1,15 +1,14 @@
 //! Rows that a dataset had before an import, which replaces rows at the same timestamps.
 
-use std::{collections::HashSet, time::Duration};
+use std::collections::HashSet;
+use std::time::Duration;
 
 use client::datasets::{Datasets, RowsQuery};
-use model::{
-    dataset::DatasetId,
-    page::{Limit, ROWS_MAX},
-    resolution::Resolution,
-    row::Row,
-    timestamp::Timestamp,
-};
+use model::dataset::DatasetId;
+use model::page::{Limit, ROWS_MAX};
+use model::resolution::Resolution;
+use model::row::Row;
+use model::timestamp::Timestamp;
 
 use crate::retry::retry_transient;
 

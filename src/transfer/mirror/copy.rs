@@ -3,32 +3,31 @@
 //! Days that are the same at the source and the target are not copied again, so that a stopped copy
 //! resumes without a record of its progress. A copy is verified in the same way.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use client::datasets::{
-    Datasets, NamedRow, Rows, RowsQuery,
-    insert::{InsertBody, InsertMode},
-};
+use client::datasets::insert::{InsertBody, InsertMode};
+use client::datasets::{Datasets, NamedRow, Rows, RowsQuery};
 use formats::read::column_mapping::ColumnMapping;
 use futures::{StreamExt as _, stream};
-use model::{
-    count::format_count,
-    dataset::{Dataset, DatasetId, Dtype},
-    escape::escape_line,
-    page::Limit,
-    resolution::Resolution,
-    row::{Bucket, Row},
-    timestamp::Timestamp,
-};
+use model::count::format_count;
+use model::dataset::{Dataset, DatasetId, Dtype};
+use model::escape::escape_line;
+use model::page::Limit;
+use model::resolution::Resolution;
+use model::row::{Bucket, Row};
+use model::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use wire::datasets::{CreateColumn, CreateDataset};
 
-use super::{
-    Mirror,
-    fetch::{STEP, fetch, find_owned, read_columns},
-};
-use crate::{checkpoint, event::Work, replay::order_values, retry::retry_transient};
+use super::Mirror;
+use super::fetch::{STEP, fetch, find_owned, read_columns};
+use crate::checkpoint;
+use crate::event::Work;
+use crate::replay::order_values;
+use crate::retry::retry_transient;
 
 /// Time range of a download, the same as in the public service's own clients.
 const CHUNK: Duration = Duration::from_hours(14 * 24);

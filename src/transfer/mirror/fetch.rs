@@ -5,21 +5,15 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use client::{
-    datasets::{
-        Datasets,
-        download::{Download, DownloadQuery},
-        elements::Elements,
-    },
-    error::ClientError,
-};
+use client::datasets::Datasets;
+use client::datasets::download::{Download, DownloadQuery};
+use client::datasets::elements::Elements;
+use client::error::ClientError;
 use formats::read::column_mapping::ColumnMapping;
-use model::{
-    dataset::{Dataset, DatasetId, Dtype},
-    resolution::Resolution,
-    row::Row,
-    timestamp::Timestamp,
-};
+use model::dataset::{Dataset, DatasetId, Dtype};
+use model::resolution::Resolution;
+use model::row::Row;
+use model::timestamp::Timestamp;
 use task::backoff::Backoff;
 use tokio::time::sleep;
 

@@ -6,15 +6,11 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use client::stream::{
-    StreamEvent,
-    resume::{self, Repeats, ResumeFrom, RowBatch, RowEvent},
-};
+use client::stream::StreamEvent;
+use client::stream::resume::{self, Repeats, ResumeFrom, RowBatch, RowEvent};
 use task::group::Group;
-use tokio::{
-    sync::mpsc,
-    time::{Instant, timeout_at},
-};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 
 use super::copy::{Comparison, Copy};
 

@@ -1,6 +1,7 @@
 //! Schedule of replayed rows with their timestamps.
 
-use std::{str::FromStr, time::Duration};
+use std::str::FromStr;
+use std::time::Duration;
 
 use model::timestamp::Timestamp;
 use tokio::time::Instant;

@@ -11,27 +11,22 @@
 //! copy is deleted and made again. A dataset that is not such a copy, or was itself changed or
 //! pruned after its source, is not touched.
 
-use std::{collections::BTreeSet, ops::ControlFlow};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use futures::executor::block_on;
-use model::{
-    block::{Block, Rows, Series},
-    dataset::{Column, Dataset, DatasetId, Dtype},
-    resolution::Resolution,
-    row::Bucket,
-    timestamp::Timestamp,
-};
+use model::block::{Block, Rows, Series};
+use model::dataset::{Column, Dataset, DatasetId, Dtype};
+use model::resolution::Resolution;
+use model::row::Bucket;
+use model::timestamp::Timestamp;
 
 use self::digest::Digest;
-use crate::{
-    catalog::{Change, DatasetChange, MetadataChange, Refusal, TagChange},
-    span::{Order, Span, just_after, just_before},
-    store::{
-        self, Count, PageRead, StoreError,
-        copying::{CatalogEntry, CopyStore},
-        series::bucket_end,
-    },
-};
+use crate::catalog::{Change, DatasetChange, MetadataChange, Refusal, TagChange};
+use crate::span::{Order, Span, just_after, just_before};
+use crate::store::copying::{CatalogEntry, CopyStore};
+use crate::store::series::bucket_end;
+use crate::store::{self, Count, PageRead, StoreError};
 
 mod columns;
 mod digest;

@@ -1,21 +1,22 @@
 //! Tests of verification, backup and restore.
 
-use std::{fs, ops::ControlFlow, path::PathBuf};
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
 
-use model::{block::Rows, dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
+use model::block::Rows;
+use model::dataset::DatasetId;
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 use rusqlite::Connection;
 use task::file::UNFINISHED_PREFIX;
 use tempfile::{TempDir, tempdir};
 
 use super::*;
-use crate::{
-    span::Span,
-    store::{
-        Store,
-        sqlite::SqliteStore,
-        tests::{append, block, create, new_dataset, newest, scan},
-    },
-};
+use crate::span::Span;
+use crate::store::Store;
+use crate::store::sqlite::SqliteStore;
+use crate::store::tests::{append, block, create, new_dataset, newest, scan};
 
 /// Creates a store with packed and unpacked chunks and with rows in the tail, some of them late.
 async fn store_in(folder: &TempDir) -> (PathBuf, DatasetId) {

@@ -1,33 +1,26 @@
 //! Writes old months to files and deletes files without effect.
 
-use std::{error::Error, ops::ControlFlow, time::Duration};
+use std::error::Error;
+use std::ops::ControlFlow;
+use std::time::Duration;
 
 use futures::executor::block_on;
-use model::{
-    block::{Block, Rows, Series},
-    dataset::{Column, DatasetId, Dtype},
-    timestamp::Timestamp,
-};
+use model::block::{Block, Rows, Series};
+use model::dataset::{Column, DatasetId, Dtype};
+use model::timestamp::Timestamp;
 use sha2::{Digest as _, Sha256};
 use tracing::warn;
 
-use super::{
-    Archive, ArchivedStore,
-    file::{FileFooter, FileReader, read_owner},
-    month::Month,
-    months::is_damaged,
-    objects::ObjectError,
-    random,
-    write::{FileWriter, WrittenFile},
-};
-use crate::{
-    catalog::DatasetRef,
-    span::{Order, Span},
-    store::{
-        Cause, Count, PageRead, Result, Sight, StoreError,
-        archived::{ArchiveCommit, ArchivedFile, ArchivedMonth},
-    },
-};
+use super::file::{FileFooter, FileReader, read_owner};
+use super::month::Month;
+use super::months::is_damaged;
+use super::objects::ObjectError;
+use super::write::{FileWriter, WrittenFile};
+use super::{Archive, ArchivedStore, random};
+use crate::catalog::DatasetRef;
+use crate::span::{Order, Span};
+use crate::store::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth};
+use crate::store::{Cause, Count, PageRead, Result, Sight, StoreError};
 
 /// Number of stored rows of an archived month at which its file is rewritten by the next run. More of
 /// them would make pages of the month slower, since they are merged. Rewriting a month of minutes takes

@@ -4,39 +4,34 @@
 //! blocks before it by checksums at the end of the file. A file that was replaced or damaged is never
 //! mistaken for the recorded one.
 
-use std::{collections::HashMap, iter::once, ops::Range, sync::Arc};
+use std::collections::HashMap;
+use std::iter::once;
+use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use crc32fast::hash;
 use data_encoding::BASE64;
-use model::{
-    block::{Block, Series},
-    timestamp::Timestamp,
+use model::block::{Block, Series};
+use model::timestamp::Timestamp;
+use parquet::column::reader::{ColumnReaderImpl, get_column_reader, get_typed_column_reader};
+use parquet::data_type::{BoolType, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::FOOTER_SIZE;
+use parquet::file::metadata::{
+    FooterTail, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader,
 };
-use parquet::{
-    column::reader::{ColumnReaderImpl, get_column_reader, get_typed_column_reader},
-    data_type::{BoolType, ByteArrayType, DataType, DoubleType, Int64Type},
-    errors::{ParquetError, Result as ParquetResult},
-    file::{
-        FOOTER_SIZE,
-        metadata::{FooterTail, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader},
-        page_index::column_index::ColumnIndexMetaData,
-        reader::{ChunkReader, Length},
-        serialized_reader::SerializedPageReader,
-    },
-};
+use parquet::file::page_index::column_index::ColumnIndexMetaData;
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::serialized_reader::SerializedPageReader;
 
-use super::{
-    objects::{ObjectError, Objects, Result},
-    write::{
-        BLOCK_BYTES, CHECKSUMS, CREATED_FIELD, DATASET, FIRST_FIELD, ID_FIELD, PAGE_ROWS,
-        TIMESTAMP_FIELD,
-    },
+use super::objects::{ObjectError, Objects, Result};
+use super::write::{
+    BLOCK_BYTES, CHECKSUMS, CREATED_FIELD, DATASET, FIRST_FIELD, ID_FIELD, PAGE_ROWS,
+    TIMESTAMP_FIELD,
 };
-use crate::{
-    span::Span,
-    store::archived::{ArchivedFile, ArchivedMonth},
-};
+use crate::span::Span;
+use crate::store::archived::{ArchivedFile, ArchivedMonth};
 
 /// Maximum number of bytes of a footer of an unknown file that are read.
 const FOOTER_BYTES_MAX: u64 = 64 << 20;

@@ -1,23 +1,22 @@
 //! Archived rows of a dataset, read month by month and merged with stored ones.
 
-use std::{iter::once, ops::Range, sync::Arc};
+use std::iter::once;
+use std::ops::Range;
+use std::sync::Arc;
 
-use model::{
-    block::{Block, Rows},
-    dataset::{DatasetId, Dtype},
-    resolution::Resolution,
-    timestamp::Timestamp,
-};
+use model::block::{Block, Rows};
+use model::dataset::{DatasetId, Dtype};
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 
-use super::{Archive, file::FileReader, objects::ObjectError, write::PAGE_ROWS};
-use crate::{
-    catalog::DatasetRef,
-    span::{Order, Span, just_after, just_before},
-    store::{
-        Count, PAGE_TEXT_BYTES_MAX, PageOfRows, PageRead, Result, StoreError,
-        archived::ArchivedMonth, series,
-    },
-};
+use super::Archive;
+use super::file::FileReader;
+use super::objects::ObjectError;
+use super::write::PAGE_ROWS;
+use crate::catalog::DatasetRef;
+use crate::span::{Order, Span, just_after, just_before};
+use crate::store::archived::ArchivedMonth;
+use crate::store::{Count, PAGE_TEXT_BYTES_MAX, PageOfRows, PageRead, Result, StoreError, series};
 
 /// Attempts of a read if its files are replaced in the meantime. A replacement takes a moment, once a
 /// day.

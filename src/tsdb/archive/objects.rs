@@ -5,33 +5,30 @@
 mod error;
 mod url;
 
-use std::{
-    fs::File,
-    future::Future,
-    io::Read as _,
-    ops::Range,
-    path::PathBuf,
-    slice::from_ref,
-    sync::{Arc, mpsc},
-    time::Duration,
-};
+use std::fs::File;
+use std::future::Future;
+use std::io::Read as _;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::slice::from_ref;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use bytes::Bytes;
+use object_store::aws::AmazonS3Builder;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::prefix::PrefixStore;
 use object_store::{
     BackoffConfig, ClientOptions, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode,
-    RetryConfig, UpdateVersion, WriteMultipart, aws::AmazonS3Builder, coalesce_ranges,
-    local::LocalFileSystem, path::Path, prefix::PrefixStore,
+    RetryConfig, UpdateVersion, WriteMultipart, coalesce_ranges,
 };
-use tokio::{
-    runtime::{Builder, Runtime},
-    time::timeout,
-};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
 
+pub use self::error::ObjectError;
 use self::url::Target;
-pub use self::{
-    error::ObjectError,
-    url::{ArchiveUrl, ArchiveUrlError},
-};
+pub use self::url::{ArchiveUrl, ArchiveUrlError};
 
 /// Time limit of connecting. A server that is up responds within a round trip.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);

@@ -1,27 +1,20 @@
 //! Scans stored rows merged with archived ones.
 
-use std::{collections::VecDeque, ops::ControlFlow, ops::Range};
+use std::collections::VecDeque;
+use std::ops::{ControlFlow, Range};
 
-use model::{
-    block::{Block, Rows},
-    dataset::DatasetId,
-    resolution::Resolution,
-    timestamp::Timestamp,
-};
+use model::block::{Block, Rows};
+use model::dataset::DatasetId;
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 
-use super::{
-    Archive,
-    file::FileReader,
-    months::{TRIES, fails, is_damaged, stamps},
-};
-use crate::{
-    span::{Span, just_after, just_before},
-    store::{
-        Result, StoreError,
-        archived::ArchivedMonth,
-        row_batch::{ChunkId, RowBatch, VisitBatch},
-    },
-};
+use super::Archive;
+use super::file::FileReader;
+use super::months::{TRIES, fails, is_damaged, stamps};
+use crate::span::{Span, just_after, just_before};
+use crate::store::archived::ArchivedMonth;
+use crate::store::row_batch::{ChunkId, RowBatch, VisitBatch};
+use crate::store::{Result, StoreError};
 
 impl Archive {
     /// Scans raw rows. Continues after the last visited row when months were archived, rewritten or

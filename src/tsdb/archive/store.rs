@@ -4,34 +4,29 @@ use std::sync::Arc;
 
 use db::postgres::connections::Figures;
 use futures::future::{BoxFuture, FutureExt as _};
-use model::{
-    block::Block,
-    dataset::{Dataset, DatasetId},
-    idempotency::IdempotencyKey,
-    key::KeyId,
-    resolution::Resolution,
-    row::Bucket,
-    timestamp::Timestamp,
-};
+use model::block::Block;
+use model::dataset::{Dataset, DatasetId};
+use model::idempotency::IdempotencyKey;
+use model::key::KeyId;
+use model::resolution::Resolution;
+use model::row::Bucket;
+use model::timestamp::Timestamp;
 use parking_lot::Mutex;
 
-use super::{
-    Archive, ArchivedStore,
-    months::{TRIES, stamps},
-    random,
+use super::months::{TRIES, stamps};
+use super::{Archive, ArchivedStore, random};
+use crate::catalog::{
+    DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter,
 };
-use crate::{
-    catalog::{DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter},
-    span::{Order, Span, just_before},
-    store::{
-        Append, Appended, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result, SharedStore,
-        Sight, Since, Store, StoreError,
-        archived::{ArchivedMonth, Beneath, RowDeletion},
-        batch::StoredBatch,
-        copying::{CatalogEntry, CopyStore},
-        row_batch::VisitBatch,
-        series::bucket_end,
-    },
+use crate::span::{Order, Span, just_before};
+use crate::store::archived::{ArchivedMonth, Beneath, RowDeletion};
+use crate::store::batch::StoredBatch;
+use crate::store::copying::{CatalogEntry, CopyStore};
+use crate::store::row_batch::VisitBatch;
+use crate::store::series::bucket_end;
+use crate::store::{
+    Append, Appended, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result, SharedStore, Sight,
+    Since, Store, StoreError,
 };
 
 /// Maximum number of archived rows that are searched for rows after a certain one. A reader that has

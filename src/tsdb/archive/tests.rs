@@ -3,50 +3,39 @@
 mod races;
 mod server;
 
-use std::{
-    fs,
-    io::{Seek as _, Write as _},
-    ops::ControlFlow,
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::fs;
+use std::io::{Seek as _, Write as _};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures::executor::block_on;
-use model::{
-    block::{Block, Rows},
-    dataset::{DatasetId, Dtype},
-    resolution::Resolution,
-    row::Value,
-    timestamp::Timestamp,
-};
-use proptest::{
-    prelude::*,
-    test_runner::{Config, TestRunner},
-};
+use model::block::{Block, Rows};
+use model::dataset::{DatasetId, Dtype};
+use model::resolution::Resolution;
+use model::row::Value;
+use model::timestamp::Timestamp;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
 use tempfile::{TempDir, tempdir};
 
 pub(crate) use self::races::check_meanwhile;
 use self::server::TestServer;
-use super::{
-    ArchiveOptions, ArchivedStore,
-    archiver::Draft,
-    month::Month,
-    objects::{ObjectError, Objects},
-};
-use crate::{
-    admin::{self, copy::copy},
-    catalog::{ColumnChange, DatasetChange, DatasetRef},
-    report::Fault,
-    span::{Order, Span},
-    store::{
-        Append, AppendMode, Count, PageRead, Store, StoreError,
-        archived::ArchiveRecords,
-        row_batch::RowBatch,
-        sqlite::SqliteStore,
-        tests::{create, new_dataset},
-    },
-};
+use super::archiver::Draft;
+use super::month::Month;
+use super::objects::{ObjectError, Objects};
+use super::{ArchiveOptions, ArchivedStore};
+use crate::admin::copy::copy;
+use crate::admin::{self};
+use crate::catalog::{ColumnChange, DatasetChange, DatasetRef};
+use crate::report::Fault;
+use crate::span::{Order, Span};
+use crate::store::archived::ArchiveRecords;
+use crate::store::row_batch::RowBatch;
+use crate::store::sqlite::SqliteStore;
+use crate::store::tests::{create, new_dataset};
+use crate::store::{Append, AppendMode, Count, PageRead, Store, StoreError};
 
 /// Seconds between the rows of a test: a hundred days have 2 400.
 const STEP: i64 = 3_600;

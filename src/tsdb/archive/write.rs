@@ -1,32 +1,24 @@
 //! Writes rows as a Parquet file with checksums.
 
-use std::{
-    fs::File,
-    io::{self, BufWriter, Seek as _, Write},
-    sync::Arc,
-};
+use std::fs::File;
+use std::io::{self, BufWriter, Seek as _, Write};
+use std::sync::Arc;
 
 use crc32fast::Hasher;
 use data_encoding::BASE64;
-use model::{
-    block::{Block, Series},
-    dataset::{Column, Dtype, TIMESTAMP},
-    timestamp::Timestamp,
+use model::block::{Block, Series};
+use model::dataset::{Column, Dtype, TIMESTAMP};
+use model::timestamp::Timestamp;
+use parquet::basic::{
+    Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel,
 };
-use parquet::{
-    basic::{
-        Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel,
-    },
-    column::writer::{ColumnWriter, ColumnWriterImpl},
-    data_type::{DataType, Int64Type},
-    errors::Result,
-    file::{
-        metadata::{KeyValue, SortingColumn},
-        properties::{EnabledStatistics, WriterProperties},
-        writer::SerializedFileWriter,
-    },
-    schema::types::{ColumnPath, Type},
-};
+use parquet::column::writer::{ColumnWriter, ColumnWriterImpl};
+use parquet::data_type::{DataType, Int64Type};
+use parquet::errors::Result;
+use parquet::file::metadata::{KeyValue, SortingColumn};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{ColumnPath, Type};
 use sha2::{Digest as _, Sha256};
 
 /// Rows of a row group, enough for a month of minutes.

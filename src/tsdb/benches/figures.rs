@@ -22,21 +22,17 @@ mod rivals;
 #[path = "figures/store.rs"]
 mod store;
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use std::{env, fs};
 
 use model::dataset::DatasetId;
 use test_bench::{Outcome, Table, exit_code, print_table, to_f64};
 use tokio::time::Instant;
 
-use self::{
-    bars::{Bars, START, random},
-    store::{Bar, Figures, Page},
-};
+use self::bars::{Bars, START, random};
+use self::store::{Bar, Figures, Page};
 
 /// Rows of a batch.
 const BATCH: usize = 1000;

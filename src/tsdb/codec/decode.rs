@@ -2,15 +2,11 @@
 
 use std::ops::Range;
 
-use model::{
-    block::{Block, Series},
-    timestamp::Timestamp,
-};
+use model::block::{Block, Series};
+use model::timestamp::Timestamp;
 
-use super::{
-    DecodeError, Reader, Timestamps, check_rows, check_sum, damaged, dtype_of,
-    numbers::{read_floats, read_numbers},
-};
+use super::numbers::{read_floats, read_numbers};
+use super::{DecodeError, Reader, Timestamps, check_rows, check_sum, damaged, dtype_of};
 
 /// Appends `rows` of the chunk in `body`, at `timestamps`, to `block`. See [`decode_body`].
 ///

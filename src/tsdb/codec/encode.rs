@@ -1,17 +1,13 @@
 //! Writing chunks.
 
-use std::{collections::HashMap, ops::Range};
+use std::collections::HashMap;
+use std::ops::Range;
 
-use model::{
-    block::{Block, Series},
-    timestamp::Timestamp,
-};
+use model::block::{Block, Series};
+use model::timestamp::Timestamp;
 
-use super::{
-    Packing, VERSION, dtype_of,
-    numbers::{put_floats, put_numbers},
-    put_long, put_sum, put_u32,
-};
+use super::numbers::{put_floats, put_numbers};
+use super::{Packing, VERSION, dtype_of, put_long, put_sum, put_u32};
 
 /// A column with more distinct texts than one per this number of rows is written without a
 /// dictionary.

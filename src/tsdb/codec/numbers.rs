@@ -13,12 +13,10 @@
 
 use std::ops::Range;
 
-use pco::{
-    ChunkConfig, DeltaSpec, FULL_BATCH_N, ModeSpec, PagingSpec,
-    data_types::Number,
-    errors::PcoResult,
-    wrapped::{FileCompressor, FileDecompressor},
-};
+use pco::data_types::Number;
+use pco::errors::PcoResult;
+use pco::wrapped::{FileCompressor, FileDecompressor};
+use pco::{ChunkConfig, DeltaSpec, FULL_BATCH_N, ModeSpec, PagingSpec};
 
 use super::{DecodeError, Packing, Reader, damaged, put_long};
 

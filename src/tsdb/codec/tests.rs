@@ -1,14 +1,13 @@
 //! Tests of the encoding of blocks.
 
-use model::{
-    block::{Block, Series},
-    dataset::Dtype,
-    row::{Row, Value},
-    timestamp::Timestamp,
-};
+use model::block::{Block, Series};
+use model::dataset::Dtype;
+use model::row::{Row, Value};
+use model::timestamp::Timestamp;
 use proptest::prelude::*;
 
-use super::{encode::Encoded, *};
+use super::encode::Encoded;
+use super::*;
 
 const DTYPES: [Dtype; 4] = [Dtype::Float, Dtype::Integer, Dtype::String, Dtype::Boolean];
 

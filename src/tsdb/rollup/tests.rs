@@ -1,6 +1,7 @@
 //! Tests of the choice of folded columns and of their buckets.
 
-use model::{dataset::DatasetId, row::Value};
+use model::dataset::DatasetId;
+use model::row::Value;
 
 use super::*;
 

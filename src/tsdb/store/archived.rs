@@ -9,10 +9,14 @@
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
+use model::block::Block;
+use model::dataset::DatasetId;
+use model::timestamp::Timestamp;
 
-use super::{Append, Appended, OnCommit, OnRemoval, Result, copying::CopyStore};
-use crate::{archive::month::Month, span::Span};
+use super::copying::CopyStore;
+use super::{Append, Appended, OnCommit, OnRemoval, Result};
+use crate::archive::month::Month;
+use crate::span::Span;
 
 /// State of a file, as engines store it.
 pub(super) type FileState = i32;

@@ -1,6 +1,7 @@
 //! Named batches of rows. A batch that is sent twice is stored once.
 
-use model::{idempotency::IdempotencyKey, key::KeyId};
+use model::idempotency::IdempotencyKey;
+use model::key::KeyId;
 
 use super::Appended;
 

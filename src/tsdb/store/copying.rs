@@ -2,13 +2,11 @@
 //! and writes to the destination.
 
 use futures::future::BoxFuture;
-use model::{
-    block::Block,
-    dataset::{Column, Dataset, DatasetId},
-    key::KeyId,
-    row::Bucket,
-    timestamp::Timestamp,
-};
+use model::block::Block;
+use model::dataset::{Column, Dataset, DatasetId};
+use model::key::KeyId;
+use model::row::Bucket;
+use model::timestamp::Timestamp;
 
 use super::{Result, Store};
 use crate::catalog::{NewDataset, Tag, TagChange};

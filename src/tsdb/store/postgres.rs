@@ -25,48 +25,42 @@ mod tables;
 mod tags;
 mod time;
 
-use std::{collections::HashMap, future::Future, sync::Arc};
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
 
-use db::postgres::{
-    DatabaseUrl,
-    connections::{Connections, ConnectionsOptions, Figures, Snapshot},
-    fault::{Fault, Refused, WorkError, is_no_database},
-    schema::SchemaError,
-};
+use db::postgres::DatabaseUrl;
+use db::postgres::connections::{Connections, ConnectionsOptions, Figures, Snapshot};
+use db::postgres::fault::{Fault, Refused, WorkError, is_no_database};
+use db::postgres::schema::SchemaError;
 use futures::future::{BoxFuture, FutureExt as _, ready};
-use model::{
-    block::Block,
-    dataset::{Dataset, DatasetId},
-    idempotency::IdempotencyKey,
-    key::KeyId,
-    resolution::Resolution,
-    timestamp::Timestamp,
-};
+use model::block::Block;
+use model::dataset::{Dataset, DatasetId};
+use model::idempotency::IdempotencyKey;
+use model::key::KeyId;
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 use parking_lot::Mutex;
 use sqlx::PgConnection;
 use task::group::Group;
-use tokio::{
-    runtime::{Builder, Runtime},
-    sync::{Mutex as Queue, oneshot},
-    task::unconstrained,
-};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{Mutex as Queue, oneshot};
+use tokio::task::unconstrained;
 
-use self::{
-    hints::Hints,
-    reads::STATEMENT_ROWS,
-    tables::{SCHEMA, read_era},
-};
+use self::hints::Hints;
+use self::reads::STATEMENT_ROWS;
+use self::tables::{SCHEMA, read_era};
+use super::archived::Beneath;
+use super::batch::StoredBatch;
+use super::row_batch::{RowBatch, VisitBatch};
 use super::{
     Append, Appended, Commit, Count, Heads, OnCommit, OnRemoval, PageOfRows, PageRead, Result,
     SharedStore, Sight, Since, Store, StoreError,
-    archived::Beneath,
-    batch::StoredBatch,
-    row_batch::{RowBatch, VisitBatch},
 };
-use crate::{
-    catalog::{DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter},
-    span::{Order, Span, just_after},
+use crate::catalog::{
+    DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter,
 };
+use crate::span::{Order, Span, just_after};
 
 /// Maximum number of connections of a service, not counting the connection that receives hints.
 pub const CONNECTIONS_MAX: u32 = 24;

@@ -1,11 +1,11 @@
 //! The stored series of a dataset and their keys.
 
-use model::{dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
+use model::dataset::DatasetId;
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 
-use crate::{
-    codec::Packing,
-    span::{Order, Span, just_after},
-};
+use crate::codec::Packing;
+use crate::span::{Order, Span, just_after};
 
 /// Resolutions that are stored in SQLite, each after the one it is folded from.
 pub(super) const KEPT: [Resolution; 3] =

@@ -29,42 +29,42 @@ mod tags;
 mod tail;
 pub(crate) mod verify;
 
-use std::{path::Path, sync::Arc};
+use std::path::Path;
+use std::sync::Arc;
 
-use db::{
-    connection::OpenError,
-    fault::DatabaseFault,
-    files::DatabaseFiles,
-    space::SpaceWatch,
-    writer::{CommitError, WriteError},
-};
+use db::connection::OpenError;
+use db::fault::DatabaseFault;
+use db::files::DatabaseFiles;
+use db::space::SpaceWatch;
+use db::writer::{CommitError, WriteError};
 use futures::future::{BoxFuture, FutureExt as _};
-use model::{
-    block::{Block, Rows},
-    dataset::{Dataset, DatasetId},
-    idempotency::IdempotencyKey,
-    key::KeyId,
-    resolution::Resolution,
-    timestamp::Timestamp,
-};
+use model::block::{Block, Rows};
+use model::dataset::{Dataset, DatasetId};
+use model::idempotency::IdempotencyKey;
+use model::key::KeyId;
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 use rusqlite::Connection;
-use task::{file::remove_stale, lock::Lock, private};
+use task::file::remove_stale;
+use task::lock::Lock;
+use task::private;
 
-use self::{
-    bucket_reader::Page, chunk_index::ChunkIndexCache, maintenance::Maintenance, readers::Readers,
-};
+use self::bucket_reader::Page;
+use self::chunk_index::ChunkIndexCache;
+use self::maintenance::Maintenance;
+use self::readers::Readers;
+use super::archived::Beneath;
+use super::batch::StoredBatch;
+use super::row_batch::VisitBatch;
+use super::series::{self, SeriesId};
 use super::{
     Append, AppendMode, Appended, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result, Sight,
     Since, Store, StoreError,
-    archived::Beneath,
-    batch::StoredBatch,
-    row_batch::VisitBatch,
-    series::{self, SeriesId},
 };
-use crate::{
-    catalog::{DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter},
-    span::Span,
+use crate::catalog::{
+    DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter,
 };
+use crate::span::Span;
 
 /// Thread that writes.
 type Writer = db::writer::Writer<StoreError>;

@@ -9,16 +9,16 @@ pub(crate) mod random;
 pub(crate) mod repeats;
 pub(crate) mod stored;
 
-use std::{collections::BTreeMap, ops::ControlFlow};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
-use model::{
-    block::Series,
-    dataset::Dtype,
-    row::{Bucket, Value},
-    timestamp::Timestamp,
-};
+use model::block::Series;
+use model::dataset::Dtype;
+use model::row::{Bucket, Value};
+use model::timestamp::Timestamp;
 
-use super::{row_batch::RowBatch, *};
+use super::row_batch::RowBatch;
+use super::*;
 use crate::rollup::{Fold, coarser};
 
 /// Opens the store on its existing files.

@@ -1,25 +1,20 @@
 //! Performs actions. Common actions are here, the others in the current screen or overlay.
 
-use crate::{
-    action::Action,
-    app::{INTERRUPT_WITHIN, point},
-    event::{Effect, Target, Timer},
-    keymap::Layer,
-    overlay::{self},
-    screens::{
-        Screen,
-        cluster::{self, operator, processes, state::ClusterContext},
-        execute::{self, state::FormField},
-        inference::state::Feed,
-        overview,
-        update::{load_nodes, send_copy, show},
-    },
-    state::{
-        State,
-        overlay::{CopyMenu, Overlay, SaveForm},
-    },
-    widget::format,
-};
+use crate::action::Action;
+use crate::app::{INTERRUPT_WITHIN, point};
+use crate::event::{Effect, Target, Timer};
+use crate::keymap::Layer;
+use crate::overlay::{self};
+use crate::screens::cluster::state::ClusterContext;
+use crate::screens::cluster::{self, operator, processes};
+use crate::screens::execute::state::FormField;
+use crate::screens::execute::{self};
+use crate::screens::inference::state::Feed;
+use crate::screens::update::{load_nodes, send_copy, show};
+use crate::screens::{Screen, overview};
+use crate::state::State;
+use crate::state::overlay::{CopyMenu, Overlay, SaveForm};
+use crate::widget::format;
 
 pub(crate) fn perform(state: &mut State, action: Action) {
     if action != Action::Interrupt {

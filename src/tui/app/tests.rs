@@ -1,13 +1,13 @@
 use super::*;
-use crate::{
-    event::{DataEvent, DatasetSearch, InferenceEvent, RowsQuery, StreamEvent},
-    harness::{FUNCTION_ID, Harness, split_response},
-    screens::{
-        cluster::update::{NODES_EVERY, NODES_HIDDEN_EVERY},
-        execute::state::FormField,
-    },
-    state::{layout::Divider, resource::Failure, results::Output, services::Health, stack},
-};
+use crate::event::{DataEvent, DatasetSearch, InferenceEvent, RowsQuery, StreamEvent};
+use crate::harness::{FUNCTION_ID, Harness, split_response};
+use crate::screens::cluster::update::{NODES_EVERY, NODES_HIDDEN_EVERY};
+use crate::screens::execute::state::FormField;
+use crate::state::layout::Divider;
+use crate::state::resource::Failure;
+use crate::state::results::Output;
+use crate::state::services::Health;
+use crate::state::stack;
 
 fn failure() -> Failure {
     Failure {

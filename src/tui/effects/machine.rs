@@ -1,29 +1,33 @@
 //! Local effects: processes, files, profiles, the clipboard and the pager.
 
-use std::{collections::BTreeMap, env, io, path::Path, process::Stdio, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{env, io};
 
-use client::{
-    datasets::{Datasets, DatasetsQuery, download_file::DownloadFile},
-    functions::Functions,
-    inference::Inference,
-    transport::Transport,
-};
-use model::{escape::escape_line, key::ApiKey};
-use task::{
-    causes::chain,
-    file::{FileMode, write_atomic},
-};
-use tokio::{io::AsyncWriteExt as _, process::Command, task::spawn_blocking, time::timeout};
+use client::datasets::download_file::DownloadFile;
+use client::datasets::{Datasets, DatasetsQuery};
+use client::functions::Functions;
+use client::inference::Inference;
+use client::transport::Transport;
+use model::escape::escape_line;
+use model::key::ApiKey;
+use task::causes::chain;
+use task::file::{FileMode, write_atomic};
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 use wire::functions::FunctionBody;
 
-use crate::{
-    effects::{Runner, absent, failure, unwritten},
-    event::{Effect, Event, ProfileEvent},
-    local::{Addresses, LocalError, LocalStack, Packed},
-    profiles::{ProfileError, ProfileStore},
-    screens::execute::state::presets::{self, Preset},
-    state::resource::Failure,
-};
+use crate::effects::{Runner, absent, failure, unwritten};
+use crate::event::{Effect, Event, ProfileEvent};
+use crate::local::{Addresses, LocalError, LocalStack, Packed};
+use crate::profiles::{ProfileError, ProfileStore};
+use crate::screens::execute::state::presets::{self, Preset};
+use crate::state::resource::Failure;
 
 impl Runner {
     /// Performs a local effect. Returns any other effect.

@@ -1,40 +1,28 @@
 //! Calls to the services: requests, streams, health checks and exports.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use client::{
-    datasets::{
-        Datasets, DatasetsPage, DatasetsQuery, download::DownloadQuery,
-        download_file::DownloadFile, row_counter::RowCounter,
-    },
-    error::ClientError,
-    executions,
-    functions::Functions,
-    inference::{Inference, bundles},
-    stream::{
-        StreamEvent,
-        resume::{self, Repeats, ResumeFrom},
-    },
-};
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep, timeout_at},
-};
+use client::datasets::download::DownloadQuery;
+use client::datasets::download_file::DownloadFile;
+use client::datasets::row_counter::RowCounter;
+use client::datasets::{Datasets, DatasetsPage, DatasetsQuery};
+use client::error::ClientError;
+use client::executions;
+use client::functions::Functions;
+use client::inference::{Inference, bundles};
+use client::stream::StreamEvent;
+use client::stream::resume::{self, Repeats, ResumeFrom};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::{
-    effects::{self, Clients, Runner, absent, failure, machine, unwritten},
-    event::{DataEvent, DatasetSearch, Effect, Event, ExportNews, InferenceEvent, Progress},
-    state::{
-        nodes::{GroupChange, NodeChange},
-        pattern::Pattern,
-        resource::Failure,
-        services::{HeadId, PROBE_WITHIN, Service},
-    },
-};
+use crate::effects::{self, Clients, Runner, absent, failure, machine, unwritten};
+use crate::event::{DataEvent, DatasetSearch, Effect, Event, ExportNews, InferenceEvent, Progress};
+use crate::state::nodes::{GroupChange, NodeChange};
+use crate::state::pattern::Pattern;
+use crate::state::resource::Failure;
+use crate::state::services::{HeadId, PROBE_WITHIN, Service};
 
 /// Maximum number of datasets in the list: 40 requests. Others are found by search.
 const DATASETS_MAX: usize = 10_000;

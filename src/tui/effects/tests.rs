@@ -1,17 +1,14 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
-    time::timeout,
-};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::time::timeout;
 
 use super::*;
-use crate::{
-    event::{RunOrder, Timer},
-    local::{LocalError, NodeWish, Packed, Usage},
-    state::{runs::Input, services::HeadId},
-};
+use crate::event::{RunOrder, Timer};
+use crate::local::{LocalError, NodeWish, Packed, Usage};
+use crate::state::runs::Input;
+use crate::state::services::HeadId;
 
 /// Deadline for operations of a few milliseconds.
 const SOON: Duration = Duration::from_secs(20);

@@ -3,10 +3,8 @@
 use std::collections::HashSet;
 
 use super::{Chord, Layer, Resolved, TABLE, sequence, sequence_text};
-use crate::{
-    action::Action,
-    user_file::{Entry, Fault},
-};
+use crate::action::Action;
+use crate::user_file::{Entry, Fault};
 
 /// Keys that terminals and multiplexers use, so that they do not reach the program.
 const KEPT: [&str; 7] = ["ctrl-a", "ctrl-b", "ctrl-h", "ctrl-i", "ctrl-j", "ctrl-m", "ctrl-q"];

@@ -1,7 +1,8 @@
 //! The table of keys, in the order of the footer and the help.
 
 use super::{Binding, Layer};
-use crate::{action::Action, screens::Screen};
+use crate::action::Action;
+use crate::screens::Screen;
 
 const fn bind(
     layer: Layer,

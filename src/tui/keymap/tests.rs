@@ -1,12 +1,11 @@
 use std::collections::HashSet;
 
 use super::*;
-use crate::{
-    harness::{Harness, entries},
-    screens::Screen,
-    state::{field::Field, overlay::Overlay},
-    user_file::Entry,
-};
+use crate::harness::{Harness, entries};
+use crate::screens::Screen;
+use crate::state::field::Field;
+use crate::state::overlay::Overlay;
+use crate::user_file::Entry;
 
 /// Returns every chain of layers that can be in force.
 fn chains() -> Vec<&'static [Layer]> {

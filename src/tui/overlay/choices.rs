@@ -1,21 +1,22 @@
 //! Small overlays: the columns of a table, past notices, themes, jump labels, pending keys.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    text::{Line, Span},
-};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
 
-use crate::{
-    action::Action,
-    keymap::{Layer, sequence_text},
-    overlay::view::{List, Surface, raise},
-    screens::{Screen, cluster, data, inference},
-    state::{State, layout::TableName, overlay::Themes},
-    theme::{Name, Theme},
-    view::{Frame, centered, hits::Hits, notices, split_rows, wrap::wrapped},
-    widget::{format, paint, pane::Pane},
-};
+use crate::action::Action;
+use crate::keymap::{Layer, sequence_text};
+use crate::overlay::view::{List, Surface, raise};
+use crate::screens::{Screen, cluster, data, inference};
+use crate::state::State;
+use crate::state::layout::TableName;
+use crate::state::overlay::Themes;
+use crate::theme::{Name, Theme};
+use crate::view::hits::Hits;
+use crate::view::wrap::wrapped;
+use crate::view::{Frame, centered, notices, split_rows};
+use crate::widget::pane::Pane;
+use crate::widget::{format, paint};
 
 /// Returns the focused table with the titles of its columns, or `None` if no table has focus.
 pub(crate) fn focused_table(state: &State) -> Option<(TableName, Vec<&'static str>)> {
@@ -191,7 +192,8 @@ pub(crate) fn draw_pending_keys(area: Rect, buf: &mut Buffer, frame: Frame<'_>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{harness::Harness, state::session};
+    use crate::harness::Harness;
+    use crate::state::session;
 
     #[test]
     fn hidden_column_is_left_out_and_saved() {

@@ -2,21 +2,25 @@
 //!
 //! No format contains a key or a token. A command refers to a variable instead.
 
-use wire::{functions::ExecuteRequest, paths};
+use wire::functions::ExecuteRequest;
+use wire::paths;
 
-use crate::{
-    action::Action,
-    keymap::Layer,
-    local::Addresses,
-    overlay::{
-        save::Table,
-        view::{List, Surface, raise},
-    },
-    screens::{Screen, cluster::state::Pane as ClusterPane, execute::state::presets::quoted},
-    state::{State, overlay::CopyMenu, runs::Run, services::Service},
-    view::{centered, results::gist, text_cut},
-    widget::{paint, pane::Pane},
-};
+use crate::action::Action;
+use crate::keymap::Layer;
+use crate::local::Addresses;
+use crate::overlay::save::Table;
+use crate::overlay::view::{List, Surface, raise};
+use crate::screens::Screen;
+use crate::screens::cluster::state::Pane as ClusterPane;
+use crate::screens::execute::state::presets::quoted;
+use crate::state::State;
+use crate::state::overlay::CopyMenu;
+use crate::state::runs::Run;
+use crate::state::services::Service;
+use crate::view::results::gist;
+use crate::view::{centered, text_cut};
+use crate::widget::paint;
+use crate::widget::pane::Pane;
 
 /// Placeholder for the key in a command line.
 const KEY_VARIABLE: &str = "$API_KEY";
@@ -248,10 +252,8 @@ pub(crate) fn draw(on: Surface<'_>, copy_as: &CopyMenu) {
 
 #[cfg(test)]
 mod tests {
-    use crate::{
-        event::Effect,
-        harness::{FUNCTION_ID, Harness, REQUEST_ID},
-    };
+    use crate::event::Effect;
+    use crate::harness::{FUNCTION_ID, Harness, REQUEST_ID};
 
     /// Returns the text copied by row `row` of the choice opened by `keys`.
     fn copied(screen: &mut Harness, keys: &str, row: usize) -> String {

@@ -1,19 +1,17 @@
 //! Draws the help: all keys of the screen beneath, from the table of keys.
 
-use ratatui::{
-    style::{Modifier, Style},
-    text::{Line, Span},
-};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
 
-use crate::{
-    action::Action,
-    keymap::Layer,
-    overlay::view::{Surface, raise},
-    screens::Screen,
-    state::overlay::Help,
-    view::{Frame, centered, field::draw_search, split_rows},
-    widget::{format, paint, pane::Pane},
-};
+use crate::action::Action;
+use crate::keymap::Layer;
+use crate::overlay::view::{Surface, raise};
+use crate::screens::Screen;
+use crate::state::overlay::Help;
+use crate::view::field::draw_search;
+use crate::view::{Frame, centered, split_rows};
+use crate::widget::pane::Pane;
+use crate::widget::{format, paint};
 
 /// Maximum width of the help.
 const WIDTH_MAX: u16 = 120;

@@ -1,28 +1,24 @@
 //! The palette: gathers its entries and draws it.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    style::{Modifier, Style},
-    text::{Line, Span},
-    widgets::{Block, Borders, Widget as _},
-};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Borders, Widget as _};
 use strum::VariantArray as _;
 
-use crate::{
-    action::Action,
-    keymap::{Bound, Layer},
-    overlay::view::{List, Surface, raise},
-    screens::Screen,
-    state::{
-        State,
-        overlay::Themes,
-        palette::{Entry, Goal, Kind, Match, Palette},
-        runs::Phase,
-    },
-    view::{Frame, centered, field::draw_field, strip},
-    widget::{format, paint, pane::Pane},
-};
+use crate::action::Action;
+use crate::keymap::{Bound, Layer};
+use crate::overlay::view::{List, Surface, raise};
+use crate::screens::Screen;
+use crate::state::State;
+use crate::state::overlay::Themes;
+use crate::state::palette::{Entry, Goal, Kind, Match, Palette};
+use crate::state::runs::Phase;
+use crate::view::field::draw_field;
+use crate::view::{Frame, centered, strip};
+use crate::widget::pane::Pane;
+use crate::widget::{format, paint};
 
 /// Returns all entries, commands of the current screen first.
 pub(crate) fn entries(state: &State) -> Vec<Entry> {

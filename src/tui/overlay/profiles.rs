@@ -2,24 +2,21 @@
 
 use ratatui::text::{Line, Span};
 
-use crate::{
-    action::Action,
-    event::{Effect, ProfileEvent},
-    keymap::Layer,
-    local::Addresses,
-    overlay::view::{List, Surface, raise},
-    profiles::{Choice, NO_PROFILE},
-    screens::update::{connect, enter},
-    state::{
-        State,
-        overlay::{KeyForm, KeyStep, Overlay},
-        resource::Failure,
-        services::{Health, Service},
-        stack,
-    },
-    view::{centered, spinner, split_rows, strip, wrap::wrapped},
-    widget::{format, paint, pane::Pane},
-};
+use crate::action::Action;
+use crate::event::{Effect, ProfileEvent};
+use crate::keymap::Layer;
+use crate::local::Addresses;
+use crate::overlay::view::{List, Surface, raise};
+use crate::profiles::{Choice, NO_PROFILE};
+use crate::screens::update::{connect, enter};
+use crate::state::overlay::{KeyForm, KeyStep, Overlay};
+use crate::state::resource::Failure;
+use crate::state::services::{Health, Service};
+use crate::state::{State, stack};
+use crate::view::wrap::wrapped;
+use crate::view::{centered, spinner, split_rows, strip};
+use crate::widget::pane::Pane;
+use crate::widget::{format, paint};
 
 /// Returns the row of the services in use.
 pub(crate) fn current_row(state: &State) -> usize {

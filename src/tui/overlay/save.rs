@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use model::timestamp::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::{
-    action::Action,
-    keymap::Layer,
-    local::LocalLog,
-    overlay::view::Prompt,
-    screens::{Screen, inference::state::History},
-    state::{State, field::Field, overlay::SaveForm},
-    view::Frame,
-};
+use crate::action::Action;
+use crate::keymap::Layer;
+use crate::local::LocalLog;
+use crate::overlay::view::Prompt;
+use crate::screens::Screen;
+use crate::screens::inference::state::History;
+use crate::state::State;
+use crate::state::field::Field;
+use crate::state::overlay::SaveForm;
+use crate::view::Frame;
 
 /// A table to export.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -140,10 +141,8 @@ fn epochs(state: &State) -> Vec<[Option<String>; 5]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        event::{Effect, Event},
-        harness::Harness,
-    };
+    use crate::event::{Effect, Event};
+    use crate::harness::Harness;
 
     #[test]
     fn rows_are_written_as_csv_or_json() {

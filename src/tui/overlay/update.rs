@@ -3,24 +3,19 @@
 use std::mem::discriminant;
 
 use super::profiles::{self};
-use crate::{
-    action::Action,
-    event::{Effect, Target},
-    keymap::Chord,
-    overlay::{choices, palette, save::Table},
-    screens::{
-        Screen, cluster, execute, inference,
-        update::{send_copy, show},
-    },
-    state::{
-        State,
-        field::Field,
-        navigation::Steps as _,
-        overlay::{Help, KeyStep, Overlay, Themes, moved},
-        palette::{Goal, Palette},
-    },
-    widget::format::counted,
-};
+use crate::action::Action;
+use crate::event::{Effect, Target};
+use crate::keymap::Chord;
+use crate::overlay::save::Table;
+use crate::overlay::{choices, palette};
+use crate::screens::update::{send_copy, show};
+use crate::screens::{Screen, cluster, execute, inference};
+use crate::state::State;
+use crate::state::field::Field;
+use crate::state::navigation::Steps as _;
+use crate::state::overlay::{Help, KeyStep, Overlay, Themes, moved};
+use crate::state::palette::{Goal, Palette};
+use crate::widget::format::counted;
 
 /// Opens the overlay of `action`, or closes it if it is on top.
 pub(crate) fn toggle(state: &mut State, action: Action) {

@@ -1,18 +1,18 @@
 //! Parts of overlays: a raised box, a list, a question, a prompt.
 
-use ratatui::{buffer::Buffer, layout::Rect, text::Line};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
 
-use crate::{
-    action::Action,
-    event::Target,
-    keymap::Layer,
-    state::field::Field,
-    view::{Frame, centered, field::draw_field, hits::Hits, split_columns, split_rows, text_cut},
-    widget::{
-        paint,
-        pane::{self, Focus, Pane},
-    },
-};
+use crate::action::Action;
+use crate::event::Target;
+use crate::keymap::Layer;
+use crate::state::field::Field;
+use crate::view::field::draw_field;
+use crate::view::hits::Hits;
+use crate::view::{Frame, centered, split_columns, split_rows, text_cut};
+use crate::widget::paint;
+use crate::widget::pane::{self, Focus, Pane};
 
 /// Area and buffer of an overlay.
 pub(crate) struct Surface<'a> {

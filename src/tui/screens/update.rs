@@ -2,22 +2,19 @@
 
 use std::time::Duration;
 
-use crate::{
-    action::Action,
-    event::{
-        Acquired, DataEvent, DatasetSearch, Effect, ExportNews, InferenceEvent, LatestBundle,
-        StreamEvent, Timer,
-    },
-    keymap::Layer,
-    local::{Addresses, Level},
-    screens::{Screen, overview::state::load_bundles},
-    state::{
-        Dirty, State,
-        resource::Failure,
-        services::{HeadId, Health, PROBE_EVERY, Service, Services},
-    },
-    widget::format::{self, bytes, counted},
+use crate::action::Action;
+use crate::event::{
+    Acquired, DataEvent, DatasetSearch, Effect, ExportNews, InferenceEvent, LatestBundle,
+    StreamEvent, Timer,
 };
+use crate::keymap::Layer;
+use crate::local::{Addresses, Level};
+use crate::screens::Screen;
+use crate::screens::overview::state::load_bundles;
+use crate::state::resource::Failure;
+use crate::state::services::{HeadId, Health, PROBE_EVERY, Service, Services};
+use crate::state::{Dirty, State};
+use crate::widget::format::{self, bytes, counted};
 
 /// Screens with a pane that shows the outcome of a run.
 pub(crate) const RUN_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Execute];

@@ -1,6 +1,7 @@
 //! Smoothed round-trip times: the median of recent samples, held steady within noise.
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
+use std::time::Duration;
 
 use model::timestamp::Timestamp;
 

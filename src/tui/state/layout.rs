@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::{
-    action::Action,
-    screens::{Screen, cluster, data, execute, inference},
-    state::{State, navigation::Steps},
-};
+use crate::action::Action;
+use crate::screens::{Screen, cluster, data, execute, inference};
+use crate::state::State;
+use crate::state::navigation::Steps;
 
 /// Columns by which a key moves a divider.
 const COLUMNS_STEP: i16 = 2;

@@ -5,20 +5,17 @@ mod union;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{selector::Selector, timestamp::Timestamp};
+use model::selector::Selector;
+use model::timestamp::Timestamp;
 use strum::IntoStaticStr;
-use wire::{
-    functions::{ExecuteResponse, NodeBody},
-    nodes::NodePatch,
-};
+use wire::functions::{ExecuteResponse, NodeBody};
+use wire::nodes::NodePatch;
 
 use self::activity::Activity;
 pub(crate) use self::activity::PERIOD;
-use super::{
-    latency::Latency,
-    services::HeadId,
-    stack::{Exit, Stack},
-};
+use super::latency::Latency;
+use super::services::HeadId;
+use super::stack::{Exit, Stack};
 use crate::state::resource::{Failure, Resource};
 
 /// Maximum number of unlisted peers. The least recently seen peer is evicted.

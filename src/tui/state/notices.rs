@@ -1,6 +1,7 @@
 //! Notices: short messages that are shown for a while and stored to be read later.
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
+use std::time::Duration;
 
 use model::timestamp::Timestamp;
 

@@ -4,12 +4,15 @@ use std::fmt;
 
 use model::key::ApiKey;
 
-use crate::{
-    action::Action,
-    keymap::{Bound, Layer},
-    state::{field::Field, navigation, nodes::NodeChange, palette::Palette, resource::Failure},
-    theme::{Name, custom::CustomTheme},
-};
+use crate::action::Action;
+use crate::keymap::{Bound, Layer};
+use crate::state::field::Field;
+use crate::state::navigation;
+use crate::state::nodes::NodeChange;
+use crate::state::palette::Palette;
+use crate::state::resource::Failure;
+use crate::theme::Name;
+use crate::theme::custom::CustomTheme;
 
 /// A modal overlay.
 #[derive(Debug, Clone)]

@@ -3,19 +3,17 @@
 //! The entries are gathered when the palette is opened. A prefix of [`Kind::sign`] restricts the
 //! search to one kind: `@btc` finds datasets.
 
-use model::{dataset::DatasetId, topic::TopicId};
-use nucleo_matcher::{
-    Config, Matcher, Utf32Str,
-    pattern::{CaseMatching, Normalization, Pattern},
-};
+use model::dataset::DatasetId;
+use model::topic::TopicId;
+use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
+use nucleo_matcher::{Config, Matcher, Utf32Str};
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::{
-    action::Action,
-    screens::Screen,
-    state::{field::Field, runs::RunId},
-    theme::Name,
-};
+use crate::action::Action;
+use crate::screens::Screen;
+use crate::state::field::Field;
+use crate::state::runs::RunId;
+use crate::theme::Name;
 
 /// Kind of an entry. The value is the sign that restricts the search to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]

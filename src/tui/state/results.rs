@@ -6,14 +6,10 @@ use serde_json::Value;
 use strum::{IntoStaticStr, VariantArray};
 use wire::functions::{ExecuteResponse, ResultGroupBody};
 
-use crate::{
-    action::Action,
-    state::{
-        navigation::{Steps as _, rows_down},
-        pattern::Pattern,
-        runs::{Run, RunId, Runs},
-    },
-};
+use crate::action::Action;
+use crate::state::navigation::{Steps as _, rows_down};
+use crate::state::pattern::Pattern;
+use crate::state::runs::{Run, RunId, Runs};
 
 /// One of the outputs of a result group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]

@@ -2,20 +2,17 @@
 
 pub(crate) mod live;
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
+use std::time::Duration;
 
 use model::timestamp::Timestamp;
 use strum::{IntoStaticStr, VariantArray};
-use wire::{
-    executions::{ClusterEvent, ClusterEventKind, ExecutionBody},
-    functions::{ExecuteRequest, ExecuteResponse},
-};
+use wire::executions::{ClusterEvent, ClusterEventKind, ExecutionBody};
+use wire::functions::{ExecuteRequest, ExecuteResponse};
 
-use crate::state::{
-    resource::Failure,
-    runs::live::{Early, RunProgress},
-    services::HeadId,
-};
+use crate::state::resource::Failure;
+use crate::state::runs::live::{Early, RunProgress};
+use crate::state::services::HeadId;
 
 /// Maximum number of runs. The oldest is evicted. A result can have some hundred kilobytes.
 const RUNS_MAX: usize = 200;

@@ -5,7 +5,9 @@ use std::time::Duration;
 use model::timestamp::Timestamp;
 
 use super::latency::Latency;
-use crate::{local::Addresses, state::resource::Failure, widget::format};
+use crate::local::Addresses;
+use crate::state::resource::Failure;
+use crate::widget::format;
 
 /// Id of a head: its index among the addresses and the number of the connection. A response with an
 /// earlier number is from a head that the screen no longer uses.

@@ -3,16 +3,17 @@
 //! It is written as JSON when the screen closes, and read before it opens. Invalid parts are ignored.
 //! Keys, tokens and typed texts are not stored.
 
-use model::{dataset::DatasetId, topic::TopicId};
+use model::dataset::DatasetId;
+use model::topic::TopicId;
 use serde_json::{Value, json};
 
-use super::{State, layout::Nudge, navigation::Steps as _};
-use crate::{
-    event::Target,
-    screens::Screen,
-    state::layout::HiddenColumns,
-    theme::{InitialTheme, Name},
-};
+use super::State;
+use super::layout::Nudge;
+use super::navigation::Steps as _;
+use crate::event::Target;
+use crate::screens::Screen;
+use crate::state::layout::HiddenColumns;
+use crate::theme::{InitialTheme, Name};
 
 /// The selection of the last session, until the services list it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

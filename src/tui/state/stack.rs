@@ -1,14 +1,13 @@
 //! The local stack: its phase and its processes.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use model::timestamp::Timestamp;
 
-use crate::{
-    local::{LocalEvent, LocalNode, LocalReady, Usage},
-    state::resource::Failure,
-    widget::format,
-};
+use crate::local::{LocalEvent, LocalNode, LocalReady, Usage};
+use crate::state::resource::Failure;
+use crate::widget::format;
 
 /// Maximum number of processes with a recorded exit. A stack has a handful.
 const EXITED_MAX: usize = 256;

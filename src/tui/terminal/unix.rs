@@ -1,6 +1,7 @@
 //! Signals and job control on Unix.
 
-use std::{io, process::Command};
+use std::io;
+use std::process::Command;
 
 use rustix::process::{self, Pid, WaitId, WaitIdOptions, getpid, kill_process, waitid};
 use tokio::signal::unix::{self, SignalKind, signal};

@@ -1,10 +1,8 @@
 //! User-defined themes: colors of tokens, on top of a built-in theme.
 
-use super::{
-    Name,
-    depth::{CONTRAST_MIN, contrast},
-    palette::Palette,
-};
+use super::Name;
+use super::depth::{CONTRAST_MIN, contrast};
+use super::palette::Palette;
 use crate::user_file::{Entry, Fault};
 
 /// A user-defined theme.

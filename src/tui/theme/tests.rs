@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
-use super::{depth::*, *};
+use super::depth::*;
+use super::*;
 
 /// Returns the tokens that text is written in, with their names.
 fn text_tokens(theme: &Theme) -> Vec<(&'static str, Style)> {

@@ -1,18 +1,14 @@
 //! Draws text fields: plain fields, fields of forms, search fields.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    style::{Modifier, Style},
-    text::Span,
-};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Span;
 
 use super::{split_columns, text_cut};
-use crate::{
-    state::field::Field,
-    theme::Theme,
-    widget::{format, paint, pane},
-};
+use crate::state::field::Field;
+use crate::theme::Theme;
+use crate::widget::{format, paint, pane};
 
 /// Draws the text of a field. With a caret, it is scrolled into view.
 pub(crate) fn draw_field(

@@ -1,21 +1,18 @@
 //! The last line: hints of the active keys and background activity. A notice replaces the hints while it
 //! is shown and extends over additional rows if needed.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    text::{Line, Span},
-};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
 
-use super::{Frame, hits::Hits, notices, spinner, strip};
-use crate::{
-    action::Action,
-    event::Target,
-    keymap::{Bound, Chord, Layer},
-    screens::{Screen, cluster},
-    state::State,
-    widget::paint,
-};
+use super::hits::Hits;
+use super::{Frame, notices, spinner, strip};
+use crate::action::Action;
+use crate::event::Target;
+use crate::keymap::{Bound, Chord, Layer};
+use crate::screens::{Screen, cluster};
+use crate::state::State;
+use crate::widget::paint;
 
 /// Maximum number of keys with one hint: one for each direction.
 const KEYS_MAX: usize = 2;

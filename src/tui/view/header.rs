@@ -1,25 +1,20 @@
 //! The first line: screens, health of the services, time of the frame.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    style::{Modifier, Style},
-    text::{Line, Span},
-};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
 
-use super::{Frame, Tier, hits::Hits, spinner};
-use crate::{
-    action::Action,
-    event::Target,
-    keymap::Layer,
-    screens::Screen,
-    state::{
-        State,
-        services::{HeadCount, Health, Service},
-    },
-    theme::Theme,
-    widget::{format, paint},
-};
+use super::hits::Hits;
+use super::{Frame, Tier, spinner};
+use crate::action::Action;
+use crate::event::Target;
+use crate::keymap::Layer;
+use crate::screens::Screen;
+use crate::state::State;
+use crate::state::services::{HeadCount, Health, Service};
+use crate::theme::Theme;
+use crate::widget::{format, paint};
 
 /// Draws the header into `area`, which has one row.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {

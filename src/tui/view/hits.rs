@@ -3,11 +3,9 @@
 use model::timestamp::Timestamp;
 use ratatui::layout::{Position, Rect};
 
-use crate::{
-    event::{Event, Target},
-    keymap::Chord,
-    state::layout::Divider,
-};
+use crate::event::{Event, Target};
+use crate::keymap::Chord;
+use crate::state::layout::Divider;
 
 /// Letters of labels, the home row first.
 const LETTERS: &[u8] = b"asdfghjklqwertyuiopzxcvbnm";

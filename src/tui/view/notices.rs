@@ -1,22 +1,19 @@
 //! Draws the latest notice in the footer and in rows above it, by which the screen shrinks.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    style::Style,
-    text::{Line, Span},
-};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr as _;
 
-use super::{Frame, wrap::wrapped};
-use crate::{
-    action::Action,
-    keymap::Layer,
-    local::Level,
-    state::notices::Notice,
-    theme::Theme,
-    widget::{format, paint},
-};
+use super::Frame;
+use super::wrap::wrapped;
+use crate::action::Action;
+use crate::keymap::Layer;
+use crate::local::Level;
+use crate::state::notices::Notice;
+use crate::theme::Theme;
+use crate::widget::{format, paint};
 
 /// Maximum height of a notice, including the footer, so that a small screen keeps most of its rows.
 const ROWS_MAX: usize = 4;

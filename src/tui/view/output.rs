@@ -3,32 +3,23 @@
 use std::ops::Range;
 
 use model::escape::escape_line;
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    style::Modifier,
-    text::{Line, Span},
-    widgets::{Scrollbar, ScrollbarOrientation, ScrollbarState, StatefulWidget as _},
-};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Modifier;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Scrollbar, ScrollbarOrientation, ScrollbarState, StatefulWidget as _};
 use strum::VariantArray as _;
 use wire::functions::ExecuteResponse;
 
-use super::{
-    Frame,
-    field::draw_search,
-    hits::Hits,
-    strip,
-    wrap::{letters, push, wrapped_line},
-};
-use crate::{
-    event::Target,
-    state::{
-        pattern::Pattern,
-        results::{Output, ResultView},
-    },
-    theme::Theme,
-    widget::{format, paint},
-};
+use super::field::draw_search;
+use super::hits::Hits;
+use super::wrap::{letters, push, wrapped_line};
+use super::{Frame, strip};
+use crate::event::Target;
+use crate::state::pattern::Pattern;
+use crate::state::results::{Output, ResultView};
+use crate::theme::Theme;
+use crate::widget::{format, paint};
 
 /// Maximum number of lines of a text.
 const TEXT_LINES_MAX: usize = 200_000;

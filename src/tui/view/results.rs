@@ -1,36 +1,29 @@
 //! Draws the results of a run: its groups, the output of the selected group, and comparisons.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    style::{Modifier, Style},
-    text::{Line, Span},
-    widgets::Widget as _,
-};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget as _;
 use similar::ChangeTag;
 use wire::functions::{ExecuteResponse, ResultGroupBody};
 
-use super::{
-    Frame,
-    hits::Hits,
-    output::{self, printable},
-    spinner, split_rows, strip, text_cut,
-    wrap::wrapped,
-};
-use crate::{
-    event::Target,
-    screens::{Screen, cluster, execute::state::RESULTS},
-    state::{
-        State,
-        navigation::Steps as _,
-        resource::Failure,
-        results::{self, DIFF_LINES_MAX, Position},
-        runs::{Phase, Run, Verdict, workers_text},
-        services::host_of,
-    },
-    theme::Theme,
-    widget::{bars::ShareBar, format, paint},
-};
+use super::hits::Hits;
+use super::output::{self, printable};
+use super::wrap::wrapped;
+use super::{Frame, spinner, split_rows, strip, text_cut};
+use crate::event::Target;
+use crate::screens::execute::state::RESULTS;
+use crate::screens::{Screen, cluster};
+use crate::state::State;
+use crate::state::navigation::Steps as _;
+use crate::state::resource::Failure;
+use crate::state::results::{self, DIFF_LINES_MAX, Position};
+use crate::state::runs::{Phase, Run, Verdict, workers_text};
+use crate::state::services::host_of;
+use crate::theme::Theme;
+use crate::widget::bars::ShareBar;
+use crate::widget::{format, paint};
 
 /// Width of the bar of a group's share.
 const BAR_WIDTH: u16 = 20;

@@ -1,21 +1,18 @@
 //! Tables: ratatui's, with `…` at the end of cut texts and rows that can be clicked. The selected
 //! row stays visible.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::{Constraint, Layout, Rect},
-    style::{Modifier, Style},
-    text::Line,
-    widgets::{self, Row, Widget as _},
-};
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{self, Row, Widget as _};
 
-use super::{hits::Hits, split_rows, text_cut};
-use crate::{
-    event::Target,
-    state::layout::{HiddenColumns, TableName},
-    theme::Theme,
-    widget::{format, paint},
-};
+use super::hits::Hits;
+use super::{split_rows, text_cut};
+use crate::event::Target;
+use crate::state::layout::{HiddenColumns, TableName};
+use crate::theme::Theme;
+use crate::widget::{format, paint};
 
 /// Alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,17 +14,15 @@ use proptest::prelude::*;
 use ratatui::style::{Color, Modifier};
 
 use super::*;
-use crate::{
-    action::Action,
-    app::draw,
-    event::{Event, Target},
-    harness::Harness,
-    local::{Addresses, Level, LocalEvent, LocalLog},
-    profiles::Profile,
-    screens::Screen,
-    state::resource::Failure,
-    theme,
-};
+use crate::action::Action;
+use crate::app::draw;
+use crate::event::{Event, Target};
+use crate::harness::Harness;
+use crate::local::{Addresses, Level, LocalEvent, LocalLog};
+use crate::profiles::Profile;
+use crate::screens::Screen;
+use crate::state::resource::Failure;
+use crate::theme;
 
 /// The sizes at which the main state of each screen is stored.
 const SIZES: [(u16, u16); 3] = [(160, 45), (80, 24), (60, 16)];

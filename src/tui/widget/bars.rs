@@ -1,13 +1,12 @@
 //! Bars: a share of a whole, a difference from a center, a series in a row.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    style::{Modifier, Style},
-    widgets::{Sparkline as Bars, Widget},
-};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::widgets::{Sparkline as Bars, Widget};
 
-use crate::widget::{axis::Scale, paint};
+use crate::widget::axis::Scale;
+use crate::widget::paint;
 
 /// Blocks in eighths of a cell, from its left.
 pub(crate) const BLOCKS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];

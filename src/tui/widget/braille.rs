@@ -1,6 +1,9 @@
 //! A layer of braille dots, two by four in a cell, for lines.
 
-use ratatui::{buffer::Buffer, layout::Rect, style::Style, widgets::Widget};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::widgets::Widget;
 
 use super::paint;
 use crate::theme::Theme;

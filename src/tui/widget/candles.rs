@@ -5,16 +5,18 @@
 
 use std::time::Duration;
 
-use model::{row::Bucket, timestamp::Timestamp};
-use ratatui::{buffer::Buffer, layout::Rect, style::Style, widgets::Widget};
+use model::row::Bucket;
+use model::timestamp::Timestamp;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::widgets::Widget;
 use strum::VariantArray;
 
-use super::{
-    axis::Scale,
-    braille::{self, Dot},
-    format, paint,
-    plot::{self, Layout},
-};
+use super::axis::Scale;
+use super::braille::{self, Dot};
+use super::plot::{self, Layout};
+use super::{format, paint};
 use crate::theme::{Fill, Theme};
 
 /// Number of candles, or points of a line, per column.

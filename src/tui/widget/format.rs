@@ -2,9 +2,11 @@
 //!
 //! NaN is `—`. Thousands are separated by a plain space, which survives copying.
 
-use std::{borrow::Cow, time::Duration};
+use std::borrow::Cow;
+use std::time::Duration;
 
-use model::{escape::escape_line, timestamp::Timestamp};
+use model::escape::escape_line;
+use model::timestamp::Timestamp;
 use unicode_width::UnicodeWidthStr;
 
 use crate::time_zone::{utc, zoned};

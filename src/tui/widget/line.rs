@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use model::timestamp::Timestamp;
-use ratatui::{buffer::Buffer, layout::Rect, style::Style, widgets::Widget};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::widgets::Widget;
 
-use super::{
-    axis::Scale,
-    braille::{self, Dot},
-    format, paint,
-    plot::{self, Layout},
-};
+use super::axis::Scale;
+use super::braille::{self, Dot};
+use super::plot::{self, Layout};
+use super::{format, paint};
 use crate::theme::Theme;
 
 /// A value at a time.

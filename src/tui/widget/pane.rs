@@ -1,12 +1,10 @@
 //! A rounded border with a title on the left and facts about the content on the right.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::{Margin, Rect},
-    style::{Modifier, Style},
-    text::{Line, Span},
-    widgets::{Block, BorderType, Widget as _},
-};
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Margin, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, BorderType, Widget as _};
 
 use super::{format, paint};
 use crate::theme::Theme;

@@ -11,12 +11,12 @@
 use std::time::Duration;
 
 use model::timestamp::Timestamp;
-use ratatui::{buffer::Buffer, layout::Rect, style::Style};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
 
-use super::{
-    axis::{self, Scale},
-    format, paint,
-};
+use super::axis::{self, Scale};
+use super::{format, paint};
 use crate::theme::Theme;
 
 /// Symbol of a grid line.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use model::{resolution::Resolution, row::Bucket, timestamp::Timestamp};
+use model::resolution::Resolution;
+use model::row::Bucket;
+use model::timestamp::Timestamp;
 
 /// Quartiles of a set.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -10,13 +10,14 @@
 //! 67 380          67 430
 //! ```
 
-use ratatui::{buffer::Buffer, layout::Rect, style::Style, widgets::Widget};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::widgets::Widget;
 
-use super::{
-    axis::Scale,
-    format, paint,
-    stats::{self, Quartiles},
-};
+use super::axis::Scale;
+use super::stats::{self, Quartiles};
+use super::{format, paint};
 use crate::theme::Theme;
 
 /// A distribution of values.

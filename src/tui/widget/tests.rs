@@ -2,23 +2,23 @@
 
 use std::time::Duration;
 
-use model::{row::Bucket, timestamp::Timestamp};
+use model::row::Bucket;
+use model::timestamp::Timestamp;
 use proptest::prelude::*;
-use ratatui::{buffer::Buffer, layout::Rect, widgets::Widget as _};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::widgets::Widget as _;
 
-use super::{
-    braille::{self, Dot},
-    candles::{Candles, Density, Overlay},
-    line::{self, Lines, Point},
-    pane::{Focus, Pane, divider},
-    stats,
-    strip::Strip,
-};
-use crate::{
-    theme::{Name, Theme, depth::Depth},
-    view::tests::shot,
-    widget::bars::{DivergingBar, Floor, ShareBar, Sparkline},
-};
+use super::braille::{self, Dot};
+use super::candles::{Candles, Density, Overlay};
+use super::line::{self, Lines, Point};
+use super::pane::{Focus, Pane, divider};
+use super::stats;
+use super::strip::Strip;
+use crate::theme::depth::Depth;
+use crate::theme::{Name, Theme};
+use crate::view::tests::shot;
+use crate::widget::bars::{DivergingBar, Floor, ShareBar, Sparkline};
 
 fn dark() -> Theme {
     Theme::new(Name::Dark, Depth::TrueColor)

@@ -1,6 +1,7 @@
 //! Hosts, origins and proxy headers as sent by browsers, proxies and programs.
 
-use axum::{body::Body, extract::Request};
+use axum::body::Body;
+use axum::extract::Request;
 
 use super::*;
 

@@ -3,20 +3,21 @@
 //! A path is labeled by its route, `/api/datasets/{id}/`, never by the requested text, so callers
 //! cannot create labels.
 
-use std::{collections::HashMap, convert::Infallible, sync::Arc};
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::Arc;
 
-use axum::{
-    Router,
-    body::{Body, HttpBody as _},
-    extract::{MatchedPath, Request},
-    http::{Method, StatusCode},
-    response::Response,
-    routing::Route,
-};
+use axum::Router;
+use axum::body::{Body, HttpBody as _};
+use axum::extract::{MatchedPath, Request};
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
+use axum::routing::Route;
 use futures::StreamExt as _;
 use parking_lot::RwLock;
 use tokio::time::Instant;
-use tower::{Service as _, layer::layer_fn, service_fn};
+use tower::layer::layer_fn;
+use tower::{Service as _, service_fn};
 
 use super::{Metric, Metrics, OTHER, RaisedGauge, Series};
 
@@ -174,11 +175,9 @@ pub fn count_bytes(body: Body, mut count: impl FnMut(u64) + Send + 'static) -> B
 
 #[cfg(test)]
 mod tests {
-    use axum::{
-        body::{Bytes, to_bytes},
-        response::IntoResponse as _,
-        routing::{get, post},
-    };
+    use axum::body::{Bytes, to_bytes};
+    use axum::response::IntoResponse as _;
+    use axum::routing::{get, post};
     use futures::stream;
     use tower::ServiceExt as _;
 

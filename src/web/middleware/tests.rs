@@ -1,16 +1,13 @@
 //! Limits as seen by callers.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::Relaxed},
-};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
-use axum::{
-    body::{Body, Bytes, to_bytes},
-    extract::State,
-    response::IntoResponse as _,
-    routing::{get, post},
-};
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::State;
+use axum::response::IntoResponse as _;
+use axum::routing::{get, post};
 use tower::ServiceExt as _;
 
 use super::*;

@@ -1,34 +1,33 @@
 //! A connection: its requests, time limits and shutdown.
 
-use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
 
-use axum::{Router, body::Body, extract::ConnectInfo};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
 use http_body_util::BodyExt as _;
-use hyper::{Request, Version, body::Incoming, service::service_fn};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto::Builder,
-};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Version};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
 use parking_lot::Mutex;
 use task::group::Group;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    select,
-    time::{Instant, sleep, timeout},
-};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::select;
+use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
 use tracing::debug;
 use wire::paths;
 
-use super::{
-    connection_limit::{Connection, Full, NetworkLimit, NetworkPermit, Peer},
-    control_frames::ControlFrameLimit,
-};
-use crate::{
-    address::{Caller, forwarded},
-    middleware::Overloaded,
-};
+use super::connection_limit::{Connection, Full, NetworkLimit, NetworkPermit, Peer};
+use super::control_frames::ControlFrameLimit;
+use crate::address::{Caller, forwarded};
+use crate::middleware::Overloaded;
 
 /// Time limit for the head of each request and thus for an idle connection, including an HTTP/2
 /// connection that responds to pings: some round trips over the slowest connections.

@@ -4,17 +4,13 @@
 //! while a stream prevents the connection from being idle. The headers of frames are therefore parsed
 //! here. A caller that floods is cut off.
 
-use std::{
-    io,
-    pin::Pin,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::Instant,
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
 use tracing::debug;
 
 use crate::rate_limit::{Bucket, Rate};

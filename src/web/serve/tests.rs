@@ -1,17 +1,15 @@
 //! A server on a real port, accessed over a plain connection.
 
-use axum::{extract::ConnectInfo, response::IntoResponse as _, routing::get};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-    time::Instant,
-};
+use axum::extract::ConnectInfo;
+use axum::response::IntoResponse as _;
+use axum::routing::get;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
 
 use super::*;
-use crate::{
-    address::Caller,
-    middleware::{RequestOptions, add_layers},
-};
+use crate::address::Caller;
+use crate::middleware::{RequestOptions, add_layers};
 
 async fn ask(stream: &mut TcpStream, path: &str) {
     let request = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");

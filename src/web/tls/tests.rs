@@ -1,16 +1,16 @@
 use std::path::Path;
 
-use axum::{Router, routing::get};
+use axum::Router;
+use axum::routing::get;
 use rustls::ClientConfig;
 use task::group::Group;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
-};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 
 use super::*;
-use crate::{address::Caller, serve::serve_tls};
+use crate::address::Caller;
+use crate::serve::serve_tls;
 
 fn files() -> TlsFiles {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tls");

@@ -5,15 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::{
-    Deserialize, Deserializer, Serialize,
-    de::{DeserializeOwned, Error as _},
-};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
-use utoipa::{
-    PartialSchema, ToSchema,
-    openapi::{Object, RefOr, Type, schema::SchemaType},
-};
+use utoipa::openapi::schema::SchemaType;
+use utoipa::openapi::{Object, RefOr, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 /// Decimal number in the notation of its source.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]

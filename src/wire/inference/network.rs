@@ -6,7 +6,8 @@ use model::topic::SINGLE_LABEL;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Bundle, LabeledValue, cases::Decimal};
+use super::cases::Decimal;
+use super::{Bundle, LabeledValue};
 
 /// Function that workers of a cluster run to infer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -7,7 +7,11 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 
 use super::{create, minute_row, timestamp};
-use crate::support::{TRIPTYCH, command::Home, http::Http, running::Running, server::LossyProxy};
+use crate::support::TRIPTYCH;
+use crate::support::command::Home;
+use crate::support::http::Http;
+use crate::support::running::Running;
+use crate::support::server::LossyProxy;
 
 /// Rows per insert.
 const BATCH: u32 = 20;

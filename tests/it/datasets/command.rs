@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::{insert, minute_row, timestamp};
-use crate::support::{command::Home, datasets::Service};
+use crate::support::command::Home;
+use crate::support::datasets::Service;
 
 #[tokio::test]
 async fn dataset_is_created_listed_shown_and_read() {

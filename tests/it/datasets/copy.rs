@@ -1,9 +1,11 @@
 //! `triptych datasets copy`: from one store to another, killed and restarted.
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
+use std::time::Duration;
 
 use super::{create, insert, minute_row};
-use crate::support::{command::Home, datasets::Service};
+use crate::support::command::Home;
+use crate::support::datasets::Service;
 
 /// Rows of the dataset, in five commits of a copy.
 const ROWS: u32 = 40_000;

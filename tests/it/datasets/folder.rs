@@ -1,19 +1,18 @@
 //! A data directory that is deleted, replaced or used twice while a service runs in it.
 
-use std::{
-    fs,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::{create, insert, minute_row};
-use crate::support::{command::Home, datasets::Service, http::Http, running::Running};
+use crate::support::command::Home;
+use crate::support::datasets::Service;
+use crate::support::http::Http;
+use crate::support::running::Running;
 
 /// Number of concurrent programs that insert.
 const N_WRITERS: u32 = 4;

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::timestamp;
-use crate::support::{ROOT, datasets::Service, wait};
+use crate::support::datasets::Service;
+use crate::support::{ROOT, wait};
 
 /// Returns a row of a flat download: a minute with one price.
 fn flat(minute: u32, close: f64) -> Value {

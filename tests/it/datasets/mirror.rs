@@ -6,7 +6,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{create, insert, minute_row, timestamp};
-use crate::support::{command::Home, datasets::Service, server};
+use crate::support::command::Home;
+use crate::support::datasets::Service;
+use crate::support::server;
 
 /// Time limit for a copy to catch up on a busy machine.
 const CAUGHT_UP_WITHIN: Duration = Duration::from_mins(1);

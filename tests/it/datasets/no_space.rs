@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{COLUMNS, create};
-use crate::support::{command::Home, http::Http, running::Running};
+use crate::support::command::Home;
+use crate::support::http::Http;
+use crate::support::running::Running;
 
 /// Time limit of each wait on a busy machine.
 const WITHIN: Duration = Duration::from_mins(1);

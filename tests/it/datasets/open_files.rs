@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use serde_json::json;
 use tempfile::TempDir;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-    time::timeout,
-};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
-use crate::support::{command::Home, http::Http, running::Running};
+use crate::support::command::Home;
+use crate::support::http::Http;
+use crate::support::running::Running;
 
 /// Time limit of each wait on a busy machine.
 const WITHIN: Duration = Duration::from_mins(1);

@@ -7,10 +7,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::bulk_insert::{new_key_with, serve_with};
-use crate::support::{
-    http::Http,
-    scenarios::{Known, check, read_file},
-};
+use crate::support::http::Http;
+use crate::support::scenarios::{Known, check, read_file};
 
 /// Minimum number of scenarios, so that a truncated file fails.
 const N_SCENARIOS_MIN: usize = 60;

@@ -1,11 +1,13 @@
 //! `triptych datasets verify`, `backup` and `restore`: maintenance of a service's file.
 
-use std::{fs, time::Duration};
+use std::fs;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::{create, insert, minute_row, timestamp};
-use crate::support::{datasets::Service, http::Http};
+use crate::support::datasets::Service;
+use crate::support::http::Http;
 
 #[tokio::test]
 async fn backup_of_a_running_service_can_be_restored() {

@@ -3,12 +3,10 @@
 use model::function::FunctionId;
 use serde_json::{Value, json};
 
-use crate::support::{
-    cluster::Node,
-    command::{Home, demo},
-    server,
-    up::Up,
-};
+use crate::support::cluster::Node;
+use crate::support::command::{Home, demo};
+use crate::support::server;
+use crate::support::up::Up;
 
 /// The minimal module. It cannot be run without a start function.
 const MODULE: &[u8] = b"\0asm\x01\0\0\0";

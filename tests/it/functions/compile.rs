@@ -5,12 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use task::wait;
 
-use crate::support::{
-    cluster::{Node, WITHIN},
-    command::{Home, demo},
-    http::Http,
-    process,
-};
+use crate::support::cluster::{Node, WITHIN};
+use crate::support::command::{Home, demo};
+use crate::support::http::Http;
+use crate::support::process;
 
 /// Compile limit of the workers, in seconds: less than the time to compile the bomb.
 const COMPILE_LIMIT_S: u64 = 3;

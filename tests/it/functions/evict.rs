@@ -1,9 +1,7 @@
 //! `POST /api/v1/functions/evict` through its command: on the workers of a head and in a local store.
 
-use crate::support::{
-    cluster::Node,
-    command::{Home, demo},
-};
+use crate::support::cluster::Node;
+use crate::support::command::{Home, demo};
 
 #[tokio::test]
 async fn functions_are_evicted_from_workers_and_fetched_again() {

@@ -4,7 +4,8 @@ use model::function::FunctionId;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::support::{ROOT, up::Up};
+use crate::support::ROOT;
+use crate::support::up::Up;
 
 /// Executes the function called `name`, with `more` added to the request.
 async fn execute(up: &Up, name: &str, more: Value) -> Value {

@@ -5,11 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::{
-    CACHE, TRIPTYCH,
-    cluster::Node,
-    command::{Home, demo},
-};
+use crate::support::cluster::Node;
+use crate::support::command::{Home, demo};
+use crate::support::{CACHE, TRIPTYCH};
 
 /// Writes a program that records each call and then is `triptych runtime`.
 fn write_runtime(home: &Home) -> PathBuf {

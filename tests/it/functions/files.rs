@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use crate::support::{TRIPTYCH, cluster::Node, command::Home};
+use crate::support::TRIPTYCH;
+use crate::support::cluster::Node;
+use crate::support::command::Home;
 
 /// Returns a module with `body` and the imports of the guests here.
 fn module(body: &str) -> Vec<u8> {

@@ -4,10 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::{
-    TRIPTYCH,
-    command::{Home, demo},
-};
+use crate::support::TRIPTYCH;
+use crate::support::command::{Home, demo};
 
 /// Returns a module in binary format.
 fn module(body: &str) -> Vec<u8> {

@@ -1,6 +1,9 @@
 //! `POST /api/v1/functions/install` through its command: by content id and by a manifest's address.
 
-use crate::support::{cluster::Node, command::Home, server, up::Up};
+use crate::support::cluster::Node;
+use crate::support::command::Home;
+use crate::support::server;
+use crate::support::up::Up;
 
 #[tokio::test]
 async fn function_is_installed_by_the_nodes_of_a_group() {

@@ -1,6 +1,7 @@
 //! `triptych keys node`: identities of nodes, as keyforge writes them.
 
-use crate::support::{cluster::Node, command::Home};
+use crate::support::cluster::Node;
+use crate::support::command::Home;
 
 #[test]
 fn key_is_written_once_and_used_by_a_node() {

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::support::{cluster::Node, command::Home};
+use crate::support::cluster::Node;
+use crate::support::command::Home;
 
 /// Bytes per write.
 const WRITE_BYTES: usize = 64 * 1024;

@@ -7,7 +7,9 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use task::wait;
 
-use crate::support::{command::Home, http::Http, running::Running};
+use crate::support::command::Home;
+use crate::support::http::Http;
+use crate::support::running::Running;
 
 /// Maximum time until a service listens, or an epoch of six seconds opens or closes.
 const WITHIN: Duration = Duration::from_mins(1);

@@ -3,7 +3,8 @@
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::support::{command::Home, datasets::Service};
+use crate::support::command::Home;
+use crate::support::datasets::Service;
 
 /// Creates a dataset with a value that grows by one per minute. Creates a topic that predicts it two
 /// minutes ahead.

@@ -1,26 +1,26 @@
 //! The topics of the local stack over synthetic rows of many seeds, by the models that the stack's
 //! workers run: the combined value beats the naive one, the uninformed one and the latest value.
 
-use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc, thread, time::Duration};
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use cluster::worker::LIMITS_DEFAULT;
 use datasets::synthetic_closes;
 use futures::executor::block_on;
-use inference::network::{
-    addresses,
-    backtest::{Backtest, Model, Prediction, Report},
-    topic::{Predictor, Topic, demo_topics},
-    upstream::{Cause, FlatRow, lines, parse_prediction},
-};
+use inference::network::addresses;
+use inference::network::backtest::{Backtest, Model, Prediction, Report};
+use inference::network::topic::{Predictor, Topic, demo_topics};
+use inference::network::upstream::{Cause, FlatRow, lines, parse_prediction};
 use model::timestamp::Timestamp;
-use runtime::{
-    compiler::CompileIn,
-    engine::Runtime,
-    options::RuntimeOptions,
-    program::Program,
-    run::{Run, START},
-};
+use runtime::compiler::CompileIn;
+use runtime::engine::Runtime;
+use runtime::options::RuntimeOptions;
+use runtime::program::Program;
+use runtime::run::{Run, START};
 
 use crate::support::command::demo;
 

@@ -6,7 +6,8 @@ use reqwest::StatusCode;
 use serde_json::Value;
 use task::wait;
 
-use crate::support::{http::Http, up::Up};
+use crate::support::http::Http;
+use crate::support::up::Up;
 
 /// Maximum time of two epochs. In the local stack each lasts 12 seconds.
 const EPOCHS_WITHIN: Duration = Duration::from_mins(1);

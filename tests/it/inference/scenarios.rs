@@ -5,13 +5,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use task::wait;
 
-use crate::support::{
-    command::Home,
-    http::Http,
-    running::Running,
-    scenarios::{Known, check, read_file},
-    up::Up,
-};
+use crate::support::command::Home;
+use crate::support::http::Http;
+use crate::support::running::Running;
+use crate::support::scenarios::{Known, check, read_file};
+use crate::support::up::Up;
 
 /// Minimum number of scenarios, which detects a truncated file.
 const N_SCENARIOS_MIN: usize = 90;

@@ -6,7 +6,8 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use task::wait;
 
-use crate::support::{command::Home, up::Up};
+use crate::support::command::Home;
+use crate::support::up::Up;
 
 /// Maximum time until the bundle of an epoch of twelve blocks is served.
 const EPOCH_WITHIN: Duration = Duration::from_mins(1);

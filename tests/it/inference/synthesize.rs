@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{ROOT, command::Home};
+use crate::support::ROOT;
+use crate::support::command::Home;
 
 /// Returns the names of the members of `value`, in order.
 fn members(value: &Value) -> Vec<&str> {

@@ -6,7 +6,9 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use task::wait;
 
-use crate::support::{command::Home, process, up::Up};
+use crate::support::command::Home;
+use crate::support::process;
+use crate::support::up::Up;
 
 /// Maximum time of a few epochs of twelve blocks.
 const EPOCHS_WITHIN: Duration = Duration::from_mins(2);

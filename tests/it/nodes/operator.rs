@@ -3,10 +3,8 @@
 use serde_json::Value;
 use task::wait;
 
-use crate::support::{
-    cluster::{ENDLESS, Node, WITHIN},
-    command::{Home, demo},
-};
+use crate::support::cluster::{ENDLESS, Node, WITHIN};
+use crate::support::command::{Home, demo};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{cluster::Node, command::Home};
+use crate::support::cluster::Node;
+use crate::support::command::Home;
 
 /// A configuration file of a b7s node.
 const FILE: &str = "

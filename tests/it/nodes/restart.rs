@@ -6,11 +6,9 @@ use serde_json::json;
 use task::wait;
 use tokio::task::JoinSet;
 
-use crate::support::{
-    cluster::{Node, WITHIN},
-    command::{Home, demo},
-    http::Http,
-};
+use crate::support::cluster::{Node, WITHIN};
+use crate::support::command::{Home, demo};
+use crate::support::http::Http;
 
 /// A runtime that records each run by name and lets it run for longer than a test.
 const WRITING_RUNTIME: &str = "#!/bin/sh

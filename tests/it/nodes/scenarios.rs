@@ -1,9 +1,7 @@
 //! Requests to a head and their exact responses, from `tests/data/cluster/scenarios.http`.
 
-use crate::support::{
-    scenarios::{Known, check, read_file},
-    up::Up,
-};
+use crate::support::scenarios::{Known, check, read_file};
+use crate::support::up::Up;
 
 /// Minimum number of scenarios, so that a truncated file does not pass.
 const N_SCENARIOS_MIN: usize = 35;

@@ -3,12 +3,10 @@
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::support::{
-    cluster::{ENDLESS, Node},
-    command::Home,
-    http::Http,
-    process::Signal,
-};
+use crate::support::cluster::{ENDLESS, Node};
+use crate::support::command::Home;
+use crate::support::http::Http;
+use crate::support::process::Signal;
 
 /// Reads the clock for one second, then writes `done`.
 const BUSY: &str = r#"(module

@@ -5,7 +5,9 @@ use std::process::Command;
 use reqwest::{Certificate, Client};
 use serde_json::Value;
 
-use crate::support::{ROOT, cluster::Node, command::Home};
+use crate::support::ROOT;
+use crate::support::cluster::Node;
+use crate::support::command::Home;
 
 #[tokio::test]
 async fn rest_api_is_served_over_tls() {

@@ -2,24 +2,25 @@
 
 use std::sync::Arc;
 
-use axum::{Router, body::Bytes, extract::State, routing::post};
-use opentelemetry_proto::tonic::{
-    collector::trace::v1::ExportTraceServiceRequest,
-    common::v1::{AnyValue, any_value::Value as Inner},
-    trace::v1::Span,
-};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::routing::post;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::AnyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as Inner;
+use opentelemetry_proto::tonic::trace::v1::Span;
 use parking_lot::Mutex;
 use prost::Message as _;
 use reqwest::StatusCode;
 use serde_json::json;
-use tokio::{net::TcpListener, task::JoinSet};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
-use crate::support::{
-    cluster::Node,
-    command::{Home, demo},
-    http::Http,
-    process::Signal,
-};
+use crate::support::cluster::Node;
+use crate::support::command::{Home, demo};
+use crate::support::http::Http;
+use crate::support::process::Signal;
 
 /// Trace id of the client.
 const TRACE: [u8; 16] = [0xab; 16];

@@ -5,12 +5,10 @@ use std::fs;
 use serde_json::{Value, json};
 use task::wait;
 
-use crate::support::{
-    cluster::{Node, WITHIN},
-    command::{Home, demo},
-    http::Http,
-    up::Up,
-};
+use crate::support::cluster::{Node, WITHIN};
+use crate::support::command::{Home, demo};
+use crate::support::http::Http;
+use crate::support::up::Up;
 
 /// Executes on `n_nodes` nodes, with two seconds to find them.
 async fn execute(head: &Http, (function_id, method): (&str, &str), n_nodes: usize) -> Value {

@@ -1,9 +1,7 @@
 //! Commands that list the nodes and the events of a cluster.
 
-use crate::support::{
-    cluster::Node,
-    command::{Home, demo},
-};
+use crate::support::cluster::Node;
+use crate::support::command::{Home, demo};
 
 /// Minimum number of events of a run on one node.
 const N_EVENTS: usize = 3;

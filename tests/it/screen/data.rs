@@ -4,12 +4,10 @@ use serde_json::{Value, json};
 use vt100::Screen;
 
 use super::{N_SIZES, PAINT_WITHIN, SHOWN_WITHIN};
-use crate::support::{
-    TUI,
-    datasets::Service,
-    http::Http,
-    pty::{Session, WIDE, text},
-};
+use crate::support::TUI;
+use crate::support::datasets::Service;
+use crate::support::http::Http;
+use crate::support::pty::{Session, WIDE, text};
 
 /// Returns a minute of 2026-03-01 as services write it and as the table shows it.
 fn timestamp(minute: u32) -> (String, String) {

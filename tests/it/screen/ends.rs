@@ -3,12 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::{N_PROCESSES, PAINT_WITHIN, READY_WITHIN, SHOWN_WITHIN, wait_nodes};
-use crate::support::{
-    TRIPTYCH, TUI,
-    process::{self, Signal},
-    pty::{Place, Session, WIDE},
-    wait,
-};
+use crate::support::process::{self, Signal};
+use crate::support::pty::{Place, Session, WIDE};
+use crate::support::{TRIPTYCH, TUI, wait};
 
 #[test]
 fn killed_screen_leaves_no_process() {

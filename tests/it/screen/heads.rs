@@ -4,12 +4,10 @@
 use vt100::Screen;
 
 use super::{PAINT_WITHIN, SHOWN_WITHIN};
-use crate::support::{
-    TUI,
-    cluster::Node,
-    command::{Home, demo},
-    pty::{Session, WIDE, text},
-};
+use crate::support::TUI;
+use crate::support::cluster::Node;
+use crate::support::command::{Home, demo};
+use crate::support::pty::{Session, WIDE, text};
 
 /// Returns the end of a peer id as the table of nodes shows it.
 fn end(id: &str) -> &str {

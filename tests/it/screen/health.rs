@@ -1,19 +1,15 @@
 //! The health of the services in the header of every screen.
 
-use std::{
-    fs::{self, File},
-    os::unix::fs::FileExt as _,
-};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
 
 use super::{PAINT_WITHIN, READY_WITHIN, SHOWN_WITHIN, wait_gone};
-use crate::support::{
-    TUI,
-    cluster::Node,
-    command::Home,
-    datasets::Service,
-    process::Signal,
-    pty::{Place, Session},
-};
+use crate::support::TUI;
+use crate::support::cluster::Node;
+use crate::support::command::Home;
+use crate::support::datasets::Service;
+use crate::support::process::Signal;
+use crate::support::pty::{Place, Session};
 
 /// Keys of the screens.
 const SCREENS: [&str; 6] = ["1", "2", "3", "4", "5", "0"];

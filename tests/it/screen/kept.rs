@@ -1,20 +1,17 @@
 //! State stored between sessions. API keys, which must not leak.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use serde_json::json;
 use vt100::{MouseProtocolMode, Screen};
 
-use super::{
-    PAINT_WITHIN, SHOWN_WITHIN,
-    terminal::{LIGHT_GROUND, wait_ground},
-    wait_gone,
-};
-use crate::support::{
-    TUI,
-    datasets::Service,
-    pty::{Place, Session, text},
-};
+use super::terminal::{LIGHT_GROUND, wait_ground};
+use super::{PAINT_WITHIN, SHOWN_WITHIN, wait_gone};
+use crate::support::TUI;
+use crate::support::datasets::Service;
+use crate::support::pty::{Place, Session, text};
 
 /// Starts a service with the datasets `one`, `two` and `three`. Returns it with a place that has the
 /// profile `it` of the service.

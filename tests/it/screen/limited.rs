@@ -7,13 +7,11 @@ use serde_json::{Value, json};
 use task::wait;
 
 use super::{PAINT_WITHIN, SHOWN_WITHIN};
-use crate::support::{
-    TUI,
-    datasets::Service,
-    http::Http,
-    pty::{Place, Session, text},
-    running::Running,
-};
+use crate::support::TUI;
+use crate::support::datasets::Service;
+use crate::support::http::Http;
+use crate::support::pty::{Place, Session, text};
+use crate::support::running::Running;
 
 /// Longest wait for an epoch to open or close.
 const WITHIN: Duration = Duration::from_mins(1);

@@ -1,15 +1,14 @@
 //! Draws the pictures of the README from the running program.
 
-use std::{fs, process::Command, time::Duration};
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
 
 use vt100::Screen;
 
 use super::{CHART_LEFT, PAINT_WITHIN, READY_WITHIN, SHOWN_WITHIN, wait_gone};
-use crate::support::{
-    ROOT, TUI,
-    pty::{Session, WIDE, text},
-    svg,
-};
+use crate::support::pty::{Session, WIDE, text};
+use crate::support::{ROOT, TUI, svg};
 
 /// Longest wait for meaningful charts. Losses are known a minute after the first epoch.
 const GROWN_WITHIN: Duration = Duration::from_mins(4);

@@ -5,13 +5,10 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{PAINT_WITHIN, SHOWN_WITHIN};
-use crate::support::{
-    TUI,
-    cluster::Node,
-    datasets::Service,
-    process,
-    pty::{Place, Session},
-};
+use crate::support::cluster::Node;
+use crate::support::datasets::Service;
+use crate::support::pty::{Place, Session};
+use crate::support::{TUI, process};
 
 /// Required duration without output.
 const STILL: Duration = Duration::from_secs(10);

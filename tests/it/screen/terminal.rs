@@ -1,21 +1,17 @@
 //! The program and its terminal: queries and their replies, modes, suspension, panics and missing
 //! terminals.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use vt100::{Color, Screen};
 
 use super::{PAINT_WITHIN, SHOWN_WITHIN};
-use crate::support::{
-    TUI,
-    command::Home,
-    process::{self, Signal},
-    pty::{LIGHT, Place, Session, WIDE, text},
-};
+use crate::support::TUI;
+use crate::support::command::Home;
+use crate::support::process::{self, Signal};
+use crate::support::pty::{LIGHT, Place, Session, WIDE, text};
 
 /// Background of the dark theme.
 const DARK_GROUND: Color = Color::Rgb(0x11, 0x13, 0x1a);

@@ -5,10 +5,8 @@ use std::time::Duration;
 use vt100::Screen;
 
 use super::{CHART_LEFT, N_PROCESSES, N_SIZES, PAINT_WITHIN, SHOWN_WITHIN, wait_gone, wait_nodes};
-use crate::support::{
-    TUI, process,
-    pty::{Place, Session, WIDE, text},
-};
+use crate::support::pty::{Place, Session, WIDE, text};
+use crate::support::{TUI, process};
 
 /// Longest wait for a new value of a topic with epochs of twelve seconds.
 const CHANGED_WITHIN: Duration = Duration::from_mins(1);

@@ -1,17 +1,16 @@
 //! Work in the screen: running a local module, starting and stopping workers, loss of the head during a
 //! run.
 
-use std::{fs, time::Duration};
+use std::fs;
+use std::time::Duration;
 
 use vt100::Screen;
 
 use super::{PAINT_WITHIN, SHOWN_WITHIN, nodes, wait_nodes};
-use crate::support::{
-    TUI,
-    command::demo,
-    process::{self, Signal},
-    pty::{Session, WIDE, text},
-};
+use crate::support::TUI;
+use crate::support::command::demo;
+use crate::support::process::{self, Signal};
+use crate::support::pty::{Session, WIDE, text};
 
 /// Longest wait for the start of a node.
 const STARTS_WITHIN: Duration = Duration::from_mins(1);

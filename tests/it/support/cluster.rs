@@ -4,12 +4,10 @@ use serde_json::Value;
 use task::wait;
 use tempfile::TempDir;
 
+use crate::support::http::Http;
+use crate::support::process::{self, Signal};
+use crate::support::running::Running;
 pub(crate) use crate::support::running::WITHIN;
-use crate::support::{
-    http::Http,
-    process::{self, Signal},
-    running::Running,
-};
 
 /// A function that runs until its limit or until it is canceled.
 pub(crate) const ENDLESS: &str = r#"(module (memory (export "memory") 1)

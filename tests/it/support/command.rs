@@ -1,17 +1,13 @@
 //! Commands of the program that run to their end, in a home directory of their own.
 
-use std::{
-    io::{BufRead as _, BufReader, Write as _},
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::support::{
-    CACHE, ROOT, TRIPTYCH,
-    running::{Running, wait_child},
-};
+use crate::support::running::{Running, wait_child};
+use crate::support::{CACHE, ROOT, TRIPTYCH};
 
 /// A home directory in which commands run. The tester's own environment does not reach them.
 pub(crate) struct Home {

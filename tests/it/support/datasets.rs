@@ -3,12 +3,10 @@
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{
-    command::Home,
-    http::Http,
-    process::{self, Signal},
-    running::Running,
-};
+use crate::support::command::Home;
+use crate::support::http::Http;
+use crate::support::process::{self, Signal};
+use crate::support::running::Running;
 
 /// A dataset service.
 pub(crate) struct Service {

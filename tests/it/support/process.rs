@@ -1,13 +1,12 @@
 //! Processes of this machine, read from Linux's `/proc`.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::PathBuf,
-    process::Command,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
 
-use crate::support::{running::WITHIN, wait};
+use crate::support::running::WITHIN;
+use crate::support::wait;
 
 /// A signal to a process.
 #[derive(Debug, Clone, Copy)]

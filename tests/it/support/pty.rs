@@ -4,13 +4,11 @@
 //! (cursor position, device attributes, background color) get the replies of a terminal. Synchronized
 //! frames (mode 2026) are examined only when they are complete.
 
-use std::{
-    io::{Read, Write},
-    num::NonZeroU16,
-    sync::Arc,
-    thread,
-    time::Duration,
-};
+use std::io::{Read, Write};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use portable_pty::{CommandBuilder, ExitStatus, MasterPty, PtySize, native_pty_system};
@@ -18,11 +16,8 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 use vt100::{MouseProtocolMode, Screen};
 
-use crate::support::{
-    CACHE,
-    process::{self, Signal},
-    wait,
-};
+use crate::support::process::{self, Signal};
+use crate::support::{CACHE, wait};
 
 /// Size for which the screens are designed.
 pub(crate) const WIDE: (u16, u16) = (160, 45);

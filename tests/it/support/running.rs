@@ -1,22 +1,17 @@
 //! A process of the program that runs in the background: its output line by line, its signals, its
 //! exit.
 
-use std::{
-    io::{BufRead as _, BufReader, Read},
-    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
-    sync::Arc,
-    thread,
-    time::Duration,
-};
+use std::io::{BufRead as _, BufReader, Read};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use serde_json::Value;
 
-use crate::support::{
-    CACHE, TRIPTYCH,
-    process::{self, Signal},
-    wait,
-};
+use crate::support::process::{self, Signal};
+use crate::support::{CACHE, TRIPTYCH, wait};
 
 /// Longest wait for a line or for the exit of a process. Tests share the processors with one another and
 /// with a compiler.

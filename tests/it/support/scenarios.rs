@@ -1,9 +1,13 @@
 //! Requests and their exact responses from the files `tests/data/*/scenarios.http`, which describe their
 //! format.
 
-use std::{collections::BTreeMap, fmt::Write as _, fs, time::Duration};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::time::Duration;
 
-use reqwest::{Method, Response, redirect::Policy};
+use reqwest::redirect::Policy;
+use reqwest::{Method, Response};
 use tokio::time::timeout;
 
 use crate::support::ROOT;

@@ -1,7 +1,9 @@
 //! Screens as SVG pictures. Box-drawing characters, blocks and braille are drawn as shapes, so that they
 //! join without gaps in any font. Equal screens give equal bytes.
 
-use std::{collections::HashMap, fmt::Write as _, time::Duration};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::time::Duration;
 
 use vt100::{Cell, Color, Screen};
 

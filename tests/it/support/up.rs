@@ -6,7 +6,9 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{http::Http, process, running::Running};
+use crate::support::http::Http;
+use crate::support::process;
+use crate::support::running::Running;
 
 /// A running stack with its own data directory. It is stopped when dropped. No process may remain.
 pub(crate) struct Up {

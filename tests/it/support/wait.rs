@@ -1,6 +1,7 @@
 //! Waiting for a condition outside of an async runtime, with a deadline.
 
-use std::{fmt::Debug, time::Duration};
+use std::fmt::Debug;
+use std::time::Duration;
 
 use tokio::time::Instant;
 

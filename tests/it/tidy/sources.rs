@@ -1,6 +1,7 @@
 //! The files of the repository, read from the tree without git.
 
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
 use crate::support::ROOT;
 

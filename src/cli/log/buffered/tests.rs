@@ -1,4 +1,5 @@
-use std::{io, sync::mpsc};
+use std::io;
+use std::sync::mpsc;
 
 use super::*;
 

@@ -1,28 +1,21 @@
-use std::{
-    collections::BTreeMap,
-    convert::Infallible,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use axum::{
-    Json, Router,
-    extract::Query,
-    http::HeaderMap,
-    response::{
-        IntoResponse as _, Response,
-        sse::{self, Sse as Events},
-    },
-    routing::get,
-};
+use axum::extract::Query;
+use axum::http::HeaderMap;
+use axum::response::sse::{self, Sse as Events};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use axum::{Json, Router};
 use serde_json::json;
 use task::group::Group;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::{tests::fake::Fake, transport::Transport};
+use crate::tests::fake::Fake;
+use crate::transport::Transport;
 
 /// Longer than any step of these tests.
 const SOON: Duration = Duration::from_secs(20);

@@ -1,22 +1,17 @@
 //! A cluster of processes: one head and the workers of a measurement.
 
-use std::{
-    fs, mem,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    process,
-    sync::atomic::{AtomicU32, Ordering},
-    time::Duration,
-};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use std::{fs, mem, process};
 
 use tokio::time::{Instant, sleep};
 
-use crate::{
-    Outcome,
-    http::{Client, Request},
-    nodes::Nodes,
-    process::Process,
-};
+use crate::Outcome;
+use crate::http::{Client, Request};
+use crate::nodes::Nodes;
+use crate::process::Process;
 
 /// Prints a greeting.
 const HELLO: &str = r#"(module

@@ -1,15 +1,16 @@
 //! A large module and the time to compile it.
 
-use std::{collections::BTreeMap, fmt::Write as _, num::NonZeroU32, time::Duration};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 use cluster::worker::LIMITS_DEFAULT;
-use runtime::{
-    compiler::CompileIn,
-    engine::Runtime,
-    options::RuntimeOptions,
-    program::Program,
-    run::{Run, START},
-};
+use runtime::compiler::CompileIn;
+use runtime::engine::Runtime;
+use runtime::options::RuntimeOptions;
+use runtime::program::Program;
+use runtime::run::{Run, START};
 use tokio::time::Instant;
 
 use crate::Outcome;

@@ -1,14 +1,18 @@
 //! The yardstick: libp2p's own request-response protocol on a bare swarm.
 
-use std::{io, process::ExitCode};
+use std::io;
+use std::process::ExitCode;
 
 use futures::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, StreamExt as _};
-use libp2p::{
-    Multiaddr, PeerId, StreamProtocol, Swarm, SwarmBuilder, noise, swarm::SwarmEvent, tcp, yamux,
-};
+use libp2p::swarm::SwarmEvent;
+use libp2p::{Multiaddr, PeerId, StreamProtocol, Swarm, SwarmBuilder, noise, tcp, yamux};
 use libp2p_request_response::{Behaviour, Codec, Config, Event, Message, ProtocolSupport};
 
-use crate::{Outcome, cluster::Folder, nodes::part, part::say, process::Process};
+use crate::Outcome;
+use crate::cluster::Folder;
+use crate::nodes::part;
+use crate::part::say;
+use crate::process::Process;
 
 /// Protocol of the echo.
 const PROTOCOL: StreamProtocol = StreamProtocol::new("/figures/echo/1.0.0");

@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use test_bench::{Row, note};
-use tokio::{task::spawn_blocking, time::Instant};
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 
-use crate::{
-    Outcome,
-    cluster::Cluster,
-    compiled::{compile_time, module},
-    http::{Client, Request},
-    nodes::Nodes,
-};
+use crate::Outcome;
+use crate::cluster::Cluster;
+use crate::compiled::{compile_time, module};
+use crate::http::{Client, Request};
+use crate::nodes::Nodes;
 
 /// Number of workers without the function. All of them compile it, on the same cores.
 const N_WORKERS: usize = 3;

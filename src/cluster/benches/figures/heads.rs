@@ -1,20 +1,20 @@
 //! Distribution of workers among several heads, and the effects of killing a head.
 
-use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::Duration;
 
 use test_bench::{Row, note};
-use tokio::{
-    task::JoinSet,
-    time::{Instant, sleep, timeout, timeout_at},
-};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::{
-    Outcome,
-    cluster::{Cluster, Folder},
-    http::{Client, Request},
-    nodes::Nodes,
-    part::RUNTIME_NAME,
-};
+use crate::Outcome;
+use crate::cluster::{Cluster, Folder};
+use crate::http::{Client, Request};
+use crate::nodes::Nodes;
+use crate::part::RUNTIME_NAME;
 
 /// Number of heads that share the workers.
 const N_HEADS: usize = 3;

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use test_bench::{Row, mib, note, process::Usage};
+use test_bench::process::Usage;
+use test_bench::{Row, mib, note};
 use tokio::time::sleep;
 
-use crate::{Outcome, cluster::Cluster, nodes::Nodes};
+use crate::Outcome;
+use crate::cluster::Cluster;
+use crate::nodes::Nodes;
 
 /// Time for which a worker is idle before it is measured: it only sends offers and gossip.
 const LEFT_ALONE: Duration = Duration::from_secs(5);

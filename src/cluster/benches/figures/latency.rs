@@ -5,13 +5,10 @@ use std::time::Duration;
 use test_bench::{Row, note, quantile};
 use tokio::time::{Instant, sleep};
 
-use crate::{
-    Outcome,
-    cluster::Cluster,
-    echo,
-    http::{Client, Request},
-    nodes::Nodes,
-};
+use crate::cluster::Cluster;
+use crate::http::{Client, Request};
+use crate::nodes::Nodes;
+use crate::{Outcome, echo};
 
 /// Number of requests for each figure.
 const N_SAMPLES: usize = 2000;

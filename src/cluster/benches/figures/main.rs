@@ -22,7 +22,8 @@ mod soak;
 mod soak_usage;
 mod stubs;
 
-use std::{env, process::ExitCode};
+use std::env;
+use std::process::ExitCode;
 
 use test_bench::Outcome;
 

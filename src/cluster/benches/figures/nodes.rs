@@ -1,24 +1,18 @@
 //! Heads and workers, each in a process: parts of this program, or nodes of another one.
 
-use std::{
-    env,
-    fs::{self, File},
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::env;
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cluster::identity::Identity;
 use serde_json::Value;
-use tokio::{
-    process::Command,
-    time::{Instant, sleep},
-};
+use tokio::process::Command;
+use tokio::time::{Instant, sleep};
 
-use crate::{
-    Outcome,
-    process::{BOOT, FOLDER, PART, Process, RUNTIME, SLOTS},
-};
+use crate::Outcome;
+use crate::process::{BOOT, FOLDER, PART, Process, RUNTIME, SLOTS};
 
 /// Name of a node's key in its directory.
 pub(crate) const KEY: &str = "priv.bin";

@@ -1,35 +1,27 @@
 //! Parts of other processes: a head, a worker, an external runtime.
 
-use std::{
-    collections::BTreeSet,
-    env,
-    io::{self, Write as _},
-    net::Ipv4Addr,
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::collections::BTreeSet;
+use std::env;
+use std::io::{self, Write as _};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-use cluster::{
-    identity::Identity,
-    network::{BootNode, ConnectionBounds, Connectivity},
-    node::{Node, NodeOptions, RoleOptions, WorkOptions},
-    worker::{CONCURRENCY_DEFAULT, ExecutionOptions, ExternalRuntime, LIMITS_DEFAULT},
-};
+use cluster::identity::Identity;
+use cluster::network::{BootNode, ConnectionBounds, Connectivity};
+use cluster::node::{Node, NodeOptions, RoleOptions, WorkOptions};
+use cluster::worker::{CONCURRENCY_DEFAULT, ExecutionOptions, ExternalRuntime, LIMITS_DEFAULT};
 use content::SourceOptions;
 use model::node::Role;
 use runtime::compiler::CompileIn;
-use task::{clock::Clock, group::Group};
-use tokio::{
-    io::{AsyncBufReadExt as _, BufReader, stdin},
-    runtime::{Builder, Handle, Runtime},
-};
+use task::clock::Clock;
+use task::group::Group;
+use tokio::io::{AsyncBufReadExt as _, BufReader, stdin};
+use tokio::runtime::{Builder, Handle, Runtime};
 
-use crate::{
-    Outcome, echo,
-    nodes::KEY,
-    process::{BOOT, CONNECTIONS, FOLDER, PORT, RUNTIME, SLOTS},
-    stubs,
-};
+use crate::nodes::KEY;
+use crate::process::{BOOT, CONNECTIONS, FOLDER, PORT, RUNTIME, SLOTS};
+use crate::{Outcome, echo, stubs};
 
 /// Name under which this program is the external runtime. Workers pass no variables that could tell
 /// it.

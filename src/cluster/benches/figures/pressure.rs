@@ -1,23 +1,21 @@
 //! A slow worker among fast ones, a worker that is stopped for a while, and many new workers.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use test_bench::{Row, note};
-use tokio::{
-    process::Command,
-    task::JoinSet,
-    time::{Instant, sleep, timeout_at},
-};
+use tokio::process::Command;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::{
-    Outcome,
-    cluster::{Cluster, Folder},
-    http::{Client, Request},
-    latency::Latencies,
-    nodes::Nodes,
-    part::RUNTIME_NAME,
-    rate::N_CONNECTIONS,
-};
+use crate::Outcome;
+use crate::cluster::{Cluster, Folder};
+use crate::http::{Client, Request};
+use crate::latency::Latencies;
+use crate::nodes::Nodes;
+use crate::part::RUNTIME_NAME;
+use crate::rate::N_CONNECTIONS;
 
 /// Runtime of the slow worker, as slow as a program that starts an interpreter.
 const SLOW_RUNTIME: &str = "#!/bin/sh\nsleep 0.14\necho hello\n";

@@ -1,20 +1,18 @@
 //! Executions per second at a head, of functions run in process and by an external runtime.
 
-use std::{env, fs, net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
+use std::time::Duration;
+use std::{env, fs};
 
 use test_bench::{Row, note};
-use tokio::{
-    task::JoinSet,
-    time::{Instant, timeout_at},
-};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
 
-use crate::{
-    Outcome,
-    cluster::{Cluster, Folder},
-    http::{Client, Request},
-    nodes::Nodes,
-    part::RUNTIME_NAME,
-};
+use crate::Outcome;
+use crate::cluster::{Cluster, Folder};
+use crate::http::{Client, Request};
+use crate::nodes::Nodes;
+use crate::part::RUNTIME_NAME;
 
 /// Number of connections.
 pub(crate) const N_CONNECTIONS: u32 = 32;

@@ -1,10 +1,12 @@
 //! The choice of figures and the table of results.
 
-use std::{process::ExitCode, time::Duration};
+use std::process::ExitCode;
+use std::time::Duration;
 
 use test_bench::{Row, exit_code, note, print_table};
 
-use crate::{Outcome, first_call, heads, idle, latency, nodes::Nodes, pressure, rate, soak, stubs};
+use crate::nodes::Nodes;
+use crate::{Outcome, first_call, heads, idle, latency, pressure, rate, soak, stubs};
 
 /// Figures, in order.
 const NAMES: [&str; 14] = [

@@ -1,21 +1,18 @@
 //! Half of the peak load for a long time, while workers crash and return.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use test_bench::{Row, note};
-use tokio::{
-    task::JoinSet,
-    time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout},
-};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
-use crate::{
-    Outcome,
-    cluster::Cluster,
-    http::{Answer, Client, Request},
-    nodes::Nodes,
-    rate::{N_CONNECTIONS, sustained},
-    soak_usage::Watched,
-};
+use crate::Outcome;
+use crate::cluster::Cluster;
+use crate::http::{Answer, Client, Request};
+use crate::nodes::Nodes;
+use crate::rate::{N_CONNECTIONS, sustained};
+use crate::soak_usage::Watched;
 
 /// Number of workers, one of which is missing now and then.
 const N_WORKERS: usize = 3;

@@ -2,9 +2,11 @@
 
 use std::fmt;
 
-use test_bench::{Row, mib, note, process::Usage};
+use test_bench::process::Usage;
+use test_bench::{Row, mib, note};
 
-use crate::{Outcome, process::Process};
+use crate::Outcome;
+use crate::process::Process;
 
 /// Maximum growth of the head's memory from the second to the last quarter, due to fragments of the
 /// allocator.

@@ -1,38 +1,29 @@
 //! Very many workers at one head: peers with real connections that offer slots but run no functions,
 //! many in one process.
 
-use std::{
-    env, fs,
-    net::Ipv4Addr,
-    process::ExitCode,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::net::Ipv4Addr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use std::{env, fs};
 
-use cluster::{
-    identity::Identity,
-    message::{OFFER_PROTOCOL, Offer, WORK_PROTOCOL, json},
-    network::{Connectivity, Event, Network, NetworkOptions, Protocols},
-};
+use cluster::identity::Identity;
+use cluster::message::{OFFER_PROTOCOL, Offer, WORK_PROTOCOL, json};
+use cluster::network::{Connectivity, Event, Network, NetworkOptions, Protocols};
 use model::node::{GENERAL_TOPIC, PeerId, Role};
-use task::{clock::Clock, group::Group};
+use task::clock::Clock;
+use task::group::Group;
 use test_bench::{Row, note};
-use tokio::{
-    io::{AsyncBufReadExt as _, BufReader, stdin},
-    sync::mpsc,
-    time::{Instant, sleep, sleep_until},
-};
+use tokio::io::{AsyncBufReadExt as _, BufReader, stdin};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::{
-    Outcome,
-    cluster::Folder,
-    nodes::{Nodes, part},
-    part::{boot_nodes, say},
-    process::{BOOT, CONNECTIONS, PORT, Process, SLOTS},
-};
+use crate::Outcome;
+use crate::cluster::Folder;
+use crate::nodes::{Nodes, part};
+use crate::part::{boot_nodes, say};
+use crate::process::{BOOT, CONNECTIONS, PORT, Process, SLOTS};
 
 /// Number of workers of the largest cluster.
 pub(crate) const N_STUBS: usize = 10_000;

@@ -1,4 +1,5 @@
-use model::{function::FunctionId, node::PeerId};
+use model::function::FunctionId;
+use model::node::PeerId;
 use serde_json::json;
 use task::clock::Clock;
 use wire::executions::ClusterEvent;

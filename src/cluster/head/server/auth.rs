@@ -5,17 +5,18 @@
 //! document 1. Every other change is reserved for programs on this machine, as [`web::host_names`]
 //! recognizes them. Requests without a token need a known host name.
 
-use std::{future::Future, str::FromStr};
+use std::future::Future;
+use std::str::FromStr;
 
-use axum::{
-    extract::Request,
-    http::{HeaderMap, Method, header},
-    response::{IntoResponse as _, Response},
-};
-use web::{middleware::Next, origin};
+use axum::extract::Request;
+use axum::http::{HeaderMap, Method, header};
+use axum::response::{IntoResponse as _, Response};
+use web::middleware::Next;
+use web::origin;
 use wire::paths;
 
-use super::{RestOptions, error::RestError};
+use super::RestOptions;
+use super::error::RestError;
 
 /// Minimum length of a token, in characters. Shorter tokens can be guessed.
 const TOKEN_CHARS_MIN: usize = 8;
@@ -121,8 +122,11 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use axum::{body::Body, extract::ConnectInfo, http::Version};
-    use web::{address::Caller, host_names::HostNames};
+    use axum::body::Body;
+    use axum::extract::ConnectInfo;
+    use axum::http::Version;
+    use web::address::Caller;
+    use web::host_names::HostNames;
 
     use super::*;
 

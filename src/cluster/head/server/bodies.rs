@@ -1,20 +1,19 @@
 //! Reading request bodies, within a limit of memory for all of them.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
-use axum::{
-    extract::Request,
-    http::{HeaderMap, header},
-};
+use axum::extract::Request;
+use axum::http::{HeaderMap, header};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::{
-    sync::Semaphore,
-    time::{error::Elapsed, timeout},
-};
+use tokio::sync::Semaphore;
+use tokio::time::error::Elapsed;
+use tokio::time::timeout;
 use web::extract::{self, BodyError};
 
-use super::{BODY_BYTES_MAX, error::RestError};
+use super::BODY_BYTES_MAX;
+use super::error::RestError;
 
 /// Time for a body to arrive: 3 MiB over a line of 2 Mbit/s.
 pub(super) const BODY_WITHIN: Duration = Duration::from_secs(15);

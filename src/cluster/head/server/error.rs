@@ -2,19 +2,20 @@
 
 use std::borrow::Cow;
 
-use axum::{
-    http::StatusCode,
-    response::{IntoResponse, Response},
-};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use content::FunctionsError;
 use serde::Serialize;
 use task::file::is_no_space;
 use tracing::error;
-use web::{extract::BodyError, host_names::UNKNOWN_HOST};
+use web::extract::BodyError;
+use web::host_names::UNKNOWN_HOST;
 use wire::error::HeadError;
 
-use super::{super::Unavailable, BODY_BYTES_MAX};
-use crate::{head::node_registry::ChangeError, network::PublishError};
+use super::super::Unavailable;
+use super::BODY_BYTES_MAX;
+use crate::head::node_registry::ChangeError;
+use crate::network::PublishError;
 
 /// Response to a request that was not accepted: status and message.
 #[derive(Debug, PartialEq)]

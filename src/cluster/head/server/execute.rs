@@ -4,24 +4,18 @@
 //! With `Prefer: respond-async`, or `async` in the configuration, the response is immediate: status
 //! 202 and the id of the request. `Location` is then the path of the execution.
 
-use axum::{
-    extract::{Request, State},
-    http::{HeaderMap, HeaderValue, header},
-    response::Response,
-};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::Response;
 use model::node::PeerId;
 use web::address::{AddressSource, Network};
-use wire::{
-    functions::{ClusterBody, ExecuteRequest, ExecuteResponse, ResultRequest},
-    paths,
-};
+use wire::functions::{ClusterBody, ExecuteRequest, ExecuteResponse, ResultRequest};
+use wire::paths;
 
-use super::{
-    super::{Client, Execution, ExecutionStatus, order::Order},
-    Rest,
-    error::{RestError, accepted},
-    respond,
-};
+use super::super::order::Order;
+use super::super::{Client, Execution, ExecutionStatus};
+use super::error::{RestError, accepted};
+use super::{Rest, respond};
 use crate::message::Code;
 
 /// Header with which a client asks not to wait (RFC 7240).

@@ -1,33 +1,27 @@
 //! `/api/v1/executions` lists executions, `/{id}` below it shows or cancels one, and
 //! `/api/v1/events` follows the cluster as server-sent events.
 
-use std::{convert::Infallible, time::Duration};
+use std::convert::Infallible;
+use std::time::Duration;
 
-use axum::{
-    extract::{Path, State},
-    http::Uri,
-    response::{
-        IntoResponse as _, Response,
-        sse::{Event, Sse},
-    },
-};
+use axum::extract::{Path, State};
+use axum::http::Uri;
+use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse as _, Response};
 use futures::{StreamExt as _, stream};
 use serde::Deserialize;
 use task::wait;
-use tokio::{select, sync::broadcast, time::sleep};
+use tokio::select;
+use tokio::sync::broadcast;
+use tokio::time::sleep;
 use tracing::warn;
 use web::extract;
-use wire::{
-    executions::{ClusterEvent, ClusterEventKind, ExecutionBody, ExecutionsResponse},
-    paths,
-};
+use wire::executions::{ClusterEvent, ClusterEventKind, ExecutionBody, ExecutionsResponse};
+use wire::paths;
 
-use super::{
-    super::{ExecutionStatus, Head},
-    Rest,
-    error::RestError,
-    respond,
-};
+use super::super::{ExecutionStatus, Head};
+use super::error::RestError;
+use super::{Rest, respond};
 
 /// Query of the list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

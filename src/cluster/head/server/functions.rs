@@ -2,35 +2,27 @@
 
 use std::time::Duration;
 
-use axum::{
-    extract::{Path, Request, State},
-    response::Response,
-};
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
 use content::{CAR_BYTES_MAX, Function, NameHints};
-use model::{
-    function::{FunctionId, Method},
-    node::Subgroup,
-};
+use model::function::{FunctionId, Method};
+use model::node::Subgroup;
 use serde::Deserialize;
 use tokio::time::timeout;
 use web::extract::{self, BodyError};
-use wire::{
-    functions::{
-        EvictRequest, EvictResponse, FunctionBody, FunctionDetail, FunctionsResponse,
-        InstallRequest, InstallResponse,
-    },
-    paths,
+use wire::functions::{
+    EvictRequest, EvictResponse, FunctionBody, FunctionDetail, FunctionsResponse, InstallRequest,
+    InstallResponse,
 };
+use wire::paths;
 
-use super::{
-    super::order::{parsed, subgroup},
-    Rest,
-    auth::is_by_operator,
-    bodies::media_type,
-    error::RestError,
-    respond,
-};
-use crate::{head::Head, message::InstallFunction};
+use super::super::order::{parsed, subgroup};
+use super::auth::is_by_operator;
+use super::bodies::media_type;
+use super::error::RestError;
+use super::{Rest, respond};
+use crate::head::Head;
+use crate::message::InstallFunction;
 
 /// Media type of a CAR.
 const CAR: &str = "application/vnd.ipld.car";

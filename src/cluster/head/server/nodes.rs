@@ -1,29 +1,24 @@
 //! `/api/v1/nodes` lists the nodes that a head knows, itself first. `/{id}` below it is one of
 //! them, which `PATCH` cordons, drains, approves or refuses.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use axum::{
-    extract::{Path, Request, State},
-    response::Response,
-};
-use model::{
-    node::{PeerId, Role, Subgroup},
-    timestamp::Timestamp,
-};
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use model::node::{PeerId, Role, Subgroup};
+use model::timestamp::Timestamp;
 use serde::Deserialize;
 use web::extract;
-use wire::{
-    functions::{NodeBody, NodesResponse},
-    nodes::{NodeDetail, NodePatch},
-    paths,
-};
+use wire::functions::{NodeBody, NodesResponse};
+use wire::nodes::{NodeDetail, NodePatch};
+use wire::paths;
 
-use super::{Rest, error::RestError, respond};
-use crate::{
-    head::{Head, executions::millis},
-    peers::Peer,
-};
+use super::error::RestError;
+use super::{Rest, respond};
+use crate::head::Head;
+use crate::head::executions::millis;
+use crate::peers::Peer;
 
 /// The known nodes: the head first, then its peers and the nodes with a decision, ordered by id.
 ///

@@ -3,10 +3,8 @@ use std::collections::VecDeque;
 use tokio::time::advance;
 use wire::functions::{NodeApproval, Outcome};
 
-use super::{
-    worker::{FRESH_WITHIN, FULL_FOR, SILENT_FOR},
-    *,
-};
+use super::worker::{FRESH_WITHIN, FULL_FOR, SILENT_FOR};
+use super::*;
 use crate::result_groups::group;
 
 fn id(n: u8) -> PeerId {

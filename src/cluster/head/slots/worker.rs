@@ -1,21 +1,16 @@
 //! State of one worker at a head: its offer, orders and results so far.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use model::{function::FunctionId, node::SUBGROUP_BYTES_MAX};
+use model::function::FunctionId;
+use model::node::SUBGROUP_BYTES_MAX;
 use tokio::time::Instant;
 
-use super::{
-    super::placement::{Load, RunTime},
-    SlotRequest,
-};
-use crate::{
-    attributes::{Attributes, bounded},
-    message::Offer,
-};
+use super::super::placement::{Load, RunTime};
+use super::SlotRequest;
+use crate::attributes::{Attributes, bounded};
+use crate::message::Offer;
 
 /// Validity of an offer. Workers repeat theirs every 30 s, so one might be lost.
 pub(super) const FRESH_WITHIN: Duration = Duration::from_secs(75);

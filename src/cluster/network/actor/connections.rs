@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use libp2p::{PeerId, core::ConnectedPoint, swarm::ConnectionId};
+use libp2p::PeerId;
+use libp2p::core::ConnectedPoint;
+use libp2p::swarm::ConnectionId;
 use tokio::time::Instant;
 use tracing::{debug, info};
 use web::address::Network as HostNetwork;
 
 use super::Actor;
-use crate::network::{
-    ConnectionBounds,
-    address::{Scope, host_network, remote},
-    resolve::Names,
-};
+use crate::network::ConnectionBounds;
+use crate::network::address::{Scope, host_network, remote};
+use crate::network::resolve::Names;
 
 /// An established connection.
 #[derive(Debug, Clone, Copy)]
@@ -196,7 +196,8 @@ impl Actor {
 
 #[cfg(test)]
 mod pressure_tests {
-    use super::{super::super::CONNECTIONS, *};
+    use super::super::super::CONNECTIONS;
+    use super::*;
 
     #[test]
     fn limits_of_one_host_follow_the_limit_of_all() {

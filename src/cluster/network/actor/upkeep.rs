@@ -1,24 +1,16 @@
 //! Periodic work of the network's task: dialing, finding peers of subscribed topics, banning peers that
 //! offend.
 
-use libp2p::{
-    Multiaddr, PeerId, StreamProtocol, identify,
-    kad::{self, GetProvidersOk, InboundRequest, QueryResult},
-    swarm::{
-        DialError,
-        dial_opts::{DialOpts, PeerCondition},
-    },
-};
+use libp2p::kad::{self, GetProvidersOk, InboundRequest, QueryResult};
+use libp2p::swarm::DialError;
+use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
+use libp2p::{Multiaddr, PeerId, StreamProtocol, identify};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use super::{
-    super::{
-        Protocols, dialer,
-        rendezvous::{self, Action},
-    },
-    Actor, LOOK_EVERY, LOOK_SOON,
-};
+use super::super::rendezvous::{self, Action};
+use super::super::{Protocols, dialer};
+use super::{Actor, LOOK_EVERY, LOOK_SOON};
 use crate::identity::model_peer_id;
 use crate::network::address::Scope;
 

@@ -1,7 +1,9 @@
-use futures::{StreamExt as _, TryStreamExt as _, io::Cursor, stream};
+use futures::io::Cursor;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use proptest::prelude::*;
 
-use super::{super::MESSAGE_BYTES_MAX, *};
+use super::super::MESSAGE_BYTES_MAX;
+use super::*;
 
 fn written(frames: &[Frame]) -> Vec<u8> {
     let mut together = Vec::new();

@@ -1,28 +1,27 @@
 //! Attacks of strangers over real sockets, next to a well-behaved peer.
 
-use std::{collections::BTreeSet, future::poll_fn, net::SocketAddr, pin::Pin, task::Poll};
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::Poll;
 
-use futures::{AsyncWrite as _, AsyncWriteExt as _, StreamExt as _, future::join_all};
-use libp2p::{
-    Transport as _,
-    core::{
-        Endpoint,
-        muxing::{StreamMuxerBox, StreamMuxerExt as _},
-        transport::{DialOpts, PortUse},
-        upgrade::Version,
-    },
-    kad::{ProviderRecord, store::RecordStore as _},
-    multiaddr::Protocol,
-};
+use futures::future::join_all;
+use futures::{AsyncWrite as _, AsyncWriteExt as _, StreamExt as _};
+use libp2p::Transport as _;
+use libp2p::core::Endpoint;
+use libp2p::core::muxing::{StreamMuxerBox, StreamMuxerExt as _};
+use libp2p::core::transport::{DialOpts, PortUse};
+use libp2p::core::upgrade::Version;
+use libp2p::kad::ProviderRecord;
+use libp2p::kad::store::RecordStore as _;
+use libp2p::multiaddr::Protocol;
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{
-    super::{
-        guard::{ALLOWANCES, tests::burst_of},
-        rendezvous, swarm,
-    },
-    *,
-};
+use super::super::guard::ALLOWANCES;
+use super::super::guard::tests::burst_of;
+use super::super::{rendezvous, swarm};
+use super::*;
 
 fn socket(network: &Network) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port(network)).into()

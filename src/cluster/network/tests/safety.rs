@@ -1,18 +1,14 @@
 //! Misbehaving peers are banned and their messages dropped. Other peers are served.
 
-use futures::{AsyncWriteExt as _, StreamExt as _, future::join_all};
-use libp2p::{
-    gossipsub::{self, IdentTopic, MessageAuthenticity, ValidationMode},
-    swarm::SwarmEvent,
-};
+use futures::future::join_all;
+use futures::{AsyncWriteExt as _, StreamExt as _};
+use libp2p::gossipsub::{self, IdentTopic, MessageAuthenticity, ValidationMode};
+use libp2p::swarm::SwarmEvent;
 
-use super::{
-    super::{
-        guard::{ALLOWANCES, tests::burst_of},
-        swarm,
-    },
-    *,
-};
+use super::super::guard::ALLOWANCES;
+use super::super::guard::tests::burst_of;
+use super::super::swarm;
+use super::*;
 
 /// Limits that a test can reach.
 const FEW: Allowances =

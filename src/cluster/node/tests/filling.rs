@@ -1,15 +1,18 @@
 //! Peers that fill a worker's function store, or occupy it with fetches.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::Relaxed},
-};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
-use axum::{Router, body::Body, routing::get};
+use axum::Router;
+use axum::body::Body;
+use axum::routing::get;
 use content::{Function, StoreLimits};
-use tokio::{net::TcpListener, sync::Notify};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
 
-use super::{functions::install, *};
+use super::functions::install;
+use super::*;
 use crate::message::{EvictFunctions, InstallFunction, RollCall};
 
 /// Limits of a store that a few hundred functions fill.

@@ -2,21 +2,17 @@
 
 use std::path::Path;
 
-use axum::{Router, routing::get};
-use model::function::{
-    FunctionId,
-    content::{Codec, ContentId},
-};
-use tokio::{io::AsyncReadExt as _, net::TcpListener};
+use axum::Router;
+use axum::routing::get;
+use model::function::FunctionId;
+use model::function::content::{Codec, ContentId};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpListener;
 
-use super::{
-    super::*,
-    support::{get as got, *},
-};
-use crate::{
-    message::{InstallFunctionResponse, Message, json as message},
-    network::Event,
-};
+use super::super::*;
+use super::support::{get as got, *};
+use crate::message::{InstallFunctionResponse, Message, json as message};
+use crate::network::Event;
 use content::{Function, Functions, Hosts, NameHints, Requester, Upload};
 use serde_json::{Value, json};
 use task::wait::until;
@@ -233,7 +229,8 @@ async fn function_is_installed_if_a_b7s_worker_installed_it() {
 async fn function_is_installed_from_an_address_and_called_by_its_hash() {
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let archive = {
-        use flate2::{Compression, write::GzEncoder};
+        use flate2::Compression;
+        use flate2::write::GzEncoder;
         let module = wat::parse_str(HELLO).unwrap();
         let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
         let mut header = tar::Header::new_gnu();

@@ -3,10 +3,8 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::{
-    message::{Execute, ExecuteReply, NodeResult, RollCall, WorkOrder},
-    peers::WorkProtocol,
-};
+use crate::message::{Execute, ExecuteReply, NodeResult, RollCall, WorkOrder};
+use crate::peers::WorkProtocol;
 
 async fn receive_message(events: &mut tokio::sync::mpsc::Receiver<Event>) -> Value {
     let received = async {

@@ -1,6 +1,7 @@
 //! Strangers that offer more than they have, forge results, or do not respond.
 
-use super::{executions::*, *};
+use super::executions::*;
+use super::*;
 
 /// Number of slots of a worker in these tests.
 const SLOTS: u32 = 10;

@@ -1,19 +1,18 @@
 //! Log of a node at start, during its work and at shutdown.
 
-use std::{cell::RefCell, collections::BTreeMap, fmt, rc::Rc, sync::Once};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Once;
 
 use serde_json::{Value, json};
-use tracing::{
-    Event, Metadata, Subscriber,
-    field::{Field, Visit},
-    span,
-    subscriber::set_global_default,
-};
+use tracing::field::{Field, Visit};
+use tracing::subscriber::set_global_default;
+use tracing::{Event, Metadata, Subscriber, span};
 
-use super::{
-    executions::{Reaction, answering_within, impostor, offered},
-    *,
-};
+use super::executions::{Reaction, answering_within, impostor, offered};
+use super::*;
 
 /// Records events of this crate at level info and above with their target and fields, by thread.
 /// One for all tests, since a callsite that is first used while another recorder is installed may

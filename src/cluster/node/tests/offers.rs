@@ -1,14 +1,14 @@
 //! Offers: contents and receivers.
 
-use std::{collections::BTreeSet, net::Ipv4Addr};
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 
-use tokio::{
-    sync::mpsc,
-    time::{Instant, timeout_at},
-};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 
 use super::*;
-use crate::{message::Offer, network::Event};
+use crate::message::Offer;
+use crate::network::Event;
 
 /// Starts a peer that is connected to all workers and does not send an offer.
 async fn observer(cluster: &Cluster) -> (Network, mpsc::Receiver<Event>) {

@@ -3,14 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::{
-    message::{ExecuteReply, Offer, RollCall, frame},
-    network::{
-        AllowedPeers,
-        line::{Frame, Incoming},
-    },
-    node::server::RestToken,
-};
+use crate::message::{ExecuteReply, Offer, RollCall, frame};
+use crate::network::AllowedPeers;
+use crate::network::line::{Frame, Incoming};
+use crate::node::server::RestToken;
 
 fn only(peer: &PeerId) -> BTreeSet<PeerId> {
     [peer.clone()].into()

@@ -2,7 +2,8 @@
 
 use content::Function;
 
-use super::{executions::*, *};
+use super::executions::*;
+use super::*;
 
 /// Starts an execution of `function` without waiting for it. Returns its path.
 async fn begin(head: &Node, function: &Function) -> String {

@@ -1,6 +1,7 @@
 //! Work in progress at a node that stops.
 
-use super::{executions::*, *};
+use super::executions::*;
+use super::*;
 
 #[tokio::test]
 async fn stopping_node_completes_its_runs() {

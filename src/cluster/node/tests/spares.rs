@@ -1,6 +1,7 @@
 //! The exact number of nodes, and spares for failed nodes.
 
-use super::{executions::*, *};
+use super::executions::*;
+use super::*;
 use crate::message::{NodeResult, WorkOrderResponse};
 
 #[tokio::test]

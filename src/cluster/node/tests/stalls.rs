@@ -1,21 +1,18 @@
 //! Workers that stall for a while: slow ones among fast ones, and many at the same time.
 
-use std::{
-    collections::BTreeSet,
-    os::unix::fs::PermissionsExt as _,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-};
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use wire::executions::ExecutionPeerBody;
 
-use super::{executions::*, operator::changed, *};
-use crate::{
-    message::{Offer, WorkOrderResponse},
-    worker::ExternalRuntime,
-};
+use super::executions::*;
+use super::operator::changed;
+use super::*;
+use crate::message::{Offer, WorkOrderResponse};
+use crate::worker::ExternalRuntime;
 
 /// Adds a worker that responds as `hello` does until the flag is set and then stops responding. Returns
 /// its id.

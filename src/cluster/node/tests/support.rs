@@ -1,22 +1,19 @@
 //! A cluster on loopback, its functions and requests to its head.
 
-use std::{net::Ipv4Addr, path::PathBuf};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
 
 use model::node::Role;
 use serde_json::{Value, json};
 use task::wait::until;
 use tempfile::TempDir;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-    sync::mpsc,
-};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
 
 use super::super::*;
-use crate::{
-    network::Event,
-    worker::{CONCURRENCY_DEFAULT, LIMITS_DEFAULT},
-};
+use crate::network::Event;
+use crate::worker::{CONCURRENCY_DEFAULT, LIMITS_DEFAULT};
 use content::{FUNCTION_PROTOCOL, Function, Hosts, SourceOptions, StoreLimits};
 
 /// Time limit of each step. Generous, since the machine might be busy.

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::net::TcpSocket;
 
-use super::{executions::*, *};
+use super::executions::*;
+use super::*;
 
 /// Executes from another address of this machine and returns the body of the response.
 async fn execute_from(address: &str, cluster: &Cluster, body: &Value) -> Value {

@@ -1,11 +1,14 @@
-use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt as _};
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use runtime::engine::Compilations;
 use tempfile::TempDir;
 use wire::functions::{ExecuteConfig, RuntimeConfig};
 
 use super::*;
-use crate::{identity::Identity, worker::LIMITS_DEFAULT};
+use crate::identity::Identity;
+use crate::worker::LIMITS_DEFAULT;
 
 /// Never returns.
 const ENDLESS: &str = r#"(module (memory (export "memory") 2)

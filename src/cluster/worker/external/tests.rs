@@ -1,4 +1,5 @@
-use std::{collections::BTreeMap, os::unix::fs::PermissionsExt as _};
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
 
 use task::wait::until;
 use tempfile::TempDir;

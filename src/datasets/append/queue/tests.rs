@@ -1,15 +1,19 @@
 //! Sharing of transactions between appends and the outcome for each caller.
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
+use std::time::Duration;
 
 use futures::future::join_all;
-use model::{block::Series, dataset::Dtype, key::KeyId, row::Value, timestamp::Timestamp};
-use task::{clock::Clock, group::Group};
+use model::block::Series;
+use model::dataset::Dtype;
+use model::key::KeyId;
+use model::row::Value;
+use model::timestamp::Timestamp;
+use task::clock::Clock;
+use task::group::Group;
 use tempfile::tempdir;
-use tsdb::{
-    catalog::{DatasetRef, NewDataset},
-    store::sqlite::SqliteStore,
-};
+use tsdb::catalog::{DatasetRef, NewDataset};
+use tsdb::store::sqlite::SqliteStore;
 
 use super::*;
 

@@ -1,9 +1,7 @@
 //! A minimal HTTP/1.1 client with one connection and one request at a time.
 
-use std::{
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::{SocketAddr, TcpStream},
-};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 
 use serde_json::Value;
 

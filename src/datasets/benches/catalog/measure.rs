@@ -1,24 +1,24 @@
 //! Service and measurements of the bench.
 
-use std::{
-    env, fs,
-    io::{Write as _, stdout},
-    net::SocketAddr,
-    path::Path,
-    time::Duration,
-};
+use std::io::{Write as _, stdout};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+use std::{env, fs};
 
-use accounts::{
-    Accounts,
-    gate::{Gate, GateOptions},
-};
+use accounts::Accounts;
+use accounts::gate::{Gate, GateOptions};
 use datasets::{DatasetsOptions, DatasetsService, MetadataFilters, POLL_EVERY, ReadOptions};
 use serde_json::Value;
-use task::{clock::Clock, group::Group};
-use test_bench::{Outcome, process::resident_bytes, quantile};
-use tokio::{runtime::Runtime, time::Instant};
+use task::clock::Clock;
+use task::group::Group;
+use test_bench::process::resident_bytes;
+use test_bench::{Outcome, quantile};
+use tokio::runtime::Runtime;
+use tokio::time::Instant;
 
-use crate::{connection::Connection, names};
+use crate::connection::Connection;
+use crate::names;
 
 /// Default number of datasets.
 const DATASETS_DEFAULT: usize = 1_000_000;

@@ -3,21 +3,14 @@
 
 use std::time::Duration;
 
-use test_bench::{
-    Row,
-    http::{Connection, Drained, Request},
-    mib, note, per_second,
-};
-use tokio::{
-    select,
-    time::{Instant, MissedTickBehavior, interval},
-};
+use test_bench::http::{Connection, Drained, Request};
+use test_bench::{Row, mib, note, per_second};
+use tokio::select;
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::{
-    Outcome,
-    program::{Bench, Loaded},
-    rows::millions,
-};
+use crate::Outcome;
+use crate::program::{Bench, Loaded};
+use crate::rows::millions;
 
 /// Interval at which the service's memory is sampled.
 const LOOK_EVERY: Duration = Duration::from_millis(10);

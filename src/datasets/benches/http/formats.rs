@@ -6,22 +6,21 @@
 
 use std::sync::Arc;
 
-use parquet::{
-    basic::{Compression, LogicalType, TimeUnit, Type as Physical},
-    data_type::{DoubleType, Int64Type},
-    file::{properties::WriterProperties, writer::SerializedFileWriter},
-    schema::types::Type,
-};
-use test_bench::{Row, http::Request, note, per_second};
-use tokio::{sync::Mutex, task::JoinSet, time::Instant};
+use parquet::basic::{Compression, LogicalType, TimeUnit, Type as Physical};
+use parquet::data_type::{DoubleType, Int64Type};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::Type;
+use test_bench::http::Request;
+use test_bench::{Row, note, per_second};
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
-use crate::{
-    Outcome,
-    market::{COLUMNS, Market},
-    postgres,
-    program::Bench,
-    rows::{Options, millions},
-};
+use crate::market::{COLUMNS, Market};
+use crate::program::Bench;
+use crate::rows::{Options, millions};
+use crate::{Outcome, postgres};
 
 /// Rows of a body.
 const BATCH_ROWS: usize = 20_000;

@@ -1,13 +1,13 @@
 //! Fills a dataset over HTTP, batch by batch, each durable before the next.
 
-use test_bench::{http::Request, note, per_second};
-use tokio::{sync::mpsc, time::Instant};
+use test_bench::http::Request;
+use test_bench::{note, per_second};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
-use crate::{
-    Outcome,
-    market::{COLUMNS, Market},
-    program::{Bench, Loaded},
-};
+use crate::Outcome;
+use crate::market::{COLUMNS, Market};
+use crate::program::{Bench, Loaded};
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 1_000;

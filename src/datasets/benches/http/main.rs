@@ -19,7 +19,8 @@ mod stored;
 mod stream;
 mod writers;
 
-use std::{env, process::ExitCode};
+use std::env;
+use std::process::ExitCode;
 
 use test_bench::Outcome;
 

@@ -1,7 +1,8 @@
 //! Generated rows like the documented data: one bar per minute, with the randomness and length of
 //! real prices.
 
-use std::{fmt::Write as _, time::Duration};
+use std::fmt::Write as _;
+use std::time::Duration;
 
 use model::timestamp::Timestamp;
 

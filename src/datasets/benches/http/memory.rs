@@ -1,29 +1,23 @@
 //! Reference for a page: an axum handler that responds with bytes from memory, in a separate
 //! process.
 
-use std::{
-    env,
-    io::{self, Write as _},
-    net::SocketAddr,
-    process::{ExitCode, Stdio},
-    sync::Arc,
-};
+use std::env;
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::process::{ExitCode, Stdio};
+use std::sync::Arc;
 
-use axum::{
-    Router,
-    body::Bytes,
-    extract::{Path, State},
-    http::header::CONTENT_TYPE,
-    response::IntoResponse,
-    routing::{get, post},
-};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use axum::routing::{get, post};
 use parking_lot::RwLock;
 use test_bench::http::{Connection, Request};
-use tokio::{
-    io::{AsyncBufReadExt as _, BufReader},
-    net::TcpListener,
-    process::{Child, Command},
-};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::net::TcpListener;
+use tokio::process::{Child, Command};
 
 use crate::Outcome;
 

@@ -2,26 +2,20 @@
 //! repeated pages, next pages of a client that follows links slowly or quickly, and pages without a
 //! link.
 
-use std::{fmt::Write as _, time::Duration};
+use std::fmt::Write as _;
+use std::time::Duration;
 
 use serde_json::Value;
-use test_bench::{
-    Row,
-    http::{Connection, Request, Response},
-    note, quantile, to_f64,
-};
-use tokio::{
-    sync::oneshot,
-    task::JoinSet,
-    time::{Instant, sleep},
-};
+use test_bench::http::{Connection, Request, Response};
+use test_bench::{Row, note, quantile, to_f64};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
 
-use crate::{
-    Outcome,
-    market::{COLUMNS, timestamp_of},
-    memory::{Memory, hold},
-    program::{Bench, Loaded},
-};
+use crate::Outcome;
+use crate::market::{COLUMNS, timestamp_of};
+use crate::memory::{Memory, hold};
+use crate::program::{Bench, Loaded};
 
 /// Rows of a page.
 pub(crate) const PAGE_ROWS: usize = 250;

@@ -1,29 +1,25 @@
 //! `PostgreSQL` for comparison: `COPY` of plain rows by one client on the same machine, into the server
 //! and out of it. The latter is compared with a service with its store in the same server.
 
-use std::{
-    fs,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
-    os::unix::fs::{MetadataExt as _, chown},
-    process::Stdio,
-    time::Duration,
-};
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::{MetadataExt as _, chown};
+use std::process::Stdio;
+use std::time::Duration;
 
 use tempfile::TempDir;
-use test_bench::{Row, http::Request, note, per_second, process::CpuTime};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader},
-    net::TcpStream,
-    process::{Child, Command},
-    time::{Instant, sleep},
-};
+use test_bench::http::Request;
+use test_bench::process::CpuTime;
+use test_bench::{Row, note, per_second};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep};
 
-use crate::{
-    Outcome, ingest,
-    market::{COLUMNS, Market},
-    program::Bench,
-    rows::Options,
-};
+use crate::market::{COLUMNS, Market};
+use crate::program::Bench;
+use crate::rows::Options;
+use crate::{Outcome, ingest};
 
 /// User of the server (`nobody`) if the bench runs as root, which `PostgreSQL` refuses.
 const NOBODY: u32 = 65_534;

@@ -1,30 +1,22 @@
 //! The service in a separate process.
 
-use std::{
-    env, fs,
-    fs::File,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
-    path::{Path, PathBuf},
-    process::Stdio,
-    time::Duration,
-};
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use std::{env, fs};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use test_bench::{
-    Row,
-    http::{Connection, Request},
-    process::{CpuTime, resident_bytes},
-};
-use tokio::{
-    process::{Child, Command},
-    time::{Instant, sleep, timeout},
-};
+use test_bench::Row;
+use test_bench::http::{Connection, Request};
+use test_bench::process::{CpuTime, resident_bytes};
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::{
-    Outcome,
-    rows::{Options, millions},
-};
+use crate::Outcome;
+use crate::rows::{Options, millions};
 
 /// Time limit for starting and stopping the service.
 const WITHIN: Duration = Duration::from_mins(2);

@@ -2,22 +2,19 @@
 //! processor time of the services and the server. Each service runs on one core, which is not shared if
 //! there are enough.
 
-use std::{thread::available_parallelism, time::Duration};
+use std::thread::available_parallelism;
+use std::time::Duration;
 
-use test_bench::{
-    Row,
-    http::{Connection, Request},
-    note, per_second, to_f64,
-};
-use tokio::{task::JoinSet, time::Instant};
+use test_bench::http::{Connection, Request};
+use test_bench::{Row, note, per_second, to_f64};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
-use crate::{
-    Outcome, ingest,
-    page::{PAGE_ROWS, page_of},
-    postgres::{self, Server},
-    program::{Bench, Loaded},
-    rows::Options,
-};
+use crate::page::{PAGE_ROWS, page_of};
+use crate::postgres::{self, Server};
+use crate::program::{Bench, Loaded};
+use crate::rows::Options;
+use crate::{Outcome, ingest};
 
 /// Number of services. On a machine of four cores, one is left for the server and the load.
 const N_SERVICES: usize = 3;

@@ -1,17 +1,14 @@
 //! Selection of figures and their table.
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use tempfile::TempDir;
 use test_bench::{Row, exit_code, note, print_table};
 
+use crate::program::{Bench, Loaded};
 use crate::{
-    Outcome, download, formats, ingest, page, postgres,
-    program::{Bench, Loaded},
-    replicas, stored, stream, writers,
+    Outcome, download, formats, ingest, page, postgres, replicas, stored, stream, writers,
 };
 
 /// Names of the figures, in the order of measurement: reads follow compaction and have no other

@@ -1,14 +1,14 @@
 //! Size of the rows on disk and the time of opening them.
 
-use std::{fs, time::Duration};
+use std::fs;
+use std::time::Duration;
 
-use test_bench::{Row, http::Request, mib, note, to_f64};
+use test_bench::http::Request;
+use test_bench::{Row, mib, note, to_f64};
 use tokio::time::{Instant, sleep};
 
-use crate::{
-    Outcome,
-    program::{Bench, Loaded},
-};
+use crate::Outcome;
+use crate::program::{Bench, Loaded};
 
 /// Maximum bytes per row once cold rows are compacted.
 const DISK_BAR: f64 = 45.0;

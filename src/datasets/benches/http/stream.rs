@@ -1,24 +1,17 @@
 //! Many readers of a dataset that all receive each row, next to a stalled reader.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
-use test_bench::{
-    Row,
-    http::{Connection, Request},
-    note, quantile, to_f64,
-};
-use tokio::{
-    task::JoinSet,
-    time::{Instant, MissedTickBehavior, interval, sleep, timeout},
-};
+use test_bench::http::{Connection, Request};
+use test_bench::{Row, note, quantile, to_f64};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-use crate::{Outcome, market::timestamp_of, program::Bench};
+use crate::Outcome;
+use crate::market::timestamp_of;
+use crate::program::Bench;
 
 /// Number of readers.
 const N_READERS: usize = 2_000;

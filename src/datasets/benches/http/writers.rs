@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use test_bench::{Row, http::Request, note, per_second, quantile};
-use tokio::{
-    task::JoinSet,
-    time::{Instant, timeout_at},
-};
+use test_bench::http::Request;
+use test_bench::{Row, note, per_second, quantile};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
 
-use crate::{Outcome, market::timestamp_of, program::Bench};
+use crate::Outcome;
+use crate::market::timestamp_of;
+use crate::program::Bench;
 
 /// Number of concurrent writers.
 const N_WRITERS: usize = 64;

@@ -1,8 +1,10 @@
 //! Reads of stored and archived rows equal reads of a store without an archive.
 
-use tsdb::archive::{ArchiveOptions, ArchivedStore, objects::Objects};
+use tsdb::archive::objects::Objects;
+use tsdb::archive::{ArchiveOptions, ArchivedStore};
 
-use super::{stream::Reader, *};
+use super::stream::Reader;
+use super::*;
 
 /// Minutes of the rows: three days of July and some hours of August.
 const MINUTES: usize = 4_700;

@@ -1,6 +1,7 @@
 //! `GET /` and access by pages of other sites.
 
-use axum::{http::HeaderMap, routing::get};
+use axum::http::HeaderMap;
+use axum::routing::get;
 
 use super::*;
 

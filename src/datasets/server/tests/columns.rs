@@ -1,15 +1,11 @@
 //! `/api/columns/`
 
 use futures::StreamExt as _;
-use model::{
-    block::{Rows, Series},
-    resolution::Resolution,
-};
+use model::block::{Rows, Series};
+use model::resolution::Resolution;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
-use tsdb::{
-    span::{Order, Span},
-    store::{Count, PageRead, Store},
-};
+use tsdb::span::{Order, Span};
+use tsdb::store::{Count, PageRead, Store};
 
 use super::*;
 

@@ -1,11 +1,11 @@
 //! `GET /api/rows/log/`
 
-use axum::{body::Bytes, http::header::CACHE_CONTROL};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
-};
-use web::{address::AddressSource, serve::serve_by};
+use axum::body::Bytes;
+use axum::http::header::CACHE_CONTROL;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use web::address::AddressSource;
+use web::serve::serve_by;
 
 use super::*;
 

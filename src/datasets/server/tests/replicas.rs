@@ -5,11 +5,10 @@ mod lost_answers;
 use axum::http::header::{ETAG, IF_NONE_MATCH, RETRY_AFTER};
 use model::dataset::DatasetId;
 
-use super::{stream::Reader, *};
-use crate::{
-    replicas::{POLL_EVERY, run},
-    server::stream::NO_ACCESS,
-};
+use super::stream::Reader;
+use super::*;
+use crate::replicas::{POLL_EVERY, run};
+use crate::server::stream::NO_ACCESS;
 
 /// Number of rows that each service inserts in a test.
 const ROWS_EACH: usize = 60;

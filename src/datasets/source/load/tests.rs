@@ -1,11 +1,16 @@
 //! These tests measure the machine that runs them.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
-use model::{block::Rows, page::Limit, resolution::Resolution};
+use model::block::Rows;
+use model::page::Limit;
+use model::resolution::Resolution;
 use task::group::Group;
 use tempfile::tempdir;
-use tsdb::{catalog::DatasetRef, span::Span, store::sqlite::SqliteStore};
+use tsdb::catalog::DatasetRef;
+use tsdb::span::Span;
+use tsdb::store::sqlite::SqliteStore;
 
 use super::*;
 

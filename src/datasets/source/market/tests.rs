@@ -1,16 +1,18 @@
 //! Validity of bars and their storage in the datasets.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use model::{block::Rows, resolution::Resolution};
+use model::block::Rows;
+use model::resolution::Resolution;
 use task::group::Group;
 use tempfile::tempdir;
-use tsdb::{catalog::DatasetRef, span::Span, store::sqlite::SqliteStore};
+use tsdb::catalog::DatasetRef;
+use tsdb::span::Span;
+use tsdb::store::sqlite::SqliteStore;
 
-use super::{generator::DELAY_MAX, *};
+use super::generator::DELAY_MAX;
+use super::*;
 
 const HOUR: i64 = 3_600;
 const DAY: i64 = 24 * HOUR;

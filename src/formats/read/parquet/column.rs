@@ -2,23 +2,19 @@
 
 use std::fmt::Write as _;
 
-use ::parquet::{
-    basic::TimeUnit,
-    column::reader::{ColumnReader, ColumnReaderImpl},
-    data_type::{
-        BoolType, ByteArray, ByteArrayType, DataType, DoubleType, FixedLenByteArray,
-        FixedLenByteArrayType, FloatType, Int32Type, Int64Type, Int96, Int96Type,
-    },
+use ::parquet::basic::TimeUnit;
+use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use ::parquet::data_type::{
+    BoolType, ByteArray, ByteArrayType, DataType, DoubleType, FixedLenByteArray,
+    FixedLenByteArrayType, FloatType, Int32Type, Int64Type, Int96, Int96Type,
 };
 use half::f16;
 use model::timestamp::Timestamp;
 
-use super::{
-    super::cell::{Cell, TypedTime, WrittenZone},
-    damage,
-    kind::Kind,
-    source::catch,
-};
+use super::super::cell::{Cell, TypedTime, WrittenZone};
+use super::damage;
+use super::kind::Kind;
+use super::source::catch;
 
 /// Number of rows decoded at a time: large enough to amortize calls, small enough for many columns.
 const BATCH_ROWS: usize = 1024;

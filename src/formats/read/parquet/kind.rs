@@ -1,9 +1,7 @@
 //! Meaning of the values of a Parquet column.
 
-use ::parquet::{
-    basic::{ConvertedType, LogicalType, Repetition, TimeUnit, Type as Physical},
-    schema::types::Type,
-};
+use ::parquet::basic::{ConvertedType, LogicalType, Repetition, TimeUnit, Type as Physical};
+use ::parquet::schema::types::Type;
 
 /// Maximum number of digits of a supported decimal, which has 128 bits.
 const DECIMAL_DIGITS_MAX: i32 = 38;

@@ -3,22 +3,16 @@
 //! The `parquet` crate trusts a file: it allocates the memory that a page declares and panics on some
 //! damage. The declared sizes are checked here first. A panic is reported as damage.
 
-use std::{
-    fs::File,
-    io::{Chain, Cursor, Read},
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
-};
+use std::fs::File;
+use std::io::{Chain, Cursor, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use ::parquet::{
-    basic::{Compression, Encoding},
-    column::page::{Page, PageMetadata, PageReader},
-    errors::{ParquetError, Result as ParquetResult},
-    file::{
-        metadata::{ParquetMetaData, ParquetMetaDataReader},
-        reader::{ChunkReader, Length},
-    },
-};
+use ::parquet::basic::{Compression, Encoding};
+use ::parquet::column::page::{Page, PageMetadata, PageReader};
+use ::parquet::errors::{ParquetError, Result as ParquetResult};
+use ::parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use ::parquet::file::reader::{ChunkReader, Length};
 use bytes::Bytes;
 
 use super::damage;

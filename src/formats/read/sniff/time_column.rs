@@ -5,10 +5,10 @@
 
 use model::timestamp::Timestamp;
 
-use super::{
-    super::{FileError, time_text::TimeTexts, timestamps::TimeUnit},
-    Field, SniffedFields,
-};
+use super::super::FileError;
+use super::super::time_text::TimeTexts;
+use super::super::timestamps::TimeUnit;
+use super::{Field, SniffedFields};
 
 /// Names of the field with the timestamp, the most likely first, in lower case.
 const TIME_NAMES: [&str; 14] = [

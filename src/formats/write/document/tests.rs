@@ -3,7 +3,9 @@
 
 use std::{env, fs};
 
-use model::{block::Series, row::Bucket, timestamp::Timestamp};
+use model::block::Series;
+use model::row::Bucket;
+use model::timestamp::Timestamp;
 
 use super::*;
 

@@ -1,25 +1,22 @@
 //! `kill -9` at random moments of an epoch: no acknowledged submission is lost. No epoch closes twice or
 //! is skipped without a record.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    env,
-    net::{SocketAddr, TcpListener},
-    path::Path,
-    process::{Child, Command, Stdio},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use inference::{Inference, math::pair_values::FullBundle};
+use inference::Inference;
+use inference::math::pair_values::FullBundle;
 use model::topic::TopicId;
 use test_bench::http::{Connection, Request};
 use tokio::time::{Instant, sleep};
 
-use crate::{
-    Outcome,
-    network::{Network, topic},
-    rows::print,
-};
+use crate::Outcome;
+use crate::network::{Network, topic};
+use crate::rows::print;
 
 /// Environment variable that starts the service with the files in this directory.
 pub(crate) const FOLDER: &str = "FIGURES_FOLDER";

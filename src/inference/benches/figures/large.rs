@@ -1,33 +1,29 @@
 //! A topic of a thousand inferers and fifty forecasters: time of an epoch's end and of queries,
 //! memory and disk space.
 
-use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
 
-use inference::{
-    Inference, Sender,
-    math::sortition::Record,
-    network::{
-        addresses,
-        submission::{Origin, Payload, Submitter},
-        topic::Topic,
-    },
-    store::Input,
-};
+use inference::math::sortition::Record;
+use inference::network::addresses;
+use inference::network::submission::{Origin, Payload, Submitter};
+use inference::network::topic::Topic;
+use inference::store::Input;
+use inference::{Inference, Sender};
 use model::topic::{Address, BlockHeight, TopicId};
 use rustix::time::{ClockId, clock_gettime};
 use task::clock::Clock;
-use test_bench::{
-    http::{Connection, Request},
-    process::resident_bytes,
-};
-use tokio::{task::JoinSet, time::Instant};
+use test_bench::http::{Connection, Request};
+use test_bench::process::resident_bytes;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
-use crate::{
-    Outcome,
-    network::{Network, topic},
-    rows::print,
-    synthesis::Numbers,
-};
+use crate::Outcome;
+use crate::network::{Network, topic};
+use crate::rows::print;
+use crate::synthesis::Numbers;
 
 /// Number of inferers.
 const N_INFERERS: usize = 1000;

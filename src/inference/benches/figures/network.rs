@@ -1,25 +1,27 @@
 //! Service on loopback with topics without a predictor.
 
-use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
-use accounts::{
-    Accounts,
-    gate::{Gate, GateOptions},
-};
+use accounts::Accounts;
+use accounts::gate::{Gate, GateOptions};
 use async_trait::async_trait;
-use inference::{
-    Inference,
-    math::regret::ByRole,
-    network::{
-        retention::Retention,
-        signer::Signer,
-        topic::{SUBMISSIONS_MAX, Topic, demo_topics},
-        upstream::{Cause, DatasetColumn, Described, FlatRow, Job, PeerOutput, Rows, Runs},
-    },
-    server::{Consumers, InferenceService, ServiceOptions},
+use inference::Inference;
+use inference::math::regret::ByRole;
+use inference::network::retention::Retention;
+use inference::network::signer::Signer;
+use inference::network::topic::{SUBMISSIONS_MAX, Topic, demo_topics};
+use inference::network::upstream::{
+    Cause, DatasetColumn, Described, FlatRow, Job, PeerOutput, Rows, Runs,
 };
-use model::{dataset::DatasetId, timestamp::Timestamp, topic::TopicId};
-use task::{clock::Clock, group::Group};
+use inference::server::{Consumers, InferenceService, ServiceOptions};
+use model::dataset::DatasetId;
+use model::timestamp::Timestamp;
+use model::topic::TopicId;
+use task::clock::Clock;
+use task::group::Group;
 
 use crate::Outcome;
 

@@ -1,23 +1,27 @@
 //! Requests per second for the latest bundle, compared with a constant response, and for durable
 //! submissions.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
-use axum::{Router, body::Bytes, http::header, routing::get};
-use inference::{
-    Sender,
-    network::{addresses, submission::Payload},
-};
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::header;
+use axum::routing::get;
+use inference::Sender;
+use inference::network::addresses;
+use inference::network::submission::Payload;
 use model::topic::TopicId;
 use test_bench::http::{Connection, Request};
-use tokio::{net::TcpListener, task::JoinSet, time::Instant};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 use web::serve::serve;
 
-use crate::{
-    Outcome,
-    network::{Network, topic},
-    rows::print,
-};
+use crate::Outcome;
+use crate::network::{Network, topic};
+use crate::rows::print;
 
 /// Number of concurrent connections.
 const CONNECTIONS: usize = 32;

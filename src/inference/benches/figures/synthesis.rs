@@ -1,24 +1,24 @@
 //! Time of a full bundle on a single core and size of the learned state.
 
-use std::{collections::BTreeMap, hint::black_box, path::Path, time::Duration};
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Duration;
 
-use inference::{
-    math::{
-        loss::{LossMethod, LossRule},
-        pair_values::PairValues,
-        regret::{ByActor, Losses, Pace, Regrets},
-        synthesis::{
-            Epoch, Newcomers, Values, synthesize,
-            weights::{Generation, Params},
-        },
-    },
-    network::{learned::Learned, retention::Retention},
-    store::{EndOptions, Lesson, Store},
-};
-use model::{timestamp::Timestamp, topic::Address};
+use inference::math::loss::{LossMethod, LossRule};
+use inference::math::pair_values::PairValues;
+use inference::math::regret::{ByActor, Losses, Pace, Regrets};
+use inference::math::synthesis::weights::{Generation, Params};
+use inference::math::synthesis::{Epoch, Newcomers, Values, synthesize};
+use inference::network::learned::Learned;
+use inference::network::retention::Retention;
+use inference::store::{EndOptions, Lesson, Store};
+use model::timestamp::Timestamp;
+use model::topic::Address;
 use tokio::time::Instant;
 
-use crate::{Outcome, rows::print};
+use crate::Outcome;
+use crate::rows::print;
 
 /// Number of runs of each size, of which the median is reported.
 const RUNS: usize = 15;

@@ -2,17 +2,14 @@
 
 use std::time::Duration;
 
-use inference::{
-    Sender,
-    network::{addresses, epoch, submission::Payload},
-};
+use inference::Sender;
+use inference::network::submission::Payload;
+use inference::network::{addresses, epoch};
 use tokio::time::{Instant, sleep};
 
-use crate::{
-    Outcome,
-    network::{Network, topic},
-    rows::print,
-};
+use crate::Outcome;
+use crate::network::{Network, topic};
+use crate::rows::print;
 
 /// Number of topics.
 const N_TOPICS: u64 = 1000;

@@ -6,7 +6,8 @@
 mod regrets;
 mod upstream_units;
 
-use std::{fs, path::PathBuf};
+use std::fs;
+use std::path::PathBuf;
 
 use serde_json::Value;
 use wire::inference::cases::read;

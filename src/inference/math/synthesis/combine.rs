@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 
 use model::topic::Address;
 
-use super::{
-    Epoch, Newcomers, Values,
-    implied::{Implied, walk},
-    weights::{self, dot},
-};
+use super::implied::{Implied, walk};
+use super::weights::{self, dot};
+use super::{Epoch, Newcomers, Values};
 use crate::math::regret::{ByActor, RoleValues};
 
 /// Regret of an actor that is ignored in a line: it has no weight and does not affect the scale.

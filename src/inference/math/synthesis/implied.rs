@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use model::topic::Address;
 
-use super::{
-    Epoch, Newcomers, Values,
-    weights::{dot, weights},
-};
-use crate::math::{pair_values::PairValues, statistics::median};
+use super::weights::{dot, weights};
+use super::{Epoch, Newcomers, Values};
+use crate::math::pair_values::PairValues;
+use crate::math::statistics::median;
 
 /// Minimum share of the weight without an inferer. Below it, the rest is weighed separately, since
 /// its weights relative to a much better inferer have lost their digits.

@@ -8,13 +8,12 @@ use std::collections::BTreeMap;
 
 use model::topic::Address;
 
-use super::{
-    Values,
-    combine::{ABSENT, Table, named},
-    implied::Implied,
-    weights::dot,
-};
-use crate::math::{pair_values::PairValues, regret::PairwiseRegrets};
+use super::Values;
+use super::combine::{ABSENT, Table, named};
+use super::implied::Implied;
+use super::weights::dot;
+use crate::math::pair_values::PairValues;
+use crate::math::regret::PairwiseRegrets;
 
 /// A family of regrets, with the column of each actor.
 struct Against<'t, 'a> {

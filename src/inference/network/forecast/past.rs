@@ -3,14 +3,15 @@
 //! Inferences are stored as offsets from the crowd, which is the median of all inferences, so that
 //! epochs at different prices can be compared.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use model::topic::Address;
 
-use crate::math::{loss::LossRule, regret::ByActor, statistics::median, synthesis::Values};
+use crate::math::loss::LossRule;
+use crate::math::regret::ByActor;
+use crate::math::statistics::median;
+use crate::math::synthesis::Values;
 
 /// Maximum number of stored epochs: enough for each state of a source to occur several times, but few
 /// enough to forget outdated patterns.

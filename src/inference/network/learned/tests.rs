@@ -1,10 +1,8 @@
 //! Epochs without a store or a clock.
 
 use super::*;
-use crate::network::{
-    close::{CloseContext, close},
-    submission::{Payload, Submission},
-};
+use crate::network::close::{CloseContext, close};
+use crate::network::submission::{Payload, Submission};
 
 fn load() -> Topic {
     crate::tests::test_topics().remove(0)

@@ -1,18 +1,16 @@
 //! Logging of problems.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use task::clock::Clock;
-use tracing::{
-    Event, Level, Metadata, Subscriber,
-    span::{Attributes, Id, Record},
-};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
 
 use super::*;
-use crate::{InferenceOptions, network::retention::Retention, tests::test_topics};
+use crate::InferenceOptions;
+use crate::network::retention::Retention;
+use crate::tests::test_topics;
 
 /// Counts log lines of level `info` and above.
 struct Lines(Arc<AtomicUsize>);

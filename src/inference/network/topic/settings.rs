@@ -1,28 +1,21 @@
 //! Conversion of topics from and to their settings in the API.
 
-use std::{str::FromStr, time::Duration};
+use std::str::FromStr;
+use std::time::Duration;
 
-use model::{
-    dataset::DatasetId,
-    topic::{Address, SINGLE_LABEL, TopicId, decimal},
-};
-use wire::inference::{
-    cases::Decimal,
-    network::{PredictorSettings, TopicSettings},
-};
+use model::dataset::DatasetId;
+use model::topic::{Address, SINGLE_LABEL, TopicId, decimal};
+use wire::inference::cases::Decimal;
+use wire::inference::network::{PredictorSettings, TopicSettings};
 
 use super::{
     EPOCH_LENGTH_MIN, Judging, Keep, LABELS_PER_SUBMISSION_MAX, Labeling, Predictor, Source,
     Timing, Topic, TopicKind, Truth, ValueRange, WorkerWhitelist, canonical_label,
 };
-use crate::{
-    math::{
-        loss::{LossMethod, LossRule},
-        regret::ByRole,
-        sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT},
-    },
-    network::addresses,
-};
+use crate::math::loss::{LossMethod, LossRule};
+use crate::math::regret::ByRole;
+use crate::math::sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT};
+use crate::network::addresses;
 
 /// Default of `loss_floor`.
 const LOSS_FLOOR_DEFAULT: f64 = 1e-12;

@@ -4,36 +4,33 @@
 //! set. An unknown topic or a topic without a bundle is a 404: the chain returns an empty bundle, which
 //! its clients cannot read. The latest bundles are cached as JSON.
 
-use std::{collections::HashMap, future::ready, io, iter::once, sync::Arc};
+use std::collections::HashMap;
+use std::future::ready;
+use std::io;
+use std::iter::once;
+use std::sync::Arc;
 
-use axum::{
-    body::{Body, Bytes},
-    response::Response,
-};
+use axum::body::{Body, Bytes};
+use axum::response::Response;
 use futures::{StreamExt as _, stream};
 use model::topic::{BlockHeight, TopicId};
 use parking_lot::RwLock;
 use serde::Serialize;
-use wire::{
-    inference::{
-        Bundle, LatestBundle,
-        chain::{LatestNetworkInferencesV9, NetworkInferencesAtBlock, ValueBundle},
-        network::NetworkInferencesPage,
-    },
-    paths::{self, emissions::bundles as of},
-};
+use wire::inference::chain::{LatestNetworkInferencesV9, NetworkInferencesAtBlock, ValueBundle};
+use wire::inference::network::NetworkInferencesPage;
+use wire::inference::{Bundle, LatestBundle};
+use wire::paths::emissions::bundles as of;
+use wire::paths::{self};
 
+use super::super::bundle_body::{self, PairBody, Pieces, json, pieces};
 use super::{
-    super::bundle_body::{self, PairBody, Pieces, json, pieces},
     ApiError, AtBlock, ByVersion, FOUND, HeightPart, LeaveOut, PageMembers, Params, TopicPart,
     Version, no_form,
 };
-use crate::{
-    Inference, InferenceError,
-    math::pair_values::FullBundle,
-    network::topic::{Topic, TopicKind},
-    store::Bundles,
-};
+use crate::math::pair_values::FullBundle;
+use crate::network::topic::{Topic, TopicKind};
+use crate::store::Bundles;
+use crate::{Inference, InferenceError};
 
 /// Format of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -3,31 +3,21 @@
 //!
 //! Clients of the chain need them. The latter are routed and described from a table in [`wire`].
 
-use axum::{
-    Json,
-    http::header::CONTENT_TYPE,
-    response::{IntoResponse, Response},
-    routing::get,
-};
+use axum::Json;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
-use wire::paths::emissions::{
-    fixed::{FixedQuery, QUERIES},
-    windows::PARAMS,
-};
+use wire::paths::emissions::fixed::{FixedQuery, QUERIES};
+use wire::paths::emissions::windows::PARAMS;
 
 use super::{Answer, ApiError, App, ChainParams, FOUND, Params, Version};
-use crate::{
-    math::{
-        outlier,
-        sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT},
-    },
-    network::{
-        submission::FORECAST_MAX,
-        topic::{EPOCH_LENGTH_MIN, LABEL_BYTES_MAX, LABELS_MAX, STRING_BYTES_MAX},
-    },
-};
+use crate::math::outlier;
+use crate::math::sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT};
+use crate::network::submission::FORECAST_MAX;
+use crate::network::topic::{EPOCH_LENGTH_MIN, LABEL_BYTES_MAX, LABELS_MAX, STRING_BYTES_MAX};
 
 /// Group of these queries in the description.
 const GROUP: &str = "constants";

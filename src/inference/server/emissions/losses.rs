@@ -1,25 +1,24 @@
 //! Losses, regrets and weights. The dataset is the only reputer: it reports the network's losses.
 
-use axum::{Json, response::Response};
+use axum::Json;
+use axum::response::Response;
 use model::topic::{Address, BlockHeight, decimal};
-use wire::{
-    inference::chain::{
-        NetworkLoss, RegretResponse, ReputerLossBundles, ReputerLossBundlesV9, ReputerNonce,
-        ReputerValueBundle, ReputerValueBundles, TimestampedValue, ValueBundle, ValueResponse,
-        WeightResponse, WorkerValue,
-    },
-    paths::emissions::{losses as of, weights},
+use wire::inference::chain::{
+    NetworkLoss, RegretResponse, ReputerLossBundles, ReputerLossBundlesV9, ReputerNonce,
+    ReputerValueBundle, ReputerValueBundles, TimestampedValue, ValueBundle, ValueResponse,
+    WeightResponse, WorkerValue,
 };
+use wire::paths::emissions::{losses as of, weights};
 
+use super::super::bundle_body::{self, PairBody};
 use super::{
-    super::bundle_body::{self, PairBody},
     ActorAddress, Answer, ApiError, ByVersion, FOUND, HeightPart, Params, TopicMember, TopicPart,
     Version,
 };
-use crate::{
-    math::regret::{ByActor, Losses, Role},
-    network::{addresses, queries::Against, topic::Topic},
-};
+use crate::math::regret::{ByActor, Losses, Role};
+use crate::network::addresses;
+use crate::network::queries::Against;
+use crate::network::topic::Topic;
 
 /// Returns all losses of an epoch.
 ///

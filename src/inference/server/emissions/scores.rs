@@ -2,21 +2,16 @@
 
 use axum::Json;
 use model::topic::{Address, BlockHeight, decimal};
-use wire::{
-    inference::chain::{
-        CountResponse, InitialScore, ScoreBody, ScoreResponse, Scores, ScoresAtBlock, ValueResponse,
-    },
-    paths::emissions::scores as of,
+use wire::inference::chain::{
+    CountResponse, InitialScore, ScoreBody, ScoreResponse, Scores, ScoresAtBlock, ValueResponse,
 };
+use wire::paths::emissions::scores as of;
 
-use super::{
-    ActorAddress, Answer, ApiError, FOUND, HeightPart, Params, TopicPart, Version,
-    whitelist::active,
-};
-use crate::{
-    math::regret::{ByActor, Role},
-    network::{addresses, topic::Topic},
-};
+use super::whitelist::active;
+use super::{ActorAddress, Answer, ApiError, FOUND, HeightPart, Params, TopicPart, Version};
+use crate::math::regret::{ByActor, Role};
+use crate::network::addresses;
+use crate::network::topic::Topic;
 
 /// Maximum number of epochs of scores up to a block, as on the chain.
 const EPOCHS_MAX: u32 = 25;

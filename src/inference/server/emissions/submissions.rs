@@ -3,22 +3,20 @@
 
 use axum::Json;
 use model::topic::{Address, BlockHeight, decimal};
-use wire::{
-    inference::{
-        LabeledValue,
-        chain::{
-            ForecastBody, ForecastElement, Forecasts, ForecastsAtBlock, InferenceBody, Inferences,
-            InferencesAtBlock, InputInferenceBody, InputLabeledValueBody, LatestInference,
-            LatestInferences, LatestInputInference,
-        },
-    },
-    paths::emissions::submissions as of,
+use wire::inference::LabeledValue;
+use wire::inference::chain::{
+    ForecastBody, ForecastElement, Forecasts, ForecastsAtBlock, InferenceBody, Inferences,
+    InferencesAtBlock, InputInferenceBody, InputLabeledValueBody, LatestInference,
+    LatestInferences, LatestInputInference,
 };
+use wire::paths::emissions::submissions as of;
 
 use super::{
     ActorAddress, Answer, ApiError, FOUND, HeightPart, Params, TopicPart, Version, no_form,
 };
-use crate::network::{epoch::is_open, submission::Submission, topic::Topic};
+use crate::network::epoch::is_open;
+use crate::network::submission::Submission;
+use crate::network::topic::Topic;
 
 /// Returns the inferences of an epoch.
 ///

@@ -5,21 +5,18 @@
 
 use axum::Json;
 use model::topic::{Address, TopicId};
-use wire::{
-    inference::chain::{
-        ActiveForecasters, ActiveInferers, CanSubmitReputerPayload, CanSubmitWorkerPayload,
-        CanUpdateTopicWhitelist, IsRegistered, IsTopicWorkerWhitelistEnabled,
-        IsWhitelistedTopicReputer, IsWhitelistedTopicWorker, NodeInfo, OffchainNode,
-    },
-    paths::emissions::whitelist as of,
+use wire::inference::chain::{
+    ActiveForecasters, ActiveInferers, CanSubmitReputerPayload, CanSubmitWorkerPayload,
+    CanUpdateTopicWhitelist, IsRegistered, IsTopicWorkerWhitelistEnabled,
+    IsWhitelistedTopicReputer, IsWhitelistedTopicWorker, NodeInfo, OffchainNode,
 };
+use wire::paths::emissions::whitelist as of;
 
 use super::{ActorAddress, Answer, ApiError, FOUND, Params, TopicPart, Version};
-use crate::{
-    Inference, InferenceError,
-    math::regret::ByRole,
-    network::{addresses, topic::Topic},
-};
+use crate::math::regret::ByRole;
+use crate::network::addresses;
+use crate::network::topic::Topic;
+use crate::{Inference, InferenceError};
 
 /// Returns whether only workers on the whitelist can submit to a topic.
 #[utoipa::path(get, path = of::IS_ENABLED, tag = "windows", params(Version, TopicPart),

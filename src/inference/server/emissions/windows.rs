@@ -4,26 +4,19 @@ use std::sync::Arc;
 
 use axum::Json;
 use model::topic::{Address, BlockHeight};
-use wire::{
-    inference::chain::{
-        ActiveTopics, Commit, IsReputerNonceUnfulfilled, IsTopicActive, IsWorkerNonceUnfulfilled,
-        LastCommit, NextChurningBlock, Nonce, Nonces, Pagination, ReputerNonce, RewardNonce,
-        TopicExists, WindowStatus,
-    },
-    paths::emissions::windows as of,
+use wire::inference::chain::{
+    ActiveTopics, Commit, IsReputerNonceUnfulfilled, IsTopicActive, IsWorkerNonceUnfulfilled,
+    LastCommit, NextChurningBlock, Nonce, Nonces, Pagination, ReputerNonce, RewardNonce,
+    TopicExists, WindowStatus,
 };
+use wire::paths::emissions::windows as of;
 
-use super::{
-    super::topics, AddressMember, Answer, ApiError, FOUND, HeightPart, Params, TopicPart, Version,
-};
-use crate::{
-    math::regret::Role,
-    network::{
-        addresses,
-        epoch::{self, Progress},
-        topic::{Timing, Topic},
-    },
-};
+use super::super::topics;
+use super::{AddressMember, Answer, ApiError, FOUND, HeightPart, Params, TopicPart, Version};
+use crate::math::regret::Role;
+use crate::network::addresses;
+use crate::network::epoch::{self, Progress};
+use crate::network::topic::{Timing, Topic};
 
 /// Returns whether a topic exists.
 #[utoipa::path(get, path = of::TOPIC_EXISTS, tag = "windows", params(Version, TopicPart),

@@ -1,16 +1,13 @@
 //! Shared parameters, for the description. Handlers read them by name.
 #![expect(dead_code, reason = "they describe what handlers read by name")]
 
-use std::{collections::BTreeMap, marker::PhantomData};
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
 
-use utoipa::{
-    IntoParams, ToSchema,
-    openapi::path::{Parameter, ParameterIn},
-};
-use wire::inference::{
-    Bundle,
-    chain::{NetworkInferencesAtBlock, ValueBundle},
-};
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::{IntoParams, ToSchema};
+use wire::inference::Bundle;
+use wire::inference::chain::{NetworkInferencesAtBlock, ValueBundle};
 
 /// Shared parameters with a description that is compiled once.
 pub(in crate::server) struct Shared<Fields>(PhantomData<Fields>);

@@ -1,15 +1,11 @@
 //! Services that share a database and their responses while it is unreachable.
 
-use std::{
-    net::SocketAddr,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::StreamExt as _;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
-};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 use test_postgres::new_database;

@@ -1,20 +1,16 @@
 //! Prints how many guests run per second: the smallest one and hello, on threads and through tokio.
 
-use std::{
-    collections::BTreeMap,
-    error::Error,
-    io::{self, Write as _},
-    num::{NonZeroU32, NonZeroUsize},
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::{self, Write as _};
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::time::Duration;
 
-use runtime::{
-    compiler::CompileIn,
-    engine::Runtime,
-    options::RuntimeOptions,
-    program::Program,
-    run::{Limits, Run, START},
-};
+use runtime::compiler::CompileIn;
+use runtime::engine::Runtime;
+use runtime::options::RuntimeOptions;
+use runtime::program::Program;
+use runtime::run::{Limits, Run, START};
 use tokio::time::Instant;
 
 mod measure;

@@ -1,19 +1,17 @@
 //! Measures how many guests run per second.
 
-use std::{
-    fmt, io,
-    num::NonZeroUsize,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
-    thread,
-    time::Duration,
-};
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use std::{fmt, io, thread};
 
-use tokio::{
-    task::{JoinError, JoinSet},
-    time::{Instant, timeout_at},
-};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, timeout_at};
 
-use runtime::{engine::Runtime, error::RunError, program::Program, run::Run};
+use runtime::engine::Runtime;
+use runtime::error::RunError;
+use runtime::program::Program;
+use runtime::run::Run;
 
 /// The smallest WASI command: a page of memory, an imported function and a `_start` that returns.
 const TRIVIAL: &[u8] = b"\0asm\x01\0\0\0\

@@ -1,6 +1,8 @@
 //! Guests with a directory.
 
-use std::{fs, os::unix::fs::symlink, path::Path};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use super::*;
 use crate::files::{Files, FilesLimits, FolderCleanup};

@@ -1,8 +1,11 @@
 //! Many guests: concurrent, waiting, and abandoned.
 
-use std::{future::poll_fn, pin::pin, task::Poll};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 
-use tokio::{task::JoinSet, time::timeout};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::*;
 

@@ -1,11 +1,10 @@
 //! Guests that try to exceed their quota of files.
 
-use std::{fs, os::unix::fs::MetadataExt as _};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 
-use super::{
-    files::{CREATE, FEW, check, creator, with_files},
-    *,
-};
+use super::files::{CREATE, FEW, check, creator, with_files};
+use super::*;
 use crate::files::FolderCleanup;
 
 /// Writes 64 KiB of its memory to file `$to` with a vector at 500.

@@ -1,6 +1,7 @@
 //! Changes that give a copy the columns of its source.
 
-use model::{dataset::Column, timestamp::Timestamp};
+use model::dataset::Column;
+use model::timestamp::Timestamp;
 
 use crate::catalog::{ColumnChange, DatasetChange};
 

@@ -1,26 +1,18 @@
 //! Digests of datasets, which are equal for a dataset and its copy in a store of another engine.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    hash::{DefaultHasher, Hash, Hasher as _},
-    ops::ControlFlow,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::ops::ControlFlow;
 
-use model::{
-    block::{Block, Rows, Series},
-    resolution::Resolution,
-    row::Bucket,
-    timestamp::Timestamp,
-};
+use model::block::{Block, Rows, Series};
+use model::resolution::Resolution;
+use model::row::Bucket;
+use model::timestamp::Timestamp;
 
 use super::columns;
-use crate::{
-    span::Span,
-    store::{
-        Result,
-        copying::{CatalogEntry, CopyStore},
-    },
-};
+use crate::span::Span;
+use crate::store::Result;
+use crate::store::copying::{CatalogEntry, CopyStore};
 
 /// Resolutions that are compared. The buckets of the others follow from them.
 const STORED: [Resolution; 3] = [Resolution::FiveMinutes, Resolution::Hour, Resolution::Day];

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use model::{block::Series, key::KeyId, row::Value};
+use model::block::Series;
+use model::key::KeyId;
+use model::row::Value;
 use tempfile::{TempDir, tempdir};
 
 use super::*;
-use crate::{
-    catalog::{ColumnChange, NewDataset, TagFilter},
-    store::{Append, AppendMode, Store, sqlite::SqliteStore},
-};
+use crate::catalog::{ColumnChange, NewDataset, TagFilter};
+use crate::store::sqlite::SqliteStore;
+use crate::store::{Append, AppendMode, Store};
 
 /// Number of rows of the long dataset, one every 7 seconds.
 const ROWS: i64 = 40_000;

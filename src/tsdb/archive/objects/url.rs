@@ -1,10 +1,8 @@
 //! Address of an archive.
 
-use std::{
-    fmt,
-    path::{Path as FilePath, PathBuf},
-    str::FromStr,
-};
+use std::fmt;
+use std::path::{Path as FilePath, PathBuf};
+use std::str::FromStr;
 
 use object_store::path::Path;
 use reqwest::Url;

@@ -1,13 +1,11 @@
 //! An S3 server for tests, which stores objects in memory.
 
-use std::{
-    collections::BTreeMap,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::{TcpListener, TcpStream},
-    ops::Range,
-    sync::Arc,
-    thread,
-};
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::ops::Range;
+use std::sync::Arc;
+use std::thread;
 
 use object_store::aws::AmazonS3Builder;
 use parking_lot::Mutex;

@@ -1,11 +1,9 @@
 //! Measurements of the machine in the same run, to judge the figures by.
 
-use std::{
-    fs::{self, File},
-    io::{Seek as _, SeekFrom, Write as _},
-    path::Path,
-    time::Duration,
-};
+use std::fs::{self, File};
+use std::io::{Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+use std::time::Duration;
 
 use tokio::time::Instant;
 

@@ -1,11 +1,14 @@
 //! The yardstick: the same bars as rows of an SQLite table, with buckets maintained by upserts.
 
-use std::{fs, path::Path, time::Duration};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::{Connection, params};
 use tokio::time::Instant;
 
-use crate::{BATCH, Outcome, bars::Bars};
+use crate::bars::Bars;
+use crate::{BATCH, Outcome};
 
 /// Settings with the same durability, rows and log length as the store.
 const TABLES: &str = "

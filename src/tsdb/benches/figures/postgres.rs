@@ -4,23 +4,20 @@
 //! affects both equally. The embedded store is measured in the same run.
 
 use db::postgres::connections::{Connections, ConnectionsOptions, Snapshot};
-use futures::{FutureExt as _, executor::block_on, future::BoxFuture};
+use futures::FutureExt as _;
+use futures::executor::block_on;
+use futures::future::BoxFuture;
 use model::dataset::DatasetId;
 use sqlx::{AssertSqlSafe, PgConnection};
 use test_bench::{Outcome, Table, to_f64};
-use tokio::{
-    runtime::{Builder, Runtime},
-    task::unconstrained,
-    time::Instant,
-};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::unconstrained;
+use tokio::time::Instant;
 use tsdb::store::StoreError;
 
-use super::{
-    START,
-    bars::{Bars, random},
-    median,
-    store::{Bar, Figures, Page},
-};
+use super::bars::{Bars, random};
+use super::store::{Bar, Figures, Page};
+use super::{START, median};
 
 /// Pages of a round, of which the median counts.
 const PAGES: usize = 250;

@@ -1,9 +1,7 @@
 //! Other databases with the same buckets, in the same run.
 
-use std::{
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;

@@ -1,22 +1,18 @@
 //! The store as the bench uses it, with rows of seven numbers.
 
-use std::{ops::ControlFlow, path::Path};
+use std::ops::ControlFlow;
+use std::path::Path;
 
-use model::{
-    block::{Block, Rows, Series},
-    dataset::{DatasetId, Dtype},
-    resolution::Resolution,
-    timestamp::Timestamp,
-};
+use model::block::{Block, Rows, Series};
+use model::dataset::{DatasetId, Dtype};
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 
-use tsdb::{
-    catalog::{DatasetRef, NewDataset},
-    span::{Order, Span},
-    store::{
-        Append, AppendMode, Count, PageRead, Store, StoreError, postgres::PostgresStore,
-        sqlite::SqliteStore,
-    },
-};
+use tsdb::catalog::{DatasetRef, NewDataset};
+use tsdb::span::{Order, Span};
+use tsdb::store::postgres::PostgresStore;
+use tsdb::store::sqlite::SqliteStore;
+use tsdb::store::{Append, AppendMode, Count, PageRead, Store, StoreError};
 
 use test_bench::Outcome;
 

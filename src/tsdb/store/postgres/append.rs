@@ -1,32 +1,22 @@
 //! Appends and removes rows and updates their buckets, each in one transaction.
 
-use model::{
-    block::{Block, Series},
-    dataset::DatasetId,
-    resolution::Resolution,
-    row::Bucket,
-    timestamp::Timestamp,
-};
+use model::block::{Block, Series};
+use model::dataset::DatasetId;
+use model::resolution::Resolution;
+use model::row::Bucket;
+use model::timestamp::Timestamp;
 use sqlx::PgConnection;
 
-use super::{
-    Result, StoreError, archived_files, batches, binary,
-    buckets::{self, Levels},
-    head::{Change, Head},
-    reads,
-    time::{EARLIEST, Time, bounds},
-};
-use crate::{
-    archive::month::Month,
-    catalog::Refusal,
-    rollup::{Fold, Folding, Refolded, as_stored},
-    span::Span,
-    store::{
-        Append, AppendMode, Appended, Removal, Removed,
-        archived::{Beneath, RowDeletion},
-        series,
-    },
-};
+use super::buckets::{self, Levels};
+use super::head::{Change, Head};
+use super::time::{EARLIEST, Time, bounds};
+use super::{Result, StoreError, archived_files, batches, binary, reads};
+use crate::archive::month::Month;
+use crate::catalog::Refusal;
+use crate::rollup::{Fold, Folding, Refolded, as_stored};
+use crate::span::Span;
+use crate::store::archived::{Beneath, RowDeletion};
+use crate::store::{Append, AppendMode, Appended, Removal, Removed, series};
 
 /// Resolution that is folded from rows.
 const FINEST: Resolution = Resolution::FiveMinutes;

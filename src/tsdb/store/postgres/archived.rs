@@ -5,26 +5,20 @@ use std::time::Duration;
 use db::postgres::fault::unsigned;
 use futures::future::{BoxFuture, FutureExt as _};
 use model::dataset::DatasetId;
-use sqlx::{PgConnection, Row as _, postgres::PgRow};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row as _};
 
-use super::{
-    PostgresStore, Result, StoreError, append,
-    archived_files::months_of,
-    catalog::dataset_id,
-    head::Head,
-    time::{Time, bounds},
+use super::archived_files::months_of;
+use super::catalog::dataset_id;
+use super::head::Head;
+use super::time::{Time, bounds};
+use super::{PostgresStore, Result, StoreError, append};
+use crate::archive::month::Month;
+use crate::span::Span;
+use crate::store::archived::{
+    ArchiveCommit, ArchiveRecords, ArchivedFile, ArchivedMonth, Beneath, FileState, RowDeletion,
 };
-use crate::{
-    archive::month::Month,
-    span::Span,
-    store::{
-        Append, Appended, OnCommit, OnRemoval,
-        archived::{
-            ArchiveCommit, ArchiveRecords, ArchivedFile, ArchivedMonth, Beneath, FileState,
-            RowDeletion,
-        },
-    },
-};
+use crate::store::{Append, Appended, OnCommit, OnRemoval};
 
 impl ArchiveRecords for PostgresStore {
     fn append_over(

@@ -1,23 +1,18 @@
 //! Records of the archive in writes of rows.
 
 use db::postgres::fault::unsigned;
-use model::{dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
+use model::dataset::DatasetId;
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 use sqlx::PgConnection;
 
-use super::{
-    Result, StoreError,
-    head::{Change, Head},
-    time::{Time, bounds},
-};
-use crate::{
-    archive::month::Month,
-    span::Span,
-    store::{
-        Removal,
-        archived::{Beneath, RowDeletion},
-        series,
-    },
-};
+use super::head::{Change, Head};
+use super::time::{Time, bounds};
+use super::{Result, StoreError};
+use crate::archive::month::Month;
+use crate::span::Span;
+use crate::store::archived::{Beneath, RowDeletion};
+use crate::store::{Removal, series};
 
 /// Length of the buckets that are folded from rows.
 const FINEST: Resolution = Resolution::FiveMinutes;

@@ -1,14 +1,14 @@
 //! Named batches, for writers that send one again.
 
 use db::postgres::fault::unsigned;
-use model::{dataset::DatasetId, idempotency::IdempotencyKey, key::KeyId};
+use model::dataset::DatasetId;
+use model::idempotency::IdempotencyKey;
+use model::key::KeyId;
 use sqlx::PgConnection;
 
 use super::{Result, StoreError};
-use crate::store::{
-    Appended,
-    batch::{Batch, Digest, KEPT_MICROS, PER_WRITER_MAX, StoredBatch},
-};
+use crate::store::Appended;
+use crate::store::batch::{Batch, Digest, KEPT_MICROS, PER_WRITER_MAX, StoredBatch};
 
 /// Maximum number of batches that one transaction forgets.
 const STEP_BATCHES: i64 = 10_000;

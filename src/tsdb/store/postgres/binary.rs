@@ -3,17 +3,14 @@
 //!
 //! Arrays begin at their first value. sqlx has no encoding for such arrays.
 
-use model::{
-    block::{Block, Series},
-    dataset::{DatasetId, Dtype},
-    row::Bucket,
-};
-use sqlx::{
-    PgConnection, Row as _, ValueRef as _,
-    postgres::{PgRow, PgValueFormat},
-};
+use model::block::{Block, Series};
+use model::dataset::{DatasetId, Dtype};
+use model::row::Bucket;
+use sqlx::postgres::{PgRow, PgValueFormat};
+use sqlx::{PgConnection, Row as _, ValueRef as _};
 
-use super::{Result, time::Time};
+use super::Result;
+use super::time::Time;
 
 /// Start of the data of a binary `COPY`: a signature without flags and extension.
 const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";

@@ -1,20 +1,19 @@
 //! Buckets that a write reads or changes.
 
 use futures::TryStreamExt as _;
-use model::{dataset::DatasetId, resolution::Resolution, row::Bucket, timestamp::Timestamp};
+use model::dataset::DatasetId;
+use model::resolution::Resolution;
+use model::row::Bucket;
+use model::timestamp::Timestamp;
 use sqlx::{PgConnection, Row as _};
 
-use super::{
-    Result,
-    binary::{self, read_bucket},
-    head::Head,
-    time::{Time, bounds, lists},
-};
-use crate::{
-    rollup::{Refolded, coarsen_changed},
-    span::Span,
-    store::series,
-};
+use super::Result;
+use super::binary::{self, read_bucket};
+use super::head::Head;
+use super::time::{Time, bounds, lists};
+use crate::rollup::{Refolded, coarsen_changed};
+use crate::span::Span;
+use crate::store::series;
 
 /// Number of new buckets from which on `COPY`, which needs one more round trip, is faster than a
 /// statement with lists.

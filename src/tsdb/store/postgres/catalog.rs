@@ -3,27 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use db::postgres::fault::unsigned;
-use model::{
-    dataset::{Column, Dataset, DatasetId, Dtype},
-    key::KeyId,
-    timestamp::Timestamp,
-};
+use model::dataset::{Column, Dataset, DatasetId, Dtype};
+use model::key::KeyId;
+use model::timestamp::Timestamp;
 use sqlx::{AssertSqlSafe, PgConnection};
 
-use super::{
-    Result, StoreError,
-    binary::Array,
-    head::{Head, dtype},
-    tags::{self, sought},
-    time::Time,
+use super::binary::Array;
+use super::head::{Head, dtype};
+use super::tags::{self, sought};
+use super::time::Time;
+use super::{Result, StoreError};
+use crate::catalog::{
+    Change, ColumnChange, DatasetChange, DatasetRef, Filter, Listed, NewDataset, Refusal,
 };
-use crate::{
-    catalog::{
-        Change, ColumnChange, DatasetChange, DatasetRef, Filter, Listed, NewDataset, Refusal,
-    },
-    rollup::check_refold,
-    store::Sight,
-};
+use crate::rollup::check_refold;
+use crate::store::Sight;
 
 /// Maximum number of datasets that an error about a shared name lists.
 const SHARED_MAX: i64 = 20;

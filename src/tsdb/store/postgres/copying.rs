@@ -1,17 +1,18 @@
 //! Copies of datasets: their catalog entries. `append.rs` writes their rows and buckets.
 
 use futures::future::{BoxFuture, FutureExt as _};
-use model::{block::Block, dataset::DatasetId, key::KeyId, row::Bucket, timestamp::Timestamp};
+use model::block::Block;
+use model::dataset::DatasetId;
+use model::key::KeyId;
+use model::row::Bucket;
+use model::timestamp::Timestamp;
 use sqlx::PgConnection;
 
-use super::{PostgresStore, Result, append, catalog, tags, time::Time};
-use crate::{
-    catalog::{DatasetRef, NewDataset, TagChange, TagFilter},
-    store::{
-        Sight,
-        copying::{CatalogEntry, CopyStore},
-    },
-};
+use super::time::Time;
+use super::{PostgresStore, Result, append, catalog, tags};
+use crate::catalog::{DatasetRef, NewDataset, TagChange, TagFilter};
+use crate::store::Sight;
+use crate::store::copying::{CatalogEntry, CopyStore};
 
 impl CopyStore for PostgresStore {
     fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>> {

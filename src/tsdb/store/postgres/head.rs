@@ -3,20 +3,18 @@
 use std::collections::BTreeMap;
 
 use db::postgres::fault::unsigned;
-use model::{
-    block::Block,
-    dataset::{Column, DatasetId, Dtype},
-    timestamp::Timestamp,
-};
-use sqlx::{FromRow as _, PgConnection, postgres::PgRow};
+use model::block::Block;
+use model::dataset::{Column, DatasetId, Dtype};
+use model::timestamp::Timestamp;
+use sqlx::postgres::PgRow;
+use sqlx::{FromRow as _, PgConnection};
 
-use super::{Result, StoreError, time::Time};
-use crate::{
-    catalog::VALUE_COLUMN,
-    rollup::Fold,
-    span::{Span, just_before},
-    store::{Appended, Commit, Heads, Removal, Removed},
-};
+use super::time::Time;
+use super::{Result, StoreError};
+use crate::catalog::VALUE_COLUMN;
+use crate::rollup::Fold;
+use crate::span::{Span, just_before};
+use crate::store::{Appended, Commit, Heads, Removal, Removed};
 
 /// Locks the state until the end of the transaction. The column of `xmin` is true if the columns are of
 /// the same state. If the statement waited for another writer, they may be older.

@@ -4,14 +4,16 @@
 //! A hint only says that reading the commits is worth it. If hints do not arrive, as behind a pooler or
 //! on a standby, services poll.
 
-use std::{convert::Infallible, error::Error, sync::Arc, time::Duration};
+use std::convert::Infallible;
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
 
-use db::postgres::{
-    DatabaseUrl, Listener,
-    connections::{Connections, Snapshot},
-};
+use db::postgres::connections::{Connections, Snapshot};
+use db::postgres::{DatabaseUrl, Listener};
 use futures::FutureExt as _;
-use tokio::{sync::Notify, time::sleep};
+use tokio::sync::Notify;
+use tokio::time::sleep;
 use tracing::debug;
 use uuid::Uuid;
 

@@ -1,9 +1,11 @@
 //! Inspects the server of a store, without changing anything.
 
-use db::postgres::{self, DatabaseUrl, schema::SchemaSeen};
+use db::postgres::schema::SchemaSeen;
+use db::postgres::{self, DatabaseUrl};
 use sqlx::PgConnection;
 
-use super::{Result, StoreError, tables::SCHEMA};
+use super::tables::SCHEMA;
+use super::{Result, StoreError};
 
 /// Oldest supported version of PostgreSQL.
 const MAJOR_MIN: i32 = 15;

@@ -3,7 +3,8 @@
 //!
 //! Every service runs it and skips records that another service has locked.
 
-use std::{error::Error, time::Duration};
+use std::error::Error;
+use std::time::Duration;
 
 use db::postgres::connections::Connections;
 use futures::FutureExt as _;
@@ -12,7 +13,8 @@ use sqlx::PgConnection;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 
-use super::{Result, StoreError, archived_files, batches, head, time::Time};
+use super::time::Time;
+use super::{Result, StoreError, archived_files, batches, head};
 
 /// Interval at which it looks for deleted datasets.
 const LOOK_EVERY: Duration = Duration::from_secs(5);

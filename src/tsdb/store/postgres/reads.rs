@@ -2,32 +2,22 @@
 
 use db::postgres::fault::unsigned;
 use futures::TryStreamExt as _;
-use model::{
-    block::{Block, Rows},
-    dataset::DatasetId,
-    resolution::Resolution,
-    timestamp::Timestamp,
-};
-use sqlx::{
-    AssertSqlSafe, PgConnection, Row as _,
-    postgres::{PgArguments, PgRow},
-    query::Query,
-};
+use model::block::{Block, Rows};
+use model::dataset::DatasetId;
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 
-use super::{
-    Result, StoreError,
-    binary::{NUMBER_COLUMNS, ROW_COLUMNS, RowReader, read_bucket},
-    buckets::code,
-    head::Head,
-    time::{Time, bounds, lists},
-};
-use crate::{
-    span::{Order, Span, just_after, just_before},
-    store::{
-        Count, PAGE_TEXT_BYTES_MAX, PageOfRows, PageRead, Since,
-        series::{self, direction},
-    },
-};
+use super::binary::{NUMBER_COLUMNS, ROW_COLUMNS, RowReader, read_bucket};
+use super::buckets::code;
+use super::head::Head;
+use super::time::{Time, bounds, lists};
+use super::{Result, StoreError};
+use crate::span::{Order, Span, just_after, just_before};
+use crate::store::series::{self, direction};
+use crate::store::{Count, PAGE_TEXT_BYTES_MAX, PageOfRows, PageRead, Since};
 
 /// Maximum number of rows that a statement returns. With the longest texts their size is twice
 /// [`PAGE_TEXT_BYTES_MAX`]. The overhead of a statement equals a hundred rows.

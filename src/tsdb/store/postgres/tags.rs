@@ -1,6 +1,7 @@
 //! Tags with their datasets, holders and owners.
 
-use model::{dataset::DatasetId, key::KeyId};
+use model::dataset::DatasetId;
+use model::key::KeyId;
 use sqlx::PgConnection;
 
 use super::{Result, StoreError};

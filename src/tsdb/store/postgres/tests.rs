@@ -5,27 +5,25 @@ mod faults;
 mod services;
 mod stored;
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
-use model::{block::Series, dataset::Dtype, row::Value};
+use model::block::Series;
+use model::dataset::Dtype;
+use model::row::Value;
 use parking_lot::Mutex;
 use test_postgres::{new_database, new_pooled_database, number, run};
 
 use self::database::{open, open_any, text};
 use super::*;
-use crate::{
-    admin::copy::tests::{change, copy_all, copy_some, fill},
-    catalog::Refusal,
-    store::{
-        AppendMode, archived::ArchiveRecords, copying::CopyStore as _, sqlite::SqliteStore,
-        tests as contract,
-    },
-};
+use crate::admin::copy::tests::{change, copy_all, copy_some, fill};
+use crate::catalog::Refusal;
+use crate::store::archived::ArchiveRecords;
+use crate::store::copying::CopyStore as _;
+use crate::store::sqlite::SqliteStore;
+use crate::store::{AppendMode, tests as contract};
 
 #[tokio::test]
 async fn store_passes_the_common_tests() {

@@ -1,12 +1,11 @@
 //! Timestamps as the database stores them, with the bounds of what it can store.
 
 use model::timestamp::Timestamp;
-use sqlx::{
-    Decode, Encode, Postgres, Type,
-    encode::IsNull,
-    error::BoxDynError,
-    postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueRef, types::Oid},
-};
+use sqlx::encode::IsNull;
+use sqlx::error::BoxDynError;
+use sqlx::postgres::types::Oid;
+use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueRef};
+use sqlx::{Decode, Encode, Postgres, Type};
 
 use crate::span::Span;
 

@@ -5,22 +5,20 @@
 //! are many of them, they are merged into their chunks in small steps between writes.
 
 use db::statement::Statements as _;
-use model::{block::Block, dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
+use model::block::Block;
+use model::dataset::DatasetId;
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 use rusqlite::Connection;
 
-use super::{
-    Result, StoreError, archived_files, buckets, catalog,
-    chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN},
-    progress::{self, Progress},
-    scan,
-    series::SeriesId,
-    tables, tail,
-};
-use crate::{
-    archive::month::Month,
-    span::{Order, Span, just_before},
-    store::{Appended, Removed, archived::Beneath},
-};
+use super::chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN};
+use super::progress::{self, Progress};
+use super::series::SeriesId;
+use super::{Result, StoreError, archived_files, buckets, catalog, scan, tables, tail};
+use crate::archive::month::Month;
+use crate::span::{Order, Span, just_before};
+use crate::store::archived::Beneath;
+use crate::store::{Appended, Removed};
 
 /// Number of late rows in the tail of a dataset at which merging them begins. Reads consider all of
 /// them, so they cost reads little and save writers much. The index `progress_late` is for this

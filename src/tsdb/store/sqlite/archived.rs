@@ -4,29 +4,22 @@ use std::time::Duration;
 
 use db::statement::Statements as _;
 use futures::future::{BoxFuture, FutureExt as _};
-use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
+use model::block::Block;
+use model::dataset::DatasetId;
+use model::timestamp::Timestamp;
 use rusqlite::{Connection, params};
 
-use super::{
-    Result, SqliteStore, StoreError, append,
-    archived_files::{NOW, months},
-    catalog, chunks,
-    progress::Progress,
-    scan,
-    series::SeriesId,
-    tables::checked_id,
-    tail,
+use super::archived_files::{NOW, months};
+use super::progress::Progress;
+use super::series::SeriesId;
+use super::tables::checked_id;
+use super::{Result, SqliteStore, StoreError, append, catalog, chunks, scan, tail};
+use crate::span::Span;
+use crate::store::archived::{
+    ANNOUNCED, ArchiveCommit, ArchiveRecords, ArchivedFile, ArchivedMonth, Beneath, DOOMED,
+    IN_EFFECT, RowDeletion,
 };
-use crate::{
-    span::Span,
-    store::{
-        Append, Appended, OnCommit, OnRemoval,
-        archived::{
-            ANNOUNCED, ArchiveCommit, ArchiveRecords, ArchivedFile, ArchivedMonth, Beneath, DOOMED,
-            IN_EFFECT, RowDeletion,
-        },
-    },
-};
+use crate::store::{Append, Appended, OnCommit, OnRemoval};
 
 impl ArchiveRecords for SqliteStore {
     fn append_over(

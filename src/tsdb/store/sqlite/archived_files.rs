@@ -1,16 +1,17 @@
 //! Records of the archive in writes of rows.
 
 use db::statement::Statements as _;
-use model::{dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
+use model::dataset::DatasetId;
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 use rusqlite::{Connection, Row};
 
-use super::{Result, StoreError, progress::Progress, series};
-use crate::{
-    archive::month::Month,
-    span::Span,
-    store::archived::{
-        ArchivedFile, ArchivedMonth, Beneath, DOOMED, FileState, IN_EFFECT, RowDeletion,
-    },
+use super::progress::Progress;
+use super::{Result, StoreError, series};
+use crate::archive::month::Month;
+use crate::span::Span;
+use crate::store::archived::{
+    ArchivedFile, ArchivedMonth, Beneath, DOOMED, FileState, IN_EFFECT, RowDeletion,
 };
 
 /// Length of the buckets that are folded from rows.

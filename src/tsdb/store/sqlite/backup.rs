@@ -1,17 +1,13 @@
 //! Backups of a store, which are made while it is in use and restored while it is closed.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use db::files::beside;
 use rusqlite::Connection;
-use task::{
-    file::{AtomicFile, FileMode, remove_stale},
-    lock::{self, Lock},
-    private,
-};
+use task::file::{AtomicFile, FileMode, remove_stale};
+use task::lock::{self, Lock};
+use task::private;
 
 use super::{Result, StoreError, tables, verify};
 use crate::report::{AdminError, Report};

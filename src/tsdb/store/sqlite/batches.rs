@@ -1,14 +1,14 @@
 //! Named batches, for writers that send one again.
 
 use db::statement::Statements as _;
-use model::{dataset::DatasetId, idempotency::IdempotencyKey, key::KeyId};
+use model::dataset::DatasetId;
+use model::idempotency::IdempotencyKey;
+use model::key::KeyId;
 use rusqlite::{Connection, params};
 
 use super::{Result, StoreError};
-use crate::store::{
-    Appended,
-    batch::{Batch, KEPT_MICROS, PER_WRITER_MAX, StoredBatch},
-};
+use crate::store::Appended;
+use crate::store::batch::{Batch, KEPT_MICROS, PER_WRITER_MAX, StoredBatch};
 
 /// Maximum number of batches that one step forgets, in some milliseconds for which writers wait.
 const STEP_BATCHES: i64 = 256;

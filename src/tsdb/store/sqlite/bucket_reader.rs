@@ -1,33 +1,25 @@
 //! Reads single buckets merged with the chunks beneath them, in either order.
 
-use std::{
-    iter, mem,
-    ops::{ControlFlow, Range},
-    time::Duration,
-};
+use std::ops::{ControlFlow, Range};
+use std::time::Duration;
+use std::{iter, mem};
 
 use db::statement::Statements as _;
-use model::{
-    block::{Block, Rows, Series},
-    resolution::Resolution,
-    row::Bucket,
-    timestamp::Timestamp,
-};
+use model::block::{Block, Rows, Series};
+use model::resolution::Resolution;
+use model::row::Bucket;
+use model::timestamp::Timestamp;
 use rusqlite::{Connection, Row};
 
-use super::{
-    Result,
-    chunk_index::{ChunkIndex, ChunkIndexCache, to_u64},
-    chunks::{self, Chunk, ChunkTimes},
-    series::{self, KEPT, SeriesId},
-    tables::next_if,
-};
-use crate::{
-    codec::decode_rows,
-    rollup::{coarser, renewed},
-    span::{Order, Span},
-    store::row_batch::{RowBatch, VisitBatch},
-};
+use super::Result;
+use super::chunk_index::{ChunkIndex, ChunkIndexCache, to_u64};
+use super::chunks::{self, Chunk, ChunkTimes};
+use super::series::{self, KEPT, SeriesId};
+use super::tables::next_if;
+use crate::codec::decode_rows;
+use crate::rollup::{coarser, renewed};
+use crate::span::{Order, Span};
+use crate::store::row_batch::{RowBatch, VisitBatch};
 
 /// Smallest difference of timestamps.
 const STEP: Duration = Duration::from_micros(1);

@@ -6,26 +6,24 @@
 //! from three or four of them when they are read. A few new buckets and all changed buckets are single
 //! records. Many new buckets become a chunk. [`settle`] makes longer chunks of both.
 
-use std::{collections::BTreeSet, slice};
+use std::collections::BTreeSet;
+use std::slice;
 
 use db::statement::Statements as _;
-use model::{
-    block::Block, dataset::DatasetId, resolution::Resolution, row::Bucket, timestamp::Timestamp,
-};
+use model::block::Block;
+use model::dataset::DatasetId;
+use model::resolution::Resolution;
+use model::row::Bucket;
+use model::timestamp::Timestamp;
 use rusqlite::{Connection, params};
 
-use super::{
-    Result,
-    bucket_reader::{self, Page},
-    chunks::{self, CHUNK_ROWS},
-    rebuild_buckets::{self, BucketRebuild},
-    scan,
-    series::{self, KEPT, SETTLED, SeriesId, code, micros, span},
-};
-use crate::{
-    rollup::{Fold, as_stored, coarsen, coarser, renewed},
-    span::{Span, just_before},
-};
+use super::bucket_reader::{self, Page};
+use super::chunks::{self, CHUNK_ROWS};
+use super::rebuild_buckets::{self, BucketRebuild};
+use super::series::{self, KEPT, SETTLED, SeriesId, code, micros, span};
+use super::{Result, scan};
+use crate::rollup::{Fold, as_stored, coarsen, coarser, renewed};
+use crate::span::{Span, just_before};
 
 /// Number of new buckets of an append at which it checks for [`NEW_CHUNK_MIN`].
 const NEW_MIN: usize = 16;

@@ -4,28 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use data_encoding::HEXLOWER;
 use db::statement::Statements as _;
-use model::{
-    dataset::{Column, Dataset, DatasetId, Dtype},
-    key::KeyId,
-    timestamp::Timestamp,
-};
-use rusqlite::{
-    Connection, Row, params,
-    types::{Type, Value},
-};
+use model::dataset::{Column, Dataset, DatasetId, Dtype};
+use model::key::KeyId;
+use model::timestamp::Timestamp;
+use rusqlite::types::{Type, Value};
+use rusqlite::{Connection, Row, params};
 
-use super::{
-    Result, StoreError,
-    postings::{self, Term},
-    progress::{self, Progress},
-    tables::{checked_id, dataset_id},
-    tags,
-};
-use crate::{
-    catalog::{Change, ColumnChange, DatasetChange, DatasetRef, NewDataset, Refusal},
-    rollup::{Fold, check_refold},
-    store::Sight,
-};
+use super::postings::{self, Term};
+use super::progress::{self, Progress};
+use super::tables::{checked_id, dataset_id};
+use super::{Result, StoreError, tags};
+use crate::catalog::{Change, ColumnChange, DatasetChange, DatasetRef, NewDataset, Refusal};
+use crate::rollup::{Fold, check_refold};
+use crate::store::Sight;
 
 /// Maximum number of datasets that an error about a shared name lists.
 const SHARED_MAX: usize = 20;

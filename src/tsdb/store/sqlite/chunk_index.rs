@@ -6,16 +6,15 @@
 
 use std::sync::Arc;
 
-use model::{dataset::DatasetId, timestamp::Timestamp};
+use model::dataset::DatasetId;
+use model::timestamp::Timestamp;
 use rusqlite::Connection;
 use task::cache::{Cache, Capacity};
 
-use super::{
-    Result,
-    chunks::{self, Chunk},
-    progress::Progress,
-    series::SeriesId,
-};
+use super::Result;
+use super::chunks::{self, Chunk};
+use super::progress::Progress;
+use super::series::SeriesId;
 use crate::span::{Order, Span};
 
 /// Maximum size of all cached indexes, enough for some 400 000 chunks with 400 million rows. The least

@@ -3,18 +3,17 @@
 use std::ops::Range;
 
 use db::statement::Statements as _;
-use model::{block::Block, dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
+use model::block::Block;
+use model::dataset::DatasetId;
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 use rusqlite::{Connection, Row, params};
 
-use super::{
-    Result, StoreError,
-    series::{SeriesId, direction},
-    tables::checked_id,
-};
-use crate::{
-    codec::{DecodeError, Packing, Timestamps, decode_rows, encode},
-    span::{Order, Span, just_after},
-};
+use super::series::{SeriesId, direction};
+use super::tables::checked_id;
+use super::{Result, StoreError};
+use crate::codec::{DecodeError, Packing, Timestamps, decode_rows, encode};
+use crate::span::{Order, Span, just_after};
 
 /// Number of rows of a new chunk. It is large enough that the columns dominate and a day of minutes is
 /// two chunks, but small enough that a page of one row decodes little.

@@ -2,24 +2,21 @@
 
 use db::statement::Statements as _;
 use futures::future::BoxFuture;
-use model::{block::Block, dataset::DatasetId, key::KeyId, row::Bucket, timestamp::Timestamp};
+use model::block::Block;
+use model::dataset::DatasetId;
+use model::key::KeyId;
+use model::row::Bucket;
+use model::timestamp::Timestamp;
 use rusqlite::{Connection, params};
 
-use super::{
-    Result, SqliteStore, StoreError, append, buckets, catalog, chunks,
-    progress::{self, Progress},
-    series::SeriesId,
-    tables::dataset_id,
-    tags, tail,
-};
-use crate::{
-    catalog::{DatasetRef, NewDataset, TagChange, TagFilter},
-    span::{Span, just_before},
-    store::{
-        Sight,
-        copying::{CatalogEntry, CopyStore},
-    },
-};
+use super::progress::{self, Progress};
+use super::series::SeriesId;
+use super::tables::dataset_id;
+use super::{Result, SqliteStore, StoreError, append, buckets, catalog, chunks, tags, tail};
+use crate::catalog::{DatasetRef, NewDataset, TagChange, TagFilter};
+use crate::span::{Span, just_before};
+use crate::store::Sight;
+use crate::store::copying::{CatalogEntry, CopyStore};
 
 impl CopyStore for SqliteStore {
     fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>> {

@@ -2,22 +2,18 @@
 //! invisible first, then their space is freed in small steps.
 
 use db::statement::Statements as _;
-use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
+use model::block::Block;
+use model::dataset::DatasetId;
+use model::timestamp::Timestamp;
 use rusqlite::Connection;
 
-use super::{
-    Result, StoreError, archived_files,
-    buckets::{self, Cut},
-    catalog, chunks,
-    progress::{self, Progress},
-    scan,
-    series::SeriesId,
-    tail,
-};
-use crate::{
-    span::Span,
-    store::{Removed, archived::RowDeletion},
-};
+use super::buckets::{self, Cut};
+use super::progress::{self, Progress};
+use super::series::SeriesId;
+use super::{Result, StoreError, archived_files, catalog, chunks, scan, tail};
+use crate::span::Span;
+use crate::store::Removed;
+use crate::store::archived::RowDeletion;
 
 /// Number of records of a deleted dataset that one step removes: 16 chunks, or as much of the tail and
 /// of the buckets. Writers wait for the step, which needs a few milliseconds.

@@ -3,27 +3,21 @@
 //!
 //! A thread sends single steps to the writer, so that a write waits for one step at most.
 
-use std::{
-    error::Error,
-    sync::{
-        Arc,
-        mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError},
-    },
-    thread,
-    time::Duration,
-};
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError};
+use std::thread;
+use std::time::Duration;
 
-use db::{files::DatabaseFiles, statement::Statements as _};
+use db::files::DatabaseFiles;
+use db::statement::Statements as _;
 use model::dataset::DatasetId;
 use rusqlite::Connection;
 use tracing::{error, warn};
 
-use super::{
-    Result, StoreError, Writer, append, batches, buckets, catalog,
-    chunks::{self, Chunk},
-    delete, scan,
-    series::{SETTLED, SeriesId},
-};
+use super::chunks::{self, Chunk};
+use super::series::{SETTLED, SeriesId};
+use super::{Result, StoreError, Writer, append, batches, buckets, catalog, delete, scan};
 
 /// Interval at which the thread looks for work and checks that the file is in place.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

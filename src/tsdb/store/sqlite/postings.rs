@@ -7,7 +7,8 @@
 use std::collections::BTreeSet;
 
 use db::statement::Statements as _;
-use model::{dataset::DatasetId, key::KeyId};
+use model::dataset::DatasetId;
+use model::key::KeyId;
 use roaring::RoaringBitmap;
 use rusqlite::{Connection, params};
 

@@ -1,10 +1,12 @@
 //! The writer's state of each dataset.
 
 use db::statement::Statements as _;
-use model::{dataset::DatasetId, timestamp::Timestamp};
+use model::dataset::DatasetId;
+use model::timestamp::Timestamp;
 use rusqlite::{Connection, params};
 
-use super::{Result, StoreError, chunks, series::SeriesId, tail};
+use super::series::SeriesId;
+use super::{Result, StoreError, chunks, tail};
 use crate::span::Span;
 
 /// State of a dataset.

@@ -1,9 +1,7 @@
 //! A pool of connections that read, opened as needed.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use db::files::DatabaseFiles;
 use parking_lot::{Condvar, Mutex};

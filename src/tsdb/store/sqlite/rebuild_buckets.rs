@@ -4,30 +4,23 @@
 //! The writer reads in its transaction. The other threads read the last commit, which has the same rows
 //! as long as the transaction has not changed the dataset.
 
-use std::{
-    iter,
-    path::Path,
-    sync::{
-        LazyLock,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
-};
+use std::path::Path;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{iter, thread};
 
-use model::{block::Block, dataset::DatasetId, row::Bucket, timestamp::Timestamp};
+use model::block::Block;
+use model::dataset::DatasetId;
+use model::row::Bucket;
+use model::timestamp::Timestamp;
 use rusqlite::Connection;
 
-use super::{
-    Result, StoreError,
-    progress::Progress,
-    readers,
-    scan::{self, Projection},
-    series::KEPT,
-};
-use crate::{
-    rollup::{Fold, Folding, as_stored},
-    span::Span,
-};
+use super::progress::Progress;
+use super::scan::{self, Projection};
+use super::series::KEPT;
+use super::{Result, StoreError, readers};
+use crate::rollup::{Fold, Folding, as_stored};
+use crate::span::Span;
 
 /// Number of spans that a thread folds at a time. A span needs about 20 µs.
 const SPANS_PER_PART: usize = 16;

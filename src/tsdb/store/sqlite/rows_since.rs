@@ -6,14 +6,15 @@
 use std::collections::HashSet;
 
 use db::statement::Statements as _;
-use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
+use model::block::Block;
+use model::dataset::DatasetId;
+use model::timestamp::Timestamp;
 use rusqlite::Connection;
 
-use super::{Result, catalog, chunks, progress, series::SeriesId, tail};
-use crate::{
-    span::{Order, Span},
-    store::Since,
-};
+use super::series::SeriesId;
+use super::{Result, catalog, chunks, progress, tail};
+use crate::span::{Order, Span};
+use crate::store::Since;
 
 /// Maximum number of chunks that are searched: half a million rows in a tenth of a second. A reader
 /// that has missed more should download them.

@@ -2,30 +2,21 @@
 
 use std::ops::{ControlFlow, Range};
 
-use model::{
-    block::{Block, Rows},
-    dataset::DatasetId,
-    timestamp::Timestamp,
-};
+use model::block::{Block, Rows};
+use model::dataset::DatasetId;
+use model::timestamp::Timestamp;
 use rusqlite::Connection;
 
-use super::{
-    Result, catalog,
-    chunk_index::ChunkIndex,
-    chunks::{self, Chunk},
-    progress,
-    series::SeriesId,
-    tables::next_if,
-    tail::{self, Cursor, TailRow},
-};
-use crate::{
-    codec::decode_rows,
-    span::{Order, Span},
-    store::{
-        PAGE_TEXT_BYTES_MAX, PageRead,
-        row_batch::{ChunkId, RowBatch, VisitBatch},
-    },
-};
+use super::chunk_index::ChunkIndex;
+use super::chunks::{self, Chunk};
+use super::series::SeriesId;
+use super::tables::next_if;
+use super::tail::{self, Cursor, TailRow};
+use super::{Result, catalog, progress};
+use crate::codec::decode_rows;
+use crate::span::{Order, Span};
+use crate::store::row_batch::{ChunkId, RowBatch, VisitBatch};
+use crate::store::{PAGE_TEXT_BYTES_MAX, PageRead};
 
 /// Number of rows of the tail in a batch.
 const BATCH_ROWS: usize = 1024;

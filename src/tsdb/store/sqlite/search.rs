@@ -5,16 +5,14 @@
 //! and pairs for texts that are too short for runs.
 
 use db::statement::Statements as _;
-use model::{dataset::Dataset, key::KeyId};
+use model::dataset::Dataset;
+use model::key::KeyId;
 use roaring::RoaringBitmap;
 use rusqlite::Connection;
 
-use super::{
-    Result, catalog,
-    postings::{self, Term},
-    tables::checked_id,
-    tags,
-};
+use super::postings::{self, Term};
+use super::tables::checked_id;
+use super::{Result, catalog, tags};
 use crate::catalog::{Filter, Listed};
 
 /// Maximum number of matches of a text that are counted beyond the page. Counting a word that half

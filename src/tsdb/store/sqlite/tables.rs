@@ -1,6 +1,7 @@
 //! The tables of the dataset store and the number of their format.
 
-use std::{iter::Peekable, time::Duration};
+use std::iter::Peekable;
+use std::time::Duration;
 
 use db::connection::Schema;
 use model::dataset::DatasetId;

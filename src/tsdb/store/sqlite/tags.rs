@@ -1,13 +1,12 @@
 //! Tags with their datasets, holders and owners.
 
 use db::statement::Statements as _;
-use model::{dataset::DatasetId, key::KeyId};
+use model::dataset::DatasetId;
+use model::key::KeyId;
 use rusqlite::{Connection, params};
 
-use super::{
-    Result, StoreError,
-    postings::{self, Term},
-};
+use super::postings::{self, Term};
+use super::{Result, StoreError};
 use crate::catalog::{Tag, TagChange, TagFilter};
 
 /// Changes the datasets or keys of a tag. Returns false if nothing changed.

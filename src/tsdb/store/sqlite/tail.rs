@@ -3,18 +3,16 @@
 use std::iter::Peekable;
 
 use db::statement::Statements as _;
-use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
+use model::block::Block;
+use model::dataset::DatasetId;
+use model::timestamp::Timestamp;
 use rusqlite::{CachedStatement, Connection, MappedRows, Row, params};
 
-use super::{
-    Result, StoreError,
-    chunks::ChunkTimes,
-    series::{SeriesId, direction},
-};
-use crate::{
-    codec::{Packing, decode_body, encode_body},
-    span::{Order, Span},
-};
+use super::chunks::ChunkTimes;
+use super::series::{SeriesId, direction};
+use super::{Result, StoreError};
+use crate::codec::{Packing, decode_body, encode_body};
+use crate::span::{Order, Span};
 
 /// An encoded row of the tail.
 #[derive(Debug, Clone, PartialEq, Eq)]

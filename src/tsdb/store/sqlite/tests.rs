@@ -2,7 +2,9 @@
 
 mod kills;
 
-use std::{collections::BTreeMap, fs, ops::ControlFlow};
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::ControlFlow;
 
 use model::block::Rows;
 use tempfile::tempdir;

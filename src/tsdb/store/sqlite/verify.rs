@@ -1,30 +1,28 @@
 //! Verifies a store: reads every chunk and folds every bucket again.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
 
 use db::statement::Statements as _;
-use model::{
-    block::Block, dataset::DatasetId, resolution::Resolution, row::Bucket, timestamp::Timestamp,
-};
+use model::block::Block;
+use model::dataset::DatasetId;
+use model::resolution::Resolution;
+use model::row::Bucket;
+use model::timestamp::Timestamp;
 use rusqlite::Connection;
 
-use super::{
-    Result, StoreError, archived_files,
-    bucket_reader::{self, Page},
-    catalog,
-    chunks::{self, Chunk},
-    progress,
-    rebuild_buckets::BucketRebuild,
-    scan::{self, Projection},
-    series::{KEPT, SeriesId},
-    tables, tail,
-};
-use crate::{
-    archive::{month::Month, objects::Objects},
-    report::{Fault, Progress, Report},
-    rollup::coarsen,
-    span::{Order, Span},
-};
+use super::bucket_reader::{self, Page};
+use super::chunks::{self, Chunk};
+use super::rebuild_buckets::BucketRebuild;
+use super::scan::{self, Projection};
+use super::series::{KEPT, SeriesId};
+use super::{Result, StoreError, archived_files, catalog, progress, tables, tail};
+use crate::archive::month::Month;
+use crate::archive::objects::Objects;
+use crate::report::{Fault, Progress, Report};
+use crate::rollup::coarsen;
+use crate::span::{Order, Span};
 
 /// Number of days that are compared at a time, or more if a chunk of rows spans more.
 const WINDOW_DAYS: u64 = 8;

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use super::{
-    super::archived::{ArchiveCommit, ArchiveRecords, ArchivedFile, Beneath, RowDeletion},
-    *,
-};
+use super::super::archived::{ArchiveCommit, ArchiveRecords, ArchivedFile, Beneath, RowDeletion};
+use super::*;
 use crate::archive::month::Month;
 
 /// Process that writes files.

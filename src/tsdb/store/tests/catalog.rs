@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use proptest::{
-    prelude::*,
-    test_runner::{Config, TestRunner},
-};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
 use crate::catalog::{Change, ColumnChange, MetadataChange};

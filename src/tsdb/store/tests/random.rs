@@ -2,10 +2,8 @@
 
 use std::cell::Cell;
 
-use proptest::{
-    prelude::*,
-    test_runner::{Config, TestRunner},
-};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
 

@@ -1,9 +1,7 @@
 //! Tests of appends that are sent twice.
 
-use super::{
-    super::batch::{BatchId, StoredBatch},
-    *,
-};
+use super::super::batch::{BatchId, StoredBatch};
+use super::*;
 
 pub(crate) fn id(writer: i64, name: &str) -> BatchId {
     BatchId { writer: key(writer), key: name.parse().unwrap(), digest: [7; 32] }

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use model::timestamp::Timestamp;
 
 use super::{append, block, compare, create, new_dataset};
-use crate::{catalog::DatasetRef, span::Span, store::Store};
+use crate::catalog::DatasetRef;
+use crate::span::Span;
+use crate::store::Store;
 
 /// Rows that replace others, or come between and after all others.
 const LATE: [(i64, f64); 3] = [(0, 3.0), (61, 5.0), (120_000, 7.0)];

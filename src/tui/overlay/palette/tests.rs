@@ -1,5 +1,8 @@
 use super::*;
-use crate::{event::Event, harness::Harness, state::overlay::Overlay, theme::Name};
+use crate::event::Event;
+use crate::harness::Harness;
+use crate::state::overlay::Overlay;
+use crate::theme::Name;
 
 #[track_caller]
 fn check(typed: &str, want: &str) {

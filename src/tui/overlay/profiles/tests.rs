@@ -3,12 +3,10 @@ use std::time::Duration;
 use model::key::ApiKey;
 
 use super::*;
-use crate::{
-    event::Event,
-    harness::Harness,
-    local::Addresses,
-    profiles::{KeyPlace, Opened, Profile},
-};
+use crate::event::Event;
+use crate::harness::Harness;
+use crate::local::Addresses;
+use crate::profiles::{KeyPlace, Opened, Profile};
 
 /// A key of another service than the harness's.
 const KEY: &str = "UP-00112233445566778899aabb";

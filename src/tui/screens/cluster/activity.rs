@@ -1,15 +1,13 @@
 //! Draws the recent activity of each worker, with a bar for each period.
 
-use ratatui::{buffer::Buffer, layout::Rect, widgets::Widget as _};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::widgets::Widget as _;
 
-use crate::{
-    state::nodes::{Node, PERIOD},
-    view::{Frame, draw_empty, focus_if, split_rows},
-    widget::{
-        bars::{Floor, Sparkline},
-        format, paint, pane,
-    },
-};
+use crate::state::nodes::{Node, PERIOD};
+use crate::view::{Frame, draw_empty, focus_if, split_rows};
+use crate::widget::bars::{Floor, Sparkline};
+use crate::widget::{format, paint, pane};
 
 /// Height of a worker.
 const ROWS: u16 = 2;

@@ -1,16 +1,19 @@
 //! Draws the form that starts a node, and the question before a process is stopped.
 
-use ratatui::{buffer::Buffer, layout::Rect, text::Line};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
 
-use crate::{
-    action::Action,
-    event::Target,
-    keymap::Layer,
-    overlay::view::{Question, Surface, raise},
-    screens::cluster::state::node_form::NodeField,
-    view::{Frame, centered, field::LabelledField, split_rows, strip, wrap::wrapped},
-    widget::{paint, pane::Pane},
-};
+use crate::action::Action;
+use crate::event::Target;
+use crate::keymap::Layer;
+use crate::overlay::view::{Question, Surface, raise};
+use crate::screens::cluster::state::node_form::NodeField;
+use crate::view::field::LabelledField;
+use crate::view::wrap::wrapped;
+use crate::view::{Frame, centered, split_rows, strip};
+use crate::widget::paint;
+use crate::widget::pane::Pane;
 
 /// Width of the labels.
 const LABEL_WIDTH: u16 = 11;

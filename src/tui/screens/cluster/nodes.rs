@@ -2,43 +2,30 @@
 
 use std::time::Duration;
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    style::{Modifier, Style},
-    text::{Line, Span},
-    widgets::Widget as _,
-};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget as _;
 
-use crate::{
-    action::Action,
-    keymap::Layer,
-    screens::cluster::{
-        processes,
-        state::{NodeGroup, NodeOrder, NodeRow, Pane},
-    },
-    state::{
-        layout::TableName,
-        navigation::Steps as _,
-        nodes::{Node, Origin},
-        services::{Health, Service, host_of, why_at},
-        stack,
-    },
-    view::{
-        Frame, Tier, draw_empty,
-        field::draw_search,
-        focus_if, header,
-        hits::Hits,
-        spinner, split_rows, strip,
-        table::{self, Cell, Column, Side, Table, draw_facts},
-        text_cut,
-    },
-    widget::{
-        bars::ShareBar,
-        format::{self, NONE},
-        paint, pane,
-    },
+use crate::action::Action;
+use crate::keymap::Layer;
+use crate::screens::cluster::processes;
+use crate::screens::cluster::state::{NodeGroup, NodeOrder, NodeRow, Pane};
+use crate::state::layout::TableName;
+use crate::state::navigation::Steps as _;
+use crate::state::nodes::{Node, Origin};
+use crate::state::services::{Health, Service, host_of, why_at};
+use crate::state::stack;
+use crate::view::field::draw_search;
+use crate::view::hits::Hits;
+use crate::view::table::{self, Cell, Column, Side, Table, draw_facts};
+use crate::view::{
+    Frame, Tier, draw_empty, focus_if, header, spinner, split_rows, strip, text_cut,
 };
+use crate::widget::bars::ShareBar;
+use crate::widget::format::{self, NONE};
+use crate::widget::{paint, pane};
 
 /// Height of the details, including their rule.
 const DETAIL_HEIGHT: u16 = 8;

@@ -1,27 +1,21 @@
 //! Operator decisions on nodes: cordon, approve and refuse a node or all nodes of a group.
 
 use ratatui::text::Line;
-use wire::{
-    functions::NodeApproval,
-    nodes::{NodeDetail, NodePatch},
-};
+use wire::functions::NodeApproval;
+use wire::nodes::{NodeDetail, NodePatch};
 
-use crate::{
-    action::Action,
-    event::Effect,
-    keymap::Layer,
-    overlay::view::{Question, Surface},
-    screens::update::load_nodes_of,
-    state::{
-        State,
-        nodes::{GroupChange, Node, NodeChange, Origin},
-        overlay::Overlay,
-        resource::Failure,
-        services::HeadId,
-    },
-    view::Frame,
-    widget::format::counted,
-};
+use crate::action::Action;
+use crate::event::Effect;
+use crate::keymap::Layer;
+use crate::overlay::view::{Question, Surface};
+use crate::screens::update::load_nodes_of;
+use crate::state::State;
+use crate::state::nodes::{GroupChange, Node, NodeChange, Origin};
+use crate::state::overlay::Overlay;
+use crate::state::resource::Failure;
+use crate::state::services::HeadId;
+use crate::view::Frame;
+use crate::widget::format::counted;
 
 /// Handles an action on the selected node.
 pub(crate) fn act(state: &mut State, action: Action) {

@@ -2,43 +2,30 @@
 
 use std::time::Duration;
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    text::{Line, Span},
-};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
 
-use crate::{
-    action::Action,
-    event::{Effect, Target},
-    keymap::Layer,
-    local::{Level, LocalNode},
-    screens::{
-        Screen,
-        cluster::state::{Pane, node_form::NodeForm},
-        logs,
-        update::{PROCESS_SCREENS, connect, load_nodes},
-    },
-    state::{
-        State,
-        layout::TableName,
-        navigation::Steps as _,
-        overlay::Overlay,
-        resource::Failure,
-        services::{Health, Service},
-        stack::{Phase, Process},
-    },
-    view::{
-        Frame, draw_empty, focus_if,
-        hits::Hits,
-        spinner, split_rows,
-        table::{self, Cell, Column, Side, Table},
-    },
-    widget::{
-        format::{self, NONE},
-        pane,
-    },
-};
+use crate::action::Action;
+use crate::event::{Effect, Target};
+use crate::keymap::Layer;
+use crate::local::{Level, LocalNode};
+use crate::screens::cluster::state::Pane;
+use crate::screens::cluster::state::node_form::NodeForm;
+use crate::screens::update::{PROCESS_SCREENS, connect, load_nodes};
+use crate::screens::{Screen, logs};
+use crate::state::State;
+use crate::state::layout::TableName;
+use crate::state::navigation::Steps as _;
+use crate::state::overlay::Overlay;
+use crate::state::resource::Failure;
+use crate::state::services::{Health, Service};
+use crate::state::stack::{Phase, Process};
+use crate::view::hits::Hits;
+use crate::view::table::{self, Cell, Column, Side, Table};
+use crate::view::{Frame, draw_empty, focus_if, spinner, split_rows};
+use crate::widget::format::{self, NONE};
+use crate::widget::pane;
 
 /// Handles an action on local processes.
 pub(crate) fn act(state: &mut State, action: Action) {

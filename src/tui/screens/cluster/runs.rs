@@ -1,25 +1,17 @@
 //! Draws the table of runs.
 
-use ratatui::{buffer::Buffer, layout::Rect};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 
-use crate::{
-    screens::cluster::state::Pane,
-    state::{
-        layout::TableName,
-        navigation::{ColumnOrder, Steps as _},
-        runs::{Phase, Run},
-    },
-    view::{
-        Frame, focus_if,
-        hits::Hits,
-        results,
-        table::{self, Cell, Column, Side, Table},
-    },
-    widget::{
-        format::{self, NONE},
-        pane,
-    },
-};
+use crate::screens::cluster::state::Pane;
+use crate::state::layout::TableName;
+use crate::state::navigation::{ColumnOrder, Steps as _};
+use crate::state::runs::{Phase, Run};
+use crate::view::hits::Hits;
+use crate::view::table::{self, Cell, Column, Side, Table};
+use crate::view::{Frame, focus_if, results};
+use crate::widget::format::{self, NONE};
+use crate::widget::pane;
 
 /// Columns of the table, left to right.
 pub(super) const COLUMNS: [Column; 8] = [

@@ -1,34 +1,29 @@
 //! The pane Start here: first steps and names to open, in place of runs and results until there is
 //! a run.
 
-use model::{dataset::Dataset, topic::TopicId};
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    style::Modifier,
-    text::{Line, Span},
-};
-use wire::{functions::FunctionBody, inference::TopicSummary};
+use model::dataset::Dataset;
+use model::topic::TopicId;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Modifier;
+use ratatui::text::{Line, Span};
+use wire::functions::FunctionBody;
+use wire::inference::TopicSummary;
 
-use crate::{
-    action::Action,
-    event::Target,
-    keymap::Layer,
-    overlay::update::reach,
-    screens::{Screen, cluster::state::Pane},
-    state::{
-        State,
-        navigation::{Steps as _, moved},
-        palette::Goal,
-        services::Service,
-        stack,
-    },
-    view::{Frame, focus_if, hits::Hits, split_rows, text_cut},
-    widget::{
-        format::{self, NONE},
-        paint, pane,
-    },
-};
+use crate::action::Action;
+use crate::event::Target;
+use crate::keymap::Layer;
+use crate::overlay::update::reach;
+use crate::screens::Screen;
+use crate::screens::cluster::state::Pane;
+use crate::state::navigation::{Steps as _, moved};
+use crate::state::palette::Goal;
+use crate::state::services::Service;
+use crate::state::{State, stack};
+use crate::view::hits::Hits;
+use crate::view::{Frame, focus_if, split_rows, text_cut};
+use crate::widget::format::{self, NONE};
+use crate::widget::{paint, pane};
 
 /// Maximum number of names in each list. The screens have all of them.
 pub(crate) const NAMES_MAX: usize = 8;

@@ -2,22 +2,20 @@
 
 pub(crate) mod node_form;
 
-use std::{cmp::Ordering, collections::BTreeSet, ops::Range};
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::ops::Range;
 
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::{
-    screens::cluster::state::node_form::NodeForm,
-    state::{
-        field::Field,
-        navigation::ColumnOrder,
-        nodes::{Node, Nodes},
-        pattern::Pattern,
-        results::RunView,
-        runs::{Run, Runs},
-        stack::{Process, Stack},
-    },
-};
+use crate::screens::cluster::state::node_form::NodeForm;
+use crate::state::field::Field;
+use crate::state::navigation::ColumnOrder;
+use crate::state::nodes::{Node, Nodes};
+use crate::state::pattern::Pattern;
+use crate::state::results::RunView;
+use crate::state::runs::{Run, Runs};
+use crate::state::stack::{Process, Stack};
 
 /// A pane of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]

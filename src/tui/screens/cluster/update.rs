@@ -4,31 +4,22 @@ use std::time::Duration;
 
 use wire::functions::{FunctionBody, NodeBody};
 
-use crate::{
-    action::Action,
-    event::{Effect, Target, Timer},
-    keymap::Layer,
-    local::{Level, LocalEvent, LocalFunction},
-    screens::{
-        Screen,
-        cluster::{
-            processes,
-            state::{
-                ClusterContext, Folds, NodeGroup, NodeOrder, NodeRow, Pane, State, next_attribute,
-            },
-        },
-        execute,
-        update::{PROCESS_SCREENS, connect, note},
-    },
-    state::{
-        State as Whole,
-        navigation::{Steps as _, moved, sort_by},
-        nodes::Node,
-        overlay::Overlay,
-        resource::Failure,
-        services::{HeadId, Service},
-    },
+use crate::action::Action;
+use crate::event::{Effect, Target, Timer};
+use crate::keymap::Layer;
+use crate::local::{Level, LocalEvent, LocalFunction};
+use crate::screens::cluster::processes;
+use crate::screens::cluster::state::{
+    ClusterContext, Folds, NodeGroup, NodeOrder, NodeRow, Pane, State, next_attribute,
 };
+use crate::screens::update::{PROCESS_SCREENS, connect, note};
+use crate::screens::{Screen, execute};
+use crate::state::State as Whole;
+use crate::state::navigation::{Steps as _, moved, sort_by};
+use crate::state::nodes::Node;
+use crate::state::overlay::Overlay;
+use crate::state::resource::Failure;
+use crate::state::services::{HeadId, Service};
 
 impl State {
     /// Handles an action.

@@ -9,20 +9,23 @@
 //! ╰────────────────╯╰────────────────╯
 //! ```
 
-use ratatui::{buffer::Buffer, layout::Rect};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 
-use crate::{
-    action::Action,
-    event::Target,
-    keymap::Layer,
-    screens::{
-        cluster::{activity, nodes, processes, runs, start, state::Pane},
-        execute::view,
-    },
-    state::{layout::Divider, navigation::Steps as _, runs::Phase, stack},
-    view::{Frame, Tier, focus_if, hits::Hits, results, split_columns, split_rows, table::Column},
-    widget::{format, pane},
-};
+use crate::action::Action;
+use crate::event::Target;
+use crate::keymap::Layer;
+use crate::screens::cluster::state::Pane;
+use crate::screens::cluster::{activity, nodes, processes, runs, start};
+use crate::screens::execute::view;
+use crate::state::layout::Divider;
+use crate::state::navigation::Steps as _;
+use crate::state::runs::Phase;
+use crate::state::stack;
+use crate::view::hits::Hits;
+use crate::view::table::Column;
+use crate::view::{Frame, Tier, focus_if, results, split_columns, split_rows};
+use crate::widget::{format, pane};
 
 /// Draws the Cluster screen into `area`.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {

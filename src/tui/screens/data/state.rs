@@ -11,25 +11,21 @@ pub(crate) mod zoom;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use model::{
-    dataset::{Column, Dataset, DatasetId},
-    page::Limit,
-    resolution::Resolution,
-    row::Bucket,
-    timestamp::Timestamp,
-};
+use model::dataset::{Column, Dataset, DatasetId};
+use model::page::Limit;
+use model::resolution::Resolution;
+use model::row::Bucket;
+use model::timestamp::Timestamp;
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::{
-    event::{Acquired, DatasetsPage, Effect, NamedRow, RowsQuery},
-    screens::data::state::{
-        chart::{Chart, Shape},
-        live::{Export, LiveStream, Pin},
-        rows::{OlderRows, RecentValues, Table},
-        zoom::{ChartKind, Indicators, Zoom},
-    },
-    state::{field::Field, navigation::cycled, resource::Resource},
-};
+use crate::event::{Acquired, DatasetsPage, Effect, NamedRow, RowsQuery};
+use crate::screens::data::state::chart::{Chart, Shape};
+use crate::screens::data::state::live::{Export, LiveStream, Pin};
+use crate::screens::data::state::rows::{OlderRows, RecentValues, Table};
+use crate::screens::data::state::zoom::{ChartKind, Indicators, Zoom};
+use crate::state::field::Field;
+use crate::state::navigation::cycled;
+use crate::state::resource::Resource;
 
 /// The panes, in the order of `Tab`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]

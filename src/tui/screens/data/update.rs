@@ -5,22 +5,17 @@ mod stream;
 
 use std::time::Duration;
 
-use model::{dataset::PUBLIC_TAG, timestamp::Timestamp};
+use model::dataset::PUBLIC_TAG;
+use model::timestamp::Timestamp;
 
-use crate::{
-    action::Action,
-    event::{DataEvent, Effect, ExportNews, StreamEvent, Target, Timer},
-    screens::data::state::{
-        ListOrder, Pane, State, chart,
-        live::is_gone,
-        rows::{self, OlderRows, PAGE_ROWS},
-        zoom::Zoom,
-    },
-    state::{
-        navigation::{Steps as _, rows_down, sort_by},
-        resource::Resource,
-    },
-};
+use crate::action::Action;
+use crate::event::{DataEvent, Effect, ExportNews, StreamEvent, Target, Timer};
+use crate::screens::data::state::live::is_gone;
+use crate::screens::data::state::rows::{self, OlderRows, PAGE_ROWS};
+use crate::screens::data::state::zoom::Zoom;
+use crate::screens::data::state::{ListOrder, Pane, State, chart};
+use crate::state::navigation::{Steps as _, rows_down, sort_by};
+use crate::state::resource::Resource;
 
 /// Number of raw rows of the first page: an hour with one row per second. More are loaded on
 /// scrolling.

@@ -21,38 +21,28 @@ pub(crate) mod rows;
 use std::time::Duration;
 
 use model::dataset::Dataset;
-use ratatui::{buffer::Buffer, layout::Rect, widgets::Widget as _};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::widgets::Widget as _;
 use unicode_width::UnicodeWidthStr;
 
-use crate::{
-    action::Action,
-    event::Target,
-    keymap::Layer,
-    screens::data::state::{
-        ListOrder, Pane,
-        chart::Shape,
-        live::fresh_for,
-        rows::{RecentValues, SPARK_VALUES},
-    },
-    state::{
-        layout::{Divider, TableName},
-        navigation::Steps as _,
-        services::Service,
-    },
-    view::{
-        Frame,
-        field::draw_field,
-        focus_if,
-        hits::Hits,
-        split_columns, split_rows,
-        table::{self, Cell, Column, Side, Table, draw_facts},
-    },
-    widget::{
-        bars::{Floor, Sparkline},
-        format, paint,
-        pane::{self, divider},
-    },
-};
+use crate::action::Action;
+use crate::event::Target;
+use crate::keymap::Layer;
+use crate::screens::data::state::chart::Shape;
+use crate::screens::data::state::live::fresh_for;
+use crate::screens::data::state::rows::{RecentValues, SPARK_VALUES};
+use crate::screens::data::state::{ListOrder, Pane};
+use crate::state::layout::{Divider, TableName};
+use crate::state::navigation::Steps as _;
+use crate::state::services::Service;
+use crate::view::field::draw_field;
+use crate::view::hits::Hits;
+use crate::view::table::{self, Cell, Column, Side, Table, draw_facts};
+use crate::view::{Frame, focus_if, split_columns, split_rows};
+use crate::widget::bars::{Floor, Sparkline};
+use crate::widget::pane::{self, divider};
+use crate::widget::{format, paint};
 
 /// Places of the panes. Empty for hidden panes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -5,12 +5,13 @@ pub(crate) mod presets;
 
 pub(crate) use form::{Check, Form, FormField};
 
-use crate::{
-    action::Action,
-    event::Target,
-    screens::{cluster::state::ClusterContext, execute::state::presets::Presets},
-    state::{navigation::Steps as _, results::RunView, runs::RunId},
-};
+use crate::action::Action;
+use crate::event::Target;
+use crate::screens::cluster::state::ClusterContext;
+use crate::screens::execute::state::presets::Presets;
+use crate::state::navigation::Steps as _;
+use crate::state::results::RunView;
+use crate::state::runs::RunId;
 
 /// Number of the pane of the form.
 pub(crate) const FORM: usize = 0;

@@ -1,37 +1,26 @@
 //! Updates of runs, presets and the view of an output.
 
-use wire::{
-    executions::ClusterEventKind,
-    functions::{ExecuteRequest, ExecuteResponse, FunctionBody},
-};
+use wire::executions::ClusterEventKind;
+use wire::functions::{ExecuteRequest, ExecuteResponse, FunctionBody};
 
-use crate::{
-    action::Action,
-    event::{Effect, HeadEvent, RunOrder, StreamEvent},
-    keymap::Layer,
-    local::{Level, LocalLog},
-    overlay::copy_as::curl_of,
-    screens::{
-        Screen, cluster,
-        execute::state::{
-            Pane,
-            presets::{self, Preset},
-        },
-        update::{RUN_SCREENS, load_nodes_of, note, note_stream, send_copy},
-    },
-    state::{
-        Dirty, State,
-        field::Field,
-        overlay::{Overlay, SaveForm},
-        pattern::Pattern,
-        resource::Failure,
-        results::{self, Position, RunView},
-        runs::{Input, Phase, RunHead, RunId, Verdict, workers_text},
-        services::{HeadId, Service},
-        stack,
-    },
-    widget::format::{counted, elapsed},
-};
+use crate::action::Action;
+use crate::event::{Effect, HeadEvent, RunOrder, StreamEvent};
+use crate::keymap::Layer;
+use crate::local::{Level, LocalLog};
+use crate::overlay::copy_as::curl_of;
+use crate::screens::execute::state::Pane;
+use crate::screens::execute::state::presets::{self, Preset};
+use crate::screens::update::{RUN_SCREENS, load_nodes_of, note, note_stream, send_copy};
+use crate::screens::{Screen, cluster};
+use crate::state::field::Field;
+use crate::state::overlay::{Overlay, SaveForm};
+use crate::state::pattern::Pattern;
+use crate::state::resource::Failure;
+use crate::state::results::{self, Position, RunView};
+use crate::state::runs::{Input, Phase, RunHead, RunId, Verdict, workers_text};
+use crate::state::services::{HeadId, Service};
+use crate::state::{Dirty, State, stack};
+use crate::widget::format::{counted, elapsed};
 
 /// Maximum number of pending runs, which limits the effect of a held key.
 const RUNS_WAITING_MAX: usize = 16;

@@ -4,46 +4,31 @@ mod form;
 
 use std::time::Duration;
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    style::Style,
-    text::{Line, Span},
-    widgets::Widget as _,
-};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget as _;
 
-use crate::{
-    action::Action,
-    event::Target,
-    keymap::Layer,
-    overlay::view::{Prompt, Surface, raise},
-    screens::{
-        cluster,
-        execute::state::{Pane, RESULTS},
-        logs,
-    },
-    state::{
-        field::Field,
-        layout::Divider,
-        runs::{
-            Phase, Run,
-            live::{Part, Stage},
-            workers_text,
-        },
-    },
-    view::{
-        Frame, Tier, centered, draw_empty, focus_if,
-        hits::Hits,
-        results, spinner, split_columns, split_rows,
-        table::{Cell, Column, Side, Table},
-        text_cut,
-    },
-    widget::{
-        bars::{Floor, Sparkline},
-        format::{self, NONE},
-        paint, pane,
-    },
+use crate::action::Action;
+use crate::event::Target;
+use crate::keymap::Layer;
+use crate::overlay::view::{Prompt, Surface, raise};
+use crate::screens::execute::state::{Pane, RESULTS};
+use crate::screens::{cluster, logs};
+use crate::state::field::Field;
+use crate::state::layout::Divider;
+use crate::state::runs::live::{Part, Stage};
+use crate::state::runs::{Phase, Run, workers_text};
+use crate::view::hits::Hits;
+use crate::view::table::{Cell, Column, Side, Table};
+use crate::view::{
+    Frame, Tier, centered, draw_empty, focus_if, results, spinner, split_columns, split_rows,
+    text_cut,
 };
+use crate::widget::bars::{Floor, Sparkline};
+use crate::widget::format::{self, NONE};
+use crate::widget::{paint, pane};
 
 /// Draws the Execute screen into `area`.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {

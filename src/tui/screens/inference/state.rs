@@ -6,23 +6,19 @@
 
 pub(crate) mod actors;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use model::{
-    timestamp::Timestamp,
-    topic::{Address, BlockHeight, SINGLE_LABEL, TopicId, decimal},
-};
+use model::timestamp::Timestamp;
+use model::topic::{Address, BlockHeight, SINGLE_LABEL, TopicId, decimal};
 use strum::VariantArray;
-use wire::inference::{
-    Bundle, HistoryEpoch, LabeledValue, TopicHistory, TopicList, TopicSummary,
-    network::{LatestBody, Leaderboard, WeightsBody},
-};
+use wire::inference::network::{LatestBody, Leaderboard, WeightsBody};
+use wire::inference::{Bundle, HistoryEpoch, LabeledValue, TopicHistory, TopicList, TopicSummary};
 
-use crate::{
-    event::{Effect, LatestBundle},
-    screens::inference::state::actors::{Detail, Sort},
-    state::{navigation::ColumnOrder, resource::Resource},
-};
+use crate::event::{Effect, LatestBundle};
+use crate::screens::inference::state::actors::{Detail, Sort};
+use crate::state::navigation::ColumnOrder;
+use crate::state::resource::Resource;
 
 /// Poll interval of visible topics. They are small and contain the clock.
 pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(3);
@@ -357,7 +353,8 @@ fn values(values: &[LabeledValue]) -> BTreeMap<String, f64> {
 
 #[cfg(test)]
 mod confidence_tests {
-    use wire::inference::{Bundle, network::IntervalBody};
+    use wire::inference::Bundle;
+    use wire::inference::network::IntervalBody;
 
     use super::*;
 

@@ -2,21 +2,17 @@
 
 use std::time::Duration;
 
-use model::{timestamp::Timestamp, topic::TopicId};
+use model::timestamp::Timestamp;
+use model::topic::TopicId;
 use wire::inference::TopicList;
 
-use crate::{
-    action::Action,
-    event::{BundleEvent, Effect, InferenceEvent, LatestBundle, StreamEvent, Target, Timer},
-    screens::inference::{
-        state::{self, Feed, History, LATEST_EVERY, Pane, State, actors::Sort},
-        view,
-    },
-    state::{
-        navigation::{ColumnOrder, Steps as _, cycled, rows_down, sort_by},
-        resource::{Failure, Resource},
-    },
-};
+use crate::action::Action;
+use crate::event::{BundleEvent, Effect, InferenceEvent, LatestBundle, StreamEvent, Target, Timer};
+use crate::screens::inference::state::actors::Sort;
+use crate::screens::inference::state::{self, Feed, History, LATEST_EVERY, Pane, State};
+use crate::screens::inference::view;
+use crate::state::navigation::{ColumnOrder, Steps as _, cycled, rows_down, sort_by};
+use crate::state::resource::{Failure, Resource};
 
 /// Number of rows of a page of the actors.
 const PAGE_ROWS: usize = 10;

@@ -20,50 +20,35 @@
 
 pub(crate) mod actors;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use model::{timestamp::Timestamp, topic::TopicId};
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    style::Style,
-    text::{Line, Span},
-    widgets::{LineGauge, Widget as _},
-};
+use model::timestamp::Timestamp;
+use model::topic::TopicId;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{LineGauge, Widget as _};
 use wire::inference::TopicSummary;
 
-use crate::{
-    event::Target,
-    screens::{
-        data::{state::live::PERCENT, view::rows::share_scale},
-        inference::state::{
-            Epoch, History, Pane, State,
-            actors::{Actor, Role},
-            label_value,
-        },
-    },
-    state::{
-        layout::{Divider, Nudge, TableName},
-        navigation::Steps as _,
-        services::Service,
-    },
-    theme::Theme,
-    view::{
-        Frame, draw_centered, draw_failure, focus_if,
-        hits::Hits,
-        split_columns, split_rows,
-        table::{self, Cell, Column, Side, Table},
-    },
-    widget::{
-        bars::{Floor, Sparkline},
-        format,
-        line::{self, Lines, Point},
-        paint,
-        pane::{self, Focus},
-        stats,
-        strip::Strip,
-    },
-};
+use crate::event::Target;
+use crate::screens::data::state::live::PERCENT;
+use crate::screens::data::view::rows::share_scale;
+use crate::screens::inference::state::actors::{Actor, Role};
+use crate::screens::inference::state::{Epoch, History, Pane, State, label_value};
+use crate::state::layout::{Divider, Nudge, TableName};
+use crate::state::navigation::Steps as _;
+use crate::state::services::Service;
+use crate::theme::Theme;
+use crate::view::hits::Hits;
+use crate::view::table::{self, Cell, Column, Side, Table};
+use crate::view::{Frame, draw_centered, draw_failure, focus_if, split_columns, split_rows};
+use crate::widget::bars::{Floor, Sparkline};
+use crate::widget::line::{self, Lines, Point};
+use crate::widget::pane::{self, Focus};
+use crate::widget::strip::Strip;
+use crate::widget::{format, paint, stats};
 
 /// Data from which the parts of this screen are drawn.
 #[derive(Clone, Copy)]

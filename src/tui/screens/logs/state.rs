@@ -4,15 +4,11 @@ use std::collections::VecDeque;
 
 use model::timestamp::Timestamp;
 
-use crate::{
-    action::Action,
-    local::{Fields, Level, LocalLog},
-    state::{
-        field::Field,
-        navigation::{Steps as _, rows_down},
-        pattern::Pattern,
-    },
-};
+use crate::action::Action;
+use crate::local::{Fields, Level, LocalLog};
+use crate::state::field::Field;
+use crate::state::navigation::{Steps as _, rows_down};
+use crate::state::pattern::Pattern;
 
 /// Maximum number of lines, about five megabytes. The oldest line is evicted.
 const LINES_MAX: usize = 20_000;

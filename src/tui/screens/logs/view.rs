@@ -1,26 +1,23 @@
 //! Draws the Logs screen, and log lines on other screens.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    style::{Modifier, Style},
-    text::{Line, Span},
-};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::state::{Edge, Line as LogLine, OWN_SOURCE};
-use crate::{
-    action::Action,
-    keymap::Layer,
-    local::{Level, LocalLog},
-    state::{State, pattern::Pattern},
-    theme::Theme,
-    view::{
-        Frame, draw_empty, field::draw_search, focus_if, hits::Hits, split_columns, split_rows,
-        wrap::wrapped_line,
-    },
-    widget::{format, paint, pane},
-};
+use crate::action::Action;
+use crate::keymap::Layer;
+use crate::local::{Level, LocalLog};
+use crate::state::State;
+use crate::state::pattern::Pattern;
+use crate::theme::Theme;
+use crate::view::field::draw_search;
+use crate::view::hits::Hits;
+use crate::view::wrap::wrapped_line;
+use crate::view::{Frame, draw_empty, focus_if, split_columns, split_rows};
+use crate::widget::{format, paint, pane};
 
 /// Width of a source's name.
 const SOURCE_WIDTH: usize = 9;

@@ -1,20 +1,18 @@
 //! The Overview screen: the latest bundle of each topic, and the selected row.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use model::{timestamp::Timestamp, topic::TopicId};
+use model::timestamp::Timestamp;
+use model::topic::TopicId;
 
-use crate::{
-    action::Action,
-    event::{Effect, LatestBundle, Timer},
-    overlay,
-    state::{
-        State as Whole,
-        overlay::moved,
-        palette::Goal,
-        resource::{Failure, Resource},
-    },
-};
+use crate::action::Action;
+use crate::event::{Effect, LatestBundle, Timer};
+use crate::overlay;
+use crate::state::State as Whole;
+use crate::state::overlay::moved;
+use crate::state::palette::Goal;
+use crate::state::resource::{Failure, Resource};
 
 /// Poll interval of topics in view, as on the Inference screen.
 pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(15);

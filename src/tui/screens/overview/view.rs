@@ -12,41 +12,34 @@
 use std::time::Duration;
 
 use model::topic::TopicId;
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    text::{Line, Span},
-    widgets::Widget as _,
-};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget as _;
 use wire::inference::TopicSummary;
 
 use super::state::{RUNS_MAX, TOPICS_EVERY};
-use crate::{
-    action::Action,
-    event::{LatestBundle, Target},
-    keymap::Layer,
-    screens::{
-        cluster::{self, update::NODES_HIDDEN_EVERY},
-        data::{self, update::DATASETS_EVERY},
-    },
-    state::{
-        layout::Divider,
-        nodes::Node,
-        resource::{Failure, Resource},
-        runs::Phase,
-        services::{Health, Service, why_at},
-        stack,
-    },
-    view::{
-        Frame, Tier, draw_centered, draw_empty, focus_if, header, hits::Hits, notices, results,
-        spinner, split_columns, split_rows, text_cut,
-    },
-    widget::{
-        bars::{Floor, Sparkline},
-        format, paint,
-        pane::Pane,
-    },
+use crate::action::Action;
+use crate::event::{LatestBundle, Target};
+use crate::keymap::Layer;
+use crate::screens::cluster::update::NODES_HIDDEN_EVERY;
+use crate::screens::cluster::{self};
+use crate::screens::data::update::DATASETS_EVERY;
+use crate::screens::data::{self};
+use crate::state::layout::Divider;
+use crate::state::nodes::Node;
+use crate::state::resource::{Failure, Resource};
+use crate::state::runs::Phase;
+use crate::state::services::{Health, Service, why_at};
+use crate::state::stack;
+use crate::view::hits::Hits;
+use crate::view::{
+    Frame, Tier, draw_centered, draw_empty, focus_if, header, notices, results, spinner,
+    split_columns, split_rows, text_cut,
 };
+use crate::widget::bars::{Floor, Sparkline};
+use crate::widget::pane::Pane;
+use crate::widget::{format, paint};
 
 /// Number of the pane of runs.
 const RUNS: usize = 0;

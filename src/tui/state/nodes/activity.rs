@@ -1,7 +1,8 @@
 //! Recent activity of a node: the number of its results in each period, derived from the growth of
 //! its count between two lists.
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
+use std::time::Duration;
 
 use model::timestamp::Timestamp;
 

@@ -9,7 +9,8 @@ use model::timestamp::Timestamp;
 use wire::functions::NodeBody;
 
 use super::{HeadNodes, Node, Origin, Report, Stack};
-use crate::{local::LocalNode, state::services::HeadId};
+use crate::local::LocalNode;
+use crate::state::services::HeadId;
 
 /// Entry of a peer in a head's list.
 #[derive(Debug, Clone, Copy)]

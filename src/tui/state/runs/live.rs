@@ -1,6 +1,7 @@
 //! Progress of each peer in a run, according to the events of the head.
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
+use std::time::Duration;
 
 use model::timestamp::Timestamp;
 use wire::executions::{ClusterEventKind, ExecutionBody, Usage};

@@ -1,14 +1,10 @@
 //! Services that stop responding or refuse connections: every screen reports them with a growing age.
 
 use super::*;
-use crate::{
-    event::{DataEvent, StreamEvent},
-    harness::nodes,
-    state::{
-        Dirty,
-        services::{PROBE_WITHIN, Service},
-    },
-};
+use crate::event::{DataEvent, StreamEvent};
+use crate::harness::nodes;
+use crate::state::Dirty;
+use crate::state::services::{PROBE_WITHIN, Service};
 
 /// Returns a screen on services that all responded a moment ago, with an open stream of the head.
 fn running(width: u16, height: u16) -> Harness {

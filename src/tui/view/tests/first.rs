@@ -3,10 +3,8 @@
 use ratatui::layout::Position;
 
 use super::*;
-use crate::{
-    event::{Effect, InferenceEvent, Timer},
-    screens::execute::state::{FormField, Pane},
-};
+use crate::event::{Effect, InferenceEvent, Timer};
+use crate::screens::execute::state::{FormField, Pane};
 
 /// Returns the share of empty rows in the part of the screen between header and footer.
 fn empty_share(screen: &Harness) -> f64 {

@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
-use ratatui::{buffer::Buffer, layout::Rect};
-use wire::{
-    executions::{ClusterEvent, ClusterEventKind},
-    functions::{
-        ClusterBody, ExecuteResponse, FunctionBody, NodeApproval, NodeBody, Outcome,
-        ResultGroupBody,
-    },
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use wire::executions::{ClusterEvent, ClusterEventKind};
+use wire::functions::{
+    ClusterBody, ExecuteResponse, FunctionBody, NodeApproval, NodeBody, Outcome, ResultGroupBody,
 };
 
-use crate::{
-    app::{self, Start},
-    event::{Effect, Event, StreamEvent},
-    keymap::Chord,
-    local::{Addresses, Level, LocalEvent, LocalLog, LocalNode, LocalReady},
-    screens::update::connect,
-    state::{State, overlay::Overlay, runs::RunId, services::HeadId},
-    theme::{self, Theme, depth::Depth},
-    user_file::Entry,
-    view::hits::Hits,
-};
+use crate::app::{self, Start};
+use crate::event::{Effect, Event, StreamEvent};
+use crate::keymap::Chord;
+use crate::local::{Addresses, Level, LocalEvent, LocalLog, LocalNode, LocalReady};
+use crate::screens::update::connect;
+use crate::state::State;
+use crate::state::overlay::Overlay;
+use crate::state::runs::RunId;
+use crate::state::services::HeadId;
+use crate::theme::depth::Depth;
+use crate::theme::{self, Theme};
+use crate::user_file::Entry;
+use crate::view::hits::Hits;
 
 /// The content id of a module of no bytes.
 pub(crate) const FUNCTION_ID: &str = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";

@@ -1,16 +1,12 @@
 //! Several heads of one cluster: their merged view, and the choice of the head for a request.
 
-use wire::{
-    functions::NodeBody,
-    nodes::{NodeDetail, NodePatch},
-};
+use wire::functions::NodeBody;
+use wire::nodes::{NodeDetail, NodePatch};
 
 use super::*;
-use crate::{
-    event::{Effect, Timer},
-    harness::{self, PEERS},
-    state::nodes::NodeChange,
-};
+use crate::event::{Effect, Timer};
+use crate::harness::{self, PEERS};
+use crate::state::nodes::NodeChange;
 
 /// The second head.
 const OTHER_HEAD: &str = "12D3KooWB6sTmV2c8yQe1nWZ4rLx9pKf3uHj7aDg5oXi2bNv0Twk";

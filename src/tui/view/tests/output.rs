@@ -1,10 +1,8 @@
 //! The output of a run: read line by line, sideways, wrapped, searched, saved, paged through.
 
 use super::*;
-use crate::{
-    event::Effect,
-    harness::{failed_response, split_response},
-};
+use crate::event::Effect;
+use crate::harness::{failed_response, split_response};
 
 /// Returns the screen with a run with a single group that printed `stdout`, at 160×45.
 fn printed(stdout: &str) -> Harness {

@@ -4,10 +4,8 @@
 
 use std::fmt::Write as _;
 
-use ratatui::{
-    buffer::{Buffer, Cell},
-    style::{Color, Modifier},
-};
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::style::{Color, Modifier};
 
 use crate::theme::depth;
 

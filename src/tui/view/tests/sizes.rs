@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use model::{
-    dataset::{Dataset, DatasetId},
-    topic::TopicId,
-};
+use model::dataset::{Dataset, DatasetId};
+use model::topic::TopicId;
 use wire::inference::{Bundle, LabeledValue, WorkerValues};
 
 use super::*;

@@ -3,12 +3,10 @@
 use ratatui::style::Style;
 
 use super::*;
-use crate::{
-    event::{DataEvent, DatasetSearch, DatasetsPage, InferenceEvent},
-    harness::entries,
-    keymap::Keymap,
-    theme::custom::CustomTheme,
-};
+use crate::event::{DataEvent, DatasetSearch, DatasetsPage, InferenceEvent};
+use crate::harness::entries;
+use crate::keymap::Keymap;
+use crate::theme::custom::CustomTheme;
 
 fn refused(what: &str) -> Failure {
     Failure {

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{super::*, check_members, upstream, wanted};
+use super::super::*;
+use super::{check_members, upstream, wanted};
 use crate::math::regret::{Losses, Pace};
 
 /// Default weight of the latest difference in a regret.

@@ -6,16 +6,11 @@ use model::topic::Address;
 use serde_json::{Value, json};
 
 use super::{check, parsed, upstream};
-use crate::math::{
-    regret::{ByActor, Crowd, Regrets, initial_regret},
-    statistics::{deviation, median, moving_average, quantile},
-    synthesis::{
-        Epoch, Newcomers,
-        interval::percentiles,
-        synthesize,
-        weights::{Params, normalized, scale, weight_beside},
-    },
-};
+use crate::math::regret::{ByActor, Crowd, Regrets, initial_regret};
+use crate::math::statistics::{deviation, median, moving_average, quantile};
+use crate::math::synthesis::interval::percentiles;
+use crate::math::synthesis::weights::{Params, normalized, scale, weight_beside};
+use crate::math::synthesis::{Epoch, Newcomers, synthesize};
 
 fn numbers(value: &Value) -> Vec<f64> {
     value.as_array().unwrap().iter().map(parsed).collect()

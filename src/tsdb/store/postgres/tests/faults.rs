@@ -6,7 +6,8 @@ use sqlx::{AssertSqlSafe, Connection as _};
 use task::wait;
 use test_postgres::{new_database, number, run};
 
-use super::{database::open, *};
+use super::database::open;
+use super::*;
 
 /// Connections of stores that wait for a lock in a database.
 const WAITING: &str = "FROM pg_stat_activity WHERE application_name = 'triptych'

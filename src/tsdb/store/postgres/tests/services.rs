@@ -1,8 +1,10 @@
 //! Tests of several services on one database, including a read-only service.
 
-use std::{collections::BTreeSet, thread};
+use std::collections::BTreeSet;
+use std::thread;
 
-use super::{database::open, *};
+use super::database::open;
+use super::*;
 use test_postgres::{new_database, number, run};
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Test of tables of the first format.
 
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
 use tempfile::tempdir;
 

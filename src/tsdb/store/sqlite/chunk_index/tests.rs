@@ -5,11 +5,9 @@ use std::collections::BTreeMap;
 use tempfile::tempdir;
 
 use super::*;
-use crate::store::{
-    Store as _,
-    sqlite::{SqliteStore, scan},
-    tests::{self as contract, Read},
-};
+use crate::store::Store as _;
+use crate::store::sqlite::{SqliteStore, scan};
+use crate::store::tests::{self as contract, Read};
 
 /// Pages at the ends and in the middle of some 9000 seconds.
 const READS: [Read; 4] =

@@ -4,14 +4,9 @@ use model::resolution::Resolution;
 use tempfile::tempdir;
 
 use super::*;
-use crate::store::{
-    sqlite::{
-        append, bucket_reader, catalog, chunks,
-        series::{SeriesId, span},
-        tables, tail,
-    },
-    tests as contract,
-};
+use crate::store::sqlite::series::{SeriesId, span};
+use crate::store::sqlite::{append, bucket_reader, catalog, chunks, tables, tail};
+use crate::store::tests as contract;
 
 /// Hours so far apart that each is read separately.
 const HOURS: i64 = 300;

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use model::timestamp::Timestamp;
 
 use super::*;
-use crate::{
-    catalog::NewDataset,
-    store::sqlite::{catalog::grams, tables},
-};
+use crate::catalog::NewDataset;
+use crate::store::sqlite::catalog::grams;
+use crate::store::sqlite::tables;
 
 /// Returns a store in memory with datasets of these names and descriptions, owned by key 1.
 fn store(texts: &[(String, String)]) -> Connection {

@@ -1,11 +1,9 @@
 //! Tests that a store has everything that a killed writer acknowledged.
 
-use std::{
-    env,
-    hint::spin_loop,
-    io::{BufRead as _, BufReader},
-    process::{Command, Stdio},
-};
+use std::env;
+use std::hint::spin_loop;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
 
 use super::*;
 

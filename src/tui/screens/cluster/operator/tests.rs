@@ -3,11 +3,9 @@ use std::time::Duration;
 use wire::nodes::NodeOrderBody;
 
 use super::*;
-use crate::{
-    event::Event,
-    harness::{self, Harness},
-    screens::cluster::state::NodeRow,
-};
+use crate::event::Event;
+use crate::harness::{self, Harness};
+use crate::screens::cluster::state::NodeRow;
 
 /// Returns a screen with many nodes and no pending effects.
 fn many(width: u16, height: u16) -> Harness {

@@ -1,12 +1,10 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{
-    event::{Event, Timer},
-    harness::Harness,
-    local::{LocalEvent, NodeWish, Usage},
-    screens::cluster::state::node_form::NodeField,
-};
+use crate::event::{Event, Timer};
+use crate::harness::Harness;
+use crate::local::{LocalEvent, NodeWish, Usage};
+use crate::screens::cluster::state::node_form::NodeField;
 
 fn node(name: &str, role: &str, rest_api: Option<&str>) -> LocalNode {
     LocalNode {

@@ -1,12 +1,13 @@
 //! The state of the form for a new local node.
 
-use model::{node::Subgroup, selector::Selector};
+use model::node::Subgroup;
+use model::selector::Selector;
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::{
-    local::NodeWish,
-    state::{field::Field, navigation::cycled, nodes::Node},
-};
+use crate::local::NodeWish;
+use crate::state::field::Field;
+use crate::state::navigation::cycled;
+use crate::state::nodes::Node;
 
 /// Default number of slots.
 const N_SLOTS_FIRST: &str = "10";

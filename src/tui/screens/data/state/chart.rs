@@ -7,12 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{
-    dataset::{Column, Dtype},
-    resolution::Resolution,
-    row::{Bucket, Value},
-    timestamp::Timestamp,
-};
+use model::dataset::{Column, Dtype};
+use model::resolution::Resolution;
+use model::row::{Bucket, Value};
+use model::timestamp::Timestamp;
 
 use crate::event::NamedRow;
 

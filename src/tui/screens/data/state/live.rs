@@ -1,23 +1,19 @@
 //! Long-lived state: streams, pinned datasets and exports.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    time::Duration,
-};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
-use model::{dataset::DatasetId, timestamp::Timestamp};
+use model::dataset::DatasetId;
+use model::timestamp::Timestamp;
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::{
-    event::{NamedRow, Progress, RowsEvent, StreamEvent},
-    screens::data::state::{State, rows::RecentValues},
-    state::{
-        field::Field,
-        resource::{Failure, Resource},
-        runs::span,
-    },
-    widget::format,
-};
+use crate::event::{NamedRow, Progress, RowsEvent, StreamEvent};
+use crate::screens::data::state::State;
+use crate::screens::data::state::rows::RecentValues;
+use crate::state::field::Field;
+use crate::state::resource::{Failure, Resource};
+use crate::state::runs::span;
+use crate::widget::format;
 
 /// Maximum number of rows held back while paused. Further rows are dropped and loaded again on resume.
 pub(crate) const HELD_ROWS_MAX: usize = 2_000;

@@ -1,24 +1,19 @@
 //! Rows of datasets: the latest values of each dataset, the table of rows, and reading further into the
 //! past than one query can span.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    time::Duration,
-};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
-use model::{
-    dataset::DatasetId,
-    page::Limit,
-    resolution::Resolution,
-    row::{Bucket, Value},
-    timestamp::Timestamp,
-};
+use model::dataset::DatasetId;
+use model::page::Limit;
+use model::resolution::Resolution;
+use model::row::{Bucket, Value};
+use model::timestamp::Timestamp;
 
-use crate::{
-    event::{Effect, NamedRow, Order, Rows, RowsPage, RowsQuery},
-    screens::data::state::{State, chart::Shape},
-    state::resource::Failure,
-};
+use crate::event::{Effect, NamedRow, Order, Rows, RowsPage, RowsQuery};
+use crate::screens::data::state::State;
+use crate::screens::data::state::chart::Shape;
+use crate::state::resource::Failure;
 
 /// Number of values of each dataset, somewhat more than a sparkline has columns.
 pub(crate) const SPARK_VALUES: usize = 64;
@@ -386,7 +381,8 @@ mod tests;
 
 #[cfg(test)]
 mod past_tests {
-    use model::{dataset::DatasetId, row::Bucket};
+    use model::dataset::DatasetId;
+    use model::row::Bucket;
 
     use super::*;
 

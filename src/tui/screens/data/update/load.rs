@@ -2,26 +2,20 @@
 
 use std::time::Duration;
 
-use model::{
-    dataset::{Column, Dataset, DatasetId},
-    page::Limit,
-    resolution::Resolution,
-    timestamp::Timestamp,
-};
+use model::dataset::{Column, Dataset, DatasetId};
+use model::page::Limit;
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 
-use crate::{
-    event::{DatasetSearch, DatasetsPage, Effect, NamedRow, Rows, RowsPage, RowsQuery},
-    screens::data::{
-        state::{
-            Pane, State,
-            chart::{Chart, Shape, is_number},
-            live::{LiveStream, OTHERS_MAX, PIN_VALUES},
-            rows::{OlderRows, RecentValues, SPARK_VALUES},
-        },
-        update::{BUCKETS, RAW_ROWS, ROWS_APART, ROWS_EVERY, ROWS_FIRST, SPARKS_MAX, TAPE_ROWS},
-    },
-    state::resource::{Failure, Resource},
+use crate::event::{DatasetSearch, DatasetsPage, Effect, NamedRow, Rows, RowsPage, RowsQuery};
+use crate::screens::data::state::chart::{Chart, Shape, is_number};
+use crate::screens::data::state::live::{LiveStream, OTHERS_MAX, PIN_VALUES};
+use crate::screens::data::state::rows::{OlderRows, RecentValues, SPARK_VALUES};
+use crate::screens::data::state::{Pane, State};
+use crate::screens::data::update::{
+    BUCKETS, RAW_ROWS, ROWS_APART, ROWS_EVERY, ROWS_FIRST, SPARKS_MAX, TAPE_ROWS,
 };
+use crate::state::resource::{Failure, Resource};
 
 /// Time before a failed request is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(3);

@@ -1,29 +1,20 @@
 //! Streams of the charted and the pinned datasets, and exports.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
+use std::time::Duration;
 
-use model::{
-    dataset::{Dataset, DatasetId},
-    resolution::Resolution,
-    timestamp::Timestamp,
-};
+use model::dataset::{Dataset, DatasetId};
+use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 
-use crate::{
-    event::{DownloadQuery, Effect, NamedRow, Progress, RowsEvent, StreamEvent},
-    screens::data::{
-        state::{
-            Pane, State,
-            chart::Shape,
-            live::{
-                HELD_ROWS_MAX, HeldRows, LiveStream, PIN_VALUES, PINS_MAX, Pin, Range, Status,
-                is_gone,
-            },
-            rows,
-        },
-        update::{BUCKETS_AGAIN, TAPE_ROWS},
-    },
-    state::resource::{Failure, Resource},
+use crate::event::{DownloadQuery, Effect, NamedRow, Progress, RowsEvent, StreamEvent};
+use crate::screens::data::state::chart::Shape;
+use crate::screens::data::state::live::{
+    HELD_ROWS_MAX, HeldRows, LiveStream, PIN_VALUES, PINS_MAX, Pin, Range, Status, is_gone,
 };
+use crate::screens::data::state::{Pane, State, rows};
+use crate::screens::data::update::{BUCKETS_AGAIN, TAPE_ROWS};
+use crate::state::resource::{Failure, Resource};
 
 impl State {
     /// Opens the stream of the charted dataset.

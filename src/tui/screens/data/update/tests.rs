@@ -2,21 +2,18 @@ mod pinned;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{
-    dataset::{Column, Dataset, DatasetId, Dtype},
-    resolution::Resolution,
-    row::{Bucket, Value},
-};
+use model::dataset::{Column, Dataset, DatasetId, Dtype};
+use model::resolution::Resolution;
+use model::row::{Bucket, Value};
 
-use crate::{
-    event::{
-        Acquired, DatasetSearch, DatasetsPage, ExportNews, NamedRow, Progress, Rows, RowsPage,
-        RowsQuery, StreamEvent,
-    },
-    keymap::Chord,
-    screens::data::{state::rows::RecentValues, update::*},
-    state::resource::Failure,
+use crate::event::{
+    Acquired, DatasetSearch, DatasetsPage, ExportNews, NamedRow, Progress, Rows, RowsPage,
+    RowsQuery, StreamEvent,
 };
+use crate::keymap::Chord;
+use crate::screens::data::state::rows::RecentValues;
+use crate::screens::data::update::*;
+use crate::state::resource::Failure;
 
 const NOW: i64 = 1_700_000_000;
 

@@ -2,43 +2,33 @@
 
 use std::time::Duration;
 
-use model::{resolution::Resolution, row::Bucket, timestamp::Timestamp};
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    text::{Line, Span},
-    widgets::Widget as _,
-};
+use model::resolution::Resolution;
+use model::row::Bucket;
+use model::timestamp::Timestamp;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget as _;
 use strum::VariantArray as _;
 use unicode_width::UnicodeWidthStr;
 
-use crate::{
-    action::Action,
-    event::Target,
-    keymap::Layer,
-    screens::data::{
-        state::{
-            Pane, State,
-            chart::{Shape, heikin},
-            live::{Export, PERCENT, Range},
-            zoom::{ChartKind, Indicators},
-        },
-        view::rows,
-    },
-    state::services::Service,
-    theme::Theme,
-    view::{
-        Frame, draw_centered, field::draw_field, focus_if, hits::Hits, join_facts, split_columns,
-        split_rows, strip,
-    },
-    widget::{
-        axis::Scale,
-        candles::{Candles, Overlay},
-        format,
-        line::{self, Lines, Point},
-        paint, pane, stats,
-    },
-};
+use crate::action::Action;
+use crate::event::Target;
+use crate::keymap::Layer;
+use crate::screens::data::state::chart::{Shape, heikin};
+use crate::screens::data::state::live::{Export, PERCENT, Range};
+use crate::screens::data::state::zoom::{ChartKind, Indicators};
+use crate::screens::data::state::{Pane, State};
+use crate::screens::data::view::rows;
+use crate::state::services::Service;
+use crate::theme::Theme;
+use crate::view::field::draw_field;
+use crate::view::hits::Hits;
+use crate::view::{Frame, draw_centered, focus_if, join_facts, split_columns, split_rows, strip};
+use crate::widget::axis::Scale;
+use crate::widget::candles::{Candles, Overlay};
+use crate::widget::line::{self, Lines, Point};
+use crate::widget::{format, paint, pane, stats};
 
 /// Width of the charted column's name, before its value.
 const NAME_WIDTH: usize = 20;

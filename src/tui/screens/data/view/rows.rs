@@ -2,35 +2,29 @@
 
 use std::cmp::Ordering;
 
-use model::{row::Value, timestamp::Timestamp};
-use ratatui::{
-    buffer::Buffer,
-    layout::{Flex, Rect},
-    style::Style,
-    text::{Line, Span},
-    widgets::{self, Row, StatefulWidget, TableState, Widget},
-};
+use model::row::Value;
+use model::timestamp::Timestamp;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Flex, Rect};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{self, Row, StatefulWidget, TableState, Widget};
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::{
-    action::Action,
-    event::NamedRow,
-    keymap::Layer,
-    screens::data::state::{
-        Pane,
-        chart::Shape,
-        live::{PERCENT, PIN_VALUES, WatchedDataset, is_past},
-        rows::{OlderRows, RecentValues, SPARK_VALUES, Table},
-    },
-    state::services::{Health, Service},
-    theme::Theme,
-    view::{Frame, draw_centered, draw_failure, focus_if, split_rows, table::first_row},
-    widget::{
-        axis::Scale,
-        braille::{self, Dot},
-        format, paint, pane,
-    },
-};
+use crate::action::Action;
+use crate::event::NamedRow;
+use crate::keymap::Layer;
+use crate::screens::data::state::Pane;
+use crate::screens::data::state::chart::Shape;
+use crate::screens::data::state::live::{PERCENT, PIN_VALUES, WatchedDataset, is_past};
+use crate::screens::data::state::rows::{OlderRows, RecentValues, SPARK_VALUES, Table};
+use crate::state::services::{Health, Service};
+use crate::theme::Theme;
+use crate::view::table::first_row;
+use crate::view::{Frame, draw_centered, draw_failure, focus_if, split_rows};
+use crate::widget::axis::Scale;
+use crate::widget::braille::{self, Dot};
+use crate::widget::{format, paint, pane};
 
 /// Maximum width of a text column.
 const TEXT_MAX: usize = 32;

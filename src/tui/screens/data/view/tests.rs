@@ -1,26 +1,26 @@
 mod mouse;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use model::{
-    dataset::{Column, Dataset, DatasetId, Dtype},
-    resolution::Resolution,
-    row::{Bucket, Value},
-    timestamp::Timestamp,
-};
+use model::dataset::{Column, Dataset, DatasetId, Dtype};
+use model::resolution::Resolution;
+use model::row::{Bucket, Value};
+use model::timestamp::Timestamp;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{
-    action::Action,
-    event::{
-        DataEvent, DatasetSearch, DatasetsPage, Effect, NamedRow, Rows, RowsPage, StreamEvent,
-    },
-    screens::Screen,
-    state::{self, resource::Failure},
-    theme::{self, Theme, depth::Depth},
-    view::{Tier, tests::shot},
+use crate::action::Action;
+use crate::event::{
+    DataEvent, DatasetSearch, DatasetsPage, Effect, NamedRow, Rows, RowsPage, StreamEvent,
 };
+use crate::screens::Screen;
+use crate::state::resource::Failure;
+use crate::state::{self};
+use crate::theme::depth::Depth;
+use crate::theme::{self, Theme};
+use crate::view::Tier;
+use crate::view::tests::shot;
 
 const NOW: &str = "2026-11-20T14:02:31Z";
 

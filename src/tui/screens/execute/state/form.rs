@@ -10,14 +10,11 @@ use wire::functions::{
     EnvVar, ExecuteConfig, ExecuteRequest, FunctionBody, Parameter, RuntimeConfig,
 };
 
-use crate::{
-    screens::{cluster::state::ClusterContext, execute::state::presets},
-    state::{
-        field::Field,
-        navigation::{Steps as _, cycled},
-        runs::{Input, Source},
-    },
-};
+use crate::screens::cluster::state::ClusterContext;
+use crate::screens::execute::state::presets;
+use crate::state::field::Field;
+use crate::state::navigation::{Steps as _, cycled};
+use crate::state::runs::{Input, Source};
 
 /// Maximum number of nodes. A larger number is probably a typo.
 const N_NODES_MAX: i64 = 10_000;

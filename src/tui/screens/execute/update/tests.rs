@@ -1,13 +1,14 @@
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use wire::functions::FunctionBody;
 
-use crate::{
-    event::{Event, Target},
-    harness::{FUNCTION_ID, Harness, PEERS, REQUEST_ID, split_response},
-    screens::execute::{state::FormField, update::*},
-    state::runs::{Phase, live::Stage},
-};
+use crate::event::{Event, Target};
+use crate::harness::{FUNCTION_ID, Harness, PEERS, REQUEST_ID, split_response};
+use crate::screens::execute::state::FormField;
+use crate::screens::execute::update::*;
+use crate::state::runs::Phase;
+use crate::state::runs::live::Stage;
 
 fn failure(why: &str) -> Failure {
     Failure { what: "learn it".to_owned(), why: why.to_owned(), ..Failure::default() }

@@ -1,31 +1,26 @@
 //! Draws the form: its fields, their notes, and its request.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    style::{Modifier, Style},
-};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr as _;
 use wire::functions::ExecuteRequest;
 
-use crate::{
-    action::Action,
-    event::Target,
-    keymap::Layer,
-    screens::execute::state::{Check, FORM, FormField, Pane},
-    state::{
-        runs::{Phase, workers_text},
-        services::HeadCount,
-        stack,
-    },
-    theme::Theme,
-    view::{
-        Frame, Tier, field::LabelledField, focus_if, hits::Hits, results, split_columns,
-        split_rows, strip, table::first_row, text_cut, wrap::wrapped,
-    },
-    widget::{format, paint, pane},
-};
+use crate::action::Action;
+use crate::event::Target;
+use crate::keymap::Layer;
+use crate::screens::execute::state::{Check, FORM, FormField, Pane};
+use crate::state::runs::{Phase, workers_text};
+use crate::state::services::HeadCount;
+use crate::state::stack;
+use crate::theme::Theme;
+use crate::view::field::LabelledField;
+use crate::view::hits::Hits;
+use crate::view::table::first_row;
+use crate::view::wrap::wrapped;
+use crate::view::{Frame, Tier, focus_if, results, split_columns, split_rows, strip, text_cut};
+use crate::widget::{format, paint, pane};
 
 /// Width of the labels.
 const LABEL_WIDTH: u16 = 11;

@@ -4,12 +4,11 @@ use std::cmp::Ordering;
 
 use model::topic::Address;
 use strum::VariantArray;
-use wire::inference::{ActorSummary, Bundle, WorkerValues, network::RankedActor};
+use wire::inference::network::RankedActor;
+use wire::inference::{ActorSummary, Bundle, WorkerValues};
 
-use crate::{
-    screens::inference::state::{self, State},
-    widget::stats,
-};
+use crate::screens::inference::state::{self, State};
+use crate::widget::stats;
 
 /// The role of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]

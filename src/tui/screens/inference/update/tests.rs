@@ -1,16 +1,15 @@
 use std::time::Duration;
 
+use wire::inference::network::{Leaderboard, RankedActor};
 use wire::inference::{
     ActorSummary, Bundle, HistoryEpoch, LabeledValue, TopicHistory, TopicSummary, WithheldInferer,
     WorkerValues,
-    network::{Leaderboard, RankedActor},
 };
 
 use super::*;
-use crate::{
-    event::StreamEvent,
-    screens::inference::state::{TOPICS_EVERY, actors::Role},
-};
+use crate::event::StreamEvent;
+use crate::screens::inference::state::TOPICS_EVERY;
+use crate::screens::inference::state::actors::Role;
 
 /// Returns the effects of `act`.
 fn effects_of(state: &mut State, act: impl FnOnce(&mut State)) -> Vec<Effect> {

@@ -2,42 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    style::Style,
-    text::{Line, Span},
-    widgets::Widget as _,
-};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget as _;
 use unicode_width::UnicodeWidthStr;
 use wire::inference::ActorSummary;
 
-use crate::{
-    event::Target,
-    screens::inference::{
-        state::{
-            Epoch, Feed, Pane,
-            actors::{Actor, Detail, Role, Sort},
-            label_value, widest_interval,
-        },
-        view::{Scene, loss_text, points},
-    },
-    state::{layout::TableName, navigation::Steps as _, services::Service},
-    theme::Theme,
-    view::{
-        hits::Hits,
-        join_facts, split_columns, split_rows, strip,
-        table::{self, Cell, Column, Side, Table, draw_facts},
-    },
-    widget::{
-        bars::{DivergingBar, Floor, ShareBar, Sparkline},
-        format::{self, or_none},
-        line::{self, Point},
-        paint,
-        pane::{self, padded},
-        stats::Quartiles,
-    },
-};
+use crate::event::Target;
+use crate::screens::inference::state::actors::{Actor, Detail, Role, Sort};
+use crate::screens::inference::state::{Epoch, Feed, Pane, label_value, widest_interval};
+use crate::screens::inference::view::{Scene, loss_text, points};
+use crate::state::layout::TableName;
+use crate::state::navigation::Steps as _;
+use crate::state::services::Service;
+use crate::theme::Theme;
+use crate::view::hits::Hits;
+use crate::view::table::{self, Cell, Column, Side, Table, draw_facts};
+use crate::view::{join_facts, split_columns, split_rows, strip};
+use crate::widget::bars::{DivergingBar, Floor, ShareBar, Sparkline};
+use crate::widget::format::{self, or_none};
+use crate::widget::line::{self, Point};
+use crate::widget::paint;
+use crate::widget::pane::{self, padded};
+use crate::widget::stats::Quartiles;
 
 /// Height of the facts about the selected actor, including the rule above them.
 const FACTS_HEIGHT: u16 = 7;

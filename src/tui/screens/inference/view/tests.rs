@@ -2,21 +2,22 @@ use std::time::Duration;
 
 use model::topic::TopicId;
 use proptest::prelude::*;
+use wire::inference::network::{EpochLosses, Leaderboard, RankedActor};
 use wire::inference::{
     ActorSummary, Bundle, HistoryEpoch, LabeledValue, TopicHistory, TopicList, TopicSummary,
     WithheldInferer, WorkerValues,
-    network::{EpochLosses, Leaderboard, RankedActor},
 };
 
 use super::*;
-use crate::{
-    action::Action,
-    event::{InferenceEvent, LatestBundle},
-    screens::Screen,
-    state::{self, resource::Failure},
-    theme::{self, depth::Depth},
-    view::{Tier, tests::shot},
-};
+use crate::action::Action;
+use crate::event::{InferenceEvent, LatestBundle};
+use crate::screens::Screen;
+use crate::state::resource::Failure;
+use crate::state::{self};
+use crate::theme::depth::Depth;
+use crate::theme::{self};
+use crate::view::Tier;
+use crate::view::tests::shot;
 
 fn now() -> Timestamp {
     "2026-11-20T14:02:31Z".parse().unwrap()

@@ -1,8 +1,6 @@
 use super::*;
-use crate::{
-    harness::PEERS,
-    state::resource::{Failure, Resource},
-};
+use crate::harness::PEERS;
+use crate::state::resource::{Failure, Resource};
 
 /// Returns a worker with ten slots, as listed by a head.
 fn worker(runs: u64, n_free: usize) -> NodeBody {

@@ -1,6 +1,8 @@
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use model::{dataset::DatasetId, page::Limit};
+use model::dataset::DatasetId;
+use model::page::Limit;
 
 use crate::screens::data::state::rows::*;
 

@@ -1,7 +1,10 @@
 //! Mouse input on the Data screen.
 
 use super::*;
-use crate::{app, event::Event, local::Addresses, screens::update::connect};
+use crate::app;
+use crate::event::Event;
+use crate::local::Addresses;
+use crate::screens::update::connect;
 
 /// The size of the screen between header and footer.
 const SIZE: (u16, u16) = (160, 43);

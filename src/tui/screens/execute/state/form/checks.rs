@@ -1,27 +1,19 @@
 //! Hints and errors of the form's fields, and completion of names.
 
-use model::{
-    function::{FunctionId, Method},
-    node::Subgroup,
-    selector::Selector,
-};
+use model::function::{FunctionId, Method};
+use model::node::Subgroup;
+use model::selector::Selector;
 use wire::functions::FunctionBody;
 
-use crate::{
-    screens::{
-        cluster::state::ClusterContext,
-        execute::state::{
-            form::{Check, Form, FormField, N_NODES_MAX, SECONDS_MAX, WINDOW_FIRST, variables},
-            presets,
-        },
-    },
-    state::{
-        navigation::cycled,
-        runs::{Input, Source},
-        stack,
-    },
-    widget::format::counted,
+use crate::screens::cluster::state::ClusterContext;
+use crate::screens::execute::state::form::{
+    Check, Form, FormField, N_NODES_MAX, SECONDS_MAX, WINDOW_FIRST, variables,
 };
+use crate::screens::execute::state::presets;
+use crate::state::navigation::cycled;
+use crate::state::runs::{Input, Source};
+use crate::state::stack;
+use crate::widget::format::counted;
 
 impl Form {
     /// Checks a field. The text of a valid field is a hint.

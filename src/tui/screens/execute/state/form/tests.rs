@@ -1,10 +1,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{
-    event::{Effect, Event},
-    harness::{FUNCTION_ID, Harness},
-};
+use crate::event::{Effect, Event};
+use crate::harness::{FUNCTION_ID, Harness};
 
 /// Returns the result of checking `text` in `field`.
 fn said(field: FormField, text: &str) -> Check {
