@@ -28,6 +28,7 @@ mod shell;
 mod stop;
 mod tui;
 mod up;
+mod watch;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -90,6 +91,8 @@ enum Command {
     /// Manage API keys and accounts of the services on this machine, and keys of nodes
     #[command(subcommand)]
     Keys(keys::KeysCommand),
+    /// Watch rules on datasets, topics, executions and services, and report each change
+    Watch(watch::WatchCommand),
     /// Check the configuration, its addresses, the data directory and ports, and suggest solutions
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::DoctorCommand),
@@ -216,6 +219,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Datasets(command)) => block_on(datasets::run(command)),
         Some(Command::Inference(command)) => block_on(inference::run(command)),
         Some(Command::Keys(command)) => block_on(keys::run(command)),
+        Some(Command::Watch(command)) => block_on(watch::run(command)),
         Some(Command::Doctor(command)) => block_on(doctor::run(command)),
         Some(Command::Completions { shell }) => shell::completions(shell),
         Some(Command::Man { guide: Some(guide), .. }) => output::print(guide.text().trim_end()),

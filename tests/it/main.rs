@@ -26,3 +26,4 @@ mod startup;
 mod support;
 mod tidy;
 mod up;
+mod watch;

@@ -50,6 +50,19 @@ impl Request {
         self.head.split(' ').nth(1).unwrap_or_default()
     }
 
+    /// Value of the header with this name in lower case.
+    pub(crate) fn header(&self, name: &str) -> Option<String> {
+        self.head.lines().find_map(|line| {
+            let (of, value) = line.split_once(':')?;
+            of.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
+        })
+    }
+
+    /// Body as text.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
     /// Responds with `status`, such as `200 OK`, which may be followed by headers.
     pub(crate) fn respond(mut self, status: &str, kind: &str, body: &[u8]) -> io::Result<()> {
         write!(

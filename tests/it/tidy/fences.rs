@@ -60,6 +60,7 @@ const FENCES: &[Fence] = &[
             "src/web/",
             "src/client/",
             "src/accounts/server",
+            "src/alerts/notify.rs",
             "src/accounts/gate/tests.rs",
             "src/cluster/head/server",
             "src/content/http",
@@ -85,8 +86,9 @@ const SCREEN: [(&str, &str, &str); 5] = [
 const BORDERS: &[&str] = &["src/tui/widget", "src/tui/view/tests"];
 
 /// Paths that may derive serde's traits: the JSON of the documents, stored records and messages.
-const SERDE: [&str; 20] = [
+const SERDE: [&str; 21] = [
     "src/wire/",
+    "src/alerts/", // files of rules and messages
     "src/task/traces.rs",
     "src/cluster/message",
     "src/content/files.rs",

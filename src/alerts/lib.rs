@@ -1,0 +1,25 @@
+//! Alerts: rules on values, streams, epochs, executions and services, and their notifications.
+//!
+//! [`rules`] reads a file of rules. [`state`] decides, without I/O, which of them fire. [`watch`] feeds it
+//! from the services, and [`notify`] runs a command or calls a webhook for each change.
+//!
+//! ```
+//! use alerts::rules::Rules;
+//! use alerts::state::{Fact, Watcher};
+//! use tokio::time::Instant;
+//!
+//! let file = "
+//!     [[rules]]
+//!     service = 'datasets'
+//!     down_for = '10s'
+//! ";
+//! let mut watcher = Watcher::new(file.parse::<Rules>()?.rules, Instant::now());
+//! let alerts = watcher.observe(&Fact::Tick, Instant::now());
+//! assert!(alerts.is_empty(), "the service has not failed yet");
+//! # Ok::<(), alerts::rules::RulesError>(())
+//! ```
+
+pub mod notify;
+pub mod rules;
+pub mod state;
+pub mod watch;

@@ -1,0 +1,202 @@
+//! Notifications of an alert: a command, and a signed request to a webhook.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use client::transport::install_crypto;
+use hmac::{Hmac, Mac as _};
+use model::address::redact_address;
+use serde::Serialize;
+use sha2::Sha256;
+use tokio::process::Command;
+use tokio::time::{sleep, timeout};
+
+use crate::rules::Notify;
+use crate::state::{Alert, AlertState};
+
+/// Maximum duration of a command, and of a request.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
+
+/// Pauses before a failed request is sent again.
+const RETRIES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
+
+/// Header with the signature of a request: `sha256=` and HMAC-SHA256 of its body in hexadecimal.
+pub const SIGNATURE_HEADER: &str = "X-Triptych-Signature";
+
+/// An alert that could not be sent.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotifyError {
+    /// The command could not be started.
+    #[error("cannot start {program}")]
+    Start {
+        /// The program.
+        program: String,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The command failed or was too slow.
+    #[error("{program} {outcome}")]
+    Command {
+        /// The program.
+        program: String,
+        /// Exit status, or the time limit.
+        outcome: String,
+    },
+    /// The HTTP client could not be created.
+    #[error("cannot prepare requests to the webhook")]
+    Prepare(#[source] reqwest::Error),
+    /// The webhook could not be reached, or rejected the alert.
+    #[error("webhook {address} {outcome}")]
+    Webhook {
+        /// The address without credentials and query.
+        address: String,
+        /// Description of the failure.
+        outcome: String,
+    },
+}
+
+/// Sends alerts.
+#[derive(Debug)]
+pub struct Notifier {
+    command: Vec<String>,
+    webhook: Option<Webhook>,
+}
+
+#[derive(Debug)]
+struct Webhook {
+    http: reqwest::Client,
+    address: String,
+    secret: Option<Secret>,
+}
+
+/// A secret that is not printed.
+struct Secret(Vec<u8>);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// Body of a request to the webhook.
+#[derive(Serialize)]
+struct Body<'a> {
+    #[serde(flatten)]
+    alert: &'a Alert,
+    /// RFC 3339.
+    time: &'a str,
+}
+
+impl Notifier {
+    /// Creates a notifier. Requests to the webhook are signed if there is a `secret`.
+    ///
+    /// # Errors
+    /// If the HTTP client cannot be created.
+    pub fn new(notify: Notify, secret: Option<String>) -> Result<Self, NotifyError> {
+        install_crypto();
+        let webhook = notify.webhook.map(|address| {
+            let http = reqwest::Client::builder().timeout(TIME_LIMIT).build();
+            let http = http.map_err(|error| NotifyError::Prepare(error.without_url()))?;
+            Ok(Webhook { http, address, secret: secret.map(|text| Secret(text.into_bytes())) })
+        });
+        Ok(Self { command: notify.command, webhook: webhook.transpose()? })
+    }
+
+    /// Runs the command and calls the webhook, as far as there are any. `time` is the time of the alert
+    /// in RFC 3339.
+    pub async fn send(&self, alert: &Alert, time: &str) -> Vec<NotifyError> {
+        let (command, webhook) =
+            tokio::join!(self.run_command(alert, time), self.call_webhook(alert, time));
+        command.err().into_iter().chain(webhook.err()).collect()
+    }
+
+    async fn run_command(&self, alert: &Alert, time: &str) -> Result<(), NotifyError> {
+        let Some((program, arguments)) = self.command.split_first() else { return Ok(()) };
+        let state = match alert.state {
+            AlertState::Firing => "firing",
+            AlertState::Resolved => "resolved",
+        };
+        let child = Command::new(program)
+            .args(arguments)
+            .env("TRIPTYCH_ALERT_RULE", &alert.rule)
+            .env("TRIPTYCH_ALERT_STATE", state)
+            .env("TRIPTYCH_ALERT_TEXT", &alert.text)
+            .env("TRIPTYCH_ALERT_TIME", time)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .kill_on_drop(true)
+            .spawn();
+        let mut child =
+            child.map_err(|source| NotifyError::Start { program: program.clone(), source })?;
+        let outcome = match timeout(TIME_LIMIT, child.wait()).await {
+            Ok(Ok(status)) if status.success() => return Ok(()),
+            Ok(Ok(status)) => format!("failed: {status}"),
+            Ok(Err(error)) => format!("failed: {error}"),
+            Err(_) => format!("was stopped after {} s", TIME_LIMIT.as_secs()),
+        };
+        Err(NotifyError::Command { program: program.clone(), outcome })
+    }
+
+    async fn call_webhook(&self, alert: &Alert, time: &str) -> Result<(), NotifyError> {
+        let Some(webhook) = &self.webhook else { return Ok(()) };
+        let body = serde_json::to_string(&Body { alert, time }).unwrap_or_default();
+        let mut retries = RETRIES.into_iter();
+        loop {
+            let (outcome, is_final) = match webhook.post(&body).await {
+                Ok(status) if status.is_success() => return Ok(()),
+                Ok(status) => (format!("responded with {status}"), status.is_client_error()),
+                Err(error) => (format!("cannot be reached: {}", error.without_url()), false),
+            };
+            let Some(pause) = retries.next().filter(|_| !is_final) else {
+                let address = redact_address(&webhook.address).into_owned();
+                return Err(NotifyError::Webhook { address, outcome });
+            };
+            sleep(pause).await;
+        }
+    }
+}
+
+impl Webhook {
+    async fn post(&self, body: &str) -> Result<reqwest::StatusCode, reqwest::Error> {
+        let mut request = self
+            .http
+            .post(&self.address)
+            .header("Content-Type", "application/json")
+            .body(body.to_owned());
+        if let Some(signature) = self.secret.as_ref().and_then(|secret| sign(&secret.0, body)) {
+            request = request.header(SIGNATURE_HEADER, signature);
+        }
+        Ok(request.send().await?.status())
+    }
+}
+
+/// Returns the value of [`SIGNATURE_HEADER`].
+#[must_use]
+pub fn sign(secret: &[u8], body: &str) -> Option<String> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret).ok()?;
+    mac.update(body.as_bytes());
+    Some(format!("sha256={:x}", mac.finalize().into_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signature_is_hmac_sha256_of_the_body() {
+        // Test case 2 of RFC 4231.
+        let want = "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
+        assert_eq!(sign(b"Jefe", "what do ya want for nothing?").unwrap(), want);
+    }
+
+    #[tokio::test]
+    async fn failed_command_is_reported() {
+        let notify = Notify { command: vec!["false".to_owned()], ..Notify::default() };
+        let notifier = Notifier::new(notify, None).unwrap();
+        let alert = Alert { rule: "r".to_owned(), state: AlertState::Firing, text: "t".to_owned() };
+        let errors = notifier.send(&alert, "2026-07-30T21:57:00Z").await;
+        assert_eq!(errors.len(), 1);
+        assert!(errors[0].to_string().starts_with("false failed: exit status"), "{errors:?}");
+    }
+}

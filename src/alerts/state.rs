@@ -1,0 +1,541 @@
+//! Decides which rules fire, from facts about the services. Without I/O or a clock.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use model::topic::TopicId;
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::rules::{Condition, Direction, Rule, Service, format_duration};
+
+/// Number of parts of the span of a [`Condition::Change`]. Only the extreme values of each part are
+/// stored, so that memory does not depend on the number of rows.
+const SPAN_PARTS: i64 = 500;
+
+/// A fact about the services.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fact {
+    /// Time has passed. Expected every second or more often.
+    Tick,
+    /// Rows arrived, in any order. Missing values and values that are not numbers are omitted.
+    Rows {
+        /// Dataset as named by the rules.
+        dataset: String,
+        /// Timestamp in microseconds and value, by column.
+        points: Vec<Point>,
+    },
+    /// A bundle of a topic is complete.
+    Epoch {
+        /// The topic.
+        topic: TopicId,
+        /// Block at which the epoch opened.
+        nonce: u64,
+        /// Actors of the bundle.
+        actors: Vec<Actor>,
+    },
+    /// Ranks of a topic's actors. Actors without a rank are included.
+    Ranks {
+        /// The topic.
+        topic: TopicId,
+        /// Address, name and rank of each actor.
+        ranks: Vec<(String, Option<String>, Option<u64>)>,
+    },
+    /// A service responded, or failed for this reason.
+    Health {
+        /// The service.
+        service: Service,
+        /// Reason of a failure.
+        failure: Option<String>,
+    },
+    /// An execution finished.
+    Execution {
+        /// Id of the request.
+        request_id: String,
+        /// Number of distinct results.
+        n_groups: usize,
+        /// Share of the peers in the largest result group, in percent.
+        agreement: f64,
+    },
+}
+
+/// A value of a row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// Name of the column.
+    pub column: String,
+    /// Timestamp of the row in microseconds.
+    pub micros: i64,
+    /// The value.
+    pub value: f64,
+}
+
+/// An actor of a bundle.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Actor {
+    /// Its address.
+    pub address: String,
+    /// Its name, if known.
+    pub name: Option<String>,
+    /// Its weight, 0 to 1, if there are weights.
+    pub weight: Option<f64>,
+}
+
+/// State of a rule that changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AlertState {
+    /// The condition holds.
+    Firing,
+    /// The condition no longer holds.
+    Resolved,
+}
+
+/// A change of a rule's state, or a repeated notification of a rule that fires.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Alert {
+    /// Name of the rule.
+    pub rule: String,
+    /// Its state.
+    pub state: AlertState,
+    /// Reason, for people.
+    pub text: String,
+}
+
+/// Rules with their states.
+#[derive(Debug)]
+pub struct Watcher {
+    rules: Vec<WatchedRule>,
+    /// Interval between notifications of a rule that fires.
+    repeat: Option<Duration>,
+}
+
+#[derive(Debug)]
+struct WatchedRule {
+    rule: Rule,
+    memory: Memory,
+    /// Time of the latest notification. `None` while the rule does not fire.
+    notified_at: Option<Instant>,
+    /// Reason of the latest judgment.
+    text: String,
+}
+
+/// Facts that a condition remembers.
+#[derive(Debug)]
+enum Memory {
+    None,
+    /// Latest timestamp in microseconds.
+    Latest(i64),
+    Span(Span),
+    /// Time of the latest row or response.
+    Since(Instant),
+    Misses {
+        nonce: Option<u64>,
+        n_missed: u64,
+    },
+}
+
+/// Judgment of a condition: whether it holds, and the reason.
+type Judgment = Option<(bool, String)>;
+
+impl Watcher {
+    /// Creates a watcher of rules that do not fire yet. `now` is the start of all durations.
+    #[must_use]
+    pub fn new(rules: Vec<Rule>, now: Instant) -> Self {
+        let watched = |rule: Rule| WatchedRule {
+            memory: Memory::new(&rule.condition, now),
+            rule,
+            notified_at: None,
+            text: String::new(),
+        };
+        Self { rules: rules.into_iter().map(watched).collect(), repeat: None }
+    }
+
+    /// Repeats the alert of a rule that fires at this interval.
+    #[must_use]
+    pub fn with_repeat(mut self, repeat: Option<Duration>) -> Self {
+        self.repeat = repeat;
+        self
+    }
+
+    /// Updates the rules with a fact at the time `now`. Returns the alerts.
+    pub fn observe(&mut self, fact: &Fact, now: Instant) -> Vec<Alert> {
+        let repeat = self.repeat;
+        self.rules.iter_mut().filter_map(|rule| rule.observe(fact, now, repeat)).collect()
+    }
+}
+
+impl WatchedRule {
+    fn observe(&mut self, fact: &Fact, now: Instant, repeat: Option<Duration>) -> Option<Alert> {
+        let judgment = self.memory.judge(&self.rule.condition, fact, now);
+        let state = match (judgment, self.notified_at) {
+            (Some((true, text)), None) => {
+                self.text = text;
+                AlertState::Firing
+            }
+            (Some((false, text)), Some(_)) => {
+                self.text = text;
+                AlertState::Resolved
+            }
+            (judgment, Some(notified_at)) => {
+                if let Some((_, text)) = judgment {
+                    self.text = text;
+                }
+                if repeat.is_none_or(|repeat| now.duration_since(notified_at) < repeat) {
+                    return None;
+                }
+                AlertState::Firing
+            }
+            (_, None) => return None,
+        };
+        self.notified_at = (state == AlertState::Firing).then_some(now);
+        Some(Alert { rule: self.rule.name.clone(), state, text: self.text.clone() })
+    }
+}
+
+impl Memory {
+    fn new(condition: &Condition, now: Instant) -> Self {
+        match condition {
+            Condition::Level { .. } => Self::Latest(i64::MIN),
+            Condition::Change { within, .. } => Self::Span(Span::new(*within)),
+            Condition::Silence { .. } | Condition::Down { .. } => Self::Since(now),
+            Condition::Missed { .. } => Self::Misses { nonce: None, n_missed: 0 },
+            _ => Self::None,
+        }
+    }
+
+    /// Returns `None` if the fact says nothing about the condition.
+    fn judge(&mut self, condition: &Condition, fact: &Fact, now: Instant) -> Judgment {
+        match (condition, fact, self) {
+            (
+                Condition::Level { dataset: of, column, above, below },
+                Fact::Rows { dataset, points },
+                Self::Latest(latest),
+            ) if of == dataset => {
+                let point = points.iter().filter(|point| point.column == *column);
+                let point = point.max_by_key(|point| point.micros)?;
+                // A late row does not change the latest value. A corrected one does.
+                if point.micros < *latest {
+                    return None;
+                }
+                *latest = point.micros;
+                Some(judge_level(&format!("{column} of {dataset}"), point.value, *above, *below))
+            }
+            (
+                Condition::Change { dataset: of, column, direction, percent, .. },
+                Fact::Rows { dataset, points },
+                Self::Span(span),
+            ) if of == dataset => {
+                for point in points.iter().filter(|point| point.column == *column) {
+                    span.add(point.micros, point.value);
+                }
+                span.judge(&format!("{column} of {dataset}"), *direction, *percent)
+            }
+            (Condition::Silence { dataset: of, silent_for }, fact, Self::Since(last)) => {
+                if matches!(fact, Fact::Rows { dataset, .. } if of == dataset) {
+                    *last = now;
+                }
+                let silence = now.duration_since(*last);
+                if silence < *silent_for {
+                    return Some((false, format!("rows of {of} arrive again")));
+                }
+                Some((true, format!("no row of {of} for {}", format_duration(silence))))
+            }
+            (
+                Condition::Down { service: of, down_for },
+                Fact::Health { service, failure },
+                Self::Since(last),
+            ) if of == service => {
+                let Some(failure) = failure else {
+                    *last = now;
+                    return Some((false, format!("{} responds again", of.name())));
+                };
+                let outage = now.duration_since(*last);
+                let text = format!(
+                    "{} has not responded for {}: {failure}",
+                    of.name(),
+                    format_duration(outage)
+                );
+                (outage >= *down_for).then_some((true, text))
+            }
+            (
+                Condition::Agreement { below },
+                Fact::Execution { request_id, n_groups, agreement },
+                _,
+            ) => {
+                let text = format!(
+                    "largest of {n_groups} result groups has {agreement:.0} % of the peers in execution {request_id}"
+                );
+                Some((agreement < below, text))
+            }
+            (condition, fact, memory) => memory.judge_actor(condition, fact),
+        }
+    }
+
+    fn judge_actor(&mut self, condition: &Condition, fact: &Fact) -> Judgment {
+        match (condition, fact, self) {
+            (
+                Condition::Missed { topic: of, actor, misses },
+                Fact::Epoch { topic, nonce, actors },
+                Self::Misses { nonce: last, n_missed },
+            ) if of == topic => {
+                if last.replace(*nonce) == Some(*nonce) {
+                    return None;
+                }
+                *n_missed = if find(actors, actor).is_some() { 0 } else { *n_missed + 1 };
+                let text = match *n_missed {
+                    0 => format!("{actor} takes part in epoch {nonce} of topic {topic}"),
+                    n => format!("{actor} missed {n} epochs of topic {topic}, up to {nonce}"),
+                };
+                Some((*n_missed >= *misses, text))
+            }
+            (
+                Condition::Weight { topic: of, actor, below },
+                Fact::Epoch { topic, nonce, actors },
+                _,
+            ) if of == topic => {
+                let weight = find(actors, actor)?.weight?;
+                let text =
+                    format!("weight of {actor} is {weight:.4} in epoch {nonce} of topic {topic}");
+                Some((weight < *below, text))
+            }
+            (Condition::Rank { topic: of, actor, worse_than }, Fact::Ranks { topic, ranks }, _)
+                if of == topic =>
+            {
+                let is_actor = |address: &str, name: Option<&str>| {
+                    address == actor || name == Some(actor.as_str())
+                };
+                let ranked =
+                    ranks.iter().find(|(address, name, _)| is_actor(address, name.as_deref()));
+                let rank = ranked?.2?;
+                Some((rank > *worse_than, format!("{actor} has rank {rank} in topic {topic}")))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Finds an actor by name or address.
+fn find<'a>(actors: &'a [Actor], name: &str) -> Option<&'a Actor> {
+    actors.iter().find(|actor| actor.address == name || actor.name.as_deref() == Some(name))
+}
+
+fn judge_level(what: &str, value: f64, above: Option<f64>, below: Option<f64>) -> (bool, String) {
+    if let Some(limit) = above.filter(|limit| value > *limit) {
+        return (true, format!("{what} is {value}, above {limit}"));
+    }
+    match below.filter(|limit| value < *limit) {
+        Some(limit) => (true, format!("{what} is {value}, below {limit}")),
+        None => (false, format!("{what} is {value}")),
+    }
+}
+
+/// Values within a span of time before the latest one.
+#[derive(Debug)]
+struct Span {
+    within_micros: i64,
+    /// Number, minimum and maximum of each part with values, in ascending order.
+    parts: VecDeque<(i64, f64, f64)>,
+    /// Timestamp in microseconds and value of the latest row.
+    latest: Option<(i64, f64)>,
+}
+
+impl Span {
+    fn new(within: Duration) -> Self {
+        let within_micros = i64::try_from(within.as_micros()).unwrap_or(i64::MAX);
+        Self { within_micros, parts: VecDeque::new(), latest: None }
+    }
+
+    fn add(&mut self, micros: i64, value: f64) {
+        if self.latest.is_none_or(|(latest, _)| micros >= latest) {
+            self.latest = Some((micros, value));
+        }
+        let width = (self.within_micros / SPAN_PARTS).max(1);
+        let part = micros.div_euclid(width);
+        match self.parts.binary_search_by_key(&part, |(part, ..)| *part) {
+            Ok(at) => {
+                let (_, min, max) = &mut self.parts[at];
+                *min = min.min(value);
+                *max = max.max(value);
+            }
+            Err(at) => self.parts.insert(at, (part, value, value)),
+        }
+        let latest = self.latest.map_or(micros, |(latest, _)| latest);
+        let first = latest.saturating_sub(self.within_micros).div_euclid(width);
+        while self.parts.front().is_some_and(|(part, ..)| *part < first) {
+            self.parts.pop_front();
+        }
+    }
+
+    fn judge(&self, what: &str, direction: Direction, percent: f64) -> Judgment {
+        let (_, latest) = self.latest?;
+        let extreme = match direction {
+            Direction::Rises => self.parts.iter().map(|(_, min, _)| *min).reduce(f64::min)?,
+            Direction::Falls => self.parts.iter().map(|(.., max)| *max).reduce(f64::max)?,
+        };
+        let change = (latest - extreme) / extreme.abs() * 100.0;
+        let holds = match direction {
+            Direction::Rises => change >= percent,
+            Direction::Falls => change <= -percent,
+        };
+        Some((holds, format!("{what} is {latest}, {change:+.2} % from {extreme}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::Rules;
+
+    const SECOND: i64 = 1_000_000;
+
+    struct Watched {
+        watcher: Watcher,
+        start: Instant,
+    }
+
+    impl Watched {
+        fn new(rule: &str) -> Self {
+            let rules: Rules = format!("[[rules]]\nname = 'r'\n{rule}").parse().unwrap();
+            let start = Instant::now();
+            Self { watcher: Watcher::new(rules.rules, start), start }
+        }
+
+        /// Returns the alert of a fact, `seconds` after the start.
+        fn at(&mut self, seconds: u64, fact: &Fact) -> Option<(AlertState, String)> {
+            let now = self.start + Duration::from_secs(seconds);
+            let mut alerts = self.watcher.observe(fact, now);
+            assert!(alerts.len() <= 1);
+            alerts.pop().map(|alert| (alert.state, alert.text))
+        }
+    }
+
+    fn rows(points: &[(i64, f64)]) -> Fact {
+        let point = |&(seconds, value): &(i64, f64)| Point {
+            column: "close".to_owned(),
+            micros: seconds * SECOND,
+            value,
+        };
+        Fact::Rows { dataset: "btc".to_owned(), points: points.iter().map(point).collect() }
+    }
+
+    fn firing(text: &str) -> (AlertState, String) {
+        (AlertState::Firing, text.to_owned())
+    }
+
+    fn resolved(text: &str) -> (AlertState, String) {
+        (AlertState::Resolved, text.to_owned())
+    }
+
+    #[test]
+    fn level_fires_and_resolves_once() {
+        let mut rule = Watched::new("dataset = 'btc'\ncolumn = 'close'\nbelow = 100");
+        assert_eq!(rule.at(0, &rows(&[(1, 99.0), (2, 100.0)])), None, "latest row counts");
+        assert_eq!(
+            rule.at(1, &rows(&[(3, 99.5)])),
+            Some(firing("close of btc is 99.5, below 100"))
+        );
+        assert_eq!(rule.at(2, &rows(&[(4, 98.0)])), None, "fires already");
+        assert_eq!(rule.at(3, &rows(&[(2, 150.0)])), None, "late row");
+        assert_eq!(rule.at(4, &rows(&[(5, 101.0)])), Some(resolved("close of btc is 101")));
+    }
+
+    #[test]
+    fn change_is_measured_from_the_extreme_value_within_the_span() {
+        let mut rule = Watched::new("dataset = 'btc'\ncolumn = 'close'\nfalls = 2\nwithin = '10s'");
+        assert_eq!(rule.at(0, &rows(&[(0, 100.0), (5, 99.0)])), None);
+        let fell = "close of btc is 97, -3.00 % from 100";
+        assert_eq!(rule.at(1, &rows(&[(9, 97.0)])), Some(firing(fell)));
+        let later = rule.at(2, &rows(&[(17, 97.5)]));
+        assert_eq!(later, Some(resolved("close of btc is 97.5, +0.00 % from 97.5")));
+    }
+
+    #[test]
+    fn span_has_bounded_memory() {
+        let mut span = Span::new(Duration::from_mins(1));
+        for micros in 0..2_000_000 {
+            span.add(micros * 100, 1.0);
+        }
+        assert!(span.parts.len() <= 502, "{}", span.parts.len());
+    }
+
+    #[test]
+    fn silence_is_measured_since_the_latest_row() {
+        let mut rule = Watched::new("dataset = 'btc'\nsilent_for = '5s'");
+        assert_eq!(rule.at(4, &Fact::Tick), None);
+        assert_eq!(rule.at(4, &rows(&[(1, 1.0)])), None);
+        assert_eq!(rule.at(8, &Fact::Tick), None);
+        assert_eq!(rule.at(9, &Fact::Tick), Some(firing("no row of btc for 5s")));
+        assert_eq!(rule.at(20, &rows(&[(2, 1.0)])), Some(resolved("rows of btc arrive again")));
+    }
+
+    #[test]
+    fn service_is_down_after_failures_for_a_while() {
+        let mut rule = Watched::new("service = 'head'\ndown_for = '10s'");
+        let health = |failure: Option<&str>| Fact::Health {
+            service: Service::Head,
+            failure: failure.map(str::to_owned),
+        };
+        assert_eq!(rule.at(1, &health(None)), None);
+        assert_eq!(rule.at(2, &health(Some("refused"))), None);
+        let down = "head has not responded for 10s: refused";
+        assert_eq!(rule.at(11, &health(Some("refused"))), Some(firing(down)));
+        assert_eq!(rule.at(12, &health(None)), Some(resolved("head responds again")));
+    }
+
+    #[test]
+    fn missed_epochs_are_counted_once_each() {
+        let mut rule = Watched::new("topic = 1\nactor = 'mine'\nmisses = 2");
+        let epoch = |nonce, name: &str| Fact::Epoch {
+            topic: TopicId::FIRST,
+            nonce,
+            actors: vec![Actor {
+                address: "allo1a".to_owned(),
+                name: Some(name.to_owned()),
+                weight: Some(0.5),
+            }],
+        };
+        assert_eq!(rule.at(0, &epoch(1, "mine")), None);
+        assert_eq!(rule.at(1, &epoch(2, "other")), None);
+        assert_eq!(rule.at(2, &epoch(2, "other")), None, "the same epoch again");
+        let missed = "mine missed 2 epochs of topic 1, up to 3";
+        assert_eq!(rule.at(3, &epoch(3, "other")), Some(firing(missed)));
+        assert_eq!(
+            rule.at(4, &epoch(4, "mine")),
+            Some(resolved("mine takes part in epoch 4 of topic 1"))
+        );
+
+        let mut rule = Watched::new("topic = 1\nactor = 'allo1a'\nweight_below = 0.6");
+        let weight = "weight of allo1a is 0.5000 in epoch 1 of topic 1";
+        assert_eq!(rule.at(0, &epoch(1, "mine")), Some(firing(weight)));
+    }
+
+    #[test]
+    fn rank_and_agreement_are_compared_with_their_limits() {
+        let mut rule = Watched::new("topic = 1\nactor = 'mine'\nrank_worse_than = 3");
+        let ranks = |rank| Fact::Ranks {
+            topic: TopicId::FIRST,
+            ranks: vec![("allo1a".to_owned(), Some("mine".to_owned()), rank)],
+        };
+        assert_eq!(rule.at(0, &ranks(None)), None, "not ranked yet");
+        assert_eq!(rule.at(1, &ranks(Some(3))), None);
+        assert_eq!(rule.at(2, &ranks(Some(4))), Some(firing("mine has rank 4 in topic 1")));
+
+        let mut rule = Watched::new("service = 'head'\nagreement_below = 66");
+        let execution =
+            |agreement| Fact::Execution { request_id: "x".to_owned(), n_groups: 2, agreement };
+        assert_eq!(rule.at(0, &execution(100.0)), None);
+        let split = "largest of 2 result groups has 50 % of the peers in execution x";
+        assert_eq!(rule.at(1, &execution(50.0)), Some(firing(split)));
+    }
+
+    #[test]
+    fn alert_is_repeated_while_its_rule_fires() {
+        let mut rule = Watched::new("dataset = 'btc'\ncolumn = 'close'\nabove = 1");
+        rule.watcher = rule.watcher.with_repeat(Some(Duration::from_mins(1)));
+        assert!(rule.at(0, &rows(&[(1, 2.0)])).is_some());
+        assert_eq!(rule.at(30, &rows(&[(2, 3.0)])), None);
+        assert_eq!(rule.at(60, &Fact::Tick), Some(firing("close of btc is 3, above 1")));
+        assert_eq!(rule.at(90, &Fact::Tick), None);
+    }
+}

@@ -1,0 +1,374 @@
+//! Feeds the facts that rules need from the services: rows and bundles from streams, executions from the
+//! events of the head, health by polling.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use client::datasets::Datasets;
+use client::executions;
+use client::functions::Functions;
+use client::inference::{Inference, bundles};
+use client::stream::StreamEvent;
+use client::stream::resume::{self, ResumeFrom};
+use model::dataset::DatasetId;
+use model::topic::TopicId;
+use task::backoff::Backoff;
+use task::group::Group;
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+use wire::executions::ClusterEventKind;
+use wire::inference::LatestBundle;
+
+use crate::rules::{Condition, Rule, Service};
+use crate::state::{Actor, Alert, Fact, Point, Watcher};
+
+/// Interval at which durations are checked.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Interval of health checks, and their time limit.
+const HEALTH_EVERY: Duration = Duration::from_secs(2);
+
+/// Maximum number of facts that wait. The services wait once it is reached.
+const FACTS_CAPACITY: usize = 64;
+
+/// Maximum number of events that wait in a stream.
+const EVENTS_CAPACITY: usize = 8;
+
+/// Pause before a failed lookup of a dataset is retried: the first, and the longest.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// Number of epochs of the leaderboard for [`Condition::Rank`].
+const RANKED_EPOCHS: u32 = 100;
+
+/// Clients of the services that rules can name.
+#[derive(Debug, Clone)]
+pub struct Clients {
+    /// Head of a cluster. `None` if there is none.
+    pub head: Option<Functions>,
+    /// Dataset service.
+    pub datasets: Datasets,
+    /// Inference service.
+    pub inference: Inference,
+}
+
+/// An error before or while watching.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WatchError {
+    /// A rule needs a head, and none is configured.
+    #[error("rule `{rule}` needs a head, but none is configured")]
+    NoHead {
+        /// Name of the rule.
+        rule: String,
+    },
+}
+
+/// A message of [`watch`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The state of a rule changed.
+    Alert(Alert),
+    /// Facts are missing for this reason. Durations still count.
+    Problem(String),
+}
+
+/// Watches `rules` and sends their alerts to `events` until its receiver is dropped. The tasks belong to
+/// `group`.
+///
+/// # Errors
+/// If a rule needs a service that is not configured.
+pub async fn watch(
+    rules: Vec<Rule>,
+    repeat: Option<Duration>,
+    clients: Clients,
+    group: &Group,
+    events: Sender<Event>,
+) -> Result<(), WatchError> {
+    let (facts, received) = mpsc::channel(FACTS_CAPACITY);
+    start_sources(&rules, &clients, group, &facts, &events)?;
+    drop(facts);
+    let watcher = Watcher::new(rules, Instant::now()).with_repeat(repeat);
+    judge_facts(watcher, received, events).await;
+    Ok(())
+}
+
+async fn judge_facts(mut watcher: Watcher, mut facts: Receiver<Fact>, events: Sender<Event>) {
+    let mut ticks = interval(TICK);
+    loop {
+        let fact = tokio::select! {
+            fact = facts.recv() => match fact {
+                Some(fact) => fact,
+                None => return,
+            },
+            _ = ticks.tick() => Fact::Tick,
+        };
+        for alert in watcher.observe(&fact, Instant::now()) {
+            if events.send(Event::Alert(alert)).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Starts one task per dataset, topic and service that the rules name.
+fn start_sources(
+    rules: &[Rule],
+    clients: &Clients,
+    group: &Group,
+    facts: &Sender<Fact>,
+    events: &Sender<Event>,
+) -> Result<(), WatchError> {
+    let mut datasets: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    // Topics, with true for those whose ranks are needed.
+    let mut topics: BTreeMap<TopicId, bool> = BTreeMap::new();
+    let mut services = BTreeSet::new();
+    let mut watches_executions = false;
+    for rule in rules {
+        match &rule.condition {
+            Condition::Level { dataset, column, .. }
+            | Condition::Change { dataset, column, .. } => {
+                datasets.entry(dataset).or_default().insert(column.clone());
+            }
+            Condition::Silence { dataset, .. } => _ = datasets.entry(dataset).or_default(),
+            Condition::Missed { topic, .. } | Condition::Weight { topic, .. } => {
+                topics.entry(*topic).or_default();
+            }
+            Condition::Rank { topic, .. } => _ = topics.insert(*topic, true),
+            Condition::Down { service, .. } => _ = services.insert(*service),
+            Condition::Agreement { .. } => watches_executions = true,
+        }
+        let needs_head = matches!(
+            rule.condition,
+            Condition::Agreement { .. } | Condition::Down { service: Service::Head, .. }
+        );
+        if needs_head && clients.head.is_none() {
+            return Err(WatchError::NoHead { rule: rule.name.clone() });
+        }
+    }
+    for (dataset, columns) in datasets {
+        let source = Source { facts: facts.clone(), events: events.clone() };
+        let work = source.follow_rows(clients.datasets.clone(), dataset.to_owned(), columns);
+        group.spawn("alerts: rows", work);
+    }
+    for (topic, needs_ranks) in topics {
+        let source = Source { facts: facts.clone(), events: events.clone() };
+        let work = source.follow_epochs(clients.inference.clone(), topic, needs_ranks);
+        group.spawn("alerts: epochs", work);
+    }
+    for service in services {
+        group.spawn("alerts: health", poll_health(service, clients.clone(), facts.clone()));
+    }
+    if let Some(head) = clients.head.clone().filter(|_| watches_executions) {
+        let source = Source { facts: facts.clone(), events: events.clone() };
+        group.spawn("alerts: executions", source.follow_executions(head));
+    }
+    Ok(())
+}
+
+async fn poll_health(service: Service, clients: Clients, facts: Sender<Fact>) {
+    let mut polls = interval(HEALTH_EVERY);
+    polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        polls.tick().await;
+        let check = async {
+            match (service, &clients.head) {
+                (Service::Head, Some(head)) => head.health().await,
+                (Service::Head, None) => Ok(()),
+                (Service::Datasets, _) => clients.datasets.health().await,
+                (Service::Inference, _) => clients.inference.health().await,
+            }
+        };
+        let failure = match timeout(HEALTH_EVERY, check).await {
+            Ok(result) => result.err().map(|error| error.why()),
+            Err(_) => Some(format!("no response within {} s", HEALTH_EVERY.as_secs())),
+        };
+        if facts.send(Fact::Health { service, failure }).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Recipients of what a task finds out.
+struct Source {
+    facts: Sender<Fact>,
+    events: Sender<Event>,
+}
+
+impl Source {
+    async fn report(&self, problem: String) {
+        // Without a receiver, the task ends at its next fact.
+        drop(self.events.send(Event::Problem(problem)).await);
+    }
+
+    async fn follow_rows(self, datasets: Datasets, name: String, columns: BTreeSet<String>) {
+        let id = self.find(&datasets, &name).await;
+        let (sender, mut received) = mpsc::channel(EVENTS_CAPACITY);
+        let follow = resume::follow(datasets, id, ResumeFrom::default(), sender);
+        let read = async {
+            while let Some(event) = received.recv().await {
+                match event {
+                    StreamEvent::Item(batch) => {
+                        let points = batch.rows.iter().flat_map(|row| {
+                            columns.iter().filter_map(|column| {
+                                let value = row.values.get(column)?.as_f64()?;
+                                let micros = row.timestamp.micros();
+                                Some(Point { column: column.clone(), micros, value })
+                            })
+                        });
+                        let points = points.collect();
+                        let fact = Fact::Rows { dataset: name.clone(), points };
+                        if self.facts.send(fact).await.is_err() {
+                            return;
+                        }
+                    }
+                    StreamEvent::Lost { why, .. } => {
+                        self.report(format!("lost the stream of dataset {name}: {}", why.why()))
+                            .await;
+                    }
+                    _ => {}
+                }
+            }
+        };
+        tokio::join!(follow, read);
+    }
+
+    /// Finds a dataset by name or id. Retries until it exists and the service responds.
+    async fn find(&self, datasets: &Datasets, name: &str) -> DatasetId {
+        let mut backoff = Backoff::new(RETRY.0, RETRY.1);
+        let mut last_problem = String::new();
+        loop {
+            let found = match datasets.find_by_name(name).await {
+                Ok(None) => match name.parse::<DatasetId>() {
+                    Ok(id) => datasets.dataset(id).await.map(Some),
+                    Err(_) => Ok(None),
+                },
+                found => found,
+            };
+            let problem = match found {
+                Ok(Some(dataset)) => return dataset.id,
+                Ok(None) => format!("no dataset {name} is visible to this key"),
+                Err(error) => format!("cannot find dataset {name}: {}", error.why()),
+            };
+            if problem != last_problem {
+                self.report(problem.clone()).await;
+                last_problem = problem;
+            }
+            sleep(backoff.next_wait()).await;
+        }
+    }
+
+    async fn follow_epochs(self, inference: Inference, topic: TopicId, needs_ranks: bool) {
+        let (sender, mut received) = mpsc::channel(EVENTS_CAPACITY);
+        let follow = bundles::follow(inference.clone(), topic, sender);
+        let read = async {
+            while let Some(event) = received.recv().await {
+                match event {
+                    StreamEvent::Item(latest) => {
+                        for fact in self.facts_of(&inference, &latest, topic, needs_ranks).await {
+                            if self.facts.send(fact).await.is_err() {
+                                return;
+                            }
+                        }
+                    }
+                    StreamEvent::Lost { why, .. } => {
+                        self.report(format!("lost the stream of topic {topic}: {}", why.why()))
+                            .await;
+                    }
+                    StreamEvent::NotServed => {
+                        self.report(format!("there is no stream of topic {topic}")).await;
+                    }
+                    _ => {}
+                }
+            }
+        };
+        tokio::join!(follow, read);
+    }
+
+    /// Returns the facts of a new bundle, with the names and weights of its actors.
+    async fn facts_of(
+        &self,
+        inference: &Inference,
+        latest: &LatestBundle,
+        topic: TopicId,
+        needs_ranks: bool,
+    ) -> Vec<Fact> {
+        let mut known = BTreeMap::new();
+        match inference.topics().await {
+            Ok(list) => {
+                let of_topic =
+                    |summary: &&wire::inference::TopicSummary| summary.topic_id == topic.get();
+                let summary = list.topics.iter().find(of_topic);
+                for actor in summary.iter().flat_map(|summary| &summary.actors) {
+                    known.insert(actor.worker.clone(), (actor.name.clone(), actor.weight));
+                }
+            }
+            Err(error) => self.report(format!("cannot read the topics: {}", error.why())).await,
+        }
+        let bundle = &latest.bundle;
+        let actors = bundle.inferer_values.iter().chain(&bundle.forecaster_values).map(|actor| {
+            let address = actor.worker.to_string();
+            let (name, weight) = known.get(&address).cloned().unwrap_or_default();
+            Actor { address, name, weight }
+        });
+        let actors = actors.collect();
+        let mut facts = vec![Fact::Epoch { topic, nonce: bundle.nonce, actors }];
+        if needs_ranks {
+            match inference.leaderboard(topic, RANKED_EPOCHS).await {
+                Ok(board) => {
+                    let ranks = board.actors.into_iter();
+                    let ranks = ranks.map(|actor| (actor.worker, actor.name, actor.rank)).collect();
+                    facts.push(Fact::Ranks { topic, ranks });
+                }
+                Err(error) => {
+                    let why = error.why();
+                    self.report(format!("cannot read the leaderboard of topic {topic}: {why}"))
+                        .await;
+                }
+            }
+        }
+        facts
+    }
+
+    async fn follow_executions(self, head: Functions) {
+        let (sender, mut received) = mpsc::channel(EVENTS_CAPACITY);
+        let follow = executions::follow(head.clone(), sender);
+        let read = async {
+            while let Some(event) = received.recv().await {
+                match event {
+                    StreamEvent::Item(event) => {
+                        let ClusterEventKind::Done { request_id, .. } = event.kind else {
+                            continue;
+                        };
+                        match head.execution(&request_id).await {
+                            Ok(body) if body.results.is_empty() => {}
+                            Ok(body) => {
+                                let shares = body.results.iter().map(|group| group.frequency);
+                                let fact = Fact::Execution {
+                                    request_id,
+                                    n_groups: body.results.len(),
+                                    agreement: shares.fold(0.0, f64::max),
+                                };
+                                if self.facts.send(fact).await.is_err() {
+                                    return;
+                                }
+                            }
+                            Err(error) => {
+                                let why = error.why();
+                                self.report(format!("cannot read execution {request_id}: {why}"))
+                                    .await;
+                            }
+                        }
+                    }
+                    StreamEvent::Lost { why, .. } => {
+                        self.report(format!("lost the events of the head: {}", why.why())).await;
+                    }
+                    StreamEvent::NotServed => {
+                        self.report("the head has no stream of events".to_owned()).await;
+                    }
+                    _ => {}
+                }
+            }
+        };
+        tokio::join!(follow, read);
+    }
+}
