@@ -79,13 +79,14 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Body of a request to the webhook.
-#[derive(Serialize)]
-struct Body<'a> {
+/// An alert with its time: the body of a request to the webhook.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Message<'a> {
+    /// The alert.
     #[serde(flatten)]
-    alert: &'a Alert,
-    /// RFC 3339.
-    time: &'a str,
+    pub alert: &'a Alert,
+    /// Time of the alert in RFC 3339.
+    pub time: &'a str,
 }
 
 impl Notifier {
@@ -140,7 +141,7 @@ impl Notifier {
 
     async fn call_webhook(&self, alert: &Alert, time: &str) -> Result<(), NotifyError> {
         let Some(webhook) = &self.webhook else { return Ok(()) };
-        let body = serde_json::to_string(&Body { alert, time }).unwrap_or_default();
+        let body = serde_json::to_string(&Message { alert, time }).unwrap_or_default();
         let mut retries = RETRIES.into_iter();
         loop {
             let (outcome, is_final) = match webhook.post(&body).await {

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
-use alerts::notify::Notifier;
+use alerts::notify::{Message, Notifier};
 use alerts::rules::Rules;
 use alerts::state::{Alert, AlertState};
 use alerts::watch::{Clients, Event, watch};
@@ -12,7 +12,6 @@ use clap::Args;
 use client::functions::Functions;
 use client::transport::Transport;
 use model::escape::escape_line;
-use serde::Serialize;
 use stack::data_dir::project_dirs;
 use task::clock::Clock;
 use task::group::Group;
@@ -58,14 +57,6 @@ pub(crate) struct WatchCommand {
     addresses: AddressFlags,
     #[command(flatten)]
     key: KeyFlag,
-}
-
-/// An alert as a line of JSON.
-#[derive(Serialize)]
-struct AlertLine<'a> {
-    time: &'a str,
-    #[serde(flatten)]
-    alert: &'a Alert,
 }
 
 /// Watches the rules until the process has to stop.
@@ -147,7 +138,7 @@ impl Printer {
     fn print(&self, alert: Alert) -> anyhow::Result<()> {
         let time = Clock::system().now().to_string();
         if self.is_json {
-            print_body(&AlertLine { time: &time, alert: &alert })?;
+            print_body(&Message { alert: &alert, time: &time })?;
         } else {
             print(&line_of(&alert, &time))?;
         }
