@@ -8,8 +8,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::{env, fs};
 
-#[cfg(debug_assertions)]
-use ::tui::FaultInjection;
 use ::tui::app::Start;
 use ::tui::keymap::Keymap;
 use ::tui::profiles::{KeyPlace, NO_PROFILE, Profiles};
@@ -64,23 +62,13 @@ pub(crate) struct TuiCommand {
     /// Do not capture the mouse
     #[arg(long)]
     no_mouse: bool,
-    /// Panic on the Logs screen: while drawing it, or while handling a key; only in builds for
-    /// tests
+    /// Panic with this message when a key is pressed on the Logs screen; only in builds for tests
     #[cfg(debug_assertions)]
-    #[arg(long, hide = true, value_name = "PLACE", value_parser = fault)]
-    break_in: Option<FaultInjection>,
+    #[arg(long, hide = true, value_name = "MESSAGE")]
+    break_in: Option<String>,
     /// Directory of the local stack's state [default: the platform's data directory]
     #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
-}
-
-#[cfg(debug_assertions)]
-fn fault(text: &str) -> Result<FaultInjection, String> {
-    match text {
-        "view" => Ok(FaultInjection::View),
-        "update" => Ok(FaultInjection::Update),
-        _ => Err("expected view or update".to_owned()),
-    }
 }
 
 /// Name of the theme that suits the terminal.

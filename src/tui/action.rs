@@ -127,16 +127,14 @@ actions! {
     AddNode => "add a node on this machine",
     /// Opens the question before the selected local process is stopped.
     StopProcess => "stop the local process",
-    /// Confirms that the selected process is stopped.
-    StopNow => "stop it",
     /// Cordons the selected node after a question, or uncordons it.
     CordonNode => "cordon / uncordon the node, group",
     /// Approves the selected node after a question.
     ApproveNode => "approve the node or group",
     /// Refuses the selected node after a question.
     RefuseNode => "refuse the node or group",
-    /// Confirms the change of a node.
-    ConfirmNode => "change the node",
+    /// Confirms a question.
+    Confirm => "yes",
     /// Groups the nodes by the next declared attribute.
     GroupNodes => "group nodes by the next attribute",
     /// Folds or unfolds the selected group of nodes.

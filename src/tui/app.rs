@@ -29,11 +29,8 @@ use crate::state::services::{HeadId, Service};
 use crate::state::{Dirty, State, session, stack};
 use crate::theme::Theme;
 use crate::view::hits::Hits;
-use crate::view::{
-    Frame, SIZE_MIN, Tier, centered, draw_centered, draw_empty, footer, header, split_rows,
-};
+use crate::view::{Frame, SIZE_MIN, Tier, centered, draw_centered, footer, header, split_rows};
 use crate::widget::paint;
-use crate::widget::pane::Pane;
 
 /// Time within which a second `^C` ends the program.
 const INTERRUPT_WITHIN: Duration = Duration::from_secs(2);
@@ -72,7 +69,6 @@ pub(crate) fn start(state: &mut State, start: Start) -> Vec<Effect> {
     }
     show(state, state.screen);
     state.effects.extend([Effect::LoadPresets, Effect::FindDetachedNodes]);
-    state.warn_low_contrast();
     state.mark_dirty(Dirty::Input);
     settle(state)
 }
@@ -210,7 +206,7 @@ fn settle(state: &mut State) -> Vec<Effect> {
 fn press(state: &mut State, chord: Chord) {
     let layers = state.layers();
     let pending = std::mem::take(&mut state.pending);
-    match state.keys.resolve(layers, &pending, chord) {
+    match state.keys.resolve(&layers, &pending, chord) {
         Resolved::Action(action) => perform::perform(state, action),
         Resolved::Pending => {
             state.pending = pending;
@@ -367,20 +363,6 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -
     choices::draw_pending_keys(middle, buf, frame);
     state.symbols.apply(buf);
     hits
-}
-
-/// Draws a replacement for a screen that panicked while it was drawn, with the panic message.
-pub(crate) fn draw_broken(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme, why: &str) {
-    theme.clear(area, buf);
-    let frame = Frame { state, theme, tier: Tier::for_area(area).unwrap_or(Tier::Small) };
-    let [top, middle, bottom] = rows(area, footer::height(frame, area.width));
-    header::draw(top, buf, frame, &mut Hits::default());
-    footer::draw(bottom, buf, frame, &mut Hits::default());
-    let name = state.screen.name();
-    let inside = Pane::new(name.to_owned()).draw(middle, buf, theme);
-    let title = format!("✗ the {name} screen failed to draw: a bug in this program");
-    let next = "other screens still work; any other key retries this one, then the program ends";
-    draw_empty(inside, buf, theme, &[title, why.to_owned(), next.to_owned()]);
 }
 
 /// Splits `area` into the first row, the middle, and the last `n_last` rows.

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use strum::IntoStaticStr;
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use crate::action::Action;
 use crate::screens::Screen;
@@ -50,7 +50,7 @@ pub(crate) struct Chord {
 
 /// Scope of a binding. `state::State::layers` returns the active layers. A key file names it as
 /// `global` or `node-form`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, serialize_all = "kebab-case")]
 pub(crate) enum Layer {
     /// Everywhere, including text fields.
@@ -75,7 +75,7 @@ pub(crate) enum Layer {
     Overview,
     /// The help overlay.
     Help,
-    /// The question before quitting.
+    /// A question.
     Confirm,
     /// A focused filter or search.
     Edit,
@@ -85,35 +85,14 @@ pub(crate) enum Layer {
     Choice,
     /// The list of profiles.
     Profiles,
-    /// The form for an API key.
-    Secret,
     /// The form that starts a node.
     NodeForm,
     /// The list of presets.
     Presets,
-    /// The prompt for the name of a preset.
-    PresetName,
-    /// The question before a process is stopped.
-    ConfirmStop,
-    /// The question before a node is changed.
-    ConfirmNode,
-    /// The prompt for a file.
-    Save,
+    /// A prompt for a name, a path or a key.
+    Prompt,
     /// Labels on all places that can be clicked.
     Jump,
-}
-
-/// Action of keys in a layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Binding {
-    /// Layer of the binding.
-    pub(crate) layer: Layer,
-    /// Alternative keys. The presses of a sequence are separated by spaces: `g g`.
-    pub(crate) keys: &'static [&'static str],
-    /// Action of the keys.
-    pub(crate) action: Action,
-    /// Hint in the footer, or empty for no hint.
-    pub(crate) hint: &'static str,
 }
 
 /// Outcome of a key press.
@@ -127,42 +106,22 @@ pub(crate) enum Resolved {
 }
 
 impl Layer {
-    /// All combinations of active layers, highest precedence first.
-    pub(crate) const CHAINS: [&'static [Self]; 21] = [
-        &[Self::Cluster, Self::List, Self::Global, Self::Always],
-        &[Self::Execute, Self::List, Self::Global, Self::Always],
-        &[Self::Data, Self::List, Self::Global, Self::Always],
-        &[Self::Inference, Self::List, Self::Global, Self::Always],
-        &[Self::Logs, Self::List, Self::Global, Self::Always],
-        &[Self::Overview, Self::List, Self::Global, Self::Always],
-        &[Self::Profiles, Self::List, Self::Always],
-        &[Self::Choice, Self::List, Self::Always],
-        &[Self::Form, Self::Always],
-        &[Self::Edit, Self::Always],
-        &[Self::Help, Self::Always],
-        &[Self::Palette, Self::Always],
-        &[Self::Secret, Self::Always],
-        &[Self::NodeForm, Self::Always],
-        &[Self::PresetName, Self::Always],
-        &[Self::Save, Self::Always],
-        &[Self::Presets, Self::Always],
-        &[Self::Confirm, Self::Always],
-        &[Self::ConfirmStop, Self::Always],
-        &[Self::ConfirmNode, Self::Always],
-        &[Self::Jump, Self::Always],
-    ];
-
     /// Returns the active layers while this one has the highest precedence.
-    pub(crate) fn chain(self) -> &'static [Self] {
-        let mut chains = Self::CHAINS.into_iter();
-        chains.find(|chain| chain.first() == Some(&self)).unwrap_or(&[Self::Always])
+    pub(crate) fn chain(self) -> Vec<Self> {
+        let shared: &[Self] = match self {
+            Self::Profiles | Self::Choice | Self::Presets => &[Self::List, Self::Always],
+            _ if self.screen().is_some() && self != Self::Form => {
+                &[Self::List, Self::Global, Self::Always]
+            }
+            _ => &[Self::Always],
+        };
+        [&[self], shared].concat()
     }
 
     /// Returns true if letters are text while this layer is active.
     pub(crate) fn is_typed(self) -> bool {
-        let is_question =
-            matches!(self, Self::Confirm | Self::ConfirmStop | Self::ConfirmNode | Self::Presets);
-        self == Self::Always || (self.chain().len() == 2 && !is_question)
+        let is_shared = matches!(self, Self::Global | Self::List | Self::Confirm);
+        !is_shared && !self.chain().contains(&Self::List)
     }
 
     /// Returns the screen of the layer, if it belongs to one.
@@ -178,22 +137,13 @@ impl Layer {
         }
     }
 
-    /// Returns the title of its section in the help.
+    /// Returns the title of its section in the help, which lists only layers of a screen.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Always | Self::Global => "EVERYWHERE",
             Self::List => "LISTS",
-            Self::Form | Self::NodeForm => "FORM",
-            Self::Presets | Self::PresetName => "PRESETS",
-            Self::Help => "HELP",
-            Self::Confirm | Self::ConfirmStop | Self::ConfirmNode => "QUESTION",
+            Self::Form => "FORM",
             Self::Edit => "FILTER",
-            Self::Palette => "PALETTE",
-            Self::Choice => "CHOICE",
-            Self::Profiles => "PROFILES",
-            Self::Secret => "API KEY",
-            Self::Jump => "LABELS",
-            Self::Save => "FILE",
             _ => "THIS SCREEN",
         }
     }

@@ -18,7 +18,6 @@ pub mod action;
 pub mod app;
 mod effects;
 mod event;
-mod guard;
 pub mod keymap;
 mod mouse;
 mod overlay;
@@ -35,8 +34,6 @@ pub mod user_file;
 mod view;
 pub mod widget;
 
-#[cfg(debug_assertions)]
-pub use run::FaultInjection;
 pub use run::{RunError, TuiOptions, run};
 use stack::local;
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! The event loop: waits for an event, updates the state, draws a frame.
 
-use std::future::poll_fn;
+use std::future::ready;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use crossterm::event::{Event as TermEvent, EventStream, KeyEventKind};
-use futures::{Stream, StreamExt as _};
+use futures::StreamExt as _;
 use task::clock::Clock;
 use task::file::{FileMode, write_atomic};
 use tokio::sync::mpsc;
@@ -17,13 +16,13 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::app::{self, Start};
 use crate::effects::Runner;
 use crate::event::{Effect, Event, Timer};
-use crate::guard;
 use crate::keymap::{Chord, Keymap};
 use crate::local::{LocalEvent, LocalStack};
 use crate::mouse::Mouse;
 use crate::pacer::Pacer;
 use crate::profiles::{ProfileStore, Profiles};
 use crate::replies::Replies;
+#[cfg(debug_assertions)]
 use crate::screens::Screen;
 use crate::state::overlay::Overlay;
 use crate::state::{Dirty, State, session};
@@ -75,19 +74,9 @@ pub struct TuiOptions {
     pub clock: Clock,
     /// Directory of the panic report.
     pub reports: Option<PathBuf>,
-    /// Place of an injected panic. Only in debug builds.
+    /// Message of a panic when a key is pressed on the Logs screen. Only in debug builds.
     #[cfg(debug_assertions)]
-    pub fault: Option<FaultInjection>,
-}
-
-/// Place of an injected panic. Only in debug builds.
-#[cfg(debug_assertions)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FaultInjection {
-    /// While the Logs screen is drawn.
-    View,
-    /// While a key is handled on the Logs screen.
-    Update,
+    pub fault: Option<String>,
 }
 
 /// Failure of the screen to open or to continue.
@@ -103,14 +92,6 @@ pub enum RunError {
     /// A task panicked. The panic hook has printed the report.
     #[error("the screen panicked")]
     Panicked,
-    /// Drawing a screen panicked twice in a row.
-    #[error("the {} screen failed to draw twice in a row; the report is in {report}", screen.name())]
-    Broken {
-        /// The screen in view.
-        screen: Screen,
-        /// The path of the panic report.
-        report: String,
-    },
     /// The terminal cannot move its cursor.
     #[error("terminal cannot move its cursor (TERM=dumb); `--help` lists other commands")]
     NoCursor,
@@ -128,7 +109,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         return Err(RunError::NotATerminal);
     }
     let TuiOptions { start, local, theme, depth, has_mouse, is_far, clock, .. } = options;
-    guard::watch(options.reports.as_deref());
+    terminal::watch_panics(options.reports);
     options.time_zone.use_for_times();
     let local: Option<Arc<dyn LocalStack>> = local.map(Arc::from);
     let keeper: Option<Arc<dyn ProfileStore>> = options.keeper.map(Arc::from);
@@ -167,8 +148,6 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         replies: Replies::default(),
         #[cfg(debug_assertions)]
         fault: options.fault,
-        broken: None,
-        is_pressed: false,
         is_paging: false,
         mouse: Mouse::default(),
         stop_echo_until: None,
@@ -217,11 +196,7 @@ struct Loop {
     keys: EventStream,
     replies: Replies,
     #[cfg(debug_assertions)]
-    fault: Option<FaultInjection>,
-    /// Screen that panicked in the last frame.
-    broken: Option<Screen>,
-    /// True if a key or the mouse was pressed since the last frame.
-    is_pressed: bool,
+    fault: Option<String>,
     /// True while a pager has the terminal.
     is_paging: bool,
     mouse: Mouse,
@@ -238,8 +213,8 @@ enum Next {
     Signal(Signal),
     Term(Option<std::io::Result<TermEvent>>),
     Event(Box<Event>),
-    Timer,
-    Frame,
+    /// A timer or a frame is due.
+    Due,
 }
 
 impl Loop {
@@ -253,12 +228,12 @@ impl Loop {
         sleep(Duration::from_millis(20)).await;
         self.perform(effects)?;
         while !self.is_over {
-            let next = self.wait().await;
+            let next = self.next(true).await;
             if Tui::is_lost() {
                 return Err(RunError::Panicked);
             }
             self.state.now = self.clock.now();
-            self.handle(next)?;
+            next.map_or(Ok(()), |next| self.handle(next))?;
             // Handled before the batch below, so that many other events cannot delay timers.
             for timer in self.runner.timers.take_due(Instant::now()) {
                 self.update(Event::TimerDue(timer))?;
@@ -268,7 +243,7 @@ impl Loop {
                 if self.is_over {
                     return Ok(());
                 }
-                let Some(next) = self.poll_next().await else { break };
+                let Some(next) = self.next(false).await else { break };
                 self.handle(next)?;
             }
             self.pacer.mark_dirty(std::mem::take(&mut self.state.dirty));
@@ -283,10 +258,8 @@ impl Loop {
         if self.is_paging || !self.pacer.is_due(now) {
             return Ok(());
         }
-        // A screen that panicked is drawn again only after input.
-        let waits_for_input = self.broken.is_some() && self.pacer.dirty < Dirty::Input;
         let is_checked = self.pacer.needs_check(now) && !self.state.is_animated();
-        if waits_for_input || (is_checked && !self.has_changes()) {
+        if is_checked && !self.has_changes() {
             self.pacer.skip(now);
             return Ok(());
         }
@@ -305,41 +278,27 @@ impl Loop {
         let now = std::mem::replace(&mut self.state.now, self.state.drawn_at);
         let (state, theme) = (&self.state, Theme::new(self.state.theme_name(), self.depth));
         let has_changes = self.terminal.would_change(|area, buf| {
-            // A panic here repeats when the frame is drawn.
-            guard::guarded(|| app::draw(area, buf, state, &theme)).ok();
+            app::draw(area, buf, state, &theme);
         });
         self.state.now = now;
         has_changes
     }
 
-    /// Waits for the next event. If several are ready, returns the most urgent one.
-    async fn wait(&mut self) -> Next {
-        let frame = self.pacer.next();
-        let timer = self.runner.timers.next();
-        tokio::select! {
+    /// Waits for the next event. If several are ready, returns the most urgent one. Without
+    /// `is_waiting`, returns `None` if none is ready, and leaves timers and frames to the next round.
+    async fn next(&mut self, is_waiting: bool) -> Option<Next> {
+        let frame = self.pacer.next().filter(|_| is_waiting && !self.is_paging);
+        let timer = self.runner.timers.next().filter(|_| is_waiting);
+        Some(tokio::select! {
             biased;
             signal = self.signals.next() => Next::Signal(signal),
             event = self.keys.next(), if !self.is_paging => Next::Term(event),
             Some(event) = self.inbox.recv() => Next::Event(event.into()),
             Some(event) = self.local_inbox.recv() => Next::Event(Event::Local(event).into()),
-            () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => Next::Timer,
-            () = sleep_until(frame.unwrap_or_else(Instant::now)), if frame.is_some() && !self.is_paging => {
-                Next::Frame
-            }
-        }
-    }
-
-    /// Returns an event that is ready, if any.
-    async fn poll_next(&mut self) -> Option<Next> {
-        if !self.is_paging
-            && let Some(event) = poll_ready(&mut self.keys).await
-        {
-            return Some(Next::Term(event));
-        }
-        if let Ok(event) = self.inbox.try_recv() {
-            return Some(Next::Event(event.into()));
-        }
-        self.local_inbox.try_recv().ok().map(|event| Next::Event(Event::Local(event).into()))
+            () = ready(()), if !is_waiting => return None,
+            () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => Next::Due,
+            () = sleep_until(frame.unwrap_or_else(Instant::now)), if frame.is_some() => Next::Due,
+        })
     }
 
     fn update(&mut self, event: Event) -> Result<(), RunError> {
@@ -376,7 +335,7 @@ impl Loop {
                 self.terminal.reenter().map_err(RunError::Terminal)?;
                 self.state.mark_dirty(Dirty::Input);
             }
-            Next::Signal(Signal::Interrupt | Signal::Continue) | Next::Timer | Next::Frame => {}
+            Next::Signal(Signal::Interrupt | Signal::Continue) | Next::Due => {}
         }
         Ok(())
     }
@@ -391,14 +350,10 @@ impl Loop {
         let mut events: Vec<Event> = background.into_iter().map(Event::Background).collect();
         events.extend(inputs.iter().filter_map(|input| self.translate(input)));
         for event in events {
-            self.is_pressed |=
-                matches!(event, Event::Key(_) | Event::Click(_) | Event::Wheel(..) | Event::Grab);
             #[cfg(debug_assertions)]
-            panic_if(
-                self.fault == Some(FaultInjection::Update)
-                    && matches!(event, Event::Key(_))
-                    && self.state.screen == Screen::Logs,
-            );
+            if let (Event::Key(_), Screen::Logs) = (&event, self.state.screen) {
+                assert!(self.fault.is_none(), "{}", self.fault.as_deref().unwrap_or_default());
+            }
             self.update(event)?;
             if self.is_over {
                 break;
@@ -460,32 +415,9 @@ impl Loop {
         self.state.drawn_at = self.state.now;
         let theme = Theme::new(self.state.theme_name(), self.depth);
         let state = &self.state;
-        let mut hits = Hits::default();
-        let mut broken = None;
-        #[cfg(debug_assertions)]
-        let fault = self.fault;
-        let drawn = self.terminal.draw(|area, buf| {
-            let draw = || {
-                #[cfg(debug_assertions)]
-                panic_if(fault == Some(FaultInjection::View) && state.screen == Screen::Logs);
-                app::draw(area, buf, state, &theme)
-            };
-            match guard::guarded(draw) {
-                Ok(drawn) => hits = drawn,
-                Err(why) => {
-                    app::draw_broken(area, buf, state, &theme, &why);
-                    broken = Some(state.screen);
-                }
-            }
-        });
+        let hits = &mut self.hits;
+        let drawn = self.terminal.draw(|area, buf| *hits = app::draw(area, buf, state, &theme));
         drawn.map_err(RunError::Terminal)?;
-        let before = std::mem::replace(&mut self.broken, broken);
-        let is_pressed = std::mem::take(&mut self.is_pressed);
-        if let Some(screen) = broken.filter(|broken| is_pressed && before == Some(*broken)) {
-            let report = guard::report_path().unwrap_or_default().display().to_string();
-            return Err(RunError::Broken { screen, report });
-        }
-        self.hits = hits;
         self.state.dirty = Dirty::Clean;
         let is_animated = self.state.is_animated() && !self.state.is_behind;
         self.pacer.record_frame(Instant::now(), is_animated);
@@ -497,24 +429,6 @@ impl Loop {
     }
 }
 
-/// Panics where a test injected a fault.
-#[cfg(debug_assertions)]
-fn panic_if(is_injected: bool) {
-    assert!(!is_injected, "an injected fault");
-}
-
-/// Returns the next item of `stream` if it is ready, without waiting.
-///
-/// Polls with the waker of the task instead of a no-op waker, because the terminal's stream stores the
-/// first waker until the next key.
-async fn poll_ready<S: Stream + Unpin>(stream: &mut S) -> Option<Option<S::Item>> {
-    poll_fn(|context| match stream.poll_next_unpin(context) {
-        Poll::Ready(item) => Poll::Ready(Some(item)),
-        Poll::Pending => Poll::Ready(None),
-    })
-    .await
-}
-
 impl std::fmt::Debug for TuiOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TuiOptions")
@@ -522,37 +436,5 @@ impl std::fmt::Debug for TuiOptions {
             .field("theme", &self.theme)
             .field("depth", &self.depth)
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::pin::pin;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::{Context, Wake, Waker};
-
-    use super::*;
-
-    #[derive(Default)]
-    struct Woken(AtomicUsize);
-
-    impl Wake for Woken {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-
-    #[test]
-    fn poll_without_event_registers_waker_for_next_key() {
-        let woken = Arc::new(Woken::default());
-        let waker = Waker::from(Arc::clone(&woken));
-        let mut context = Context::from_waker(&waker);
-        let (mut keys, mut stream) = futures::channel::mpsc::channel(1);
-        let look = pin!(poll_ready(&mut stream)).poll(&mut context);
-        assert_eq!(look, Poll::Ready(None), "nothing was pressed");
-        keys.try_send('j').unwrap();
-        assert_eq!(woken.0.load(Ordering::SeqCst), 1);
-        let look = pin!(poll_ready(&mut stream)).poll(&mut context);
-        assert_eq!(look, Poll::Ready(Some(Some('j'))));
     }
 }

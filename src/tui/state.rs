@@ -42,7 +42,6 @@ use crate::screens::{self, Screen};
 use crate::state::layout::HiddenColumns;
 use crate::state::overlay::{KeyStep, Overlay};
 use crate::state::resource::Failure;
-use crate::theme::custom::LowContrast;
 use crate::theme::{self};
 use crate::widget::symbols::Symbols;
 
@@ -137,13 +136,13 @@ pub(crate) struct State {
 
 impl State {
     /// Returns the active layers of keys, highest precedence first.
-    pub(crate) fn layers(&self) -> &'static [Layer] {
+    pub(crate) fn layers(&self) -> Vec<Layer> {
         let overlay = self.overlays.last();
         overlay.map_or_else(|| self.layers_beneath(), |overlay| overlay.layer().chain())
     }
 
     /// Returns the layers of keys that would be active without an overlay.
-    pub(crate) fn layers_beneath(&self) -> &'static [Layer] {
+    pub(crate) fn layers_beneath(&self) -> Vec<Layer> {
         let first = match self.screen {
             _ if self.is_filter_edited() => Layer::Edit,
             Screen::Cluster => Layer::Cluster,
@@ -219,25 +218,6 @@ impl State {
     pub(crate) fn theme_name(&self) -> theme::Name {
         let suitable = || self.background.map_or(theme::Name::Dark, theme::Name::for_background);
         self.theme.unwrap_or_else(suitable)
-    }
-
-    /// Warns of low contrast in the current theme, if it is user-defined.
-    pub(crate) fn warn_low_contrast(&mut self) {
-        let theme::Name::Custom(own) = self.theme_name() else { return };
-        let faint = own.low_contrast();
-        let Some(worst) = faint.first() else { return };
-        let line = |it: &LowContrast| format!("{} on {} is {:.1} to 1", it.token, it.on, it.ratio);
-        let others = match faint.len() {
-            1 => String::new(),
-            n => format!(", and {} more", n - 1),
-        };
-        let text = format!("the theme {} is hard to read", own.name);
-        let detail = format!("{} where 4.5 is legible{others}", line(worst));
-        for it in &faint {
-            let text = format!("theme {}: {}", own.name, line(it));
-            self.logs.log(Level::Warn, self.now, text);
-        }
-        self.notices.add(Level::Warn, text, detail, self.now);
     }
 
     /// Returns the unit of the values of `topic`, from its dataset. Empty if unknown, and for topics

@@ -9,9 +9,11 @@
 #[cfg_attr(not(unix), path = "terminal/other.rs")]
 mod system;
 
+use std::backtrace::Backtrace;
 use std::io::{self, Write as _, stdout};
-use std::mem;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::{mem, panic};
 
 use crossterm::clipboard::CopyToClipboard;
 use crossterm::cursor::{Hide, Show};
@@ -27,12 +29,16 @@ use crossterm::terminal::{
 use ratatui::backend::{Backend as _, CrosstermBackend};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use task::file::{FileMode, write_atomic};
 
 pub(crate) use self::system::Signals;
 use crate::event::Effect;
 
 /// Bit set of the modes that are on. Static because a panic hook has to find it.
 static MODES_ON: AtomicU8 = AtomicU8::new(0);
+
+/// File name of the panic report. A new report replaces the previous one.
+const REPORT_FILE: &str = "panic.txt";
 
 /// Set once a panic hook has left the terminal.
 const LOST: u8 = 1 << 7;
@@ -223,14 +229,28 @@ pub(crate) fn switch_off() {
     }
 }
 
-/// Leaves the terminal before a panic hook prints. Returns true if the screen was open.
-pub(crate) fn leave_for_panic() -> bool {
-    let was_open = MODES_ON.load(Ordering::SeqCst) != 0;
-    if was_open {
-        switch_off();
-        MODES_ON.store(LOST, Ordering::SeqCst);
-    }
-    was_open
+/// Installs the panic hook, which leaves the terminal, writes a report to `folder` and prints its path.
+pub(crate) fn watch_panics(folder: Option<PathBuf>) {
+    let default_hook = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        let report = folder.as_ref().and_then(|folder| {
+            let path = folder.join(REPORT_FILE);
+            let message = panic.payload_as_str().unwrap_or("no message");
+            let place = panic.location().map(|place| format!(", at {place}")).unwrap_or_default();
+            let (version, trace) = (env!("CARGO_PKG_VERSION"), Backtrace::force_capture());
+            let text = format!("triptych {version}\n{message}{place}\n\n{trace}\n");
+            write_atomic(&path, text.as_bytes(), FileMode::Private).ok().map(|()| path)
+        });
+        let was_open = MODES_ON.load(Ordering::SeqCst) != 0;
+        if was_open {
+            switch_off();
+            MODES_ON.store(LOST, Ordering::SeqCst);
+        }
+        default_hook(panic);
+        if let (true, Some(path)) = (was_open, report) {
+            drop(writeln!(io::stderr(), "triptych: the report is in {}", path.display()));
+        }
+    }));
 }
 
 /// Writes `bytes` and flushes. Does nothing if `bytes` is empty.

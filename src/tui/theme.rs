@@ -44,6 +44,9 @@ pub struct NameError {
     text: String,
 }
 
+/// Tokens of the backgrounds.
+const GROUNDS: [&str; 3] = ["bg", "bar", "sel"];
+
 /// Fill of the body of a falling candle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
@@ -51,17 +54,6 @@ pub(crate) enum Fill {
     Solid,
     /// Shaded, for themes without colors.
     Shaded,
-}
-
-/// Use of a color, which limits its replacement if fewer colors are available.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    /// Backgrounds, rules and borders: the nearest color.
-    Background,
-    /// Lines and dots: the nearest color that is legible on the screen's background.
-    Mark,
-    /// Text: the nearest color that is legible on every background.
-    Text,
 }
 
 /// A style for each meaning.
@@ -177,18 +169,20 @@ impl Theme {
             Depth::None => Self::mono(name),
             Depth::Ansi16 => Self::ansi16(name),
             Depth::Indexed256 => {
-                let shown = |token| depth::rgb_of_256(depth::nearest_of_256(palette.rgb(token)));
-                let behind = ["bg", "bar", "sel"].map(shown);
-                Self::painted(name, |token, part| {
-                    let rgb = palette.rgb(token);
-                    Color::Indexed(match part {
-                        Part::Background => depth::nearest_of_256(rgb),
-                        Part::Mark => depth::nearest_legible_of_256(rgb, &behind[..1]),
-                        Part::Text => depth::nearest_legible_of_256(rgb, &behind),
+                let nearest = |token: &str, behind: &[[u8; 3]]| {
+                    depth::nearest_of_256(palette.rgb(token), behind)
+                };
+                let behind = GROUNDS.map(|token| depth::rgb_of_256(nearest(token, &[])));
+                Self::painted(name, |token| {
+                    Color::Indexed(match token {
+                        "bg" | "bar" | "sel" | "faint" | "border" => nearest(token, &[]),
+                        // Lines and dots are drawn only on the background of the screen.
+                        _ if token.contains('-') => nearest(token, &behind[..1]),
+                        _ => nearest(token, &behind),
                     })
                 })
             }
-            Depth::TrueColor => Self::painted(name, |token, _| palette.rgb(token).into()),
+            Depth::TrueColor => Self::painted(name, |token| palette.rgb(token).into()),
         }
     }
 
@@ -281,12 +275,11 @@ impl Theme {
         }
     }
 
-    fn painted(name: Name, color: impl Fn(&str, Part) -> Color) -> Self {
-        Self::of_styles(name, Fill::Solid, |token| match token {
-            "bg" | "bar" | "sel" => Style::new().bg(color(token, Part::Background)),
-            "faint" | "border" => Style::new().fg(color(token, Part::Background)),
-            _ if token.contains('-') => Style::new().fg(color(token, Part::Mark)),
-            _ => Style::new().fg(color(token, Part::Text)),
+    fn painted(name: Name, color: impl Fn(&str) -> Color) -> Self {
+        Self::of_styles(name, Fill::Solid, |token| {
+            let is_ground = GROUNDS.contains(&token);
+            let style = Style::new();
+            if is_ground { style.bg(color(token)) } else { style.fg(color(token)) }
         })
     }
 

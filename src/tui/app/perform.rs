@@ -36,19 +36,17 @@ pub(crate) fn perform(state: &mut State, action: Action) {
         | Action::Columns => {
             overlay::update::toggle(state, action);
         }
-        Action::Export if matches!(state.screen, Screen::Logs | Screen::Inference) => {
-            match SaveForm::for_screen(state) {
-                Some(save) => state.open(Overlay::Save(save)),
-                None => state.notify_refused("nothing to export yet", String::new()),
-            }
-        }
+        Action::Export if matches!(state.screen, Screen::Logs | Screen::Inference) => export(state),
         Action::Jump => state.open(Overlay::Jump(String::new())),
         Action::Back => {
             back(state);
             state.data.reload_after_search();
         }
         Action::Quit => quit(state),
-        Action::QuitKeeping => state.effects.extend([Effect::DetachNodes, Effect::Quit]),
+        Action::QuitKeeping if matches!(state.overlays.last(), Some(Overlay::ConfirmQuit)) => {
+            state.effects.extend([Effect::DetachNodes, Effect::Quit]);
+        }
+        Action::Confirm => confirm(state),
         Action::Interrupt => interrupt(state),
         Action::Suspend => state.effects.push(Effect::Suspend),
         Action::Zoom => state.is_zoomed ^= true,
@@ -77,10 +75,10 @@ pub(crate) fn perform(state: &mut State, action: Action) {
         Action::Presets | Action::SavePreset | Action::Remove => {
             execute::update::presets(state, action);
         }
-        Action::AddNode | Action::StopProcess | Action::StopNow | Action::StartNode => {
+        Action::AddNode | Action::StopProcess | Action::StartNode => {
             processes::act(state, action);
         }
-        Action::CordonNode | Action::ApproveNode | Action::RefuseNode | Action::ConfirmNode => {
+        Action::CordonNode | Action::ApproveNode | Action::RefuseNode => {
             operator::act(state, action);
         }
         Action::Again => again(state),
@@ -181,12 +179,28 @@ fn again(state: &mut State) {
     if is_process { processes::restart(state) } else { execute::update::repeat(state) }
 }
 
+/// Opens the prompt for the file of the current view.
+fn export(state: &mut State) {
+    match SaveForm::for_screen(state) {
+        Some(save) => state.open(Overlay::Save(save)),
+        None => state.notify_refused("nothing to export yet", String::new()),
+    }
+}
+
 fn quit(state: &mut State) {
-    let is_confirmed = matches!(state.overlays.last(), Some(Overlay::ConfirmQuit));
-    if !is_confirmed && (state.runs.n_waiting() > 0 || state.stack.n_leaving() > 0) {
+    if state.runs.n_waiting() > 0 || state.stack.n_leaving() > 0 {
         state.open(Overlay::ConfirmQuit);
     } else {
         state.effects.push(Effect::Quit);
+    }
+}
+
+/// Does what the topmost overlay asks for.
+fn confirm(state: &mut State) {
+    match state.overlays.pop() {
+        Some(Overlay::ConfirmQuit) => state.effects.push(Effect::Quit),
+        Some(Overlay::ConfirmNode(change)) => operator::send(state, &change),
+        _ => processes::act(state, Action::Confirm),
     }
 }
 

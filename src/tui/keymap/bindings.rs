@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use strum::VariantArray as _;
+
 use super::{Chord, Layer, Resolved, TABLE, sequence, sequence_text};
 use crate::action::Action;
 use crate::user_file::{Entry, Fault};
@@ -46,13 +48,11 @@ impl Bound {
 
 impl Default for Keymap {
     fn default() -> Self {
-        let bound = |binding: &super::Binding| Bound {
-            layer: binding.layer,
-            sequences: binding.keys.iter().filter_map(|keys| sequence(keys)).collect(),
-            action: binding.action,
-            hint: binding.hint,
-        };
-        Self { bindings: TABLE.iter().map(bound).collect() }
+        let bindings = TABLE.iter().map(|&(layer, keys, action, hint)| {
+            let sequences = keys.iter().filter_map(|keys| sequence(keys)).collect();
+            Bound { layer, sequences, action, hint }
+        });
+        Self { bindings: bindings.collect() }
     }
 }
 
@@ -188,9 +188,9 @@ impl Keymap {
     /// other.
     fn hidden(&self, layer: Layer, keys: &[Chord]) -> Option<String> {
         let is_bound = self.sequences_of(layer).any(|(_, bound)| bound == keys);
-        let chains = Layer::CHAINS.iter().filter(|chain| is_bound && chain.contains(&layer));
-        for other in chains.flat_map(|chain| *chain) {
-            for (action, bound) in self.sequences_of(*other) {
+        let chains = Layer::VARIANTS.iter().map(|first| first.chain());
+        for other in chains.filter(|chain| is_bound && chain.contains(&layer)).flatten() {
+            for (action, bound) in self.sequences_of(other) {
                 if bound != keys && (bound.starts_with(keys) || keys.starts_with(bound)) {
                     let (keys, bound) = (sequence_text(keys), sequence_text(bound));
                     return Some(format!(
@@ -214,23 +214,20 @@ pub fn defaults_text() -> String {
          # \"none\" unbinds a key. Keys of a sequence are separated by spaces.\n",
     );
     let mut section = None;
-    for binding in TABLE {
-        if section.replace(binding.layer) != Some(binding.layer) {
-            text.extend(["\n[", binding.layer.into_str(), "]\n"]);
+    for (layer, keys, action, _) in TABLE {
+        if section.replace(*layer) != Some(*layer) {
+            text.extend(["\n[", layer.into_str(), "]\n"]);
         }
-        for keys in binding.keys {
-            let (action, title) = (binding.action.name(), binding.action.title());
-            text.extend(["\"", keys, "\" = \"", &action, "\" # ", title, "\n"]);
+        for keys in *keys {
+            text.extend(["\"", keys, "\" = \"", &action.name(), "\" # ", action.title(), "\n"]);
         }
     }
     text
 }
 
 fn layer_named(name: &str) -> Result<Layer, String> {
-    let mut layers = Layer::CHAINS.iter().flat_map(|chain| *chain);
-    layers.find(|layer| layer.into_str() == name).copied().ok_or_else(|| {
-        let mut names: Vec<_> = TABLE.iter().map(|binding| binding.layer.into_str()).collect();
-        names.dedup();
+    name.parse().map_err(|_| {
+        let names: Vec<_> = Layer::VARIANTS.iter().map(Layer::into_str).collect();
         format!("there is no place called [{name}]; there are {}", names.join(", "))
     })
 }
@@ -261,18 +258,15 @@ fn keys_named(text: &str, layer: Layer) -> Result<Vec<Chord>, String> {
 }
 
 fn action_named(name: &str, layer: Layer) -> Result<Action, String> {
-    let offered = |binding: &&super::Binding| {
-        let is_everywhere = matches!(binding.layer, Layer::Always | Layer::Global);
-        binding.layer == layer || is_everywhere
-    };
-    let mut actions: Vec<Action> = TABLE.iter().filter(offered).map(|it| it.action).collect();
+    // Actions of this layer precede global actions.
+    let of = |layer: Layer| TABLE.iter().filter(move |(it, ..)| *it == layer);
+    let offered = [layer, Layer::Always, Layer::Global].into_iter().flat_map(of);
+    let mut seen = HashSet::new();
+    let actions = offered.map(|(_, _, action, _)| *action).filter(|action| seen.insert(*action));
+    let actions: Vec<Action> = actions.collect();
     if let Some(action) = actions.iter().find(|action| action.name() == name) {
         return Ok(*action);
     }
-    // Actions of this layer precede global actions.
-    actions.sort_by_key(|action| !TABLE.iter().any(|it| (it.layer, it.action) == (layer, *action)));
-    let mut seen = HashSet::new();
-    actions.retain(|action| seen.insert(*action));
     let names: Vec<String> = actions.iter().map(|action| action.name()).collect();
     Err(format!("[{}] has no action `{name}`; it has {}", layer.into_str(), names.join(", ")))
 }

@@ -126,13 +126,7 @@ pub(crate) fn draw_themes(on: Surface<'_>, themes: Themes) {
         let Some(name) = Themes::rows(own).nth(row) else { return };
         let text = name.map_or_else(|| "auto".to_owned(), |name| name.to_string());
         paint::text(buf, place, (2, 0), &text, theme.text);
-        let is_faint = matches!(name, Some(Name::Custom(own)) if !own.low_contrast().is_empty());
-        let (words, style) = if is_faint {
-            ("! hard to read", theme.warn)
-        } else {
-            (describe_theme(name), theme.muted)
-        };
-        paint::text(buf, place, (17, 0), words, style);
+        paint::text(buf, place, (17, 0), describe_theme(name), theme.muted);
     });
     let swatches = [
         ("focus ", theme.focus),
@@ -176,7 +170,7 @@ pub(crate) fn draw_pending_keys(area: Rect, buf: &mut Buffer, frame: Frame<'_>) 
     if state.pending.is_empty() {
         return;
     }
-    let rows = state.keys.continuations(state.layers(), &state.pending);
+    let rows = state.keys.continuations(&state.layers(), &state.pending);
     let n_rows = u16::try_from(rows.len()).unwrap_or(u16::MAX);
     let place = centered(area, 44, n_rows.saturating_add(2));
     let (x, y) = (area.right() - place.width, area.bottom() - place.height);

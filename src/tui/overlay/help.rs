@@ -78,7 +78,7 @@ fn columns<'a, 'b>(lines: &'a [Line<'b>], width: u16) -> (&'a [Line<'b>], &'a [L
 fn lines(frame: Frame<'_>, help: &Help) -> Vec<Line<'static>> {
     let Frame { state, theme, .. } = frame;
     let layers = state.layers_beneath();
-    let bindings = state.keys.in_force(layers);
+    let bindings = state.keys.in_force(&layers);
     let bold = theme.focus.add_modifier(Modifier::BOLD);
     let mut lines: Vec<Line<'static>> = Vec::new();
     let mut section = "";

@@ -249,7 +249,7 @@ pub(crate) fn draw_key(on: Surface<'_>, form: &KeyForm) {
     let theme = frame.theme;
     let place = centered(area, FORM_WIDTH.min(area.width.saturating_sub(2)), 11);
     let of = Pane::new(format!("API key of {}", form.profile))
-        .info(format!("{} closes", frame.key(Layer::Secret, Action::Back)));
+        .info(format!("{} closes", frame.key(Layer::Prompt, Action::Back)));
     let inside = raise(place, buf, frame, of, hits);
     // One mark per letter.
     let n_letters = form.input.value().chars().count();
@@ -280,7 +280,7 @@ pub(crate) fn draw_key(on: Surface<'_>, form: &KeyForm) {
         paint::text(buf, inside, (0, y), line, style);
     }
     let keys = Line::from(vec![
-        Span::styled(frame.key(Layer::Secret, Action::Open), theme.key),
+        Span::styled(frame.key(Layer::Prompt, Action::Open), theme.key),
         Span::styled(" check and store   ", theme.muted),
         Span::styled("^U", theme.key),
         Span::styled(" clear", theme.muted),

@@ -47,7 +47,7 @@ impl SaveForm {
             None if self.is_json() => "JSON",
             None => "CSV, or JSON for .json",
         };
-        let note = format!("{} writes it as {form}", frame.key(Layer::Save, Action::Open));
+        let note = format!("{} writes it as {form}", frame.key(Layer::Prompt, Action::Open));
         Prompt { title: "Save the current view", label: "file", field: &self.path, note }
     }
 

@@ -139,7 +139,7 @@ pub(crate) fn click(state: &mut State, target: Target) -> bool {
 fn take(state: &mut State) {
     match state.overlays.last() {
         Some(Overlay::Help(help)) if !help.filter.value().is_empty() => {
-            let bindings = state.keys.in_force(state.layers_beneath());
+            let bindings = state.keys.in_force(&state.layers_beneath());
             let first = bindings.into_iter().find(|binding| help.shows(binding));
             if let Some(action) = first.map(|binding| binding.action) {
                 state.close();
@@ -156,7 +156,6 @@ fn take(state: &mut State) {
             let chosen = themes.selected(&state.custom_themes);
             state.close();
             state.theme = chosen;
-            state.warn_low_contrast();
         }
         Some(Overlay::Notices(_)) => {
             state.close();
@@ -242,5 +241,5 @@ pub(crate) fn reach(state: &mut State, goal: Goal) {
 }
 
 fn binds_here(state: &State, action: Action) -> bool {
-    state.keys.in_force(state.layers_beneath()).iter().any(|binding| binding.action == action)
+    state.keys.in_force(&state.layers_beneath()).iter().any(|binding| binding.action == action)
 }

@@ -134,7 +134,7 @@ pub(crate) fn draw_confirm(on: Surface<'_>) {
         1 => Some("1 node that you started would stop with this screen.".to_owned()),
         n => Some(format!("{n} nodes that you started would stop with this screen.")),
     };
-    let mut keys = vec![(Action::Quit, "quit ")];
+    let mut keys = vec![(Action::Confirm, "quit ")];
     if nodes.is_some() {
         keys.push((Action::QuitKeeping, "quit, and keep them running "));
     }

@@ -56,16 +56,12 @@ impl Overlay {
         match self {
             Self::Help(_) => Layer::Help,
             Self::Jump(_) => Layer::Jump,
-            Self::ConfirmQuit => Layer::Confirm,
+            Self::ConfirmQuit | Self::ConfirmStop | Self::ConfirmNode(_) => Layer::Confirm,
             Self::Palette(_) => Layer::Palette,
             Self::Profiles(_) => Layer::Profiles,
-            Self::Key(_) => Layer::Secret,
+            Self::Key(_) | Self::PresetName(_) | Self::Save(_) => Layer::Prompt,
             Self::AddNode => Layer::NodeForm,
-            Self::ConfirmStop => Layer::ConfirmStop,
-            Self::ConfirmNode(_) => Layer::ConfirmNode,
             Self::Presets(_) => Layer::Presets,
-            Self::PresetName(_) => Layer::PresetName,
-            Self::Save(_) => Layer::Save,
             Self::Themes(_) | Self::Notices(_) | Self::CopyAs(_) | Self::Columns(_) => {
                 Layer::Choice
             }

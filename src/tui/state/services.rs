@@ -1,5 +1,6 @@
 //! The health of the services: each head, the dataset service, the inference service.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use model::timestamp::Timestamp;
@@ -47,8 +48,6 @@ pub(crate) enum Health {
     Refused { why: Failure },
     /// It limits the rate of our requests.
     Limited {
-        /// Time at which the limit was reported.
-        since: Timestamp,
         /// End of the limit.
         until: Timestamp,
     },
@@ -72,9 +71,8 @@ pub(crate) struct Services {
     pub(crate) addresses: Addresses,
     /// Number of connections made so far.
     generation: u32,
-    heads: Vec<Link>,
-    datasets: Link,
-    inference: Link,
+    /// Services with an address.
+    links: HashMap<Service, Link>,
 }
 
 /// The screen's view of a service.
@@ -100,10 +98,6 @@ impl Link {
         }
     }
 
-    fn new(health: Health, connected_at: Timestamp) -> Self {
-        Self { health, connected_at, ..Self::default() }
-    }
-
     /// Returns the health of a responding service.
     fn up(&self) -> Health {
         if self.has_stream {
@@ -114,22 +108,10 @@ impl Link {
     }
 }
 
-/// Number of responding heads, of several.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct HeadCount {
-    pub(crate) n_live: usize,
-    pub(crate) n_heads: usize,
-}
-
 impl Health {
     /// Returns true if the service responds.
     pub(crate) const fn is_up(&self) -> bool {
         matches!(self, Self::Idle { .. } | Self::Live)
-    }
-
-    /// Returns true if only a service that responds can have this health.
-    const fn is_response(&self) -> bool {
-        !matches!(self, Self::Absent | Self::Unknown | Self::Down { .. } | Self::Silent)
     }
 
     /// Returns true if the service is unreachable, so that its values on the screen are outdated.
@@ -170,14 +152,11 @@ impl Service {
 impl Services {
     /// Sets the addresses and resets the health.
     pub(crate) fn connect(&mut self, addresses: &Addresses, now: Timestamp) {
-        let unknown = || Link::new(Health::Unknown, now);
-        let link =
-            |address: &Option<String>| address.as_ref().map(|_| unknown()).unwrap_or_default();
         self.generation += 1;
-        self.heads = vec![unknown(); addresses.heads.len()];
-        self.datasets = link(&addresses.datasets);
-        self.inference = link(&addresses.inference);
         self.addresses = addresses.clone();
+        let unknown = Link { health: Health::Unknown, connected_at: now, ..Link::default() };
+        let known = self.all().filter(|service| self.address(*service).is_some());
+        self.links = known.map(|service| (service, unknown.clone())).collect();
     }
 
     /// Returns the heads in use.
@@ -205,11 +184,10 @@ impl Services {
         heads.chain([Service::Data, Service::Inference])
     }
 
-    /// Returns the number of responding heads, if there are several.
-    pub(crate) fn head_count(&self) -> Option<HeadCount> {
-        let n_live = self.heads.iter().filter(|head| head.health.is_up()).count();
-        let n_heads = self.heads.len();
-        (n_heads > 1).then_some(HeadCount { n_live, n_heads })
+    /// Returns the number of responding heads and of all heads, if there are several.
+    pub(crate) fn head_count(&self) -> Option<(usize, usize)> {
+        let n_live = self.heads().filter(|it| self.health(Service::Head(*it)).is_up()).count();
+        self.has_several_heads().then(|| (n_live, self.heads().len()))
     }
 
     /// Returns the first head that responds, for new runs. If no head responds, returns the first head.
@@ -250,76 +228,46 @@ impl Services {
 
     /// Returns true if the address of any service is known.
     pub(crate) fn is_any_known(&self) -> bool {
-        self.links().any(|link| link.health != Health::Absent)
-    }
-
-    fn links(&self) -> impl Iterator<Item = &Link> {
-        self.heads.iter().chain([&self.datasets, &self.inference])
-    }
-
-    fn link(&self, service: Service) -> Option<&Link> {
-        match service {
-            Service::Head(head) => self.heads.get(head.idx),
-            Service::Data => Some(&self.datasets),
-            Service::Inference => Some(&self.inference),
-        }
-    }
-
-    fn link_mut(&mut self, service: Service) -> Option<&mut Link> {
-        match service {
-            Service::Head(head) => self.heads.get_mut(head.idx),
-            Service::Data => Some(&mut self.datasets),
-            Service::Inference => Some(&mut self.inference),
-        }
+        !self.links.is_empty()
     }
 
     /// Returns true if a service set a rate limit that is short enough to be counted down.
     pub(crate) fn is_counting(&self, now: Timestamp) -> bool {
         // A quota of a day is not worth a frame each second.
         let is_short = |until: Timestamp| until.since(now) <= Duration::from_mins(2);
-        self.links().any(|it| matches!(it.health, Health::Limited { until, .. } if is_short(until)))
+        let mut links = self.links.values();
+        links.any(|it| matches!(it.health, Health::Limited { until } if is_short(until)))
     }
 
     /// Returns the health of `service`.
     pub(crate) fn health(&self, service: Service) -> &Health {
-        self.link(service).map_or(&Health::Absent, |link| &link.health)
+        self.links.get(&service).map_or(&Health::Absent, |link| &link.health)
     }
 
     /// Returns the time since `service` last responded, if it is unavailable now. `None` if it was never
     /// reached, unless it accepts connections without a response.
     pub(crate) fn away_for(&self, service: Service, now: Timestamp) -> Option<Duration> {
-        self.link(service)?.away_for(now)
+        self.links.get(&service)?.away_for(now)
     }
 
     /// Returns the time until the displayed age of an unavailable service changes, or `None` if all are
     /// available.
     pub(crate) fn away_ages_in(&self, now: Timestamp) -> Option<Duration> {
-        let ages = self.links().filter_map(|link| link.away_for(now));
+        let ages = self.links.values().filter_map(|link| link.away_for(now));
         ages.map(format::coarse_changes_in).min()
     }
 
     /// Records the health of `service`. Returns true if its kind changed.
     pub(crate) fn note(&mut self, service: Service, health: Health, now: Timestamp) -> bool {
-        let Some(link) = self.link_mut(service) else { return false };
-        if health.is_response() {
+        let link = self.links.entry(service).or_default();
+        if !health.is_away() && health != Health::Unknown {
             link.heard_at = Some(now);
         }
         link.has_stream |= health == Health::Live;
-        if let Health::Limited { since, until } = link.health
-            && now < until
-        {
-            // Neither an open stream nor a response to an earlier request clears a limit.
-            let is_earlier = match health {
-                Health::Live => true,
-                // A response that was not timed can be to a request from 30 s ago.
-                Health::Idle { latency } => {
-                    now.since(since) <= latency.unwrap_or(Duration::from_secs(30))
-                }
-                _ => false,
-            };
-            if is_earlier {
-                return false;
-            }
+        // Neither an open stream nor a response to an earlier request ends a limit.
+        let is_limited = matches!(link.health, Health::Limited { until } if now < until);
+        if is_limited && health.is_up() {
+            return false;
         }
         if let Health::Idle { latency: Some(latency) } = health {
             link.latency.add(latency.as_secs_f64() * 1e3, now);
@@ -331,7 +279,7 @@ impl Services {
 
     /// Records that `service` has no open stream any more.
     pub(crate) fn stream_closed(&mut self, service: Service) {
-        let Some(link) = self.link_mut(service) else { return };
+        let Some(link) = self.links.get_mut(&service) else { return };
         link.has_stream = false;
         if link.health == Health::Live {
             link.health = link.up();
@@ -350,12 +298,12 @@ impl Services {
         now: Timestamp,
     ) -> Health {
         let before = self.health(service);
-        let heard_at = self.link(service).and_then(|link| link.heard_at);
+        let heard_at = self.links.get(&service).and_then(|link| link.heard_at);
         match (response, before) {
             (None, _) if heard_at.is_some_and(|at| now.since(at) < latency) => before.clone(),
             (None, _) => Health::Silent,
             (Some(Ok(())), Health::Refused { .. }) => before.clone(),
-            (Some(Ok(())), Health::Limited { until, .. }) if *until > now => before.clone(),
+            (Some(Ok(())), Health::Limited { until }) if *until > now => before.clone(),
             (Some(result), _) => Self::health_by(result, Some(latency), now),
         }
     }
@@ -369,8 +317,8 @@ impl Services {
         match result {
             Ok(_) => Health::Idle { latency },
             Err(why) => match (why.retry_after, why.status) {
-                (Some(wait), _) => Health::Limited { since: now, until: now + wait },
-                (None, Some(429)) => Health::Limited { since: now, until: now },
+                (Some(wait), _) => Health::Limited { until: now + wait },
+                (None, Some(429)) => Health::Limited { until: now },
                 (None, Some(401 | 403)) => Health::Refused { why: why.clone() },
                 // A service that refuses one request serves others.
                 (None, Some(400 | 404 | 409)) => Health::Idle { latency },
@@ -397,8 +345,7 @@ mod tests {
         check(Failure { status: Some(404), ..failure() }, &Health::Idle { latency: None });
         let limited =
             Failure { status: Some(429), retry_after: Some(Duration::from_secs(8)), ..failure() };
-        let since = Timestamp::from_seconds(100);
-        check(limited, &Health::Limited { since, until: Timestamp::from_seconds(108) });
+        check(limited, &Health::Limited { until: Timestamp::from_seconds(108) });
         check(failure(), &Health::Down { why: failure() });
         let unauthorized = Failure { status: Some(401), ..failure() };
         check(unauthorized.clone(), &Health::Refused { why: unauthorized });
@@ -408,10 +355,8 @@ mod tests {
     fn probe_that_needs_no_key_does_not_lift_a_refusal_or_a_limit() {
         let now = Timestamp::from_seconds(100);
         let why = || Failure { status: Some(401), ..Failure::default() };
-        let (refused, limited) = (Health::Refused { why: why() }, |until| Health::Limited {
-            since: now,
-            until: Timestamp::from_seconds(until),
-        });
+        let limited = |until| Health::Limited { until: Timestamp::from_seconds(until) };
+        let refused = Health::Refused { why: why() };
         let idle = Health::Idle { latency: Some(Duration::from_millis(3)) };
         let is_after = |before: &Health, answer: Option<&Result<(), Failure>>| {
             let mut services = Services::default();
@@ -446,33 +391,13 @@ mod tests {
     }
 
     #[test]
-    fn open_stream_does_not_end_a_limit() {
+    fn open_stream_and_response_do_not_end_a_limit() {
         let at = Timestamp::from_seconds;
         let mut services = Services::default();
-        let limited = Health::Limited { since: at(0), until: at(60) };
+        let limited = Health::Limited { until: at(60) };
         assert!(services.note(Service::Inference, limited, at(0)));
         assert!(!services.note(Service::Inference, Health::Live, at(1)));
+        assert!(!services.note(Service::Inference, Health::Idle { latency: None }, at(59)));
         assert!(services.note(Service::Inference, Health::Live, at(60)));
-    }
-
-    #[test]
-    fn late_response_does_not_end_limit() {
-        let at = Timestamp::from_seconds;
-        let limited = Health::Limited { since: at(100), until: at(1000) };
-        let (late, untimed) = (Some(Duration::from_secs(3)), None);
-        for (seconds, latency, is_over) in [
-            (102, late, false),
-            (104, late, true),
-            (101, untimed, false),
-            (131, untimed, true),
-            (1000, Some(Duration::from_mins(20)), true),
-        ] {
-            let mut services = Services::default();
-            services.note(Service::Inference, limited.clone(), at(100));
-            let is_news = services.note(Service::Inference, Health::Idle { latency }, at(seconds));
-            assert_eq!(is_news, is_over, "{seconds} s, {latency:?}");
-            let is_limited = services.health(Service::Inference) == &limited;
-            assert_eq!(is_limited, !is_over, "{seconds} s, {latency:?}");
-        }
     }
 }

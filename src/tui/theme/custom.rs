@@ -1,7 +1,6 @@
 //! User-defined themes: colors of tokens, on top of a built-in theme.
 
 use super::Name;
-use super::depth::{CONTRAST_MIN, contrast};
 use super::palette::Palette;
 use crate::user_file::{Entry, Fault};
 
@@ -12,23 +11,6 @@ pub struct CustomTheme {
     pub name: String,
     pub(super) palette: Palette,
 }
-
-/// A text color with a low contrast to one of its backgrounds.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct LowContrast {
-    /// Token of the text.
-    pub(crate) token: &'static str,
-    /// Token of the background.
-    pub(crate) on: &'static str,
-    /// Contrast according to WCAG 2.
-    pub(crate) ratio: f64,
-}
-
-/// Tokens of text, which has to be legible on every background.
-const TEXTS: [&str; 9] = ["text", "muted", "focus", "accent2", "up", "down", "warn", "key", "info"];
-
-/// Tokens of the backgrounds of text.
-const GROUNDS: [&str; 3] = ["bg", "bar", "sel"];
 
 /// Key of the built-in theme for tokens that are left out.
 const BASE: &str = "base";
@@ -52,21 +34,6 @@ impl CustomTheme {
         }
         faults.sort_by_key(|fault| fault.line);
         if faults.is_empty() { Ok(Self { name: name.to_owned(), palette }) } else { Err(faults) }
-    }
-
-    /// Returns the combinations with a low contrast, worst first: text on any background, lines on the
-    /// background of the screen. The list is empty for the built-in themes.
-    pub(crate) fn low_contrast(&self) -> Vec<LowContrast> {
-        let lines = Palette::tokens().filter(|token| token.contains('-'));
-        let texts = TEXTS.iter().flat_map(|token| GROUNDS.map(|on| (*token, on)));
-        let pairs: Vec<_> = texts.chain(lines.map(|token| (token, "bg"))).collect();
-        let ratio = |(token, on)| {
-            let ratio = contrast(self.palette.rgb(token), self.palette.rgb(on));
-            (ratio < CONTRAST_MIN).then_some(LowContrast { token, on, ratio })
-        };
-        let mut faint: Vec<_> = pairs.into_iter().filter_map(ratio).collect();
-        faint.sort_by(|one, other| one.ratio.total_cmp(&other.ratio));
-        faint
     }
 }
 
@@ -128,27 +95,6 @@ mod tests {
         let light = Palette::of_theme(Name::Light).unwrap();
         assert_eq!(own.palette.rgb("focus"), [1, 2, 3]);
         assert_eq!(own.palette.rgb("bg"), light.rgb("bg"));
-    }
-
-    #[test]
-    fn low_contrast_is_listed_worst_first() {
-        let own = |lines: &[(&str, &str)]| CustomTheme::read("mine", &tokens(lines)).unwrap();
-        let own = own(&[("muted", "#333a4c"), ("series-2", "#11131a")]);
-        let faint = own.low_contrast();
-        let named: Vec<_> = faint.iter().map(|faint| (faint.token, faint.on)).collect();
-        assert_eq!(
-            named,
-            [("series-2", "bg"), ("muted", "sel"), ("muted", "bar"), ("muted", "bg")]
-        );
-        assert!(faint[0].ratio < 1.01 && faint[3].ratio < CONTRAST_MIN, "{faint:?}");
-    }
-
-    #[test]
-    fn built_in_themes_are_legible_as_custom_ones() {
-        for base in ["dark", "light", "cvd", "high-contrast"] {
-            let own = CustomTheme::read("mine", &tokens(&[("base", base)])).unwrap();
-            assert_eq!(own.low_contrast(), [], "{base}");
-        }
     }
 
     #[test]

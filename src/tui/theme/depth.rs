@@ -81,23 +81,17 @@ pub(crate) fn contrast(one: [u8; 3], other: [u8; 3]) -> f64 {
 /// Minimum contrast of text according to WCAG 2 (level AA).
 pub(crate) const CONTRAST_MIN: f64 = 4.5;
 
-/// Like [`nearest_of_256`], among the colors that are legible on each of the backgrounds `behind`.
-pub(crate) fn nearest_legible_of_256(rgb: [u8; 3], behind: &[[u8; 3]]) -> u8 {
-    let is_legible = |index: &u8| {
-        let shown = rgb_of_256(*index);
-        behind.iter().all(|on| contrast(shown, *on) >= CONTRAST_MIN)
-    };
-    (16..=255_u8)
-        .filter(is_legible)
-        .min_by_key(|&index| distance(rgb, rgb_of_256(index)))
-        .unwrap_or_else(|| nearest_of_256(rgb))
-}
-
-/// Returns the number of the nearest color of the cube or the grays.
+/// Returns the number of the nearest color of the cube or the grays that is legible on each of the
+/// backgrounds `behind`. If none is, returns the nearest color.
 ///
 /// The first 16 colors are never returned, since the user defines them.
-pub(crate) fn nearest_of_256(rgb: [u8; 3]) -> u8 {
-    (16..=255_u8).min_by_key(|&index| distance(rgb, rgb_of_256(index))).unwrap_or(16)
+pub(crate) fn nearest_of_256(rgb: [u8; 3], behind: &[[u8; 3]]) -> u8 {
+    let is_legible = |shown| behind.iter().all(|on| contrast(shown, *on) >= CONTRAST_MIN);
+    let order = |index: &u8| {
+        let shown = rgb_of_256(*index);
+        (!is_legible(shown), distance(rgb, shown))
+    };
+    (16..=255_u8).min_by_key(order).unwrap_or(16)
 }
 
 /// Returns color `index` of the 256. The first 16 are black.

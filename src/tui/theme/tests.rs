@@ -174,10 +174,10 @@ fn depth_follows_the_environment() {
 fn nearest_of_256_is_exact_where_it_can_be() {
     for index in 16..=255_u8 {
         let rgb = rgb_of_256(index);
-        assert_eq!(rgb_of_256(nearest_of_256(rgb)), rgb, "{index}");
+        assert_eq!(rgb_of_256(nearest_of_256(rgb, &[])), rgb, "{index}");
     }
-    assert_eq!(nearest_of_256([255, 255, 255]), 231);
-    assert_eq!(nearest_of_256([0x11, 0x13, 0x1a]), 233);
+    assert_eq!(nearest_of_256([255, 255, 255], &[]), 231);
+    assert_eq!(nearest_of_256([0x11, 0x13, 0x1a], &[]), 233);
 }
 
 proptest! {

@@ -12,6 +12,7 @@ use crate::event::Target;
 use crate::keymap::{Bound, Chord, Layer};
 use crate::screens::{Screen, cluster};
 use crate::state::State;
+use crate::state::overlay::Overlay;
 use crate::widget::paint;
 
 /// Maximum number of keys with one hint: one for each direction.
@@ -58,7 +59,7 @@ fn draw_keys(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
         x = paint::text(buf, area, (x, 0), "↑↓", theme.key);
         x = paint::text(buf, area, (x + 1, 0), "move", theme.muted) + 2;
     }
-    for hint in hints(state, layers) {
+    for hint in hints(state, &layers) {
         let keys: Vec<String> = hint.bindings.iter().map(|it| it.first_key_text()).collect();
         let keys_width: usize = keys.iter().map(|key| key.chars().count() + 1).sum();
         let needed = keys_width + hint.words.chars().count();
@@ -111,6 +112,11 @@ fn words(binding: &Bound, state: &State) -> &'static str {
     match (state.screen, binding.action) {
         (_, Action::Zoom) if state.is_zoomed => "unzoom",
         (_, Action::Pause) if is_paused => "resume",
+        (_, Action::QuitKeeping)
+            if !matches!(state.overlays.last(), Some(Overlay::ConfirmQuit)) =>
+        {
+            ""
+        }
         (_, Action::Open) if binding.layer == Layer::Edit && data.export.path.is_edited() => {
             "write"
         }
@@ -198,7 +204,7 @@ fn right(frame: Frame<'_>) -> Line<'static> {
         line.push_span(Span::styled(format!("{key} again quits  "), theme.warn));
     }
     // The easiest of the active keys: `?`, unless it is text.
-    let keys = state.keys.in_force(state.layers());
+    let keys = state.keys.in_force(&state.layers());
     if let Some(help) = keys.iter().find(|binding| binding.action == Action::Help) {
         line.push_span(Span::styled(help.first_key_text(), theme.key));
         line.push_span(Span::styled(" help", theme.muted));

@@ -12,7 +12,7 @@ use crate::event::Target;
 use crate::keymap::Layer;
 use crate::screens::Screen;
 use crate::state::State;
-use crate::state::services::{HeadCount, Health, Service};
+use crate::state::services::{Health, Service};
 use crate::theme::Theme;
 use crate::widget::{format, paint};
 
@@ -148,8 +148,11 @@ const fn is_trouble(health: &Health) -> bool {
 }
 
 /// Returns the number of responding heads, in place of the health of a single head.
-fn head_count(count: HeadCount, theme: &Theme, is_narrow: bool) -> Vec<Span<'static>> {
-    let HeadCount { n_live, n_heads } = count;
+fn head_count(
+    (n_live, n_heads): (usize, usize),
+    theme: &Theme,
+    is_narrow: bool,
+) -> Vec<Span<'static>> {
     let (glyph, style) = match n_live {
         0 => ('✗', theme.down),
         n if n < n_heads => ('◐', theme.warn),
@@ -197,7 +200,7 @@ pub(crate) fn note(service: Service, state: &State) -> String {
             format!("refused · {key}")
         }
         Health::Live => "live".to_owned(),
-        Health::Limited { until, .. } => {
+        Health::Limited { until } => {
             format!("429 · retry {}", format::age(until.since(state.now)))
         }
         Health::Down { .. } | Health::Silent => away(service, state).unwrap_or_default(),

@@ -2,7 +2,7 @@
 //! terminals.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use vt100::{Color, Screen};
@@ -154,11 +154,18 @@ fn hangup_and_sigterm_end_the_screen() {
     }
 }
 
-/// Asserts that the panic report exists and that the screen shows its path.
-#[track_caller]
+// Release builds have no `--break-in`.
 #[cfg(debug_assertions)]
-fn assert_reported(session: &Session) {
-    let report: PathBuf = session.home().path().join("state/triptych/log/panic.txt");
+#[test]
+fn panic_in_an_update_restores_the_terminal_and_names_the_report() {
+    let session = open(Place::default(), &["--break-in", "an injected fault"]);
+    session.press("5");
+    session.wait_text("╭─ Logs", SHOWN_WITHIN);
+    session.press("j");
+    let status = session.wait_exit(SHOWN_WITHIN);
+    assert_eq!(status.exit_code(), 101, "exit code of a panic");
+    session.assert_restored();
+    let report = session.home().path().join("state/triptych/log/panic.txt");
     let named = report.display().to_string();
     session.wait_for("the path of the report", Duration::ZERO, |screen| {
         // The path is longer than a line.
@@ -166,41 +173,6 @@ fn assert_reported(session: &Session) {
     });
     let text = fs::read_to_string(&report).unwrap();
     assert!(text.contains("an injected fault, at "), "{text}");
-}
-
-// Release builds have no `--break-in`.
-#[cfg(debug_assertions)]
-#[test]
-fn panic_in_a_view_replaces_that_screen_and_a_second_one_exits() {
-    let session = open(Place::default(), &["--break-in", "view"]);
-    for _ in 0..2 {
-        session.press("5");
-        let shown = session.wait_text("the Logs screen failed to draw", SHOWN_WITHIN);
-        assert!(shown.contains("an injected fault, at "), "{shown}");
-        session.press("1");
-        session.wait_text("╭─ Nodes", SHOWN_WITHIN);
-    }
-    session.press("5");
-    session.wait_text("the Logs screen failed to draw", SHOWN_WITHIN);
-    session.press("j");
-    let status = session.wait_exit(SHOWN_WITHIN);
-    assert_eq!(status.exit_code(), 1, "exit after two panics in a row");
-    session.assert_restored();
-    assert_reported(&session);
-}
-
-// Release builds have no `--break-in`.
-#[cfg(debug_assertions)]
-#[test]
-fn panic_in_an_update_restores_the_terminal_and_names_the_report() {
-    let session = open(Place::default(), &["--break-in", "update"]);
-    session.press("5");
-    session.wait_text("╭─ Logs", SHOWN_WITHIN);
-    session.press("j");
-    let status = session.wait_exit(SHOWN_WITHIN);
-    assert_eq!(status.exit_code(), 101, "exit code of a panic");
-    session.assert_restored();
-    assert_reported(&session);
 }
 
 #[test]

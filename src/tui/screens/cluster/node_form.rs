@@ -119,12 +119,12 @@ pub(crate) fn draw_confirm(on: Surface<'_>) {
             (format!("Stop {}, pid {}?", process.name, process.pid), note)
         }
     };
-    let hints = [(Action::StopNow, "stop it "), (Action::Back, "leave it")];
+    let hints = [(Action::Confirm, "stop it "), (Action::Back, "leave it")];
     Question {
         title: "Stop?",
         width: 52,
         lines: vec![Line::styled(what, theme.text), Line::styled(note, theme.muted)],
-        keys: on.frame.hints(Layer::ConfirmStop, &hints),
+        keys: on.frame.hints(Layer::Confirm, &hints),
     }
     .draw(on);
 }

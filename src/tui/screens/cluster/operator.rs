@@ -19,13 +19,6 @@ use crate::widget::format::counted;
 
 /// Handles an action on the selected node.
 pub(crate) fn act(state: &mut State, action: Action) {
-    if action == Action::ConfirmNode {
-        if let Some(Overlay::ConfirmNode(question)) = state.overlays.last().cloned() {
-            state.close();
-            send(state, &question);
-        }
-        return;
-    }
     let context = state.cluster_context();
     let (group, nodes) = match state.cluster.selected_group(context) {
         Some((group, nodes)) => (Some(group.title), nodes),
@@ -55,7 +48,7 @@ pub(crate) fn act(state: &mut State, action: Action) {
 }
 
 /// Sends each head the nodes of `change` that it lists.
-fn send(state: &mut State, change: &NodeChange) {
+pub(crate) fn send(state: &mut State, change: &NodeChange) {
     for head in state.services.heads() {
         let is_listed = |peer_id: &&String| state.nodes.heads_of(peer_id).contains(&head);
         let peer_ids: Vec<String> = change.peer_ids.iter().filter(is_listed).cloned().collect();
@@ -215,8 +208,8 @@ fn draw_group(
 }
 
 fn ask(on: Surface<'_>, title: &'static str, lines: Vec<Line<'static>>) {
-    let hints = [(Action::ConfirmNode, "do it "), (Action::Back, "leave it")];
-    let keys = on.frame.hints(Layer::ConfirmNode, &hints);
+    let hints = [(Action::Confirm, "do it "), (Action::Back, "leave it")];
+    let keys = on.frame.hints(Layer::Confirm, &hints);
     Question { title, width: 62, lines, keys }.draw(on);
 }
 

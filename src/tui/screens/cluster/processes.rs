@@ -56,8 +56,7 @@ pub(crate) fn act(state: &mut State, action: Action) {
             }
             Some(_) => state.open(Overlay::ConfirmStop),
         },
-        Action::StopNow => {
-            state.close();
+        Action::Confirm => {
             if let Some(process) = state.cluster.selected_process(&state.stack) {
                 state.stack.status_mut(&process.name).is_stopping = true;
                 state.effects.push(Effect::StopProcess(process.name));

@@ -254,7 +254,7 @@ pub(crate) fn draw_presets(on: Surface<'_>, selected: usize) {
 
 /// Returns the prompt for the name of a preset.
 pub(crate) fn preset_prompt<'a>(field: &'a Field, frame: Frame<'_>) -> Prompt<'a> {
-    let key = frame.key(Layer::PresetName, Action::Open);
+    let key = frame.key(Layer::Prompt, Action::Open);
     Prompt {
         title: "Save preset",
         label: "name",

@@ -210,7 +210,7 @@ fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         let words = match health {
             Health::Absent => String::new(),
             Health::Refused { why } => format!("refused: {}", why.why),
-            Health::Limited { until, .. } => {
+            Health::Limited { until } => {
                 format!("retry {}", format::age(until.since(state.now)))
             }
             // With several heads, the address next to the text is not repeated.

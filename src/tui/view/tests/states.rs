@@ -6,7 +6,6 @@ use super::*;
 use crate::event::{DataEvent, DatasetSearch, DatasetsPage, InferenceEvent};
 use crate::harness::entries;
 use crate::keymap::Keymap;
-use crate::theme::custom::CustomTheme;
 
 fn refused(what: &str) -> Failure {
     Failure {
@@ -253,7 +252,7 @@ fn hints_show_overridden_keys() {
         ("form", "ctrl-g", "run"),
         ("profiles", "K", "enter-key"),
         ("choice", "space", "open"),
-        ("confirm", "Y", "quit"),
+        ("confirm", "Y", "confirm"),
     ];
     let mut screen = Harness::ready(160, 45);
     screen.state.keys = Keymap::with_overrides(&entries(&wishes)).unwrap();
@@ -287,20 +286,4 @@ fn actions_without_data_name_missing_data() {
         assert!(screen.text().contains(wanted), "`{wanted}` after {keys}:\n{}", screen.text());
         assert!(!screen.text().contains("is configured"), "{}", screen.text());
     }
-}
-
-#[test]
-fn custom_theme_with_low_contrast_gives_a_warning() {
-    let muted = entries(&[("", "muted", "#333a4c")]);
-    let own: &'static CustomTheme = Box::leak(Box::new(CustomTheme::read("dusk", &muted).unwrap()));
-    let mut screen = Harness::ready(160, 45);
-    screen.state.custom_themes = vec![own];
-    screen.press("T");
-    screen.press("end");
-    assert!(screen.text().contains("! hard to read"), "{}", screen.text());
-    screen.press("enter");
-    assert_eq!(screen.state.theme, Some(theme::Name::Custom(own)));
-    let told = screen.state.notices.past().next().unwrap();
-    assert_eq!(told.text, "the theme dusk is hard to read");
-    assert!(told.detail.contains("muted on sel is 1."), "{}", told.detail);
 }

@@ -12,7 +12,6 @@ use crate::event::Target;
 use crate::keymap::Layer;
 use crate::screens::execute::state::{Check, FORM, FormField, Pane};
 use crate::state::runs::{Phase, workers_text};
-use crate::state::services::HeadCount;
 use crate::state::stack;
 use crate::theme::Theme;
 use crate::view::field::LabelledField;
@@ -97,8 +96,8 @@ fn draw_head(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16, is_roomy: b
     let address = state.form_head().unwrap_or(unknown);
     let x = paint::text(buf, area, (LABEL_WIDTH + 2, y), address, theme.text);
     let origin = match state.services.head_count() {
-        Some(HeadCount { n_heads, n_live: 0 }) => format!("none of {n_heads} heads answers"),
-        Some(HeadCount { n_heads, .. }) => format!("first of {n_heads} that answers"),
+        Some((0, n_heads)) => format!("none of {n_heads} heads answers"),
+        Some((_, n_heads)) => format!("first of {n_heads} that answers"),
         None if state.stack.summary().is_some() => "local stack".to_owned(),
         None => "from the profile".to_owned(),
     };
