@@ -491,7 +491,7 @@ fn mouse_drags_the_dividers_of_every_screen() {
         assert_eq!(moved, Some(x + 5), "on screen {key}");
         screen.take(Event::Grab);
         screen.take(Event::Drag(Divider::Columns, -5));
-        assert_eq!(screen.state.nudge().columns, 0);
+        assert_eq!(screen.state.nudge().0[0], 0);
     }
 }
 

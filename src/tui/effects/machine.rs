@@ -236,40 +236,18 @@ fn refused(error: &ProfileError) -> Failure {
 // used only if no tool copies the text: over SSH, where a tool would use the clipboard of the wrong
 // machine, and without a display.
 
-/// A program that copies its standard input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Tool {
-    name: &'static str,
-    arguments: &'static [&'static str],
-    /// Environment variables, one of which must be set for the tool to work.
-    needs: &'static [&'static str],
-    /// True if it copies only to the clipboard of this machine.
-    is_local: bool,
-}
+/// A program that copies its standard input: its name and arguments, an environment variable that it
+/// needs, and true if it copies only to the clipboard of this machine.
+type Tool = (&'static str, &'static [&'static str], &'static str, bool);
 
 /// The tools, best first.
 const TOOLS: [Tool; 4] = [
-    Tool {
-        name: "pbcopy",
-        arguments: &[],
-        // Set in every session of macOS.
-        needs: &["__CF_USER_TEXT_ENCODING"],
-        is_local: true,
-    },
-    Tool { name: "wl-copy", arguments: &[], needs: &["WAYLAND_DISPLAY"], is_local: true },
-    Tool {
-        name: "xclip",
-        arguments: &["-selection", "clipboard"],
-        needs: &["DISPLAY"],
-        is_local: true,
-    },
+    // The variable is set in every session of macOS.
+    ("pbcopy", &[], "__CF_USER_TEXT_ENCODING", true),
+    ("wl-copy", &[], "WAYLAND_DISPLAY", true),
+    ("xclip", &["-selection", "clipboard"], "DISPLAY", true),
     // With `-w`, tmux also copies the text to the clipboard of its terminal.
-    Tool {
-        name: "tmux",
-        arguments: &["load-buffer", "-w", "-"],
-        needs: &["TMUX"],
-        is_local: false,
-    },
+    ("tmux", &["load-buffer", "-w", "-"], "TMUX", false),
 ];
 
 /// Copies `text`. Returns the name of the tool used, or `None` if all tools failed.
@@ -278,7 +256,7 @@ async fn copy(text: &str) -> Option<&'static str> {
     for tool in tools(is_set) {
         // Tools hand the text to a background process and exit.
         if timeout(Duration::from_secs(2), run_tool(tool, text)).await == Ok(Some(())) {
-            return Some(tool.name);
+            return Some(tool.0);
         }
     }
     None
@@ -287,16 +265,14 @@ async fn copy(text: &str) -> Option<&'static str> {
 /// Returns the tools that can work with the environment variables that are set.
 fn tools(is_set: impl Fn(&str) -> bool) -> impl Iterator<Item = Tool> {
     let is_far = is_set("SSH_TTY") || is_set("SSH_CONNECTION");
-    TOOLS.into_iter().filter(move |tool| {
-        tool.needs.iter().any(|name| is_set(name)) && !(tool.is_local && is_far)
-    })
+    TOOLS.into_iter().filter(move |(.., needed, is_local)| is_set(needed) && !(*is_local && is_far))
 }
 
 /// Passes `text` to `tool`, or `None` if it fails.
-async fn run_tool(tool: Tool, text: &str) -> Option<()> {
-    let mut command = Command::new(tool.name);
+async fn run_tool((name, arguments, ..): Tool, text: &str) -> Option<()> {
+    let mut command = Command::new(name);
     // Its background process must not keep the terminal open.
-    command.args(tool.arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.kill_on_drop(true).spawn().ok()?;
     child.stdin.take()?.write_all(text.as_bytes()).await.ok()?;
     child.wait().await.ok()?.success().then_some(())
@@ -366,8 +342,7 @@ mod tests {
 
     #[track_caller]
     fn check(variables: &[&str], want: &[&str]) {
-        let found: Vec<&str> =
-            tools(|name| variables.contains(&name)).map(|tool| tool.name).collect();
+        let found: Vec<&str> = tools(|name| variables.contains(&name)).map(|tool| tool.0).collect();
         assert_eq!(found, want, "{variables:?}");
     }
 

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::action::Action;
-use crate::screens::{Screen, cluster, data, execute, inference};
+use crate::screens::{Screen, execute};
 use crate::state::State;
-use crate::state::navigation::Steps;
+use crate::state::navigation::Steps as _;
 
 /// Columns by which a key moves a divider.
 const COLUMNS_STEP: i16 = 2;
@@ -24,16 +24,9 @@ const COLUMNS_MIN: u16 = 16;
 /// Minimum height of a pane next to a moved divider.
 const ROWS_MIN: u16 = 4;
 
-/// Offsets of a screen's dividers from their default places.
+/// Offsets of a screen's dividers from their default places, by [`Divider`], right or down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Nudge {
-    /// Offset of the divider between left and right, to the right.
-    pub(crate) columns: i16,
-    /// Offset of the divider between the left panes, down.
-    pub(crate) left_rows: i16,
-    /// Offset of the divider between the right panes, down.
-    pub(crate) right_rows: i16,
-}
+pub(crate) struct Nudge(pub(crate) [i16; 3]);
 
 /// A divider between panes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,17 +53,17 @@ type Cell = (u8, u8);
 impl Nudge {
     /// Returns the column of a divider with the default column `at` of `width`.
     pub(crate) fn column(self, at: u16, width: u16) -> u16 {
-        moved(at, self.columns, width, COLUMNS_MIN)
+        moved(at, self.0[0], width, COLUMNS_MIN)
     }
 
     /// Returns the row of the left divider with the default row `at` of `height`.
     pub(crate) fn left_row(self, at: u16, height: u16) -> u16 {
-        moved(at, self.left_rows, height, ROWS_MIN)
+        moved(at, self.0[1], height, ROWS_MIN)
     }
 
     /// Returns the row of the right divider with the default row `at` of `height`.
     pub(crate) fn right_row(self, at: u16, height: u16) -> u16 {
-        moved(at, self.right_rows, height, ROWS_MIN)
+        moved(at, self.0[2], height, ROWS_MIN)
     }
 }
 
@@ -91,13 +84,8 @@ impl Layout {
 
     /// Sets the offsets of the dividers of `screen`.
     pub(crate) fn set(&mut self, screen: Screen, nudge: Nudge) {
-        let within = |by: i16| by.clamp(-NUDGE_MAX, NUDGE_MAX);
         if let Some(place) = self.nudges.get_mut(screen.number()) {
-            *place = Nudge {
-                columns: within(nudge.columns),
-                left_rows: within(nudge.left_rows),
-                right_rows: within(nudge.right_rows),
-            };
+            *place = Nudge(nudge.0.map(|by| by.clamp(-NUDGE_MAX, NUDGE_MAX)));
         }
     }
 }
@@ -110,19 +98,19 @@ impl State {
 
     /// Makes the focused pane narrower, wider, shorter or taller, or resets all dividers.
     pub(crate) fn resize_pane(&mut self, action: Action) {
-        let mut nudge = self.nudge();
+        let Nudge([mut columns, mut left_rows, mut right_rows]) = self.nudge();
         let (column, row) = self.focused_cell();
         let wider = if column == 0 { COLUMNS_STEP } else { -COLUMNS_STEP };
         let taller = if row == 0 { ROWS_STEP } else { -ROWS_STEP };
-        let rows = if column == 0 { &mut nudge.left_rows } else { &mut nudge.right_rows };
+        let rows = if column == 0 { &mut left_rows } else { &mut right_rows };
         match action {
-            Action::Wider => nudge.columns += wider,
-            Action::Narrower => nudge.columns -= wider,
+            Action::Wider => columns += wider,
+            Action::Narrower => columns -= wider,
             Action::Taller => *rows += taller,
             Action::Shorter => *rows -= taller,
-            _ => nudge = Nudge::default(),
+            _ => (columns, left_rows, right_rows) = (0, 0, 0),
         }
-        self.layout.set(self.screen, nudge);
+        self.layout.set(self.screen, Nudge([columns, left_rows, right_rows]));
     }
 
     /// Records the offsets at the time the mouse grabs a divider.
@@ -133,12 +121,9 @@ impl State {
     /// Moves a divider `by` cells from the place where it was grabbed.
     pub(crate) fn drag_divider(&mut self, divider: Divider, by: i16) {
         let mut nudge = self.layout.grabbed;
-        let place = match divider {
-            Divider::Columns => &mut nudge.columns,
-            Divider::LeftRows => &mut nudge.left_rows,
-            Divider::RightRows => &mut nudge.right_rows,
-        };
-        *place = place.saturating_add(by);
+        if let Some(offset) = nudge.0.get_mut(divider as usize) {
+            *offset = offset.saturating_add(by);
+        }
         self.layout.set(self.screen, nudge);
     }
 
@@ -157,13 +142,12 @@ impl State {
             let (columns, rows) = (other_column.abs_diff(column), other_row.abs_diff(row));
             if is_sideways { (columns, rows) } else { (columns, rows.saturating_mul(2)) }
         };
-        let beside = self.grid().into_iter().filter(|(_, cell)| is_there(*cell));
-        beside.min_by_key(|(_, cell)| far(*cell)).map(|(pane, _)| pane)
+        let beside = self.grid().iter().enumerate().filter(|(_, cell)| is_there(**cell));
+        beside.min_by_key(|(_, cell)| far(**cell)).map(|(pane, _)| pane)
     }
 
     fn focused_cell(&self) -> Cell {
-        let focused = self.focused_pane();
-        self.grid().iter().find(|(pane, _)| *pane == focused).map_or((0, 0), |(_, cell)| *cell)
+        self.grid().get(self.focused_pane()).copied().unwrap_or_default()
     }
 
     /// Returns the number of the focused pane.
@@ -178,21 +162,17 @@ impl State {
         }
     }
 
-    /// Returns number and place of each pane of the current screen.
-    fn grid(&self) -> Vec<(usize, Cell)> {
+    /// Returns the place of each pane of the current screen, by its number.
+    const fn grid(&self) -> &'static [Cell] {
         match self.screen {
-            Screen::Cluster => places(cluster::state::Pane::cell),
-            Screen::Execute => vec![(0, (0, 0)), (1, (1, 0))],
-            Screen::Data => places(data::state::Pane::cell),
-            Screen::Inference => places(inference::state::Pane::cell),
-            Screen::Overview => vec![(0, (0, 0)), (1, (1, 0)), (2, (1, 1))],
-            Screen::Logs => vec![(0, (0, 0))],
+            Screen::Cluster => &[(0, 0), (1, 0), (1, 1), (0, 1)],
+            Screen::Execute => &[(0, 0), (1, 0)],
+            Screen::Data => &[(0, 0), (1, 0), (0, 1)],
+            Screen::Inference => &[(1, 3), (0, 1), (0, 0), (1, 1), (1, 2)],
+            Screen::Overview => &[(0, 0), (1, 0), (1, 1)],
+            Screen::Logs => &[(0, 0)],
         }
     }
-}
-
-fn places<P: Steps>(cell: fn(P) -> Cell) -> Vec<(usize, Cell)> {
-    P::VARIANTS.iter().map(|pane| (pane.number(), cell(*pane))).collect()
 }
 
 /// A table with columns that can be hidden. The names are part of the session file.
@@ -255,11 +235,10 @@ mod tests {
 
     #[test]
     fn dividers_grow_the_focused_pane() {
-        let none = Nudge::default();
-        check("> } }", (0, Nudge { columns: 2, left_rows: 2, ..none }));
-        check("L > {", (1, Nudge { columns: -2, right_rows: -1, ..none }));
-        check("L J }", (2, Nudge { right_rows: -1, ..none }));
-        check("> } =", (0, none));
+        check("> } }", (0, Nudge([2, 2, 0])));
+        check("L > {", (1, Nudge([-2, 0, -1])));
+        check("L J }", (2, Nudge([0, 0, -1])));
+        check("> } =", (0, Nudge::default()));
     }
 
     #[test]

@@ -26,13 +26,7 @@ pub(crate) struct SavedSelection {
 
 /// Serializes the session of `state`.
 pub(crate) fn text(state: &State) -> String {
-    let nudges: Vec<Value> = Screen::ALL
-        .into_iter()
-        .map(|screen| {
-            let Nudge { columns, left_rows, right_rows } = state.layout.nudge(screen);
-            json!([columns, left_rows, right_rows])
-        })
-        .collect();
+    let nudges = Screen::ALL.map(|screen| state.layout.nudge(screen).0);
     let dataset = state.data.selected.or(state.saved_selection.dataset).map(DatasetId::get);
     let topic = state.inference.selected.or(state.saved_selection.topic).map(TopicId::get);
     let pins = state.data.pins.iter().map(|pin| json!([pin.dataset.get(), pin.name]));
@@ -76,8 +70,7 @@ pub(crate) fn take_up(state: &mut State, text: &str) {
     let nudges = session["panes"].as_array().map_or(&[][..], Vec::as_slice);
     for (screen, nudge) in Screen::ALL.into_iter().zip(nudges) {
         let part = |idx: usize| i16::try_from(nudge[idx].as_i64().unwrap_or(0)).unwrap_or(0);
-        let nudge = Nudge { columns: part(0), left_rows: part(1), right_rows: part(2) };
-        state.layout.set(screen, nudge);
+        state.layout.set(screen, Nudge([0, 1, 2].map(part)));
     }
     let hidden = session["hidden"].as_array().map_or(&[][..], Vec::as_slice);
     state.hidden_columns = HiddenColumns::parse(hidden.iter().filter_map(Value::as_str));

@@ -148,11 +148,8 @@ const fn is_trouble(health: &Health) -> bool {
 }
 
 /// Returns the number of responding heads, in place of the health of a single head.
-fn head_count(
-    (n_live, n_heads): (usize, usize),
-    theme: &Theme,
-    is_narrow: bool,
-) -> Vec<Span<'static>> {
+fn head_count(count: (usize, usize), theme: &Theme, is_narrow: bool) -> Vec<Span<'static>> {
+    let (n_live, n_heads) = count;
     let (glyph, style) = match n_live {
         0 => ('✗', theme.down),
         n if n < n_heads => ('◐', theme.warn),

@@ -31,18 +31,6 @@ pub(crate) enum Pane {
     Processes,
 }
 
-impl Pane {
-    /// Returns its column and row in the grid of the screen, from the upper left.
-    pub(crate) const fn cell(self) -> (u8, u8) {
-        match self {
-            Self::Nodes => (0, 0),
-            Self::Processes => (0, 1),
-            Self::Runs => (1, 0),
-            Self::Groups => (1, 1),
-        }
-    }
-}
-
 /// Order of the nodes. The names are shown in the title of the pane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, serialize_all = "UPPERCASE")]

@@ -38,17 +38,6 @@ pub(crate) enum Pane {
     Tape,
 }
 
-impl Pane {
-    /// Returns its column and row in the grid of the screen, from the upper left.
-    pub(crate) const fn cell(self) -> (u8, u8) {
-        match self {
-            Self::List => (0, 0),
-            Self::Tape => (0, 1),
-            Self::Chart => (1, 0),
-        }
-    }
-}
-
 /// Order of the list of datasets. The names are the titles of its columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, serialize_all = "UPPERCASE")]

@@ -39,19 +39,6 @@ pub(crate) enum Pane {
     Losses,
 }
 
-impl Pane {
-    /// Returns its column and row in the grid of the screen, from the upper left.
-    pub(crate) const fn cell(self) -> (u8, u8) {
-        match self {
-            Self::Distribution => (0, 0),
-            Self::Actors => (0, 1),
-            Self::Past => (1, 1),
-            Self::Losses => (1, 2),
-            Self::Topics => (1, 3),
-        }
-    }
-}
-
 /// The state of the Inference screen.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on one another")]
