@@ -9,7 +9,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 use tsdb::archive::objects::{ArchiveUrl, Objects};
 use tsdb::archive::{ArchiveOptions, ArchiveReport, ArchivedStore};
-use tsdb::store::archived::ArchiveRecords;
+use tsdb::store::engine::Engine;
 use tsdb::store::{Store, StoreError};
 
 use web::metrics::Metrics;
@@ -40,7 +40,7 @@ pub(crate) type Opened = (Arc<dyn Store>, Option<Arc<ArchivedStore>>);
 /// # Errors
 /// [`StoreError::NoArchive`] if the store has archived rows and no archive is given. Blocks.
 pub(crate) fn open(
-    store: Arc<dyn ArchiveRecords>,
+    store: Arc<dyn Engine>,
     storage: Option<&ArchiveStorage>,
 ) -> Result<Opened, StoreError> {
     let Some(storage) = storage else {

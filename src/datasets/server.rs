@@ -34,7 +34,7 @@ use task::clock::Clock;
 use task::group::Group;
 use tracing::{info, warn};
 use tsdb::store::StoreError;
-use tsdb::store::archived::ArchiveRecords;
+use tsdb::store::engine::Engine;
 use tsdb::store::postgres::PostgresStore;
 use tsdb::store::sqlite::SqliteStore;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt as _};
@@ -218,7 +218,7 @@ async fn open_store(options: &DatasetsOptions) -> Result<archive::Opened, StartE
     let is_read_only = options.is_read_only;
     let storage = options.archive.clone();
     let open = move || {
-        let store: Arc<dyn ArchiveRecords> = match database {
+        let store: Arc<dyn Engine> = match database {
             Some(database) if is_read_only => Arc::new(PostgresStore::open_read_only(&database)?),
             Some(database) => Arc::new(PostgresStore::open(&database)?),
             None => Arc::new(SqliteStore::open(&path)?),

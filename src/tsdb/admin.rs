@@ -13,7 +13,7 @@ use model::dataset::Dtype;
 use crate::archive::objects::Objects;
 use crate::report::{AdminError, Progress, Report};
 use crate::span::Span;
-use crate::store::archived::ArchiveRecords;
+use crate::store::engine::Engine;
 use crate::store::{StoreError, sqlite};
 
 /// Reads the whole store at `path`, folds every bucket again, and reports the faults. Buckets of
@@ -38,7 +38,7 @@ pub fn verify(
 ///
 /// # Errors
 /// [`StoreError`] of the store. Faults of the archive are in the report.
-pub fn verify_archive(store: &dyn ArchiveRecords, archive: &Objects) -> Result<Report, StoreError> {
+pub fn verify_archive(store: &dyn Engine, archive: &Objects) -> Result<Report, StoreError> {
     let (mut after, mut report) = (None, Report::default());
     while let Some(entry) = store.next_entry(after)? {
         let dataset = entry.dataset.id;

@@ -43,7 +43,7 @@ use uuid::Uuid;
 
 use self::file::FileFooter;
 use self::objects::Objects;
-use crate::store::archived::ArchiveRecords;
+use crate::store::engine::Engine;
 
 pub use self::archiver::ArchiveReport;
 pub(crate) use self::file::check_month;
@@ -70,7 +70,7 @@ pub struct ArchivedStore {
 /// State of an archived store.
 #[derive(derive_more::Debug)]
 struct Archive {
-    store: Arc<dyn ArchiveRecords>,
+    store: Arc<dyn Engine>,
     objects: Objects,
     options: ArchiveOptions,
     /// Number of this process in the lease.
@@ -82,7 +82,7 @@ struct Archive {
 
 impl ArchivedStore {
     /// Returns `store` with old rows in `objects`.
-    pub fn new(store: Arc<dyn ArchiveRecords>, objects: Objects, options: ArchiveOptions) -> Self {
+    pub fn new(store: Arc<dyn Engine>, objects: Objects, options: ArchiveOptions) -> Self {
         let capacity = Capacity { n_values_max: usize::MAX, bytes_max: FOOTERS_BYTES_MAX };
         let archive =
             Archive { store, objects, options, holder: random(), footers: Cache::new(capacity) };

@@ -7,7 +7,7 @@
 
 pub mod archived;
 pub mod batch;
-pub mod copying;
+pub mod engine;
 pub mod postgres;
 pub mod row_batch;
 pub(crate) mod series;
@@ -123,6 +123,9 @@ pub enum AppendMode {
     Replace,
     /// The row replaces the values of the stored one in the columns in which it has values.
     Merge,
+    /// The row is a copy of one of another store and comes after all stored ones. It keeps its creation
+    /// time. If its bucket was copied as one of pruned rows, it does not change that.
+    Copy,
 }
 
 /// Rows to be stored.
@@ -130,9 +133,10 @@ pub enum AppendMode {
 pub struct Append {
     /// Effect on stored rows at the same timestamps.
     pub mode: AppendMode,
-    /// Rows sorted by unique timestamp. The store sets their numbers and creation times.
+    /// Rows sorted by unique timestamp. The store sets their numbers and, unless they are copies, their
+    /// creation times.
     pub rows: Block,
-    /// Creation time of the rows.
+    /// Creation time of the rows, or of copies the time of the last change of the source.
     pub now: Timestamp,
     /// Named batches that the rows consist of, with distinct names.
     pub batches: Vec<Batch>,

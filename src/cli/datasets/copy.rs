@@ -12,14 +12,13 @@ use model::dataset::Dataset;
 use model::escape::escape_line;
 use stack::data_dir::DataDir;
 use transfer::event::{Reporter as _, Work};
-use tsdb::admin::copy::{self, CopiedDataset, CopyOutcome, CopyProgress, FailedCopy};
+use tsdb::admin::copy::{self, CopiedDataset, CopyOutcome, CopyProgress, FailedCopy, Source};
 use tsdb::archive::objects::{ArchiveUrl, Objects};
 use tsdb::archive::{ArchiveOptions, ArchivedStore};
-use tsdb::store::StoreError;
-use tsdb::store::archived::ArchiveRecords;
-use tsdb::store::copying::CopyStore;
+use tsdb::store::engine::Engine;
 use tsdb::store::postgres::PostgresStore;
 use tsdb::store::sqlite::SqliteStore;
+use tsdb::store::{Store, StoreError};
 
 use super::progress::{ProgressReporter, share};
 use crate::cli::copy_tables::{StorePlace, copy_until_stopped, resolve_places};
@@ -53,15 +52,19 @@ pub(super) async fn run(command: CopyCommand) -> anyhow::Result<()> {
     let CopyCommand { from, to, archive, chosen } = command;
     let (from, to) = resolve_places(from, to, DataDir::datasets)?;
     copy_until_stopped(move |must_stop| {
-        let source =
+        let (engine, archived) =
             open_source(&from, archive.as_ref()).with_context(|| format!("cannot open {from}"))?;
-        copy_all((&*source, &from), &to, &chosen, must_stop)
+        let rows: &dyn Store = match &archived {
+            Some(archived) => archived,
+            None => &*engine,
+        };
+        copy_all((Source { engine: &*engine, rows }, &from), &to, &chosen, must_stop)
     })
     .await
 }
 
 /// Opens a store. Blocks.
-fn open(place: &StorePlace) -> anyhow::Result<Arc<dyn ArchiveRecords>> {
+fn open(place: &StorePlace) -> anyhow::Result<Arc<dyn Engine>> {
     Ok(match place {
         StorePlace::Database(url) => Arc::new(PostgresStore::open(url)?),
         StorePlace::Path(path) => Arc::new(SqliteStore::open(path)?),
@@ -72,18 +75,19 @@ fn open(place: &StorePlace) -> anyhow::Result<Arc<dyn ArchiveRecords>> {
 fn open_source(
     place: &StorePlace,
     archive: Option<&ArchiveUrl>,
-) -> anyhow::Result<Arc<dyn CopyStore>> {
+) -> anyhow::Result<(Arc<dyn Engine>, Option<ArchivedStore>)> {
     let store = open(place)?;
-    match archive {
-        Some(url) => Ok(Arc::new(ArchivedStore::new(store, Objects::open(url)?, READ_ONLY))),
-        None if store.has_archive()? => Err(StoreError::NoArchive.into()),
-        None => Ok(store),
-    }
+    let archived = match archive {
+        Some(url) => Some(ArchivedStore::new(Arc::clone(&store), Objects::open(url)?, READ_ONLY)),
+        None if store.has_archive()? => return Err(StoreError::NoArchive.into()),
+        None => None,
+    };
+    Ok((store, archived))
 }
 
 /// Copies the chosen datasets (default: all) and prints a line for each. Blocks.
 fn copy_all(
-    (source, from): (&dyn CopyStore, &StorePlace),
+    (source, from): (Source<'_>, &StorePlace),
     to: &StorePlace,
     chosen: &[String],
     must_stop: &AtomicBool,

@@ -4,14 +4,12 @@
 //! copied. Other buckets follow from the rows. Deleted columns, revisions and row numbers are not
 //! copied. The rows of a dataset are copied in the order of their timestamps, so that an unfinished copy
 //! continues after its latest row. Tags are copied last, so that only the owner can read an unfinished
-//! copy. At the end each dataset is compared with its source, day by day.
+//! copy. At the end each dataset is compared with its source.
 //!
-//! A copy follows changes of its source: columns are renamed and deleted, pruned rows removed, and
-//! days that differ are copied again. If that is not enough, as when columns changed places, the
-//! copy is deleted and made again. A dataset that is not such a copy, or was itself changed or
-//! pruned after its source, is not touched.
+//! The next copy adds rows that are later than all others. After any other change of the source the copy
+//! of the dataset is deleted and made again. A dataset that is not such a copy, or was itself changed
+//! after its source, is not touched.
 
-use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use futures::executor::block_on;
@@ -22,13 +20,12 @@ use model::row::Bucket;
 use model::timestamp::Timestamp;
 
 use self::digest::Digest;
-use crate::catalog::{Change, DatasetChange, MetadataChange, Refusal, TagChange};
+use crate::catalog::TagChange;
 use crate::span::{Order, Span, just_after, just_before};
-use crate::store::copying::{CatalogEntry, CopyStore};
+use crate::store::engine::{CatalogEntry, Engine};
 use crate::store::series::bucket_end;
-use crate::store::{self, Count, PageRead, StoreError};
+use crate::store::{self, Append, AppendMode, Count, PageRead, Store, StoreError};
 
-mod columns;
 mod digest;
 
 /// Number of rows per commit of a copy: eight chunks, or less if the rows are long.
@@ -39,16 +36,6 @@ const COMMIT_BYTES: usize = 8 * 1024 * 1024;
 
 /// Number of buckets per commit: three weeks of five minutes.
 const COMMIT_BUCKETS: usize = 6048;
-
-/// Read of the latest bucket of five minutes.
-const NEWEST: PageRead = PageRead {
-    resolution: Resolution::FiveMinutes,
-    span: Span::ALL,
-    order: Order::Descending,
-    skip: 0,
-    limit: 1,
-    count: Count::Nothing,
-};
 
 /// Progress of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,24 +119,9 @@ pub enum CopyError {
         /// Name in the destination.
         other: String,
     },
-    /// The copy was changed after its source. It was not touched.
-    #[error(
-        "its copy was changed at {copy}, after its source at {source_time}; copy to an empty store if those changes may be lost"
-    )]
-    CopyIsNewer {
-        /// Time of the last change of the copy.
-        copy: Timestamp,
-        /// Time of the last change of the source.
-        source_time: Timestamp,
-    },
-    /// Rows of the copy were pruned that its source has. It was not touched.
-    #[error(
-        "rows of its copy before {kept_from} were pruned, which its source may have; copy to an empty store"
-    )]
-    CopyIsPruned {
-        /// Timestamp before which rows of the copy were pruned.
-        kept_from: Timestamp,
-    },
+    /// The copy was changed or pruned after its source, or has other tags. It was not touched.
+    #[error("its copy was changed itself; copy to an empty store if those changes may be lost")]
+    CopyChanged,
     /// The source was written during the copy, or the copy by someone else.
     #[error(
         "{what} of the copy differ from the source; run the same command again if the source is in use, else delete the copy first"
@@ -166,21 +138,30 @@ pub enum CopyError {
 /// Receives progress and returns whether to continue.
 pub type OnProgress<'a> = &'a mut dyn FnMut(CopyProgress<'_>) -> ControlFlow<()>;
 
+/// Source of a copy.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// The store, which has the catalog.
+    pub engine: &'a dyn Engine,
+    /// The same store, with its archive if it has one.
+    pub rows: &'a dyn Store,
+}
+
 /// Copies all datasets of `from` that are `chosen` to `to`, which may have some of them already.
 /// Continues with the other datasets if one fails. Blocks.
 ///
 /// # Errors
 /// [`CopyError`] if the copy of any dataset would fail.
 pub fn copy(
-    from: &dyn CopyStore,
-    to: &dyn CopyStore,
+    from: Source<'_>,
+    to: &dyn Engine,
     chosen: &dyn Fn(&Dataset) -> bool,
     on_progress: OnProgress<'_>,
 ) -> Result<CopyOutcome, CopyError> {
     // Otherwise remains of deleted datasets would be removed from copies of their ids.
     block_on(to.settle()).map_err(CopyError::Write)?;
     let (mut after, mut outcome) = (None, CopyOutcome::default());
-    while let Some(entry) = from.next_entry(after).map_err(CopyError::Read)? {
+    while let Some(entry) = from.engine.next_entry(after).map_err(CopyError::Read)? {
         let Dataset { id, name, .. } = entry.dataset.clone();
         after = Some(id);
         if !chosen(&entry.dataset) {
@@ -192,7 +173,7 @@ pub fn copy(
             Err(error) => outcome.failed.push(FailedCopy { id, name, error }),
         }
     }
-    for grant in from.grants().map_err(CopyError::Read)? {
+    for grant in from.engine.grants().map_err(CopyError::Read)? {
         block_on(to.change_tag(grant)).map_err(CopyError::Write)?;
     }
     Ok(outcome)
@@ -213,42 +194,32 @@ impl CopyError {
 
 /// A dataset being copied.
 struct Copy<'a> {
-    from: &'a dyn CopyStore,
-    to: &'a dyn CopyStore,
+    from: Source<'a>,
+    to: &'a dyn Engine,
     /// Entry of the source.
     entry: CatalogEntry,
 }
 
 impl Copy<'_> {
     fn run(&self, on_progress: OnProgress<'_>) -> Result<(), CopyError> {
+        let id = self.entry.dataset.id;
         // Fails before anything is written if old rows of the source cannot be read.
-        self.read_oldest()?;
-        let followed = match self.find()? {
-            Some(found) => self.follow(&found)?,
-            None => None,
-        };
-        let mut found = match followed {
-            Some(found) => found,
-            None => self.create()?,
-        };
+        let oldest = PageRead::raw(Span::ALL, Order::Ascending, 1);
+        self.from.rows.page(id, &oldest).map_err(CopyError::Read)?;
+        let found = self.find()?.filter(|found| self.continues(found));
+        let is_continued = found.is_some();
+        let found = found.map_or_else(|| self.create(), Ok)?;
         self.copy_rest(&found, on_progress)?;
         let (mut source, mut copied) = self.compare(on_progress)?;
-        let days = source.days_that_differ(&copied);
-        // If rows were pruned in the meantime, days cannot be compared.
-        if let Some(first) = days.first().filter(|_| source.kept_from == copied.kept_from) {
-            if copied.kept_from.is_some_and(|kept_from| *first < kept_from) {
-                found = self.create()?;
-                self.copy_rest(&found, on_progress)?;
-            } else {
-                self.copy_days(&found, &days, on_progress)?;
-            }
+        if is_continued && source != copied {
+            self.copy_rest(&self.create()?, on_progress)?;
             (source, copied) = self.compare(on_progress)?;
         }
         if let Some(what) = source.difference(&copied) {
             return Err(CopyError::Differs { what });
         }
         let copied = CopiedDataset {
-            id: self.entry.dataset.id,
+            id,
             name: self.entry.dataset.name.clone(),
             n_rows: source.n_rows,
             n_buckets: source.n_buckets,
@@ -257,45 +228,37 @@ impl Copy<'_> {
         report(on_progress, CopyProgress::Copied(&copied))
     }
 
-    /// Returns the timestamp of the oldest row of the source.
-    fn read_oldest(&self) -> Result<Option<Timestamp>, CopyError> {
-        let read = PageRead { resolution: Resolution::Raw, order: Order::Ascending, ..NEWEST };
-        let page = self.from.page(self.entry.dataset.id, &read).map_err(CopyError::Read)?;
-        Ok(page.rows.timestamp(0))
-    }
-
     /// Returns the existing copy.
     fn find(&self) -> Result<Option<CatalogEntry>, CopyError> {
-        let Dataset { id, created_at, updated_at, .. } = self.entry.dataset;
-        let Some(found) = entry(self.to, id).map_err(CopyError::Write)? else { return Ok(None) };
-        if found.dataset.created_at != created_at || found.owner != self.entry.owner {
+        let source = &self.entry;
+        let found = entry(self.to, source.dataset.id).map_err(CopyError::Write)?;
+        let Some(found) = found else { return Ok(None) };
+        if found.dataset.created_at != source.dataset.created_at || found.owner != source.owner {
             return Err(CopyError::NumberTaken { other: found.dataset.name });
         }
         // It has the times of its source, unless it was written itself.
-        let copy = found.dataset.updated_at;
-        if copy > updated_at {
-            return Err(CopyError::CopyIsNewer { copy, source_time: updated_at });
-        }
-        match found.kept_from {
-            Some(kept_from) if found.kept_from > self.entry.kept_from => {
-                Err(CopyError::CopyIsPruned { kept_from })
-            }
-            _ => Ok(Some(found)),
-        }
+        let is_changed = found.dataset.updated_at > source.dataset.updated_at
+            || found.kept_from > source.kept_from
+            || found.tags.iter().any(|tag| !source.tags.contains(tag));
+        if is_changed { Err(CopyError::CopyChanged) } else { Ok(Some(found)) }
     }
 
-    /// Creates the copy. Replaces an existing one if [`Self::find`] returns it and it has no other
-    /// tags than its source, since changes of tags do not change its time of the last change.
+    /// Returns true if only rows and tags may be missing in a copy.
+    fn continues(&self, found: &CatalogEntry) -> bool {
+        let described = |entry: &CatalogEntry| {
+            let Dataset { name, description, metadata, .. } = entry.dataset.clone();
+            let names = entry.visible().map(|(_, column)| (column.name.clone(), column.dtype));
+            (name, description, metadata, entry.kept_from, names.collect::<Vec<_>>())
+        };
+        described(found) == described(&self.entry) && found.columns.len() == found.visible().count()
+    }
+
+    /// Creates the copy. Replaces an existing one if [`Self::find`] returns it.
     fn create(&self) -> Result<CatalogEntry, CopyError> {
         let dataset = self.entry.dataset.id;
-        let found = self.find()?;
-        let has_other_tags =
-            |found: &CatalogEntry| found.tags.iter().any(|tag| !self.entry.tags.contains(tag));
-        if found.as_ref().is_some_and(has_other_tags) {
-            return Err(CopyError::Differs { what: "tags" });
-        }
+        let is_replaced = self.find()?.is_some();
         let create = async {
-            if found.is_some() && self.to.delete(dataset).await? {
+            if is_replaced && self.to.delete(dataset).await? {
                 self.to.settle().await?;
             }
             self.to.create_copy(self.entry.clone()).await
@@ -304,106 +267,39 @@ impl Copy<'_> {
         self.find()?.ok_or(CopyError::Write(StoreError::NoDataset { dataset }))
     }
 
-    /// Gives an earlier copy the name, the description, the metadata, the columns and the pruned rows of
-    /// the source. Returns `None` if that is not possible.
-    fn follow(&self, found: &CatalogEntry) -> Result<Option<CatalogEntry>, CopyError> {
-        let Dataset { id, name, description, metadata, updated_at, .. } = &self.entry.dataset;
-        let mut changes = columns::changes(&self.entry.columns, &found.columns);
-        let old = &found.dataset;
-        if (&old.name, &old.description, &old.metadata) != (name, description, metadata) {
-            let change = DatasetChange::Description(Change {
-                name: Some(name.clone()),
-                description: Some(description.clone()),
-                metadata: MetadataChange::Replace(metadata.clone()),
-            });
-            changes.push((change, None));
-        }
-        for (change, time) in changes {
-            match block_on(self.to.change(*id, change, time.unwrap_or(*updated_at))) {
-                Ok(_) => {}
-                Err(StoreError::Refused(
-                    Refusal::Refolds | Refusal::ColumnTaken | Refusal::ColumnsFull,
-                )) => {
-                    return Ok(None);
-                }
-                Err(error) => return Err(CopyError::Write(error)),
-            }
-        }
-        if let Some(kept_from) = self.entry.kept_from
-            && found.newest.is_some()
-            && found.kept_from < Some(kept_from)
-        {
-            let before = self.read_oldest()?.map_or(kept_from, |oldest| oldest.min(kept_from));
-            block_on(self.to.prune_copy(*id, before, kept_from)).map_err(CopyError::Write)?;
-        }
-        let found = self.find()?;
-        Ok(found.filter(|found| columns::are_equal(&self.entry.columns, &found.columns)))
-    }
-
     /// Copies the tags and the rows that come after the latest row of the copy.
     fn copy_rest(
         &self,
         found: &CatalogEntry,
         on_progress: OnProgress<'_>,
     ) -> Result<(), CopyError> {
-        let id = self.entry.dataset.id;
-        if found.newest.is_none() && self.entry.kept_from > found.kept_from {
-            self.copy_buckets()?;
+        let dataset = &self.entry.dataset;
+        if let Some(kept_from) = self.entry.kept_from.filter(|_| found.kept_from.is_none()) {
+            self.copy_buckets(kept_from)?;
         }
+        let n_all = count(self.from.rows, dataset.id).map_err(CopyError::Read)?;
+        let n_rows = count(self.to, dataset.id).map_err(CopyError::Write)?;
+        report(on_progress, CopyProgress::Began { dataset, n_rows })?;
         let first = found.newest.map_or(Timestamp::MIN, just_after);
-        let mut counts = self.begin(on_progress)?;
-        self.copy_rows(found, Span { first, ..Span::ALL }, &mut counts, on_progress)?;
+        self.copy_rows(Span { first, ..Span::ALL }, (n_rows, n_all), on_progress)?;
         for tag in &self.entry.tags {
-            let change = TagChange::Attach(id, tag.name.clone());
+            let change = TagChange::Attach(dataset.id, tag.name.clone());
             block_on(self.to.change_tag(change)).map_err(CopyError::Write)?;
         }
         Ok(())
     }
 
-    /// Copies the rows of days again. Every day begins after the pruned rows.
-    fn copy_days(
-        &self,
-        found: &CatalogEntry,
-        days: &BTreeSet<Timestamp>,
-        on_progress: OnProgress<'_>,
-    ) -> Result<(), CopyError> {
-        let Dataset { id, updated_at, .. } = self.entry.dataset;
-        let mut counts = self.begin(on_progress)?;
-        for first in days {
-            let last = just_before(bucket_end(Resolution::Day, *first));
-            let span = Span { first: *first, last };
-            let removed = self.to.delete_rows(id, span, updated_at, Box::new(|_| {}));
-            let n_removed = block_on(removed).map_err(CopyError::Write)?;
-            counts.n_rows = counts.n_rows.saturating_sub(n_removed);
-            self.copy_rows(found, span, &mut counts, on_progress)?;
-        }
-        Ok(())
-    }
-
-    /// Reports the number of rows.
-    fn begin(&self, on_progress: OnProgress<'_>) -> Result<Counts, CopyError> {
-        let dataset = &self.entry.dataset;
-        let n_all = count(self.from, dataset.id).map_err(CopyError::Read)?;
-        let n_rows = count(self.to, dataset.id).map_err(CopyError::Write)?;
-        report(on_progress, CopyProgress::Began { dataset, n_rows })?;
-        Ok(Counts { n_rows, n_all })
-    }
-
-    /// Copies the buckets of pruned rows, from the last copied one on.
-    fn copy_buckets(&self) -> Result<(), CopyError> {
-        let (id, Some(kept_from)) = (self.entry.dataset.id, self.entry.kept_from) else {
-            return Ok(());
-        };
-        let mut span = Span { last: just_before(kept_from), ..Span::ALL };
-        if let Some(last) = self.last_bucket()? {
-            span.first = just_after(last.timestamp);
-        }
+    /// Copies the buckets of pruned rows. The last commit sets the time before which rows were pruned,
+    /// so that an incomplete copy is made again.
+    fn copy_buckets(&self, kept_from: Timestamp) -> Result<(), CopyError> {
+        let id = self.entry.dataset.id;
+        let span = Span { last: just_before(kept_from), ..Span::ALL };
         let put = |buckets: Vec<Bucket>, until: Timestamp| {
             block_on(self.to.copy_buckets(id, buckets, until)).map_err(CopyError::Write)
         };
-        let mut pending = Vec::new();
-        let mut written = Ok(());
+        let (mut pending, mut written) = (Vec::new(), Ok(()));
         self.from
+            .rows
             .scan(id, Resolution::FiveMinutes, span, &mut |batch| {
                 if let Rows::Buckets(buckets) = batch.rows()? {
                     pending.extend(buckets);
@@ -419,43 +315,31 @@ impl Copy<'_> {
         put(pending, kept_from)
     }
 
-    /// Returns the latest bucket of five minutes of the destination.
-    fn last_bucket(&self) -> Result<Option<Bucket>, CopyError> {
-        let page = self.to.page(self.entry.dataset.id, &NEWEST).map_err(CopyError::Write)?;
-        Ok(match page.rows {
-            Rows::Buckets(buckets) => buckets.first().copied(),
-            Rows::Raw(_) => None,
-        })
-    }
-
-    /// Copies the rows of a span that is empty in the copy.
+    /// Copies the rows of a span that come after all rows of the copy. `n_rows` of `n_all` were copied
+    /// before.
     fn copy_rows(
         &self,
-        found: &CatalogEntry,
         span: Span,
-        counts: &mut Counts,
+        (mut n_rows, n_all): (u64, u64),
         on_progress: OnProgress<'_>,
     ) -> Result<(), CopyError> {
         let Dataset { id, updated_at, .. } = self.entry.dataset;
-        // The copy keeps the places of columns that were deleted.
-        let source = |wanted: &Column| {
-            let mut all = columns::list_visible(&self.entry.columns);
-            all.find(|(_, column)| column.name == wanted.name).map(|(idx, _)| idx)
-        };
-        let places: Vec<Option<usize>> = found.columns.iter().map(source).collect();
-        let dtypes: Vec<Dtype> = found.columns.iter().map(|column| column.dtype).collect();
-        let mut pending = Block::new(&dtypes);
-        let mut done = Ok(());
+        let columns: Vec<(usize, &Column)> = self.entry.visible().collect();
+        let dtypes: Vec<Dtype> = columns.iter().map(|(_, column)| column.dtype).collect();
+        let (mut pending, mut done) = (Block::new(&dtypes), Ok(()));
         let mut put = |rows: Block| {
-            counts.n_rows += u64::try_from(rows.len()).unwrap_or(u64::MAX);
-            block_on(self.to.copy_rows(id, rows, updated_at)).map_err(CopyError::Write)?;
-            let Counts { n_rows, n_all } = *counts;
+            n_rows += rows.len() as u64;
+            let (mode, batches) = (AppendMode::Copy, Vec::new());
+            let append = Append { mode, rows, now: updated_at, batches };
+            let appended = self.to.append(id, append, Box::new(|_, _| {}));
+            block_on(appended).map_err(CopyError::Write)?;
             report(on_progress, CopyProgress::Rows { n_rows, n_all })
         };
         self.from
+            .rows
             .scan(id, Resolution::Raw, span, &mut |batch| {
                 if let Rows::Raw(rows) = batch.rows()? {
-                    let rows = select(rows, &places, &dtypes);
+                    let rows = select(rows, &columns);
                     pending.extend_from(&rows, 0..rows.len());
                 }
                 if pending.len() >= COMMIT_ROWS || pending.n_bytes() >= COMMIT_BYTES {
@@ -471,7 +355,8 @@ impl Copy<'_> {
     /// Reads all of the source and then all of the copy.
     fn compare(&self, on_progress: OnProgress<'_>) -> Result<(Digest, Digest), CopyError> {
         let source = self.digest(self.from, 0, on_progress)?.map_err(CopyError::Read)?;
-        let copied = self.digest(self.to, source.n_rows, on_progress)?.map_err(CopyError::Write)?;
+        let to = Source { engine: self.to, rows: self.to };
+        let copied = self.digest(to, source.n_rows, on_progress)?.map_err(CopyError::Write)?;
         Ok((source, copied))
     }
 
@@ -479,16 +364,16 @@ impl Copy<'_> {
     /// read.
     fn digest(
         &self,
-        store: &dyn CopyStore,
+        store: Source<'_>,
         n_before: u64,
         on_progress: OnProgress<'_>,
     ) -> Result<store::Result<Digest>, CopyError> {
         let id = self.entry.dataset.id;
         let mut is_stopped = false;
         let mut read = || {
-            let n_all = 2 * count(store, id)?;
-            let found = entry(store, id)?.ok_or(StoreError::NoDataset { dataset: id })?;
-            Digest::read(store, &found, &mut |n_rows| {
+            let n_all = 2 * count(store.rows, id)?;
+            let found = entry(store.engine, id)?.ok_or(StoreError::NoDataset { dataset: id })?;
+            Digest::read(store.rows, &found, &mut |n_rows| {
                 let next = on_progress(CopyProgress::Compared { n_rows: n_before + n_rows, n_all });
                 is_stopped = next.is_break();
                 next
@@ -500,35 +385,28 @@ impl Copy<'_> {
 }
 
 /// Returns the dataset of this id.
-fn entry(store: &dyn CopyStore, id: DatasetId) -> store::Result<Option<CatalogEntry>> {
+fn entry(store: &dyn Engine, id: DatasetId) -> store::Result<Option<CatalogEntry>> {
     let found = store.next_entry(DatasetId::new(id.get() - 1))?;
     Ok(found.filter(|found| found.dataset.id == id))
 }
 
 /// Returns the number of rows of a dataset.
-fn count(store: &dyn CopyStore, dataset: DatasetId) -> store::Result<u64> {
-    let read = PageRead { resolution: Resolution::Raw, count: Count::All, ..NEWEST };
+fn count(store: &dyn Store, dataset: DatasetId) -> store::Result<u64> {
+    let read = PageRead { count: Count::All, ..PageRead::raw(Span::ALL, Order::Ascending, 1) };
     Ok(store.page(dataset, &read)?.count.unwrap_or(0))
 }
 
-/// Numbers of rows for reports.
-struct Counts {
-    n_rows: u64,
-    n_all: u64,
-}
-
-/// Returns rows with the columns at these places. `None` is a column without values.
-fn select(rows: Block, places: &[Option<usize>], dtypes: &[Dtype]) -> Block {
+/// Returns rows with some of their columns, by their places. A missing column has no values.
+fn select(rows: Block, columns: &[(usize, &Column)]) -> Block {
     let n_rows = rows.len();
-    let series = |(place, dtype): (&Option<usize>, &Dtype)| {
-        let found = place.and_then(|idx| rows.columns.get(idx).cloned());
-        found.unwrap_or_else(|| {
-            let mut series = Series::new(*dtype);
+    let series = |(place, column): &(usize, &Column)| {
+        rows.columns.get(*place).cloned().unwrap_or_else(|| {
+            let mut series = Series::new(column.dtype);
             series.push_missing(n_rows);
             series
         })
     };
-    let columns = places.iter().zip(dtypes).map(series).collect();
+    let columns = columns.iter().map(series).collect();
     Block { columns, ..rows }
 }
 

@@ -9,7 +9,6 @@ use model::dataset::{Dataset, DatasetId};
 use model::idempotency::IdempotencyKey;
 use model::key::KeyId;
 use model::resolution::Resolution;
-use model::row::Bucket;
 use model::timestamp::Timestamp;
 use parking_lot::Mutex;
 
@@ -21,7 +20,6 @@ use crate::catalog::{
 use crate::span::{Order, Span, just_before};
 use crate::store::archived::{ArchivedMonth, Beneath, RowDeletion};
 use crate::store::batch::StoredBatch;
-use crate::store::copying::{CatalogEntry, CopyStore};
 use crate::store::row_batch::VisitBatch;
 use crate::store::series::bucket_end;
 use crate::store::{
@@ -183,48 +181,6 @@ async fn repeat<T, F: Future<Output = Result<T>>>(mut write: impl FnMut() -> F) 
         }
     }
     write().await
-}
-
-/// Archived rows are copied like stored ones. Copies are archived by the next run.
-impl CopyStore for ArchivedStore {
-    fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>> {
-        self.archive.store.next_entry(after)
-    }
-
-    fn grants(&self) -> Result<Vec<TagChange>> {
-        self.archive.store.grants()
-    }
-
-    fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>> {
-        self.archive.store.create_copy(entry)
-    }
-
-    fn copy_buckets(
-        &self,
-        dataset: DatasetId,
-        buckets: Vec<Bucket>,
-        kept_from: Timestamp,
-    ) -> BoxFuture<'_, Result<()>> {
-        self.archive.store.copy_buckets(dataset, buckets, kept_from)
-    }
-
-    fn prune_copy(
-        &self,
-        dataset: DatasetId,
-        before: Timestamp,
-        kept_from: Timestamp,
-    ) -> BoxFuture<'_, Result<()>> {
-        self.archive.store.prune_copy(dataset, before, kept_from)
-    }
-
-    fn copy_rows(
-        &self,
-        dataset: DatasetId,
-        rows: Block,
-        updated_at: Timestamp,
-    ) -> BoxFuture<'_, Result<()>> {
-        self.archive.store.copy_rows(dataset, rows, updated_at)
-    }
 }
 
 impl Store for ArchivedStore {

@@ -26,12 +26,12 @@ use super::archiver::Draft;
 use super::month::Month;
 use super::objects::{ObjectError, Objects};
 use super::{ArchiveOptions, ArchivedStore};
-use crate::admin::copy::copy;
+use crate::admin::copy::{Source, copy};
 use crate::admin::{self};
 use crate::catalog::{ColumnChange, DatasetChange, DatasetRef};
 use crate::report::Fault;
 use crate::span::{Order, Span};
-use crate::store::archived::ArchiveRecords;
+use crate::store::engine::Engine;
 use crate::store::row_batch::RowBatch;
 use crate::store::sqlite::SqliteStore;
 use crate::store::tests::{create, new_dataset};
@@ -51,9 +51,9 @@ fn at(step: i64) -> Timestamp {
 }
 
 /// Opens the store of a directory, which is created if it is missing.
-pub(crate) type OpenIn<'a> = &'a dyn Fn(&Path) -> Arc<dyn ArchiveRecords>;
+pub(crate) type OpenIn<'a> = &'a dyn Fn(&Path) -> Arc<dyn Engine>;
 
-fn open_file(folder: &Path) -> Arc<dyn ArchiveRecords> {
+fn open_file(folder: &Path) -> Arc<dyn Engine> {
     Arc::new(SqliteStore::open(&folder.join("datasets.sqlite")).unwrap())
 }
 
@@ -349,7 +349,8 @@ fn archived_months_are_copied_and_verified() {
     append(&store, id, AppendMode::Replace, &[(800, 77), (2_100, 5)]);
     let target = tempdir().unwrap();
     let to = open_file(target.path());
-    let outcome = copy(&store, &*to, &|_| true, &mut |_| ControlFlow::Continue(())).unwrap();
+    let from = Source { engine: &*store.archive.store, rows: &store };
+    let outcome = copy(from, &*to, &|_| true, &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!((outcome.n_copied, outcome.failed.len()), (1, 0));
     let (want, found) = (scanned(&store, id, Span::ALL), scanned(&*to, id, Span::ALL));
     assert_eq!((found.times, found.columns), (want.times, want.columns));

@@ -6,15 +6,10 @@
 //! a file is being replaced, its month has two records: the effective and the announced one. Together
 //! with the stored rows both files have the same rows, so that readers may use either.
 
-use std::time::Duration;
-
-use futures::future::BoxFuture;
 use model::block::Block;
 use model::dataset::DatasetId;
 use model::timestamp::Timestamp;
 
-use super::copying::CopyStore;
-use super::{Append, Appended, OnCommit, OnRemoval, Result};
 use crate::archive::month::Month;
 use crate::span::Span;
 
@@ -147,70 +142,4 @@ pub struct ArchiveCommit {
     pub revision: u64,
     /// Highest row number of the stored rows before the file was written. Rows with higher numbers stay.
     pub last_row: i64,
-}
-
-/// A store that keeps records of archived months.
-///
-/// Its [`append`](super::Store::append) fails with
-/// [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if rows are as old as archived
-/// rows. Its [`delete_rows`](super::Store::delete_rows) fails if the dataset has archived rows. Its
-/// [`prune`](super::Store::prune) prunes archived months as a whole, without rows over other months.
-///
-/// Every operation fails with [`StoreError`](super::StoreError) if the engine does.
-#[expect(clippy::missing_errors_doc, reason = "the docs of the trait say it once")]
-pub trait ArchiveRecords: CopyStore {
-    /// Does the same as [`append`](super::Store::append) with archived rows beneath the stored
-    /// ones.
-    fn append_over(
-        &self,
-        dataset: DatasetId,
-        append: Append,
-        beneath: Beneath,
-        on_commit: OnCommit,
-    ) -> BoxFuture<'_, Result<Appended>>;
-
-    /// Does the same as [`delete_rows`](super::Store::delete_rows) in the store and in the records. The
-    /// result includes deleted archived rows.
-    fn delete_over(
-        &self,
-        dataset: DatasetId,
-        deletion: RowDeletion,
-        on_commit: OnRemoval,
-    ) -> BoxFuture<'_, Result<u64>>;
-
-    /// Returns the archived months that touch `span`, in their order, from one snapshot.
-    fn archived(&self, dataset: DatasetId, span: Span) -> Result<Vec<ArchivedMonth>>;
-
-    /// Returns true if any dataset has archived months, or a file is still to be deleted.
-    fn has_archive(&self) -> Result<bool>;
-
-    /// Returns the highest number of the rows of a dataset or a higher unused number. All rows up to it
-    /// are committed.
-    fn last_row(&self, dataset: DatasetId) -> Result<i64>;
-
-    /// Claims the lease for the process `holder`, or extends it, until `length` from now by the
-    /// clock of the engine. Returns false if another process has it. Only its holder may write to
-    /// the archive.
-    fn lease_archive(&self, holder: i64, length: Duration) -> BoxFuture<'_, Result<bool>>;
-
-    /// Records that `file` is about to be written. Earlier announcements for its month stay until a file
-    /// is committed. Returns false if another process has the lease of `holder`.
-    fn announce_file(
-        &self,
-        dataset: DatasetId,
-        file: ArchivedFile,
-        holder: i64,
-    ) -> BoxFuture<'_, Result<bool>>;
-
-    /// Puts the announced file into effect: removes the stored rows that are in it and the cuts that it
-    /// already reflects, in one transaction. Neither buckets nor the revision of the dataset change.
-    /// Returns false without a change if the lease is lost, rows were deleted meanwhile, or another file
-    /// was announced.
-    fn commit_file(&self, commit: ArchiveCommit, holder: i64) -> BoxFuture<'_, Result<bool>>;
-
-    /// Returns a file that has had no effect for `grace`, by the clock of the engine.
-    fn doomed_file(&self, grace: Duration) -> Result<Option<(DatasetId, String)>>;
-
-    /// Forgets a file that had no effect any more, once it is deleted.
-    fn forget_file(&self, dataset: DatasetId, key: String) -> BoxFuture<'_, Result<()>>;
 }

@@ -58,8 +58,8 @@ use super::batch::StoredBatch;
 use super::row_batch::VisitBatch;
 use super::series::{self, SeriesId};
 use super::{
-    Append, AppendMode, Appended, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result, Sight,
-    Since, Store, StoreError,
+    Append, Appended, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result, Sight, Since,
+    Store, StoreError,
 };
 use crate::catalog::{
     DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter,
@@ -121,12 +121,7 @@ impl SqliteStore {
         let n_bytes = u64::try_from(rows.n_bytes()).unwrap_or(u64::MAX);
         let work = move |connection: &Connection| {
             let beneath = beneath.as_ref();
-            let appended = match mode {
-                AppendMode::Replace => {
-                    append::append(connection, dataset, &mut rows, now, beneath)?
-                }
-                AppendMode::Merge => append::merge(connection, dataset, &mut rows, now, beneath)?,
-            };
+            let appended = append::append(connection, dataset, &mut rows, (mode, now), beneath)?;
             batches::put(connection, dataset, &batches, appended.revision)?;
             Ok((appended, rows))
         };

@@ -21,7 +21,8 @@ use crate::store::{Append, AppendMode, Appended, Removal, Removed, series};
 /// Resolution that is folded from rows.
 const FINEST: Resolution = Resolution::FiveMinutes;
 
-/// Appends `rows`, sorted by unique timestamp, and sets their numbers and creation times.
+/// Appends `rows`, sorted by unique timestamp, and sets their numbers and, unless they are copies, their
+/// creation times.
 pub(super) async fn append(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -31,6 +32,13 @@ pub(super) async fn append(
     let Append { mode, rows, now, batches } = append;
     let mut head = Head::lock(c, dataset).await?;
     let is_after = check(&head, rows)?;
+    let n_folded = head.kept_from.map_or(0, |kept_from| rows.first_not_before(kept_from));
+    if let Some(kept_from) = head.kept_from
+        && n_folded > 0
+        && !(is_after && *mode == AppendMode::Copy)
+    {
+        return Err(StoreError::Pruned { kept_from });
+    }
     if let Some(first) = rows.times.first().filter(|_| !is_after) {
         archived_files::check_beneath(c, &head, *first, beneath).await?;
     }
@@ -40,42 +48,20 @@ pub(super) async fn append(
         let stored = reads::rows_at(c, &head, &rows.times).await?;
         rows.fill(&beneath.merge(&stored));
     }
-    rows.created = vec![*now; rows.len()];
+    if *mode != AppendMode::Copy {
+        rows.created = vec![*now; rows.len()];
+    }
     if !rows.is_empty() {
-        store(c, &mut head, rows, Layers { is_after, n_folded: 0, beneath }).await?;
+        store(c, &mut head, rows, Layers { is_after, n_folded, beneath }).await?;
         head.commit(c, Change::Rows { rows, is_after }, Some(*now)).await?;
     }
     batches::put(c, dataset, batches, head.revision).await?;
     Ok(head.appended(rows))
 }
 
-/// Appends rows of another store with their creation times. If they come after all stored rows, the
-/// buckets already contain rows before `kept_from`.
-pub(super) async fn append_copied(
-    c: &mut PgConnection,
-    dataset: DatasetId,
-    rows: &mut Block,
-    updated_at: Timestamp,
-) -> Result<()> {
-    let mut head = Head::lock(c, dataset).await?;
-    let Some(first) = rows.times.first().copied() else { return Ok(()) };
-    let is_after = head.latest.is_none_or(|latest| latest < first);
-    if !is_after {
-        check(&head, rows)?;
-        archived_files::check_beneath(c, &head, first, None).await?;
-    }
-    let n_folded = head.kept_from.map_or(0, |kept_from| rows.first_not_before(kept_from));
-    let beneath = &Block::new(&head.dtypes);
-    store(c, &mut head, rows, Layers { is_after, n_folded, beneath }).await?;
-    head.commit(c, Change::Rows { rows, is_after }, Some(updated_at)).await
-}
-
 /// Checks that rows can be stored. Returns true if they come after all others.
 fn check(head: &Head, rows: &Block) -> Result<bool> {
     let Some(first) = rows.times.first().copied() else { return Ok(true) };
-    if let Some(kept_from) = head.kept_from.filter(|kept_from| first < *kept_from) {
-        return Err(StoreError::Pruned { kept_from });
-    }
     let mut texts = rows.columns.iter().filter_map(Series::texts).flatten().flatten();
     if first < EARLIEST || texts.any(|text| text.contains('\0')) {
         return Err(Refusal::Unstorable.into());
@@ -88,7 +74,7 @@ fn check(head: &Head, rows: &Block) -> Result<bool> {
 struct Layers<'a> {
     /// True if they come after all stored rows.
     is_after: bool,
-    /// Number of first rows that are in the buckets already.
+    /// Number of first rows that are in copied buckets already.
     n_folded: usize,
     /// Archived rows in the same buckets, which stored rows replace.
     beneath: &'a Block,
@@ -287,21 +273,6 @@ async fn delete(
     head.read_latest(c).await?;
     head.commit(c, Change::Removal(Removal::Span(span)), Some(now)).await?;
     Ok(head.removed(n_gone))
-}
-
-/// Removes rows that were pruned at the source of a copy. Their buckets remain.
-pub(super) async fn prune_copy(
-    c: &mut PgConnection,
-    dataset: DatasetId,
-    before: Timestamp,
-    kept_from: Timestamp,
-) -> Result<()> {
-    let mut head = Head::lock(c, dataset).await?;
-    let sql = "DELETE FROM datasets.rows WHERE dataset = $1 AND ts < $2";
-    sqlx::query(sql).bind(dataset.get()).bind(Time(before)).execute(&mut *c).await?;
-    head.latest = head.latest.filter(|latest| *latest >= before);
-    head.kept_from = head.kept_from.max(Some(kept_from));
-    head.commit(c, Change::Copy, None).await
 }
 
 /// Stores buckets of rows that were pruned at the source of a copy, with the longer buckets that follow

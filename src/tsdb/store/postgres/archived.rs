@@ -5,6 +5,8 @@ use std::time::Duration;
 use db::postgres::fault::unsigned;
 use futures::future::{BoxFuture, FutureExt as _};
 use model::dataset::DatasetId;
+use model::row::Bucket;
+use model::timestamp::Timestamp;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row as _};
 
@@ -12,15 +14,40 @@ use super::archived_files::months_of;
 use super::catalog::dataset_id;
 use super::head::Head;
 use super::time::{Time, bounds};
-use super::{PostgresStore, Result, StoreError, append};
+use super::{PostgresStore, Result, StoreError, append, copying};
 use crate::archive::month::Month;
+use crate::catalog::TagChange;
 use crate::span::Span;
 use crate::store::archived::{
-    ArchiveCommit, ArchiveRecords, ArchivedFile, ArchivedMonth, Beneath, FileState, RowDeletion,
+    ArchiveCommit, ArchivedFile, ArchivedMonth, Beneath, FileState, RowDeletion,
 };
+use crate::store::engine::{CatalogEntry, Engine};
 use crate::store::{Append, Appended, OnCommit, OnRemoval};
 
-impl ArchiveRecords for PostgresStore {
+impl Engine for PostgresStore {
+    fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>> {
+        self.read_snapshot(move |c| copying::next_entry(c, after).boxed())
+    }
+
+    fn grants(&self) -> Result<Vec<TagChange>> {
+        self.read(|c| copying::grants(c).boxed())
+    }
+
+    fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>> {
+        self.write(None, move |c| async move { copying::create(c, &entry).await }.boxed())
+    }
+
+    fn copy_buckets(
+        &self,
+        dataset: DatasetId,
+        buckets: Vec<Bucket>,
+        kept_from: Timestamp,
+    ) -> BoxFuture<'_, Result<()>> {
+        self.write(Some(dataset), move |c| {
+            append::put_buckets(c, dataset, buckets, kept_from).boxed()
+        })
+    }
+
     fn append_over(
         &self,
         dataset: DatasetId,

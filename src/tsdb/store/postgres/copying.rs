@@ -1,68 +1,17 @@
 //! Copies of datasets: their catalog entries. `append.rs` writes their rows and buckets.
 
-use futures::future::{BoxFuture, FutureExt as _};
-use model::block::Block;
 use model::dataset::DatasetId;
 use model::key::KeyId;
-use model::row::Bucket;
-use model::timestamp::Timestamp;
 use sqlx::PgConnection;
 
 use super::time::Time;
-use super::{PostgresStore, Result, append, catalog, tags};
+use super::{Result, catalog, tags};
 use crate::catalog::{DatasetRef, NewDataset, TagChange, TagFilter};
 use crate::store::Sight;
-use crate::store::copying::{CatalogEntry, CopyStore};
-
-impl CopyStore for PostgresStore {
-    fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>> {
-        self.read_snapshot(move |c| next_entry(c, after).boxed())
-    }
-
-    fn grants(&self) -> Result<Vec<TagChange>> {
-        self.read(|c| grants(c).boxed())
-    }
-
-    fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>> {
-        self.write(None, move |c| async move { create(c, &entry).await }.boxed())
-    }
-
-    fn copy_buckets(
-        &self,
-        dataset: DatasetId,
-        buckets: Vec<Bucket>,
-        kept_from: Timestamp,
-    ) -> BoxFuture<'_, Result<()>> {
-        self.write(Some(dataset), move |c| {
-            append::put_buckets(c, dataset, buckets, kept_from).boxed()
-        })
-    }
-
-    fn prune_copy(
-        &self,
-        dataset: DatasetId,
-        before: Timestamp,
-        kept_from: Timestamp,
-    ) -> BoxFuture<'_, Result<()>> {
-        self.write(Some(dataset), move |c| {
-            append::prune_copy(c, dataset, before, kept_from).boxed()
-        })
-    }
-
-    fn copy_rows(
-        &self,
-        dataset: DatasetId,
-        mut rows: Block,
-        updated_at: Timestamp,
-    ) -> BoxFuture<'_, Result<()>> {
-        self.write(Some(dataset), move |c| {
-            async move { append::append_copied(c, dataset, &mut rows, updated_at).await }.boxed()
-        })
-    }
-}
+use crate::store::engine::CatalogEntry;
 
 /// Returns the dataset with the lowest id above `after`.
-async fn next_entry(
+pub(super) async fn next_entry(
     c: &mut PgConnection,
     after: Option<DatasetId>,
 ) -> Result<Option<CatalogEntry>> {
@@ -87,7 +36,7 @@ async fn next_entry(
 }
 
 /// Returns the changes that give the keys the tags that they hold.
-async fn grants(c: &mut PgConnection) -> Result<Vec<TagChange>> {
+pub(super) async fn grants(c: &mut PgConnection) -> Result<Vec<TagChange>> {
     let found: Vec<(i64, String, Option<i64>)> = sqlx::query_as(
         "SELECT kt.key, t.name, t.owner FROM datasets.key_tags kt
          JOIN datasets.tags t ON t.id = kt.tag
@@ -102,7 +51,7 @@ async fn grants(c: &mut PgConnection) -> Result<Vec<TagChange>> {
 }
 
 /// Creates a dataset from a catalog entry. New datasets get higher ids.
-async fn create(c: &mut PgConnection, entry: &CatalogEntry) -> Result<()> {
+pub(super) async fn create(c: &mut PgConnection, entry: &CatalogEntry) -> Result<()> {
     let CatalogEntry { dataset, columns, .. } = entry;
     catalog::insert(c, &NewDataset::from(entry), Some(dataset.id), dataset.created_at).await?;
     let sql = "UPDATE datasets.datasets SET updated_at = $2 WHERE id = $1";

@@ -18,7 +18,7 @@ use super::{Result, StoreError, archived_files, buckets, catalog, scan, tables, 
 use crate::archive::month::Month;
 use crate::span::{Order, Span, just_before};
 use crate::store::archived::Beneath;
-use crate::store::{Appended, Removed};
+use crate::store::{AppendMode, Appended, Removed};
 
 /// Number of late rows in the tail of a dataset at which merging them begins. Reads consider all of
 /// them, so they cost reads little and save writers much. The index `progress_late` is for this
@@ -36,26 +36,21 @@ const LATE_ROWS_LIMIT: usize = 262_144;
 /// Number of late rows of an append that are worth rewriting their chunk.
 const LATE_ROWS_PER_CHUNK: usize = 64;
 
-/// Appends `rows`, sorted by unique timestamp, and sets their numbers and creation times.
+/// Appends `rows`, sorted by unique timestamp, and sets their numbers and, unless they are copies, their
+/// creation times.
 pub(super) fn append(
     connection: &Connection,
     dataset: DatasetId,
     rows: &mut Block,
-    now: Timestamp,
+    (mode, now): (AppendMode, Timestamp),
     beneath: Option<&Beneath>,
 ) -> Result<Appended> {
-    rows.created = vec![now; rows.len()];
-    append_created(connection, dataset, rows, now, beneath)
-}
-
-/// Does the same as [`append`] for rows with creation times.
-fn append_created(
-    connection: &Connection,
-    dataset: DatasetId,
-    rows: &mut Block,
-    now: Timestamp,
-    beneath: Option<&Beneath>,
-) -> Result<Appended> {
+    if mode == AppendMode::Merge {
+        fill(connection, dataset, rows, beneath)?;
+    }
+    if mode != AppendMode::Copy {
+        rows.created = vec![now; rows.len()];
+    }
     let mut progress = Progress::read(connection, dataset)?;
     let n = rows.len();
     let n_rows = u64::try_from(n).unwrap_or(u64::MAX);
@@ -63,18 +58,20 @@ fn append_created(
     else {
         return Ok(Appended { n_rows, revision: progress.revision });
     };
-    if let Some(kept_from) = progress.kept_from
-        && first < kept_from
+    let is_after = progress.newest.is_none_or(|newest| newest < first);
+    let kept_from = progress.kept_from;
+    let n_pruned = kept_from.map_or(0, |kept_from| rows.first_not_before(kept_from));
+    if let Some(kept_from) = kept_from
+        && n_pruned > 0
+        && !(is_after && mode == AppendMode::Copy)
     {
         return Err(StoreError::Pruned { kept_from });
     }
     let fold = catalog::fold(connection, dataset)?;
-    let is_after = progress.newest.is_none_or(|newest| newest < first);
     if !is_after {
         archived_files::check_beneath(connection, dataset, &progress, first, beneath)?;
     }
     let beneath = beneath.map(|beneath| &beneath.rows);
-    let kept_from = progress.kept_from;
     // Read before anything is written, since the engine copies chunks directly from the file then.
     let touched = match fold.filter(|_| !is_after) {
         Some(fold) => {
@@ -87,7 +84,11 @@ fn append_created(
     put(connection, dataset, rows, held, &mut progress)?;
     match (touched, fold) {
         (Some(touched), _) => touched.put(connection, dataset)?,
-        (None, Some(fold)) => buckets::extend(connection, dataset, fold, rows)?,
+        (None, Some(fold)) if n_pruned == 0 => buckets::extend(connection, dataset, fold, rows)?,
+        // The copied buckets already contain the first rows.
+        (None, Some(fold)) => {
+            buckets::extend(connection, dataset, fold, &rows.part(n_pruned..rows.len()))?;
+        }
         (None, None) => {}
     }
     seal(connection, dataset, &mut progress, rows)?;
@@ -96,34 +97,6 @@ fn append_created(
     progress.save(connection, dataset)?;
     progress::touch(connection, dataset, now)?;
     Ok(Appended { n_rows, revision: progress.revision })
-}
-
-/// Appends rows of another store with their creation times. If they come after all stored rows, the
-/// buckets already contain rows before `kept_from`.
-pub(super) fn append_copied(
-    connection: &Connection,
-    dataset: DatasetId,
-    rows: &mut Block,
-    updated_at: Timestamp,
-) -> Result<()> {
-    let mut progress = Progress::read(connection, dataset)?;
-    let (Some(first), Some(last)) = (rows.times.first(), rows.times.last().copied()) else {
-        return Ok(());
-    };
-    if progress.newest.is_some_and(|newest| newest >= *first) {
-        return append_created(connection, dataset, rows, updated_at, None).map(drop);
-    }
-    rows.ids = numbers(connection, rows.len())?;
-    put(connection, dataset, rows, None, &mut progress)?;
-    if let Some(fold) = catalog::fold(connection, dataset)? {
-        let n_pruned = progress.kept_from.map_or(0, |kept_from| rows.first_not_before(kept_from));
-        buckets::extend(connection, dataset, fold, &rows.part(n_pruned..rows.len()))?;
-    }
-    seal(connection, dataset, &mut progress, rows)?;
-    progress.revision += 1;
-    progress.newest = Some(last);
-    progress.save(connection, dataset)?;
-    progress::touch(connection, dataset, updated_at)
 }
 
 /// Stores rows in the tail or in chunks. `held` has the timestamps of rows in chunks, if they are
@@ -150,14 +123,13 @@ pub(super) fn put(
     }
 }
 
-/// Does the same as [`append`] for rows with missing values, which are filled in from the stored rows.
-pub(super) fn merge(
+/// Fills in missing values of rows from the stored rows.
+fn fill(
     connection: &Connection,
     dataset: DatasetId,
     rows: &mut Block,
-    now: Timestamp,
     beneath: Option<&Beneath>,
-) -> Result<Appended> {
+) -> Result<()> {
     let empty = rows.empty_like();
     let archived = beneath.map_or(&empty, |beneath| &beneath.rows);
     let mut row_idx = 0;
@@ -171,7 +143,7 @@ pub(super) fn merge(
         rows.fill(&archived.merge(&under));
         row_idx = rows.first_after(read_until);
     }
-    append(connection, dataset, rows, now, beneath)
+    Ok(())
 }
 
 /// Prunes rows before `before`, at most about `limit_rows`.

@@ -6,6 +6,7 @@ use db::statement::Statements as _;
 use futures::future::{BoxFuture, FutureExt as _};
 use model::block::Block;
 use model::dataset::DatasetId;
+use model::row::Bucket;
 use model::timestamp::Timestamp;
 use rusqlite::{Connection, params};
 
@@ -13,15 +14,37 @@ use super::archived_files::{NOW, months};
 use super::progress::Progress;
 use super::series::SeriesId;
 use super::tables::checked_id;
-use super::{Result, SqliteStore, StoreError, append, catalog, chunks, scan, tail};
+use super::{Result, SqliteStore, StoreError, append, catalog, chunks, copying, scan, tail};
+use crate::catalog::TagChange;
 use crate::span::Span;
 use crate::store::archived::{
-    ANNOUNCED, ArchiveCommit, ArchiveRecords, ArchivedFile, ArchivedMonth, Beneath, DOOMED,
-    IN_EFFECT, RowDeletion,
+    ANNOUNCED, ArchiveCommit, ArchivedFile, ArchivedMonth, Beneath, DOOMED, IN_EFFECT, RowDeletion,
 };
+use crate::store::engine::{CatalogEntry, Engine};
 use crate::store::{Append, Appended, OnCommit, OnRemoval};
 
-impl ArchiveRecords for SqliteStore {
+impl Engine for SqliteStore {
+    fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>> {
+        self.readers.read(|connection| copying::next_entry(connection, after))
+    }
+
+    fn grants(&self) -> Result<Vec<TagChange>> {
+        self.readers.read(copying::grants)
+    }
+
+    fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>> {
+        self.write(move |connection| copying::create(connection, &entry))
+    }
+
+    fn copy_buckets(
+        &self,
+        dataset: DatasetId,
+        buckets: Vec<Bucket>,
+        kept_from: Timestamp,
+    ) -> BoxFuture<'_, Result<()>> {
+        self.write(move |connection| copying::put_buckets(connection, dataset, buckets, kept_from))
+    }
+
     fn append_over(
         &self,
         dataset: DatasetId,

@@ -10,7 +10,7 @@ use model::block::Rows;
 use tempfile::tempdir;
 
 use super::*;
-use crate::store::tests as contract;
+use crate::store::{AppendMode, tests as contract};
 
 #[tokio::test]
 async fn writes_over_archived_rows_update_the_records() {
@@ -65,7 +65,8 @@ fn deleted_dataset_leaves_no_records() {
     let made = &made[0];
     let n = 60 * 1024;
     for rows in [contract::block((0..n).map(|n| (n * 9, 1.0))), contract::block([(3, 1.0)])] {
-        append::append(&connection, made.id, &mut rows.clone(), now, None).unwrap();
+        append::append(&connection, made.id, &mut rows.clone(), (AppendMode::Replace, now), None)
+            .unwrap();
     }
     assert!(delete::dataset(&connection, made.id).unwrap());
     connection.execute_batch("COMMIT").unwrap();

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::super::archived::{ArchiveCommit, ArchiveRecords, ArchivedFile, Beneath, RowDeletion};
+use super::super::archived::{ArchiveCommit, ArchivedFile, Beneath, RowDeletion};
+use super::super::engine::Engine;
 use super::*;
 use crate::archive::month::Month;
 
@@ -31,7 +32,7 @@ fn january(stamp: i64, n_rows: u64, last: i64) -> ArchivedFile {
 }
 
 async fn append_over(
-    store: &dyn ArchiveRecords,
+    store: &dyn Engine,
     id: DatasetId,
     rows: Block,
     beneath: Beneath,
@@ -40,7 +41,7 @@ async fn append_over(
 }
 
 /// Checks the records of archived rows.
-pub(crate) async fn check(store: &dyn ArchiveRecords) {
+pub(crate) async fn check(store: &dyn Engine) {
     let id = create(store, new_dataset("archived")).await;
     let minute = |n: i64| (n * 60, f64::from(i32::try_from(n).unwrap()));
     append(store, id, block((0..100).map(minute))).await;
@@ -112,7 +113,7 @@ pub(crate) async fn check(store: &dyn ArchiveRecords) {
 }
 
 /// Checks that an archived month is pruned as a whole and that no rows over a part of it are.
-async fn check_pruned(store: &dyn ArchiveRecords, id: DatasetId) {
+async fn check_pruned(store: &dyn Engine, id: DatasetId) {
     let prune =
         async |second| store.prune(id, at_second(second), 999, Box::new(|_| {})).await.unwrap();
     assert_eq!(prune(2_000_000).await, 0, "a row over it stays");
@@ -133,7 +134,7 @@ async fn check_pruned(store: &dyn ArchiveRecords, id: DatasetId) {
 }
 
 /// Checks that removals do not reset the latest row if a later month is archived at the same time.
-pub(crate) async fn check_newest_after_removals(store: &dyn ArchiveRecords) {
+pub(crate) async fn check_newest_after_removals(store: &dyn Engine) {
     let id = create(store, new_dataset("newest")).await;
     append(store, id, block([(0, 1.0), (60, 2.0)])).await;
     append(store, id, block([(2_678_400, 3.0), (2_678_460, 4.0)])).await;

@@ -6,7 +6,7 @@ use tempfile::tempdir;
 use super::*;
 use crate::store::sqlite::series::{SeriesId, span};
 use crate::store::sqlite::{append, bucket_reader, catalog, chunks, tables, tail};
-use crate::store::tests as contract;
+use crate::store::{AppendMode, tests as contract};
 
 /// Hours so far apart that each is read separately.
 const HOURS: i64 = 300;
@@ -27,7 +27,14 @@ fn months(connection: &mut Connection) -> [DatasetId; 2] {
 }
 
 fn append(connection: &Connection, dataset: DatasetId, mut rows: Block) {
-    append::append(connection, dataset, &mut rows, Timestamp::from_seconds(1), None).unwrap();
+    append::append(
+        connection,
+        dataset,
+        &mut rows,
+        (AppendMode::Replace, Timestamp::from_seconds(1)),
+        None,
+    )
+    .unwrap();
 }
 
 fn base() -> Block {

@@ -1,0 +1,143 @@
+//! Interface of an engine to the archive above it and to copies of datasets.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use model::dataset::{Column, Dataset, DatasetId};
+use model::key::KeyId;
+use model::row::Bucket;
+use model::timestamp::Timestamp;
+
+use super::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth, Beneath, RowDeletion};
+use super::{Append, Appended, OnCommit, OnRemoval, Result, Store};
+use crate::catalog::{NewDataset, Tag, TagChange};
+use crate::span::Span;
+
+/// A catalog entry: all of a dataset except rows and buckets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CatalogEntry {
+    /// Id, name, description, metadata and times.
+    pub dataset: Dataset,
+    /// Key that may write to it. `None` is the service itself.
+    pub owner: Option<KeyId>,
+    /// Columns in their order, including deleted ones.
+    pub columns: Vec<Column>,
+    /// Tags in alphabetical order.
+    pub tags: Vec<Tag>,
+    /// Timestamp of the latest row.
+    pub newest: Option<Timestamp>,
+    /// Timestamp before which rows were pruned, while their buckets remain.
+    pub kept_from: Option<Timestamp>,
+}
+
+impl CatalogEntry {
+    /// Returns the columns that are not deleted, with their places.
+    pub(crate) fn visible(&self) -> impl Iterator<Item = (usize, &Column)> {
+        self.columns.iter().enumerate().filter(|(_, column)| !column.is_deleted())
+    }
+}
+
+/// A store that keeps records of archived months, and that datasets can be copied from and to.
+///
+/// Its [`append`](Store::append) fails with
+/// [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if rows are as old as archived
+/// rows. Its [`delete_rows`](Store::delete_rows) fails if the dataset has archived rows. Its
+/// [`prune`](Store::prune) prunes archived months as a whole, without rows over other months.
+///
+/// Every operation fails with [`StoreError`](super::StoreError) if the engine does.
+#[expect(clippy::missing_errors_doc, reason = "the docs of the trait say it once")]
+pub trait Engine: Store {
+    /// Returns the dataset with the lowest id above `after`, or the first dataset if `after` is `None`.
+    fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>>;
+
+    /// Returns the changes that give the keys of the store the tags that they hold.
+    fn grants(&self) -> Result<Vec<TagChange>>;
+
+    /// Creates a dataset with the id, times, owner and visible columns of `entry`, without tags,
+    /// rows and buckets.
+    fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>>;
+
+    /// Stores buckets of five minutes of pruned rows, with the longer buckets that follow from them, in
+    /// a dataset without rows. They come after the stored buckets and before `kept_from`.
+    fn copy_buckets(
+        &self,
+        dataset: DatasetId,
+        buckets: Vec<Bucket>,
+        kept_from: Timestamp,
+    ) -> BoxFuture<'_, Result<()>>;
+
+    /// Does the same as [`append`](super::Store::append) with archived rows beneath the stored
+    /// ones.
+    fn append_over(
+        &self,
+        dataset: DatasetId,
+        append: Append,
+        beneath: Beneath,
+        on_commit: OnCommit,
+    ) -> BoxFuture<'_, Result<Appended>>;
+
+    /// Does the same as [`delete_rows`](super::Store::delete_rows) in the store and in the records. The
+    /// result includes deleted archived rows.
+    fn delete_over(
+        &self,
+        dataset: DatasetId,
+        deletion: RowDeletion,
+        on_commit: OnRemoval,
+    ) -> BoxFuture<'_, Result<u64>>;
+
+    /// Returns the archived months that touch `span`, in their order, from one snapshot.
+    fn archived(&self, dataset: DatasetId, span: Span) -> Result<Vec<ArchivedMonth>>;
+
+    /// Returns true if any dataset has archived months, or a file is still to be deleted.
+    fn has_archive(&self) -> Result<bool>;
+
+    /// Returns the highest number of the rows of a dataset or a higher unused number. All rows up to it
+    /// are committed.
+    fn last_row(&self, dataset: DatasetId) -> Result<i64>;
+
+    /// Claims the lease for the process `holder`, or extends it, until `length` from now by the
+    /// clock of the engine. Returns false if another process has it. Only its holder may write to
+    /// the archive.
+    fn lease_archive(&self, holder: i64, length: Duration) -> BoxFuture<'_, Result<bool>>;
+
+    /// Records that `file` is about to be written. Earlier announcements for its month stay until a file
+    /// is committed. Returns false if another process has the lease of `holder`.
+    fn announce_file(
+        &self,
+        dataset: DatasetId,
+        file: ArchivedFile,
+        holder: i64,
+    ) -> BoxFuture<'_, Result<bool>>;
+
+    /// Puts the announced file into effect: removes the stored rows that are in it and the cuts that it
+    /// already reflects, in one transaction. Neither buckets nor the revision of the dataset change.
+    /// Returns false without a change if the lease is lost, rows were deleted meanwhile, or another file
+    /// was announced.
+    fn commit_file(&self, commit: ArchiveCommit, holder: i64) -> BoxFuture<'_, Result<bool>>;
+
+    /// Returns a file that has had no effect for `grace`, by the clock of the engine.
+    fn doomed_file(&self, grace: Duration) -> Result<Option<(DatasetId, String)>>;
+
+    /// Forgets a file that had no effect any more, once it is deleted.
+    fn forget_file(&self, dataset: DatasetId, key: String) -> BoxFuture<'_, Result<()>>;
+}
+
+impl TagChange {
+    /// Returns the change that gives `key` a public tag, or one of `owner`.
+    pub(crate) const fn granting(key: KeyId, tag: String, owner: Option<KeyId>) -> Self {
+        match owner {
+            None => Self::Acquire { tag, key },
+            Some(owner) => Self::Give { owner, tag, key },
+        }
+    }
+}
+
+impl From<&CatalogEntry> for NewDataset {
+    /// Leaves out the tags, which let others read the dataset.
+    fn from(entry: &CatalogEntry) -> Self {
+        let Dataset { name, description, metadata, .. } = entry.dataset.clone();
+        let columns = entry.visible().map(|(_, column)| (column.name.clone(), column.dtype));
+        let (columns, tags) = (columns.collect(), Vec::new());
+        Self { name, description, metadata, columns, tags, owner: entry.owner }
+    }
+}
