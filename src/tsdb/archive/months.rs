@@ -188,76 +188,74 @@ impl Archive {
             if read.skip >= n {
                 span.last = just_before(span.first);
                 open.kept.clear();
-            } else if stored.is_empty() {
-                open.skip(read.order, read.skip);
             } else if read.skip > 0 {
-                let first = open.nth_time(&stored, read.order, read.skip).map_err(&fail)?;
-                match read.order {
-                    Order::Ascending => span.first = first,
-                    Order::Descending => span.last = first,
+                if read.order == Order::Ascending {
+                    span.first = open.nth_time(&stored, read.skip).map_err(&fail)?;
+                } else {
+                    span.last = open.nth_time(&stored, n - 1 - read.skip).map_err(&fail)?;
                 }
                 open = self.open_month(dataset, month, span)?;
             }
         }
         let part = PageRead { span, skip: 0, count: Count::Nothing, ..*read };
-        let (mut page, mut rest) = self.merge_month(dataset, month, &part, &open)?;
-        while let Some(span) = rest
-            && let Rows::Raw(rows) = &mut page.rows
-            && rows.text_bytes() <= PAGE_TEXT_BYTES_MAX
-        {
-            let part = PageRead { span, limit: read.limit - rows.len(), ..part };
-            open = self.open_month(dataset, month, span)?;
-            let (more, next) = self.merge_month(dataset, month, &part, &open)?;
-            if let Rows::Raw(more) = more.rows {
-                rows.extend_from(&more, 0..more.len());
-            }
-            page.revision = page.revision.min(more.revision);
-            rest = next;
-        }
+        let page = self.merge_month(dataset, month, &part, open)?;
         Ok(PageOfRows { count, ..page })
     }
 
-    /// Reads rows of a month in the order of `read`. If long texts end them early, also returns the
-    /// span of the remaining rows.
+    /// Reads the first rows of a month in an order, until their number or their text reaches the limit.
     fn merge_month(
         &self,
         dataset: DatasetId,
         month: &ArchivedMonth,
         read: &PageRead,
-        open: &OpenMonth<'_>,
-    ) -> Result<(PageOfRows, Option<Span>)> {
-        let PageRead { span, order, limit, .. } = *read;
-        let PageOfRows { rows, revision, .. } = self.store.page(dataset, read)?;
-        let Rows::Raw(mut over) = rows else { return Err(StoreError::Closed) };
-        if order == Order::Descending {
-            over.reverse();
-        }
-        let is_all_over = over.len() >= limit || over.text_bytes() <= PAGE_TEXT_BYTES_MAX;
-        let under = open.read(order, limit, &over.empty_like());
-        let (under, is_all_under) = under.map_err(fails(dataset, month))?;
-        let merged = under.merge(&over);
-        // Beyond the end of an incomplete part, the other one cannot be used.
-        let cut = [(&over, is_all_over), (&under, is_all_under)];
-        let cut = cut.into_iter().filter(|(_, is_all)| !is_all);
-        let (rows, rest) = match order {
-            Order::Ascending => {
-                let end = cut.filter_map(|(rows, _)| rows.times.last().copied()).min();
-                let until = end.map_or(merged.len(), |end| merged.first_after(end));
-                (0..until.min(limit), end.map(|end| Span { first: just_after(end), ..span }))
+        mut open: OpenMonth<'_>,
+    ) -> Result<PageOfRows> {
+        let is_ascending = read.order == Order::Ascending;
+        let (mut part, mut page) = (*read, self.empty(dataset)?);
+        let (empty, mut revision) = (page.clone(), u64::MAX);
+        loop {
+            let archived = open.take(read.order, part.limit);
+            let under = open.reader.rows(archived, &empty).map_err(fails(dataset, month))?;
+            let rest = part.span;
+            if !open.kept.is_empty() {
+                // Stored rows beyond the archived ones follow with the next of those.
+                match (is_ascending, under.times.first(), under.times.last()) {
+                    (true, _, Some(last)) => part.span.last = *last,
+                    (false, Some(first), _) => part.span.first = *first,
+                    _ => {}
+                }
             }
-            Order::Descending => {
-                let start = cut.filter_map(|(rows, _)| rows.times.first().copied()).max();
-                let from = start.map_or(0, |start| merged.first_not_before(start));
-                let rest = start.map(|start| Span { last: just_before(start), ..span });
-                (from.max(merged.len().saturating_sub(limit))..merged.len(), rest)
+            let found = self.store.page(dataset, &part)?;
+            revision = revision.min(found.revision);
+            let Rows::Raw(mut over) = found.rows else { return Err(StoreError::Closed) };
+            if !is_ascending {
+                over.reverse();
             }
-        };
-        let rest = rest.filter(|_| rows.len() < limit);
-        let mut merged = if rows.len() < merged.len() { merged.part(rows) } else { merged };
-        if order == Order::Descending {
-            merged.reverse();
+            let mut merged = under.merge(&over);
+            // Beyond the end of incomplete stored rows, archived ones cannot be used.
+            let is_cut = over.len() < part.limit && over.text_bytes() > PAGE_TEXT_BYTES_MAX;
+            match (is_ascending, over.times.first(), over.times.last()) {
+                (true, _, Some(last)) if is_cut => merged.truncate(merged.first_after(*last)),
+                (false, Some(first), _) if is_cut => {
+                    merged = merged.part(merged.first_not_before(*first)..merged.len());
+                }
+                _ => {}
+            }
+            if !is_ascending {
+                merged.reverse();
+            }
+            page.extend_from(&merged, 0..merged.len().min(part.limit));
+            part.limit = read.limit.saturating_sub(page.len());
+            let is_full = part.limit == 0 || is_cut || page.text_bytes() > PAGE_TEXT_BYTES_MAX;
+            if is_full || part.span == rest {
+                return Ok(PageOfRows { count: None, rows: Rows::Raw(page), revision });
+            }
+            part.span = if is_ascending {
+                Span { first: just_after(part.span.last), ..rest }
+            } else {
+                Span { last: just_before(part.span.first), ..rest }
+            };
         }
-        Ok((PageOfRows { count: None, rows: Rows::Raw(merged), revision }, rest))
     }
 
     /// Reads the timestamps of the stored rows of a span.
@@ -357,89 +355,41 @@ impl OpenMonth<'_> {
         Ok(n)
     }
 
-    /// Removes the first `n_rows` in an order.
-    fn skip(&mut self, order: Order, mut n_rows: u64) {
-        if order == Order::Descending {
-            self.kept.reverse();
-        }
-        for rows in &mut self.kept {
-            let n = n_rows.min(rows.end - rows.start);
-            n_rows -= n;
-            match order {
-                Order::Ascending => rows.start += n,
-                Order::Descending => rows.end -= n,
-            }
-        }
-        if order == Order::Descending {
-            self.kept.reverse();
-        }
+    /// Removes and returns the first rows in an order, at most `limit` and those of a page.
+    fn take(&mut self, order: Order, limit: usize) -> Range<u64> {
+        let is_ascending = order == Order::Ascending;
+        let next = if is_ascending { self.kept.first_mut() } else { self.kept.last_mut() };
+        let Some(rows) = next else { return 0..0 };
+        let n = (limit.min(PAGE_ROWS) as u64).min(rows.end - rows.start);
+        let taken = if is_ascending {
+            rows.start += n;
+            rows.start - n..rows.start
+        } else {
+            rows.end -= n;
+            rows.end..rows.end + n
+        };
         self.kept.retain(|rows| !rows.is_empty());
+        taken
     }
 
     /// Returns the timestamp of the row after the first `n_rows` archived and stored rows.
-    fn nth_time(
-        &self,
-        stored: &[Timestamp],
-        order: Order,
-        n_rows: u64,
-    ) -> Result<Timestamp, ObjectError> {
+    fn nth_time(&self, stored: &[Timestamp], n_rows: u64) -> Result<Timestamp, ObjectError> {
         let mut times = stored.to_vec();
+        let mut n_left = n_rows;
         for rows in self.kept.clone() {
-            times.extend(self.reader.times(rows)?);
+            let n = rows.end - rows.start;
+            if !stored.is_empty() {
+                times.extend(self.reader.times(rows)?);
+            } else if n_left < n {
+                let row = rows.start + n_left;
+                return Ok(self.reader.times(row..row + 1)?.pop().unwrap_or_default());
+            }
+            n_left = n_left.saturating_sub(n);
         }
         times.sort_unstable();
         times.dedup();
-        let n_rows = usize::try_from(n_rows).unwrap_or(usize::MAX);
-        let found = match order {
-            Order::Ascending => times.get(n_rows),
-            Order::Descending => times.len().checked_sub(n_rows + 1).and_then(|idx| times.get(idx)),
-        };
+        let found = usize::try_from(n_rows).ok().and_then(|idx| times.get(idx));
         Ok(found.copied().unwrap_or_default())
-    }
-
-    /// Reads the first `limit` rows in an order and returns them in ascending order. The second value is
-    /// false if the limit of their text was reached first.
-    fn read(
-        &self,
-        order: Order,
-        limit: usize,
-        empty: &Block,
-    ) -> Result<(Block, bool), ObjectError> {
-        let mut kept = self.kept.clone();
-        if order == Order::Descending {
-            kept.reverse();
-        }
-        let (mut parts, mut n_left, mut n_bytes) = (Vec::new(), limit as u64, 0);
-        let mut is_all = true;
-        'ranges: for mut rows in kept {
-            while !rows.is_empty() && n_left > 0 {
-                if n_bytes > PAGE_TEXT_BYTES_MAX {
-                    is_all = false;
-                    break 'ranges;
-                }
-                let n = n_left.min(rows.end - rows.start).min(PAGE_ROWS as u64);
-                let here = match order {
-                    Order::Ascending => rows.start..rows.start + n,
-                    Order::Descending => rows.end - n..rows.end,
-                };
-                match order {
-                    Order::Ascending => rows.start += n,
-                    Order::Descending => rows.end -= n,
-                }
-                let block = self.reader.rows(here, empty)?;
-                n_bytes += block.text_bytes();
-                n_left -= n;
-                parts.push(block);
-            }
-        }
-        if order == Order::Descending {
-            parts.reverse();
-        }
-        let mut found = empty.empty_like();
-        for part in parts {
-            found.extend_from(&part, 0..part.len());
-        }
-        Ok((found, is_all))
     }
 }
 
