@@ -5,13 +5,13 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use model::block::{Block, Rows, Series};
-use model::dataset::{Column, DatasetId, Dtype};
+use model::block::Rows;
+use model::dataset::{Column, DatasetId};
 use model::timestamp::Timestamp;
 use sha2::{Digest as _, Sha256};
 use tracing::warn;
 
-use super::file::{FileFooter, FileReader, read_owner};
+use super::file::{check_month, read_owner};
 use super::month::Month;
 use super::months::is_damaged;
 use super::objects::ObjectError;
@@ -174,7 +174,7 @@ impl Archive {
         {
             self.check_owner(&key, found.size, &sight).map_err(|error| fail(error.into()))?;
         }
-        let Some(Draft { written, file, rows }) = self.write_draft(&sight, month, key, now)? else {
+        let Some(Draft { written, file }) = self.write_draft(&sight, month, key, now)? else {
             block_on(self.store.commit_file(commit, self.holder))?;
             return Ok(());
         };
@@ -183,9 +183,11 @@ impl Archive {
         {
             return Ok(());
         }
+        let (empty, n_bytes) = (self.empty(dataset)?, file.n_bytes);
+        let new = ArchivedMonth { file: file.clone(), next: Vec::new(), cuts: Vec::new() };
         self.objects
-            .replace(&file.key, replaced, written.file, file.n_bytes)
-            .and_then(|()| self.verify(&file, rows))
+            .replace(&file.key, replaced, written.file, n_bytes)
+            .and_then(|()| check_month(&self.objects, &new, &empty))
             .map_err(|error| fail(error.into()))?;
         commit.stamp = Some(file.stamp);
         if block_on(self.store.commit_file(commit, self.holder))? {
@@ -209,8 +211,7 @@ impl Archive {
         let draft = tempfile::tempfile().map_err(|error| fail(error.into()))?;
         let writer = FileWriter::begin(draft, columns, identity(sight));
         let mut writer = writer.map_err(|error| fail(error.into()))?;
-        let mut rows = RowsDigest::new(columns);
-        let (mut ends, mut last_row) = (None, i64::MIN);
+        let (mut n_rows, mut ends, mut last_row) = (0, None, i64::MIN);
         self.scan(dataset, month.span(), &mut |batch| {
             let Rows::Raw(block) = batch.rows()? else { return Ok(ControlFlow::Continue(())) };
             if let (Some(first), Some(last)) = (block.times.first(), block.times.last()) {
@@ -218,7 +219,7 @@ impl Archive {
                 ends = Some(Span { first: start, last: *last });
             }
             last_row = block.ids.iter().copied().fold(last_row, i64::max);
-            rows.add(&block);
+            n_rows += block.len() as u64;
             writer.add(&block).map_err(|error| fail(error.into()))?;
             Ok(ControlFlow::Continue(()))
         })?;
@@ -228,7 +229,7 @@ impl Archive {
             month,
             stamp: random(),
             key,
-            n_rows: rows.n_rows,
+            n_rows,
             n_bytes: written.n_bytes,
             sha256: written.sha256,
             tail_bytes: written.tail_bytes,
@@ -238,7 +239,7 @@ impl Archive {
             columns: digest_of(columns),
             written: now,
         };
-        Ok(Some(Draft { written, file, rows }))
+        Ok(Some(Draft { written, file }))
     }
 
     /// Checks that an unrecorded file is not one of another store.
@@ -249,80 +250,12 @@ impl Archive {
         let what = "it belongs to another store".to_owned();
         Err(ObjectError::Damaged { key: key.to_owned(), what })
     }
-
-    /// Reads a written file and compares it with its rows.
-    fn verify(&self, file: &ArchivedFile, want: RowsDigest) -> Result<(), ObjectError> {
-        let footer = FileFooter::read(&self.objects, file)?;
-        let reader =
-            FileReader { objects: &self.objects, file: file.clone(), footer: footer.into() };
-        let empty = Block::new(&want.dtypes);
-        let mut found = RowsDigest { n_rows: 0, sha256: Sha256::new(), ..want.clone() };
-        reader.read_all(&empty, |block| found.add(block))?;
-        if found.n_rows == want.n_rows && found.sha256.finalize() == want.sha256.finalize() {
-            return Ok(());
-        }
-        let what = "it does not have the rows that were written".to_owned();
-        Err(ObjectError::Damaged { key: file.key.clone(), what })
-    }
 }
 
 /// A file that is not in its place yet.
 pub(super) struct Draft {
     pub(super) written: WrittenFile,
     pub(super) file: ArchivedFile,
-    rows: RowsDigest,
-}
-
-/// Digest of rows, regardless of how they are divided into blocks.
-#[derive(Clone)]
-struct RowsDigest {
-    /// Types of all columns.
-    dtypes: Vec<Dtype>,
-    /// Places of the columns in the file.
-    shown: Vec<usize>,
-    n_rows: u64,
-    sha256: Sha256,
-}
-
-impl RowsDigest {
-    fn new(columns: &[Column]) -> Self {
-        let shown = columns.iter().enumerate().filter(|(_, column)| !column.is_deleted());
-        Self {
-            dtypes: columns.iter().map(|column| column.dtype).collect(),
-            shown: shown.map(|(place, _)| place).collect(),
-            n_rows: 0,
-            sha256: Sha256::new(),
-        }
-    }
-
-    fn add(&mut self, block: &Block) {
-        self.n_rows += block.len() as u64;
-        let number = |number: Option<i64>| number.unwrap_or_default().to_le_bytes();
-        for row_idx in 0..block.len() {
-            let time = |times: &[Timestamp]| times.get(row_idx).map(|time| time.micros());
-            self.sha256.update(number(time(&block.times)));
-            self.sha256.update(number(block.ids.get(row_idx).copied()));
-            self.sha256.update(number(time(&block.created)));
-            for series in self.shown.iter().filter_map(|place| block.columns.get(*place)) {
-                add_value(&mut self.sha256, series, row_idx);
-            }
-        }
-    }
-}
-
-fn add_value(sha256: &mut Sha256, series: &Series, row_idx: usize) {
-    let bits = match series {
-        Series::Float(values) => values.get(row_idx).copied().flatten().map(f64::to_bits),
-        Series::Integer(values) => values.get(row_idx).copied().flatten().map(i64::cast_unsigned),
-        Series::Boolean(values) => values.get(row_idx).copied().flatten().map(u64::from),
-        Series::String(values) => {
-            let text = values.get(row_idx).and_then(Option::as_deref);
-            sha256.update(text.unwrap_or_default());
-            text.map(|text| text.len() as u64)
-        }
-    };
-    sha256.update([u8::from(bits.is_some())]);
-    sha256.update(bits.unwrap_or_default().to_le_bytes());
 }
 
 /// Returns the identity of a dataset in its files, which differs from that of the same id in
