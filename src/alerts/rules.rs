@@ -257,6 +257,18 @@ impl FromStr for Rules {
     }
 }
 
+/// Returns a rule as a section to append to a file. `keys` are its keys as in an inline table, such as
+/// `dataset = "btcusd", silent_for = "2m"`.
+///
+/// # Errors
+/// If the rule is invalid.
+pub fn section_of(keys: &str) -> Result<String, RulesError> {
+    let file = format!("rules = [{{ {keys} }}]");
+    file.parse::<Rules>()?;
+    let table: toml::Table = toml::from_str(&file)?;
+    Ok(table.to_string())
+}
+
 fn notify_of(entry: NotifyEntry) -> Result<Notify, String> {
     if let Some(address) = &entry.webhook
         && !(address.starts_with("http://") || address.starts_with("https://"))
@@ -466,6 +478,13 @@ mod tests {
             ]
         );
         assert_eq!(read.notify.repeat, Some(Duration::from_hours(1)));
+    }
+
+    #[test]
+    fn rule_is_formatted_as_a_section() {
+        let section = section_of("dataset = 'btcusd', silent_for = '2m'").unwrap();
+        assert_eq!(section, "[[rules]]\ndataset = \"btcusd\"\nsilent_for = \"2m\"\n");
+        section_of("dataset = 'btcusd'").unwrap_err();
     }
 
     #[test]

@@ -2,18 +2,20 @@
 //! events of the head, health by polling.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
 use std::time::Duration;
 
 use client::datasets::Datasets;
+use client::error::ClientError;
 use client::executions;
 use client::functions::Functions;
 use client::inference::{Inference, bundles};
 use client::stream::StreamEvent;
 use client::stream::resume::{self, ResumeFrom};
+use futures::future::join_all;
 use model::dataset::DatasetId;
 use model::topic::TopicId;
 use task::backoff::Backoff;
-use task::group::Group;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use wire::executions::ClusterEventKind;
@@ -40,26 +42,28 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// Number of epochs of the leaderboard for [`Condition::Rank`].
 const RANKED_EPOCHS: u32 = 100;
 
-/// Clients of the services that rules can name.
-#[derive(Debug, Clone)]
+/// Clients of the services that rules can name. `None` for a service that is not configured.
+#[derive(Debug, Clone, Default)]
 pub struct Clients {
-    /// Head of a cluster. `None` if there is none.
+    /// Head of a cluster.
     pub head: Option<Functions>,
     /// Dataset service.
-    pub datasets: Datasets,
+    pub datasets: Option<Datasets>,
     /// Inference service.
-    pub inference: Inference,
+    pub inference: Option<Inference>,
 }
 
 /// An error before or while watching.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WatchError {
-    /// A rule needs a head, and none is configured.
-    #[error("rule `{rule}` needs a head, but none is configured")]
-    NoHead {
+    /// A rule needs a service that is not configured.
+    #[error("rule `{rule}` needs the {}, but none is configured", service.name())]
+    NoService {
         /// Name of the rule.
         rule: String,
+        /// The service.
+        service: Service,
     },
 }
 
@@ -72,8 +76,8 @@ pub enum Event {
     Problem(String),
 }
 
-/// Watches `rules` and sends their alerts to `events` until its receiver is dropped. The tasks belong to
-/// `group`.
+/// Watches `rules` and sends their alerts to `events` until its receiver is dropped. Dropping the future
+/// closes all connections.
 ///
 /// # Errors
 /// If a rule needs a service that is not configured.
@@ -81,14 +85,15 @@ pub async fn watch(
     rules: Vec<Rule>,
     repeat: Option<Duration>,
     clients: Clients,
-    group: &Group,
     events: Sender<Event>,
 ) -> Result<(), WatchError> {
     let (facts, received) = mpsc::channel(FACTS_CAPACITY);
-    start_sources(&rules, &clients, group, &facts, &events)?;
-    drop(facts);
+    let sources = sources(&rules, &clients, &Source { facts, events: events.clone() })?;
     let watcher = Watcher::new(rules, Instant::now()).with_repeat(repeat);
-    judge_facts(watcher, received, events).await;
+    tokio::select! {
+        _ = join_all(sources) => {}
+        () = judge_facts(watcher, received, events) => {}
+    }
     Ok(())
 }
 
@@ -110,59 +115,88 @@ async fn judge_facts(mut watcher: Watcher, mut facts: Receiver<Fact>, events: Se
     }
 }
 
-/// Starts one task per dataset, topic and service that the rules name.
-fn start_sources(
-    rules: &[Rule],
-    clients: &Clients,
-    group: &Group,
-    facts: &Sender<Fact>,
-    events: &Sender<Event>,
-) -> Result<(), WatchError> {
-    let mut datasets: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+/// Work that reads the facts of a dataset, topic or service.
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Returns the work for each dataset, topic and service that the rules name.
+fn sources(rules: &[Rule], clients: &Clients, source: &Source) -> Result<Vec<Work>, WatchError> {
+    let mut columns: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     // Topics, with true for those whose ranks are needed.
     let mut topics: BTreeMap<TopicId, bool> = BTreeMap::new();
-    let mut services = BTreeSet::new();
-    let mut watches_executions = false;
+    let mut polled = BTreeSet::new();
+    let mut needs_executions = false;
     for rule in rules {
-        match &rule.condition {
+        let service = match &rule.condition {
             Condition::Level { dataset, column, .. }
             | Condition::Change { dataset, column, .. } => {
-                datasets.entry(dataset).or_default().insert(column.clone());
+                columns.entry(dataset).or_default().insert(column.clone());
+                Service::Datasets
             }
-            Condition::Silence { dataset, .. } => _ = datasets.entry(dataset).or_default(),
+            Condition::Silence { dataset, .. } => {
+                columns.entry(dataset).or_default();
+                Service::Datasets
+            }
             Condition::Missed { topic, .. } | Condition::Weight { topic, .. } => {
                 topics.entry(*topic).or_default();
+                Service::Inference
             }
-            Condition::Rank { topic, .. } => _ = topics.insert(*topic, true),
-            Condition::Down { service, .. } => _ = services.insert(*service),
-            Condition::Agreement { .. } => watches_executions = true,
+            Condition::Rank { topic, .. } => {
+                topics.insert(*topic, true);
+                Service::Inference
+            }
+            Condition::Down { service, .. } => {
+                polled.insert(*service);
+                *service
+            }
+            Condition::Agreement { .. } => {
+                needs_executions = true;
+                Service::Head
+            }
+        };
+        if !clients.has(service) {
+            return Err(WatchError::NoService { rule: rule.name.clone(), service });
         }
-        let needs_head = matches!(
-            rule.condition,
-            Condition::Agreement { .. } | Condition::Down { service: Service::Head, .. }
-        );
-        if needs_head && clients.head.is_none() {
-            return Err(WatchError::NoHead { rule: rule.name.clone() });
+    }
+    let mut work: Vec<Work> = Vec::new();
+    if let Some(datasets) = &clients.datasets {
+        for (name, columns) in columns {
+            let follow = source.clone().follow_rows(datasets.clone(), name.to_owned(), columns);
+            work.push(Box::pin(follow));
         }
     }
-    for (dataset, columns) in datasets {
-        let source = Source { facts: facts.clone(), events: events.clone() };
-        let work = source.follow_rows(clients.datasets.clone(), dataset.to_owned(), columns);
-        group.spawn("alerts: rows", work);
+    if let Some(inference) = &clients.inference {
+        for (topic, needs_ranks) in topics {
+            let follow = source.clone().follow_epochs(inference.clone(), topic, needs_ranks);
+            work.push(Box::pin(follow));
+        }
     }
-    for (topic, needs_ranks) in topics {
-        let source = Source { facts: facts.clone(), events: events.clone() };
-        let work = source.follow_epochs(clients.inference.clone(), topic, needs_ranks);
-        group.spawn("alerts: epochs", work);
+    for service in polled {
+        work.push(Box::pin(poll_health(service, clients.clone(), source.facts.clone())));
     }
-    for service in services {
-        group.spawn("alerts: health", poll_health(service, clients.clone(), facts.clone()));
+    if let Some(head) = clients.head.clone().filter(|_| needs_executions) {
+        work.push(Box::pin(source.clone().follow_executions(head)));
     }
-    if let Some(head) = clients.head.clone().filter(|_| watches_executions) {
-        let source = Source { facts: facts.clone(), events: events.clone() };
-        group.spawn("alerts: executions", source.follow_executions(head));
+    Ok(work)
+}
+
+impl Clients {
+    fn has(&self, service: Service) -> bool {
+        match service {
+            Service::Head => self.head.is_some(),
+            Service::Datasets => self.datasets.is_some(),
+            Service::Inference => self.inference.is_some(),
+        }
     }
-    Ok(())
+
+    /// Checks that a service responds. A service that is not configured is not checked.
+    async fn check(&self, service: Service) -> Result<(), ClientError> {
+        match (service, &self.head, &self.datasets, &self.inference) {
+            (Service::Head, Some(head), ..) => head.health().await,
+            (Service::Datasets, _, Some(datasets), _) => datasets.health().await,
+            (Service::Inference, .., Some(inference)) => inference.health().await,
+            _ => Ok(()),
+        }
+    }
 }
 
 async fn poll_health(service: Service, clients: Clients, facts: Sender<Fact>) {
@@ -170,15 +204,7 @@ async fn poll_health(service: Service, clients: Clients, facts: Sender<Fact>) {
     polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         polls.tick().await;
-        let check = async {
-            match (service, &clients.head) {
-                (Service::Head, Some(head)) => head.health().await,
-                (Service::Head, None) => Ok(()),
-                (Service::Datasets, _) => clients.datasets.health().await,
-                (Service::Inference, _) => clients.inference.health().await,
-            }
-        };
-        let failure = match timeout(HEALTH_EVERY, check).await {
+        let failure = match timeout(HEALTH_EVERY, clients.check(service)).await {
             Ok(result) => result.err().map(|error| error.why()),
             Err(_) => Some(format!("no response within {} s", HEALTH_EVERY.as_secs())),
         };
@@ -188,7 +214,8 @@ async fn poll_health(service: Service, clients: Clients, facts: Sender<Fact>) {
     }
 }
 
-/// Recipients of what a task finds out.
+/// Recipients of facts and problems.
+#[derive(Clone)]
 struct Source {
     facts: Sender<Fact>,
     events: Sender<Event>,

@@ -84,8 +84,8 @@ pub(super) async fn run(command: WatchCommand) -> anyhow::Result<()> {
         }
         None => None,
     };
-    let clients =
-        Clients { head, datasets: services.datasets()?, inference: services.inference()? };
+    let (datasets, inference) = (Some(services.datasets()?), Some(services.inference()?));
+    let clients = Clients { head, datasets, inference };
     let (repeat, has_recipients) = (rules.notify.repeat, rules.notify.is_any());
     let notifier = Notifier::new(rules.notify, config::variable(SECRET_VARIABLE)?)?;
 
@@ -101,7 +101,7 @@ pub(super) async fn run(command: WatchCommand) -> anyhow::Result<()> {
     tell(&format!("watching {} rules", rules.rules.len()));
     let work = async {
         tokio::select! {
-            result = watch(rules.rules, repeat, clients, &group, events) => Ok(result?),
+            result = watch(rules.rules, repeat, clients, events) => Ok(result?),
             result = printer.print_events(received) => result,
         }
     };
