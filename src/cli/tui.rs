@@ -17,7 +17,7 @@ use ::tui::theme::depth::{Depth, Hints};
 use ::tui::theme::{self};
 use ::tui::time_zone::TimeZone;
 use ::tui::widget::symbols::Symbols;
-use ::tui::{RunError, TuiOptions};
+use ::tui::{RunError, TuiOptions, UserFiles};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use stack::data_dir::project_dirs;
@@ -31,6 +31,7 @@ use crate::cli::log;
 use crate::cli::own_files::OwnFiles;
 use crate::cli::profiles::{self, ProfileOpener};
 use crate::cli::secret::Keys;
+use crate::cli::watch::RULES_FILE;
 
 /// Name of the file of presets in the configuration directory.
 const PRESETS_FILE: &str = "presets.json";
@@ -160,7 +161,7 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
     let options = TuiOptions {
         start: start.unwrap_or(Start::Local),
         local: Some(Box::new(local_processes(command.data_dir))),
-        presets: project_dirs().ok().map(|it| it.config_dir().join(PRESETS_FILE)),
+        files: UserFiles { presets: config_file(PRESETS_FILE), rules: config_file(RULES_FILE) },
         keeper,
         profiles: Profiles {
             list: listed,
@@ -229,6 +230,11 @@ fn local_processes(data_dir: Option<PathBuf>) -> Processes {
         head_token: config::head_token().ok().flatten(),
     };
     Processes::new(options, Arc::new(OwnFiles))
+}
+
+/// Returns the path of the file `name` in the configuration directory. `None` without a home directory.
+fn config_file(name: &str) -> Option<PathBuf> {
+    Some(project_dirs().ok()?.config_dir().join(name))
 }
 
 /// Returns the path of the state file `name`. `None` without a home directory.

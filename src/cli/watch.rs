@@ -27,7 +27,7 @@ use crate::cli::stop;
 const SECRET_VARIABLE: &str = "TRIPTYCH_WEBHOOK_SECRET";
 
 /// Name of the file with rules in the configuration directory.
-const FILE_NAME: &str = "rules.toml";
+pub(crate) const RULES_FILE: &str = "rules.toml";
 
 /// Maximum size of a file with rules.
 const FILE_BYTES_MAX: usize = 1 << 20;
@@ -66,7 +66,7 @@ pub(crate) struct WatchCommand {
 pub(super) async fn run(command: WatchCommand) -> anyhow::Result<()> {
     let path = match command.rules {
         Some(path) => path,
-        None => project_dirs()?.config_dir().join(FILE_NAME),
+        None => project_dirs()?.config_dir().join(RULES_FILE),
     };
     let rules: Rules = read_text(&path, FILE_BYTES_MAX)
         .with_context(|| "cannot read the rules\nhint: pass --rules FILE")?

@@ -64,6 +64,12 @@ actions! {
     Themes => "theme",
     /// Opens the list of past notices.
     Notices => "notices",
+    /// Opens the list of rules for alerts.
+    Alerts => "alerts",
+    /// Opens the prompt for a rule on the selection.
+    AddAlert => "add an alert",
+    /// Mutes the selected rule for this session, or unmutes it.
+    MuteAlert => "mute / unmute the alert",
     /// Opens the list of profiles.
     Profiles => "profile",
     /// Opens the form for an API key.

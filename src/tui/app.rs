@@ -16,7 +16,7 @@ use crate::event::{DataEvent, Effect, Event, Target, Timer};
 use crate::keymap::{Chord, Layer, Resolved};
 use crate::local::{Addresses, Level, LocalEvent};
 use crate::overlay::view::{Surface, draw_confirm};
-use crate::overlay::{self, choices, copy_as, help, palette, profiles};
+use crate::overlay::{self, alerts, choices, copy_as, help, palette, profiles};
 use crate::screens::cluster::state::ClusterContext;
 use crate::screens::cluster::update::{on_local, on_nodes};
 use crate::screens::cluster::{self, operator};
@@ -120,6 +120,7 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Failed(failure) | Event::Paged(Err(failure)) => state.notify_failure(&failure),
         Event::Executed(id, result) => execute::update::on_executed(state, id, result),
         Event::Profile(event) => profiles::on(state, event),
+        Event::Alerts(event) => alerts::on(state, event),
         Event::Data(event) => update::on_data(state, event),
         Event::Inference(event) => update::on_inference(state, event),
     }
@@ -403,6 +404,8 @@ fn draw_overlay(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
         Overlay::Columns(row) => choices::draw_columns(on, *row),
         Overlay::Profiles(row) => profiles::draw(on, *row),
         Overlay::Key(form) => profiles::draw_key(on, form),
+        Overlay::Alerts(row) => alerts::draw(on, *row),
+        Overlay::AddAlert(field) => alerts::prompt(field, frame).draw(on),
         Overlay::Notices(row) => choices::draw_notices(on, *row),
     }
 }

@@ -1,11 +1,11 @@
 //! Performs effects: calls the services through the client and sends events back.
 
+mod alerts;
 mod machine;
 mod services;
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +31,7 @@ use crate::effects::services::ask;
 use crate::event::{Effect, Event, RunOrder, Timer};
 use crate::local::{Addresses, LocalEvent, LocalStack};
 use crate::profiles::ProfileStore;
+use crate::run::UserFiles;
 use crate::state::resource::Failure;
 use crate::state::runs::{Input, RunId, Window};
 use crate::state::services::HeadId;
@@ -82,8 +83,7 @@ pub(crate) struct Runner {
     local: Option<Arc<dyn LocalStack>>,
     local_events: mpsc::Sender<LocalEvent>,
     profiles: Option<Arc<dyn ProfileStore>>,
-    /// File of presets, or `None` if there is no directory for it.
-    presets: Option<PathBuf>,
+    files: UserFiles,
     /// Calls to the services in use.
     calls: Group,
     /// Tasks that outlive a change of services.
@@ -101,14 +101,14 @@ impl Runner {
         local_events: mpsc::Sender<LocalEvent>,
         local: Option<Arc<dyn LocalStack>>,
         profiles: Option<Arc<dyn ProfileStore>>,
-        presets: Option<PathBuf>,
+        files: UserFiles,
     ) -> Self {
         Self {
             events,
             local,
             local_events,
             profiles,
-            presets,
+            files,
             calls: Group::default(),
             tasks: Group::default(),
             running: HashMap::new(),
@@ -124,6 +124,7 @@ impl Runner {
         let effect = self.call_datasets(effect)?;
         let effect = self.call_inference(effect)?;
         let effect = self.use_machine(effect)?;
+        let effect = self.use_rules(effect)?;
         match effect {
             Effect::SetTimer(timer, wait) => self.timers.set(timer, Instant::now() + wait),
             Effect::ClearTimer(timer) => self.timers.clear(timer),
@@ -161,6 +162,7 @@ impl Runner {
             datasets: with_key(datasets).map(Datasets::new),
             inference: with_key(inference).map(Inference::new),
         };
+        self.watch_rules();
     }
 
     /// Drops the call of a run and tells its head to cancel it.

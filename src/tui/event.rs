@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use alerts::state::Alert;
 pub(crate) use client::datasets::download::DownloadQuery;
 pub(crate) use client::datasets::{
     Acquired, DatasetsPage, NamedRow, Order, Rows, RowsPage, RowsQuery,
@@ -115,6 +116,8 @@ pub(crate) enum Event {
     },
     /// Result of [`Effect::Page`]. The pager has exited and the terminal is free.
     Paged(Result<(), Failure>),
+    /// For the alerts.
+    Alerts(AlertEvent),
     /// For the Data screen.
     Data(DataEvent),
     /// For the Inference screen.
@@ -131,6 +134,19 @@ impl From<InferenceEvent> for Event {
     fn from(event: InferenceEvent) -> Self {
         Self::Inference(event)
     }
+}
+
+/// Events of the rules and their alerts.
+#[derive(Debug)]
+pub(crate) enum AlertEvent {
+    /// Result of [`Effect::WatchRules`]: the names of the rules.
+    Watched(Vec<String>),
+    /// A rule fires or is resolved.
+    Changed(Alert),
+    /// Result of [`Effect::AddRule`].
+    Added,
+    /// The rules are invalid, or an alert was not sent.
+    Failed(Failure),
 }
 
 /// Events of profiles and their keys.
@@ -361,6 +377,14 @@ pub(crate) enum Effect {
         /// Maximum number of epochs, latest first.
         limit: usize,
     },
+    /// Reads the rules again and watches them.
+    WatchRules,
+    /// Appends a section to the file of rules.
+    AddRule(String),
+    /// Runs the command of the rules and calls their webhook.
+    SendAlert(Alert),
+    /// Rings the bell, and shows a notification outside of the terminal.
+    NotifyTerminal(String),
     /// Performs an action after the current update.
     Perform(crate::action::Action),
     /// Sends [`Event::TimerDue`] after this time.

@@ -89,6 +89,8 @@ pub(crate) enum Layer {
     NodeForm,
     /// The list of presets.
     Presets,
+    /// The list of rules for alerts.
+    Alerts,
     /// A prompt for a name, a path or a key.
     Prompt,
     /// Labels on all places that can be clicked.
@@ -109,7 +111,9 @@ impl Layer {
     /// Returns the active layers while this one has the highest precedence.
     pub(crate) fn chain(self) -> Vec<Self> {
         let shared: &[Self] = match self {
-            Self::Profiles | Self::Choice | Self::Presets => &[Self::List, Self::Always],
+            Self::Profiles | Self::Choice | Self::Presets | Self::Alerts => {
+                &[Self::List, Self::Always]
+            }
             _ if self.screen().is_some() && self != Self::Form => {
                 &[Self::List, Self::Global, Self::Always]
             }

@@ -34,7 +34,7 @@ pub mod user_file;
 mod view;
 pub mod widget;
 
-pub use run::{RunError, TuiOptions, run};
+pub use run::{RunError, TuiOptions, UserFiles, run};
 use stack::local;
 #[cfg(test)]
 use view::tests::harness;

@@ -2,6 +2,7 @@
 //!
 //! Their state is in [`state::overlay`](crate::state::overlay). Their keys are in `keymap/table.rs`.
 
+pub(crate) mod alerts;
 pub(crate) mod choices;
 pub(crate) mod copy_as;
 pub(crate) mod help;

@@ -36,14 +36,23 @@ use crate::widget::symbols::Symbols;
 /// Maximum time to wait for local processes to stop before the program exits.
 const STOP_WITHIN: Duration = Duration::from_millis(2_500);
 
+/// Files that the screen reads and writes. `None` if there is no directory for them.
+#[derive(Debug, Clone, Default)]
+pub struct UserFiles {
+    /// Presets of the form.
+    pub presets: Option<PathBuf>,
+    /// Rules for alerts.
+    pub rules: Option<PathBuf>,
+}
+
 /// Options for opening the screen.
 pub struct TuiOptions {
     /// Services to show first.
     pub start: Start,
     /// Starts the local stack and further nodes. `None` if the services run elsewhere.
     pub local: Option<Box<dyn LocalStack>>,
-    /// File of presets, or `None` if there is no directory for it.
-    pub presets: Option<PathBuf>,
+    /// Files in the user's configuration directory.
+    pub files: UserFiles,
     /// Theme to start with.
     pub theme: theme::InitialTheme,
     /// User-defined themes.
@@ -141,7 +150,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         clock,
         pacer: Pacer::new(is_far),
         hits: Hits::default(),
-        runner: Runner::new(events, local_events, local.clone(), keeper, options.presets),
+        runner: Runner::new(events, local_events, local.clone(), keeper, options.files),
         terminal,
         signals,
         keys: EventStream::new(),

@@ -3,6 +3,7 @@
 //! `app` and the `update` modules change it, the `view` modules draw it. It does no I/O and reads no
 //! clock.
 
+pub(crate) mod alerts;
 pub(crate) mod field;
 pub(crate) mod latency;
 pub(crate) mod layout;
@@ -24,6 +25,7 @@ use std::time::Duration;
 use model::timestamp::Timestamp;
 use wire::inference::TopicSummary;
 
+use self::alerts::Alerts;
 use self::field::Field;
 use self::layout::Layout;
 use self::nodes::Nodes;
@@ -124,6 +126,7 @@ pub(crate) struct State {
     pub(crate) nodes: Nodes,
     pub(crate) runs: Runs,
     pub(crate) notices: Notices,
+    pub(crate) alerts: Alerts,
     pub(crate) cluster: screens::cluster::state::State,
     /// Text searched for in the output of a run.
     pub(crate) output_search: Field,

@@ -26,6 +26,7 @@ use crossterm::terminal::{
     BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen,
     LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, size,
 };
+use model::escape::escape_line;
 use ratatui::backend::{Backend as _, CrosstermBackend};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -138,6 +139,7 @@ impl Tui {
     /// Performs an effect on the terminal.
     pub(crate) fn perform(&mut self, effect: &Effect) -> io::Result<()> {
         match effect {
+            Effect::NotifyTerminal(text) => write_out(&notification(text)),
             Effect::CopyToTerminal(text) => {
                 let mut bytes = Vec::new();
                 queue!(bytes, CopyToClipboard::to_clipboard_from(text))?;
@@ -251,6 +253,20 @@ pub(crate) fn watch_panics(folder: Option<PathBuf>) {
             drop(writeln!(io::stderr(), "triptych: the report is in {}", path.display()));
         }
     }));
+}
+
+/// Returns the sequences that ring the bell and show `text` as a notification. Terminals with the library
+/// VTE, and rxvt, know OSC 777, others OSC 9.
+fn notification(text: &str) -> Vec<u8> {
+    let is_set = |name| std::env::var_os(name).is_some();
+    let is_rxvt = std::env::var("TERM").is_ok_and(|term| term.starts_with("rxvt"));
+    let text = escape_line(text);
+    let sequence = if is_set("VTE_VERSION") || is_rxvt {
+        format!("\x1b]777;notify;Triptych;{text}\x1b\\\x07")
+    } else {
+        format!("\x1b]9;{text}\x1b\\\x07")
+    };
+    sequence.into_bytes()
 }
 
 /// Writes `bytes` and flushes. Does nothing if `bytes` is empty.

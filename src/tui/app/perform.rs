@@ -27,11 +27,13 @@ pub(crate) fn perform(state: &mut State, action: Action) {
                 state.execute.focus_form();
             }
         }
+        Action::AddAlert | Action::MuteAlert => overlay::alerts::act(state, action),
         Action::Undo => crate::app::undo(state),
         Action::Help
         | Action::Palette
         | Action::Themes
         | Action::Notices
+        | Action::Alerts
         | Action::Profiles
         | Action::Columns => {
             overlay::update::toggle(state, action);

@@ -32,7 +32,7 @@ use crate::state::resource::Failure;
 impl Runner {
     /// Performs a local effect. Returns any other effect.
     pub(super) fn use_machine(&mut self, effect: Effect) -> Option<Effect> {
-        let (presets, local_events) = (self.presets.clone(), self.local_events.clone());
+        let (presets, local_events) = (self.files.presets.clone(), self.local_events.clone());
         let (local, profiles) = (self.local.clone(), self.profiles.clone());
         match effect {
             Effect::StartLocal => {

@@ -66,7 +66,11 @@ struct Rig {
 fn rig(local: Option<Arc<dyn LocalStack>>) -> Rig {
     let (events, inbox) = mpsc::channel(16);
     let (local_events, local_inbox) = mpsc::channel(16);
-    Rig { runner: Runner::new(events, local_events, local, None, None), inbox, local_inbox }
+    Rig {
+        runner: Runner::new(events, local_events, local, None, UserFiles::default()),
+        inbox,
+        local_inbox,
+    }
 }
 
 impl Rig {

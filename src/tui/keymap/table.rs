@@ -43,6 +43,8 @@ pub(crate) const TABLE: &[Row] = &[
     (Layer::Global, &["C"], Action::Columns, ""),
     (Layer::Global, &["T"], Action::Themes, ""),
     (Layer::Global, &["!"], Action::Notices, ""),
+    (Layer::Global, &["@"], Action::Alerts, ""),
+    (Layer::Global, &["A"], Action::AddAlert, ""),
     (Layer::Global, &["P"], Action::Profiles, ""),
     (Layer::Global, &["M"], Action::ToggleMouse, ""),
     (Layer::Global, &["?"], Action::Help, ""),
@@ -202,6 +204,11 @@ pub(crate) const TABLE: &[Row] = &[
     (Layer::Presets, &["enter"], Action::Open, "take"),
     (Layer::Presets, &["D"], Action::Remove, "remove"),
     (Layer::Presets, &["esc", "q", "ctrl-o"], Action::Back, "close"),
+    //
+    (Layer::Alerts, &["enter"], Action::Open, "acknowledge"),
+    (Layer::Alerts, &["m"], Action::MuteAlert, "mute"),
+    (Layer::Alerts, &["A"], Action::AddAlert, "add"),
+    (Layer::Alerts, &["esc", "q", "@"], Action::Back, "close"),
     //
     (Layer::Prompt, &["enter"], Action::Open, "confirm"),
     (Layer::Prompt, &["ctrl-z"], Action::Undo, ""),

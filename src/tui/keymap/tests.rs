@@ -23,7 +23,7 @@ fn chains() -> Vec<Vec<Layer>> {
         chains.push(screen.state.layers());
         screen.press("esc");
     }
-    for key in [":", "f1", "T", "!", "P"] {
+    for key in [":", "f1", "T", "!", "@", "P"] {
         screen.press(key);
         chains.push(screen.state.layers());
         screen.press("esc");

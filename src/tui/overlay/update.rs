@@ -7,7 +7,7 @@ use crate::action::Action;
 use crate::event::{Effect, Target};
 use crate::keymap::Chord;
 use crate::overlay::save::Table;
-use crate::overlay::{choices, palette};
+use crate::overlay::{alerts, choices, palette};
 use crate::screens::update::{send_copy, show};
 use crate::screens::{Screen, cluster, execute, inference};
 use crate::state::State;
@@ -28,6 +28,7 @@ pub(crate) fn toggle(state: &mut State, action: Action) {
             state.notices.clear();
             Overlay::Notices(0)
         }
+        Action::Alerts => Overlay::Alerts(0),
         Action::Columns => {
             if choices::focused_table(state).is_none() {
                 return state.notify_refused("no table has focus", String::new());
@@ -73,6 +74,7 @@ fn n_rows(state: &State) -> usize {
         Some(Overlay::Themes(_)) => Themes::rows(&state.custom_themes).count(),
         Some(Overlay::CopyAs(copy_as)) => copy_as.forms.len(),
         Some(Overlay::Notices(_)) => state.notices.past().len(),
+        Some(Overlay::Alerts(_)) => state.alerts.rules().len(),
         Some(Overlay::Columns(_)) => {
             choices::focused_table(state).map_or(0, |(_, titles)| titles.len())
         }
@@ -160,6 +162,8 @@ fn take(state: &mut State) {
         Some(Overlay::Notices(_)) => {
             state.close();
         }
+        Some(Overlay::Alerts(row)) => state.alerts.acknowledge(*row),
+        Some(Overlay::AddAlert(_)) => alerts::add(state),
         Some(Overlay::Columns(row)) => choices::toggle_column(state, *row),
         Some(Overlay::Profiles(row)) => profiles::take(state, *row),
         Some(Overlay::Presets(row)) => execute::update::take_preset(state, *row),

@@ -30,6 +30,10 @@ pub(crate) enum Overlay {
     Columns(usize),
     /// Past notices: the selected row, counted from the latest.
     Notices(usize),
+    /// The rules for alerts: the selected row.
+    Alerts(usize),
+    /// The prompt for a rule.
+    AddAlert(Field),
     /// The list of profiles: the selected row.
     Profiles(usize),
     /// The form for the API key of a profile.
@@ -59,7 +63,8 @@ impl Overlay {
             Self::ConfirmQuit | Self::ConfirmStop | Self::ConfirmNode(_) => Layer::Confirm,
             Self::Palette(_) => Layer::Palette,
             Self::Profiles(_) => Layer::Profiles,
-            Self::Key(_) | Self::PresetName(_) | Self::Save(_) => Layer::Prompt,
+            Self::Key(_) | Self::PresetName(_) | Self::Save(_) | Self::AddAlert(_) => Layer::Prompt,
+            Self::Alerts(_) => Layer::Alerts,
             Self::AddNode => Layer::NodeForm,
             Self::Presets(_) => Layer::Presets,
             Self::Themes(_) | Self::Notices(_) | Self::CopyAs(_) | Self::Columns(_) => {
@@ -74,7 +79,7 @@ impl Overlay {
             Self::Help(help) => Some(&mut help.filter),
             Self::Palette(palette) => Some(&mut palette.input),
             Self::Key(form) => Some(&mut form.input),
-            Self::PresetName(name) => Some(name),
+            Self::PresetName(text) | Self::AddAlert(text) => Some(text),
             Self::Save(save) => Some(&mut save.path),
             _ => None,
         }
@@ -87,9 +92,11 @@ impl Overlay {
             Self::Palette(palette) => Some(&mut palette.row),
             Self::Themes(themes) => Some(&mut themes.row),
             Self::CopyAs(copy_as) => Some(&mut copy_as.row),
-            Self::Notices(row) | Self::Profiles(row) | Self::Presets(row) | Self::Columns(row) => {
-                Some(row)
-            }
+            Self::Notices(row)
+            | Self::Alerts(row)
+            | Self::Profiles(row)
+            | Self::Presets(row)
+            | Self::Columns(row) => Some(row),
             _ => None,
         }
     }

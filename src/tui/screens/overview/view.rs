@@ -22,6 +22,7 @@ use super::state::{RUNS_MAX, TOPICS_EVERY};
 use crate::action::Action;
 use crate::event::{LatestBundle, Target};
 use crate::keymap::Layer;
+use crate::overlay::alerts;
 use crate::screens::cluster::update::NODES_HIDDEN_EVERY;
 use crate::screens::cluster::{self};
 use crate::screens::data::update::DATASETS_EVERY;
@@ -82,7 +83,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let nudge = frame.state.nudge();
     let [left, right] = split_columns(area, nudge.column(area.width * 46 / 100, area.width));
     let [cluster, rest] = split_rows(left, cluster_height.min(left.height / 2));
-    let n_notices = frame.state.notices.past().len().clamp(1, NOTICES_MAX);
+    let n_alerts = frame.state.alerts.firing().count();
+    let n_notices = (frame.state.notices.past().len() + n_alerts).clamp(1, NOTICES_MAX);
     let notices_height = u16::try_from(n_notices + 2).unwrap_or(u16::MAX);
     let has_processes = !frame.state.stack.processes().is_empty();
     // Without processes, the runs get the rows that the notices do not need.
@@ -279,17 +281,26 @@ fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
 
 fn draw_notices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
-    let of = Pane::new("Notices")
-        .footer(frame.hints(Layer::Global, &[(Action::Notices, "all of them")]));
+    let keys = [(Action::Notices, "all of them"), (Action::Alerts, "alerts")];
+    let of = Pane::new("Notices").footer(frame.hints(Layer::Global, &keys));
     let inside = of.draw(area, buf, theme);
-    for (y, notice) in (0..inside.height).zip(state.notices.past()) {
+    for (y, rule) in (0..inside.height).zip(state.alerts.firing()) {
+        let (glyph, style, _) = alerts::mark(rule, theme);
+        let clock = rule.changed_at.map(format::clock).unwrap_or_default();
+        paint::text(buf, inside, (0, y), &clock, theme.muted);
+        paint::put(buf, inside, (9, y), glyph, style);
+        let x = paint::text(buf, inside, (11, y), &rule.name, style) + 2;
+        text_cut(buf, inside, (x, y), &rule.text, theme.text);
+    }
+    let n_alerts = u16::try_from(state.alerts.firing().count()).unwrap_or(u16::MAX);
+    for (y, notice) in (n_alerts..inside.height).zip(state.notices.past()) {
         let (glyph, style) = notices::mark(notice.level, theme);
         paint::text(buf, inside, (0, y), &format::clock(notice.at), theme.muted);
         paint::put(buf, inside, (9, y), glyph, style);
         let x = paint::text(buf, inside, (11, y), &notice.text, theme.text) + 2;
         text_cut(buf, inside, (x, y), &notice.detail, theme.muted);
     }
-    if state.notices.past().len() == 0 {
+    if state.notices.past().len() == 0 && n_alerts == 0 {
         draw_empty(inside, buf, theme, &["No notices yet.".to_owned()]);
     }
 }

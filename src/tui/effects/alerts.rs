@@ -1,0 +1,143 @@
+//! Watches the rules of the user's file, and sends alerts.
+
+use std::path::{Path, PathBuf};
+
+use alerts::notify::Notifier;
+use alerts::rules::{Notify, Rules};
+use alerts::state::Alert;
+use alerts::watch::{self, Clients, watch};
+use task::causes::chain;
+use task::clock::Clock;
+use task::file::{FileMode, write_atomic};
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
+
+use crate::effects::Runner;
+use crate::event::{AlertEvent, Effect, Event};
+use crate::state::resource::Failure;
+
+/// Environment variable with the secret that signs requests to the webhook.
+const SECRET_VARIABLE: &str = "TRIPTYCH_WEBHOOK_SECRET";
+
+/// Maximum number of alerts that wait to be shown.
+const EVENTS_CAPACITY: usize = 16;
+
+impl Runner {
+    /// Performs an effect of alerts. Returns any other effect.
+    pub(super) fn use_rules(&mut self, effect: Effect) -> Option<Effect> {
+        match effect {
+            Effect::WatchRules => self.watch_rules(),
+            Effect::AddRule(section) => {
+                let path = self.files.rules.clone();
+                self.report("add a rule", async move {
+                    let added = append(path, section).await;
+                    Some(Event::Alerts(
+                        added.map_or_else(AlertEvent::Failed, |()| AlertEvent::Added),
+                    ))
+                });
+            }
+            Effect::SendAlert(alert) => {
+                let path = self.files.rules.clone();
+                self.report("send an alert", async move {
+                    send(path?, &alert)
+                        .await
+                        .err()
+                        .map(|failure| Event::Alerts(AlertEvent::Failed(failure)))
+                });
+            }
+            effect => return Some(effect),
+        }
+        None
+    }
+
+    /// Reads the rules and watches them until the services change.
+    pub(super) fn watch_rules(&mut self) {
+        let Some(path) = self.files.rules.clone() else { return };
+        let clients = Clients {
+            head: self.clients.heads.first().cloned().flatten(),
+            datasets: self.clients.datasets.clone(),
+            inference: self.clients.inference.clone(),
+        };
+        let events = self.events.clone();
+        self.start("alerts", async move {
+            let rules = match read(&path).await {
+                Ok(Some(rules)) => rules,
+                Ok(None) => return,
+                Err(failure) => {
+                    events.send(Event::Alerts(AlertEvent::Failed(failure))).await.ok();
+                    return;
+                }
+            };
+            let names = rules.rules.iter().map(|rule| rule.name.clone()).collect();
+            events.send(Event::Alerts(AlertEvent::Watched(names))).await.ok();
+            let (sender, mut received) = mpsc::channel(EVENTS_CAPACITY);
+            let forward = async {
+                while let Some(event) = received.recv().await {
+                    match event {
+                        watch::Event::Alert(alert) => {
+                            let event = Event::Alerts(AlertEvent::Changed(alert));
+                            events.send(event).await.ok();
+                        }
+                        watch::Event::Problem(problem) => tracing::warn!("alerts: {problem}"),
+                    }
+                }
+            };
+            let watching = watch(rules.rules, rules.notify.repeat, clients, sender);
+            let (watched, ()) = tokio::join!(watching, forward);
+            if let Err(error) = watched {
+                let failure =
+                    Failure::new("watch the rules", error.to_string(), "name the service");
+                events.send(Event::Alerts(AlertEvent::Failed(failure))).await.ok();
+            }
+        });
+    }
+}
+
+/// Reads the rules in the file at `path`. `None` if there is no file.
+async fn read(path: &Path) -> Result<Option<Rules>, Failure> {
+    let failed = |why: String| Failure::new(format!("read {}", path.display()), why, "correct it");
+    let text = match tokio::fs::read_to_string(path).await {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error.to_string())),
+    };
+    text.parse().map(Some).map_err(|error: alerts::rules::RulesError| failed(error.to_string()))
+}
+
+/// Appends a section to the file at `path`, which is created if it is missing.
+async fn append(path: Option<PathBuf>, section: String) -> Result<(), Failure> {
+    let Some(path) = path else {
+        return Err(Failure::new("add the rule", "there is no configuration directory", ""));
+    };
+    let failed = |why: String| Failure::new("add the rule", why, "");
+    let work = spawn_blocking(move || {
+        let mut text = match std::fs::read_to_string(&path) {
+            Ok(text) => text + "\n",
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(error.to_string()),
+        };
+        text.push_str(&section);
+        // Two rules must not have the same name.
+        text.parse::<Rules>().map_err(|error| error.to_string())?;
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+        }
+        write_atomic(&path, text.as_bytes(), FileMode::Private).map_err(|error| error.to_string())
+    });
+    work.await.map_err(|error| failed(error.to_string()))?.map_err(failed)
+}
+
+/// Runs the command and calls the webhook of the file, if there are any.
+async fn send(path: PathBuf, alert: &Alert) -> Result<(), Failure> {
+    let notify = read(&path).await?.map_or_else(Notify::default, |rules| rules.notify);
+    if !notify.is_any() {
+        return Ok(());
+    }
+    let secret = std::env::var(SECRET_VARIABLE).ok().filter(|text| !text.is_empty());
+    let failed = |error: &alerts::notify::NotifyError| {
+        Failure::new("send the alert", chain(error), "correct [notify] in rules.toml")
+    };
+    let notifier = Notifier::new(notify, secret).map_err(|error| failed(&error))?;
+    let errors = notifier.send(alert, &Clock::system().now().to_string()).await;
+    errors.first().map_or(Ok(()), |error| Err(failed(error)))
+}

@@ -1,0 +1,248 @@
+//! Alerts: the list of rules, and the prompt for a new one.
+
+use alerts::state::{Alert, AlertState};
+use model::row::Value;
+use ratatui::style::Style;
+
+use crate::action::Action;
+use crate::event::{AlertEvent, Effect};
+use crate::keymap::Layer;
+use crate::local::Level;
+use crate::overlay::view::{List, Prompt, Surface, raise};
+use crate::screens::Screen;
+use crate::screens::data::state::rows::RecentValues;
+use crate::state::State;
+use crate::state::alerts::WatchedRule;
+use crate::state::field::Field;
+use crate::state::overlay::Overlay;
+use crate::theme::Theme;
+use crate::view::{Frame, centered, split_rows, text_cut};
+use crate::widget::pane::Pane;
+use crate::widget::{format, paint};
+
+/// Handles an event of the rules.
+pub(crate) fn on(state: &mut State, event: AlertEvent) {
+    match event {
+        AlertEvent::Watched(names) => state.alerts.watch(names),
+        AlertEvent::Added => {
+            state.notify(
+                "added the alert",
+                "the rules are in rules.toml of the configuration directory",
+            );
+            state.effects.push(Effect::WatchRules);
+        }
+        AlertEvent::Failed(failure) => state.notify_failure(&failure),
+        AlertEvent::Changed(alert) => on_alert(state, alert),
+    }
+}
+
+fn on_alert(state: &mut State, alert: Alert) {
+    if !state.alerts.update(&alert, state.now) {
+        return;
+    }
+    let (level, text) = match alert.state {
+        AlertState::Firing => (Level::Warn, format!("alert: {}", alert.rule)),
+        AlertState::Resolved => (Level::Info, format!("resolved: {}", alert.rule)),
+    };
+    state.report(&[], level, text, alert.text.clone());
+    state.effects.push(Effect::NotifyTerminal(format!("{}: {}", alert.rule, alert.text)));
+    state.effects.push(Effect::SendAlert(alert));
+}
+
+/// Performs an action of alerts.
+pub(crate) fn act(state: &mut State, action: Action) {
+    match (action, state.overlays.last()) {
+        (Action::MuteAlert, Some(Overlay::Alerts(row))) => state.alerts.mute(*row),
+        (Action::AddAlert, _) => {
+            let keys = suggested_rule(state);
+            state.open(Overlay::AddAlert(Field::edited(&keys)));
+        }
+        _ => {}
+    }
+}
+
+/// Confirms the rule in the prompt.
+pub(crate) fn add(state: &mut State) {
+    let Some(Overlay::AddAlert(field)) = state.overlays.last() else { return };
+    let keys = field.value().trim().to_owned();
+    match alerts::rules::section_of(&keys) {
+        Ok(section) => {
+            state.close();
+            state.effects.push(Effect::AddRule(section));
+        }
+        Err(error) => {
+            // The first lines of an error of TOML show the place.
+            let why = error.to_string();
+            let why = why.lines().last().unwrap_or_default().to_owned();
+            state.notify_refused("the rule is invalid", why);
+        }
+    }
+}
+
+/// Returns a rule on the selection, to be edited.
+fn suggested_rule(state: &State) -> String {
+    match state.screen {
+        Screen::Data => {
+            let Some(dataset) = state.data.dataset() else { return String::new() };
+            let name = toml_text(&dataset.name);
+            let column =
+                state.data.shape().and_then(|shape| shape.value_column().map(str::to_owned));
+            let newest = state.data.sparkline(dataset.id).and_then(RecentValues::newest);
+            match (column, newest) {
+                (Some(column), Some((_, value))) => {
+                    let value = Value::Float(value);
+                    format!("dataset = {name}, column = {}, below = {value}", toml_text(&column))
+                }
+                _ => format!("dataset = {name}, silent_for = \"2m\""),
+            }
+        }
+        Screen::Inference => {
+            let Some(topic) = state.inference.selected else { return String::new() };
+            let actors = state.inference.actors();
+            let selected = state.inference.actor.as_ref();
+            let actor = actors.iter().find(|actor| Some(actor.worker) == selected);
+            let Some(actor) = actor.or(actors.first()) else { return String::new() };
+            let name = actor.known.and_then(|known| known.name.clone());
+            let name = name.unwrap_or_else(|| actor.worker.to_string());
+            format!("topic = {topic}, actor = {}, misses = 3", toml_text(&name))
+        }
+        _ => "service = \"head\", down_for = \"10s\"".to_owned(),
+    }
+}
+
+/// Formats a text as a basic string of TOML.
+fn toml_text(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// Returns the prompt for a new rule.
+pub(crate) fn prompt<'a>(field: &'a Field, frame: Frame<'_>) -> Prompt<'a> {
+    let key = frame.key(Layer::Prompt, Action::Open);
+    Prompt {
+        title: "Add an alert",
+        label: "rule",
+        field,
+        note: format!("{key} adds it; conditions: triptych watch --help"),
+    }
+}
+
+/// Returns glyph, style and word of a rule's state.
+pub(crate) fn mark(rule: &WatchedRule, theme: &Theme) -> (char, Style, &'static str) {
+    match (rule.is_firing, rule.is_acknowledged, rule.is_muted) {
+        (_, _, true) => ('○', theme.muted, "muted"),
+        (true, false, _) => ('▲', theme.warn, "firing"),
+        (true, true, _) => ('▲', theme.muted, "acknowledged"),
+        (false, ..) => ('●', theme.up, "ok"),
+    }
+}
+
+/// Draws the list of rules, those that fire first.
+pub(crate) fn draw(on: Surface<'_>, selected: usize) {
+    let Surface { area, buf, frame, hits } = on;
+    let (theme, rules) = (frame.theme, frame.state.alerts.rules());
+    let height = u16::try_from(rules.len()).unwrap_or(u16::MAX).clamp(1, area.height / 2);
+    let width = area.width.saturating_sub(4).min(110);
+    let place = centered(area, width, height.saturating_add(4));
+    let keys = [
+        (Action::Open, "acknowledges"),
+        (Action::MuteAlert, "mutes"),
+        (Action::AddAlert, "adds"),
+        (Action::Back, "closes"),
+    ];
+    let of = Pane::new("Alerts")
+        .info(format!("{} firing", frame.state.alerts.firing().count()))
+        .footer(frame.hints(Layer::Alerts, &keys));
+    let inside = raise(place, buf, frame, of, hits);
+    if rules.is_empty() {
+        let text = "No rules yet: add one for the selected dataset, topic or service.";
+        paint::text(buf, inside, (0, 0), text, theme.muted);
+        return;
+    }
+    let list = List { n_rows: rules.len(), selected, pitch: 1 };
+    list.draw(split_rows(inside, inside.height)[0], buf, frame, hits, |buf, place, row| {
+        let Some(rule) = rules.get(row) else { return };
+        let (glyph, style, word) = mark(rule, theme);
+        paint::put(buf, place, (2, 0), glyph, style);
+        let x = paint::text(buf, place, (4, 0), word, style);
+        let x = paint::text(buf, place, (x.max(16) + 1, 0), &rule.name, theme.text);
+        let since = rule.changed_at.map(|at| format!("  {}", format::clock(at)));
+        let x = paint::text(buf, place, (x, 0), &since.unwrap_or_default(), theme.muted);
+        text_cut(buf, place, (x + 2, 0), &rule.text, theme.muted);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use model::dataset::{Dataset, DatasetId};
+
+    use super::*;
+    use crate::event::{DataEvent, DatasetSearch, DatasetsPage, Event};
+    use crate::harness::Harness;
+
+    fn alert(rule: &str, state: AlertState) -> Event {
+        let text = "close of btcusd is 99, below 100".to_owned();
+        Event::Alerts(AlertEvent::Changed(Alert { rule: rule.to_owned(), state, text }))
+    }
+
+    #[test]
+    fn alert_is_shown_acknowledged_and_muted() {
+        let mut screen = Harness::ready(160, 45);
+        let names = vec!["low".to_owned(), "other".to_owned()];
+        screen.take(Event::Alerts(AlertEvent::Watched(names)));
+        screen.press("0");
+        screen.take(alert("low", AlertState::Firing));
+        let effects = screen.take_effects();
+        assert!(effects.iter().any(|effect| matches!(effect, Effect::NotifyTerminal(_))));
+        assert!(effects.iter().any(|effect| matches!(effect, Effect::SendAlert(_))));
+        let text = screen.text();
+        assert!(text.contains("▲ low") && text.contains("below 100"), "{text}");
+
+        screen.press("@");
+        assert!(screen.text().contains("firing       low"), "{}", screen.text());
+        screen.press("enter");
+        assert!(screen.text().contains("acknowledged low"), "{}", screen.text());
+        screen.press("m");
+        assert!(screen.text().contains("muted        low"), "{}", screen.text());
+        screen.take(alert("low", AlertState::Resolved));
+        let effects = screen.take_effects();
+        assert!(!effects.iter().any(|effect| matches!(effect, Effect::SendAlert(_))));
+        assert_eq!(screen.state.alerts.firing().count(), 0);
+    }
+
+    /// Opens the prompt and returns the suggested keys.
+    fn suggested(screen: &mut Harness, keys: &str) -> String {
+        screen.press(keys);
+        match screen.state.overlays.last() {
+            Some(Overlay::AddAlert(field)) => field.value().to_owned(),
+            _ => panic!("no prompt:\n{}", screen.text()),
+        }
+    }
+
+    #[test]
+    fn rule_is_suggested_for_the_selection_and_added() {
+        let mut screen = Harness::ready(160, 45);
+        screen.press("3");
+        let dataset = Dataset {
+            id: DatasetId::new(1).unwrap(),
+            name: "a \"quoted\" name".to_owned(),
+            description: String::new(),
+            metadata: BTreeMap::new(),
+            created_at: screen.state.now,
+            updated_at: screen.state.now,
+        };
+        let page = DatasetsPage { n_datasets: Some(1), datasets: vec![dataset], has_more: false };
+        let event = DataEvent::Datasets { search: DatasetSearch::ALL, result: Ok(page) };
+        screen.take(Event::Data(event));
+        let keys = suggested(&mut screen, "A");
+        assert_eq!(keys, r#"dataset = "a \"quoted\" name", silent_for = "2m""#);
+        screen.press("enter");
+        let section = alerts::rules::section_of(&keys).unwrap();
+        assert!(screen.take_effects().contains(&Effect::AddRule(section)));
+        suggested(&mut screen, "0 A");
+        screen.type_text("x");
+        screen.press("enter");
+        assert!(screen.text().contains("the rule is invalid"), "{}", screen.text());
+    }
+}
