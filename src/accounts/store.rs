@@ -18,7 +18,6 @@ use db::copy::CopiedTables;
 use db::fault::DatabaseFault;
 use db::postgres::DatabaseUrl;
 use db::postgres::connections::Figures;
-use db::space::CHANGE_BYTES;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::time::Instant;
@@ -117,7 +116,7 @@ impl Store {
         + 'static,
     ) -> Result<T, AccountsError> {
         match self.clone() {
-            Self::File(file) => blocking(move || file.write(CHANGE_BYTES, work)).await,
+            Self::File(file) => blocking(move || file.write(work)).await,
             Self::Database(database) => database.write(work).await,
         }
     }

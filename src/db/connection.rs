@@ -28,6 +28,14 @@ const OPEN_PAUSE: Duration = Duration::from_millis(40);
 /// Capacity of the cache of prepared statements: more than any store has.
 const STATEMENTS_MAX: usize = 128;
 
+/// Statements that use a megabyte of the disk and free it again, each in its own transaction: a smaller
+/// write than the one that found no space often fits.
+pub const TRY_SPACE: [&str; 2] = [
+    "DROP TABLE IF EXISTS space_trial;
+     CREATE TABLE space_trial AS SELECT randomblob(1048576) AS body",
+    "DROP TABLE space_trial",
+];
+
 /// Tables of a file, with the pragmas of its connections.
 #[derive(Debug, Clone, Copy)]
 pub struct Schema {

@@ -2,8 +2,7 @@
 //!
 //! For SQLite, [`connection`] opens a file with its pragmas and schema, [`Writer`](writer::Writer) lets
 //! concurrent writers share a commit, [`DatabaseFiles`](files::DatabaseFiles) detects that the files of
-//! an open database were replaced, [`space`] tracks if the disk has room,
-//! [`Statements`](statement::Statements) runs cached statements, and
+//! an open database were replaced, [`Statements`](statement::Statements) runs cached statements, and
 //! [`DatabaseFault`](fault::DatabaseFault) classifies errors. [`postgres`] does the same for a server.
 //! [`sql`] has the values and rows of statements that run on either. [`copy`](mod@copy) copies tables
 //! from one to the other. [`format`](mod@format) upgrades them. Tables and queries belong to the stores.
@@ -22,7 +21,6 @@ pub mod fault;
 pub mod files;
 pub mod format;
 pub mod postgres;
-pub mod space;
 pub mod sql;
 pub mod statement;
 pub mod writer;

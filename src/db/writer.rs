@@ -6,7 +6,7 @@
 //! transaction, for a later job with its savepoint, which makes SQLite copy each changed page.
 
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::{io, mem, thread};
 
@@ -14,10 +14,9 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info};
 
-use crate::connection::{OpenError, Schema, keep_log_on_close};
+use crate::connection::{OpenError, Schema, TRY_SPACE, keep_log_on_close};
 use crate::fault::DatabaseFault;
 use crate::files::DatabaseFiles;
-use crate::space::{CHANGE_BYTES, DROP_TRIAL_SQL, SpaceWatch, write_trial_sql};
 
 /// Capacity of the queue of jobs. Further writers wait until there is room, since the disk is the
 /// limit.
@@ -88,8 +87,6 @@ struct Done {
     answer: Answer,
     has_failed: bool,
     is_full: bool,
-    /// Approximate number of bytes written.
-    n_bytes: u64,
 }
 
 /// Sends the result of a job to its caller, given the outcome of the commit.
@@ -101,17 +98,12 @@ struct Commit {
     answers: Vec<Answer>,
     /// True if a job found no space.
     is_full: bool,
-    n_bytes: u64,
-    /// Size of the largest job.
-    n_bytes_largest: u64,
 }
 
 impl Commit {
     fn add(&mut self, done: Done) {
         self.answers.push(done.answer);
         self.is_full |= done.is_full;
-        self.n_bytes = self.n_bytes.saturating_add(done.n_bytes);
-        self.n_bytes_largest = self.n_bytes_largest.max(done.n_bytes);
     }
 }
 
@@ -120,8 +112,9 @@ impl Commit {
 pub struct Writer<E> {
     jobs: mpsc::Sender<Job>,
     n_jobs: AtomicU64,
+    schema: &'static Schema,
     files: Arc<DatabaseFiles>,
-    space: Arc<SpaceWatch>,
+    is_full: Arc<AtomicBool>,
     upgraded: Arc<OnceLock<i64>>,
     error: PhantomData<fn() -> E>,
 }
@@ -131,7 +124,8 @@ struct Worker {
     schema: &'static Schema,
     connection: Connection,
     files: Arc<DatabaseFiles>,
-    space: Arc<SpaceWatch>,
+    /// True if a commit found no space and no check has found space since.
+    is_full: Arc<AtomicBool>,
     /// Format of the file once a newer version of the program was found to have upgraded it.
     upgraded: Arc<OnceLock<i64>>,
 }
@@ -145,22 +139,21 @@ impl<E: WriteError> Writer<E> {
         schema: &'static Schema,
         connection: Connection,
         files: Arc<DatabaseFiles>,
-        space: SpaceWatch,
     ) -> io::Result<Self> {
         let (jobs, queue) = mpsc::channel(QUEUE_CAPACITY);
-        let space = Arc::new(space);
-        let upgraded = Arc::new(OnceLock::new());
+        let (is_full, upgraded) = (Arc::default(), Arc::default());
         let worker = Worker {
             schema,
             connection,
             files: Arc::clone(&files),
-            space: Arc::clone(&space),
+            is_full: Arc::clone(&is_full),
             upgraded: Arc::clone(&upgraded),
         };
         thread::Builder::new()
             .name(format!("{} writer", schema.name))
             .spawn(move || worker.run(queue))?;
-        Ok(Self { jobs, n_jobs: AtomicU64::default(), files, space, upgraded, error: PhantomData })
+        let n_jobs = AtomicU64::default();
+        Ok(Self { jobs, n_jobs, schema, files, is_full, upgraded, error: PhantomData })
     }
 
     /// Runs `work` in a transaction and returns its result once that is durable. If `work` fails, its
@@ -176,36 +169,22 @@ impl<E: WriteError> Writer<E> {
         work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
         on_commit: impl FnOnce(&T) + Send + 'static,
     ) -> Result<T, E> {
-        self.run_sized(CHANGE_BYTES, work, on_commit).await
-    }
-
-    /// Does the same as [`Self::run`], for work that writes about `n_bytes`.
-    ///
-    /// # Errors
-    /// The same as for [`Self::run`].
-    pub async fn run_sized<T: Send + 'static>(
-        &self,
-        n_bytes: u64,
-        work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
-        on_commit: impl FnOnce(&T) + Send + 'static,
-    ) -> Result<T, E> {
-        let (job, receiver) = create_job(n_bytes, work, on_commit);
+        let (job, receiver) = create_job(work, on_commit);
         self.n_jobs.fetch_add(1, Ordering::Relaxed);
         self.jobs.send(job).await.map_err(|_| CommitError::Closed)?;
         receiver.await.map_err(|_| CommitError::Closed)?
     }
 
-    /// Does the same as [`Self::run_sized`] on a thread that may block.
+    /// Does the same as [`Self::run`] on a thread that may block.
     ///
     /// # Errors
     /// The same as for [`Self::run`].
     pub fn run_blocking<T: Send + 'static>(
         &self,
-        n_bytes: u64,
         work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E> {
         // The runtime's own way to block panics in the async function of a test.
-        futures::executor::block_on(self.run_sized(n_bytes, work, |_| {}))
+        futures::executor::block_on(self.run(work, |_| {}))
     }
 
     /// Returns the number of jobs so far.
@@ -214,8 +193,8 @@ impl<E: WriteError> Writer<E> {
         self.n_jobs.load(Ordering::Relaxed)
     }
 
-    /// Checks that the file accepts writes: it is in place, has this format, and the disk has space. If
-    /// a commit found no space, this makes a trial write of the same size from time to time.
+    /// Checks that the file accepts writes: it is in place, has this format, and the disk has space. After
+    /// a commit that found no space, also writes a megabyte and removes it.
     ///
     /// # Errors
     /// Reason why the file does not accept writes.
@@ -226,12 +205,13 @@ impl<E: WriteError> Writer<E> {
         if let Some(found) = self.upgraded.get() {
             return Err(CommitError::Upgraded { found: *found }.into());
         }
-        if self.space.is_full() {
-            let n_bytes = self.space.next_trial().ok_or(CommitError::Full)?;
-            let sql = write_trial_sql(n_bytes);
-            let write = move |connection: &Connection| Ok(connection.execute_batch(&sql)?);
-            self.run_sized(n_bytes, write, |()| {}).await?;
-            self.run(|write| Ok(write.execute_batch(DROP_TRIAL_SQL)?), |()| {}).await?;
+        if self.is_full.load(Ordering::Relaxed) {
+            for sql in TRY_SPACE {
+                self.run(|connection| Ok(connection.execute_batch(sql)?), |()| {}).await?;
+            }
+            if self.is_full.swap(false, Ordering::Relaxed) {
+                info!("the disk of the {} has space again", self.schema.name);
+            }
         }
         Ok(())
     }
@@ -239,7 +219,6 @@ impl<E: WriteError> Writer<E> {
 
 /// Returns a job and the receiver of its result.
 fn create_job<T: Send + 'static, E: WriteError>(
-    n_bytes: u64,
     work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
     on_commit: impl FnOnce(&T) + Send + 'static,
 ) -> (Job, oneshot::Receiver<Result<T, E>>) {
@@ -263,7 +242,7 @@ fn create_job<T: Send + 'static, E: WriteError>(
             // The caller may be gone. The work is done anyway.
             drop(sender.send(result));
         });
-        Done { answer, has_failed, is_full, n_bytes }
+        Done { answer, has_failed, is_full }
     });
     (job, receiver)
 }
@@ -320,13 +299,11 @@ impl Worker {
         }
         commit.is_full |= matches!(failure, Some(CommitError::Full));
         if commit.is_full {
-            if self.space.refuse(commit.n_bytes_largest) {
+            if !self.is_full.swap(true, Ordering::Relaxed) {
                 error!("the disk of the {name} is full; writes go on once there is space");
             }
         } else if let Some(error) = &failure {
             error!(%error, n_jobs = commit.answers.len(), "a commit to the {name} failed");
-        } else if self.space.accept(commit.n_bytes) {
-            info!("the disk of the {name} has space again");
         }
         match failure {
             // One job without space may undo the changes of all.

@@ -27,7 +27,6 @@ use std::time::Duration;
 use db::copy::CopiedTables;
 use db::postgres::DatabaseUrl;
 use db::postgres::connections::Figures;
-use db::space::CHANGE_BYTES;
 use model::timestamp::Timestamp;
 use model::topic::{BlockHeight, TopicId};
 
@@ -52,10 +51,6 @@ use crate::network::learned::Learned;
 use crate::network::selection::Arrival;
 use crate::network::submission::Submission;
 use crate::network::topic::Topic;
-
-/// Approximate size of the write that closes an epoch of 1 000 inferers and 50 forecasters. A disk with
-/// less free space is about to be full in any case.
-const EPOCH_BYTES: u64 = 20 << 20;
 
 /// Maximum number of stored epochs per topic. Older epochs are deleted. With epochs of twelve seconds
 /// this is a day and a half and some 50 MB.
@@ -183,17 +178,8 @@ impl Store {
         &self,
         change: impl FnOnce(&Session<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.write_sized(CHANGE_BYTES, change)
-    }
-
-    /// Runs `change`, which writes about `n_bytes`, as [`Self::write`] does.
-    fn write_sized<T: Send + 'static>(
-        &self,
-        n_bytes: u64,
-        change: impl FnOnce(&Session<'_>) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
         match &self.0 {
-            Engine::File(file) => file.write(n_bytes, change),
+            Engine::File(file) => file.write(change),
             Engine::Database(database) => database.write(change),
         }
     }
@@ -210,8 +196,8 @@ impl Store {
         }
     }
 
-    /// Checks that the store accepts writes. If a write failed for lack of space, retries one of
-    /// its size from time to time.
+    /// Checks that the store accepts writes. After a write that failed for lack of space, tries
+    /// a small one.
     ///
     /// # Errors
     /// Reason why it does not.

@@ -1,10 +1,10 @@
 //! The accounts file, a SQLite database that several processes can open.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use db::connection::keep_log_on_close;
+use db::connection::{TRY_SPACE, keep_log_on_close};
 use db::files::DatabaseFiles;
-use db::space::{self, SpaceWatch};
 use futures::executor::block_on;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -22,7 +22,8 @@ pub(crate) struct FileStore {
     /// Reader, so that keys are checked while a write waits.
     reads: Mutex<Connection>,
     files: DatabaseFiles,
-    space: SpaceWatch,
+    /// True if a write found no space and no check has found space since.
+    is_full: AtomicBool,
 }
 
 impl Drop for FileStore {
@@ -39,7 +40,7 @@ impl FileStore {
         let writes = Mutex::new(tables::FILE.open(path)?);
         let reads = Mutex::new(tables::FILE.open_read_only(path)?);
         let files = DatabaseFiles::open(path).map_err(AccountsError::Find)?;
-        Ok(Self { writes, reads, files, space: SpaceWatch::new(path) })
+        Ok(Self { writes, reads, files, is_full: AtomicBool::default() })
     }
 
     /// Runs read-only `work`. Blocks.
@@ -56,34 +57,30 @@ impl FileStore {
     /// Runs `work` in a transaction that locks out other writers from its start. Blocks.
     pub(super) fn write<T>(
         &self,
-        n_bytes: u64,
         work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>,
     ) -> Result<T, AccountsError> {
         if !self.files.is_intact() {
             return Err(AccountsError::Replaced);
         }
         let done = transact(&mut self.writes.lock(), work);
-        match &done {
-            Err(AccountsError::Full) => self.space.refuse(n_bytes),
-            Ok(_) => self.space.accept(n_bytes),
-            Err(_) => false,
-        };
+        if matches!(done, Err(AccountsError::Full)) {
+            self.is_full.store(true, Ordering::Relaxed);
+        }
         // Writes to a file that is no longer in its place are lost.
         if self.files.check() { done } else { Err(AccountsError::Replaced) }
     }
 
     /// Checks that the file accepts writes. Blocks.
     pub(super) fn check(&self) -> Result<(), AccountsError> {
-        if self.space.is_full() {
-            let n_bytes = self.space.next_trial().ok_or(AccountsError::Full)?;
-            self.execute(n_bytes, space::write_trial_sql(n_bytes))?;
-            return self.execute(0, space::DROP_TRIAL_SQL.to_owned());
+        if self.is_full.load(Ordering::Relaxed) {
+            TRY_SPACE.into_iter().try_for_each(|sql| self.execute(sql.to_owned()))?;
+            self.is_full.store(false, Ordering::Relaxed);
         }
         if self.files.check() { Ok(()) } else { Err(AccountsError::Replaced) }
     }
 
-    fn execute(&self, n_bytes: u64, sql: String) -> Result<(), AccountsError> {
-        self.write(n_bytes, |session| {
+    fn execute(&self, sql: String) -> Result<(), AccountsError> {
+        self.write(|session| {
             Box::pin(async move {
                 if let Session::File(connection) = session {
                     connection.execute_batch(&sql)?;
@@ -96,7 +93,7 @@ impl FileStore {
     /// Limits the file to `n_pages`, as a full disk would.
     #[cfg(test)]
     pub(crate) fn limit_pages(&self, n_pages: u32) {
-        self.execute(space::CHANGE_BYTES, format!("PRAGMA max_page_count = {n_pages}")).unwrap();
+        self.execute(format!("PRAGMA max_page_count = {n_pages}")).unwrap();
     }
 }
 

@@ -53,7 +53,7 @@ fn start() -> (tempfile::TempDir, PathBuf, Writer<TestError>) {
     let path = folder.path().join("names.sqlite");
     let connection = SCHEMA.open(&path).unwrap();
     let files = Arc::new(DatabaseFiles::open(&path).unwrap());
-    let writer = Writer::start(&SCHEMA, connection, files, SpaceWatch::new(&path)).unwrap();
+    let writer = Writer::start(&SCHEMA, connection, files).unwrap();
     (folder, path, writer)
 }
 
@@ -135,10 +135,10 @@ async fn rolled_back_transaction_takes_no_more_jobs() {
 #[tokio::test]
 async fn writes_to_a_replaced_file_fail() {
     let (folder, path, writer) = start();
-    writer.run_blocking(CHANGE_BYTES, insert("kept")).unwrap();
+    writer.run_blocking(insert("kept")).unwrap();
     fs::rename(&path, folder.path().join("moved")).unwrap();
     for _ in 0..2 {
-        let refused = writer.run_blocking(CHANGE_BYTES, insert("lost"));
+        let refused = writer.run_blocking(insert("lost"));
         assert!(matches!(refused, Err(TestError::Commit(CommitError::Replaced))), "{refused:?}");
     }
 }

@@ -14,7 +14,6 @@ use db::postgres::DatabaseUrl;
 use db::postgres::connections::{Connections, ConnectionsOptions, Figures, Snapshot};
 use db::postgres::fault::{Fault, Refused, WorkError, is_lost};
 use db::postgres::schema::SchemaError;
-use db::space::SpaceWatch;
 use db::writer::Writer;
 use futures::FutureExt as _;
 use parking_lot::Mutex;
@@ -216,19 +215,17 @@ impl StoreFile {
         let connection = tables::SCHEMA.open(path)?;
         let reader = Mutex::new(tables::SCHEMA.open_read_only(path)?);
         let files = Arc::new(DatabaseFiles::open(path).map_err(StoreError::Prepare)?);
-        let space = SpaceWatch::new(path);
-        let writer = Writer::start(&tables::SCHEMA, connection, Arc::clone(&files), space)
+        let writer = Writer::start(&tables::SCHEMA, connection, Arc::clone(&files))
             .map_err(StoreError::Prepare)?;
         Ok(Self { writer, reader, files, _in_use: in_use })
     }
 
-    /// Runs `change`, which writes about `n_bytes`. Returns its result once it is durable.
+    /// Runs `change`. Returns its result once it is durable.
     pub(super) fn write<T: Send + 'static>(
         &self,
-        n_bytes: u64,
         change: impl FnOnce(&Session<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.writer.run_blocking(n_bytes, move |write| change(&Session::from(write)))
+        self.writer.run_blocking(move |write| change(&Session::from(write)))
     }
 
     /// Runs `read` concurrently with the writer.

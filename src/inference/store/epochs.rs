@@ -8,8 +8,8 @@ use model::topic::{BlockHeight, TopicId};
 use super::session::{Lock, Session, values};
 use super::versions::{self, Turn};
 use super::{
-    CloseInput, EPOCH_BYTES, Lesson, Relearned, State, Store, StoreError, insert, is_in, key,
-    number, pairs, record, relearn, retention, view,
+    CloseInput, Lesson, Relearned, State, Store, StoreError, insert, is_in, key, number, pairs,
+    record, relearn, retention, view,
 };
 use crate::math::outlier::Baseline;
 use crate::math::pair_values::FullBundle;
@@ -54,7 +54,7 @@ impl Store {
         options: EndOptions,
         make: impl FnOnce(CloseInput) -> Option<Closing> + Send + 'static,
     ) -> Result<Option<StoredLearned>, StoreError> {
-        self.write_sized(EPOCH_BYTES, move |write| {
+        self.write(move |write| {
             // Skips the epoch if another service closes it, but waits for submissions in progress.
             if !versions::lock(write, topic, Turn::Skip)?
                 || !is_in(write, topic, nonce, State::Open, Lock::Exclusive)?
@@ -102,7 +102,7 @@ impl Store {
         options: EndOptions,
         teach: impl FnOnce(&FullBundle, &Learned) -> Option<Lesson> + Send + 'static,
     ) -> Result<Option<StoredLearned>, StoreError> {
-        self.write_sized(EPOCH_BYTES, move |write| {
+        self.write(move |write| {
             if !versions::lock(write, topic, Turn::Skip)?
                 || !is_in(write, topic, nonce, State::Closed, Lock::Exclusive)?
             {

@@ -13,8 +13,8 @@ use wire::inference::LabeledValue;
 use super::session::{Session, values};
 use super::versions::{self, Turn};
 use super::{
-    EPOCH_BYTES, Input, State, Store, StoreError, StoredLearned, height, key, number, pairs,
-    record, retention, view,
+    Input, State, Store, StoreError, StoredLearned, height, key, number, pairs, record, retention,
+    view,
 };
 use crate::math::pair_values::FullBundle;
 use crate::math::regret::Losses;
@@ -133,7 +133,7 @@ impl Store {
         learned: Learned,
         epochs: Vec<Relearned>,
     ) -> Result<Option<StoredLearned>, StoreError> {
-        self.write_sized(EPOCH_BYTES, move |write| {
+        self.write(move |write| {
             versions::lock(write, topic, Turn::Wait)?;
             let known = view::learned(write, topic, None)?;
             if known.stamp != stamp {

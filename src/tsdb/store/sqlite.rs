@@ -35,7 +35,6 @@ use std::sync::Arc;
 use db::connection::OpenError;
 use db::fault::DatabaseFault;
 use db::files::DatabaseFiles;
-use db::space::SpaceWatch;
 use db::writer::{CommitError, WriteError};
 use futures::future::{BoxFuture, FutureExt as _};
 use model::block::{Block, Rows};
@@ -100,8 +99,7 @@ impl SqliteStore {
         let files = DatabaseFiles::open(path).map_err(StoreError::failed)?;
         let files = Arc::new(files);
         let readers = Readers::open(path.to_owned(), Arc::clone(&files))?;
-        let space = SpaceWatch::new(path);
-        let writer = Writer::start(&tables::SCHEMA, connection, Arc::clone(&files), space)
+        let writer = Writer::start(&tables::SCHEMA, connection, Arc::clone(&files))
             .map_err(StoreError::failed)?;
         let writer = Arc::new(writer);
         let maintenance = Maintenance::start(Arc::clone(&writer), files)?;
@@ -118,7 +116,6 @@ impl SqliteStore {
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>> {
         let Append { mode, mut rows, now, batches } = append;
-        let n_bytes = u64::try_from(rows.n_bytes()).unwrap_or(u64::MAX);
         let work = move |connection: &Connection| {
             let beneath = beneath.as_ref();
             let appended = append::append(connection, dataset, &mut rows, (mode, now), beneath)?;
@@ -126,7 +123,7 @@ impl SqliteStore {
             Ok((appended, rows))
         };
         let on_commit = move |(appended, rows): &(Appended, Block)| on_commit(appended, rows);
-        async move { Ok(self.writer.run_sized(n_bytes, work, on_commit).await?.0) }.boxed()
+        async move { Ok(self.writer.run(work, on_commit).await?.0) }.boxed()
     }
 
     /// Runs `work` in a transaction and returns its result once that is durable.

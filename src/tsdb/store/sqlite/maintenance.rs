@@ -109,7 +109,7 @@ fn run(woken: &Receiver<()>, writer: &Writer, files: &DatabaseFiles) {
 
 fn delete_all(woken: &Receiver<()>, writer: &Writer) -> Result<()> {
     while !is_over(woken) {
-        if !writer.run_blocking(0, |connection: &Connection| delete::step(connection))? {
+        if !writer.run_blocking(|connection: &Connection| delete::step(connection))? {
             break;
         }
     }
@@ -120,7 +120,7 @@ fn trim_batches(woken: &Receiver<()>, writer: &Writer) -> Result<()> {
     let mut after = i64::MIN;
     while !is_over(woken) {
         let trim = move |connection: &Connection| batches::trim(connection, after);
-        let Some(next) = writer.run_blocking(0, trim)? else { break };
+        let Some(next) = writer.run_blocking(trim)? else { break };
         after = next;
     }
     Ok(())
@@ -137,7 +137,7 @@ fn pack_some(woken: &Receiver<()>, writer: &Writer, n_steps_max: u64) -> Result<
         }
         let step =
             |connection: &Connection| Ok(compact(connection, HOT_CHUNKS)? || shrink(connection)?);
-        if !writer.run_blocking(0, step)? {
+        if !writer.run_blocking(step)? {
             return Ok(true);
         }
     }
