@@ -6,6 +6,7 @@ mod services;
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +32,6 @@ use crate::effects::services::ask;
 use crate::event::{Effect, Event, RunOrder, Timer};
 use crate::local::{Addresses, LocalEvent, LocalStack};
 use crate::profiles::ProfileStore;
-use crate::run::UserFiles;
 use crate::state::resource::Failure;
 use crate::state::runs::{Input, RunId, Window};
 use crate::state::services::HeadId;
@@ -75,6 +75,15 @@ impl Timers {
     pub(crate) fn take_due(&mut self, now: Instant) -> Vec<Timer> {
         self.0.extract_if(|_, at| *at <= now).map(|(timer, _)| timer).collect()
     }
+}
+
+/// Files that the screen reads and writes. `None` if there is no directory for them.
+#[derive(Debug, Clone, Default)]
+pub struct UserFiles {
+    /// Presets of the form.
+    pub presets: Option<PathBuf>,
+    /// Rules for alerts.
+    pub rules: Option<PathBuf>,
 }
 
 /// Performs effects, each in its own task.

@@ -34,7 +34,8 @@ pub mod user_file;
 mod view;
 pub mod widget;
 
-pub use run::{RunError, TuiOptions, UserFiles, run};
+pub use effects::UserFiles;
+pub use run::{RunError, TuiOptions, run};
 use stack::local;
 #[cfg(test)]
 use view::tests::harness;

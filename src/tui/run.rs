@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::app::{self, Start};
-use crate::effects::Runner;
+use crate::effects::{Runner, UserFiles};
 use crate::event::{Effect, Event, Timer};
 use crate::keymap::{Chord, Keymap};
 use crate::local::{LocalEvent, LocalStack};
@@ -35,15 +35,6 @@ use crate::widget::symbols::Symbols;
 
 /// Maximum time to wait for local processes to stop before the program exits.
 const STOP_WITHIN: Duration = Duration::from_millis(2_500);
-
-/// Files that the screen reads and writes. `None` if there is no directory for them.
-#[derive(Debug, Clone, Default)]
-pub struct UserFiles {
-    /// Presets of the form.
-    pub presets: Option<PathBuf>,
-    /// Rules for alerts.
-    pub rules: Option<PathBuf>,
-}
 
 /// Options for opening the screen.
 pub struct TuiOptions {
