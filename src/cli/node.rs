@@ -13,7 +13,7 @@ use anyhow::{Context as _, bail};
 use cluster::head::SignaturePolicy;
 use cluster::head::server::RestOptions;
 use cluster::identity::Identity;
-use cluster::network::{Advertised, ConnectionBounds, Connectivity, RelayLimits, RelayOptions};
+use cluster::network::{Advertised, ConnectionBounds, Connectivity};
 use cluster::node::{Node, NodeOptions, RoleOptions, WorkOptions};
 use cluster::worker::{ExecutionOptions, ExternalRuntime, LIMITS_DEFAULT};
 use content::{Hosts, SourceOptions, StoreLimits};
@@ -28,7 +28,7 @@ use web::serve::BindError;
 use web::tls::TlsFiles;
 
 pub(crate) use self::flags::NodeCommand;
-use self::flags::{FunctionFlags, HeadFlags, NetworkFlags, RelayFlags, RunFlags};
+use self::flags::{FunctionFlags, HeadFlags, NetworkFlags, RunFlags};
 use self::state::NodeState;
 use crate::cli::config;
 use crate::cli::stop::{self, StopEvents};
@@ -73,7 +73,6 @@ pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
         subgroups: command.topic,
         connectivity: Connectivity {
             allowed: allowed.clone(),
-            relay: relay(command.role, &command.head.relay, &command.network)?,
             ..connectivity(command.role, &command.network, &state)?
         },
         functions_dir: state.functions.clone(),
@@ -171,24 +170,6 @@ fn connectivity(
     connectivity.is_dialing_back = !flags.no_dialback_peers;
     connectivity.must_reach_boot_nodes = flags.must_reach_boot_nodes;
     Ok(connectivity)
-}
-
-/// Returns the relay options of the node.
-///
-/// # Errors
-/// If a worker is to relay.
-fn relay(role: Role, flags: &RelayFlags, network: &NetworkFlags) -> anyhow::Result<RelayOptions> {
-    if flags.relay && role == Role::Worker {
-        bail!("--relay is for heads\nhint: a worker behind NAT has --relay-through");
-    }
-    let limits = RelayLimits {
-        reservations: flags.relay_reservations,
-        circuits: flags.relay_circuits,
-        circuit_bytes: flags.relay_circuit_limit << MIB_BITS,
-        circuit_for: Duration::from_mins(flags.relay_circuit_minutes),
-    };
-    let through = network.relay_through.clone();
-    Ok(RelayOptions { limits: flags.relay.then_some(limits), through })
 }
 
 /// Returns the addresses to advertise instead of the listen addresses.

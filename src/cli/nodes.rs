@@ -371,7 +371,6 @@ fn row(node: &NodeBody) -> [String; 13] {
         (Some(n_slots), None) => n_slots.to_string(),
         (Some(n_slots), Some(n_free)) => format!("{n_free}/{n_slots}"),
     };
-    let relayed = if node.relay.is_some() { " relayed" } else { "" };
     let attributes: Vec<String> =
         node.attributes.iter().map(|(name, value)| format!("{name}={value}")).collect();
     [
@@ -383,7 +382,7 @@ fn row(node: &NodeBody) -> [String; 13] {
         slots,
         node.runs.to_string(),
         node.agreement_percent.map_or_else(none, |percent| format!("{percent:.0}%")),
-        node.latency_ms.map_or_else(none, |ms| format!("{ms:.1}ms{relayed}")),
+        node.latency_ms.map_or_else(none, |ms| format!("{ms:.1}ms")),
         node.functions.len().to_string(),
         node.slots.map_or_else(none, |_| node.ready.len().to_string()),
         node.last_seen.clone().unwrap_or_else(none),

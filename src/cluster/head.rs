@@ -262,17 +262,9 @@ impl Head {
     /// Returns the metrics in the Prometheus text format.
     pub fn metrics_text(&self) -> String {
         let Inner { context, permits, .. } = &*self.0;
-        let relayed = context.network.relay_counts();
-        for (gauge, n) in [
-            (metrics::EXECUTING, EXECUTIONS_MAX as usize - permits.available_permits()),
-            (metrics::PEERS_CONNECTED, context.peers.n_connected()),
-            (metrics::PEERS_RELAYED, relayed.n_relayed_peers),
-            (metrics::RELAY_RESERVATIONS, relayed.n_reservations),
-            (metrics::RELAY_CIRCUITS, relayed.n_circuits),
-            (metrics::RELAY_REFUSED, relayed.n_refused),
-        ] {
-            context.metrics.set(gauge, &[], n);
-        }
+        let n_executing = EXECUTIONS_MAX as usize - permits.available_permits();
+        context.metrics.set(metrics::EXECUTING, &[], n_executing);
+        context.metrics.set(metrics::PEERS_CONNECTED, &[], context.peers.n_connected());
         context.metrics.text()
     }
 

@@ -86,14 +86,6 @@ web::metrics! {
     EXECUTING = gauge("head_executions_under_way", &[]);
     /// Peers connected now.
     PEERS_CONNECTED = gauge("node_peers_connected", &[]);
-    /// Connected peers behind NAT that are reached through a relay.
-    PEERS_RELAYED = gauge("node_peers_relayed", &[]);
-    /// Nodes behind NAT that are reached through this relay.
-    RELAY_RESERVATIONS = gauge("relay_reservations", &[]);
-    /// Connections through this relay.
-    RELAY_CIRCUITS = gauge("relay_circuits", &[]);
-    /// Reservations and connections that this relay refused.
-    RELAY_REFUSED = gauge("relay_refused", &[]);
     /// Functions that this worker could run now.
     SLOTS_FREE = gauge("worker_slots_free", &[]);
 }

@@ -16,7 +16,6 @@ pub mod line;
 mod muxer;
 mod options;
 mod reconnect;
-mod relay;
 mod rendezvous;
 mod resolve;
 mod streams;
@@ -52,8 +51,6 @@ pub use self::options::{
     AllowedPeers, CONNECTIONS, ConnectionBounds, Connectivity, Protocols, WANTED_PEERS,
     WANTED_PEERS_OF_HEAD,
 };
-pub use self::relay::{RelayCounts, RelayLimits, RelayOptions};
-use self::relay::{RelayStatus, Relaying};
 use self::rendezvous::Rendezvous;
 use self::resolve::Names;
 use self::streams::Gate;
@@ -192,7 +189,6 @@ pub struct Network {
     guard: Guard,
     group: Group,
     answer_bytes_max: usize,
-    relay_status: RelayStatus,
 }
 
 impl Network {
@@ -211,11 +207,9 @@ impl Network {
 
     async fn start_with(
         group: &Group,
-        mut options: NetworkOptions,
+        options: NetworkOptions,
         allowances: Allowances,
     ) -> Result<(Self, mpsc::Receiver<Event>), NetworkError> {
-        let relaying = Relaying::new(&options.connectivity.relay.through, Instant::now());
-        options.boot_nodes.extend(options.connectivity.relay.through.iter().cloned());
         // When it is full, the swarm waits.
         let (events, happened) = mpsc::channel(1024);
         // When it is full, callers wait.
@@ -229,9 +223,7 @@ impl Network {
         let gate = Gate { protocols, guard: guard.clone(), inbound };
         let names = Names::new(options.boot_nodes.iter().map(|node| &node.address));
         let budget = Budget::new(&guard);
-        let relays = &relaying.relays;
-        let mut swarm =
-            swarm::build(&options.identity, gate, &connectivity, &names, relays, &budget)?;
+        let mut swarm = swarm::build(&options.identity, gate, &connectivity, &names, &budget)?;
         let wanted = swarm::listened_on(options.address, options.port, connectivity.websocket)?;
         let listening = swarm::listen(&mut swarm, &wanted).await?;
         let advertised = connectivity.advertised.into_iter().map(|Advertised(address)| address);
@@ -253,7 +245,6 @@ impl Network {
             guard: guard.clone(),
             group: group.clone(),
             answer_bytes_max: connectivity.answer_bytes_max,
-            relay_status: relaying.status.clone(),
         };
         let actor = Actor {
             swarm,
@@ -273,7 +264,6 @@ impl Network {
             waiting: HashMap::new(),
             listening: Arc::clone(&network.listening),
             announces_listening,
-            relaying,
         };
         group.spawn("network", actor.run());
         let bytes_max = connectivity.answer_bytes_max;
@@ -294,16 +284,6 @@ impl Network {
         let listening = self.listening.read();
         let announced = if self.advertised.is_empty() { &**listening } else { &*self.advertised };
         announced.iter().map(|address| format!("{address}/p2p/{}", self.peer_id)).collect()
-    }
-
-    /// Returns the relay through which `peer` is connected, or `None` for a direct connection.
-    pub fn relay_of(&self, peer: &PeerId) -> Option<PeerId> {
-        self.relay_status.relay_of(peer)
-    }
-
-    /// Returns the numbers of relayed connections.
-    pub fn relay_counts(&self) -> RelayCounts {
-        self.relay_status.counts()
     }
 
     /// Waits until all boot nodes are connected. Cancel-safe.

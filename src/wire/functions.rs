@@ -255,9 +255,6 @@ pub struct NodeBody {
     pub addresses: Vec<String>,
     /// True if a connection exists.
     pub connected: bool,
-    /// Id of the relay of the connection to a node behind NAT; omitted for direct connections.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub relay: Option<String>,
     /// Round-trip time of the last ping, in milliseconds; omitted without a ping.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<f64>,

@@ -47,14 +47,7 @@ pub(super) async fn check(path: &Path) -> Vec<Finding> {
         Ok(Some(collector)) => findings.push(endpoints::check_collector(&collector).await),
         Err(error) => findings.push(Finding::failed("collector", &*error, "correct it")),
     }
-    let named = node.boot_nodes.iter().map(|boot| ("boot node", boot));
-    let named = named.chain(node.network.relay_through.iter().map(|relay| ("relay", relay)));
-    findings.extend(join_all(named.map(|(kind, node)| check_boot_node(kind, node))).await);
-    if node.head.relay.relay && node.network.address.is_loopback() {
-        let what = format!("--relay with --address {}", node.network.address);
-        let next = "listen on an address that workers behind NAT reach";
-        findings.push(Finding::wrong(what, "no other machine can reach this relay", next));
-    }
+    findings.extend(join_all(node.boot_nodes.iter().map(check_boot_node)).await);
     findings
 }
 
@@ -87,9 +80,9 @@ fn check_files(node: &NodeCommand) -> Vec<Finding> {
     findings
 }
 
-/// Checks that the address of a boot node or a relay accepts connections, whatever listens there.
-async fn check_boot_node(kind: &str, node: &BootNode) -> Finding {
-    let what = format!("{kind} {node}");
+/// Checks that the address of a boot node accepts connections, whatever listens there.
+async fn check_boot_node(node: &BootNode) -> Finding {
+    let what = format!("boot node {node}");
     let text = node.to_string();
     let mut parts = text.split('/').skip(2);
     let (Some(host), Some("tcp"), Some(port)) = (parts.next(), parts.next(), parts.next()) else {

@@ -91,29 +91,6 @@ pub(crate) struct HeadFlags {
     /// Accept only signed results, which prove their worker; workers of b7s do not sign
     #[arg(long)]
     pub(crate) signed_results: bool,
-    #[command(flatten)]
-    pub(crate) relay: RelayFlags,
-}
-
-/// Options of a head that relays.
-#[derive(Debug, Args)]
-pub(crate) struct RelayFlags {
-    /// Relay connections to workers behind NAT, which name this head with --relay-through. With
-    /// --accept or --require-approval, only for nodes that these allow
-    #[arg(long)]
-    pub(crate) relay: bool,
-    /// Maximum number of workers that are reachable through this head
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=65536))]
-    pub(crate) relay_reservations: u32,
-    /// Maximum number of connections through this head, half of which one node can open
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=65536))]
-    pub(crate) relay_circuits: u32,
-    /// Maximum data of such a connection, in MiB, before it is opened again
-    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
-    pub(crate) relay_circuit_limit: u64,
-    /// Maximum age of such a connection, in minutes, before it is opened again
-    #[arg(long, value_name = "MINUTES", default_value_t = 360, value_parser = clap::value_parser!(u64).range(1..=43_200))]
-    pub(crate) relay_circuit_minutes: u64,
 }
 
 /// Options of the network.
@@ -135,10 +112,6 @@ pub(crate) struct NetworkFlags {
     pub(crate) dialback_port: u16,
     #[command(flatten)]
     pub(crate) websocket: WebsocketFlags,
-    /// Heads with --relay through which this node and nodes behind NAT reach each other; it stays
-    /// connected to them as to --boot-nodes
-    #[arg(long, value_name = "MULTIADDRESS", value_delimiter = ',')]
-    pub(crate) relay_through: Vec<BootNode>,
     /// Approximate number of connections to keep [default: 2048]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub(crate) connection_count: u32,

@@ -57,25 +57,6 @@ fn node_behind_another_address_advertises_that_one() {
 }
 
 #[test]
-fn a_head_relays_within_limits_and_a_worker_goes_through_it() {
-    let relay = |line: &[&str]| {
-        let node = node(line);
-        relay(node.role, &node.head.relay, &node.network).map_err(|error| error.to_string())
-    };
-    let none = relay(&[]).unwrap();
-    assert!(none.limits.is_none() && none.through.is_empty());
-    let head = ["--role", "head", "--relay", "--relay-circuits", "8", "--relay-circuit-limit", "2"];
-    let limits = relay(&head).unwrap().limits.unwrap();
-    assert_eq!((limits.reservations, limits.circuits), (128, 8));
-    assert_eq!((limits.circuit_bytes, limits.circuit_for.as_secs()), (2 << 20, 6 * 3600));
-    assert!(relay(&["--relay"]).unwrap_err().contains("--relay-through"));
-    let peer = Identity::random().peer_id().to_string();
-    let at = format!("/ip4/203.0.113.7/tcp/9527/p2p/{peer}");
-    let through = relay(&["--relay-through", &at]).unwrap().through;
-    assert_eq!(through.first().map(ToString::to_string), Some(at));
-}
-
-#[test]
 fn port_of_another_node_is_not_shared() {
     let local = IpAddr::from([127, 0, 0, 1]);
     let other = TcpListener::bind((local, 0)).unwrap();

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use libp2p::core::ConnectedPoint;
-use libp2p::core::transport::ListenerId;
 use libp2p::gossipsub::{self, IdentTopic, MessageAcceptance};
 use libp2p::swarm::SwarmEvent;
 use libp2p::{Multiaddr, PeerId, StreamProtocol, Swarm, identify, ping};
@@ -22,10 +21,8 @@ use tracing::{debug, info};
 
 pub(super) use self::connections::Connections;
 use self::connections::Established;
-use super::address::is_circuit;
 use super::dialer::{Dialer, without_peer};
 use super::guard::{GossipVerdict, Guard};
-use super::relay::{self, Relaying};
 use super::rendezvous::Rendezvous;
 use super::resolve::Names;
 use super::streams::Opened;
@@ -101,7 +98,6 @@ pub(super) struct Actor {
     pub(super) listening: Arc<RwLock<Vec<Multiaddr>>>,
     /// True if the addresses listened on are announced to peers.
     pub(super) announces_listening: bool,
-    pub(super) relaying: Relaying,
 }
 
 impl Actor {
@@ -161,17 +157,6 @@ impl Actor {
                 for peer in &peers {
                     limits.bypass_peer_id(peer);
                 }
-                self.end_relaying();
-            }
-        }
-    }
-
-    /// Disconnects peers that use this relay and are no longer allowed.
-    fn end_relaying(&mut self) {
-        for peer in self.relaying.status.served() {
-            // This closes its reservation and circuits. It may connect again without them.
-            if !relay::serves(&self.guard, peer) && self.swarm.disconnect_peer_id(peer).is_ok() {
-                debug!(%peer, "ended relaying for a peer that is no longer allowed");
             }
         }
     }
@@ -208,7 +193,6 @@ impl Actor {
                 if num_established.get() > 1 {
                     return None;
                 }
-                self.relaying.note_connected(peer_id, &endpoint);
                 info!(peer = %peer_id, "peer connected");
                 Some(Event::Connected(model_peer_id(peer_id)))
             }
@@ -221,7 +205,6 @@ impl Actor {
                     return None;
                 }
                 self.guard.note_lost(peer_id);
-                self.relaying.status.note_lost(peer_id);
                 self.heads.remove(&peer_id);
                 self.note_heads();
                 let is_refused = self.dialer.note_lost(peer_id, Instant::now());
@@ -248,10 +231,6 @@ impl Actor {
                 self.note_listening(address);
                 None
             }
-            SwarmEvent::ListenerClosed { listener_id, addresses, .. } => {
-                self.note_listener_ended(listener_id, addresses);
-                None
-            }
             SwarmEvent::ExpiredListenAddr { address, .. } => {
                 if self.announces_listening {
                     self.swarm.remove_external_address(&address);
@@ -265,22 +244,13 @@ impl Actor {
 
     /// Records an address that this node listens on.
     fn note_listening(&mut self, address: Multiaddr) {
-        let is_circuit = is_circuit(&address);
-        if self.announces_listening && !is_circuit {
+        if self.announces_listening {
             self.swarm.add_external_address(address.clone());
         }
-        let address = without_peer(address);
         let mut listening = self.listening.write();
-        if self.relaying.relays.is_announced(&address) && !listening.contains(&address) {
+        if !listening.contains(&address) {
             listening.push(address);
         }
-    }
-
-    /// Records that this node no longer listens on `addresses`.
-    fn note_listener_ended(&mut self, listener: ListenerId, addresses: Vec<Multiaddr>) {
-        let ended: Vec<_> = addresses.into_iter().map(without_peer).collect();
-        self.listening.write().retain(|known| !ended.contains(known));
-        self.relaying.note_ended(listener);
     }
 
     /// Records a new connection and opens the streams that waited for it.
@@ -318,21 +288,6 @@ impl Actor {
                     protocols: info.protocols.iter().map(ToString::to_string).collect(),
                     peer,
                 })
-            }
-            BehaviourEvent::Relay(event) => {
-                self.relaying.status.note(&event);
-                None
-            }
-            BehaviourEvent::Circuits(libp2p::relay::client::Event::ReservationReqAccepted {
-                relay_peer_id,
-                renewal: false,
-                ..
-            }) => {
-                info!(relay = %relay_peer_id, "this node is now reached through a relay");
-                // The table does not contain that address yet.
-                self.rendezvous.provide_again();
-                self.look_soon();
-                None
             }
             BehaviourEvent::Ping(ping::Event { peer, result: Ok(round_trip), .. }) => {
                 Some(Event::Pinged { peer: model_peer_id(peer), round_trip })

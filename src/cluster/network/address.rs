@@ -4,7 +4,6 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 
 use libp2p::Multiaddr;
-use libp2p::core::ConnectedPoint;
 use libp2p::multiaddr::Protocol;
 use model::node::PeerId;
 use web::address::Network as HostNetwork;
@@ -104,11 +103,6 @@ pub(super) fn is_dialable(address: &Multiaddr) -> bool {
     matches!(rest, [] | [Ws(_) | Wss(_)] | [Tls, Ws(_)])
 }
 
-/// Returns true if `address`, without a peer id at its end, leads through a relay.
-pub(super) fn is_circuit(address: &Multiaddr) -> bool {
-    address.iter().any(|part| part == Protocol::P2pCircuit)
-}
-
 fn is_host_name(text: &str) -> bool {
     let is_label = |label: &str| {
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -144,11 +138,11 @@ impl Scope {
         }
     }
 
-    /// Returns true if a peer at this scope may name `address`, which must not be nearer than the
-    /// peer itself. Otherwise a distant stranger could make this node dial services of its own
+    /// Returns true if `address` can be dialed and a peer at this scope may name it: it must not be
+    /// nearer than the peer itself. Otherwise a distant stranger could make this node dial services of its own
     /// network.
     pub(super) fn may_name(self, address: &Multiaddr) -> bool {
-        Self::from_address(address) >= self
+        is_dialable(address) && Self::from_address(address) >= self
     }
 }
 
@@ -156,14 +150,6 @@ fn is_private_v4(ip: Ipv4Addr) -> bool {
     let [a, b, ..] = ip.octets();
     // 100.64.0.0/10 is shared address space of providers, which overlay networks use too.
     ip.is_private() || ip.is_link_local() || (a == 100 && b & 0xc0 == 64)
-}
-
-/// Returns the address of the other end of a connection, or that of the relay.
-pub(super) fn remote(endpoint: &ConnectedPoint) -> &Multiaddr {
-    match endpoint {
-        ConnectedPoint::Listener { local_addr, .. } if endpoint.is_relayed() => local_addr,
-        _ => endpoint.get_remote_address(),
-    }
 }
 
 /// Returns the IP address that `address` begins with, if any.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use libp2p::StreamProtocol;
 use model::node::{PeerId, Role};
 
-use super::{Advertised, MESSAGE_BYTES_MAX, RelayOptions};
+use super::{Advertised, MESSAGE_BYTES_MAX};
 
 /// Connections to other peers and the ways to reach this node.
 #[derive(Debug, Clone)]
@@ -26,8 +26,6 @@ pub struct Connectivity {
     pub is_dialing_back: bool,
     /// True if the node does not start unless every boot node is reached.
     pub must_reach_boot_nodes: bool,
-    /// Relaying for nodes behind NAT, and relays that this node uses.
-    pub relay: RelayOptions,
     /// Interval of pings. A machine that vanished without closing its connections is noticed after
     /// two unanswered pings.
     pub ping_every: Duration,
@@ -52,7 +50,6 @@ impl Connectivity {
             peer_db: None,
             is_dialing_back: true,
             must_reach_boot_nodes: false,
-            relay: RelayOptions { limits: None, through: Vec::new() },
             ping_every,
             allowed: None,
             answer_bytes_max: MESSAGE_BYTES_MAX,

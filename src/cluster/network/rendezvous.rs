@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::WANTED_PEERS_OF_HEAD;
-use super::address::{Scope, is_circuit};
+use super::address::Scope;
 use super::dialer::ADDRESSES_MAX;
 
 /// Protocol of the public table, which b7s nodes use too.
@@ -61,8 +61,6 @@ pub(super) fn keep(
     scope: Scope,
 ) {
     record.addresses.retain(|address| scope.may_name(address));
-    // A peer behind NAT cannot be reached in another way.
-    record.addresses.sort_by_key(|address| !is_circuit(address));
     record.addresses.truncate(ADDRESSES_MAX);
     // A full table rejects new records. The peer provides again later.
     drop(kad.store_mut().add_provider(record));
@@ -145,11 +143,6 @@ impl Rendezvous {
     /// Records that a peer with a table has connected.
     pub(super) const fn note_table_peer(&mut self) {
         self.is_table_new = true;
-    }
-
-    /// Provides the topics again soon, since this node has another address.
-    pub(super) fn provide_again(&mut self) {
-        self.topics.iter_mut().for_each(|topic| topic.is_provided = false);
     }
 
     /// Returns true if more than `n_peers` peers are wanted.

@@ -7,7 +7,7 @@ use std::{io, iter};
 use futures::StreamExt as _;
 use libp2p::connection_limits::{self, ConnectionLimits};
 use libp2p::core::muxing::StreamMuxerBox;
-use libp2p::core::transport::{Boxed, OptionalTransport};
+use libp2p::core::transport::Boxed;
 use libp2p::core::upgrade::Version;
 use libp2p::gossipsub::{
     self, IdentityTransform, MaxCountSubscriptionFilter, MessageAuthenticity, MessageId, TopicHash,
@@ -19,7 +19,7 @@ use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
 use libp2p::tcp::tokio::TcpStream;
 use libp2p::{
     Multiaddr, PeerId, Swarm, SwarmBuilder, Transport as _, allow_block_list, identify, identity,
-    noise, ping, relay,
+    noise, ping,
 };
 use libp2p_websocket as websocket;
 use model::node::SUBGROUP_BYTES_MAX;
@@ -32,7 +32,6 @@ use super::guard::{Budget, Guard};
 use super::handshake::Handshakes;
 use super::muxer::{Multiplex, NEGOTIATING_MAX};
 use super::reconnect::Reconnects;
-use super::relay::{self as relays, Relays};
 use super::resolve::{Names, Resolve};
 use super::streams::{self, Gate};
 use super::table::ProviderTable;
@@ -78,42 +77,35 @@ pub(super) struct Behaviour {
     identify: identify::Behaviour,
     pub(super) gossip: Gossip,
     pub(super) table: Toggle<ProviderTable>,
-    /// Relays for others.
-    relay: Toggle<relay::Behaviour>,
-    /// Uses relays.
-    circuits: Toggle<relay::client::Behaviour>,
 }
 
-/// Builds the swarm of a node that accepts streams through `gate`, resolves hosts by `names`, uses
-/// `relays` and buffers data within `budget`.
+/// Builds the swarm of a node that accepts streams through `gate`, resolves hosts by `names` and
+/// buffers data within `budget`.
 pub(super) fn build(
     identity: &Identity,
     gate: Gate,
     connectivity: &Connectivity,
     names: &Names,
-    relays: &Relays,
     budget: &Budget,
 ) -> Result<Swarm<Behaviour>, NetworkError> {
-    let (relayed, circuits) = relays::go_through(identity.keypair().public().into(), relays);
     let swarm = SwarmBuilder::with_existing_identity(identity.keypair().clone())
         .with_tokio()
         .with_other_transport(|keypair| {
             let n_connections_max = connectivity.connections.map(|bounds| bounds.high);
-            let joined = transport(keypair, relayed, names, budget.clone())?;
+            let joined = transport(keypair, names, budget.clone())?;
             Ok(Handshakes::new(joined, n_connections_max))
         })
         .map_err(|error| NetworkError::Setup(Box::new(error)))?
-        .with_behaviour(|keypair| behaviour(keypair, gate, connectivity, relays, circuits))
+        .with_behaviour(|keypair| behaviour(keypair, gate, connectivity))
         .map_err(|error| NetworkError::Setup(Box::new(error)))?
         .with_swarm_config(|config| config.with_max_negotiating_inbound_streams(NEGOTIATING_MAX))
         .build();
     Ok(swarm)
 }
 
-/// Returns the transport: relayed connections, TCP and websockets, with noise and yamux.
+/// Returns the transport: TCP and websockets, with noise and yamux.
 fn transport(
     keypair: &identity::Keypair,
-    relayed: OptionalTransport<relay::client::Transport>,
     names: &Names,
     budget: Budget,
 ) -> Result<Boxed<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
@@ -121,8 +113,7 @@ fn transport(
     let mut websocket = websocket::Config::new(tcp());
     // Yamux writes frames of at most 256 KiB.
     websocket.set_max_data_size(2 * 1024 * 1024);
-    Ok(relayed
-        .or_transport(websocket)
+    Ok(websocket
         .or_transport(tcp())
         .upgrade(Version::V1Lazy)
         .authenticate(noise::Config::new(keypair)?)
@@ -135,8 +126,6 @@ fn behaviour(
     keypair: &identity::Keypair,
     gate: Gate,
     connectivity: &Connectivity,
-    relays: &Relays,
-    circuits: Toggle<relay::client::Behaviour>,
 ) -> Result<Behaviour, Box<dyn std::error::Error + Send + Sync>> {
     let own = keypair.public().to_peer_id();
     let bounds = connectivity.connections;
@@ -189,18 +178,11 @@ fn behaviour(
                 .with_interval(connectivity.ping_every)
                 .with_timeout(Duration::from_secs(10)),
         ),
-        relay: Toggle::from(
-            connectivity.relay.limits.map(|limits| relays::serve(own, limits, &gate.guard)),
-        ),
-        circuits,
         streams: streams::Behaviour::new(gate),
-        table: Toggle::from((connectivity.wanted_peers > 0).then(|| {
-            ProviderTable::new(
-                rendezvous::behaviour(own),
-                connectivity.wanted_peers,
-                relays.clone(),
-            )
-        })),
+        table: Toggle::from(
+            (connectivity.wanted_peers > 0)
+                .then(|| ProviderTable::new(rendezvous::behaviour(own), connectivity.wanted_peers)),
+        ),
     })
 }
 

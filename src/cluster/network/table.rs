@@ -21,8 +21,7 @@ use libp2p::{Multiaddr, PeerId, kad};
 use tokio::time::Instant;
 use web::rate_limit::{Bucket, Rate};
 
-use super::address::{Scope, remote};
-use super::relay::Relays;
+use super::address::Scope;
 use super::rendezvous::ProviderStore;
 
 /// Maximum number of addresses dialed per peer. An honest node has one or two.
@@ -39,8 +38,6 @@ const RESTING_MAX: usize = 1024;
 pub(super) struct ProviderTable {
     kad: kad::Behaviour<ProviderStore>,
     dials: Bucket,
-    /// Relays that addresses may lead through.
-    relays: Relays,
     /// Number of connections from which no query dials.
     n_enough: usize,
     /// True if a head is connected, so that no query dials.
@@ -60,10 +57,9 @@ pub(super) struct ProviderTable {
 }
 
 impl ProviderTable {
-    pub(super) fn new(kad: kad::Behaviour<ProviderStore>, n_enough: usize, relays: Relays) -> Self {
+    pub(super) fn new(kad: kad::Behaviour<ProviderStore>, n_enough: usize) -> Self {
         Self {
             kad,
-            relays,
             // Rate of dialed addresses. A joining worker looks for sixteen peers. Most of the hundreds
             // that a head looks for connect by themselves.
             dials: Bucket::full(Rate::per_second(16, 64)),
@@ -133,11 +129,9 @@ impl ProviderTable {
         let mut chosen = Vec::new();
         for address in addresses {
             let address = super::dialer::without_peer(address);
-            match self.relays.choose(address, farthest) {
-                Some(address) if chosen.len() < PER_PEER_MAX && !chosen.contains(&address) => {
-                    chosen.push(address);
-                }
-                _ => {}
+            let is_new = chosen.len() < PER_PEER_MAX && !chosen.contains(&address);
+            if is_new && farthest.may_name(&address) {
+                chosen.push(address);
             }
         }
         chosen
@@ -199,7 +193,7 @@ impl NetworkBehaviour for ProviderTable {
     fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
         match &event {
             FromSwarm::ConnectionEstablished(established) => {
-                let scope = Scope::from_address(remote(established.endpoint));
+                let scope = Scope::from_address(established.endpoint.get_remote_address());
                 self.scopes.insert(established.connection_id, scope);
                 self.young_until.get_or_insert_with(|| Instant::now() + YOUNG_FOR);
             }
@@ -247,7 +241,7 @@ mod tests {
     use super::*;
 
     fn table() -> ProviderTable {
-        ProviderTable::new(rendezvous::behaviour(PeerId::random()), 2, Relays::default())
+        ProviderTable::new(rendezvous::behaviour(PeerId::random()), 2)
     }
 
     fn addresses(texts: &[&str]) -> Vec<Multiaddr> {

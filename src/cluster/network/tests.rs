@@ -1,6 +1,5 @@
 mod attacks;
 mod reach;
-mod relay;
 mod safety;
 
 use std::net::Ipv4Addr;
@@ -8,7 +7,6 @@ use std::net::Ipv4Addr;
 use model::node::Role;
 use task::wait::until;
 
-use super::relay::Relays;
 use super::*;
 
 /// Time limit of each step. Generous, since the machine might be busy.
@@ -46,7 +44,7 @@ fn bare_swarm(keys: &Identity) -> libp2p::Swarm<swarm::Behaviour> {
     let budget = Budget::new(&guard);
     let gate = Gate { protocols: Protocols::default(), guard, inbound };
     let connectivity = Connectivity::for_role(Role::Worker);
-    swarm::build(keys, gate, &connectivity, &Names::default(), &Relays::default(), &budget).unwrap()
+    swarm::build(keys, gate, &connectivity, &Names::default(), &budget).unwrap()
 }
 
 /// Waits until `peer` is connected.

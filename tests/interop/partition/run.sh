@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Tests how a cluster of a built program recovers from interrupted links and reaches a worker behind NAT,
-# in network namespaces:
+# Tests how a cluster of a built program recovers from interrupted links, in network namespaces:
 #     tests/interop/partition/run.sh path/to/triptych
 # Needs root or sudo without a password and the right to create network namespaces, otherwise it is
 # skipped. Also needs Python 3.11 or later, iproute2 and iptables, which are installed from Debian's
@@ -26,7 +25,7 @@ ip netns del "tpt$$"
 folder=$(mktemp -d)
 remove() {
     local name
-    for name in $(ip netns list 2>/dev/null | cut -d ' ' -f 1 | grep -E "^t[pr]$$-"); do
+    for name in $(ip netns list 2>/dev/null | cut -d ' ' -f 1 | grep -E "^tp$$-"); do
         # Only this script has started its processes.
         ip netns pids "$name" | xargs --no-run-if-empty kill -9 || true
         ip netns del "$name"
@@ -37,8 +36,6 @@ trap remove EXIT
 trap 'exit 1' INT TERM
 # Unlike `ip netns exec`, this keeps namespaces that are created inside visible and removable here.
 in_space() { nsenter --net="/run/netns/$1" "${@:2}"; }
-ip netns add "tr$$-b"
-mkdir "$folder/relay" "$folder/links"
-in_space "tr$$-b" python3 -B relay.py "$program" "$folder/relay" "tr$$"
+mkdir "$folder/links"
 ip netns add "tp$$-b"
 in_space "tp$$-b" python3 -B check.py "$program" "$folder/links" "tp$$"

@@ -69,7 +69,6 @@ fn own_node(head: &Head) -> NodeBody {
 
 fn body(head: &Head, peer_id: &PeerId, peer: Peer) -> NodeBody {
     let slots = head.slots_of(peer_id).filter(|_| peer.is_connected);
-    let relay = head.0.context.network.relay_of(peer_id);
     let count = |n: u64| f64::from(u32::try_from(n).unwrap_or(u32::MAX));
     NodeBody {
         peer_id: peer_id.to_string(),
@@ -77,7 +76,6 @@ fn body(head: &Head, peer_id: &PeerId, peer: Peer) -> NodeBody {
         subgroups: peer.subgroups(),
         addresses: peer.addresses,
         connected: peer.is_connected,
-        relay: relay.map(|relay| relay.to_string()),
         latency_ms: peer.latency.map(millis),
         last_seen: (peer.last_seen != Timestamp::default()).then(|| peer.last_seen.to_string()),
         runs: peer.n_runs,

@@ -11,7 +11,7 @@ use web::address::Network as HostNetwork;
 
 use super::Actor;
 use crate::network::ConnectionBounds;
-use crate::network::address::{Scope, host_network, remote};
+use crate::network::address::{Scope, host_network};
 use crate::network::resolve::Names;
 
 /// An established connection.
@@ -30,7 +30,7 @@ pub(in super::super) struct Connections(BTreeMap<ConnectionId, Established>);
 
 impl Established {
     pub(super) fn new(peer: PeerId, endpoint: &ConnectedPoint, names: &Names) -> Self {
-        let address = remote(endpoint);
+        let address = endpoint.get_remote_address();
         Self {
             peer,
             host: host_network(address),

@@ -12,7 +12,6 @@ use super::super::rendezvous::{self, Action};
 use super::super::{Protocols, dialer};
 use super::{Actor, LOOK_EVERY, LOOK_SOON};
 use crate::identity::model_peer_id;
-use crate::network::address::Scope;
 
 impl Actor {
     /// Looks at all tables.
@@ -37,7 +36,6 @@ impl Actor {
                 self.on_dial_failure(peer, &error);
             }
         }
-        self.relaying.reserve(&mut self.swarm, now);
         let n_peers = self.swarm.network_info().num_peers();
         if let Some(table) = self.swarm.behaviour_mut().table.as_mut() {
             let kad = table.kad();
@@ -104,12 +102,9 @@ impl Actor {
 
     /// Handles the identification of a peer.
     pub(super) fn on_identify(&mut self, peer: PeerId, info: &identify::Info) {
-        // A peer behind a relay might be anywhere.
-        let is_relayed = self.relaying.status.relay_of(&model_peer_id(peer)).is_some();
-        let scope = if is_relayed { Scope::Public } else { self.scope_of(peer) };
-        let relays = &self.relaying.relays;
+        let scope = self.scope_of(peer);
         let addresses = info.listen_addrs.iter().cloned().map(dialer::without_peer);
-        let addresses = addresses.filter_map(|address| relays.choose(address, scope));
+        let addresses = addresses.filter(|address| scope.may_name(address));
         let addresses: Vec<_> = addresses.take(dialer::ADDRESSES_MAX).collect();
         self.dialer.add_addresses(peer, &addresses);
         let is_head = self.note_protocols(peer, &info.protocols);
