@@ -15,7 +15,6 @@ mod handshake;
 pub mod line;
 mod muxer;
 mod options;
-mod reconnect;
 mod rendezvous;
 mod resolve;
 mod streams;

@@ -186,7 +186,7 @@ impl Actor {
             } => {
                 let established = Established::new(peer_id, &endpoint, &self.names);
                 let host = established.host;
-                self.connections.insert(connection_id, established);
+                self.note_established(connection_id, established);
                 self.note_farthest_peer();
                 self.on_connected(peer_id, &endpoint);
                 self.relieve(host);
@@ -199,7 +199,7 @@ impl Actor {
             SwarmEvent::ConnectionClosed {
                 peer_id, connection_id, num_established, cause, ..
             } => {
-                self.connections.remove(connection_id);
+                self.connections.remove(&connection_id);
                 self.note_farthest_peer();
                 if num_established > 0 {
                     return None;

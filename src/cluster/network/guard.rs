@@ -47,8 +47,6 @@ pub(super) struct Allowances {
     pub(super) gossip: Rate,
     /// Gossip messages of an author, sent by the author or by others.
     pub(super) authored: Rate,
-    /// Gossip messages of others that one peer sends.
-    pub(super) relayed: Rate,
     /// Gossip messages of all unnamed authors that enter the mesh here.
     pub(super) entering: Rate,
     /// Gossip messages of all unnamed authors that pass through here.
@@ -71,14 +69,12 @@ impl Allowances {
 }
 
 /// Limits for peers: several times what the busiest head sends to one worker, and a small part of what
-/// would overload a node. One node forwards 700 messages per second including those that enter, less
-/// than the 1 000 that its receivers accept from one relay. One offense per second is tolerated, because
-/// an honest but broken peer might cause it.
+/// would overload a node. One offense per second is tolerated, because an honest but broken peer might
+/// cause it.
 pub(super) const ALLOWANCES: Allowances = Allowances {
     streams: Rate::per_second(10_000, 20_000),
     gossip: Rate::per_second(2_000, 4_000),
     authored: Rate::per_second(100, 200),
-    relayed: Rate::per_second(1_000, 2_000),
     entering: Rate::per_second(200, 400),
     passing: Rate::per_second(500, 1_000),
     offenses: Rate::per_second(1, 64),
@@ -155,7 +151,6 @@ struct Account {
     streams: Bucket,
     gossip: Bucket,
     authored: Bucket,
-    relayed: Bucket,
     offenses: Bucket,
     log: LogLimit,
 }
@@ -264,9 +259,7 @@ impl Guard {
             let is_passed_on = is_named || is_within && state.entering.take(now);
             return if is_passed_on { GossipVerdict::Forward } else { GossipVerdict::Keep };
         }
-        let is_passed_on = is_within
-            && state.account(relay, self.allowances).relayed.take(now)
-            && (is_named || state.passing.take(now));
+        let is_passed_on = is_within && (is_named || state.passing.take(now));
         if is_passed_on { GossipVerdict::Forward } else { GossipVerdict::Ignore }
     }
 
@@ -328,7 +321,6 @@ impl Ledger {
             streams: Bucket::full(allowances.streams),
             gossip: Bucket::full(allowances.gossip),
             authored: Bucket::full(allowances.authored),
-            relayed: Bucket::full(allowances.relayed),
             offenses: Bucket::full(allowances.offenses),
             log: LogLimit::default(),
         })

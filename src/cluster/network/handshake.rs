@@ -6,8 +6,7 @@
 //! displaces only its own. libp2p's limit of pending connections rejects the newest one instead, which
 //! would lock out everyone.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -44,21 +43,12 @@ pub(super) struct Handshakes<O> {
     pending: Arc<Mutex<PendingHandshakes>>,
 }
 
-/// Handshakes in progress.
+/// Handshakes in progress, the oldest first.
 #[derive(Debug)]
 struct PendingHandshakes {
     n_of_host_max: usize,
-    n_begun: u64,
-    /// By host, oldest first. Dropping the sender displaces a handshake.
-    by_host: HashMap<HostNetwork, BTreeMap<u64, oneshot::Sender<()>>>,
-    n_open: usize,
-}
-
-/// Ends a handshake when dropped.
-struct HandshakeGuard {
-    pending: Arc<Mutex<PendingHandshakes>>,
-    host: HostNetwork,
-    number: u64,
+    /// Dropping the sender displaces a handshake. It is closed when the handshake has ended.
+    open: VecDeque<(HostNetwork, oneshot::Sender<()>)>,
 }
 
 impl PendingHandshakes {
@@ -66,50 +56,36 @@ impl PendingHandshakes {
     fn new(n_connections_max: Option<u32>) -> Self {
         let n_of_host_max =
             (n_connections_max.unwrap_or_default() as usize / HOST_PART).max(PER_HOST_MIN);
-        Self { n_of_host_max, n_begun: 0, by_host: HashMap::new(), n_open: 0 }
+        Self { n_of_host_max, open: VecDeque::new() }
     }
 
-    /// Starts a handshake of `host`, displacing another one if necessary. Returns its number, and a
-    /// receiver that is closed when it is displaced.
-    fn begin(&mut self, host: HostNetwork) -> (u64, oneshot::Receiver<()>) {
-        let n_own = self.by_host.get(&host).map_or(0, BTreeMap::len);
+    /// Starts a handshake of `host`, displacing another one if necessary. Returns a receiver that is
+    /// closed when it is displaced.
+    fn begin(&mut self, host: HostNetwork) -> oneshot::Receiver<()> {
+        self.open.retain(|(_, keep)| !keep.is_closed());
+        let mut n_by_host: HashMap<HostNetwork, usize> = HashMap::new();
+        for (host, _) in &self.open {
+            *n_by_host.entry(*host).or_default() += 1;
+        }
+        let n_own = n_by_host.get(&host).copied().unwrap_or_default();
         let crowded = if n_own >= self.n_of_host_max {
-            Some(host)
-        } else if self.n_open >= HOSTS * self.n_of_host_max {
-            let begun = |own: &BTreeMap<u64, _>| Reverse(own.keys().next().copied());
-            let most = self.by_host.iter().max_by_key(|(_, own)| (own.len(), begun(own)));
-            most.map(|(host, _)| *host)
+            Some(n_own)
+        } else if self.open.len() >= HOSTS * self.n_of_host_max {
+            n_by_host.values().max().copied()
         } else {
             None
         };
-        if let Some(crowded) = crowded {
-            let oldest = self.by_host.get(&crowded).and_then(|own| own.keys().next().copied());
-            if let Some(oldest) = oldest {
-                self.end(crowded, oldest);
-            }
+        let is_crowded = |(other, _): &(HostNetwork, _)| match crowded {
+            Some(n) if n == n_own => *other == host,
+            Some(n) => n_by_host.get(other) == Some(&n),
+            None => false,
+        };
+        if let Some(oldest) = self.open.iter().position(is_crowded) {
+            self.open.remove(oldest);
         }
-        self.n_begun += 1;
         let (keep, displaced) = oneshot::channel();
-        self.by_host.entry(host).or_default().insert(self.n_begun, keep);
-        self.n_open += 1;
-        (self.n_begun, displaced)
-    }
-
-    /// Ends a handshake. It might have been displaced before.
-    fn end(&mut self, host: HostNetwork, number: u64) {
-        let Some(own) = self.by_host.get_mut(&host) else { return };
-        if own.remove(&number).is_some() {
-            self.n_open -= 1;
-        }
-        if own.is_empty() {
-            self.by_host.remove(&host);
-        }
-    }
-}
-
-impl Drop for HandshakeGuard {
-    fn drop(&mut self) {
-        self.pending.lock().end(self.host, self.number);
+        self.open.push_back((host, keep));
+        displaced
     }
 }
 
@@ -127,19 +103,15 @@ impl<O: Send + 'static> Handshakes<O> {
         address: &Multiaddr,
         upgrade: <Boxed<O> as Transport>::ListenerUpgrade,
     ) -> BoxFuture<'static, io::Result<O>> {
-        let host = host_network(address);
-        let (number, displaced) = self.pending.lock().begin(host);
-        let guard = HandshakeGuard { pending: Arc::clone(&self.pending), host, number };
+        let displaced = self.pending.lock().begin(host_network(address));
         Box::pin(async move {
-            let outcome = tokio::select! {
+            tokio::select! {
                 done = timeout(HANDSHAKE_WITHIN, upgrade) => done?,
                 _ = displaced => Err(io::Error::new(
                     io::ErrorKind::ConnectionAborted,
                     "too many handshakes of this host are in progress",
                 )),
-            };
-            drop(guard);
-            outcome
+            }
         })
     }
 }
@@ -195,13 +167,13 @@ mod tests {
     #[test]
     fn oldest_handshake_of_host_with_most_is_displaced() {
         let (mut pending, n_max) = (PendingHandshakes::new(None), HOSTS * PER_HOST_MIN);
-        let mut own: Vec<_> = (0..PER_HOST_MIN).map(|_| pending.begin(host(0)).1).collect();
-        let (_, mut latest) = pending.begin(host(0));
+        let mut own: Vec<_> = (0..PER_HOST_MIN).map(|_| pending.begin(host(0))).collect();
+        let mut latest = pending.begin(host(0));
         let displaced: Vec<bool> = own.iter_mut().map(is_displaced).collect();
         assert!(displaced[0] && !displaced[1..].contains(&true));
         assert!(!is_displaced(&mut latest));
-        let mut others: Vec<_> = (1..2 * n_max).map(|n| pending.begin(host(n)).1).collect();
-        assert_eq!(pending.n_open, n_max);
+        let mut others: Vec<_> = (1..2 * n_max).map(|n| pending.begin(host(n))).collect();
+        assert_eq!(pending.open.len(), n_max);
         let n_displaced = own.iter_mut().map(is_displaced).filter(|it| *it).count();
         assert_eq!(n_displaced, PER_HOST_MIN, "the host with most handshakes is displaced first");
         assert!(others.iter_mut().rev().take(n_max / 2).all(|other| !is_displaced(other)));
@@ -218,11 +190,10 @@ mod tests {
     }
 
     #[test]
-    fn dropped_guard_ends_handshake() {
-        let pending = Arc::new(Mutex::new(PendingHandshakes::new(None)));
-        let (number, _displaced) = pending.lock().begin(host(1));
-        drop(HandshakeGuard { pending: Arc::clone(&pending), host: host(1), number });
-        let pending = pending.lock();
-        assert_eq!((pending.n_open, pending.by_host.len()), (0, 0));
+    fn ended_handshake_leaves_nothing() {
+        let mut pending = PendingHandshakes::new(None);
+        drop(pending.begin(host(1)));
+        let _open = pending.begin(host(2));
+        assert_eq!(pending.open.len(), 1);
     }
 }

@@ -31,7 +31,6 @@ use super::address::ip;
 use super::guard::{Budget, Guard};
 use super::handshake::Handshakes;
 use super::muxer::{Multiplex, NEGOTIATING_MAX};
-use super::reconnect::Reconnects;
 use super::resolve::{Names, Resolve};
 use super::streams::{self, Gate};
 use super::table::ProviderTable;
@@ -68,8 +67,6 @@ pub(super) type Gossip =
 pub(super) struct Behaviour {
     pub(super) limits: connection_limits::Behaviour,
     pub(super) banned: allow_block_list::Behaviour<allow_block_list::BlockedPeers>,
-    /// First of the behaviors that keep state of a connection.
-    reconnects: Reconnects,
     /// Before gossip. A connection serves its protocols in this order. Responses to a burst of roll
     /// calls must not wait for the whole burst.
     pub(super) streams: streams::Behaviour,
@@ -166,7 +163,6 @@ fn behaviour(
     Ok(Behaviour {
         limits: connection_limits::Behaviour::new(limits),
         banned: allow_block_list::Behaviour::default(),
-        reconnects: Reconnects::default(),
         gossip: gossipsub::Behaviour::new_with_subscription_filter(
             MessageAuthenticity::Signed(keypair.clone()),
             gossip,

@@ -1,6 +1,14 @@
-//! Established connections, and the choice of connections to close: surplus ones and unneeded neighbors.
+//! Established connections, and the choice of connections to close: surplus ones, unneeded neighbors, and
+//! those of a peer that connects again.
+//!
+//! A peer only dials while it has no connection. If it connects again, it has lost the earlier
+//! connection without notice: its link was cut or its machine failed. State that belongs to a
+//! connection is then known to one side only. For example, gossip announces its topics on the first
+//! connection to a peer only, so a head would not learn that a worker listens. Therefore all connections
+//! of the peer are closed. It dials again immediately, and both sides start over.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use libp2p::PeerId;
 use libp2p::core::ConnectedPoint;
@@ -22,11 +30,11 @@ pub(in super::super) struct Established {
     pub(super) host: HostNetwork,
     scope: Scope,
     is_inbound: bool,
+    since: Instant,
 }
 
 /// Established connections, the oldest first.
-#[derive(Debug, Default)]
-pub(in super::super) struct Connections(BTreeMap<ConnectionId, Established>);
+pub(in super::super) type Connections = BTreeMap<ConnectionId, Established>;
 
 impl Established {
     pub(super) fn new(peer: PeerId, endpoint: &ConnectedPoint, names: &Names) -> Self {
@@ -36,23 +44,14 @@ impl Established {
             host: host_network(address),
             scope: names.scope_of(address),
             is_inbound: endpoint.is_listener(),
+            since: Instant::now(),
         }
     }
 }
 
-impl Connections {
-    pub(super) fn insert(&mut self, id: ConnectionId, established: Established) {
-        self.0.insert(id, established);
-    }
-
-    pub(super) fn remove(&mut self, id: ConnectionId) -> Option<Established> {
-        self.0.remove(&id)
-    }
-
-    fn iter(&self) -> impl DoubleEndedIterator<Item = (ConnectionId, &Established)> {
-        self.0.iter().map(|(id, established)| (*id, established))
-    }
-}
+/// Connections younger than this might belong together: both sides dialed, or one side several
+/// addresses. As long as a dial may take.
+const YOUNG_FOR: Duration = Duration::from_secs(10);
 
 /// Divisor for the share of all connections that the silent peers of a host may have. An honest peer
 /// sends a valid message within a few round trips.
@@ -77,13 +76,13 @@ impl ConnectionBounds {
 impl Actor {
     /// Returns the scope of the farthest connection to `peer`.
     pub(super) fn scope_of(&self, peer: PeerId) -> Scope {
-        let of_peer = self.connections.0.values().filter(|established| established.peer == peer);
+        let of_peer = self.connections.values().filter(|established| established.peer == peer);
         of_peer.map(|established| established.scope).max().unwrap_or(Scope::Public)
     }
 
     /// Updates the scope of the farthest peer. Names from strangers may lead that near.
     pub(super) fn note_farthest_peer(&self) {
-        let scopes = self.connections.0.values().map(|established| established.scope);
+        let scopes = self.connections.values().map(|established| established.scope);
         self.names.set_farthest_peer(scopes.max());
     }
 
@@ -92,7 +91,7 @@ impl Actor {
     /// something. The latest of all others follow.
     pub(super) fn relieve(&mut self, host: HostNetwork) {
         let Some(bounds) = self.bounds else { return };
-        let n_established = self.connections.0.len();
+        let n_established = self.connections.len();
         let is_crowded = n_established > bounds.high as usize;
         let closed = if is_crowded {
             self.least_worth(n_established.saturating_sub(bounds.low as usize))
@@ -119,7 +118,7 @@ impl Actor {
             .iter()
             .filter(|(_, established)| !self.is_named(established.peer))
             .partition(|(_, established)| self.is_silent(established));
-        silent.into_iter().chain(useful.into_iter().rev()).take(n).map(|(id, _)| id).collect()
+        silent.into_iter().chain(useful.into_iter().rev()).take(n).map(|(id, _)| *id).collect()
     }
 
     /// Returns the surplus connections of `host`.
@@ -134,7 +133,7 @@ impl Actor {
         let n_silent = silent.len().saturating_sub(bounds.silent_per_host_max());
         let n_all = (silent.len() + useful.len()).saturating_sub(bounds.per_host_max());
         let by_worth = silent.into_iter().chain(useful.into_iter().rev());
-        by_worth.take(n_silent.max(n_all)).map(|(id, _)| id).collect()
+        by_worth.take(n_silent.max(n_all)).map(|(id, _)| *id).collect()
     }
 
     /// Returns true if the peer opened the connection and has not sent a valid message.
@@ -147,10 +146,30 @@ impl Actor {
     }
 
     fn close(&mut self, connection: ConnectionId) {
-        if let Some(Established { peer, .. }) = self.connections.remove(connection) {
+        if let Some(Established { peer, .. }) = self.connections.remove(&connection) {
             // Prevents an immediate new dial.
             self.dialer.forget(peer, Instant::now());
             self.swarm.close_connection(connection);
+        }
+    }
+
+    /// Closes all connections to `peer`.
+    fn close_all(&mut self, peer: PeerId) {
+        let of_peer = self.connections.iter().filter(|(_, at)| at.peer == peer);
+        for connection in of_peer.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.close(connection);
+        }
+    }
+
+    /// Records a connection. Closes all connections of its peer if the peer has connected again.
+    pub(super) fn note_established(&mut self, id: ConnectionId, new: Established) {
+        let earlier = self.connections.values().rev().find(|earlier| earlier.peer == new.peer);
+        let is_repeated =
+            earlier.is_some_and(|it| new.is_inbound && it.since.elapsed() >= YOUNG_FOR);
+        self.connections.insert(id, new);
+        if is_repeated {
+            info!(peer = %new.peer, "a peer has connected again: closed its earlier connection");
+            self.close_all(new.peer);
         }
     }
 
@@ -170,10 +189,7 @@ impl Actor {
             return;
         }
         debug!(%peer, "disconnected a neighbor: there are enough");
-        let of_peer = self.connections.iter().filter(|(_, at)| at.peer == peer);
-        for connection in of_peer.map(|(id, _)| id).collect::<Vec<_>>() {
-            self.close(connection);
-        }
+        self.close_all(peer);
         self.leave_alone(peer);
     }
 

@@ -12,7 +12,6 @@ const FEW: Allowances = Allowances {
     streams: Rate::per_second(1, 3),
     gossip: Rate::per_second(10, 6),
     authored: burst_of(4),
-    relayed: burst_of(5),
     entering: burst_of(5),
     passing: burst_of(7),
     offenses: Rate::per_second(1, 4),
@@ -55,7 +54,7 @@ async fn excess_of_a_relay_is_ignored_and_never_an_offense() {
     for author in authors {
         n_forwarded += verdicts(&guard, author, relay, 100)[0];
     }
-    assert_eq!(n_forwarded, 5, "what the relay may hand over");
+    assert_eq!(n_forwarded, 7, "of all unnamed authors");
     assert_eq!((guard.is_banned(relay), guard.take_changes()), (false, (vec![], vec![])));
     // The relay's own messages have a separate allowance.
     assert_eq!(verdicts(&guard, relay, relay, 3)[2], 0);
