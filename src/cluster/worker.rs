@@ -14,10 +14,9 @@ mod rollcall;
 mod scratch_dir;
 mod shares;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use content::Function;
@@ -38,7 +37,6 @@ pub use self::executor::{ExecutionOptions, StartError};
 use self::executor::{Executor, ExecutorError};
 pub use self::external::ExternalRuntime;
 use self::functions::Compilations;
-use self::line::OpenLine;
 use self::refusal::{WorkRefusal, list_modules};
 use self::shares::{HeldPlace, Shares, Standing, part_of};
 use crate::attributes::{Attributes, bounded};
@@ -106,10 +104,10 @@ pub const fn answer_bytes_max(output_bytes: usize) -> usize {
 
 /// Handle to a worker. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Worker(Arc<Inner>);
+pub struct Worker(Arc<WorkerParts>);
 
 #[derive(Debug)]
-struct Inner {
+struct WorkerParts {
     context: NodeContext,
     executor: Executor,
     attributes: BTreeMap<String, String>,
@@ -117,25 +115,29 @@ struct Inner {
     slots: Shares,
     /// Work orders from their arrival until their response is sent.
     orders: Shares,
-    /// Line of each head.
-    lines: Mutex<HashMap<PeerId, OpenLine>>,
-    /// Numbers the lines.
-    n_lines: AtomicU64,
     /// Permits that open lines hold.
     open_lines: Arc<Semaphore>,
     /// Roll calls in progress, by author and request as well as by author.
     calls: (Tally<(PeerId, String)>, Tally<PeerId>),
     /// Limits the log of roll calls for unknown functions, by author.
     call_logs: Mutex<LruCache<PeerId, LogLimit>>,
-    is_stopping: AtomicBool,
+    phase: watch::Sender<Phase>,
     /// Notified when the offers to heads change.
     changed: Notify,
     compilations: Compilations,
-    /// Start of the heads' turns at slots that cannot be divided equally. Random, so that a head
-    /// does not have its turn at all workers at the same time.
-    turns_began: Instant,
-    /// True once the runs in progress are canceled.
-    is_cut_short: watch::Sender<bool>,
+}
+
+/// Phase of a worker's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    /// It accepts work.
+    Working,
+    /// It completes its runs.
+    Draining,
+    /// It cancels its runs.
+    CutShort,
+    /// It closes its lines.
+    Ended,
 }
 
 /// A work order with a slot.
@@ -159,23 +161,19 @@ impl Worker {
         let WorkerOptions { concurrency, limits, execution, attributes } = options;
         let n_slots = u16::try_from(concurrency.get()).unwrap_or(u16::MAX);
         let n_orders = usize::from(n_slots) + WAITING_MAX as usize;
-        let worker = Self(Arc::new(Inner {
+        let worker = Self(Arc::new(WorkerParts {
             executor: Executor::new(context.functions.clone(), concurrency, limits, execution)?,
             context,
             attributes,
             n_slots,
             slots: Shares::new(n_slots.into()),
             orders: Shares::new(n_orders),
-            lines: Mutex::default(),
-            n_lines: AtomicU64::new(0),
             open_lines: Arc::new(Semaphore::new(line::LINES_MAX as usize)),
             calls: Default::default(),
             call_logs: Mutex::new(LruCache::new(rollcall::AUTHORS_MAX)),
-            is_stopping: AtomicBool::new(false),
+            phase: watch::Sender::new(Phase::Working),
             changed: Notify::new(),
             compilations: Compilations::default(),
-            turns_began: Instant::now() - Duration::from_secs(rand::random_range(0..60)),
-            is_cut_short: watch::Sender::new(false),
         }));
         worker.compile_kept();
         Ok(worker)
@@ -213,14 +211,13 @@ impl Worker {
         }
         let (n_slots, standing) = (usize::from(self.0.n_slots), self.standing(head));
         let n_slots_max = part_of(standing, n_slots);
-        if self.0.is_stopping.load(Ordering::Relaxed) {
+        if self.is_stopping() {
             return (n_slots_max, 0);
         }
         // Canceled runs might still occupy the executor.
         let n_taken = n_slots.saturating_sub(self.0.executor.n_free());
         let n_lost = n_taken.saturating_sub(self.0.slots.n_held());
-        let turn = usize::try_from(self.0.turns_began.elapsed().as_secs()).unwrap_or_default();
-        let share = self.0.orders.share_of(head, standing, n_slots.saturating_sub(n_lost), turn);
+        let share = self.0.orders.share_of(head, standing, n_slots.saturating_sub(n_lost));
         (n_slots_max, share)
     }
 
@@ -246,6 +243,17 @@ impl Worker {
     /// Records that the allowed heads have changed.
     pub(crate) fn note_allowed_changed(&self) {
         self.0.changed.notify_one();
+    }
+
+    /// Returns true if it accepts no more work.
+    fn is_stopping(&self) -> bool {
+        *self.0.phase.borrow() > Phase::Working
+    }
+
+    /// Waits until this worker is in `phase`, or a later one. Cancel-safe.
+    async fn reached(&self, phase: Phase) {
+        // The sender exists as long as this worker.
+        drop(self.0.phase.subscribe().wait_for(|current| *current >= phase).await);
     }
 
     /// Returns the part of this worker that `head` may use.
@@ -288,7 +296,7 @@ impl Worker {
     /// Stops accepting work and waits up to `within` until all orders in progress have their response.
     /// Then cancels the rest and responds to their heads. Returns true if all completed.
     pub async fn drain(&self, within: Duration) -> bool {
-        self.0.is_stopping.store(true, Ordering::Relaxed);
+        self.0.phase.send_replace(Phase::Draining);
         self.0.changed.notify_one();
         let n_running = self.0.slots.n_held();
         if n_running > 0 {
@@ -296,7 +304,7 @@ impl Worker {
         }
         let is_done = timeout(within, self.0.orders.all_free()).await.is_ok();
         if !is_done {
-            self.0.is_cut_short.send_replace(true);
+            self.0.phase.send_replace(Phase::CutShort);
             drop(timeout(END_WITHIN, self.0.orders.all_free()).await);
         }
         self.end_lines().await;
@@ -338,20 +346,19 @@ impl Worker {
         let id = FunctionId::parse_any(&order.function_id)?;
         let call =
             FunctionCall::new(order.method.parse()?, order.parameters.as_deref(), &order.config);
-        if self.0.is_stopping.load(Ordering::Relaxed) {
+        if self.is_stopping() {
             return Err(WorkRefusal::Stopping);
         }
         let (_slot, has_waited) = self.take_slot(head, order, line).await?;
         // The worker might have begun to stop while the order waited.
-        if self.0.is_stopping.load(Ordering::Relaxed) {
+        if self.is_stopping() {
             return Err(WorkRefusal::Stopping);
         }
         debug!(request = order.request_id, function = %id, peer = %head, "execution begins");
-        let mut is_cut_short = self.0.is_cut_short.subscribe();
         let run = Run { head, order, id, call: &call, line, has_waited };
         let result = select! {
             result = self.run_with_refetch(run) => result?,
-            _ = is_cut_short.wait_for(|is_cut_short| *is_cut_short) => return Err(WorkRefusal::Stopping),
+            () = self.reached(Phase::CutShort) => return Err(WorkRefusal::Stopping),
         };
         self.count(&order.function_id, &result);
         let (request, code) = (&order.request_id, result.code.clone());

@@ -4,7 +4,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::{debug, info};
 
-use super::{WorkRefusal, Worker};
+use super::{Phase, WorkRefusal, Worker};
 use crate::message::{LINE_PROTOCOL, OrderState, WorkOrder, frame, json};
 use crate::metrics;
 use crate::network::line::{Frame, Frames, Incoming, Line};
@@ -27,34 +26,21 @@ pub(super) const LINES_MAX: u32 = 256;
 /// Time for a head to close a line when its worker is stopping, so that the last responses arrive.
 const END_WITHIN: Duration = Duration::from_secs(1);
 
-/// An open line.
-#[derive(Debug)]
-pub(super) struct OpenLine {
-    number: u64,
-    /// Dropping it closes the line.
-    _end: oneshot::Sender<()>,
-}
-
 /// Runs of a line by request, each with its cancellation. Limited by the admitted orders.
 type Runs = Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>;
 
 impl Worker {
-    /// Serves the line of `head` until it is closed. A new line of the same head replaces it. Dropping
-    /// the future cancels its runs.
+    /// Serves the line of `head` until it is closed. Dropping the future cancels its runs.
     pub async fn serve_line(&self, head: PeerId, line: Line, mut frames: Frames) {
         let permit = Arc::clone(&self.0.open_lines).try_acquire_owned();
         let Ok(_permit) = permit else {
             return debug!(peer = %head, "closed a line: there are too many");
         };
-        let (end, mut ended) = oneshot::channel();
-        let number = self.0.n_lines.fetch_add(1, Ordering::Relaxed);
-        let open = OpenLine { number, _end: end };
-        self.0.lines.lock().insert(head.clone(), open);
         let runs = Runs::default();
         loop {
             let frame = select! {
                 frame = frames.next() => frame,
-                _ = &mut ended => None,
+                () = self.reached(Phase::Ended) => None,
             };
             match frame {
                 Some(Incoming::Whole(Frame { kind: frame::ORDER, content })) => {
@@ -79,7 +65,6 @@ impl Worker {
             }
         }
         runs.lock().clear();
-        self.0.lines.lock().retain(|_, other| other.number != number);
         // Closes the line once all responses are written. The head then closes its side.
         drop(line);
         let ending = async { while frames.next().await.is_some() {} };
@@ -88,7 +73,7 @@ impl Worker {
 
     /// Closes all lines and waits until their heads have closed them, too, or their time has passed.
     pub(super) async fn end_lines(&self) {
-        self.0.lines.lock().clear();
+        self.0.phase.send_replace(Phase::Ended);
         drop(timeout(END_WITHIN, self.0.open_lines.acquire_many(LINES_MAX)).await);
     }
 

@@ -1,7 +1,6 @@
 //! Responses to roll calls.
 
 use std::num::NonZeroUsize;
-use std::sync::atomic::Ordering;
 
 use model::function::FunctionId;
 use model::node::PeerId;
@@ -148,7 +147,7 @@ impl Worker {
     }
 
     fn check_free(&self, head: &PeerId) -> Result<(), WorkRefusal> {
-        if self.0.is_stopping.load(Ordering::Relaxed) {
+        if self.is_stopping() {
             return Err(WorkRefusal::Stopping);
         }
         if !self.0.slots.has_room(head, self.standing(head)) {

@@ -35,10 +35,10 @@ pub(super) enum Standing {
 
 /// Places of one kind (slots or orders) and their holders. Clones share them.
 #[derive(Debug, Clone)]
-pub(super) struct Shares(Arc<Inner>);
+pub(super) struct Shares(Arc<SharedPlaces>);
 
 #[derive(Debug)]
-struct Inner {
+struct SharedPlaces {
     n_places: usize,
     table: Mutex<Holders>,
     /// Notifies one caller of an occupied place.
@@ -90,7 +90,7 @@ impl Drop for HeldPlace {
 impl Shares {
     pub(super) fn new(n_places: usize) -> Self {
         let (table, taken, released) = (Mutex::default(), Notify::new(), Notify::new());
-        Self(Arc::new(Inner { n_places, table, taken, released }))
+        Self(Arc::new(SharedPlaces { n_places, table, taken, released }))
     }
 
     /// Returns the total number of places and the number of free places.
@@ -122,26 +122,27 @@ impl Shares {
     }
 
     /// Returns how many of `n` slots `head` may use: the slots that other heads do not claim. Others
-    /// claim what they need, up to an equal share each. The slots that cannot be divided equally go to
-    /// other heads in each turn.
-    pub(super) fn share_of(
-        &self,
-        head: &PeerId,
-        standing: Standing,
-        n: usize,
-        turn: usize,
-    ) -> usize {
+    /// claim what they need, up to an equal share each. Strangers share their part, of which named
+    /// heads leave as much as it is used. A head may use at least one: orders of more heads than slots
+    /// take turns in the queue.
+    pub(super) fn share_of(&self, head: &PeerId, standing: Standing, n: usize) -> usize {
         let mut table = self.0.table.lock();
         table.forget_idle();
-        let n_unclaimed =
-            table.n_unclaimed(head, n, turn, part_of(Standing::Stranger, n), |_| true);
-        let part = part_of(standing, n).min(n_unclaimed);
-        if standing == Standing::Stranger {
-            let n_strangers = part_of(standing, n);
-            let is_stranger = |other: &Holder| other.standing == Standing::Stranger;
-            return part.min(table.n_unclaimed(head, n_strangers, turn, n_strangers, is_stranger));
-        }
-        part
+        let others = table.heads.iter().filter(|(other, _)| *other != head);
+        let is_stranger = |standing| standing == Standing::Stranger;
+        let (rivals, others): (Vec<&Holder>, Vec<&Holder>) = others
+            .map(|(_, holder)| holder)
+            .partition(|other| is_stranger(other.standing) == is_stranger(standing));
+        let part_of_strangers = part_of(Standing::Stranger, n);
+        let n_open = if is_stranger(standing) {
+            part_of_strangers
+        } else {
+            let n_of_strangers: usize = others.iter().map(|other| other.n_needed()).sum();
+            n.saturating_sub(n_of_strangers.min(part_of_strangers))
+        };
+        let equal = (n_open / (rivals.len() + 1)).max(1);
+        let n_claimed: usize = rivals.iter().map(|rival| rival.n_needed().min(equal)).sum();
+        n_open.saturating_sub(n_claimed).clamp(1, part_of(standing, n)).min(n)
     }
 
     /// Acquires a place for `head` if one is free.
@@ -236,38 +237,6 @@ impl Holders {
             && (standing != Standing::Stranger || n_of_strangers < part)
     }
 
-    /// Returns how many of `n` slots for `eligible` heads the others do not claim. All strangers
-    /// together claim at most `n_of_strangers_max`.
-    fn n_unclaimed(
-        &self,
-        head: &PeerId,
-        n: usize,
-        turn: usize,
-        n_of_strangers_max: usize,
-        eligible: impl Fn(&Holder) -> bool,
-    ) -> usize {
-        let others: Vec<_> = self
-            .heads
-            .iter()
-            .filter(|(other, holder)| *other != head && eligible(holder))
-            .collect();
-        let n_heads = others.len() + 1;
-        let own_rank = others.iter().filter(|(other, _)| *other < head).count();
-        let (mut n_claimed, mut n_of_strangers) = (0, 0);
-        for (idx, (_, other)) in others.iter().enumerate() {
-            let rank = idx + usize::from(idx >= own_rank);
-            let has_extra = (rank + turn) % n_heads < n % n_heads;
-            let share = n / n_heads + usize::from(has_extra);
-            let claim = other.n_needed().min(share).min(part_of(other.standing, n));
-            if other.standing == Standing::Stranger {
-                n_of_strangers += claim;
-            } else {
-                n_claimed += claim;
-            }
-        }
-        n.saturating_sub(n_claimed + n_of_strangers.min(n_of_strangers_max))
-    }
-
     fn forget_idle(&mut self) {
         self.heads.retain(|_, holder| holder.n_needed() > 0);
     }
@@ -328,14 +297,11 @@ mod tests {
         // An id has no digit 0.
         let strangers = (1..100).filter(|n| !(n + 1).to_string().contains('0')).map(head);
         let strangers: Vec<PeerId> = strangers.collect();
-        for turn in 0..4 {
-            // Each of them used a slot recently.
-            for stranger in &strangers {
-                assert!(shares.try_take(stranger, Standing::Stranger).is_some());
-            }
-            let share = shares.share_of(&head(0), Standing::Named, 10, turn);
-            assert!(share >= 5, "{share} slots in turn {turn}");
+        // Each of them used a slot recently.
+        for stranger in &strangers {
+            assert!(shares.try_take(stranger, Standing::Stranger).is_some());
         }
+        assert_eq!(shares.share_of(&head(0), Standing::Named, 10), 5);
         for stranger in &strangers {
             shares.forget(stranger);
         }
@@ -388,7 +354,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn head_may_use_what_others_did_not_use_recently() {
         let shares = Shares::new(10);
-        let share = |n: usize| shares.share_of(&head(n), Standing::Named, 10, 0);
+        let share = |n: usize| shares.share_of(&head(n), Standing::Named, 10);
         assert_eq!([share(1), share(2)], [10, 10]);
         let modest = take_n(&shares, &head(1), 2);
         assert_eq!([share(1), share(2)], [10, 8]);
@@ -405,15 +371,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn heads_take_turns_at_slots_that_cannot_be_divided() {
+    async fn each_of_more_heads_than_slots_may_use_one() {
         let shares = Shares::new(100);
         let _held = [0, 1, 2].map(|n| take_n(&shares, &head(n), 4));
-        let mut totals = [0; 3];
-        for turn in 0..3 {
-            let of_turn = [0, 1, 2].map(|n| shares.share_of(&head(n), Standing::Named, 4, turn));
-            assert_eq!(of_turn.iter().sum::<usize>(), 4);
-            (0..3).for_each(|n| totals[n] += of_turn[n]);
-        }
-        assert_eq!(totals, [4, 4, 4]);
+        let shares_of =
+            |n: usize| [0, 1, 2].map(|idx| shares.share_of(&head(idx), Standing::Named, n));
+        assert_eq!(shares_of(2), [1, 1, 1]);
+        assert_eq!(shares_of(6), [2, 2, 2]);
+        assert_eq!(shares_of(0), [0, 0, 0]);
     }
 }
