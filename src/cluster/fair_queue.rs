@@ -26,15 +26,6 @@ pub(crate) enum Verdict {
     Waits,
 }
 
-/// Position of a request in the queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Position {
-    /// Position, starting at 1.
-    pub(crate) number: usize,
-    /// Number of waiting requests.
-    pub(crate) n_waiting: usize,
-}
-
 impl<C, T> Default for FairQueue<C, T> {
     fn default() -> Self {
         Self { lanes: VecDeque::new() }
@@ -84,18 +75,6 @@ impl<C: PartialEq, T> FairQueue<C, T> {
             }
             lane_idx = if is_served { 0 } else { lane_idx };
         }
-    }
-
-    /// Returns the position of the request that `is_wanted` accepts.
-    pub(crate) fn position(&self, is_wanted: impl Fn(&T) -> bool) -> Option<Position> {
-        let (own_lane, own_idx) = self.lanes.iter().enumerate().find_map(|(lane_idx, lane)| {
-            Some((lane_idx, lane.requests.iter().position(&is_wanted)?))
-        })?;
-        let n_ahead = self.lanes.iter().enumerate().map(|(lane_idx, lane)| {
-            let n_rounds = own_idx + usize::from(lane_idx < own_lane);
-            lane.requests.len().min(n_rounds)
-        });
-        Some(Position { number: n_ahead.sum::<usize>() + 1, n_waiting: self.len() })
     }
 }
 

@@ -46,7 +46,6 @@ pub use self::node_registry::{NodeRegistry, RegistryError};
 use self::order::{NodeCount, Order};
 use self::rollcall::{Roster, Selection};
 use self::slots::{Lease, SlotGrant, SlotRequest, Slots};
-use crate::fair_queue::Position;
 use crate::message::{CallDigest, Code, NodeResult};
 use crate::peers::Peer;
 use crate::result_groups::{ResultGroup, group};
@@ -154,8 +153,8 @@ struct Shortage {
     roster: Box<Roster>,
     /// True if the time for the roll call has passed.
     is_late: bool,
-    /// Position of the request in the queue for slots, if it waited there.
-    position: Option<Position>,
+    /// True if enough workers were busy.
+    is_queued: bool,
 }
 
 /// Handle to a head. Cheap to clone.
@@ -341,10 +340,11 @@ impl Head {
         let mut inbox = self.0.inboxes.open(&request_id, order.function, call);
         let chosen = match self.choose_workers(track, order, client, &mut inbox).await {
             Ok(chosen) => chosen,
-            Err(Shortage { roster, is_late, position }) => {
-                let message = match position {
-                    Some(position) => report::still_queued(order, &roster, position),
-                    None => report::too_few(order, &roster, &self.0.listening(order), is_late),
+            Err(Shortage { roster, is_late, is_queued }) => {
+                let message = if is_queued {
+                    report::still_queued(order, &roster)
+                } else {
+                    report::too_few(order, &roster, &self.0.listening(order), is_late)
                 };
                 let message = report::with_withheld(message, &self.0.withheld(order));
                 return Execution::failed(Code::TIMEOUT, request_id, message);
@@ -386,9 +386,8 @@ impl Head {
                 // There are too few workers now.
                 Ok(None) => {}
                 Err(_) => {
-                    let position = queued.position();
                     let roster = Roster::new(order.nodes).into();
-                    return Err(Shortage { roster, is_late: true, position });
+                    return Err(Shortage { roster, is_late: true, is_queued: true });
                 }
             },
             SlotGrant::Unknown => {}

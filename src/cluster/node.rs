@@ -24,6 +24,7 @@ use web::serve::{BindError, bind, serve, serve_tls};
 use web::tls::{Tls, TlsError, TlsFiles};
 
 use self::dispatch::Dispatch;
+use self::offers::Offers;
 use crate::head::server::{self, RestOptions};
 use crate::head::{ANSWER_WITHIN, Head, HeadOptions, NodeRegistry, RegistryError, SignaturePolicy};
 use crate::identity::Identity;
@@ -328,14 +329,13 @@ impl Node {
             RoleOptions::Worker => NodeRole::Worker(Worker::new(context.clone(), worker_options)?),
         };
         let role = count_node(&context, &node_role, &subgroups);
-        let identified = Arc::new(offers::Identified::default());
-        let dispatch = Dispatch::new(&node_role, &context, &identified, is_open);
+        let offers = Offers::new(context.clone(), node_role.clone(), subgroups.clone());
+        let dispatch = Dispatch::new(&node_role, &context, Arc::clone(&offers), is_open);
         working.spawn("dispatch", dispatch.run(events));
         let api_address = listener
             .and_then(|(listener, tls)| serve_api(&node_role, listener, tls, rest, serving));
         info!(role, "node starting");
         join(&context.network, &subgroups, must_reach_boot_nodes).await?;
-        let offers = offers::Offers::new(context.clone(), node_role.clone(), subgroups, identified);
         working.spawn("offers", offers.run());
         info!(component = "node", concurrency, "starting node main loop");
         Ok(Self {

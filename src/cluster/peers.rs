@@ -1,7 +1,6 @@
 //! State of the peers of a node, from the network and their offers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,8 +11,7 @@ use model::node::{GENERAL_TOPIC, PeerId, Role};
 use model::timestamp::Timestamp;
 use parking_lot::Mutex;
 use task::clock::Clock;
-use tokio::sync::Notify;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::attributes::bounded;
 use crate::message::{LINE_PROTOCOL, Offer};
@@ -40,8 +38,6 @@ pub struct Peers {
     n_joins: Arc<AtomicU64>,
     /// Time at which a peer last joined or left a topic or disconnected, or the node started.
     changed_at: Arc<Mutex<Instant>>,
-    /// Notified when a peer has identified itself.
-    identified: Arc<Notify>,
     clock: Clock,
 }
 
@@ -101,9 +97,8 @@ impl Peer {
 impl Peers {
     /// Creates an empty table of up to `n_max` peers.
     pub fn new(clock: Clock, n_max: usize) -> Self {
-        let (table, n_joins, identified) = (Arc::default(), Arc::default(), Arc::default());
         let changed_at = Arc::new(Mutex::new(Instant::now()));
-        Self { table, n_max, n_joins, changed_at, identified, clock }
+        Self { table: Arc::default(), n_max, n_joins: Arc::default(), changed_at, clock }
     }
 
     /// Returns the maximum number of peers.
@@ -126,13 +121,10 @@ impl Peers {
                 });
                 *self.changed_at.lock() = Instant::now();
             }
-            Event::Identified { peer, addresses, protocols } => {
-                self.update(peer, |peer| {
-                    peer.addresses = addresses.iter().take(NAMES_MAX).cloned().collect();
-                    peer.protocols = protocols.iter().take(NAMES_MAX).cloned().collect();
-                });
-                self.identified.notify_waiters();
-            }
+            Event::Identified { peer, addresses, protocols } => self.update(peer, |peer| {
+                peer.addresses = addresses.iter().take(NAMES_MAX).cloned().collect();
+                peer.protocols = protocols.iter().take(NAMES_MAX).cloned().collect();
+            }),
             Event::Pinged { peer, round_trip } => {
                 self.update(peer, |peer| peer.latency = Some(*round_trip));
             }
@@ -241,22 +233,6 @@ impl Peers {
     /// Returns true if `peer` is connected and has not identified itself yet.
     pub fn is_silent(&self, peer: &PeerId) -> bool {
         self.is(peer, |peer| peer.is_connected && peer.protocols.is_empty())
-    }
-
-    /// Waits up to `within` until `peer` has identified itself or is disconnected. Cancel-safe.
-    pub async fn wait_until_identified(&self, peer: &PeerId, within: Duration) {
-        let identified = async {
-            loop {
-                let mut notified = pin!(self.identified.notified());
-                // Registers before the check, so that no notification is missed.
-                notified.as_mut().enable();
-                if !self.is_silent(peer) {
-                    return;
-                }
-                notified.await;
-            }
-        };
-        drop(timeout(within, identified).await);
     }
 
     /// Returns true if `peer` offers to be a worker.
@@ -408,26 +384,6 @@ mod tests {
         peers.note(&Event::Disconnected(id(1)));
         clock.advance(PASSERBY_KEPT);
         assert_eq!(peers.list().len(), 0);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn waiting_for_the_protocols_of_a_peer_is_limited() {
-        let peers = Peers::new(Clock::system(), 8);
-        let (start, within) = (Instant::now(), Duration::from_secs(1));
-        peers.wait_until_identified(&id(1), within).await;
-        assert_eq!(start.elapsed(), Duration::ZERO, "it is not connected");
-        peers.note(&Event::Connected(id(1)));
-        peers.wait_until_identified(&id(1), within).await;
-        assert_eq!(start.elapsed(), within);
-        let identify = async {
-            tokio::time::advance(Duration::from_millis(10)).await;
-            let (addresses, protocols) = (Vec::new(), vec![LINE_PROTOCOL.to_owned()]);
-            peers.note(&Event::Identified { peer: id(1), addresses, protocols });
-        };
-        let peer = id(1);
-        tokio::join!(peers.wait_until_identified(&peer, within), identify);
-        assert_eq!(start.elapsed(), within + Duration::from_millis(10));
-        assert_eq!(peers.work_protocol(&id(1)), WorkProtocol::Line);
     }
 
     #[test]

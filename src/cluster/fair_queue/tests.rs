@@ -22,16 +22,10 @@ fn clients_take_turns_and_keep_their_own_order() {
         queue.push(1, request);
     }
     queue.push(2, 20);
-    assert_eq!(
-        queue.position(|request| *request == 20),
-        Some(Position { number: 2, n_waiting: 5 })
-    );
-    assert_eq!(queue.position(|request| *request == 13).unwrap().number, 5);
     assert_eq!(served(&mut queue, 1), [10]);
     queue.push(3, 30);
     assert_eq!(served(&mut queue, 9), [20, 11, 30, 12, 13]);
     assert_eq!(queue.len(), 0);
-    assert_eq!(queue.position(|_| true), None);
 }
 
 #[test]
@@ -64,25 +58,8 @@ proptest! {
         }
         queue.push(9, 9);
         let clients: std::collections::BTreeSet<u8> = others.iter().map(|(c, _)| *c).collect();
-        let position = queue.position(|request| *request == 9).unwrap();
-        prop_assert_eq!(position.number, clients.len() + 1);
         let order = served(&mut queue, usize::MAX);
         prop_assert_eq!(order.iter().position(|request| *request == 9), Some(clients.len()));
         prop_assert_eq!(order.len(), others.len() + 1);
-    }
-
-    #[test]
-    fn positions_are_the_order_of_service(requests in prop::collection::vec(0_u8..4, 1..40)) {
-        let mut queue = FairQueue::default();
-        for (request, client) in (0..).zip(&requests) {
-            queue.push(*client, request);
-        }
-        let positions: Vec<usize> = (0..u32::try_from(requests.len()).unwrap())
-            .map(|own| queue.position(|request| *request == own).unwrap().number)
-            .collect();
-        let order = served(&mut queue, usize::MAX);
-        for (at, request) in order.iter().enumerate() {
-            prop_assert_eq!(positions[*request as usize], at + 1);
-        }
     }
 }

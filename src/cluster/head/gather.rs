@@ -197,19 +197,6 @@ impl Work<'_> {
             _lease: lease,
         };
         self.open.insert(peer.clone(), open);
-        if head.0.context.peers.is_silent(&peer) {
-            // The worker has just connected. Only an order sent on a line can be canceled.
-            let (order, request_id) = (self.order.clone(), self.track.request_id().to_owned());
-            self.sending.push(Box::pin(async move {
-                // After this time, a worker that has not named its protocols counts as a b7s node.
-                head.0.context.peers.wait_until_identified(&peer, Duration::from_secs(1)).await;
-                let protocol = head.0.context.peers.work_protocol(&peer);
-                let message = order.encode(&head, &request_id, protocol).into();
-                let sent = head.send(&peer, protocol, message).await;
-                (peer, sent)
-            }));
-            return;
-        }
         let protocol = head.0.context.peers.work_protocol(&peer);
         let encode = || self.order.encode(&head, self.track.request_id(), protocol).into();
         let message = self.messages.entry(protocol).or_insert_with(encode).clone();

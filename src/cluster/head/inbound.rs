@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use model::node::PeerId;
 use tracing::{debug, warn};
@@ -85,11 +84,6 @@ impl Head {
         if offer.slots > 0 && self.0.context.peers.is_connected(peer) {
             self.0.slots.note_offer(peer, offer, NAMES_MAX);
         }
-    }
-
-    /// Records the round trip time to a peer.
-    pub(crate) fn note_ping(&self, peer: &PeerId, round_trip: Duration) {
-        self.0.slots.set_round_trip(peer, round_trip);
     }
 
     /// Publishes that a peer has connected.

@@ -25,13 +25,6 @@ const NEWCOMER_FACTOR: u32 = 8;
 /// A newcomer is used if trusted workers are expected to take this much longer.
 pub(super) const NEWCOMER_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// A spare runs the order too after this multiple of the mean time, plus [`HEDGE_DEVIATIONS`] times
-/// the deviation. Lower values run more functions twice.
-const HEDGE_MEANS: u32 = 3;
-
-/// See [`HEDGE_MEANS`].
-const HEDGE_DEVIATIONS: u32 = 4;
-
 /// Minimum time before a spare runs the order too: a busy machine might delay a result by as much.
 pub(super) const HEDGE_AFTER_MIN: Duration = Duration::from_millis(300);
 
@@ -60,11 +53,9 @@ pub(super) struct Load {
     /// Measured time for the function and age of the latest measurement; `None` before the second
     /// result.
     pub(super) own: Option<(RunTime, Duration)>,
-    /// Round trip time.
-    pub(super) round_trip: Duration,
     /// Age of the oldest open order for the function.
     pub(super) oldest: Duration,
-    /// Number of orders that run on it or wait for it.
+    /// Number of orders that run on it.
     pub(super) n_ahead: usize,
     /// Number of its slots.
     pub(super) n_slots: usize,
@@ -97,7 +88,8 @@ impl RunTime {
 
     /// Returns the time after which an order is slower than usual.
     fn overdue_after(self) -> Duration {
-        self.mean * HEDGE_MEANS + self.deviation * HEDGE_DEVIATIONS
+        // Lower multiples run more functions twice.
+        self.mean * 3 + self.deviation * 4
     }
 
     /// Returns the time after which a spare runs the order too.
@@ -112,7 +104,7 @@ pub(super) fn expect_completion(load: Load, usual: Option<RunTime>) -> Duration 
     // Expected time of a function that has not been run yet. Above that of most functions, so that
     // the first measurement does not make a worker look slow.
     let usual_mean = usual.map_or(Duration::from_millis(50), |usual| usual.mean);
-    let own = load.own.map_or(usual_mean + load.round_trip, |(own, age)| {
+    let own = load.own.map_or(usual_mean, |(own, age)| {
         // The deviation from the usual time has a half-life of 10 s, so that a slow worker is tried
         // again.
         let n_halved = age.as_secs_f64() / 10.0;

@@ -10,7 +10,6 @@ use super::inbox::Failure;
 use super::node_registry::Access;
 use super::order::{NodeCount, Order};
 use super::rollcall::Roster;
-use crate::fair_queue::Position;
 use crate::message::Code;
 
 /// Maximum number of peers named in one message. The rest is counted.
@@ -64,13 +63,11 @@ pub(super) fn too_few(
     with_refusals(message, roster)
 }
 
-/// Describes that all eligible workers were busy, with the request's position in the queue.
-pub(super) fn still_queued(order: &Order, roster: &Roster, position: Position) -> String {
-    let Position { number, n_waiting } = position;
+/// Describes that all eligible workers were busy.
+pub(super) fn still_queued(order: &Order, roster: &Roster) -> String {
     let within = order.wait_within.as_secs_f64();
     let message = format!(
-        "no worker was free and responding within {within} s: the request was number {number} of \
-         {n_waiting} in the queue; try again later, or with a longer timeout"
+        "no worker was free and responding within {within} s; try again later, or with a longer timeout"
     );
     with_refusals(message, roster)
 }

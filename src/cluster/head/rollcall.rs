@@ -213,8 +213,8 @@ pub(super) async fn call(
             () = sleep_until(if is_waiting { end } else { deadline }) => {
                 let (ready, refused) = (roster.ready.len(), roster.refused.len());
                 info!(request, ready, refused, "roll call timed out");
-                let position = queued.and_then(|queued| queued.position());
-                let short = |roster| Shortage { roster, is_late: true, position };
+                let is_queued = queued.is_some();
+                let short = |roster| Shortage { roster, is_late: true, is_queued };
                 return head.choose_of(roster, order).map_err(short);
             }
             // Checks again if the group is too small.
@@ -239,7 +239,7 @@ pub(super) async fn call(
 impl Shortage {
     /// A roll call that completed early.
     fn early(roster: Box<Roster>) -> Self {
-        Self { roster, is_late: false, position: None }
+        Self { roster, is_late: false, is_queued: false }
     }
 }
 

@@ -27,7 +27,7 @@ use super::placement::{
     Candidate, HEDGE_AFTER_UNKNOWN, RunTime, Trust, choose, expect_completion, is_newcomer,
 };
 use crate::attributes::Requirements;
-use crate::fair_queue::{FairQueue, Position, Verdict};
+use crate::fair_queue::{FairQueue, Verdict};
 use crate::message::Offer;
 use crate::result_groups::ResultGroup;
 
@@ -79,7 +79,6 @@ pub(super) struct Lease {
 /// A request that waits for slots. Dropping it leaves the queue.
 #[derive(Debug)]
 pub(super) struct QueuedRequest {
-    number: u64,
     granted: oneshot::Receiver<Vec<Lease>>,
     slots: Slots,
 }
@@ -97,10 +96,9 @@ struct SlotTable {
     n_workers_max: usize,
     /// Waiting requests. No more than executions in progress.
     queue: FairQueue<Client, Waiting>,
-    n_queued: usize,
     /// Usual time of each function.
     usual: BTreeMap<FunctionId, RunTime>,
-    /// Counts leases and queued requests, to number them.
+    /// Counts leases, to number them.
     turn: u64,
     /// Counts served requests that had waited.
     n_served: u64,
@@ -110,7 +108,6 @@ struct SlotTable {
 
 #[derive(Debug)]
 struct Waiting {
-    number: u64,
     want: SlotRequest,
     /// Value of `n_served` when the request was queued.
     n_served_before: u64,
@@ -133,11 +130,6 @@ impl QueuedRequest {
                 () = sleep(LOOK_EVERY) => self.slots.grant(self.slots.0.lock()),
             }
         }
-    }
-
-    /// Returns the position in the queue.
-    pub(super) fn position(&self) -> Option<Position> {
-        self.slots.0.lock().queue.position(|waiting| waiting.number == self.number)
     }
 }
 
@@ -162,13 +154,6 @@ impl Slots {
         let mut table = self.0.lock();
         let known = KnownOffer::read(offer, names_max, Instant::now());
         table.worker(peer).offer = Some(known);
-    }
-
-    /// Records the round trip time to a worker.
-    pub(super) fn set_round_trip(&self, peer: &PeerId, round_trip: Duration) {
-        if let Some(worker) = self.0.lock().workers.get_mut(peer) {
-            worker.round_trip = round_trip;
-        }
     }
 
     /// Records that a worker responded to an order for `function` after `elapsed`.
@@ -276,13 +261,11 @@ impl Slots {
             return SlotGrant::Unknown;
         }
         let (granted, coming) = oneshot::channel();
-        table.turn += 1;
-        let number = table.turn;
         let n_served_before = table.n_served;
-        let waiting = Waiting { number, want, n_served_before, granted: Some(granted) };
+        let waiting = Waiting { want, n_served_before, granted: Some(granted) };
         table.queue.push(client.clone(), waiting);
         self.grant(table);
-        let mut queued = QueuedRequest { number, granted: coming, slots: self.clone() };
+        let mut queued = QueuedRequest { granted: coming, slots: self.clone() };
         match queued.granted.try_recv() {
             Ok(leases) => SlotGrant::Now(leases),
             Err(_) => SlotGrant::Later(queued),
@@ -380,7 +363,6 @@ impl Slots {
         let mut unmet: Vec<SlotRequest> = Vec::new();
         // Workers with their next free slots reserved for a request that was overtaken too often.
         let mut reserved: BTreeSet<PeerId> = BTreeSet::new();
-        table.n_queued = queue.len();
         queue.serve(|waiting| {
             if waiting.granted.as_ref().is_none_or(oneshot::Sender::is_closed) {
                 return Verdict::Dropped;
@@ -404,7 +386,6 @@ impl Slots {
             granted.extend(waiting.granted.take().map(|to| (to, leases)));
             Verdict::Served
         });
-        table.n_queued = queue.len();
         table.queue = queue;
         drop(table);
         for (to, leases) in granted {
@@ -468,21 +449,12 @@ impl SlotTable {
             })
             .collect();
         let heaviest = fit.iter().map(|(_, worker)| worker.weight()).max().unwrap_or_default();
-        let n_slots = |worker: &WorkerState| worker.offer.as_ref().map_or(0, |known| known.n_slots);
-        let n_slots_all: usize = fit.iter().map(|(_, worker)| n_slots(worker)).sum();
         let usual = self.usual.get(&want.function).copied();
         let candidates = fit.into_iter().map(|(peer, worker)| {
             let is_newcomer = is_newcomer(worker.weight(), heaviest);
             let n_free = if is_newcomer { worker.n_free_of_newcomer() } else { worker.n_free() };
-            // Once no slot is free, waiting requests are spread over all slots.
-            let n_waiting =
-                if n_free > 0 { 0 } else { self.n_queued * n_slots(worker) / n_slots_all.max(1) };
-            let load = worker.load(want.function, n_waiting, now);
-            // The worker might have to fetch the function first.
-            let fetch_time =
-                if worker.has(want.function) { Duration::ZERO } else { Duration::from_millis(100) };
             let candidate = Candidate {
-                completion: expect_completion(load, usual) + fetch_time,
+                completion: expect_completion(worker.load(want.function, now), usual),
                 is_free: n_free > 0,
                 weight: worker.weight(),
                 last_turn: worker.last_turn,

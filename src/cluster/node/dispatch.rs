@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::{debug, warn};
 
 use super::NodeRole;
-use super::offers::Identified;
+use super::offers::Offers;
 use crate::message::{
     Code, ExecuteReply, InstallFunction, Message, MessageError, OFFER_PROTOCOL, Offer,
     WORK_PROTOCOL, WorkOrder, json,
@@ -41,7 +41,7 @@ const NOT_ACCEPTED: &str =
 pub(super) struct Dispatch {
     node_role: NodeRole,
     context: NodeContext,
-    identified: Arc<Identified>,
+    offers: Arc<Offers>,
     /// True if a head executes for every peer.
     is_open: bool,
     calls: Arc<Semaphore>,
@@ -57,13 +57,13 @@ impl Dispatch {
     pub(super) fn new(
         node_role: &NodeRole,
         context: &NodeContext,
-        identified: &Arc<Identified>,
+        offers: Arc<Offers>,
         is_open: bool,
     ) -> Self {
         Self {
             node_role: node_role.clone(),
             context: context.clone(),
-            identified: Arc::clone(identified),
+            offers,
             is_open,
             calls: Arc::new(Semaphore::new(HANDLED_MAX)),
             orders: Arc::new(Semaphore::new(HANDLED_MAX)),
@@ -105,11 +105,8 @@ impl Dispatch {
                         self.context.group.spawn("line", work);
                     }
                 }
-                (Event::Identified { peer, .. }, _) => self.identified.add(peer),
+                (Event::Identified { peer, .. }, _) => self.offers.greet(&peer),
                 (Event::Connected(peer), Some(head)) => head.note_connected(&peer),
-                (Event::Pinged { peer, round_trip }, Some(head)) => {
-                    head.note_ping(&peer, round_trip);
-                }
                 (Event::Disconnected(peer), Some(head)) => head.note_disconnected(&peer),
                 (Event::Disconnected(peer), None) => {
                     if let Some(worker) = self.node_role.worker() {
@@ -157,7 +154,7 @@ impl Dispatch {
                     self.context.peers.note_offer(&peer, &offer);
                     if is_worker && !was_worker && self.node_role.role() == Role::Worker {
                         // It might have been sent an offer with slots.
-                        self.identified.add(peer.clone());
+                        self.offers.greet(&peer);
                     }
                     if let Some(head) = self.node_role.head() {
                         head.note_offer(&peer, &offer);

@@ -1,27 +1,21 @@
 //! Offers: sends the state of this node to peers when they connect and when it changes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::future::pending;
-use std::mem;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
-use futures::stream::FuturesUnordered;
-use futures::{FutureExt as _, StreamExt as _};
 use model::function::FunctionId;
 use model::node::{PeerId, Subgroup};
 use parking_lot::Mutex;
 use tokio::select;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::debug;
 
 use super::NodeRole;
 use crate::NodeContext;
 use crate::message::{OFFER_PROTOCOL, Offer, json};
-use crate::network::SendError;
 use crate::worker::Worker;
 
 /// Delay of an offer after a change. Also the minimum interval between offers of a busy node, since its
@@ -39,47 +33,16 @@ const AGAIN_AFTER_TO_WORKERS: Duration = Duration::from_mins(1);
 /// Maximum number of simultaneous sends, without slow sends.
 const PROMPT_MAX: usize = 256;
 
-/// Peers that have identified themselves, or have become known as workers, since the offering task
-/// last looked. A peer that reconnected in between has forgotten the last offer.
-#[derive(Debug, Default)]
-pub(super) struct Identified {
-    peers: Mutex<BTreeSet<PeerId>>,
-    bell: Notify,
-}
-
-impl Identified {
-    /// Adds a peer.
-    pub(super) fn add(&self, peer: PeerId) {
-        self.peers.lock().insert(peer);
-        self.bell.notify_one();
-    }
-
-    fn take(&self) -> BTreeSet<PeerId> {
-        mem::take(&mut *self.peers.lock())
-    }
-}
-
-/// State of the offering task.
+/// Sends the offers of a node. Each receiver has a task, so that a stalled one delays no other.
 pub(super) struct Offers {
     context: NodeContext,
     node_role: NodeRole,
     subgroups: Vec<Subgroup>,
-    identified: Arc<Identified>,
-    receivers: BTreeMap<PeerId, Receiver>,
-    sends: Sends<Arc<Offer>>,
-    /// Time of the next look at all receivers.
-    look_at: Instant,
-    /// Offer at the last such look.
-    looked_with: Option<Arc<Offer>>,
-}
-
-/// Peer that receives offers.
-#[derive(Debug)]
-struct Receiver {
-    /// Latest offer and its time; `None` before the first offer and after a failure.
-    last: Option<(Arc<Offer>, Instant)>,
-    /// Time of the next look at this receiver.
-    look_at: Instant,
+    /// Latest offer, without slots and attributes.
+    latest: watch::Sender<Arc<Offer>>,
+    /// Receivers, each with the bell that has it sent an offer immediately.
+    receivers: Mutex<HashMap<PeerId, Arc<Notify>>>,
+    permits: Semaphore,
 }
 
 impl Offers {
@@ -87,126 +50,110 @@ impl Offers {
         context: NodeContext,
         node_role: NodeRole,
         subgroups: Vec<Subgroup>,
-        identified: Arc<Identified>,
-    ) -> Self {
-        let (receivers, look_at) = (BTreeMap::new(), Instant::now());
-        let network = context.network.clone();
-        let sends = Sends::new(move |peer, offer: Arc<Offer>| {
-            let network = network.clone();
-            async move { network.tell(&peer, OFFER_PROTOCOL, &json(&*offer)).await }.boxed()
-        });
-        Self {
+    ) -> Arc<Self> {
+        let offers = Self {
             context,
             node_role,
             subgroups,
-            identified,
-            receivers,
-            sends,
-            look_at,
-            looked_with: None,
-        }
-    }
-
-    /// Runs until dropped.
-    pub(super) async fn run(mut self) {
-        loop {
-            let (offer, now) = (Arc::new(self.offer()), Instant::now());
-            self.send_due(&offer, now);
-            let is_busy = self.node_role.worker().is_some_and(Worker::is_busy);
-            let next = if is_busy { now + LOOK_EVERY } else { self.look_at };
-            self.wait_for_change(next).await;
-        }
-    }
-
-    /// Starts the sends that are due. Looks at all receivers at most once a second: a head can have
-    /// ten thousand of them.
-    fn send_due(&mut self, offer: &Arc<Offer>, now: Instant) {
-        let mut looked_at = self.identified.take();
-        for peer in &looked_at {
-            self.receivers.insert(peer.clone(), Receiver { last: None, look_at: now });
-        }
-        // The slots in a worker's offers change with each order.
-        let has_changed =
-            self.node_role.worker().is_some() || self.looked_with.as_ref() != Some(offer);
-        let is_full_look = has_changed || self.look_at <= now;
-        if is_full_look {
-            let due =
-                self.receivers.iter().filter(|(_, known)| has_changed || known.look_at <= now);
-            looked_at.extend(due.map(|(peer, _)| peer.clone()));
-            self.looked_with = Some(Arc::clone(offer));
-        }
-        for peer in looked_at {
-            if let Some(offer) = self.look(&peer, offer, now) {
-                self.sends.put(peer, offer);
-            }
-        }
-        if is_full_look {
-            let next = self.receivers.values().map(|known| known.look_at).min();
-            self.look_at = next.unwrap_or(now + AGAIN_AFTER).max(now + LOOK_EVERY);
-        }
-    }
-
-    /// Returns the offer to send to `peer` now, if any, which then counts as sent. Forgets the peer
-    /// if it is disconnected.
-    fn look(&mut self, peer: &PeerId, offer: &Arc<Offer>, now: Instant) -> Option<Arc<Offer>> {
-        if !self.context.peers.speaks(peer, OFFER_PROTOCOL) {
-            self.receivers.remove(peer);
-            return None;
-        }
-        let is_worker = self.context.peers.is_worker(peer);
-        let offer = if is_worker { Arc::clone(offer) } else { self.offer_for(peer, offer) };
-        let last = &self.receivers.get(peer)?.last;
-        let again_at =
-            last.as_ref().map(|(last, at)| *at + self.wait_before(is_worker, *last == offer));
-        let again_at = again_at.filter(|at| now < *at);
-        let look_at = again_at.unwrap_or_else(|| now + self.wait_before(is_worker, true));
-        self.look_at = self.look_at.min(look_at);
-        let receiver = self.receivers.get_mut(peer)?;
-        receiver.look_at = look_at;
-        if again_at.is_some() {
-            return None;
-        }
-        receiver.last = Some((Arc::clone(&offer), now));
-        Some(offer)
-    }
-
-    fn wait_before(&self, is_worker: bool, is_same: bool) -> Duration {
-        wait_before(self.receivers.len(), is_worker, is_same)
-    }
-
-    /// Continues with sends until an offer might be due: shortly after a peer was identified, the
-    /// offer changed, or a send failed, or at `end`.
-    async fn wait_for_change(&mut self, mut end: Instant) {
-        let changed = async {
-            match &self.node_role {
-                NodeRole::Head(_) => self.context.functions.changed().await,
-                NodeRole::Worker(worker) => select! {
-                    () = self.context.functions.changed() => {}
-                    () = worker.slots_changed() => {}
-                },
-            }
-            // Frequent changes are sent once a second.
-            sleep(LOOK_EVERY).await;
+            latest: watch::Sender::default(),
+            receivers: Mutex::default(),
+            permits: Semaphore::new(PROMPT_MAX),
         };
-        let mut changed = pin!(changed);
+        offers.latest.send_replace(Arc::new(offers.offer()));
+        Arc::new(offers)
+    }
+
+    /// Updates the offer after changes, at most once a second. Runs until dropped.
+    pub(super) async fn run(self: Arc<Self>) {
         loop {
-            select! {
-                () = &mut changed => return,
-                () = sleep_until(end) => return,
-                () = self.identified.bell.notified() => {
-                    // Peers that are identified at about the same time get an offer together.
-                    end = end.min(Instant::now() + Duration::from_millis(10));
-                }
-                failed = self.sends.next_failed() => {
-                    let look_at = Instant::now() + LOOK_EVERY;
-                    if let Some(receiver) = self.receivers.get_mut(&failed) {
-                        *receiver = Receiver { last: None, look_at };
-                        self.look_at = self.look_at.min(look_at);
-                        end = end.min(look_at);
+            let worker = self.node_role.worker();
+            if !worker.is_some_and(Worker::is_busy) {
+                let slots_changed = async {
+                    match worker {
+                        Some(worker) => worker.slots_changed().await,
+                        None => pending().await,
                     }
+                };
+                select! {
+                    () = self.context.functions.changed() => {}
+                    () = slots_changed => {}
                 }
             }
+            sleep(LOOK_EVERY).await;
+            // Also wakes the receivers if only the slots have changed.
+            self.latest.send_replace(Arc::new(self.offer()));
         }
+    }
+
+    /// Sends offers to a peer that has identified itself, or has become known as a worker, from now
+    /// until it is disconnected. A peer that reconnects has forgotten the last offer.
+    pub(super) fn greet(self: &Arc<Self>, peer: &PeerId) {
+        let offer = self.offer();
+        self.latest.send_if_modified(|latest| {
+            let has_changed = **latest != offer;
+            *latest = Arc::new(offer);
+            has_changed
+        });
+        let mut receivers = self.receivers.lock();
+        if let Some(bell) = receivers.get(peer) {
+            return bell.notify_one();
+        }
+        let bell = Arc::new(Notify::new());
+        receivers.insert(peer.clone(), Arc::clone(&bell));
+        let (offers, peer) = (Arc::clone(self), peer.clone());
+        self.context.group.spawn("offers", async move { offers.serve(&peer, &bell).await });
+    }
+
+    async fn serve(&self, peer: &PeerId, bell: &Notify) {
+        let peers = &self.context.peers;
+        let mut latest = self.latest.subscribe();
+        // Latest offer that arrived, and its time.
+        let mut last: Option<(Arc<Offer>, Instant)> = None;
+        loop {
+            let n_receivers = {
+                let mut receivers = self.receivers.lock();
+                if !peers.speaks(peer, OFFER_PROTOCOL) {
+                    receivers.remove(peer);
+                    return;
+                }
+                receivers.len()
+            };
+            let is_worker = peers.is_worker(peer);
+            let offer = Arc::clone(&latest.borrow_and_update());
+            let offer = if is_worker { offer } else { self.offer_for(peer, &offer) };
+            let due = last.as_ref().map(|(last, at)| {
+                let is_same = *last == offer;
+                *at + wait_before(n_receivers, is_worker, is_same)
+            });
+            let now = Instant::now();
+            let next = match due.filter(|due| *due > now) {
+                Some(due) => due,
+                None if self.send(peer, &offer).await => {
+                    last = Some((offer, now));
+                    now + wait_before(n_receivers, is_worker, true)
+                }
+                None => {
+                    last = None;
+                    Instant::now() + LOOK_EVERY
+                }
+            };
+            select! {
+                () = bell.notified() => last = None,
+                _ = latest.changed() => {}
+                () = sleep_until(next) => {}
+            }
+        }
+    }
+
+    /// Sends an offer. Returns false if it did not arrive.
+    async fn send(&self, peer: &PeerId, offer: &Offer) -> bool {
+        let message = json(offer);
+        let sending = self.context.network.tell(peer, OFFER_PROTOCOL, &message);
+        let sent = limited(&self.permits, sending).await;
+        if let Err(error) = &sent {
+            debug!(%peer, %error, "an offer did not reach a peer");
+        }
+        sent.is_ok()
     }
 
     /// Returns the offer for workers, which need neither the slots, which change with each run, nor
@@ -254,74 +201,43 @@ fn wait_before(n_receivers: usize, is_worker: bool, is_same: bool) -> Duration {
     }
 }
 
-/// Sends messages to many peers. A stalled peer does not delay the others.
-///
-/// At most one send to each peer is in progress. The latest message put in the meantime is sent next.
-/// The number of simultaneous sends is limited, but slow sends do not count, so that stalled peers
-/// cannot use up the limit.
-struct Sends<M> {
-    send: Box<dyn Fn(PeerId, M) -> SendFuture + Send>,
-    /// Peers with a send in progress and the next message for each.
-    next: HashMap<PeerId, Option<M>>,
-    in_progress: FuturesUnordered<BoxFuture<'static, (PeerId, Result<(), SendError>)>>,
-    permits: Arc<Semaphore>,
-}
-
-type SendFuture = BoxFuture<'static, Result<(), SendError>>;
-
-impl<M> Sends<M> {
-    fn new(send: impl Fn(PeerId, M) -> SendFuture + Send + 'static) -> Self {
-        Self {
-            send: Box::new(send),
-            next: HashMap::new(),
-            in_progress: FuturesUnordered::new(),
-            permits: Arc::new(Semaphore::new(PROMPT_MAX)),
-        }
+/// Sends with one of `permits`, which a slow send returns early, so that stalled peers cannot use
+/// them up.
+async fn limited<T>(permits: &Semaphore, sending: impl Future<Output = T>) -> T {
+    let mut sending = std::pin::pin!(sending);
+    let permit = permits.acquire().await;
+    if let Ok(sent) = timeout(Duration::from_millis(250), &mut sending).await {
+        return sent;
     }
-
-    fn put(&mut self, peer: PeerId, message: M) {
-        if let Some(next) = self.next.get_mut(&peer) {
-            *next = Some(message);
-        } else {
-            self.next.insert(peer.clone(), None);
-            self.start(peer, message);
-        }
-    }
-
-    fn start(&self, peer: PeerId, message: M) {
-        let mut send = (self.send)(peer.clone(), message);
-        let permits = Arc::clone(&self.permits);
-        self.in_progress.push(Box::pin(async move {
-            let permit = permits.acquire().await;
-            // A slow send no longer counts towards `PROMPT_MAX`.
-            let prompt = timeout(Duration::from_millis(250), &mut send).await;
-            drop(permit);
-            let outcome = match prompt {
-                Ok(outcome) => outcome,
-                Err(_) => send.await,
-            };
-            (peer, outcome)
-        }));
-    }
-
-    /// Sends until the latest message for a peer fails. Returns that peer. Cancel-safe.
-    async fn next_failed(&mut self) -> PeerId {
-        while let Some((peer, outcome)) = self.in_progress.next().await {
-            if let Err(error) = &outcome {
-                debug!(%peer, %error, "an offer did not reach a peer");
-            }
-            if let Some(message) = self.next.get_mut(&peer).and_then(Option::take) {
-                self.start(peer, message);
-                continue;
-            }
-            self.next.remove(&peer);
-            if outcome.is_err() {
-                return peer;
-            }
-        }
-        pending().await
-    }
+    drop(permit);
+    sending.await
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use futures::future::join_all;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn stalled_peers_do_not_use_up_the_limit() {
+        let permits = Semaphore::new(2);
+        let stalled = join_all((0..8).map(|_| limited(&permits, pending::<()>())));
+        let prompt = async {
+            sleep(Duration::from_secs(1)).await;
+            limited(&permits, async {}).await;
+        };
+        select! {
+            _ = stalled => panic!("a stalled send ended"),
+            () = prompt => {}
+        }
+        assert_eq!(permits.available_permits(), 2);
+    }
+
+    #[test]
+    fn unchanged_offers_to_many_workers_are_repeated_rarely() {
+        assert_eq!(wait_before(300, true, true), AGAIN_AFTER_TO_WORKERS);
+        assert_eq!(wait_before(10_000, true, true), Duration::from_secs(200));
+        assert_eq!(wait_before(10_000, false, true), AGAIN_AFTER, "a head believes it for so long");
+    }
+}

@@ -75,7 +75,6 @@ fn faster_result_than_usual_earns_nothing() {
     let usual = Some(RunTime::first(Duration::from_millis(100)));
     let load = |own_ms, n_ahead| Load {
         own: Some((RunTime::first(Duration::from_millis(own_ms)), Duration::ZERO)),
-        round_trip: Duration::ZERO,
         oldest: Duration::ZERO,
         n_ahead,
         n_slots: 10,
@@ -125,7 +124,6 @@ fn simulate(workers: &[(usize, u64)], n_clients: usize) -> usize {
                     let oldest = oldest.map(|(started, ..)| now_us - started).max().unwrap_or(0);
                     let load = Load {
                         own: own[idx].map(|own| (own, Duration::ZERO)),
-                        round_trip: Duration::ZERO,
                         oldest: Duration::from_micros(oldest),
                         n_ahead: taken[idx],
                         n_slots: workers[idx].0,

@@ -239,7 +239,6 @@ async fn waiting_clients_take_turns() {
         greedy.push(queued);
     }
     let SlotGrant::Later(mut modest) = slots.take(&network("10.0.0.2"), want(1)) else { panic!() };
-    assert_eq!(modest.position(), Some(Position { number: 2, n_waiting: 6 }));
     drop(first);
     drop(greedy[0].granted.try_recv().unwrap());
     assert!(modest.granted.try_recv().is_ok(), "the second turn is the other client's");

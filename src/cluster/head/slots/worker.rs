@@ -38,8 +38,6 @@ pub(super) struct WorkerState {
     pub(super) running: BTreeMap<u64, (FunctionId, Instant)>,
     /// Number of its latest lease.
     pub(super) last_turn: u64,
-    /// Latest round trip time.
-    pub(super) round_trip: Duration,
     run_times: BTreeMap<FunctionId, Measured>,
     /// Results so far, by worth.
     n_answers: u64,
@@ -176,17 +174,16 @@ impl WorkerState {
         std::mem::take(&mut self.n_pings) > PINGS_MISSED_MAX
     }
 
-    /// Returns its load for `function`, with `n_waiting` orders that wait for it.
-    pub(super) fn load(&self, function: FunctionId, n_waiting: usize, now: Instant) -> Load {
+    /// Returns its load for `function`.
+    pub(super) fn load(&self, function: FunctionId, now: Instant) -> Load {
         let mut orders = self.running.values().filter(|(of, _)| *of == function);
         let (n_slots, n_foreign) =
             self.offer.as_ref().map_or((1, 0), |known| (known.n_slots, known.n_foreign));
         let measured = self.run_times.get(&function).filter(|measured| !measured.is_cold);
         Load {
             own: measured.map(|measured| (measured.time, now - measured.at)),
-            round_trip: self.round_trip,
             oldest: orders.next().map(|(_, since)| now - *since).unwrap_or_default(),
-            n_ahead: n_foreign + self.running.len() + n_waiting,
+            n_ahead: n_foreign + self.running.len(),
             n_slots,
         }
     }

@@ -56,7 +56,7 @@ async fn client_with_thirty_long_calls_does_not_delay_others() {
 }
 
 #[tokio::test]
-async fn timed_out_request_reports_its_position_in_the_queue() {
+async fn timed_out_request_reports_that_no_worker_was_free() {
     let (cluster, mut request) = crowded().await;
     let filling = (0..6).map(|_| cluster.execute(request.clone()));
     let filling = futures::future::join_all(filling);
@@ -68,9 +68,7 @@ async fn timed_out_request_reports_its_position_in_the_queue() {
     let (_, answer) = tokio::join!(filling, waiting);
     assert_eq!(answer["code"], "408", "{answer}");
     let message = answer["message"].as_str().unwrap();
-    let number = message
-        .strip_prefix("no worker was free and responding within 1 s: the request was number ");
-    assert!(number.is_some_and(|rest| rest.contains("in the queue")), "{message}");
+    assert!(message.starts_with("no worker was free and responding within 1 s"), "{message}");
     cluster.group.shutdown().await;
 }
 
