@@ -160,17 +160,10 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
         log_folder.as_deref().map(|folder| log::to_folder(folder, Level::INFO)).transpose()?;
     let options = TuiOptions {
         start: start.unwrap_or(Start::Local),
-        local: Some(Box::new(local_processes(command.data_dir))),
+        local: Box::new(local_processes(command.data_dir)),
         files: UserFiles { presets: config_file(PRESETS_FILE), rules: config_file(RULES_FILE) },
         keeper,
-        profiles: Profiles {
-            list: listed,
-            current,
-            given,
-            has_local: true,
-            key_place,
-            ..Profiles::default()
-        },
+        profiles: Profiles { list: listed, current, given, key_place, ..Profiles::default() },
         session,
         theme: settings.theme,
         custom_themes: settings.themes,

@@ -3,7 +3,7 @@
 //!
 //! Screens and overlays handle their own events in their `update` modules.
 
-mod perform;
+pub(crate) mod perform;
 
 use std::time::Duration;
 
@@ -23,7 +23,6 @@ use crate::screens::cluster::{self, operator};
 use crate::screens::update::{self, PROCESS_SCREENS, connect, load_nodes_of, on_copied, show};
 use crate::screens::{Screen, data, execute, inference, logs, overview};
 use crate::state::field::Field;
-use crate::state::resource::Failure;
 use crate::state::services::{HeadId, Service};
 use crate::state::{Dirty, State, session, stack};
 use crate::theme::Theme;
@@ -43,8 +42,6 @@ pub enum Start {
     Profile(String),
     /// The addresses of the local stack, which is started.
     Local,
-    /// Without any address.
-    Nowhere,
 }
 
 /// Returns the effects for opening the screen.
@@ -60,11 +57,6 @@ pub(crate) fn start(state: &mut State, start: Start) -> Vec<Effect> {
             state.logs.log(Level::Info, state.now, "starting the local stack".to_owned());
             state.effects.push(Effect::StartLocal);
         }
-        Start::Nowhere => state.notify_failure(&Failure::new(
-            "find the services",
-            "no profile names them, and no local stack can be started",
-            "name them with --head, --datasets and --inference",
-        )),
     }
     show(state, state.screen);
     state.effects.extend([Effect::LoadPresets, Effect::FindDetachedNodes]);
@@ -177,15 +169,9 @@ fn urgency(state: &State, event: &Event) -> Dirty {
     }
 }
 
-/// Finishes an update: performs the actions chosen in an overlay, restores the saved selection,
-/// records closed streams, hides expired notices. Returns the requested effects.
+/// Finishes an update: restores the saved selection, records closed streams, hides expired notices.
+/// Returns the requested effects.
 fn settle(state: &mut State) -> Vec<Effect> {
-    let is_action = |effect: &Effect| matches!(effect, Effect::Perform(_));
-    while let Some(idx) = state.effects.iter().position(is_action) {
-        if let Effect::Perform(action) = state.effects.remove(idx) {
-            perform::perform(state, action);
-        }
-    }
     session::select(state);
     execute::update::choose_head(state);
     state.effects.append(&mut state.data.effects);

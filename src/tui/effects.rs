@@ -89,7 +89,7 @@ pub struct UserFiles {
 /// Performs effects, each in its own task.
 pub(crate) struct Runner {
     events: mpsc::Sender<Event>,
-    local: Option<Arc<dyn LocalStack>>,
+    local: Arc<dyn LocalStack>,
     local_events: mpsc::Sender<LocalEvent>,
     profiles: Option<Arc<dyn ProfileStore>>,
     files: UserFiles,
@@ -108,7 +108,7 @@ impl Runner {
     pub(crate) fn new(
         events: mpsc::Sender<Event>,
         local_events: mpsc::Sender<LocalEvent>,
-        local: Option<Arc<dyn LocalStack>>,
+        local: Arc<dyn LocalStack>,
         profiles: Option<Arc<dyn ProfileStore>>,
         files: UserFiles,
     ) -> Self {

@@ -15,6 +15,7 @@ use std::mem::discriminant;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 
 use self::choices::Themes;
 use self::copy_as::CopyMenu;
@@ -23,6 +24,7 @@ use self::palette::{Goal, Palette};
 use self::profiles::{KeyForm, KeyStep};
 use self::save::{SaveForm, Table};
 use crate::action::Action;
+use crate::app::perform::perform;
 use crate::event::{Effect, Target};
 use crate::keymap::{Chord, Layer};
 use crate::screens::cluster::{self, operator};
@@ -259,7 +261,7 @@ fn take(state: &mut State) {
             let first = bindings.into_iter().find(|binding| help.shows(binding));
             if let Some(action) = first.map(|binding| binding.action) {
                 state.close();
-                state.effects.push(Effect::Perform(action));
+                perform(state, action);
             }
         }
         Some(Overlay::Palette(palette)) => {
@@ -322,7 +324,7 @@ pub(crate) fn reach(state: &mut State, goal: Goal) {
             if screen == Some(Screen::Execute) && !binds_here(state, action) {
                 state.execute.focus_form();
             }
-            state.effects.push(Effect::Perform(action));
+            perform(state, action);
         }
         Goal::Theme(theme) => state.theme = theme,
         Goal::Dataset(dataset) => {
@@ -374,7 +376,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     hits.add(area, Target::Action(Action::Back));
     // The rest of the screen is the preview of a theme.
     if !matches!(overlay, Overlay::Themes(_)) {
-        frame.theme.fade(area, buf);
+        buf.set_style(area, Style::reset().patch(frame.theme.bg).patch(frame.theme.faint));
     }
     let on = view::Surface { area, buf, frame, hits };
     match overlay {

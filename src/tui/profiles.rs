@@ -85,8 +85,6 @@ pub struct Profiles {
     pub current: Option<String>,
     /// Addresses from flags or the environment.
     pub given: Option<Addresses>,
-    /// True if a local stack can be started.
-    pub has_local: bool,
     /// Place of the key in use.
     pub key_place: Option<KeyPlace>,
     /// Name of the profile that is being opened.
@@ -119,10 +117,9 @@ impl Choice<'_> {
 impl Profiles {
     /// Returns all entries, in the order of the list.
     pub(crate) fn choices(&self) -> Vec<Choice<'_>> {
-        let local = self.has_local.then_some(Choice::Local);
         let given = self.given.as_ref().map(Choice::Given);
         let listed = self.list.iter().map(Choice::Profile);
-        local.into_iter().chain(given).chain(listed).collect()
+        [Choice::Local].into_iter().chain(given).chain(listed).collect()
     }
 
     /// Returns the name under which the key in use is stored.

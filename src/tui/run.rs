@@ -40,8 +40,8 @@ const STOP_WITHIN: Duration = Duration::from_millis(2_500);
 pub struct TuiOptions {
     /// Services to show first.
     pub start: Start,
-    /// Starts the local stack and further nodes. `None` if the services run elsewhere.
-    pub local: Option<Box<dyn LocalStack>>,
+    /// Starts the local stack and further nodes.
+    pub local: Box<dyn LocalStack>,
     /// Files in the user's configuration directory.
     pub files: UserFiles,
     /// Theme to start with.
@@ -111,7 +111,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     let TuiOptions { start, local, theme, depth, has_mouse, is_far, clock, .. } = options;
     terminal::watch_panics(options.reports);
     options.time_zone.use_for_times();
-    let local: Option<Arc<dyn LocalStack>> = local.map(Arc::from);
+    let local: Arc<dyn LocalStack> = Arc::from(local);
     let keeper: Option<Arc<dyn ProfileStore>> = options.keeper.map(Arc::from);
     let terminal = Tui::enter(has_mouse).map_err(RunError::Terminal)?;
     let signals = Signals::listen().map_err(RunError::Terminal)?;
@@ -141,7 +141,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         clock,
         pacer: Pacer::new(is_far),
         hits: Hits::default(),
-        runner: Runner::new(events, local_events, local.clone(), keeper, options.files),
+        runner: Runner::new(events, local_events, Arc::clone(&local), keeper, options.files),
         terminal,
         signals,
         keys: EventStream::new(),
@@ -166,12 +166,10 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         tracing::warn!(%error, "failed to write the session to {}", path.display());
     }
     runner.shutdown().await;
-    if let Some(local) = local {
-        // A process that reports its exit must not wait for a reader.
-        local_inbox.close();
-        if timeout(STOP_WITHIN, local.stop()).await.is_err() {
-            tracing::warn!("local processes did not end within {STOP_WITHIN:?}");
-        }
+    // A process that reports its exit must not wait for a reader.
+    local_inbox.close();
+    if timeout(STOP_WITHIN, local.stop()).await.is_err() {
+        tracing::warn!("local processes did not end within {STOP_WITHIN:?}");
     }
     result
 }

@@ -299,7 +299,7 @@ impl State {
     pub(crate) fn is_animated(&self) -> bool {
         self.runs.n_waiting() > 0
             || self.stack.step().is_some()
-            || self.is_key_tried()
+            || matches!(self.overlays.last(), Some(Overlay::Key(form)) if form.step == KeyStep::Tried)
             || self.data.is_animated()
             || self.inference.is_animated()
             || (self.screen == Screen::Cluster && self.nodes.best_list().is_loading())
@@ -311,10 +311,6 @@ impl State {
         nodes.best_list().is_loading()
             || data.datasets.is_loading()
             || inference.topics.is_loading()
-    }
-
-    fn is_key_tried(&self) -> bool {
-        matches!(self.overlays.last(), Some(Overlay::Key(form)) if form.step == KeyStep::Tried)
     }
 
     /// Requests a frame of at least this urgency.

@@ -244,12 +244,6 @@ impl Theme {
         }
     }
 
-    /// Fades the content of `area`, so that an overlay is distinct.
-    pub(crate) fn fade(&self, area: Rect, buf: &mut Buffer) {
-        let style = Style::reset().patch(self.bg).patch(self.faint);
-        buf.set_style(area, style);
-    }
-
     /// Returns the theme with the style that `style` returns for each token.
     fn of_styles(name: Name, fill_down: Fill, style: impl Fn(&str) -> Style) -> Self {
         Self {

@@ -33,17 +33,16 @@ impl Runner {
     /// Performs a local effect. Returns any other effect.
     pub(super) fn use_machine(&mut self, effect: Effect) -> Option<Effect> {
         let (presets, local_events) = (self.files.presets.clone(), self.local_events.clone());
-        let (local, profiles) = (self.local.clone(), self.profiles.clone());
+        let (local, profiles) = (Arc::clone(&self.local), self.profiles.clone());
         match effect {
             Effect::StartLocal => {
-                let local = local?;
                 self.report("local stack", async move {
                     let error = local.start(local_events).await.err()?;
                     let next = "look at the logs (5), or name services with --head";
                     Some(Event::LocalFailed(Failure { next: next.to_owned(), ..describe(&error) }))
                 });
             }
-            Effect::DetachNodes => local.iter().for_each(|local| local.keep()),
+            Effect::DetachNodes => local.keep(),
             Effect::OpenProfile(name) => self.call("profile", open(profiles, name)),
             Effect::KeepKey { profile, addresses, key } => {
                 self.call("key", keep(profiles, profile, addresses, key));
@@ -64,20 +63,17 @@ impl Runner {
                 Some(Event::Copied { text, by })
             }),
             Effect::LoadUsage => {
-                self.report("usage", async move { Some(Event::Usage(local?.usage())) });
+                self.report("usage", async move { Some(Event::Usage(local.usage())) });
             }
-            Effect::FindDetachedNodes if local.is_none() => {}
             Effect::FindDetachedNodes => {
-                self.use_local(|local| async move { local.find_kept(local_events).await });
+                self.use_local(async move { local.find_kept(local_events).await });
             }
             Effect::AddNode(wish) => {
-                self.use_local(|local| async move { local.add(wish, local_events).await });
+                self.use_local(async move { local.add(wish, local_events).await });
             }
-            Effect::StopProcess(name) => {
-                self.use_local(|local| async move { local.end(&name).await });
-            }
+            Effect::StopProcess(name) => self.use_local(async move { local.end(&name).await }),
             Effect::RestartProcess(name) => {
-                self.use_local(|local| async move { local.restart(&name, local_events).await });
+                self.use_local(async move { local.restart(&name, local_events).await });
             }
             effect => return Some(effect),
         }
@@ -89,18 +85,10 @@ impl Runner {
         self.report("pager", async move { Some(Event::Paged(page(&text).await)) });
     }
 
-    /// Calls the local stack and reports a failure.
-    fn use_local<F>(&self, call: impl FnOnce(Arc<dyn LocalStack>) -> F)
-    where
-        F: Future<Output = Result<(), LocalError>> + Send + 'static,
-    {
-        let done = self.local.clone().map(call);
+    /// Waits for a call of the local stack and reports a failure.
+    fn use_local(&self, call: impl Future<Output = Result<(), LocalError>> + Send + 'static) {
         self.report("this machine", async move {
-            let Some(done) = done else {
-                let why = "this screen was opened without a local stack";
-                return Some(Event::Failed(Failure::new("manage local processes", why, "")));
-            };
-            done.await.err().map(|error| Event::Failed(describe(&error)))
+            call.await.err().map(|error| Event::Failed(describe(&error)))
         });
     }
 }
@@ -108,14 +96,12 @@ impl Runner {
 /// Uploads the module or directory at `path` to the head. The head does not rename content that it
 /// already has.
 pub(super) async fn add_function(
-    local: Option<Arc<dyn LocalStack>>,
+    local: Arc<dyn LocalStack>,
     head: Option<Functions>,
     path: String,
 ) -> Result<FunctionBody, Failure> {
     let what = format!("add {path}");
-    let (Some(local), Some(head)) = (local, head) else {
-        return Err(absent(&what));
-    };
+    let head = head.ok_or_else(|| absent(&what))?;
     let packed = local.pack(&path).await.map_err(|error| describe(&error))?;
     let Packed { name, function_id, method, car } = packed;
     // If the head cannot list its functions, the content is uploaded in any case.
@@ -183,10 +169,11 @@ async fn write_presets(
 type Keeper = Option<Arc<dyn ProfileStore>>;
 
 async fn open(keeper: Keeper, name: String) -> Event {
-    let result = match keeper {
-        None => Err(absent("open the profile")),
-        Some(keeper) => keeper.open(&name).await.map_err(|error| refused(&error)),
+    let opened = async {
+        let keeper = keeper.ok_or_else(|| absent("open the profile"))?;
+        keeper.open(&name).await.map_err(|error| refused(&error))
     };
+    let result = opened.await;
     Event::Profile(ProfileEvent::Opened { name, result })
 }
 

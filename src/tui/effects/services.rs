@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use client::datasets::download::DownloadQuery;
@@ -61,7 +62,8 @@ impl Runner {
                 self.follow(name, stream, inbox, (Box::new, event), "follow the cluster");
             }
             Effect::AddFunction { head: id, path } => {
-                let adding = machine::add_function(self.local.clone(), self.clients.head(id), path);
+                let adding =
+                    machine::add_function(Arc::clone(&self.local), self.clients.head(id), path);
                 self.call("new function", async move { Event::FunctionAdded(id, adding.await) });
             }
             Effect::Execute(id, order) => {

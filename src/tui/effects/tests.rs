@@ -63,11 +63,11 @@ struct Rig {
     local_inbox: mpsc::Receiver<LocalEvent>,
 }
 
-fn rig(local: Option<Arc<dyn LocalStack>>) -> Rig {
+fn rig() -> Rig {
     let (events, inbox) = mpsc::channel(16);
     let (local_events, local_inbox) = mpsc::channel(16);
     Rig {
-        runner: Runner::new(events, local_events, local, None, UserFiles::default()),
+        runner: Runner::new(events, local_events, Arc::new(Broken), None, UserFiles::default()),
         inbox,
         local_inbox,
     }
@@ -92,7 +92,7 @@ async fn closed_address() -> String {
 
 #[tokio::test]
 async fn call_without_an_address_fails_with_a_reason() {
-    let mut rig = rig(None);
+    let mut rig = rig();
     assert_eq!(rig.runner.perform(Effect::LoadNodes(HeadId::default())), None);
     let Event::Nodes(_, Err(failure), _) = rig.next().await else { panic!("nodes") };
     assert_eq!(failure.what, "list the nodes");
@@ -101,7 +101,7 @@ async fn call_without_an_address_fails_with_a_reason() {
 
 #[tokio::test]
 async fn refused_call_names_the_address_and_the_cause() {
-    let mut rig = rig(None);
+    let mut rig = rig();
     let head = closed_address().await;
     let addresses = Addresses { heads: vec![head.clone()], ..Addresses::default() };
     rig.runner.perform(Effect::Connect(addresses));
@@ -113,7 +113,7 @@ async fn refused_call_names_the_address_and_the_cause() {
 
 #[tokio::test]
 async fn head_gets_its_token_and_not_the_key_of_other_services() {
-    let mut rig = rig(None);
+    let mut rig = rig();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     rig.runner.perform(Effect::Connect(Addresses {
         heads: vec![format!("http://{}", listener.local_addr().unwrap())],
@@ -135,7 +135,7 @@ async fn head_gets_its_token_and_not_the_key_of_other_services() {
 
 #[tokio::test]
 async fn head_that_stalls_delays_no_other() {
-    let mut rig = rig(None);
+    let mut rig = rig();
     let stalled = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let prompt = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let heads = [&stalled, &prompt].map(|it| format!("http://{}", it.local_addr().unwrap()));
@@ -168,7 +168,7 @@ async fn datasets_are_found_by_patterns_that_the_service_does_not_know() {
 
 /// Checks the datasets listed for a search of which the service finds two, one a page.
 async fn check_listed(search: &str, want: &[&str]) {
-    let mut rig = rig(None);
+    let mut rig = rig();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let datasets = Some(format!("http://{}/api", listener.local_addr().unwrap()));
     rig.runner.perform(Effect::Connect(Addresses { datasets, ..Addresses::default() }));
@@ -208,7 +208,7 @@ async fn check_listed(search: &str, want: &[&str]) {
 
 #[tokio::test]
 async fn content_that_the_head_holds_is_not_uploaded_again() {
-    let mut rig = rig(Some(Arc::new(Broken)));
+    let mut rig = rig();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let head = format!("http://{}", listener.local_addr().unwrap());
     rig.runner.perform(Effect::Connect(Addresses { heads: vec![head], ..Addresses::default() }));
@@ -231,7 +231,7 @@ async fn content_that_the_head_holds_is_not_uploaded_again() {
 
 #[tokio::test]
 async fn cancelled_run_receives_no_response() {
-    let mut rig = rig(None);
+    let mut rig = rig();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let head = format!("http://{}", listener.local_addr().unwrap());
     rig.runner.perform(Effect::Connect(Addresses { heads: vec![head], ..Addresses::default() }));
@@ -243,7 +243,7 @@ async fn cancelled_run_receives_no_response() {
 
 #[tokio::test]
 async fn stack_that_fails_to_start_is_reported() {
-    let mut rig = rig(Some(Arc::new(Broken)));
+    let mut rig = rig();
     rig.runner.perform(Effect::StartLocal);
     let Event::LocalFailed(failure) = rig.next().await else { panic!("a failure") };
     assert_eq!(
@@ -256,7 +256,7 @@ async fn stack_that_fails_to_start_is_reported() {
 
 #[tokio::test]
 async fn requests_to_the_terminal_are_returned() {
-    let mut rig = rig(None);
+    let mut rig = rig();
     assert_eq!(rig.runner.perform(Effect::Quit), Some(Effect::Quit));
     assert_eq!(rig.runner.perform(Effect::Redraw), Some(Effect::Redraw));
     let wait = Duration::from_secs(1);

@@ -244,7 +244,7 @@ pub(crate) fn draw(on: Surface<'_>, selected: usize) {
     let Surface { area, buf, frame, hits } = on;
     let (theme, profiles) = (frame.theme, &frame.state.profiles);
     let choices = profiles.choices();
-    let n_rows = u16::try_from(choices.len()).unwrap_or(u16::MAX).max(1);
+    let n_rows = u16::try_from(choices.len()).unwrap_or(u16::MAX);
     let height = n_rows.saturating_mul(2).saturating_add(7).min(area.height);
     let place = centered(area, WIDTH_MAX.min(area.width.saturating_sub(4)), height);
     let of = Pane::new("Profiles").footer(frame.hints(
@@ -268,9 +268,6 @@ pub(crate) fn draw(on: Surface<'_>, selected: usize) {
         paint::text(buf, place, (4, 0), &name, theme.text);
         paint::text(buf, place, (4 + NAME_WIDTH, 0), &words, theme.muted);
     });
-    if choices.is_empty() {
-        paint::text(buf, inside, (2, 1), "The configuration file names no profile.", theme.muted);
-    }
     let key = match (&frame.state.services.addresses.api_key, profiles.key_place) {
         (None, _) => "no API key is in use".to_owned(),
         (Some(_), None) => "the API key in use is the local stack's own".to_owned(),

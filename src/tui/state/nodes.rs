@@ -187,7 +187,7 @@ impl Node {
 impl HeadNodes {
     fn settle(&mut self, mut result: Result<Vec<NodeBody>, Failure>, now: Timestamp) {
         if let Ok(bodies) = &mut result {
-            self.keep_latencies(bodies, now);
+            self.keep_latencies(bodies);
             // Unlisted nodes are dropped. The response size bounds the list itself.
             let mut before = std::mem::take(&mut self.activity);
             for body in bodies.iter() {
@@ -200,12 +200,12 @@ impl HeadNodes {
     }
 
     /// Replaces the last round trip of each node by its smoothed one.
-    fn keep_latencies(&mut self, bodies: &mut [NodeBody], now: Timestamp) {
+    fn keep_latencies(&mut self, bodies: &mut [NodeBody]) {
         let mut before = std::mem::take(&mut self.latencies);
         for body in bodies {
             let Some(sample_ms) = body.latency_ms else { continue };
             let mut latency = before.remove(&body.peer_id).unwrap_or_default();
-            body.latency_ms = Some(latency.add(sample_ms, now));
+            body.latency_ms = Some(latency.add(sample_ms));
             self.latencies.insert(body.peer_id.clone(), latency);
         }
     }

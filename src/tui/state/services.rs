@@ -270,7 +270,7 @@ impl Services {
             return false;
         }
         if let Health::Idle { latency: Some(latency) } = health {
-            link.latency.add(latency.as_secs_f64() * 1e3, now);
+            link.latency.add(latency.as_secs_f64() * 1e3);
         }
         let health = if matches!(health, Health::Idle { .. }) { link.up() } else { health };
         let before = std::mem::replace(&mut link.health, health);

@@ -187,7 +187,6 @@ proptest! {
         for name in Name::ALL {
             let theme = Theme::new(name, Depth::TrueColor);
             theme.clear(Rect::new(x, y, w, h), &mut buf);
-            theme.fade(Rect::new(x, y, w, h), &mut buf);
         }
     }
 }

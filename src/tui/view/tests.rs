@@ -280,7 +280,6 @@ fn profiles_and_keys() {
         ..Addresses::default()
     };
     screen.state.profiles.list = vec![Profile { name: "far".to_owned(), addresses }];
-    screen.state.profiles.has_local = true;
     screen.press("P down");
     check_state("profiles", &screen);
     screen.press("e");

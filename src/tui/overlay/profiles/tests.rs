@@ -18,7 +18,6 @@ fn far() -> Addresses {
 /// Returns a screen on local services with a profile to choose.
 fn screen() -> Harness {
     let mut screen = Harness::ready(120, 40);
-    screen.state.profiles.has_local = true;
     screen.state.profiles.list = vec![Profile { name: "far".to_owned(), addresses: far() }];
     screen.take_effects();
     screen

@@ -150,7 +150,6 @@ fn remote_node_cannot_be_stopped() {
 #[test]
 fn local_head_is_used_when_none_is_known() {
     let mut state = State::default();
-    crate::app::start(&mut state, crate::app::Start::Nowhere);
     let head = node("head", "head", Some("http://127.0.0.1:8080"));
     let effects = crate::app::update(&mut state, Event::Local(LocalEvent::Node(head)));
     let connects = effects.iter().any(
