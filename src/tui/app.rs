@@ -7,9 +7,7 @@ pub(crate) mod perform;
 
 use std::time::Duration;
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::Modifier;
+use ratatui::prelude::*;
 
 use crate::action::Action;
 use crate::event::{DataEvent, Effect, Event, Target, Timer};

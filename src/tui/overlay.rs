@@ -13,9 +13,7 @@ pub(crate) mod view;
 
 use std::mem::discriminant;
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::prelude::*;
 
 use self::choices::Themes;
 use self::copy_as::CopyMenu;

@@ -28,8 +28,7 @@ use crossterm::terminal::{
 };
 use model::escape::escape_line;
 use ratatui::backend::{Backend as _, CrosstermBackend};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::prelude::*;
 use task::file::{FileMode, write_atomic};
 
 pub(crate) use self::system::Signals;

@@ -10,9 +10,8 @@ mod palette;
 use std::fmt;
 use std::str::FromStr;
 
-use ratatui::buffer::{Buffer, Cell};
-use ratatui::layout::Rect;
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::buffer::Cell;
+use ratatui::prelude::*;
 
 use self::custom::CustomTheme;
 use self::depth::Depth;

@@ -19,11 +19,8 @@ pub(crate) mod table;
 pub(crate) mod wrap;
 
 use model::timestamp::Timestamp;
-use ratatui::buffer::Buffer;
-use ratatui::layout::{Constraint, Position, Rect};
-use ratatui::style::Style;
-use ratatui::text::{Line, Span, Text};
-use ratatui::widgets::{Paragraph, Widget as _};
+use ratatui::prelude::*;
+use ratatui::widgets::Paragraph;
 
 use crate::action::Action;
 use crate::keymap::Layer;

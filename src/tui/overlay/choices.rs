@@ -1,8 +1,6 @@
 //! Small overlays: the columns of a table, past notices, themes, jump labels, pending keys.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::text::{Line, Span};
+use ratatui::prelude::*;
 
 use crate::action::Action;
 use crate::keymap::{Layer, sequence_text};

@@ -1,7 +1,6 @@
 //! Draws the help: all keys of the screen beneath, from the table of keys.
 
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
+use ratatui::prelude::*;
 
 use crate::action::Action;
 use crate::keymap::{Bound, Layer};

@@ -7,11 +7,8 @@ use model::dataset::DatasetId;
 use model::topic::TopicId;
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Borders, Widget as _};
+use ratatui::prelude::*;
+use ratatui::widgets::{Block, Borders};
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::action::Action;

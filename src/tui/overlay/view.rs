@@ -1,8 +1,6 @@
 //! Parts of overlays: a raised box, a list, a question, a prompt.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::text::Line;
+use ratatui::prelude::*;
 
 use crate::action::Action;
 use crate::event::Target;

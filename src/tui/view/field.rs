@@ -1,9 +1,6 @@
 //! Draws text fields: plain fields, fields of forms, search fields.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
-use ratatui::text::Span;
+use ratatui::prelude::*;
 
 use super::{split_columns, text_cut};
 use crate::state::field::Field;

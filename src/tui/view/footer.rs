@@ -1,9 +1,7 @@
 //! The last line: hints of the active keys and background activity. A notice replaces the hints while it
 //! is shown and extends over additional rows if needed.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::text::{Line, Span};
+use ratatui::prelude::*;
 
 use super::hits::Hits;
 use super::{Frame, notices, spinner, strip};

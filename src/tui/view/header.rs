@@ -1,9 +1,6 @@
 //! The first line: screens, health of the services, time of the frame.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
+use ratatui::prelude::*;
 
 use super::hits::Hits;
 use super::{Frame, Tier, spinner};

@@ -1,9 +1,6 @@
 //! Draws the latest notice in the footer and in rows above it, by which the screen shrinks.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
+use ratatui::prelude::*;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::Frame;

@@ -3,11 +3,8 @@
 use std::ops::Range;
 
 use model::escape::escape_line;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::Modifier;
-use ratatui::text::{Line, Span};
-use ratatui::widgets::{Scrollbar, ScrollbarOrientation, ScrollbarState, StatefulWidget as _};
+use ratatui::prelude::*;
+use ratatui::widgets::{Scrollbar, ScrollbarOrientation, ScrollbarState};
 use strum::VariantArray as _;
 use wire::functions::ExecuteResponse;
 

@@ -1,11 +1,8 @@
 //! Tables: ratatui's, with `…` at the end of cut texts and rows that can be clicked. The selected
 //! row stays visible.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Modifier, Style};
-use ratatui::text::Line;
-use ratatui::widgets::{self, Row, Widget as _};
+use ratatui::prelude::*;
+use ratatui::widgets::{self, Row};
 
 use super::hits::Hits;
 use super::{split_rows, text_cut};
@@ -101,10 +98,10 @@ impl Table<'_> {
         };
         let titles: Vec<Cell> = self.columns.iter().enumerate().map(title).collect();
         let rows = self.rows(area).map(|(number, _)| self.row(row(number), &places));
-        widgets::Table::new(rows, self.widths())
+        let table = widgets::Table::new(rows, self.widths())
             .header(self.row(titles, &places))
-            .column_spacing(self.gap(area.width))
-            .render(area.intersection(buf.area), buf);
+            .column_spacing(self.gap(area.width));
+        Widget::render(table, area.intersection(buf.area), buf);
         for (number, place) in self.rows(area) {
             // Includes the margins up to the borders.
             let whole = Rect { x: place.x.saturating_sub(1), width: place.width + 2, ..place };

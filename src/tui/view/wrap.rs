@@ -1,7 +1,6 @@
 //! Wraps long texts.
 
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
+use ratatui::prelude::*;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Breaks `text` into lines of at most `width` columns, at spaces or within words that are longer

@@ -1,9 +1,7 @@
 //! Bars: a share of a whole, a difference from a center, a series in a row.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
-use ratatui::widgets::{Sparkline as Bars, Widget};
+use ratatui::prelude::*;
+use ratatui::widgets::Sparkline as Bars;
 
 use crate::widget::axis::Scale;
 use crate::widget::paint;

@@ -1,9 +1,6 @@
 //! A layer of braille dots, two by four in a cell, for lines.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::Style;
-use ratatui::widgets::Widget;
+use ratatui::prelude::*;
 
 use super::paint;
 use crate::theme::Theme;

@@ -7,10 +7,7 @@ use std::time::Duration;
 
 use model::row::Bucket;
 use model::timestamp::Timestamp;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::Style;
-use ratatui::widgets::Widget;
+use ratatui::prelude::*;
 use strum::VariantArray;
 
 use super::axis::Scale;

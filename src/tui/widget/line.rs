@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use model::timestamp::Timestamp;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::Style;
-use ratatui::widgets::Widget;
+use ratatui::prelude::*;
 
 use super::axis::Scale;
 use super::braille::{self, Dot};

@@ -4,10 +4,8 @@ use std::borrow::Cow;
 
 use model::escape::escape_line;
 use model::text::is_unprintable;
-use ratatui::buffer::{Buffer, Cell};
-use ratatui::layout::{Position, Rect};
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
+use ratatui::buffer::Cell;
+use ratatui::prelude::*;
 
 /// Returns the cell at column `x` and row `y` of `area`, or `None` outside the area or the buffer.
 pub(crate) fn cell(buf: &mut Buffer, area: Rect, x: u16, y: u16) -> Option<&mut Cell> {

@@ -1,10 +1,7 @@
 //! A rounded border with a title on the left and facts about the content on the right.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::{Margin, Rect};
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, BorderType, Widget as _};
+use ratatui::prelude::*;
+use ratatui::widgets::{Block, BorderType};
 
 use super::{format, paint};
 use crate::theme::Theme;

@@ -11,9 +11,7 @@
 use std::time::Duration;
 
 use model::timestamp::Timestamp;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::prelude::*;
 
 use super::axis::{self, Scale};
 use super::{format, paint};

@@ -10,10 +10,7 @@
 //! 67 380          67 430
 //! ```
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::Style;
-use ratatui::widgets::Widget;
+use ratatui::prelude::*;
 
 use super::axis::Scale;
 use super::stats::{self, Quartiles};

@@ -5,9 +5,7 @@ use std::time::Duration;
 use model::row::Bucket;
 use model::timestamp::Timestamp;
 use proptest::prelude::*;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::widgets::Widget as _;
+use ratatui::prelude::*;
 
 use super::braille::{self, Dot};
 use super::candles::{Candles, Density, Overlay};

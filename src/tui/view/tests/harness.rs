@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::prelude::*;
 use wire::executions::{ClusterEvent, ClusterEventKind};
 use wire::functions::{
     ClusterBody, ExecuteResponse, FunctionBody, NodeApproval, NodeBody, Outcome, ResultGroupBody,

@@ -209,7 +209,7 @@ fn tokens(screen: &Harness, name: theme::Name) -> String {
     ];
     let buffer = screen.drawn(name);
     let width = usize::from(buffer.area.width);
-    let token = |cell: &ratatui::buffer::Cell| {
+    let token = |cell: &buffer::Cell| {
         let is_it = |style: &Style| style.fg.unwrap_or_default() == cell.fg;
         // A tag has the background color as text color, and the token's color as background.
         let is_tag = |style: &Style| style.fg == Some(cell.bg);
