@@ -52,31 +52,6 @@ impl Clients {
     }
 }
 
-/// The pending timers, one of each kind.
-#[derive(Debug, Default)]
-pub(crate) struct Timers(HashMap<Timer, Instant>);
-
-impl Timers {
-    /// Sets `timer`, replacing an earlier setting.
-    fn set(&mut self, timer: Timer, due: Instant) {
-        self.0.insert(timer, due);
-    }
-
-    fn clear(&mut self, timer: Timer) {
-        self.0.remove(&timer);
-    }
-
-    /// Returns the time at which the next timer is due.
-    pub(crate) fn next(&self) -> Option<Instant> {
-        self.0.values().min().copied()
-    }
-
-    /// Removes and returns the timers that are due at `now`.
-    pub(crate) fn take_due(&mut self, now: Instant) -> Vec<Timer> {
-        self.0.extract_if(|_, at| *at <= now).map(|(timer, _)| timer).collect()
-    }
-}
-
 /// Files that the screen reads and writes. `None` if there is no directory for them.
 #[derive(Debug, Clone, Default)]
 pub struct UserFiles {
@@ -101,7 +76,8 @@ pub(crate) struct Runner {
     /// same subject, which bounds the number of calls.
     running: HashMap<String, CancellationToken>,
     clients: Clients,
-    pub(crate) timers: Timers,
+    /// The pending timers, one of each kind.
+    pub(crate) timers: HashMap<Timer, Instant>,
 }
 
 impl Runner {
@@ -122,7 +98,7 @@ impl Runner {
             tasks: Group::default(),
             running: HashMap::new(),
             clients: Clients::default(),
-            timers: Timers::default(),
+            timers: HashMap::new(),
         }
     }
 
@@ -135,8 +111,12 @@ impl Runner {
         let effect = self.use_machine(effect)?;
         let effect = self.use_rules(effect)?;
         match effect {
-            Effect::SetTimer(timer, wait) => self.timers.set(timer, Instant::now() + wait),
-            Effect::ClearTimer(timer) => self.timers.clear(timer),
+            Effect::SetTimer(timer, wait) => {
+                self.timers.insert(timer, Instant::now() + wait);
+            }
+            Effect::ClearTimer(timer) => {
+                self.timers.remove(&timer);
+            }
             Effect::Connect(addresses) => self.connect(&addresses),
             Effect::Cancel(id, at_head) => self.cancel(id, at_head),
             Effect::Probe(heads) => self.probe(heads),

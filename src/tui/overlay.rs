@@ -319,7 +319,9 @@ pub(crate) fn reach(state: &mut State, goal: Goal) {
             if let Some(screen) = screen {
                 show(state, screen);
             }
-            if screen == Some(Screen::Execute) && !binds_here(state, action) {
+            let here = state.keys.in_force(&state.layers_beneath());
+            let is_bound = here.iter().any(|binding| binding.action == action);
+            if screen == Some(Screen::Execute) && !is_bound {
                 state.execute.focus_form();
             }
             perform(state, action);
@@ -356,10 +358,6 @@ pub(crate) fn reach(state: &mut State, goal: Goal) {
             state.cluster.focus = cluster::state::Pane::Groups;
         }
     }
-}
-
-fn binds_here(state: &State, action: Action) -> bool {
-    state.keys.in_force(&state.layers_beneath()).iter().any(|binding| binding.action == action)
 }
 
 /// Draws the topmost overlay over `area`, if there is one. The screen beneath cannot be clicked. A

@@ -41,7 +41,7 @@ pub(crate) struct Pacer {
     /// Time of the last skipped frame.
     last_check: Option<Instant>,
     /// Time of the last check that found a change.
-    changed_at: Option<Instant>,
+    pub(crate) changed_at: Option<Instant>,
     data_every: Duration,
 }
 
@@ -94,11 +94,6 @@ impl Pacer {
         matches!(self.dirty, Dirty::Poll | Dirty::Data)
             && is_after(self.last_frame, CHECKED_AFTER)
             && !is_unchecked
-    }
-
-    /// Records that a check at `now` found a change.
-    pub(crate) fn record_change(&mut self, now: Instant) {
-        self.changed_at = Some(now);
     }
 
     /// Drops the request: a frame at `now` would show no change.
@@ -194,7 +189,7 @@ mod tests {
             pacer.needs_check(Instant::now())
         };
         assert!(needs_check_after(&mut pacer, CHECKED_AFTER).await);
-        pacer.record_change(Instant::now());
+        pacer.changed_at = Some(Instant::now());
         assert!(!needs_check_after(&mut pacer, CHECKED_AFTER).await);
         assert!(needs_check_after(&mut pacer, UNCHECKED_FOR).await);
     }

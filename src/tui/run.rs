@@ -233,7 +233,9 @@ impl Loop {
             self.state.now = self.clock.now();
             next.map_or(Ok(()), |next| self.handle(next))?;
             // Handled before the batch below, so that many other events cannot delay timers.
-            for timer in self.runner.timers.take_due(Instant::now()) {
+            let now = Instant::now();
+            let due: Vec<_> = self.runner.timers.extract_if(|_, at| *at <= now).collect();
+            for (timer, _) in due {
                 self.update(Event::TimerDue(timer))?;
             }
             // Limits the events handled before a frame. The rest are handled in the next round.
@@ -262,7 +264,7 @@ impl Loop {
             return Ok(());
         }
         if is_checked {
-            self.pacer.record_change(now);
+            self.pacer.changed_at = Some(now);
         }
         if self.pacer.dirty > Dirty::Animation {
             self.state.changed_at = self.clock.now();
@@ -286,7 +288,7 @@ impl Loop {
     /// `is_waiting`, returns `None` if none is ready, and leaves timers and frames to the next round.
     async fn next(&mut self, is_waiting: bool) -> Option<Next> {
         let frame = self.pacer.next().filter(|_| is_waiting && !self.is_paging);
-        let timer = self.runner.timers.next().filter(|_| is_waiting);
+        let timer = self.runner.timers.values().min().copied().filter(|_| is_waiting);
         Some(tokio::select! {
             biased;
             signal = self.signals.next() => Next::Signal(signal),

@@ -27,7 +27,7 @@ use self::alerts::Alerts;
 use self::field::Field;
 use self::layout::Layout;
 use self::nodes::Nodes;
-use self::notices::Notices;
+use self::notices::{Notice, Notices};
 use self::runs::Runs;
 use self::services::{Service, Services};
 use self::session::SavedSelection;
@@ -237,8 +237,7 @@ impl State {
         for fault in faults {
             self.logs.log(Level::Warn, self.now, fault.clone());
         }
-        let detail = first.lines().next().unwrap_or_default().to_owned();
-        self.notices.add(Level::Warn, "a theme cannot be used".to_owned(), detail, self.now);
+        self.notify_refused("a theme cannot be used", first.lines().next().unwrap_or_default());
     }
 
     /// Returns the theme to save in the session, which is not one requested only for this start.
@@ -303,14 +302,10 @@ impl State {
             || self.data.is_animated()
             || self.inference.is_animated()
             || (self.screen == Screen::Cluster && self.nodes.best_list().is_loading())
-            || (self.screen == Screen::Overview && self.is_list_awaited())
-    }
-
-    fn is_list_awaited(&self) -> bool {
-        let Self { nodes, data, inference, .. } = self;
-        nodes.best_list().is_loading()
-            || data.datasets.is_loading()
-            || inference.topics.is_loading()
+            || (self.screen == Screen::Overview
+                && (self.nodes.best_list().is_loading()
+                    || self.data.datasets.is_loading()
+                    || self.inference.topics.is_loading()))
     }
 
     /// Requests a frame of at least this urgency.
@@ -330,17 +325,7 @@ impl State {
             (why, "") => why.to_owned(),
             (why, next) => format!("{why}; {next}"),
         };
-        self.logs.log(Level::Warn, self.now, format!("{text}: {}", failure.why));
-        self.show_notice(screens, Level::Error, text, detail);
-    }
-
-    /// Shows a notice, or only records it if the current screen is one of `screens`.
-    fn show_notice(&mut self, screens: &[Screen], level: Level, text: String, detail: String) {
-        if screens.contains(&self.screen) && self.overlays.is_empty() {
-            self.notices.record(level, text, detail, self.now);
-        } else {
-            self.notices.add(level, text, detail, self.now);
-        }
+        self.report(screens, Level::Error, text, detail);
     }
 
     /// Reports a success with a notice and a log line.
@@ -366,6 +351,8 @@ impl State {
         let line = if detail.is_empty() { text.clone() } else { format!("{text}: {detail}") };
         let log_level = if level == Level::Error { Level::Warn } else { Level::Info };
         self.logs.log(log_level, self.now, line);
-        self.show_notice(screens, level, text, detail);
+        let is_hidden = screens.contains(&self.screen) && self.overlays.is_empty();
+        let until = (!is_hidden).then(|| Notices::until(level, self.now));
+        self.notices.add(Notice { level, text, detail, at: self.now, until });
     }
 }

@@ -2,16 +2,12 @@
 
 use std::str::FromStr;
 use std::sync::OnceLock;
-use std::{env, fs};
 
 use jiff::{Zoned, tz};
 use model::timestamp::Timestamp;
 
 /// Zone in use, set once before the first frame. Static, since every displayed time depends on it.
 static IN_USE: OnceLock<TimeZone> = OnceLock::new();
-
-/// File of the system's zone, used if `TZ` is not set.
-const SYSTEM_FILE: &str = "/etc/localtime";
 
 /// A time zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,21 +28,6 @@ impl TimeZone {
     pub(crate) fn use_for_times(self) {
         IN_USE.set(self).ok();
     }
-
-    /// Returns the zone of `TZ`, or of the system, or UTC.
-    fn local() -> Self {
-        let named = env::var("TZ").ok().filter(|name| !name.is_empty());
-        let zone = match named {
-            Some(name) => {
-                let name = name.trim_start_matches(':');
-                tz::TimeZone::get(name).or_else(|_| tz::TimeZone::posix(name)).ok()
-            }
-            None => fs::read(SYSTEM_FILE)
-                .ok()
-                .and_then(|bytes| tz::TimeZone::tzif("local", &bytes).ok()),
-        };
-        zone.map_or(Self::UTC, Self)
-    }
 }
 
 impl FromStr for TimeZone {
@@ -55,7 +36,8 @@ impl FromStr for TimeZone {
     fn from_str(name: &str) -> Result<Self, UnknownZone> {
         match name.to_ascii_lowercase().as_str() {
             "utc" => Ok(Self::UTC),
-            "local" => Ok(Self::local()),
+            // The zone of `TZ`, or of the system.
+            "local" => Ok(tz::TimeZone::try_system().map_or(Self::UTC, Self)),
             _ => {
                 tz::TimeZone::get(name).map(Self).map_err(|_| UnknownZone { name: name.to_owned() })
             }

@@ -261,19 +261,5 @@ async fn requests_to_the_terminal_are_returned() {
     assert_eq!(rig.runner.perform(Effect::Redraw), Some(Effect::Redraw));
     let wait = Duration::from_secs(1);
     assert_eq!(rig.runner.perform(Effect::SetTimer(Timer::Nodes(HeadId::default()), wait)), None);
-    assert!(rig.runner.timers.next().is_some());
-}
-
-#[tokio::test(start_paused = true)]
-async fn timer_fires_once_at_last_set_time() {
-    let at = |seconds| Instant::now() + Duration::from_secs(seconds);
-    let nodes = Timer::Nodes(HeadId::default());
-    let mut timers = Timers::default();
-    timers.set(nodes, at(1));
-    timers.set(Timer::Age, at(2));
-    timers.set(nodes, at(3));
-    assert_eq!(timers.next(), Some(at(2)));
-    assert_eq!(timers.take_due(at(2)), [Timer::Age]);
-    timers.clear(nodes);
-    assert_eq!((timers.next(), timers.take_due(at(9))), (None, vec![]));
+    assert!(!rig.runner.timers.is_empty());
 }

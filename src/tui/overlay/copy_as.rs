@@ -36,17 +36,28 @@ pub(crate) struct CopyMenu {
 impl CopyMenu {
     /// Returns the formats for the selection of the current screen.
     pub(crate) fn for_selection(state: &State) -> Self {
-        let mut forms = match state.screen {
-            Screen::Cluster => of_cluster(state),
-            Screen::Execute => {
-                let run = state.results().selected(&state.runs);
-                run.map_or_else(|| of_form(state), |run| of_run(state, run))
+        let run = state.results().selected(&state.runs);
+        let forms = match (state.screen, state.cluster.focus) {
+            (Screen::Cluster, ClusterPane::Nodes) => of_node(state),
+            (Screen::Cluster, ClusterPane::Processes) => {
+                let number = state.cluster.selection(state.cluster_context());
+                number.map(|number| vec![("process number", number)])
             }
-            Screen::Data => of_data(state).unwrap_or_default(),
-            Screen::Inference => of_topic(state).unwrap_or_default(),
-            Screen::Logs => of_line(state).unwrap_or_default(),
-            Screen::Overview => Vec::new(),
+            (Screen::Cluster, _) => run.map(|run| of_run(state, run)),
+            (Screen::Execute, _) => Some(run.map_or_else(
+                || {
+                    let request = state.execute.form.preview();
+                    let addresses = &state.services.addresses;
+                    vec![("curl", curl_of(addresses, state.form_head(), &request))]
+                },
+                |run| of_run(state, run),
+            )),
+            (Screen::Data, _) => of_data(state),
+            (Screen::Inference, _) => of_topic(state),
+            (Screen::Logs, _) => of_line(state),
+            (Screen::Overview, _) => None,
         };
+        let mut forms = forms.unwrap_or_default();
         forms.retain(|(_, text)| !text.is_empty());
         Self { row: 0, forms }
     }
@@ -92,19 +103,6 @@ fn text(table: &Table, is_json: bool) -> String {
     if table.rows.is_empty() { String::new() } else { table.text(is_json) }
 }
 
-fn of_cluster(state: &State) -> Vec<(&'static str, String)> {
-    let known = state.cluster_context();
-    match state.cluster.focus {
-        ClusterPane::Nodes => of_node(state).unwrap_or_default(),
-        ClusterPane::Runs | ClusterPane::Groups => {
-            state.results().selected(&state.runs).map(|run| of_run(state, run)).unwrap_or_default()
-        }
-        ClusterPane::Processes => {
-            vec![("process number", state.cluster.selection(known).unwrap_or_default())]
-        }
-    }
-}
-
 /// Returns the formats of the selected node or group. The table contains all nodes.
 fn of_node(state: &State) -> Option<Vec<(&'static str, String)>> {
     let nodes = state.cluster.nodes(state.cluster_context());
@@ -145,11 +143,6 @@ fn of_node(state: &State) -> Option<Vec<(&'static str, String)>> {
     Some(forms)
 }
 
-fn of_form(state: &State) -> Vec<(&'static str, String)> {
-    let request = state.execute.form.preview();
-    vec![("curl", curl_of(&state.services.addresses, state.form_head(), &request))]
-}
-
 fn of_run(state: &State, run: &Run) -> Vec<(&'static str, String)> {
     let response = run.response();
     let json = match response {
@@ -183,14 +176,9 @@ fn of_run(state: &State, run: &Run) -> Vec<(&'static str, String)> {
 fn of_data(state: &State) -> Option<Vec<(&'static str, String)>> {
     let dataset = state.data.dataset()?;
     let candles = state.data.chart.candles();
-    let row = |candle: &model::row::Bucket| {
-        [
-            candle.timestamp.to_string(),
-            candle.open.to_string(),
-            candle.high.to_string(),
-            candle.low.to_string(),
-            candle.close.to_string(),
-        ]
+    let row = |&model::row::Bucket { timestamp, open, high, low, close, .. }: &_| {
+        let [open, high, low, close] = [open, high, low, close].map(|it: f64| it.to_string());
+        [timestamp.to_string(), open, high, low, close]
     };
     let table = Table::new(&["time", "open", "high", "low", "close"], candles.iter().map(row));
     let addresses = &state.services.addresses;

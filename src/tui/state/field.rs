@@ -134,27 +134,20 @@ impl Field {
     /// Applies `request`. Returns true if that changed the text or moved the caret.
     fn apply(&mut self, request: InputRequest) -> bool {
         let edit = match request {
-            InputRequest::GoToPrevWord
-            | InputRequest::GoToNextWord
-            | InputRequest::GoToPrevChar
-            | InputRequest::GoToNextChar
-            | InputRequest::GoToStart
-            | InputRequest::GoToEnd => {
-                self.last_edit = None;
-                return self.input.handle(request).is_some();
-            }
             InputRequest::InsertChar(letter) if !letter.is_whitespace() => Edit::Type,
             InputRequest::DeletePrevChar | InputRequest::DeleteNextChar => Edit::Erase,
             _ => Edit::Other,
         };
         let before = self.input.clone();
-        let change = self.input.handle(request);
-        if change.is_some_and(|change| change.value) {
+        let Some(change) = self.input.handle(request) else { return false };
+        if change.value {
             let after = std::mem::replace(&mut self.input, before);
             self.remember(edit);
             self.input = after;
+        } else {
+            self.last_edit = None;
         }
-        change.is_some()
+        true
     }
 
     /// Inserts a pasted text. Line breaks and tabs become spaces, other control characters are

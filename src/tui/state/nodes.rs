@@ -367,23 +367,16 @@ impl Nodes {
         selector: Option<&Selector>,
         stack: &Stack,
     ) -> usize {
-        let is_in = |node: &Node| {
-            subgroup.is_empty()
-                || node
-                    .subgroups
-                    .as_deref()
-                    .is_some_and(|groups| groups.iter().any(|group| group == subgroup))
-        };
-        let is_worker = |node: &Node| node.role.as_deref() == Some("worker");
-        let is_selected =
-            |node: &Node| selector.is_none_or(|selector| selector.matches(&node.attributes));
-        // The head cannot reach the workers of other heads.
-        let is_reached = |node: &Node| {
+        let is_counted = |node: &&Node| {
+            let groups = node.subgroups.as_deref().unwrap_or_default();
+            // The head cannot reach the workers of other heads.
             let mut reports = node.reports.iter();
-            node.reports.is_empty() || reports.any(|report| Some(report.head) == self.run_head)
+            node.role.as_deref() == Some("worker")
+                && (subgroup.is_empty() || groups.iter().any(|group| group == subgroup))
+                && selector.is_none_or(|selector| selector.matches(&node.attributes))
+                && (node.reports.is_empty()
+                    || reports.any(|report| Some(report.head) == self.run_head))
         };
-        let is_counted =
-            |node: &&Node| is_worker(node) && is_in(node) && is_selected(node) && is_reached(node);
         self.all(stack).iter().filter(is_counted).count()
     }
 

@@ -26,8 +26,8 @@ pub(crate) struct Notice {
     /// Reason and advice. Can be empty.
     pub(crate) detail: String,
     pub(crate) at: Timestamp,
-    /// Time until which it is shown, or `None` once it is hidden.
-    until: Option<Timestamp>,
+    /// Time until which it is shown, or `None` if it is hidden.
+    pub(crate) until: Option<Timestamp>,
 }
 
 /// The notices, latest first.
@@ -35,18 +35,13 @@ pub(crate) struct Notice {
 pub(crate) struct Notices(VecDeque<Notice>);
 
 impl Notices {
-    /// Shows a notice. Replaces a notice with the same text.
-    pub(crate) fn add(&mut self, level: Level, text: String, detail: String, now: Timestamp) {
-        let shown_for = if level >= Level::Warn { BAD_SHOWN_FOR } else { SHOWN_FOR };
-        self.keep(Notice { level, text, detail, at: now, until: Some(now + shown_for) });
+    /// Returns the time until which a notice is shown from `now` on.
+    pub(crate) fn until(level: Level, now: Timestamp) -> Timestamp {
+        now + if level >= Level::Warn { BAD_SHOWN_FOR } else { SHOWN_FOR }
     }
 
-    /// Adds a past notice without showing it, for a failure that is shown by a visible pane.
-    pub(crate) fn record(&mut self, level: Level, text: String, detail: String, now: Timestamp) {
-        self.keep(Notice { level, text, detail, at: now, until: None });
-    }
-
-    fn keep(&mut self, notice: Notice) {
+    /// Adds a notice, which replaces a shown one with the same text.
+    pub(crate) fn add(&mut self, notice: Notice) {
         self.0.iter_mut().filter(|it| it.text == notice.text).for_each(|it| it.until = None);
         self.0.push_front(notice);
         self.0.truncate(PAST_MAX);

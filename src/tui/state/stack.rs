@@ -7,6 +7,7 @@ use model::timestamp::Timestamp;
 
 use crate::local::{LocalEvent, LocalNode, LocalReady, Usage};
 use crate::state::resource::Failure;
+use crate::state::services::host_of;
 use crate::widget::format;
 
 /// Maximum number of processes with a recorded exit. A stack has a handful.
@@ -199,17 +200,18 @@ impl Stack {
         if self.phase != Phase::Ready {
             let attached = (self.phase == Phase::Attached).then(|| "attached".to_owned());
             let own = match self.processes().len() {
-                0 => None,
-                1 => Some("1 process".to_owned()),
-                n => Some(format!("{n} processes")),
+                0 => return attached,
+                1 => "1 process".to_owned(),
+                n => format!("{n} processes"),
             };
-            let parts: Vec<String> = attached.into_iter().chain(own).collect();
-            return Some(parts.join(" · ")).filter(|text| !text.is_empty());
+            return Some(attached.map(|text| text + " · ").unwrap_or_default() + &own);
         }
         let addresses = &self.ready.addresses;
         let mut parts = Vec::new();
         if let Some(head) = addresses.heads.first() {
-            parts.push(format!("head {}", port_of(head)));
+            let host = host_of(head).split('/').next().unwrap_or_default();
+            let port = host.rsplit_once(':').map(|(_, port)| format!(":{port}"));
+            parts.push(format!("head {}", port.as_deref().unwrap_or(host)));
         }
         let n_workers = self.ready.nodes.iter().filter(|node| node.role == "worker").count();
         if n_workers > 0 {
@@ -218,15 +220,6 @@ impl Stack {
         parts.extend(addresses.datasets.as_ref().map(|_| "datasets".to_owned()));
         parts.extend(addresses.inference.as_ref().map(|_| "inference".to_owned()));
         Some(parts.join(" · "))
-    }
-}
-
-/// Returns the port of an address as `:8080`, or the host if it has no port.
-fn port_of(address: &str) -> String {
-    let host = address.split("://").last().unwrap_or(address).split('/').next().unwrap_or_default();
-    match host.rsplit_once(':') {
-        Some((_, port)) => format!(":{port}"),
-        None => host.to_owned(),
     }
 }
 

@@ -42,7 +42,9 @@ impl Depth {
         if !hints.no_color.is_empty() || hints.term == "dumb" {
             return Self::None;
         }
-        if hints.term_program == "Apple_Terminal" && apple_build(hints) < APPLE_TRUE_COLOR_BUILD {
+        let build = hints.term_program_version.split('.').next().unwrap_or_default();
+        let is_old = build.parse().unwrap_or(0) < APPLE_TRUE_COLOR_BUILD;
+        if hints.term_program == "Apple_Terminal" && is_old {
             return Self::Indexed256;
         }
         let says_true_color = matches!(hints.colorterm, "truecolor" | "24bit")
@@ -56,11 +58,6 @@ impl Depth {
             Self::Ansi16
         }
     }
-}
-
-/// Returns the build of Apple's Terminal: the first number of its version.
-fn apple_build(hints: Hints<'_>) -> u32 {
-    hints.term_program_version.split('.').next().and_then(|build| build.parse().ok()).unwrap_or(0)
 }
 
 /// Returns the relative luminance of a color according to WCAG 2: 0 for black, 1 for white.

@@ -166,8 +166,7 @@ pub(crate) fn printable(text: &str) -> String {
 /// Returns a line with highlighted search hits.
 fn lit(line: &str, wanted: &Pattern, frame: Frame<'_>) -> Line<'static> {
     let theme = frame.theme;
-    let end = line.char_indices().nth(LINE_CHARS_MAX).map_or(line.len(), |(end, _)| end);
-    let line = line.get(..end).unwrap_or(line);
+    let line = shown_part(line);
     let found = theme.warn.add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
     let mut spans = Vec::new();
     let mut from = 0;
@@ -181,10 +180,15 @@ fn lit(line: &str, wanted: &Pattern, frame: Frame<'_>) -> Line<'static> {
     Line::from(spans)
 }
 
+/// Returns the first [`LINE_CHARS_MAX`] characters of a line.
+fn shown_part(line: &str) -> &str {
+    let end = line.char_indices().nth(LINE_CHARS_MAX).map_or(line.len(), |(end, _)| end);
+    line.get(..end).unwrap_or(line)
+}
+
 /// Returns the rows of `line`, which is broken after each `width` columns.
 fn cut(line: &str, width: usize) -> Vec<Line<'static>> {
-    let end = line.char_indices().nth(LINE_CHARS_MAX).map_or(line.len(), |(end, _)| end);
-    wrapped_line(&Line::raw(printable(line.get(..end).unwrap_or(line))), width, "")
+    wrapped_line(&Line::raw(printable(shown_part(line))), width, "")
 }
 
 /// Returns the part of `line` from column `n_hidden` on that fits into `width`, with `…` if it is
