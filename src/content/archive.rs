@@ -1,4 +1,4 @@
-//! Unpacks archives (tar.gz) in memory, so that no path in them can lead anywhere.
+//! Unpacks archives (tar.gz) in memory, so that no path in them can lead out of a directory.
 
 use std::io::Read;
 
@@ -48,7 +48,7 @@ pub(super) fn unpack(archive: &[u8]) -> Result<Entry, ContentError> {
     Ok(root)
 }
 
-/// Returns the parts of a path, which can start with `./`.
+/// Returns the components of a path, which can start with `./`.
 fn parts(path: &[u8]) -> Result<Vec<&str>, ContentError> {
     let wrong = || ContentError::Path { path: shorten(&String::from_utf8_lossy(path)) };
     let path = str::from_utf8(path).map_err(|_| wrong())?;

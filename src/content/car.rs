@@ -11,7 +11,8 @@ use super::varint;
 /// Name of the format in errors.
 const WHAT: &str = "CAR of version 1";
 
-/// Maximum number of blocks of a function. The largest content has some 300. Each file can add one.
+/// Maximum number of blocks of a function. The largest function in one file has some 1000. Each further
+/// file can add one.
 pub(super) const BLOCKS_MAX: usize = 16 * 1024;
 
 /// Maximum size of a header. A header with one root has 58 bytes.
@@ -23,13 +24,13 @@ const NODE_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// CBOR tag of a content id.
 const TAG_CID: u64 = 42;
 
-/// The number of the item is in the next byte.
+/// The value of the item is in the next byte.
 const ONE_BYTE: u8 = 0x18;
 
-/// The number of the item is in the next two bytes.
+/// The value of the item is in the next two bytes.
 const TWO_BYTES: u8 = 0x19;
 
-/// The number of the item is in the next eight bytes.
+/// The value of the item is in the next eight bytes.
 const EIGHT_BYTES: u8 = 0x1b;
 
 /// Verified blocks by id.
@@ -100,7 +101,7 @@ pub(super) fn write<'a>(
     car.into()
 }
 
-/// Parses a header: a CBOR map of `roots` and `version` in any order.
+/// Parses a header: a CBOR map with the keys `roots` and `version` in any order.
 fn roots(header: &[u8]) -> Option<Vec<ContentId>> {
     let (n_fields, mut rest) = item(header, major::MAP)?;
     let (mut roots, mut version) = (None, None);
@@ -141,7 +142,8 @@ fn ids(list: &[u8]) -> Option<(Vec<ContentId>, &[u8])> {
     Some((ids, rest))
 }
 
-/// Parses the head of a CBOR item of type `want`. Returns its number or length and the remaining bytes.
+/// Parses the head of a CBOR item of type `want`. Returns the item's value or length and the remaining
+/// bytes.
 fn item(bytes: &[u8], want: u8) -> Option<(u64, &[u8])> {
     let (first, rest) = bytes.split_first()?;
     if first >> 5 != want {

@@ -1,8 +1,8 @@
 //! The files of a function.
 //!
-//! A directory with a manifest and without a module at its top is a package, as b7s nodes install it:
+//! A directory without a module at its top but with a manifest is a package, as b7s nodes install it:
 //! the files of its archive are added to those of the directory. The archive is either a file of the
-//! directory, or a further block identified by the checksum in the manifest.
+//! directory, or a separate block identified by the checksum in the manifest.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::pack::Entry;
 #[derive(Debug, Clone)]
 pub(crate) struct Contents {
     files: ContentFiles,
-    /// Name in the manifest, if there is one.
+    /// Name in the manifest; `None` if there is no manifest or name.
     pub(super) name: Option<String>,
     /// Block of the archive, if it is not part of the tree.
     pub(super) archive: Option<ContentId>,
@@ -31,7 +31,7 @@ pub(crate) struct Contents {
 #[derive(Debug, Clone)]
 enum ContentFiles {
     Module(Bytes),
-    /// A directory. Unpacked files are last.
+    /// Files of a directory. Those unpacked from an archive are last.
     Folder(Arc<[File]>),
 }
 
@@ -99,12 +99,12 @@ pub(super) fn is_module(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// Returns true if a method can name the file: a module at the top of its directory.
+/// Returns true if the file can be called as a method: a module at the top of its directory.
 pub(super) fn is_runnable(file: &File) -> bool {
     !file.path.contains('/') && is_module(&file.bytes)
 }
 
-/// Returns the archive named by a manifest, with its block if it is not part of the tree.
+/// Returns the archive named by a manifest, with the id of its block if it is not part of the tree.
 fn find_archive(
     manifest: &Manifest,
     files: &[File],

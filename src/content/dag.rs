@@ -1,4 +1,4 @@
-//! Content as a tree of blocks, with the files of the tree.
+//! Content as a tree of blocks, and the files that the tree contains.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +11,14 @@ use super::car::{self, BLOCKS_MAX, Blocks};
 use super::dag_pb::{self, Link, Node};
 use super::error::{ContentError, shorten};
 
-/// Maximum number of files of a function. With names of usual length, IPFS tools do not shard a
+/// Maximum number of files of a function. With file names of usual length, IPFS tools do not shard a
 /// directory of this size.
 pub(super) const FILES_MAX: usize = 1024;
 
 /// Maximum depth of directories.
 pub(super) const DEPTH_MAX: usize = 16;
 
-/// Maximum number of visits of blocks while a tree is read. A tree can contain the same block many
-/// times.
+/// Maximum number of block visits while a tree is read. A tree can contain the same block many times.
 const VISITS_MAX: usize = 4 * BLOCKS_MAX;
 
 /// Maximum depth of nodes within a file. A node has up to 174 links, so that three levels suffice.
@@ -36,20 +35,20 @@ pub(super) struct Dag {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Tree {
     File(Bytes),
-    /// Files of a directory, sorted by the parts of their paths.
+    /// Files of a directory, sorted by the components of their paths.
     Folder(Vec<File>),
 }
 
 /// A file of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct File {
-    /// Path with `/` between its parts.
+    /// Path with components separated by `/`.
     pub(crate) path: String,
     pub(crate) bytes: Bytes,
 }
 
 impl Dag {
-    /// Reads a CAR that contains the tree of `root`. Other blocks are dropped when the tree is
+    /// Reads a CAR that contains the tree of `root`. Blocks outside the tree are dropped when it is
     /// [written](Self::car).
     pub(super) fn read(root: ContentId, car: &Bytes) -> Result<Self, ContentError> {
         let (_, blocks) = car::read(car)?;
@@ -70,8 +69,8 @@ impl Dag {
         self.walk().map(|(tree, _)| tree)
     }
 
-    /// Writes the tree as a CAR: each block before the blocks it links to, with `extra` last. The same
-    /// tree results in the same bytes.
+    /// Writes the tree as a CAR: each block before the blocks it links to, and `extra` last. Equal trees
+    /// result in equal bytes.
     pub(super) fn car(&self, extra: Option<ContentId>) -> Result<Bytes, ContentError> {
         let (_, walk) = self.walk()?;
         let further = extra.filter(|id| !walk.reached.contains(id));
@@ -185,7 +184,7 @@ impl Walk<'_> {
     }
 }
 
-/// Checks that a name is a single part of a path, which stays in its directory.
+/// Checks that a name is a single path component that does not lead out of its directory.
 pub(super) fn check_name(name: &str) -> Result<(), ContentError> {
     let wrong = |_| ContentError::Path { path: shorten(name) };
     name.parse::<Method>().map(drop).map_err(wrong)

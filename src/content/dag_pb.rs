@@ -1,8 +1,8 @@
-//! Nodes of content trees: dag-pb with `UnixFS`, as far as functions need it.
+//! Nodes of content trees: the part of dag-pb with `UnixFS` that functions need.
 //!
-//! A node is a directory with links to its entries, or a file that consists of the node's own bytes and
-//! the bytes behind its links. Sizes are written in the way of IPFS tools and not trusted when read.
-//! Symbolic links and sharded directories are rejected.
+//! A node is either a directory with links to its entries, or a file that consists of the node's own
+//! bytes and the bytes behind its links. Sizes are written as IPFS tools write them, but not trusted
+//! when read. Symbolic links and sharded directories are rejected.
 
 use bytes::Bytes;
 use model::function::content::ContentId;
@@ -31,19 +31,19 @@ const TYPE_SHARD: u64 = 5;
 /// Protobuf wire type of a number.
 const WIRE_NUMBER: u64 = 0;
 
-/// Protobuf wire type of bytes with their length.
+/// Protobuf wire type of length-prefixed bytes.
 const WIRE_BYTES: u64 = 2;
 
 /// A parsed node.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Node {
-    /// Entries in the order of the block.
+    /// Entries in the order in which the block lists them.
     Directory(Vec<Link>),
     /// A file or part of a file.
     File {
-        /// First bytes.
+        /// Bytes of the file that the node itself contains. They precede the linked parts.
         data: Bytes,
-        /// Further parts.
+        /// Links to the further parts of the file.
         links: Vec<Link>,
     },
 }
@@ -53,9 +53,9 @@ pub(super) enum Node {
 pub(super) struct Link {
     /// The linked block.
     pub(super) id: ContentId,
-    /// Name of a directory's entry; empty in files.
+    /// Name of the directory entry; empty in links of files.
     pub(super) name: String,
-    /// Size of all blocks below, as counted by IPFS tools.
+    /// Total size of the linked block and all blocks below it, as counted by IPFS tools.
     pub(super) tree_bytes: u64,
 }
 
@@ -96,7 +96,7 @@ pub(super) fn write_directory(links: &[Link]) -> Vec<u8> {
     write(links, &unixfs)
 }
 
-/// Serializes a file with its parts behind `links`. `piece_bytes` contains their sizes.
+/// Serializes a file that consists of the parts behind `links`, with sizes `piece_bytes`.
 pub(super) fn write_file(links: &[Link], piece_bytes: &[u64]) -> Vec<u8> {
     let mut unixfs = Vec::new();
     put_number(1, TYPE_FILE, &mut unixfs);
@@ -107,7 +107,7 @@ pub(super) fn write_file(links: &[Link], piece_bytes: &[u64]) -> Vec<u8> {
     write(links, &unixfs)
 }
 
-/// Serializes links and data in the order of fields that results in the usual content id.
+/// Serializes links and data in the field order that IPFS tools use, so that the content id is the same.
 fn write(links: &[Link], unixfs: &[u8]) -> Vec<u8> {
     let mut node = Vec::new();
     for link in links {

@@ -73,16 +73,16 @@ pub enum ContentError {
         /// Id of the block.
         id: ContentId,
     },
-    /// The content has a part that functions cannot have.
+    /// The content contains something that functions cannot have.
     #[error("{what} is not supported")]
     Unsupported {
-        /// The rejected part, with its article.
+        /// What was rejected, with an article.
         what: &'static str,
     },
     /// The content exceeds a limit.
     #[error("more than {max} {what}")]
     TooMuch {
-        /// The limited items, in the plural.
+        /// The items of which there are too many, in the plural.
         what: &'static str,
         /// The limit.
         max: usize,
@@ -116,7 +116,7 @@ pub enum ContentError {
     ArchiveElsewhere {
         /// Address of the archive in the manifest.
         address: String,
-        /// Its SHA-256, as the id of a block.
+        /// SHA-256 of the archive, as the id of a block.
         block: ContentId,
     },
     /// The archive does not match the checksum in the manifest.
@@ -124,12 +124,12 @@ pub enum ContentError {
     Checksum,
 }
 
-/// Shortens a foreign text for an error.
+/// Shortens a text from a peer or archive for an error.
 pub(super) fn shorten(text: &str) -> String {
     text.chars().take(120).collect()
 }
 
-/// Creates an error for an operation on a file or directory.
+/// Returns a function that wraps an I/O error of the operation `step` on `path`.
 pub(super) fn file_error(
     step: &'static str,
     path: &Path,

@@ -20,32 +20,33 @@ use crate::turns::{Claim, Purpose, Turn, TurnLimits, Turns, least_pace};
 use crate::verify::{NameHints, VerifiedFunction};
 use crate::{CAR_BYTES_MAX, Function, Functions, FunctionsError, Kind, blocking};
 
-/// Time limit for one peer to send a function of up to [`SMALL_BYTES_MAX`] at 4 Mbit/s, including
-/// reading it.
+/// Time limit for one peer to send a function of up to [`SMALL_BYTES_MAX`], including the time to verify
+/// it. Enough at 4 Mbit/s.
 const PEER_WITHIN: Duration = Duration::from_secs(15);
 
-/// Time limit of a search, including the wait for a turn. A started transfer of a large function can
-/// take longer at the minimum rate or above.
+/// Time limit of a search, including the wait for a turn. The transfer of a large function can continue
+/// after this limit at the minimum rate or above.
 pub(super) const SEARCH_WITHIN: Duration = Duration::from_secs(45);
 
 /// Maximum number of peers to ask for a function.
 const PEERS_MAX: usize = 8;
 
-/// Limits of transfers from peers and web servers, each with up to [`SMALL_BYTES_MAX`] in memory. Six
-/// hostile peers can occupy the turns of all unnamed peers, but not the four reserved for named peers.
+/// Limits of concurrent transfers from peers and web servers, each with up to [`SMALL_BYTES_MAX`] in
+/// memory. Six hostile peers can occupy all turns of unnamed peers, but not the four reserved for named
+/// peers.
 const TRANSFERS: TurnLimits = TurnLimits { total: 16, unnamed: 12, per_peer: 2, installs: 6 };
 
-/// Limits of transfers of functions larger than [`SMALL_BYTES_MAX`], each with up to the maximum size in
-/// memory.
+/// Limits of concurrent transfers of functions larger than [`SMALL_BYTES_MAX`], each with up to the
+/// maximum size in memory.
 const LARGE: TurnLimits = TurnLimits { total: 4, unnamed: 3, per_peer: 1, installs: 2 };
 
-/// Limits of requests to gateways, which search for up to a minute for missing content.
+/// Limits of concurrent requests to gateways, which search for up to a minute for missing content.
 const GATEWAYS: TurnLimits = TurnLimits { total: 8, unnamed: 6, per_peer: 1, installs: 3 };
 
 /// Maximum size of a function that does not need a turn in [`LARGE`]. Most modules are smaller.
 const SMALL_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Maximum length of the line before the content: two names of 255 characters in JSON.
+/// Maximum length of the line before the content. It has at most two names of 255 characters in JSON.
 const HEAD_BYTES_MAX: usize = 4 * 1024;
 
 /// A failed fetch.
@@ -62,7 +63,7 @@ pub enum FetchError {
         /// Number of gateways that were asked.
         n_gateways: usize,
     },
-    /// The id is derived from an address from which the function was not installed yet.
+    /// The id is the hash of an address, and the function has not been installed from this address yet.
     #[error("{id} is not installed, and can only be installed from its address")]
     NotInstalled {
         /// The function.
@@ -100,7 +101,7 @@ enum GiveError {
     Refused(#[source] FunctionsError),
 }
 
-/// Turns of all kinds.
+/// Turns for all kinds of transfers.
 #[derive(Debug)]
 pub(super) struct FetchTurns {
     pub(super) transfers: Turns,
@@ -119,7 +120,8 @@ impl Default for FetchTurns {
 }
 
 impl FetchTurns {
-    /// Returns the turn of a fetch in [`LARGE`], which is acquired later.
+    /// Returns a handle with which a fetch acquires its turn in [`LARGE`] if the function proves to be
+    /// large.
     pub(super) const fn large<'a>(&'a self, claim: &'a Claim, until: Instant) -> LargeTurn<'a> {
         LargeTurn { turns: &self.large, claim, until, turn: None }
     }
@@ -129,13 +131,13 @@ impl FetchTurns {
 pub(super) struct LargeTurn<'a> {
     turns: &'a Turns,
     claim: &'a Claim,
-    /// End of the search and of the wait for a turn.
+    /// End of the search, and so of the wait for a turn.
     until: Instant,
     turn: Option<Turn>,
 }
 
 impl LargeTurn<'_> {
-    /// Waits for the turn if `n_bytes` are large. Cancel-safe.
+    /// If `n_bytes` are large, waits for the turn. Cancel-safe.
     ///
     /// # Errors
     /// [`Elapsed`] if no turn became free before the end of the search.
@@ -153,9 +155,9 @@ impl LargeTurn<'_> {
 }
 
 impl Functions {
-    /// Returns function `id` from the store, or fetches it from `peers`, one after the other, then from
-    /// gateways. Content that does not match the id is rejected and the next source is tried. Concurrent
-    /// calls for a function share one fetch and its time limit. Cancel-safe.
+    /// Returns function `id` from the store, or fetches it first from `peers`, one after the other, then
+    /// from gateways. Content that does not match the id is rejected and the next source is tried.
+    /// Concurrent calls for a function share one fetch and its time limit. Cancel-safe.
     ///
     /// A fetched function is stored on behalf of `requester`.
     ///
@@ -229,7 +231,7 @@ impl Functions {
         Some(Answer { head: head.to_line(), content })
     }
 
-    /// Fetches a function that is found before `until`, unless it was stored in the meantime.
+    /// Fetches a function, unless it was stored in the meantime. The search ends at `until`.
     async fn fetch(
         &self,
         id: ContentId,

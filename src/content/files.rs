@@ -1,4 +1,4 @@
-//! Files of the store: reading, writing, deleting and scanning. Blocks.
+//! Files of the store: reading, writing, deleting and scanning. All calls block.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use super::kept::{Custody, InstallSource, Requester};
 use super::verify::{NameHints, VerifiedFunction};
 use super::{CAR_BYTES_MAX, Function, FunctionsError, Kind};
 
-/// Extension of records.
+/// File name extension of the records of functions.
 const RECORD: &str = "json";
 
-/// Extension of records of addresses.
+/// File name extension of the records of addresses.
 const ADDRESS: &str = "address";
 
-/// Maximum size of a record. A record has some 200 bytes without the address, which has up to 2048.
+/// Maximum size of a record: some 200 bytes, plus an address of up to 2048.
 const RECORD_BYTES_MAX: usize = 4096;
 
-/// Name of the file with the blocks of a function that is more than one block.
+/// Name of the file that contains the blocks of a function with more than one block.
 const CAR: &str = "content.car";
 
 /// A function's record on disk: its public description and internal properties.
@@ -38,10 +38,10 @@ struct FunctionRecord {
     /// True if the module has no known file name.
     #[serde(default)]
     unnamed: bool,
-    /// Party that caused it to be stored. Missing in records of earlier versions.
+    /// Party that caused the function to be stored. Missing in records of earlier versions.
     #[serde(default)]
     kept_for: KeptFor,
-    /// Id of the party, if it is a peer.
+    /// Id of that party, if it is a peer.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     peer: String,
     /// True after the function ran on this node.
@@ -49,7 +49,7 @@ struct FunctionRecord {
     has_run: bool,
 }
 
-/// Kinds of [`Requester`] in records.
+/// Kinds of [`Requester`] as written in records.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum KeptFor {
@@ -99,10 +99,10 @@ struct AddressRecord {
 #[derive(Debug)]
 pub(super) struct ScannedFunction {
     pub(super) function: Function,
-    /// Id of its bytes as one block.
+    /// Id of the module as one raw block.
     pub(super) whole: Option<FunctionId>,
     pub(super) custody: Custody,
-    /// Time at which the custody was saved.
+    /// Time at which the record was last written.
     saved_at: SystemTime,
 }
 
@@ -125,7 +125,8 @@ impl FunctionFiles {
         Self { folder: folder.into() }
     }
 
-    /// Returns all functions with intact content. Removes damaged ones and unfinished files of a crash.
+    /// Returns all functions with intact content. Removes damaged ones and the unfinished files that a
+    /// crash left.
     pub(super) fn scan(&self) -> Result<ScanResult, FunctionsError> {
         fs::create_dir_all(&self.folder)
             .map_err(file_error("create the directory", &self.folder))?;
@@ -164,7 +165,8 @@ impl FunctionFiles {
         self.write_record(function, custody)
     }
 
-    /// Durably writes the record of a function. Its modification time is the time of the last use.
+    /// Durably writes the record of a function. The file's modification time is set to the function's
+    /// time of last use.
     pub(super) fn write_record(
         &self,
         function: &Function,
@@ -216,7 +218,7 @@ impl FunctionFiles {
         ignore_absent(fs::remove_dir_all(&folder)).map_err(file_error("delete", &folder))
     }
 
-    /// Returns the function of a record, if its content is intact.
+    /// Returns the function described by the record at `path`, if its content is intact.
     fn checked(&self, path: &Path) -> Option<ScannedFunction> {
         let bytes = read_at_most(path, RECORD_BYTES_MAX).ok()?;
         let record: FunctionRecord = serde_json::from_slice(&bytes).ok()?;
@@ -239,7 +241,7 @@ impl FunctionFiles {
         (is_in_place && is_whole).then_some(known)
     }
 
-    /// Deletes an invalid record and the content that it names.
+    /// Deletes an invalid record and the content that it belongs to.
     fn discard(&self, record: &Path) -> Result<(), FunctionsError> {
         warn!(path = %record.display(), "removed a damaged function");
         let id = record.file_stem().and_then(|stem| stem.to_str());

@@ -27,10 +27,11 @@ pub const GATEWAYS_DEFAULT: [&str; 3] =
 /// Maximum number of gateways to ask for a function.
 pub(super) const GATEWAYS_MAX: usize = 8;
 
-/// Time limit for the first bytes of a gateway. It searches for the content among its own peers first.
+/// Time limit for the first bytes from a gateway, which first searches for the content among its own
+/// peers.
 const GATEWAY_WITHIN: Duration = Duration::from_secs(20);
 
-/// Media type for gateways.
+/// Media type that gateways are asked for.
 const CAR_TYPE: &str = "application/vnd.ipld.car; version=1; order=dfs; dups=n";
 
 /// An IPFS gateway `https://<host>` with content at `/ipfs/<content id>`.
@@ -46,7 +47,7 @@ pub struct GatewayError {
 }
 
 impl Gateway {
-    /// Returns the host, to which the operator allows requests.
+    /// Returns the gateway's host. Naming the gateway permits requests to it.
     pub(super) fn host(&self) -> Option<String> {
         self.0.host_str().map(str::to_owned)
     }
@@ -76,7 +77,7 @@ impl FromStr for Gateway {
 }
 
 impl Functions {
-    /// Returns a function from the first gateway that delivers all of it.
+    /// Returns a function from the first gateway that delivers it completely.
     pub(super) async fn fetch_from_gateways(
         &self,
         id: ContentId,
@@ -113,7 +114,7 @@ impl Functions {
         let wanted = ReadLimits {
             accept: CAR_TYPE,
             bytes_max: CAR_BYTES_MAX,
-            // The gateway searches before it sends.
+            // A gateway searches for the content before it sends anything.
             start_within: large.remaining().min(GATEWAY_WITHIN),
         };
         let car = self.0.web.read(&gateway.car_url(id), wanted, large).await?;
@@ -131,7 +132,7 @@ impl Functions {
         }
     }
 
-    /// Returns the archive at an address if it matches the id of its block.
+    /// Downloads the archive at an address. Returns it if it matches the id of its block.
     pub(super) async fn fetch_archive(
         &self,
         address: &str,

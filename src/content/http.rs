@@ -1,9 +1,10 @@
 //! HTTP downloads of limited size and duration, only from permitted hosts.
 //!
-//! Addresses in manifests are chosen by strangers, and could make a node send requests to hosts in its
+//! Addresses in manifests are chosen by strangers, who could make a node send requests to hosts in its
 //! own network. Such addresses must lead to public hosts, unless the operator allows all hosts. The IP
-//! addresses of a name are checked when a connection is made, including redirects. Link-local addresses
-//! and addresses at which clouds serve credentials are permitted only if the operator named the host.
+//! addresses of a host name are checked whenever a connection is made, also after a redirect. Link-local
+//! addresses and addresses at which clouds serve credentials are permitted only if the operator named
+//! the host.
 
 use std::collections::BTreeSet;
 use std::error::Error as _;
@@ -24,16 +25,17 @@ use tokio::time::{Instant, timeout_at};
 use super::fetch::LargeTurn;
 use super::turns::least_pace;
 
-/// Time limit for connecting: a lost packet and its retransmission.
+/// Time limit for connecting. One lost packet can be retransmitted within it.
 const CONNECT_WITHIN: Duration = Duration::from_secs(4);
 
-/// Time limit for the first bytes of a response. Slower hosts would block turns of other fetches.
+/// Time limit for the first bytes of a response. Slower hosts would occupy turns that other fetches
+/// need.
 pub(super) const START_WITHIN: Duration = Duration::from_secs(5);
 
 /// Maximum number of redirects. Gateways use one or two.
 const REDIRECTS_MAX: usize = 5;
 
-/// Hosts that addresses can name.
+/// Hosts from which addresses may download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Hosts {
     /// Hosts on the public internet.
@@ -47,7 +49,7 @@ pub enum Hosts {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WebError {
-    /// The text is not an address of the web.
+    /// The text is not an HTTP or HTTPS address.
     #[error("invalid address `{text}`, expected http or https")]
     Address {
         /// The text, shortened.
@@ -58,7 +60,7 @@ pub enum WebError {
     Private {
         /// True for addresses that are rejected even if private hosts are permitted.
         is_metadata: bool,
-        /// Name or address of the host.
+        /// Host name or IP address.
         host: String,
     },
     /// The HTTP client could not be set up.
@@ -67,7 +69,7 @@ pub enum WebError {
     /// The connection failed or was lost.
     #[error("cannot connect to {host}")]
     Reach {
-        /// Name or address of the host.
+        /// Host name or IP address.
         host: String,
         /// The cause.
         source: reqwest::Error,
@@ -75,7 +77,7 @@ pub enum WebError {
     /// The host responded with an error status.
     #[error("{host} responded with status {status}")]
     Status {
-        /// Name or address of the host.
+        /// Host name or IP address.
         host: String,
         /// The status.
         status: StatusCode,
@@ -83,7 +85,7 @@ pub enum WebError {
     /// The response is too large.
     #[error("response from {host} exceeds {bytes_max} bytes")]
     TooLong {
-        /// Name or address of the host.
+        /// Host name or IP address.
         host: String,
         /// Maximum size.
         bytes_max: usize,
@@ -91,17 +93,17 @@ pub enum WebError {
     /// The response is slower than the minimum rate.
     #[error("{host} sends too slowly: {n_bytes} bytes after {elapsed:?}")]
     Slow {
-        /// Name or address of the host.
+        /// Host name or IP address.
         host: String,
         /// Number of bytes that arrived.
         n_bytes: usize,
         /// Time since the request.
         elapsed: Duration,
     },
-    /// No turn for large functions became free.
+    /// No turn for a large download became free.
     #[error("too many large functions are being fetched to read one from {host}")]
     Crowded {
-        /// Name or address of the host.
+        /// Host name or IP address.
         host: String,
     },
 }
@@ -128,19 +130,18 @@ pub(super) struct WebReader {
 #[derive(Debug, Clone)]
 struct HostRule {
     hosts: Hosts,
-    /// Hosts that the operator named.
+    /// Hosts named by the operator.
     trusted: Arc<BTreeSet<String>>,
 }
 
 impl WebReader {
-    /// Creates a reader of `hosts` and `trusted`. Trusted hosts do not have to be public.
+    /// Creates a reader that may access `hosts` and `trusted`. Trusted hosts do not have to be public.
     pub(super) fn new(hosts: Hosts, trusted: BTreeSet<String>) -> Self {
         let rule = HostRule { hosts, trusted: Arc::new(trusted) };
         Self { rule, client: OnceCell::new() }
     }
 
-    /// Downloads `url`. Waits for a turn in the limits of large functions if it proves to be large.
-    /// Cancel-safe.
+    /// Downloads `url`. If the response proves to be large, waits for a turn of `large`. Cancel-safe.
     pub(super) async fn read(
         &self,
         url: &Url,
@@ -198,8 +199,8 @@ async fn read(
     }
 }
 
-/// Returns the rejection that caused a request to fail: of a host it was redirected to, or of all
-/// addresses of a name.
+/// Returns the reason if a request failed because a redirect led to a host that is not permitted, or
+/// because no address of the host name is.
 fn rejected(error: &reqwest::Error) -> Option<WebError> {
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -222,7 +223,7 @@ impl HostRule {
         let redirects = Policy::custom(move |attempt| rule.follow_redirect(attempt));
         Client::builder()
             .redirect(redirects)
-            // A proxy would resolve names itself and bypass the check of their addresses.
+            // A proxy would resolve host names itself and thereby bypass the check of their addresses.
             .no_proxy()
             .referer(false)
             .connect_timeout(CONNECT_WITHIN)
@@ -242,7 +243,7 @@ impl HostRule {
         }
     }
 
-    /// Checks a URL. Names are resolved later, by [`Resolver`].
+    /// Checks a URL. The addresses of its host name are checked later, by [`Resolver`].
     fn check(&self, url: &Url) -> Result<(), WebError> {
         let wrong = || WebError::Address { text: url.as_str().chars().take(200).collect() };
         let host = url.host_str().ok_or_else(wrong)?;
@@ -288,15 +289,15 @@ impl Resolve for HostRule {
 }
 
 /// Returns true for link-local addresses and other addresses at which clouds serve credentials and
-/// configuration to their machines.
+/// configuration to virtual machines.
 fn is_metadata(ip: IpAddr) -> bool {
-    /// Alibaba Cloud, Azure and Oracle Cloud.
+    /// Metadata servers of Alibaba Cloud, Azure and Oracle Cloud.
     const SERVERS_V4: [Ipv4Addr; 3] = [
         Ipv4Addr::new(100, 100, 100, 200),
         Ipv4Addr::new(168, 63, 129, 16),
         Ipv4Addr::new(192, 0, 0, 192),
     ];
-    /// AWS and Google Cloud.
+    /// Metadata servers of AWS and Google Cloud.
     const SERVERS_V6: [Ipv6Addr; 2] = [
         Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254),
         Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),
@@ -328,17 +329,17 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
         || is_shared
         || is_protocol
         || is_benchmark
-        // Multicast, reserved and broadcast.
+        // Multicast, reserved and broadcast addresses.
         || a >= 224)
 }
 
 fn is_public_v6(ip: Ipv6Addr) -> bool {
     let segments = ip.segments();
     if let Some(mapped) = ip.to_ipv4() {
-        // `::1` and `::` are mapped to 0.0.0.1 and 0.0.0.0.
+        // `to_ipv4` maps `::1` and `::` to 0.0.0.1 and 0.0.0.0, which are not public.
         return is_public_v4(mapped);
     }
-    // Global unicast, without tunnels to IPv4 (6to4 and Teredo) and documentation.
+    // Global unicast, except tunnels to IPv4 (6to4 and Teredo) and addresses for documentation.
     (segments[0] & 0xe000) == 0x2000
         && segments[0] != 0x2002
         && !(segments[0] == 0x2001 && matches!(segments[1], 0 | 0xdb8))

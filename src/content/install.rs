@@ -1,12 +1,14 @@
-//! Installs functions before their first call, also from the address of a manifest.
+//! Installs functions before their first call, by CID or from the address of a manifest.
 //!
-//! b7s installs from the address of a manifest, which contains the address and the SHA-256 of an
-//! archive. It calls the function by the SHA-256 of the manifest's address. Here the files of the
-//! archive are packed as a directory and stored under its content id like any other function. It is
-//! also found by the id of the address. An installer can choose a name that is not a CID. Content cannot
-//! be verified against such ids. So they are not requested from peers: each node reads the address
-//! itself and verifies the archive with the manifest. Content that is installed from an address under a
-//! CID is verified against the CID.
+//! b7s installs a function from the address of a manifest. The manifest contains the address and the
+//! SHA-256 of an archive. Calls then name the function by the SHA-256 of the manifest's address. Here
+//! the files of the archive are packed as a directory and stored under the directory's content id like
+//! any other function. The SHA-256 of the manifest's address is an alias of this id.
+//!
+//! An installer can also choose a name that is neither a CID nor such a hash. Content cannot be verified
+//! against either alias, so it is not requested from peers: each node downloads the manifest itself and
+//! verifies the archive against it. Content that is installed from an address under a CID is verified
+//! against the CID.
 
 use bytes::Bytes;
 use model::function::FunctionId;
@@ -37,7 +39,7 @@ pub enum InstallError {
     /// The request does not name a function.
     #[error("invalid function id")]
     Id(#[from] ParseError),
-    /// The id is derived from another address than the given one.
+    /// The id is the hash of another address than the given one.
     #[error("{id} is not the id of the manifest's address")]
     Address {
         /// The id in the request.
@@ -71,11 +73,12 @@ pub enum InstallError {
 impl Functions {
     /// Installs function `id`, whose manifest is at `address`, unless it is already in the store.
     ///
-    /// With a CID, the content is read from the manifest, a peer or a gateway and is then verified. With
-    /// any other id, it is read from the manifest. It is stored on behalf of `requester`.
+    /// If the id is a CID, the content comes from the manifest, a peer or a gateway, and is verified
+    /// against the CID. With any other id, it comes from the manifest. The function is stored on behalf
+    /// of `requester`.
     ///
     /// # Errors
-    /// [`InstallError`] if no source has the function or the content is not what it should be.
+    /// [`InstallError`] if no source has the function or its content is invalid.
     pub async fn install(
         &self,
         id: &str,
@@ -86,8 +89,7 @@ impl Functions {
         let cid = id;
         let id = FunctionId::parse_any(cid)?;
         let installed = self.install_by(id, cid, address, requester, peers).await?;
-        // It might be stored on behalf of a stranger. Other functions of the stranger would then evict
-        // it.
+        // The stored function might belong to a stranger, whose other functions would then evict it.
         if !requester.is_unnamed() {
             self.claim(installed.id, requester).await?;
         }
@@ -108,7 +110,7 @@ impl Functions {
         if !id.is_cid() {
             return self.install_from(id, address, requester).await;
         }
-        // Heads that were given no address send this one, which is usually missing.
+        // Heads send this address if they were given none. There is usually no manifest at it.
         let claim = Claim { requester: requester.clone(), purpose: Purpose::Install };
         let is_usual = address.is_empty() || address == usual_address(cid);
         if is_usual || self.get(id).is_some() {
@@ -116,7 +118,7 @@ impl Functions {
         }
         match self.install_from(id, address, requester).await {
             Ok(function) => Ok(function),
-            // Peers and gateways can have the content in other blocks of other tools.
+            // Peers and gateways can have the same content split into other blocks by other tools.
             Err(error) => self.obtain_by(id, &claim, peers).await.map_err(|_| error),
         }
     }
@@ -124,8 +126,8 @@ impl Functions {
     /// Installs function `id` from the manifest at `address`, unless it is already in the store.
     ///
     /// # Errors
-    /// [`InstallError::Web`] if the download fails, [`InstallError::Keep`] if it is not a function or
-    /// does not match the CID, [`InstallError::NoCid`] and [`InstallError::Taken`].
+    /// [`InstallError::Web`] if the download fails, [`InstallError::Keep`] if the content is not a
+    /// function or does not match the CID, [`InstallError::NoCid`] and [`InstallError::Taken`].
     pub async fn install_from(
         &self,
         id: FunctionId,
@@ -176,7 +178,7 @@ impl Functions {
     /// Durably records the address from which a function was installed.
     ///
     /// # Errors
-    /// [`InstallError::Taken`] if something else was installed under its id in the meantime.
+    /// [`InstallError::Taken`] if the id was installed from another address in the meantime.
     async fn keep_address(
         &self,
         address: InstallSource,
@@ -196,7 +198,7 @@ impl Functions {
             }
             store.0.files.write_address(&address)?;
             if !store.0.kept.write().insert_address(address) {
-                // The function was evicted in between.
+                // The function was evicted in the meantime.
                 store.0.files.delete_address(id)?;
             }
             Ok(None)
@@ -222,13 +224,13 @@ struct Package {
 }
 
 impl Package {
-    /// Packs the files of the archive as a function.
+    /// Packs the files of the archive as a function and verifies it.
     fn checked(self) -> Result<VerifiedFunction, FunctionsError> {
         let dag = unpack(&self.archive)?.to_dag()?;
         VerifiedFunction::of_dag(self.label(), dag)
     }
 
-    /// Returns the part that `id` identifies: the files of the archive, one module of them, or the
+    /// Returns what `id` identifies: the files of the archive, a single module among them, or the
     /// directory of the manifest with its archive.
     fn checked_as(self, id: FunctionId) -> Result<VerifiedFunction, FunctionsError> {
         let id = id.normalize();

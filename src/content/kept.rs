@@ -1,10 +1,10 @@
 //! Index of the stored functions and the order of their eviction.
 //!
-//! Any peer can make a worker fetch functions, so a full store evicts instead of rejecting. Functions
-//! are evicted in this order, within each step the least recently used first: functions of peers that
-//! the operator did not name and that never ran here, other functions of such peers, functions of peers
-//! that the operator named. Functions that the operator added or installed are pinned: only the operator
-//! and heads named by `--obey` or `--boot-nodes` remove them.
+//! Any peer can make a worker fetch functions, so a full store evicts functions instead of rejecting new
+//! ones. It evicts first functions of peers that the operator did not name if they never ran here, then
+//! other functions of such peers, then functions of peers that the operator named. Within each of these
+//! steps, the least recently used function is first. Functions that the operator added or installed are
+//! pinned: only the operator and heads named by `--obey` or `--boot-nodes` remove them.
 //!
 //! An unnamed peer that reaches its quota evicts its own functions. All unnamed peers together evict
 //! functions of named peers only down to a reserve. Every operation takes logarithmic time in the number
@@ -19,15 +19,15 @@ use tokio::time::{Duration, Instant};
 
 use super::{FUNCTIONS_MAX, Function, FunctionsError, STORE_BYTES_MAX};
 
-/// Share of the store that an unnamed peer can fill. Also the share that all unnamed peers together can
-/// claim from named peers. One in eight, so that a few honest strangers can work next to a hostile one.
+/// An unnamed peer can fill the store divided by this. All unnamed peers together can claim as much from
+/// named peers. One in eight, so that a few honest strangers can work next to a hostile one.
 const SHARE: usize = 8;
 
-/// Maximum number of addresses of a function. Each is a file. Inventing addresses is free.
+/// Maximum number of addresses of a function. Each is stored in a file, and anyone can invent addresses.
 const ADDRESSES_MAX: usize = 8;
 
-/// Interval for saving the time of use of a function, so that the order of eviction survives a restart
-/// without a write for every run.
+/// Interval at which the last use of a function is saved, so that the order of eviction survives a
+/// restart without a write for every run.
 const SAVE_EVERY: Duration = Duration::from_hours(1);
 
 /// Limits of a function store.
@@ -65,7 +65,7 @@ impl Requester {
         matches!(self, Self::Peer(_) | Self::Unknown)
     }
 
-    /// Rank among several claims to a function. The highest one applies.
+    /// Rank of this party's claim. The highest claim to a function applies.
     const fn claim(&self) -> u8 {
         match self {
             Self::Unknown => 0,
@@ -94,7 +94,7 @@ pub(super) struct Custody {
     pub(super) has_run: bool,
 }
 
-/// Steps of eviction, first to last. The last one is never evicted.
+/// Steps of eviction, first to last. Pinned functions are never evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Unused,
@@ -117,7 +117,7 @@ impl Rank {
     }
 }
 
-/// Number and size of some functions.
+/// Number and total size of a set of functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// Number of functions.
@@ -143,7 +143,7 @@ impl Usage {
     }
 }
 
-/// Time of last use: a number that grows with every use. Unique.
+/// Logical time of last use: a unique number that grows with every use.
 type Tick = u64;
 
 /// Functions in the order of eviction.
@@ -154,9 +154,9 @@ struct Kept {
     function: Function,
     custody: Custody,
     tick: Tick,
-    /// Time at which the custody was last saved.
+    /// Time at which the record was last written.
     saved_at: Instant,
-    /// Id of its module as one block, if it differs.
+    /// Id of its module as one raw block, if that differs from its own id.
     whole: Option<FunctionId>,
     /// Addresses from which it was installed, oldest first.
     addresses: Vec<InstallSource>,
@@ -180,7 +180,7 @@ struct Quota {
 pub(super) struct Index {
     limits: StoreLimits,
     kept: BTreeMap<FunctionId, Kept>,
-    /// Other ids of stored functions, of whole modules and of addresses.
+    /// Other ids of stored functions: of whole modules as one block, and of addresses.
     aliases: HashMap<FunctionId, FunctionId>,
     order: Order,
     /// Usage by rank.
@@ -229,19 +229,19 @@ impl Index {
         self.kept.values().map(|kept| &kept.function)
     }
 
-    /// Returns the ids of at most `n` functions, last to be evicted first.
+    /// Returns the ids of the `n` functions that would be evicted last, starting with the very last.
     pub(super) fn foremost(&self, n: usize) -> Vec<FunctionId> {
         self.order.values().rev().take(n).copied().collect()
     }
 
-    /// Returns the address of `id`, if it was installed from one.
+    /// Returns the address from which `id` was installed, if any.
     pub(super) fn address(&self, id: FunctionId) -> Option<&InstallSource> {
         let kept = self.kept.get(&self.resolve(id))?;
         kept.addresses.iter().find(|address| address.id == id)
     }
 
-    /// Returns the ids under which function `id` was installed by a manifest. They do not prove its
-    /// content.
+    /// Returns the ids other than CIDs under which function `id` was installed from a manifest. They do
+    /// not verify its content.
     pub(super) fn ids_by_manifest(&self, id: FunctionId) -> Vec<FunctionId> {
         let kept = self.kept.get(&id).into_iter();
         kept.flat_map(|kept| kept.addresses.iter().map(|address| address.id)).collect()
@@ -254,8 +254,8 @@ impl Index {
     /// Removes functions until `function` fits. Returns the removed functions.
     ///
     /// # Errors
-    /// [`FunctionsError::Full`] if it cannot fit next to the functions that `requester` cannot evict. No
-    /// function is removed then.
+    /// [`FunctionsError::Full`] if it does not fit even after all functions that `requester` can evict
+    /// are removed. In this case no function is removed.
     pub(super) fn make_room(
         &mut self,
         function: &Function,
@@ -276,7 +276,7 @@ impl Index {
         Ok(removed)
     }
 
-    /// Removes unpinned functions until the others are within the limits.
+    /// Removes unpinned functions until the store is within its limits.
     pub(super) fn trim(&mut self) -> Vec<Removed> {
         let mut removed = Vec::new();
         while !self.total().fits(self.limits)
@@ -287,8 +287,8 @@ impl Index {
         removed
     }
 
-    /// Adds a function that fits. An existing one gets the new description and the higher of the two
-    /// claims.
+    /// Adds a function, for which there must be space. If it exists, it gets the new description and the
+    /// higher of the two claims.
     pub(super) fn insert(
         &mut self,
         function: Function,
@@ -312,7 +312,7 @@ impl Index {
         self.kept.insert(id, kept);
     }
 
-    /// Returns the custody of function `id` after it is also claimed with `custody`.
+    /// Returns the custody that function `id` has after it is also claimed with `custody`.
     pub(super) fn merged(&self, id: FunctionId, custody: Custody) -> Custody {
         let Some(before) = self.custody(id) else { return custody };
         let has_run = custody.has_run || before.has_run;
@@ -321,11 +321,11 @@ impl Index {
         Custody { requester, has_run }
     }
 
-    /// Makes room for another address of function `id`. Returns the address to be removed.
+    /// Makes room for another address of function `id`. Returns the address to be removed, if any.
     ///
     /// # Errors
-    /// [`FunctionsError::Full`] if the function has the maximum number and `requester` cannot replace
-    /// any.
+    /// [`FunctionsError::Full`] if the function has the maximum number of addresses and `requester`
+    /// cannot replace any.
     pub(super) fn make_room_for_address(
         &mut self,
         id: FunctionId,
@@ -358,7 +358,7 @@ impl Index {
         self.unlist(&kept);
         let addresses: Vec<FunctionId> = kept.addresses.iter().map(|address| address.id).collect();
         for alias in addresses.iter().chain(&kept.whole) {
-            // A later function might have replaced the alias.
+            // The alias might already belong to a function that was added later.
             if self.aliases.get(alias) == Some(&id) {
                 self.aliases.remove(alias);
             }
@@ -380,7 +380,7 @@ impl Index {
         self.usage.iter().fold(Usage::default(), |sum, usage| sum.plus(*usage))
     }
 
-    /// Records that a function is used for `requester`, as a run or not. Returns the custody if it has
+    /// Records that `requester` uses function `id`, as a run if `is_run`. Returns the custody if it has
     /// to be saved.
     pub(super) fn note_use(
         &mut self,
@@ -406,7 +406,7 @@ impl Index {
         saved
     }
 
-    /// Returns the usage of the functions that `requester` cannot evict for a `new` one.
+    /// Returns the usage of the functions that `requester` cannot evict to make room for `new`.
     fn lasting(&self, new: Usage, requester: &Requester) -> Usage {
         let lasting: &[Rank] = if self.reaches_named(new, requester) {
             &[Rank::Pinned]
@@ -416,13 +416,13 @@ impl Index {
         lasting.iter().fold(Usage::default(), |sum, rank| sum.plus(self.usage[*rank as usize]))
     }
 
-    /// Returns true if `requester` can evict functions of named peers.
+    /// Returns true if `requester` can evict functions of named peers to make room for `new`.
     fn reaches_named(&self, new: Usage, requester: &Requester) -> bool {
         let unnamed = self.usage[Rank::Unused as usize].plus(self.usage[Rank::Used as usize]);
         !requester.is_unnamed() || unnamed.plus(new).fits(self.share())
     }
 
-    /// Returns the next function to be removed for a `new` one, other than `id`.
+    /// Returns the next function to be removed to make room for `new`, other than `id`.
     fn victim(&self, new: Usage, requester: &Requester, id: FunctionId) -> Option<FunctionId> {
         if let Requester::Peer(peer) = requester
             && let Some(own) = self.quotas.get(peer)
@@ -434,7 +434,7 @@ impl Index {
         if self.total().plus(new).fits(self.limits) {
             return None;
         }
-        // Within the reserve, unnamed peers do not evict one another.
+        // Unnamed peers evict functions of named peers down to the reserve before those of each other.
         let named = || self.first_other(Rank::Named, Rank::Named, id);
         let reserved = requester.is_unnamed() && self.reaches_named(new, requester);
         let victim = if reserved { named() } else { None };
@@ -452,7 +452,7 @@ impl Index {
     }
 
     const fn share(&self) -> StoreLimits {
-        // One function always fits.
+        // At least one function always fits.
         let functions =
             if self.limits.functions < SHARE { 1 } else { self.limits.functions / SHARE };
         StoreLimits { functions, bytes: self.limits.bytes / SHARE as u64 }

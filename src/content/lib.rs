@@ -92,19 +92,19 @@ pub const FUNCTIONS_MAX: usize = 10_000;
 /// Further content evicts other content.
 pub const STORE_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
 
-/// Limits of verified functions in memory, so that a run need not verify them again: all demo functions
-/// many times over, or one of the largest modules.
+/// Limits of the verified functions that are cached in memory, so that a run need not verify them again.
+/// The cache holds all demo functions many times over, or one of the largest modules.
 pub const LOADED: Capacity = Capacity { n_values_max: FUNCTIONS_MAX, bytes_max: 128 * 1024 * 1024 };
 
 /// First bytes of a WebAssembly module.
 const MAGIC: &[u8] = b"\0asm";
 
-/// Sources of functions other than peers, and limits of the store.
+/// Sources of functions in addition to peers, and limits of the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceOptions {
     /// IPFS gateways, asked one after the other for functions that no peer has.
     pub gateways: Vec<Gateway>,
-    /// Hosts that addresses of manifests and archives can name.
+    /// Hosts that addresses of manifests and archives may name.
     pub hosts: Hosts,
     /// Hosts that are permitted regardless of their IP addresses, in addition to gateways.
     pub allowed_hosts: BTreeSet<String>,
@@ -134,7 +134,7 @@ pub struct Upload {
     pub car: Bytes,
 }
 
-/// A use of a function to be saved: see [`Functions::note_use`].
+/// A use of a function that has to be saved: see [`Functions::note_use`].
 #[derive(Debug)]
 pub struct FunctionUse((Function, Custody));
 
@@ -146,7 +146,7 @@ pub struct Functions(Arc<Inner>);
 struct Inner {
     files: FunctionFiles,
     kept: RwLock<Index>,
-    /// Held while files and index are changed, so that they agree.
+    /// Locked while files and index are changed, so that they agree.
     changing: Mutex<()>,
     loaded: Cache<FunctionId, Contents>,
     /// Locks of functions that are being fetched, so that each is fetched once. Unnamed peers have their
@@ -202,7 +202,7 @@ impl Functions {
         Ok(store)
     }
 
-    /// Adds the functions of a scan to the index. Deletes functions that exceed the limits.
+    /// Adds the scanned functions to the index. Deletes functions that exceed the limits.
     fn fill(&self, found: ScanResult) -> Result<(), FunctionsError> {
         let mut kept = self.0.kept.write();
         for ScannedFunction { function, whole, custody, .. } in found.functions {
@@ -210,7 +210,7 @@ impl Functions {
         }
         for address in found.addresses {
             let id = address.id;
-            // An address without its function is useless.
+            // An address is useless without its function.
             if !kept.insert_address(address) {
                 self.0.files.delete_address(id)?;
             }
@@ -221,7 +221,7 @@ impl Functions {
     }
 
     /// Durably stores a module under the file name `method` and pins it. Returns the function with its
-    /// content id. A module that is already stored is renamed. Cancel-safe.
+    /// content id. A module that is already stored gets the new name. Cancel-safe.
     ///
     /// # Errors
     /// [`FunctionsError::NotModule`], [`FunctionsError::TooLarge`], [`FunctionsError::Full`], or
@@ -262,7 +262,7 @@ impl Functions {
     }
 
     /// Returns the module at `path`, or the module `method` of the directory at `path`, without storing
-    /// it. If `files_to` is given, the files of the directory are written there as by a worker.
+    /// it. If `files_to` is given, the files of the directory are written to it, as a worker would do.
     ///
     /// # Errors
     /// Same as [`Self::pack_path`], or [`FunctionsError::Files`] if the files cannot be written.
@@ -276,7 +276,7 @@ impl Functions {
             let checked = VerifiedFunction::of_path(&path)?;
             let is_folder = checked.contents.folder().is_some();
             let method = method.unwrap_or_else(|| checked.function.method.clone());
-            // A single module is found by any name.
+            // A single module can be called by any name.
             let name = if is_folder { &method } else { &checked.function.method };
             let module = checked.contents.module(name);
             if let Some(to) = files_to {
@@ -287,7 +287,7 @@ impl Functions {
         .await
     }
 
-    /// Removes a function with its content. Returns true if it was stored.
+    /// Removes a function and its content. Returns true if it was stored.
     ///
     /// # Errors
     /// [`FunctionsError::Files`] if its content cannot be deleted.
@@ -302,10 +302,10 @@ impl Functions {
         .await
     }
 
-    /// Removes all functions that are not pinned and returns their number and size.
+    /// Removes all functions that are not pinned. Returns their number and size.
     ///
     /// # Errors
-    /// [`FunctionsError::Files`] if a content cannot be deleted.
+    /// [`FunctionsError::Files`] if the content of a function cannot be deleted.
     pub async fn remove_unpinned(&self) -> Result<Usage, FunctionsError> {
         let store = self.clone();
         blocking(move || {
@@ -324,9 +324,9 @@ impl Functions {
         self.0.kept.read().total()
     }
 
-    /// Records that `requester` uses function `id`, for a run or otherwise, so that it is evicted later.
-    /// A named peer becomes the requester of a function that was fetched for another peer. Returns a
-    /// value to be saved by [`Self::save`], if necessary.
+    /// Records that `requester` uses function `id`, for a run or otherwise, which postpones its
+    /// eviction. A named peer becomes the requester of a function that was fetched for another peer.
+    /// Returns a value to be passed to [`Self::save`], if the use has to be saved.
     #[must_use]
     pub fn note_use(
         &self,
@@ -345,7 +345,7 @@ impl Functions {
         let (store, FunctionUse((function, custody))) = (self.clone(), noted);
         blocking(move || {
             let _changing = store.0.changing.lock();
-            // The function could have been evicted in the meantime.
+            // The function might have been evicted or changed in the meantime.
             if store.0.kept.read().custody(function.id) != Some(&custody) {
                 return Ok(());
             }
@@ -354,7 +354,7 @@ impl Functions {
         .await
     }
 
-    /// Returns all functions, by name and id.
+    /// Returns all functions, sorted by name and id.
     #[must_use]
     pub fn list(&self) -> Vec<Function> {
         let mut functions: Vec<Function> = self.0.kept.read().functions().cloned().collect();
@@ -362,25 +362,26 @@ impl Functions {
         functions
     }
 
-    /// Returns the ids of at most `n` functions, last to be evicted first.
+    /// Returns the ids of the `n` functions that would be evicted last, starting with the very last.
     #[must_use]
     pub fn foremost(&self, n: usize) -> Vec<FunctionId> {
         self.0.kept.read().foremost(n)
     }
 
-    /// Waits until a function is stored or removed, for one caller. Cancel-safe.
+    /// Waits until a function is stored or removed. Supports one waiting caller. Cancel-safe.
     pub async fn changed(&self) {
         self.0.changed.notified().await;
     }
 
-    /// Returns function `id`, if it is stored. Its own id can differ if `id` is that of the whole module
-    /// or of an address.
+    /// Returns function `id`, if it is stored. The id of the returned function differs if `id` is that
+    /// of the whole module or of an address.
     #[must_use]
     pub fn get(&self, id: FunctionId) -> Option<Function> {
         self.0.kept.read().get(id).cloned()
     }
 
-    /// Describes all functions by name, with the ids from manifests.
+    /// Describes all functions, sorted by name, with the ids under which they were installed from
+    /// manifests.
     #[must_use]
     pub fn bodies(&self) -> Vec<FunctionBody> {
         let listed = |function: Function| {
@@ -438,8 +439,8 @@ impl Functions {
         Ok(Some(FunctionDetail { function: function.body(), files }))
     }
 
-    /// Writes the files of function `id`, which is a directory, to the directory `to`. Returns true if
-    /// it is stored and intact.
+    /// If function `id` is a directory, writes its files to the directory `to`. Returns true if the
+    /// function is stored and intact.
     ///
     /// # Errors
     /// [`FunctionsError::Files`] if they cannot be read or written.
@@ -467,7 +468,7 @@ impl Functions {
         Ok(Some(contents))
     }
 
-    /// Reads a function from disk. A damaged one is removed.
+    /// Reads a function from disk. Removes a damaged one.
     async fn read(&self, id: FunctionId) -> Result<Option<VerifiedFunction>, FunctionsError> {
         let Some(function) = self.get(id) else { return Ok(None) };
         let (files, reading) = (self.0.files.clone(), function.clone());
@@ -504,8 +505,7 @@ impl Functions {
         .await
     }
 
-    /// Claims a stored function on behalf of `requester`, unless its claim is lower than the current
-    /// one.
+    /// Claims a stored function on behalf of `requester`. No effect if its current claim is higher.
     async fn claim(&self, id: FunctionId, requester: &Requester) -> Result<(), FunctionsError> {
         match self.note_use(id, requester, false) {
             Some(noted) => self.save(noted).await,
@@ -528,7 +528,7 @@ impl Functions {
         Ok(())
     }
 
-    /// Returns the id under which a function is stored.
+    /// Returns the id under which the function with any id `id` is stored.
     fn resolve_id(&self, id: FunctionId) -> FunctionId {
         self.0.kept.read().resolve(id)
     }
@@ -537,7 +537,7 @@ impl Functions {
 /// Writes the files of a directory to the directory `to`. No effect for a single module.
 fn write_files(contents: &Contents, to: &Path) -> Result<(), FunctionsError> {
     for file in contents.folder().unwrap_or_default() {
-        // The path was checked with the content, so that it stays within `to`.
+        // The path was checked together with the content, so it stays within `to`.
         let path = to.join(&file.path);
         let folder = path.parent().unwrap_or(to);
         fs::create_dir_all(folder)
@@ -547,7 +547,7 @@ fn write_files(contents: &Contents, to: &Path) -> Result<(), FunctionsError> {
     Ok(())
 }
 
-/// Runs blocking work on files or large contents outside of async tasks.
+/// Runs work that blocks on files or processes large contents outside of async tasks.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FunctionsError> + Send + 'static,
 ) -> Result<T, FunctionsError> {

@@ -1,8 +1,8 @@
 //! Manifests, from which b7s nodes install functions.
 //!
-//! `deployment.uri` and `deployment.checksum` name an archive. The older `runtime.url` and
-//! `runtime.checksum` have precedence if the former is not empty. Of the other members only the name is
-//! used.
+//! `deployment.uri` and `deployment.checksum` name an archive. The older members `runtime.url` and
+//! `runtime.checksum` take precedence if `runtime.url` is not empty. Of the other members, only the name
+//! is used.
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 use model::function::content::{Codec, ContentId};
@@ -17,7 +17,7 @@ pub(super) const FILE_NAME: &str = "manifest.json";
 /// Maximum size of a manifest. Real manifests have a few hundred bytes.
 pub(super) const BYTES_MAX: usize = 1024 * 1024;
 
-/// The relevant members of a manifest.
+/// The members of a manifest that are used here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Manifest {
     /// Human-readable name of the function, which can be empty.
@@ -61,7 +61,7 @@ impl Manifest {
         })
     }
 
-    /// Returns the archive's address. An address without a host is relative to the manifest's.
+    /// Returns the archive's address. An address without a host is relative to that of the manifest.
     pub(super) fn archive_url(&self, manifest: &Url) -> Result<Url, ContentError> {
         let wrong = |_| ContentError::Path { path: shorten(&self.archive) };
         match self.archive.parse::<Url>() {
@@ -73,7 +73,8 @@ impl Manifest {
         }
     }
 
-    /// Returns the archive's path in the manifest's directory, if its address can mean one.
+    /// Returns the archive's path relative to the manifest's directory, if its address can be read as
+    /// one.
     pub(super) fn archive_path(&self) -> Option<String> {
         match self.archive.parse::<Url>() {
             Ok(url) => {
@@ -89,7 +90,7 @@ impl Manifest {
     }
 }
 
-/// Parses a hexadecimal SHA-256 as the id of a raw block.
+/// Parses a hexadecimal SHA-256 and returns it as the id of a raw block.
 fn checksum(text: &str) -> Result<ContentId, ContentError> {
     let wrong = || ContentError::Malformed { what: "SHA-256 of the archive in the manifest" };
     let digest = HEXLOWER_PERMISSIVE.decode(text.trim().as_bytes()).map_err(|_| wrong())?;

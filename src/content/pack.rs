@@ -13,13 +13,13 @@ use super::error::{ContentError, shorten};
 /// Default parameters of IPFS tools for splitting files.
 pub(super) const CUT: Cut = Cut { piece_bytes: 256 * 1024, links_max: 174 };
 
-/// Size of names and ids from which on IPFS tools shard a directory.
+/// Total size of names and ids above which IPFS tools shard a directory.
 const DIRECTORY_BYTES_MAX: usize = 256 * 1024;
 
 /// Parameters for splitting a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut {
-    /// Size of all parts but the last.
+    /// Size of all parts except the last.
     pub(super) piece_bytes: usize,
     /// Maximum number of links of a node.
     pub(super) links_max: usize,
@@ -74,7 +74,7 @@ impl Entry {
         }
     }
 
-    /// Splits the files into blocks and links them to a tree.
+    /// Splits the files into blocks and links them as a tree.
     pub(super) fn to_dag(&self) -> Result<Dag, ContentError> {
         let mut blocks = Blocks::new();
         let mut files_left = FILES_MAX;
@@ -95,7 +95,7 @@ fn pack(
     files_left: &mut usize,
     blocks: &mut Blocks,
 ) -> Result<Subtree, ContentError> {
-    // Directories count as well, since they are entries of others.
+    // Directories are counted, too, since they are entries of their parents.
     let too_many = ContentError::TooMuch { what: "files and folders", max: FILES_MAX };
     *files_left = files_left.checked_sub(1).ok_or(too_many)?;
     let entries = match entry {
@@ -146,7 +146,7 @@ fn join(pieces: &[Subtree], blocks: &mut Blocks) -> Subtree {
     put_node(dag_pb::write_file(&links, &sizes), tree_bytes, sizes.iter().sum(), blocks)
 }
 
-/// Adds a node, given the sizes of all nodes it links to.
+/// Adds a node, given the total size of the nodes that it links to.
 fn put_node(block: Vec<u8>, linked_bytes: u64, file_bytes: u64, blocks: &mut Blocks) -> Subtree {
     let id = ContentId::from_block(Codec::DagPb, &block);
     let tree_bytes = linked_bytes + block.len() as u64;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use model::node::PeerId;
 use serde::{Deserialize, Serialize};
 
-/// Protocol for requesting a function from a peer by its id. The response is an [`AnswerHead`] as a
+/// Protocol for requesting a function from a peer by its id. The response is an [`AnswerHead`] as one
 /// line, followed by the content. Not part of b7s.
 pub const FUNCTION_PROTOCOL: &str = "/triptych/function/1.0.0";
 
@@ -27,7 +27,7 @@ pub enum AskError {
 
 /// Peers to ask one after the other.
 pub trait Peers: Sync {
-    /// Returns the peers, most likely sources first.
+    /// Returns the peers, starting with the most likely sources.
     fn peers(&self) -> &[PeerId];
 
     /// Sends a request by [`FUNCTION_PROTOCOL`] and returns the complete response. Cancel-safe.
@@ -51,10 +51,10 @@ pub struct AnswerLimits {
     pub within: Duration,
 }
 
-/// A response to a peer: a line and content that is shared instead of copied.
+/// A response to a peer: a first line, and content that is shared instead of copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// An [`AnswerHead`] as a line.
+    /// The [`AnswerHead`] as one line.
     pub head: Bytes,
     /// The content; empty if the function is missing.
     pub content: Bytes,
@@ -64,11 +64,11 @@ pub struct Answer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerHead {
-    /// The content follows.
+    /// The content of a single block follows.
     Here {
         /// Name of the file; empty if unknown.
         method: String,
-        /// Length of the content.
+        /// Length of the content, in bytes.
         bytes: u64,
     },
     /// The blocks of a function that is more than one block follow, as a CAR.
@@ -77,7 +77,7 @@ pub enum AnswerHead {
         name: String,
         /// Name of the default module; empty if unknown.
         method: String,
-        /// Length of the blocks.
+        /// Length of the CAR, in bytes.
         bytes: u64,
     },
     /// The peer does not have the function or cannot send it now.
@@ -85,7 +85,7 @@ pub enum AnswerHead {
 }
 
 impl AnswerHead {
-    /// Returns the line in its serialized form.
+    /// Serializes the line.
     #[must_use]
     #[expect(clippy::expect_used, reason = "the shape holds no map with keys that are not text")]
     pub fn to_line(&self) -> Bytes {

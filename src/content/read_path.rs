@@ -9,7 +9,7 @@ use super::error::{ContentError, file_error, shorten};
 use super::pack::Entry;
 use super::{FUNCTION_BYTES_MAX, FunctionsError};
 
-/// Remaining limits.
+/// Number of further files and bytes that may be read.
 struct Budget {
     bytes: usize,
     entries: usize,
@@ -64,7 +64,7 @@ fn file(path: &Path, budget: &mut Budget) -> Result<Entry, FunctionsError> {
     Ok(Entry::File(bytes.into()))
 }
 
-/// Reads at most one byte more than `bytes_max` of a file.
+/// Reads a file, but at most one byte more than `bytes_max`.
 fn read_at_most(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;

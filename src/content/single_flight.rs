@@ -1,4 +1,4 @@
-//! Limits fetches to one at a time for each function and each unnamed peer that requests it.
+//! Runs at most one fetch at a time for each function. Fetches for unnamed peers are separate.
 
 use std::collections::hash_map::Entry;
 use std::mem;
@@ -10,10 +10,10 @@ use model::node::PeerId;
 use super::Functions;
 use super::kept::Requester;
 
-/// A function and the unnamed peer that it is fetched for, if any.
+/// A function, and the unnamed peer for which it is fetched, if any.
 pub(super) type FlightKey = (FunctionId, Option<PeerId>);
 
-/// Participation in the fetch of a function. The last one to be dropped removes the lock.
+/// Membership in the fetch of a function. The last member to be dropped removes the lock.
 pub(super) struct Flight<'a> {
     functions: &'a Functions,
     key: FlightKey,
@@ -35,7 +35,8 @@ impl<'a> Flight<'a> {
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
         let mut flights = self.functions.0.flights.lock();
-        // Dropped before counting, so that of two concurrent drops the later one is the last.
+        // This reference is dropped before the references are counted, so that the later of two
+        // concurrent drops sees that it is the last.
         drop(mem::take(&mut self.lock));
         if let Entry::Occupied(entry) = flights.entry(self.key.clone())
             && Arc::strong_count(entry.get()) == 1

@@ -38,7 +38,7 @@ fn method(name: &str) -> Method {
     name.parse().unwrap()
 }
 
-/// Stores the function at `path` like an upload.
+/// Stores the function at `path` as an upload would.
 async fn add_path(functions: &Functions, path: &Path) -> Function {
     let Upload { function, car } = Functions::pack_path(path).await.unwrap();
     let names = NameHints { name: Some(function.name), method: Some(function.method) };
@@ -105,7 +105,7 @@ async fn content_with_other_id_is_rejected() {
     assert_eq!(functions.list(), vec![]);
 }
 
-/// Writes a directory of a module of several blocks, a second module and data.
+/// Writes a directory with a module of several blocks, a second module and data.
 fn write_folder(dir: &TempDir) -> PathBuf {
     let path = dir.path().join("scale");
     fs::create_dir_all(path.join("data/none")).unwrap();
@@ -124,7 +124,7 @@ async fn large_module_is_found_by_id_of_tree_and_of_one_block() {
     fs::write(&path, &bytes).unwrap();
     let functions = open(&dir).await;
     let added = add_path(&functions, &path).await;
-    // From `ipfs-unixfs-importer`, as in the tests of `pack.rs`.
+    // Computed by `ipfs-unixfs-importer`, like the ids in the tests of `pack.rs`.
     let want = "bafybeiefgn7sz7g7ta5jmnrwdw4zwr26dvwjpi2nnksi46xzsujqqxy6km";
     assert_eq!((added.id.to_string().as_str(), added.size_bytes), (want, 300 * 1024));
     assert_eq!(functions.add(method("big.wasm"), bytes.to_vec()).await.unwrap(), added);
@@ -137,7 +137,7 @@ async fn large_module_is_found_by_id_of_tree_and_of_one_block() {
         let answer = functions.answer(whole.to_string().as_bytes()).await;
         assert_eq!(answer.content, bytes, "a peer that asks for one block is given it");
     }
-    // A module that was requested by the id of a single block is stored under it.
+    // A module that was requested by its id as a single block is stored under this id.
     let elsewhere = tempfile::tempdir().unwrap();
     let other = open(&elsewhere).await;
     let id = whole.content().unwrap();
@@ -263,7 +263,7 @@ async fn eviction_deletes_files_and_its_order_survives_restart() {
     let noted = functions.note_use(used, &peer("12D3KooWa"), true).unwrap();
     functions.save(noted).await.unwrap();
     drop(functions);
-    // File systems have coarse clocks.
+    // File systems have coarse clocks, so the times of use are set explicitly.
     for (n, id) in [unused, late].into_iter().enumerate() {
         let record = dir.path().join(format!("functions/{id}.json"));
         let record = fs::File::options().write(true).open(record).unwrap();
@@ -285,8 +285,8 @@ async fn eviction_deletes_files_and_its_order_survives_restart() {
     assert_eq!(kept(&small(&dir, limits).await), [pinned].into());
 }
 
-/// Records of an earlier version do not contain the requester. All functions are preserved. A store that
-/// was filled by an attack accepts new functions.
+/// Records of an earlier version do not contain the requester. All their functions are preserved, and a
+/// store that was filled by an attack accepts new functions.
 #[tokio::test]
 async fn full_store_of_earlier_version_accepts_new_functions() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,8 +1,9 @@
-//! Limits of concurrent fetches, and their order.
+//! Limits the number of concurrent fetches and decides their order.
 //!
-//! With first-come permits, a peer with a dripping server could hold a permit for a long time. Therefore
-//! each unnamed peer has few turns at a time, and all unnamed peers together leave some turns to named
-//! peers. Installs leave some turns to roll calls and work orders, which are served first.
+//! If permits were granted first come, first served, a peer with a dripping server could hold them for a
+//! long time. Therefore each unnamed peer has few turns at a time, and all unnamed peers together leave
+//! some turns to named peers. Installs leave some turns to roll calls and work orders, which are served
+//! first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +13,11 @@ use tokio::sync::oneshot;
 
 use super::kept::Requester;
 
-/// Minimum average rate of a transfer: half a megabit per second. Otherwise a dripping peer or server
-/// could keep its turn forever.
+/// Minimum average rate of a transfer: half a megabit per second. Without it, a dripping peer or server
+/// could hold its turn forever.
 const BYTES_PER_SECOND_MIN: u64 = 64 * 1024;
 
-/// Returns the time for `n_bytes` at the minimum rate.
+/// Returns the time that `n_bytes` take at the minimum rate.
 pub(super) fn least_pace(n_bytes: usize) -> Duration {
     let n_bytes = u64::try_from(n_bytes).unwrap_or(u64::MAX);
     Duration::from_millis(n_bytes.saturating_mul(1000) / BYTES_PER_SECOND_MIN)
@@ -25,17 +26,17 @@ pub(super) fn least_pace(n_bytes: usize) -> Duration {
 /// Maximum numbers of concurrent turns.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TurnLimits {
-    /// For all requesters.
+    /// Of all requesters.
     pub(super) total: usize,
-    /// For all unnamed peers together.
+    /// Of all unnamed peers together.
     pub(super) unnamed: usize,
-    /// For one unnamed peer.
+    /// Of one unnamed peer.
     pub(super) per_peer: usize,
-    /// For installs of unnamed peers. Named peers can also use the remaining turns.
+    /// Of installs for unnamed peers. Installs for named peers can also use the remaining turns.
     pub(super) installs: usize,
 }
 
-/// Purpose of a fetch, most urgent first.
+/// Purpose of a fetch, the most urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Purpose {
     /// A roll call or a work order, for which someone is waiting.
@@ -44,18 +45,18 @@ pub(super) enum Purpose {
     Install,
 }
 
-/// Claim to a turn.
+/// Request for a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) requester: Requester,
     pub(super) purpose: Purpose,
 }
 
-/// Turns of a kind. Cheap to clone.
+/// Turns of one kind. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Turns(Arc<Inner>);
 
-/// A turn, which is free again when this is dropped.
+/// A turn. It becomes free when this is dropped.
 #[derive(Debug)]
 pub(super) struct Turn {
     turns: Turns,
@@ -86,7 +87,7 @@ impl Turns {
         let (granted, turn) = oneshot::channel();
         self.0.state.lock().waiting.push((claim, granted));
         self.grant();
-        // The sender waits with the claim and is dropped only when the turn is granted.
+        // The sender is stored with the claim and dropped only after the turn is granted.
         turn.await.ok()
     }
 
@@ -95,7 +96,7 @@ impl Turns {
         loop {
             let next = self.0.state.lock().next(self.0.limits);
             let Some((claim, granted)) = next else { return };
-            // If the receiver has stopped waiting, its turn is dropped and thereby free again.
+            // If the receiver has stopped waiting, its turn is dropped and becomes free again.
             drop(granted.send(Turn { turns: self.clone(), claim }));
         }
     }
@@ -113,8 +114,8 @@ impl Drop for Turn {
 }
 
 impl State {
-    /// Removes and returns the next claim that can have a turn: urgent claims first, then claims of
-    /// named peers, then claims with the fewest current turns.
+    /// Removes and returns the next claim that can be granted a turn: urgent claims first, then claims
+    /// of named peers, then claims of those with the fewest current turns.
     fn next(&mut self, limits: TurnLimits) -> Option<(Claim, oneshot::Sender<Turn>)> {
         self.waiting.retain(|(_, granted)| !granted.is_closed());
         let allowed =

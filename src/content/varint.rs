@@ -1,12 +1,12 @@
 //! Variable-length integers: seven bits per byte, lowest first.
 
-/// Parses a number and returns it with the rest. Returns `None` unless it is a 64-bit number in its
-/// shortest form.
+/// Parses a number and returns it with the remaining bytes. Returns `None` unless it is a 64-bit number
+/// in its shortest form.
 pub(super) fn read(bytes: &[u8]) -> Option<(u64, &[u8])> {
     unsigned_varint::decode::u64(bytes).ok()
 }
 
-/// Parses a length and that many bytes. Returns them with the rest.
+/// Parses a length and as many bytes. Returns these and the remaining bytes.
 pub(super) fn read_prefixed(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = read(bytes)?;
     rest.split_at_checked(usize::try_from(length).ok()?)
@@ -20,7 +20,7 @@ pub(super) fn write(number: u64, out: &mut Vec<u8>) {
     ));
 }
 
-/// Appends `bytes` with their length.
+/// Appends `bytes`, preceded by their length.
 pub(super) fn write_prefixed(bytes: &[u8], out: &mut Vec<u8>) {
     write(bytes.len() as u64, out);
     out.extend_from_slice(bytes);

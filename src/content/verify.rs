@@ -1,4 +1,4 @@
-//! A function in memory with verified content.
+//! A function in memory whose content has been verified.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) const NAME_CHARS_MAX: usize = 255;
 /// Maximum number of modules at the top of a function. Their names are held in memory.
 const METHODS_MAX: usize = 64;
 
-/// File name of a module without a known one.
+/// File name of a module whose name is unknown.
 const UNNAMED: &str = "module.wasm";
 
 /// Description of a stored function.
@@ -29,13 +29,13 @@ const UNNAMED: &str = "module.wasm";
 pub struct Function {
     /// Content id.
     pub id: FunctionId,
-    /// Human-readable name: its file name without the extension, or the name of its directory.
+    /// Human-readable name: the module's file name without the extension, or the name of the directory.
     pub name: String,
-    /// Default module: in a directory the one with its name, or the first.
+    /// Default module. In a directory it is the one named like the directory, or the first.
     pub method: Method,
-    /// Size of its content in bytes.
+    /// Size of the content in bytes.
     pub size_bytes: u64,
-    /// Size of its files in the store in bytes.
+    /// Size of the function's files in the store in bytes.
     pub kept_bytes: u64,
     /// Kind of content.
     pub kind: Kind,
@@ -44,16 +44,16 @@ pub struct Function {
 /// Kind of a function's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// One module, in a file with the method's name.
+    /// One module, in a file named like the method.
     Module,
-    /// One module with an unknown file name. Any method runs it.
+    /// One module with an unknown file name. It runs under any method name.
     Unnamed,
     /// A directory with these modules.
     Folder(Arc<[Method]>),
 }
 
 impl Function {
-    /// Returns the public description, without the names from manifests.
+    /// Returns the public description. It does not include the ids from manifests.
     #[must_use]
     pub fn body(&self) -> FunctionBody {
         FunctionBody {
@@ -76,7 +76,7 @@ impl Function {
     }
 }
 
-/// Names that came with a function. Its content does not prove them.
+/// Names that came with a function. The content does not verify them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NameHints {
     /// Human-readable name of the function.
@@ -89,10 +89,10 @@ pub struct NameHints {
 #[derive(Debug)]
 pub(super) struct VerifiedFunction {
     pub(super) function: Function,
-    /// Content in stored form: a module that is one block, or a CAR.
+    /// Content in stored form: a module as one block, or a CAR.
     pub(super) bytes: Bytes,
     pub(super) contents: Contents,
-    /// Id of its module as one block.
+    /// Id of the module as one raw block.
     pub(super) whole: Option<FunctionId>,
 }
 
@@ -137,7 +137,7 @@ impl VerifiedFunction {
         Self::new(dag.root, label, bytes, contents)
     }
 
-    /// Creates a function from one block, if it matches `id`.
+    /// Creates a function from one block. Fails if the block does not match `id`.
     pub(super) fn of_block(
         id: ContentId,
         label: NameHints,
@@ -199,7 +199,7 @@ impl VerifiedFunction {
     }
 }
 
-/// Returns name, default module and kind of a function.
+/// Returns the name, the default module and the kind of a function.
 fn choose_names(
     id: ContentId,
     label: NameHints,

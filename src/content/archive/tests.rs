@@ -8,12 +8,12 @@ use tar::{Builder, Header};
 
 use super::*;
 
-/// Creates an archive of entries with these unmodified names and types.
+/// Creates an archive of `entries`, whose names and types are written without any check.
 pub(in super::super) fn archive(entries: &[(&str, EntryType, &[u8])]) -> Vec<u8> {
     let mut tar = Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (path, kind, bytes) in entries {
         let mut header = Header::new_gnu();
-        // Set as bytes, since the library rejects the paths under test.
+        // Set as bytes, since the library rejects the invalid paths that are tested here.
         header.as_gnu_mut().unwrap().name[..path.len()].copy_from_slice(path.as_bytes());
         header.set_entry_type(*kind);
         header.set_size(bytes.len() as u64);
@@ -24,7 +24,7 @@ pub(in super::super) fn archive(entries: &[(&str, EntryType, &[u8])]) -> Vec<u8>
     tar.into_inner().unwrap().finish().unwrap()
 }
 
-/// Returns the SHA-256 of an archive in the form of a manifest.
+/// Returns the SHA-256 of an archive as manifests write it.
 pub(in super::super) fn sum(archive: &[u8]) -> String {
     let id = ContentId::from_block(Codec::Raw, archive).bytes();
     id[4..].iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
@@ -77,7 +77,7 @@ fn archive_with_too_large_contents_is_rejected() {
     refused(&many, "files and folders");
 }
 
-/// The size in a header is not trusted.
+/// A size in a header is an announcement and not trusted.
 #[test]
 fn truncated_archive_is_rejected() {
     let mut header = Header::new_gnu();

@@ -9,7 +9,7 @@ fn method(name: &str) -> Method {
     name.parse().unwrap()
 }
 
-/// Creates a directory of a manifest for `archive` and further files.
+/// Creates a directory with `files` and a manifest that names `archive`.
 fn package(archive: &[u8], address: &str, files: &[(&str, &[u8])]) -> Dag {
     let sum = sum(archive);
     let manifest = json!({"name": "greeter", "runtime": {"url": address, "checksum": sum}});

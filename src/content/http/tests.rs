@@ -71,7 +71,7 @@ fn drips() -> impl futures::Stream<Item = Result<Bytes, std::convert::Infallible
     futures::stream::iter([Ok(Bytes::from_static(b"01234"))]).chain(futures::stream::pending())
 }
 
-/// Number of parts of the steady body: enough to exceed the time limit of a search.
+/// Number of parts of the steady body. Sending them takes longer than the time limit of a search.
 const N_PIECES: usize = 80;
 
 /// A body slightly faster than the minimum rate.
@@ -149,7 +149,7 @@ async fn large_body_at_low_steady_rate_is_read() {
     assert_eq!(whole.len(), wanted.bytes_max);
 }
 
-/// A dripping body must not keep its turn until the time limit of the search.
+/// A dripping body must not hold its turn until the time limit of the search.
 #[tokio::test(start_paused = true)]
 async fn dripping_host_is_rejected_by_minimum_rate() {
     let (n_bytes, elapsed) = (5, START_WITHIN + least_pace(5));

@@ -1,4 +1,5 @@
-//! Functions from the web: packages by the address of their manifest and trees from gateways.
+//! Functions from the web: packages installed from the address of their manifest, and trees from
+//! gateways.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -59,7 +60,7 @@ async fn fetched(store: &Functions, id: ContentId) -> Option<VerifiedFunction> {
     store.fetch_from_gateways(id, &mut store.0.turns.large(&claim, until)).await
 }
 
-/// Returns the ids under which `id` was installed by a manifest.
+/// Returns the ids other than CIDs under which the manifest of `id` was installed.
 fn by_manifest(store: &Functions, id: FunctionId) -> Vec<FunctionId> {
     store.0.kept.read().ids_by_manifest(id)
 }
@@ -194,7 +195,7 @@ async fn name_is_installed_by_manifest_unless_cid_is_required() {
     );
     assert_eq!(reopened(&dir).await.get(id), Some(function.clone()), "also after a restart");
 
-    // Content of a manifest is verified against a CID.
+    // If the id is a CID, the content of a manifest is verified against it.
     let proved = tempfile::tempdir().unwrap();
     let proved = store(&proved, SourceOptions { requires_cid: true, ..any_host() }).await;
     refused(
@@ -212,7 +213,7 @@ async fn name_is_installed_by_manifest_unless_cid_is_required() {
     assert_eq!((alone.id, alone.method.as_str()), (module, "greet.wasm"));
 }
 
-/// Starts a gateway with some CARs that counts its requests.
+/// Starts a gateway that serves these CARs and counts its requests in `n`.
 async fn gateway(group: &Group, cars: Vec<(String, Bytes)>, n: &Arc<AtomicUsize>) -> SourceOptions {
     let (cars, n) = (Arc::new(cars), Arc::clone(n));
     let found = async move |Path(id): Path<String>, query: axum::extract::RawQuery| {
@@ -229,7 +230,7 @@ async fn gateway(group: &Group, cars: Vec<(String, Bytes)>, n: &Arc<AtomicUsize>
     SourceOptions { gateways: vec![gateway], hosts: Hosts::Public, ..SourceOptions::default() }
 }
 
-/// Creates a directory of a module and data for several blocks.
+/// Packs a directory with a module and data that need several blocks.
 async fn folder(dir: &TempDir) -> Upload {
     let path = dir.path().join("counter");
     std::fs::create_dir_all(path.join("data")).unwrap();
@@ -276,7 +277,7 @@ async fn package_on_gateway_can_have_archive_elsewhere() {
     let car = dag.car(None).unwrap();
     let cars = vec![(dag.root.to_string(), car)];
     let sources = gateway(&group, cars, &Arc::default()).await;
-    // The archive is on the host of the gateway, which is permitted.
+    // The archive is on the gateway's host, which is permitted.
     let store = store(&dir, sources).await;
     let checked = fetched(&store, dag.root).await.unwrap();
     let function = store.keep(checked, Requester::Operator).await.unwrap();

@@ -12,7 +12,7 @@ fn function(n: u32) -> Function {
 }
 
 fn stranger(n: usize) -> Requester {
-    // Zero is not a character of an id.
+    // The digit 0 is not in the alphabet of peer ids.
     Requester::Peer(format!("12D3KooWstranger{n}").replace('0', "z").parse().unwrap())
 }
 
@@ -20,7 +20,7 @@ fn named() -> Requester {
     Requester::Named("12D3KooWnamed".parse().unwrap())
 }
 
-/// Stores a function and returns the ids of evicted functions.
+/// Stores a function and returns the ids of the functions that it evicted.
 fn keep(index: &mut Index, function: Function, requester: &Requester) -> Vec<FunctionId> {
     let removed = index.make_room(&function, requester).unwrap();
     index.insert(function, None, Custody { requester: requester.clone(), has_run: false });

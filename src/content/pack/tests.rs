@@ -4,7 +4,7 @@
 use super::super::dag::Tree;
 use super::*;
 
-/// Generates bytes that start like a module.
+/// Generates pseudorandom bytes that start like a module.
 pub(in super::super) fn content(seed: u32, n_bytes: usize) -> Bytes {
     let mut x = seed;
     let mut bytes: Vec<u8> = (0..n_bytes)
