@@ -134,50 +134,33 @@ impl Schema {
         open().map_err(|error| self.failed(&error))
     }
 
-    /// Creates the tables in an empty file and upgrades tables of an older format. Does not write to a
-    /// file with current tables.
+    /// Creates the tables in an empty file and upgrades tables of an older format, in one transaction. Does
+    /// not write to a file with current tables. Logs an upgrade.
     ///
     /// # Errors
-    /// [`OpenError`] if that fails, or the format of the file cannot be upgraded.
+    /// [`OpenError`] if that fails, or the format of the file cannot be upgraded. The file is unchanged
+    /// then.
     pub fn create_tables(&self, connection: &mut Connection) -> Result<(), OpenError> {
         let failed = |error| self.failed(&error);
-        if read_version(connection).map_err(failed)? != 0 {
-            return self.upgrade(connection);
-        }
-        let immediate = TransactionBehavior::Immediate;
-        let write = connection.transaction_with_behavior(immediate).map_err(failed)?;
-        // Another process may have created them meanwhile.
-        if read_version(&write).map_err(failed)? != 0 {
-            drop(write);
-            return self.upgrade(connection);
-        }
-        write.execute_batch(self.tables).map_err(failed)?;
-        write.pragma_update(None, "user_version", self.version).map_err(failed)?;
-        write.commit().map_err(failed)
-    }
-
-    /// Upgrades tables of an older format in one transaction and logs the upgrade.
-    ///
-    /// # Errors
-    /// The same as for [`Self::create_tables`]. The tables are unchanged then.
-    pub fn upgrade(&self, connection: &mut Connection) -> Result<(), OpenError> {
-        let failed = |error| self.failed(&error);
-        let Self { name, version: known, steps, .. } = *self;
+        let Self { name, version: known, steps, tables, .. } = *self;
         if read_version(connection).map_err(failed)? == known {
             return Ok(());
         }
         let immediate = TransactionBehavior::Immediate;
         let write = connection.transaction_with_behavior(immediate).map_err(failed)?;
-        // Read again: another process may have upgraded them meanwhile.
+        // Read again: another process may have created or upgraded them meanwhile.
         let found = read_version(&write).map_err(failed)?;
-        let steps = format::steps_from(steps, found, known);
-        let steps = steps.ok_or(OpenError::Version { name, found, known })?;
-        for step in steps {
-            step.run(&write).map_err(failed)?;
+        if found == 0 {
+            write.execute_batch(tables).map_err(failed)?;
+        } else {
+            let steps = format::steps_from(steps, found, known);
+            for step in steps.ok_or(OpenError::Version { name, found, known })? {
+                step.run(&write).map_err(failed)?;
+            }
         }
         write.pragma_update(None, "user_version", known).map_err(failed)?;
         write.commit().map_err(failed)?;
-        if found != known {
+        if found != 0 && found != known {
             info!(found, known, "upgraded the {name} from format {found} to {known}");
         }
         Ok(())

@@ -83,39 +83,17 @@ pub async fn connect(url: &DatabaseUrl) -> Result<PgConnection, sqlx::Error> {
         .unwrap_or_else(|_| Err(timed_out()))
 }
 
-/// A connection that receives the notifications of a channel.
-#[derive(Debug)]
-pub struct Listener {
-    listener: PgListener,
-}
-
-impl Listener {
-    /// Connects to the database at `url` and listens on `channel`.
-    ///
-    /// # Errors
-    /// The error of the database. A standby rejects listening.
-    pub async fn connect(url: &DatabaseUrl, channel: &str) -> Result<Self, sqlx::Error> {
-        let options = url.connect_options();
-        let pool = PgPoolOptions::new()
-            .max_connections(1)
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .connect_with(options)
-            .await?;
-        let mut listener = PgListener::connect_with(&pool).await?;
-        listener.listen(channel).await?;
-        Ok(Self { listener })
-    }
-
-    /// Waits for the next notification and returns its payload. Returns `None` if the connection
-    /// was lost and reopened. Notifications may have been missed then. Cancel-safe.
-    ///
-    /// # Errors
-    /// The error of the database.
-    pub async fn next(&mut self) -> Result<Option<String>, sqlx::Error> {
-        let notification = self.listener.try_recv().await?;
-        Ok(notification.map(|notification| notification.payload().to_owned()))
-    }
+/// Opens a connection to the database at `url` that receives the notifications of `channel`. It is
+/// reopened when it is lost.
+///
+/// # Errors
+/// The error of the database. A standby rejects listening.
+pub async fn listen(url: &DatabaseUrl, channel: &str) -> Result<PgListener, sqlx::Error> {
+    let options = PgPoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
+    let pool = options.connect_with(url.connect_options()).await?;
+    let mut listener = PgListener::connect_with(&pool).await?;
+    listener.listen(channel).await?;
+    Ok(listener)
 }
 
 #[cfg(test)]

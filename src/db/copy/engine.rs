@@ -1,6 +1,6 @@
 //! One end of a copy, in either engine.
 
-use rusqlite::types::Value;
+use rusqlite::types::{FromSql, Value};
 use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
@@ -137,9 +137,7 @@ impl End {
     pub(super) async fn counter(&mut self, table: &Table) -> Result<Option<i64>, EngineError> {
         match self {
             Self::File(file) => {
-                let sql = "SELECT count(*) FROM sqlite_schema WHERE name = 'sqlite_sequence'";
-                let has_counters: bool = file.query_row(sql, [], |row| row.get(0))?;
-                if !has_counters {
+                if !table.has_counter {
                     return Ok(None);
                 }
                 let sql = "SELECT seq FROM sqlite_sequence WHERE name = ?1";
@@ -193,7 +191,9 @@ impl End {
 
 /// Returns the name of the sequence that generates the keys of a table, if there is one.
 async fn sequence(c: &mut PgConnection, table: &Table) -> Result<Option<String>, sqlx::Error> {
-    let Some(key) = table.generated_key() else { return Ok(None) };
+    let Some((key, _)) = table.columns.first().filter(|_| table.has_counter) else {
+        return Ok(None);
+    };
     let sql = "SELECT pg_get_serial_sequence($1, $2)";
     sqlx::query_scalar(sql).bind(&table.name).bind(key).fetch_one(c).await
 }
@@ -218,35 +218,23 @@ fn bind_list<'q>(
     idx: usize,
     kind: Kind,
 ) -> Query<'q, Postgres, PgArguments> {
-    fn list<T>(rows: &[Row], idx: usize, read: impl Fn(&Value) -> Option<T>) -> Vec<Option<T>> {
-        rows.iter().map(|row| row.get(idx).and_then(&read)).collect()
+    fn list<T: FromSql>(rows: &[Row], idx: usize) -> Vec<Option<T>> {
+        let value = |row: &Row| T::column_result(row.get(idx)?.into()).ok();
+        rows.iter().map(value).collect()
     }
     match kind {
-        Kind::Integer => query.bind(list(rows, idx, |value| match value {
-            Value::Integer(number) => Some(*number),
-            _ => None,
-        })),
-        Kind::Real => query.bind(list(rows, idx, |value| match value {
-            Value::Real(number) => Some(*number),
-            _ => None,
-        })),
-        Kind::Text => query.bind(list(rows, idx, |value| match value {
-            Value::Text(text) => Some(text.clone()),
-            _ => None,
-        })),
-        Kind::Blob => query.bind(list(rows, idx, |value| match value {
-            Value::Blob(bytes) => Some(bytes.clone()),
-            _ => None,
-        })),
+        Kind::Integer => query.bind(list::<i64>(rows, idx)),
+        Kind::Real => query.bind(list::<f64>(rows, idx)),
+        Kind::Text => query.bind(list::<String>(rows, idx)),
+        Kind::Blob => query.bind(list::<Vec<u8>>(rows, idx)),
     }
 }
 
 fn value(row: &PgRow, idx: usize, kind: Kind) -> Result<Value, sqlx::Error> {
-    let value = match kind {
-        Kind::Integer => row.try_get::<Option<i64>, _>(idx)?.map(Value::Integer),
-        Kind::Real => row.try_get::<Option<f64>, _>(idx)?.map(Value::Real),
-        Kind::Text => row.try_get::<Option<String>, _>(idx)?.map(Value::Text),
-        Kind::Blob => row.try_get::<Option<Vec<u8>>, _>(idx)?.map(Value::Blob),
-    };
-    Ok(value.unwrap_or(Value::Null))
+    Ok(match kind {
+        Kind::Integer => row.try_get::<Option<i64>, _>(idx)?.into(),
+        Kind::Real => row.try_get::<Option<f64>, _>(idx)?.into(),
+        Kind::Text => row.try_get::<Option<String>, _>(idx)?.into(),
+        Kind::Blob => row.try_get::<Option<Vec<u8>>, _>(idx)?.into(),
+    })
 }

@@ -22,6 +22,8 @@ pub(super) struct Table {
     pub(super) columns: Vec<(String, Kind)>,
     /// Number of columns in the key.
     pub(super) n_key: usize,
+    /// True if the table generates its key and never reuses one.
+    pub(super) has_counter: bool,
 }
 
 impl Table {
@@ -30,16 +32,17 @@ impl Table {
         let file = Connection::open_in_memory()?;
         file.execute_batch(sql)?;
         let mut names = file.prepare(
-            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*'
+            "SELECT name, sql LIKE '%AUTOINCREMENT%' FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*'
              ORDER BY rowid",
         )?;
-        let names: Vec<String> = names.query_map([], |row| row.get(0))?.collect::<Result<_>>()?;
+        let names = names.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let names: Vec<(String, bool)> = names.collect::<Result<_>>()?;
         let mut columns = file.prepare(
             "SELECT name, type, pk > 0 FROM pragma_table_info(?1) ORDER BY pk = 0, pk, cid",
         )?;
         let mut tables = Vec::with_capacity(names.len());
-        for name in names {
-            let mut table = Self { name, columns: Vec::new(), n_key: 0 };
+        for (name, has_counter) in names {
+            let mut table = Self { name, columns: Vec::new(), n_key: 0, has_counter };
             let mut rows = columns.query([&table.name])?;
             while let Some(row) = rows.next()? {
                 let kind = match row.get::<_, String>(1)?.as_str() {
@@ -54,12 +57,6 @@ impl Table {
             tables.push(table);
         }
         Ok(tables)
-    }
-
-    /// Returns the name of the key if the table may generate it.
-    pub(super) fn generated_key(&self) -> Option<&str> {
-        let (key, kind) = self.columns.first()?;
-        (self.n_key == 1 && *kind == Kind::Integer).then_some(key)
     }
 
     /// Selects the next `n_rows` by key: from the start, or after a key that is passed as

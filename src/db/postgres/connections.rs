@@ -7,7 +7,6 @@
 //! detected by startup options, which it rejects or drops. Behind a pooler all statements are in
 //! transactions, which apply their own settings and do not use earlier prepared statements.
 
-use std::fmt::Write as _;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -99,23 +98,15 @@ struct Shared {
     /// Appended to the start of a transaction behind a pooler: applies settings and disables prepared
     /// statements.
     local_settings: String,
-    /// Format of the opened tables, which each transaction that writes compares.
-    known: OnceLock<Known>,
+    /// Format of the opened tables, with a statement that each transaction that writes starts with, to
+    /// compare it. Its lock on the table preserves the format until the end of the transaction.
+    known: OnceLock<(i32, String)>,
     /// True if a write found the server's disk full and no check has found space since.
     is_full: AtomicBool,
     /// True if the last attempt to reach the server failed.
     is_lost: AtomicBool,
     n_waiting: AtomicUsize,
     n_timed_out: AtomicU64,
-}
-
-/// Format of the tables that this program knows.
-#[derive(Debug)]
-struct Known {
-    version: i32,
-    /// Appended to the start of a transaction that writes. The lock on the table preserves the format
-    /// until the end of the transaction.
-    look: String,
 }
 
 /// Settings of the connections of a store.
@@ -187,25 +178,13 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Known {
-    fn check(&self, found: i32) -> Result<(), sqlx::Error> {
-        if found == self.version {
-            return Ok(());
-        }
-        let error = SchemaError::Version { found: found.into(), known: self.version.into() };
-        Err(sqlx::Error::Configuration(Box::new(error)))
-    }
-}
-
 impl Connections {
     /// Creates connections to the database at `url` on `runtime`, lazily.
     #[must_use]
     pub fn new(url: &DatabaseUrl, options: ConnectionsOptions, runtime: Handle) -> Self {
-        let mut local_settings = String::from("; DEALLOCATE ALL");
-        for (name, value) in SETTINGS.into_iter().chain([("search_path", options.schema)]) {
-            // Writing to a string does not fail.
-            _ = write!(local_settings, "; SET LOCAL {name} = '{value}'");
-        }
+        let settings = SETTINGS.into_iter().chain([("search_path", options.schema)]);
+        let settings = settings.map(|(name, value)| format!("; SET LOCAL {name} = '{value}'"));
+        let local_settings = "; DEALLOCATE ALL".to_owned() + &settings.collect::<String>();
         let shared = Shared {
             url: url.clone(),
             options,
@@ -308,7 +287,7 @@ impl Connections {
         let era = self.write(|c| async move { schema.open(c).await }.boxed()).await?;
         let Schema { name, version, .. } = schema;
         let look = format!("; SELECT version FROM {name}.format");
-        self.shared.known.get_or_init(|| Known { version, look });
+        self.shared.known.get_or_init(|| (version, look));
         Ok(era)
     }
 
@@ -408,14 +387,19 @@ impl Connections {
                     Some(sql) if !is_pooled => sql.to_owned(),
                     sql => sql.unwrap_or(BEGIN_WRITE).to_owned() + &self.shared.local_settings,
                 };
-                if let Some(known) = known {
-                    sql.push_str(&known.look);
+                if let Some((_, look)) = known {
+                    sql.push_str(look);
                 }
                 let statements = sqlx::raw_sql(AssertSqlSafe(sql));
                 match statements.fetch_optional(&mut *transaction).await {
                     Ok(row) => {
-                        if let (Some(row), Some(known)) = (row, known) {
-                            known.check(row.try_get(0)?)?;
+                        let found: Option<i32> = row.map(|row| row.try_get(0)).transpose()?;
+                        if let (Some(found), Some((version, _))) = (found, known)
+                            && found != *version
+                        {
+                            let (found, known) = (found.into(), (*version).into());
+                            let error = SchemaError::Version { found, known };
+                            return Err(sqlx::Error::Configuration(Box::new(error)));
                         }
                         return Ok(transaction);
                     }

@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::io;
+use std::iter::successors;
 
 use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
@@ -150,14 +151,15 @@ impl From<sqlx::Error> for Refused {
 /// Returns advice about `error` if the server rejected the user or the database does not exist.
 #[must_use]
 pub fn next_step(error: &(dyn StdError + 'static)) -> Option<&'static str> {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(Refused(error)) = error.downcast_ref() {
-            return next_step_after(error.as_database_error()?.code().as_deref()?);
-        }
-        cause = error.source();
-    }
-    None
+    let Refused(error) = causes(error).find_map(|cause| cause.downcast_ref())?;
+    next_step_after(error.as_database_error()?.code().as_deref()?)
+}
+
+/// Returns an error and its causes.
+fn causes<'e>(
+    error: &'e (dyn StdError + 'static),
+) -> impl Iterator<Item = &'e (dyn StdError + 'static)> {
+    successors(Some(error), |&error| error.source())
 }
 
 /// Problem of a server, with advice.
@@ -179,15 +181,11 @@ const CHECK_TLS: &str =
 /// Returns the problem behind `error`, or `None` if no database is among its causes.
 #[must_use]
 pub fn diagnose(error: &(dyn StdError + 'static)) -> Option<Diagnosis> {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        let refused = error.downcast_ref().map(|Refused(error)| error);
-        if let Some(found) = refused.or_else(|| error.downcast_ref()) {
-            return Some(diagnose_database(found));
-        }
-        cause = error.source();
-    }
-    None
+    let database = |cause: &'_ (dyn StdError + 'static)| {
+        let refused = cause.downcast_ref().map(|Refused(error)| error);
+        refused.or_else(|| cause.downcast_ref()).map(diagnose_database)
+    };
+    causes(error).find_map(database)
 }
 
 fn diagnose_database(error: &sqlx::Error) -> Diagnosis {

@@ -111,11 +111,13 @@ impl Schema {
             self.create(connection).await?;
         }
         sqlx::raw_sql("SAVEPOINT look").execute(&mut *connection).await?;
-        if self.read_format(connection).await? != self.version {
-            // Releases the lock of the read, for which another service that upgrades would wait.
-            sqlx::raw_sql("ROLLBACK TO look").execute(&mut *connection).await?;
-            self.upgrade(connection).await?;
+        match self.check(connection).await {
+            Err(SchemaError::Version { .. }) => {}
+            checked => return checked,
         }
+        // Releases the lock of the read, for which another service that upgrades would wait.
+        sqlx::raw_sql("ROLLBACK TO look").execute(&mut *connection).await?;
+        self.upgrade(connection).await?;
         self.check(connection).await
     }
 
@@ -127,7 +129,7 @@ impl Schema {
         let lock = format!("LOCK TABLE {name}.format IN ACCESS EXCLUSIVE MODE");
         sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *connection).await?;
         // Read again: another service may have upgraded them meanwhile.
-        let found = self.read_format(connection).await?;
+        let (found, _) = self.read_format(connection).await?;
         let (from, known) = (found.into(), version.into());
         let steps = format::steps_from(steps, from, known);
         for step in steps.ok_or(SchemaError::Version { found: from, known })? {
@@ -141,9 +143,10 @@ impl Schema {
         Ok(())
     }
 
-    async fn read_format(&self, connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
-        let sql = format!("SELECT version FROM {}.format", self.name);
-        sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(connection).await
+    /// Returns the format and the random number of the tables.
+    async fn read_format(&self, connection: &mut PgConnection) -> Result<(i32, i64), sqlx::Error> {
+        let sql = format!("SELECT version, era FROM {}.format", self.name);
+        sqlx::query_as(AssertSqlSafe(sql)).fetch_one(connection).await
     }
 
     /// Checks the format of the tables without changing anything, as on a read-only server. Returns
@@ -152,8 +155,7 @@ impl Schema {
     /// # Errors
     /// [`SchemaError`] if the database fails, or the tables have another format.
     pub async fn check(&self, connection: &mut PgConnection) -> Result<i64, SchemaError> {
-        let sql = AssertSqlSafe(format!("SELECT version, era FROM {}.format", self.name));
-        let (found, era): (i32, i64) = sqlx::query_as(sql).fetch_one(connection).await?;
+        let (found, era) = self.read_format(connection).await?;
         if found != self.version {
             return Err(SchemaError::Version { found: found.into(), known: self.version.into() });
         }
@@ -167,8 +169,10 @@ impl Schema {
     pub async fn look(&self, connection: &mut PgConnection) -> Result<SchemaSeen, sqlx::Error> {
         let name = self.name;
         if self.are_there(connection).await? {
-            let format = AssertSqlSafe(format!("SELECT version FROM {name}.format"));
-            return sqlx::query_scalar(format).fetch_one(connection).await.map(SchemaSeen::Format);
+            return self
+                .read_format(connection)
+                .await
+                .map(|(format, _)| SchemaSeen::Format(format));
         }
         let rights = "SELECT CASE WHEN EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)
              THEN has_schema_privilege($1, 'CREATE')

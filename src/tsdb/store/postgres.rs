@@ -49,7 +49,7 @@ use tokio::task::unconstrained;
 
 use self::hints::Hints;
 use self::reads::STATEMENT_ROWS;
-use self::tables::{SCHEMA, read_era};
+use self::tables::SCHEMA;
 use super::archived::Beneath;
 use super::batch::StoredBatch;
 use super::row_batch::{RowBatch, VisitBatch};
@@ -145,7 +145,7 @@ impl PostgresStore {
             runtime: Some(runtime),
         };
         store.era = if is_read_only {
-            store.wait(store.connections.write(|c| read_era(c).boxed()))?
+            store.wait(store.connections.write(|c| async { SCHEMA.check(c).await }.boxed()))?
         } else {
             store.wait(store.connections.open_tables(SCHEMA))?
         };
@@ -415,7 +415,9 @@ impl Store for PostgresStore {
         let is_read_only = self.is_read_only;
         self.run("check", async move {
             if is_read_only {
-                connections.read(Snapshot::Statement, |c| read_era(c).boxed()).await.map(drop)
+                let era = connections
+                    .read(Snapshot::Statement, |c| async { SCHEMA.check(c).await }.boxed());
+                Ok(era.await.map(drop)?)
             } else {
                 connections.check(CHECK).await
             }

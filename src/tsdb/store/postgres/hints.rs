@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use db::postgres::connections::{Connections, Snapshot};
-use db::postgres::{DatabaseUrl, Listener};
+use db::postgres::{DatabaseUrl, listen};
 use futures::FutureExt as _;
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -83,11 +83,11 @@ impl Hints {
     }
 
     async fn listen(&self, url: &DatabaseUrl) -> Result<Infallible, StoreError> {
-        let mut listener = Listener::connect(url, CHANNEL).await?;
+        let mut listener = listen(url, CHANNEL).await?;
         loop {
-            let sender = listener.next().await?;
-            // Notifications may have been lost with the connection.
-            if sender.as_deref() != Some(&self.id) {
+            let notified = listener.try_recv().await?;
+            // Without one, the connection was lost, perhaps with notifications.
+            if notified.is_none_or(|notified| notified.payload() != &*self.id) {
                 self.received.notify_one();
             }
         }

@@ -1,9 +1,6 @@
 //! The tables of the shared dataset store and the number of their format.
 
 use db::postgres::schema::Schema;
-use sqlx::PgConnection;
-
-use super::{Result, StoreError};
 
 /// The tables and their format, which changes with each change of them. Up to format 9, rows were
 /// in chunks.
@@ -208,16 +205,3 @@ WHERE CASE c.dtype WHEN 'integer' THEN r.integers[c.slot] IS NOT NULL
 INSERT INTO datasets.tags (name, is_public) VALUES ('public', true);
 INSERT INTO datasets.withdrawals (id, n) VALUES (1, 0);
 "#;
-
-/// Returns the era of the store and checks the format without changing anything.
-///
-/// # Errors
-/// [`StoreError::Format`], or the error of the database, also if it has no tables.
-pub(super) async fn read_era(c: &mut PgConnection) -> Result<i64> {
-    let sql = "SELECT version, era FROM datasets.format";
-    let (found, era): (i32, i64) = sqlx::query_as(sql).fetch_one(c).await?;
-    if found != SCHEMA.version {
-        return Err(StoreError::Format { found: found.into(), known: SCHEMA.version.into() });
-    }
-    Ok(era)
-}
