@@ -9,9 +9,13 @@ pub mod archived;
 pub mod batch;
 pub mod engine;
 pub mod postgres;
+mod records;
 pub mod row_batch;
 pub(crate) mod series;
+mod session;
 pub mod sqlite;
+mod tags;
+mod time;
 
 #[cfg(test)]
 pub(crate) mod tests;

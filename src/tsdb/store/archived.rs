@@ -13,17 +13,9 @@ use model::timestamp::Timestamp;
 use crate::archive::month::Month;
 use crate::span::Span;
 
-/// State of a file, as engines store it.
+/// State of a file, as engines store it: 0 while it is being written, 1 for the file of a month, and 2
+/// for a file that is to be deleted.
 pub(super) type FileState = i32;
-
-/// State of a file that is being written.
-pub(super) const ANNOUNCED: FileState = 0;
-
-/// State of the file of a month.
-pub(super) const IN_EFFECT: FileState = 1;
-
-/// State of a file that is to be deleted.
-pub(super) const DOOMED: FileState = 2;
 
 /// Record of a file with the rows of a month of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,7 +68,7 @@ impl ArchivedMonth {
         for (file, state) in files {
             match months.last_mut().filter(|month| month.file.month == file.month) {
                 Some(month) => month.next.push(file),
-                None if state == IN_EFFECT => {
+                None if state == 1 => {
                     months.push(Self { file, next: Vec::new(), cuts: Vec::new() });
                 }
                 // It is written for the first time and its rows are in the store.

@@ -122,16 +122,6 @@ pub trait Engine: Store {
     fn forget_file(&self, dataset: DatasetId, key: String) -> BoxFuture<'_, Result<()>>;
 }
 
-impl TagChange {
-    /// Returns the change that gives `key` a public tag, or one of `owner`.
-    pub(crate) const fn granting(key: KeyId, tag: String, owner: Option<KeyId>) -> Self {
-        match owner {
-            None => Self::Acquire { tag, key },
-            Some(owner) => Self::Give { owner, tag, key },
-        }
-    }
-}
-
 impl From<&CatalogEntry> for NewDataset {
     /// Leaves out the tags, which let others read the dataset.
     fn from(entry: &CatalogEntry) -> Self {

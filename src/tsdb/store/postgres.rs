@@ -10,7 +10,6 @@
 
 mod append;
 mod archived;
-mod archived_files;
 mod batches;
 mod binary;
 mod buckets;
@@ -22,8 +21,6 @@ pub mod look;
 mod maintenance;
 mod reads;
 mod tables;
-mod tags;
-mod time;
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -55,7 +52,7 @@ use super::batch::StoredBatch;
 use super::row_batch::{RowBatch, VisitBatch};
 use super::{
     Append, Appended, Commit, Count, Heads, OnCommit, OnRemoval, PageOfRows, PageRead, Result,
-    SharedStore, Sight, Since, Store, StoreError,
+    SharedStore, Sight, Since, Store, StoreError, tags, time,
 };
 use crate::catalog::{
     DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter,
@@ -376,11 +373,8 @@ impl Store for PostgresStore {
     }
 
     fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>> {
-        let tag: Arc<str> = tag.into();
-        self.read(move |c| {
-            let tag = Arc::clone(&tag);
-            async move { tags::holders(c, owner, &tag).await }.boxed()
-        })
+        let tag = tag.to_owned();
+        self.read(move |c| tags::holders(c, owner, tag.clone()).boxed())
     }
 
     fn tags(&self, filter: TagFilter) -> Result<Vec<Tag>> {

@@ -6,7 +6,6 @@
 
 mod append;
 mod archived;
-mod archived_files;
 pub(crate) mod backup;
 mod batches;
 mod bucket_reader;
@@ -17,7 +16,7 @@ mod chunks;
 mod copying;
 mod delete;
 mod maintenance;
-mod postings;
+pub(super) mod postings;
 mod progress;
 mod readers;
 mod rebuild_buckets;
@@ -56,6 +55,7 @@ use super::archived::Beneath;
 use super::batch::StoredBatch;
 use super::row_batch::VisitBatch;
 use super::series::{self, SeriesId};
+use super::session::ready;
 use super::{
     Append, Appended, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result, Sight, Since,
     Store, StoreError,
@@ -213,7 +213,7 @@ impl Store for SqliteStore {
     }
 
     fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool>> {
-        self.write(move |connection| tags::change(connection, &change))
+        self.write(move |connection| ready(super::tags::change(&mut &*connection, &change)))
     }
 
     fn append(
@@ -292,11 +292,13 @@ impl Store for SqliteStore {
     }
 
     fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>> {
-        self.readers.read(|connection| tags::holders(connection, owner, tag))
+        self.readers.read(|connection| {
+            ready(super::tags::holders(&mut &*connection, owner, tag.to_owned()))
+        })
     }
 
     fn tags(&self, filter: TagFilter) -> Result<Vec<Tag>> {
-        self.readers.read(|connection| tags::list(connection, filter))
+        self.readers.read(|connection| ready(super::tags::list(&mut &*connection, filter)))
     }
 
     fn retained(&self) -> Result<Vec<Dataset>> {

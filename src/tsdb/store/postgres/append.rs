@@ -10,13 +10,13 @@ use sqlx::PgConnection;
 use super::buckets::{self, Levels};
 use super::head::{Change, Head};
 use super::time::{EARLIEST, Time, bounds};
-use super::{Result, StoreError, archived_files, batches, binary, reads};
+use super::{Result, StoreError, batches, binary, reads};
 use crate::archive::month::Month;
 use crate::catalog::Refusal;
 use crate::rollup::{Fold, Folding, Refolded, as_stored};
 use crate::span::Span;
 use crate::store::archived::{Beneath, RowDeletion};
-use crate::store::{Append, AppendMode, Appended, Removal, Removed, series};
+use crate::store::{Append, AppendMode, Appended, Removal, Removed, records, series};
 
 /// Resolution that is folded from rows.
 const FINEST: Resolution = Resolution::FiveMinutes;
@@ -40,7 +40,7 @@ pub(super) async fn append(
         return Err(StoreError::Pruned { kept_from });
     }
     if let Some(first) = rows.times.first().filter(|_| !is_after) {
-        archived_files::check_beneath(c, &head, *first, beneath).await?;
+        records::check_beneath(c, dataset, *first, head.archived_until, beneath).await?;
     }
     let empty = Block::new(&head.dtypes);
     let beneath = beneath.map_or(&empty, |beneath| &beneath.rows);
@@ -170,12 +170,16 @@ pub(super) async fn prune(
     // Only whole buckets, since a part of a bucket could not be folded again.
     let mut before = FINEST.bucket_start(before);
     if head.archived_until.is_some() {
-        if let Some(n_rows) = archived_files::prune(c, &mut head, before).await? {
-            return Ok(head.removed(n_rows));
+        if let Some(pruned) = records::prune(c, dataset, before).await? {
+            head.kept_from = head.kept_from.max(pruned.kept_from);
+            head.newest_archived.take_if(|newest| *newest < pruned.until);
+            head.read_latest(c).await?;
+            head.commit(c, Change::Removal(Removal::Old), None).await?;
+            return Ok(head.removed(pruned.n_rows));
         }
         // Pruned rows would no longer replace rows of an archived month that stays.
         let month = Month::of(before);
-        if archived_files::has_files(c, dataset, month.span()).await? {
+        if records::has_files(c, dataset, month.span()).await? {
             before = month.start();
         }
     }
@@ -214,7 +218,7 @@ pub(super) async fn delete_rows(
     now: Timestamp,
 ) -> Result<Removed> {
     let head = Head::lock(c, dataset).await?;
-    if head.archived_until.is_some() && archived_files::has_files(c, dataset, Span::ALL).await? {
+    if head.archived_until.is_some() && records::has_files(c, dataset, Span::ALL).await? {
         return Err(StoreError::ArchiveChanged { dataset });
     }
     let beneath = Block::new(&head.dtypes);
@@ -231,8 +235,8 @@ pub(super) async fn delete_over(
     if head.revision != deletion.revision {
         return Err(StoreError::ArchiveChanged { dataset });
     }
-    archived_files::check_stamps(c, dataset, &deletion.beneath).await?;
-    archived_files::cut(c, dataset, deletion).await?;
+    records::check_stamps(c, dataset, &deletion.beneath).await?;
+    records::cut(c, dataset, deletion).await?;
     head.newest_archived = deletion.newest_archived;
     let RowDeletion { span, now, .. } = *deletion;
     let mut removed = delete(c, head, span, now, &deletion.beneath.rows).await?;

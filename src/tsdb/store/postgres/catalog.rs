@@ -10,7 +10,6 @@ use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::binary::Array;
 use super::head::{Head, dtype};
-use super::tags::{self, sought};
 use super::time::Time;
 use super::{Result, StoreError};
 use crate::catalog::{
@@ -18,6 +17,7 @@ use crate::catalog::{
 };
 use crate::rollup::check_refold;
 use crate::store::Sight;
+use crate::store::tags::{self, sought};
 
 /// Maximum number of datasets that an error about a shared name lists.
 const SHARED_MAX: i64 = 20;

@@ -5,10 +5,10 @@ use model::key::KeyId;
 use sqlx::PgConnection;
 
 use super::time::Time;
-use super::{Result, catalog, tags};
-use crate::catalog::{DatasetRef, NewDataset, TagChange, TagFilter};
-use crate::store::Sight;
+use super::{Result, catalog};
+use crate::catalog::{DatasetRef, NewDataset, TagFilter};
 use crate::store::engine::CatalogEntry;
+use crate::store::{Sight, tags};
 
 /// Returns the dataset with the lowest id above `after`.
 pub(super) async fn next_entry(
@@ -33,21 +33,6 @@ pub(super) async fn next_entry(
         newest,
         kept_from: kept_from.map(|Time(at)| at),
     }))
-}
-
-/// Returns the changes that give the keys the tags that they hold.
-pub(super) async fn grants(c: &mut PgConnection) -> Result<Vec<TagChange>> {
-    let found: Vec<(i64, String, Option<i64>)> = sqlx::query_as(
-        "SELECT kt.key, t.name, t.owner FROM datasets.key_tags kt
-         JOIN datasets.tags t ON t.id = kt.tag
-         WHERE t.is_public OR t.owner IS NOT NULL ORDER BY kt.key, t.id",
-    )
-    .fetch_all(c)
-    .await?;
-    let grant = |(key, tag, owner): (i64, String, Option<i64>)| {
-        TagChange::granting(KeyId::new(key), tag, owner.map(KeyId::new))
-    };
-    Ok(found.into_iter().map(grant).collect())
 }
 
 /// Creates a dataset from a catalog entry. New datasets get higher ids.

@@ -14,7 +14,8 @@ use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use super::time::Time;
-use super::{Result, StoreError, archived_files, batches, head};
+use super::{Result, StoreError, batches, head};
+use crate::store::records;
 
 /// Interval at which it looks for deleted datasets.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -69,7 +70,7 @@ pub(super) async fn doom(c: &mut PgConnection, dataset: DatasetId) -> Result<boo
     let sql = "WITH gone AS (DELETE FROM datasets.datasets WHERE id = $1 RETURNING id)
          INSERT INTO datasets.doomed (dataset) SELECT id FROM gone";
     let doomed = sqlx::query(sql).bind(dataset.get()).execute(&mut *c).await?;
-    archived_files::doom(c, dataset).await?;
+    records::doom(c, dataset).await?;
     Ok(doomed.rows_affected() > 0)
 }
 

@@ -14,11 +14,12 @@ use rusqlite::Connection;
 use super::chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN};
 use super::progress::{self, Progress};
 use super::series::SeriesId;
-use super::{Result, StoreError, archived_files, buckets, catalog, scan, tables, tail};
+use super::{Result, StoreError, buckets, catalog, scan, tables, tail};
 use crate::archive::month::Month;
 use crate::span::{Order, Span, just_before};
 use crate::store::archived::Beneath;
-use crate::store::{AppendMode, Appended, Removed};
+use crate::store::session::ready;
+use crate::store::{AppendMode, Appended, Removed, records};
 
 /// Number of late rows in the tail of a dataset at which merging them begins. Reads consider all of
 /// them, so they cost reads little and save writers much. The index `progress_late` is for this
@@ -69,7 +70,8 @@ pub(super) fn append(
     }
     let fold = catalog::fold(connection, dataset)?;
     if !is_after {
-        archived_files::check_beneath(connection, dataset, &progress, first, beneath)?;
+        let until = progress.archived_until;
+        ready(records::check_beneath(&mut &*connection, dataset, first, until, beneath))?;
     }
     let beneath = beneath.map(|beneath| &beneath.rows);
     // Read before anything is written, since the engine copies chunks directly from the file then.
@@ -157,12 +159,16 @@ pub(super) fn prune(
     // Only whole buckets, since a part of a bucket could not be folded again.
     let mut before = Resolution::FiveMinutes.bucket_start(before);
     if progress.archived_until.is_some() {
-        if let Some(n_rows) = archived_files::prune(connection, dataset, &mut progress, before)? {
-            return Ok(Removed { n_rows, revision: progress.revision });
+        if let Some(pruned) = ready(records::prune(&mut &*connection, dataset, before))? {
+            progress.kept_from = progress.kept_from.max(pruned.kept_from);
+            progress.newest_archived.take_if(|newest| *newest < pruned.until);
+            progress.note_removal(connection, dataset)?;
+            progress.save(connection, dataset)?;
+            return Ok(Removed { n_rows: pruned.n_rows, revision: progress.revision });
         }
         // Pruned rows would no longer replace rows of an archived month that stays.
         let month = Month::of(before);
-        if archived_files::has_files(connection, dataset, month.span())? {
+        if ready(records::has_files(&mut &*connection, dataset, month.span()))? {
             before = month.start();
         }
     }

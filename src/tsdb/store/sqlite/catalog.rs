@@ -17,6 +17,8 @@ use super::{Result, StoreError, tags};
 use crate::catalog::{Change, ColumnChange, DatasetChange, DatasetRef, NewDataset, Refusal};
 use crate::rollup::{Fold, check_refold};
 use crate::store::Sight;
+use crate::store::session::ready;
+use crate::store::tags::attach;
 
 /// Maximum number of datasets that an error about a shared name lists.
 const SHARED_MAX: usize = 20;
@@ -94,7 +96,7 @@ fn insert(
     insert_metadata(connection, id, &new.metadata)?;
     add_columns(connection, id, &new.columns, now)?;
     for tag in &new.tags {
-        tags::attach(connection, id, new.owner, tag)?;
+        ready(attach(&mut &*connection, id, new.owner, tag))?;
     }
     Ok(new.dataset(id, now))
 }

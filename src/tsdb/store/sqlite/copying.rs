@@ -2,17 +2,17 @@
 
 use db::statement::Statements as _;
 use model::dataset::DatasetId;
-use model::key::KeyId;
 use model::row::Bucket;
 use model::timestamp::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::progress::{self, Progress};
 use super::tables::dataset_id;
-use super::{Result, StoreError, buckets, catalog, tags};
-use crate::catalog::{DatasetRef, NewDataset, TagChange, TagFilter};
-use crate::store::Sight;
+use super::{Result, StoreError, buckets, catalog};
+use crate::catalog::{DatasetRef, NewDataset, TagFilter};
 use crate::store::engine::CatalogEntry;
+use crate::store::session::ready;
+use crate::store::{Sight, tags};
 
 /// Returns the dataset with the lowest id above `after`.
 pub(super) fn next_entry(
@@ -28,20 +28,10 @@ pub(super) fn next_entry(
         dataset,
         owner: catalog::owner(connection, id)?,
         columns,
-        tags: tags::list(connection, TagFilter::OfDataset(id))?,
+        tags: ready(tags::list(&mut &*connection, TagFilter::OfDataset(id)))?,
         newest,
         kept_from: Progress::read(connection, id)?.kept_from,
     }))
-}
-
-/// Returns the changes that give the keys the tags that they hold.
-pub(super) fn grants(connection: &Connection) -> Result<Vec<TagChange>> {
-    let sql = "SELECT kt.key, t.name, t.owner FROM key_tags kt JOIN tags t ON t.id = kt.tag
-         WHERE t.is_public OR t.owner IS NOT NULL ORDER BY kt.key, t.id";
-    Ok(connection.all(sql, [], |row| {
-        let (key, tag) = (KeyId::new(row.get(0)?), row.get(1)?);
-        Ok(TagChange::granting(key, tag, row.get::<_, Option<i64>>(2)?.map(KeyId::new)))
-    })?)
 }
 
 /// Creates a dataset from a catalog entry.

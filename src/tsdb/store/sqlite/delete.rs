@@ -10,10 +10,11 @@ use rusqlite::Connection;
 use super::buckets::{self, Cut};
 use super::progress::{self, Progress};
 use super::series::SeriesId;
-use super::{Result, StoreError, archived_files, catalog, chunks, scan, tail};
+use super::{Result, StoreError, catalog, chunks, scan, tail};
 use crate::span::Span;
-use crate::store::Removed;
 use crate::store::archived::RowDeletion;
+use crate::store::session::ready;
+use crate::store::{Removed, records};
 
 /// Number of records of a deleted dataset that one step removes: 16 chunks, or as much of the tail and
 /// of the buckets. Writers wait for the step, which needs a few milliseconds.
@@ -30,7 +31,7 @@ pub(super) fn rows(
     now: Timestamp,
 ) -> Result<Removed> {
     Progress::read(connection, dataset)?;
-    if archived_files::has_files(connection, dataset, Span::ALL)? {
+    if ready(records::has_files(&mut &*connection, dataset, Span::ALL))? {
         return Err(StoreError::ArchiveChanged { dataset });
     }
     cut(connection, dataset, span, now, None)
@@ -46,8 +47,8 @@ pub(super) fn over(
     if progress.revision != deletion.revision {
         return Err(StoreError::ArchiveChanged { dataset });
     }
-    archived_files::check_stamps(connection, dataset, &deletion.beneath)?;
-    archived_files::cut(connection, dataset, deletion)?;
+    ready(records::check_stamps(&mut &*connection, dataset, &deletion.beneath))?;
+    ready(records::cut(&mut &*connection, dataset, deletion))?;
     progress.newest_archived = deletion.newest_archived;
     progress.save(connection, dataset)?;
     let RowDeletion { span, now, .. } = *deletion;
@@ -90,7 +91,7 @@ pub(super) fn dataset(connection: &Connection, dataset: DatasetId) -> Result<boo
     if !catalog::forget(connection, dataset)? {
         return Ok(false);
     }
-    archived_files::doom(connection, dataset)?;
+    ready(records::doom(&mut &*connection, dataset))?;
     connection.run("INSERT INTO doomed (dataset) VALUES (?1)", [dataset.get()])?;
     Ok(true)
 }

@@ -25,7 +25,7 @@ const TERM_SHIFT: u32 = 20;
 
 /// A common property of datasets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Term<'a> {
+pub(in crate::store) enum Term<'a> {
     /// They belong to this key.
     Owner(KeyId),
     /// They have the tag of this id.
@@ -62,7 +62,11 @@ impl Term<'_> {
 }
 
 /// Adds datasets to a term.
-pub(super) fn add(connection: &Connection, term: &Term<'_>, ids: &[DatasetId]) -> Result<()> {
+pub(in crate::store) fn add(
+    connection: &Connection,
+    term: &Term<'_>,
+    ids: &[DatasetId],
+) -> Result<()> {
     let term = term.find_or_create(connection)?;
     let ids: RoaringBitmap = ids.iter().map(|id| to_u32(id.get())).collect::<Result<_>>()?;
     let blocks: BTreeSet<u32> = ids.iter().map(|id| id >> BLOCK_BITS).collect();
@@ -73,7 +77,11 @@ pub(super) fn add(connection: &Connection, term: &Term<'_>, ids: &[DatasetId]) -
 }
 
 /// Removes a dataset from a term.
-pub(super) fn remove(connection: &Connection, term: &Term<'_>, id: DatasetId) -> Result<()> {
+pub(in crate::store) fn remove(
+    connection: &Connection,
+    term: &Term<'_>,
+    id: DatasetId,
+) -> Result<()> {
     let Some(term) = term.find(connection)? else { return Ok(()) };
     let id = to_u32(id.get())?;
     let mut ids = read(connection, term, id >> BLOCK_BITS)?;

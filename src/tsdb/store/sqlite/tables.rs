@@ -4,10 +4,21 @@ use std::iter::Peekable;
 use std::time::Duration;
 
 use db::connection::Schema;
+use db::format::Step;
 use model::dataset::DatasetId;
 use rusqlite::{Connection, Row};
 
 use super::Result;
+
+/// Gives the columns of the archive the names that they have in PostgreSQL.
+const TO_11: Step = Step::Sql(
+    "ALTER TABLE archived RENAME COLUMN rows TO n_rows;
+     ALTER TABLE archived RENAME COLUMN bytes TO n_bytes;
+     ALTER TABLE archived RENAME COLUMN first TO first_ts;
+     ALTER TABLE archived RENAME COLUMN last TO last_ts;
+     ALTER TABLE archived_cuts RENAME COLUMN first TO first_ts;
+     ALTER TABLE archived_cuts RENAME COLUMN last TO last_ts;",
+);
 
 /// The tables. Their version changes with each change of the tables or of the bytes of chunks.
 ///
@@ -57,8 +68,8 @@ use super::Result;
 ///   removed.
 pub(super) const SCHEMA: Schema = Schema {
     name: "dataset store",
-    version: 10,
-    steps: &[],
+    version: 11,
+    steps: &[TO_11],
     // Only an empty file can be switched to giving back freed space. The log is moved into the file
     // after 4000 pages. This is seldom enough for bulk loads and keeps the log below 40 MB.
     pragmas: "PRAGMA auto_vacuum = incremental;
@@ -223,13 +234,13 @@ CREATE TABLE archived (
     state INTEGER NOT NULL,
     changed INTEGER NOT NULL,
     key TEXT NOT NULL,
-    rows INTEGER NOT NULL,
-    bytes INTEGER NOT NULL,
+    n_rows INTEGER NOT NULL,
+    n_bytes INTEGER NOT NULL,
     sha256 BLOB NOT NULL,
     tail_bytes INTEGER NOT NULL,
     tail_crc INTEGER NOT NULL,
-    first INTEGER NOT NULL,
-    last INTEGER NOT NULL,
+    first_ts INTEGER NOT NULL,
+    last_ts INTEGER NOT NULL,
     last_row INTEGER NOT NULL,
     columns INTEGER NOT NULL,
     written INTEGER NOT NULL,
@@ -239,9 +250,9 @@ CREATE INDEX archived_doomed ON archived (changed) WHERE state <> 1;
 CREATE TABLE archived_cuts (
     dataset INTEGER NOT NULL,
     month INTEGER NOT NULL,
-    first INTEGER NOT NULL,
-    last INTEGER NOT NULL,
-    PRIMARY KEY (dataset, month, first, last)
+    first_ts INTEGER NOT NULL,
+    last_ts INTEGER NOT NULL,
+    PRIMARY KEY (dataset, month, first_ts, last_ts)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE archive_lease (
     id INTEGER PRIMARY KEY CHECK (id = 1),

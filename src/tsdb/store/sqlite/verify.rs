@@ -17,12 +17,14 @@ use super::chunks::{self, Chunk};
 use super::rebuild_buckets::BucketRebuild;
 use super::scan::{self, Projection};
 use super::series::{KEPT, SeriesId};
-use super::{Result, StoreError, archived_files, catalog, progress, tables, tail};
+use super::{Result, StoreError, catalog, progress, tables, tail};
 use crate::archive::month::Month;
 use crate::archive::objects::Objects;
 use crate::report::{Fault, Progress, Report};
 use crate::rollup::coarsen;
 use crate::span::{Order, Span};
+use crate::store::records;
+use crate::store::session::ready;
 
 /// Number of days that are compared at a time, or more if a chunk of rows spans more.
 const WINDOW_DAYS: u64 = 8;
@@ -104,7 +106,7 @@ impl Verifier<'_> {
             }
         }
         if let Some(archive) = self.archive {
-            let months = archived_files::months(self.connection, dataset, Span::ALL)?;
+            let months = ready(records::months(&mut &*self.connection, dataset, Span::ALL))?;
             self.report.check_archived(dataset, &months, archive, &rows);
         }
         match catalog::fold(self.connection, dataset)? {
@@ -210,7 +212,7 @@ impl Verifier<'_> {
         for resolution in KEPT {
             let series = SeriesId { dataset, resolution };
             let found = bucket_reader::read(self.connection, series, &Page::all(window))?;
-            let archived = archived_files::months(self.connection, dataset, window)?;
+            let archived = ready(records::months(&mut &*self.connection, dataset, window))?;
             let is_archived = |start: Timestamp| {
                 archived.binary_search_by_key(&Month::of(start), |month| month.file.month).is_ok()
             };

@@ -1,6 +1,9 @@
-//! Timestamps as the database stores them, with the bounds of what it can store.
+//! Timestamps as the engines store them: microseconds since 1970 in SQLite, since 2000 in PostgreSQL,
+//! which has no others than those of its calendar.
 
 use model::timestamp::Timestamp;
+use rusqlite::ToSql;
+use rusqlite::types::{FromSql, FromSqlResult, ToSqlOutput, ValueRef};
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::types::Oid;
@@ -14,35 +17,47 @@ const EPOCH_MICROS: i64 = 946_684_800_000_000;
 
 /// Earliest timestamp of a row: the second day of the database's calendar, in 4714 BC, so that
 /// every bucket of such a row starts in the calendar, too.
-pub(super) const EARLIEST: Timestamp = Timestamp::from_micros(-210_866_716_800_000_000);
+pub(in crate::store) const EARLIEST: Timestamp = Timestamp::from_micros(-210_866_716_800_000_000);
 
 /// Object ids of `timestamptz` and of its array, which never change.
 const OIDS: [u32; 2] = [1184, 1185];
 
 /// A timestamp as a parameter or column of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Time(pub(super) Timestamp);
+pub(in crate::store) struct Time(pub(in crate::store) Timestamp);
 
 impl Time {
     /// Returns microseconds since 2000, not before [`EARLIEST`].
-    pub(super) fn to_database(self) -> i64 {
+    pub(in crate::store) fn to_database(self) -> i64 {
         self.0.max(EARLIEST).micros() - EPOCH_MICROS
     }
 
     /// Converts microseconds since 2000.
-    pub(super) const fn from_database(micros: i64) -> Self {
+    pub(in crate::store) const fn from_database(micros: i64) -> Self {
         Self(Timestamp::from_micros(micros.saturating_add(EPOCH_MICROS)))
     }
 }
 
 /// Returns the bounds of a span as parameters. There are no rows before [`EARLIEST`].
-pub(super) const fn bounds(span: Span) -> (Time, Time) {
+pub(in crate::store) const fn bounds(span: Span) -> (Time, Time) {
     (Time(span.first), Time(span.last))
 }
 
 /// Returns the first and the last timestamps of spans as lists.
-pub(super) fn lists(spans: &[Span]) -> (Vec<Time>, Vec<Time>) {
+pub(in crate::store) fn lists(spans: &[Span]) -> (Vec<Time>, Vec<Time>) {
     spans.iter().copied().map(bounds).unzip()
+}
+
+impl ToSql for Time {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.0.micros().into())
+    }
+}
+
+impl FromSql for Time {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        Ok(Self(Timestamp::from_micros(value.as_i64()?)))
+    }
 }
 
 impl Type<Postgres> for Time {

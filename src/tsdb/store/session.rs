@@ -1,0 +1,134 @@
+//! Statements in the SQL that both engines understand.
+//!
+//! They name tables with the schema of PostgreSQL, which is removed for SQLite. Parameters are `?1`.
+
+use std::future::Future;
+
+use db::sql::{self, Value};
+use db::statement::Statements as _;
+use futures::FutureExt as _;
+use model::dataset::DatasetId;
+use rusqlite::Connection;
+use sqlx::PgConnection;
+
+use super::sqlite::postings::{self, Term};
+use super::{Result, StoreError};
+
+/// Row of a result.
+pub(super) type Row<'r> = sql::Row<'r, StoreError>;
+
+/// Values of a statement, in order.
+pub(super) type Values<'v> = &'v [&'v (dyn Value + Sync)];
+
+/// A connection in a transaction, or for a single statement.
+pub(super) trait Session {
+    /// Current time, by the clock of the engine.
+    const NOW: &'static str;
+
+    /// Length of a microsecond.
+    const MICROSECOND: &'static str;
+
+    /// Suffix of a `SELECT` whose rows no other transaction may change.
+    const FOR_SHARE: &'static str;
+
+    /// Suffix of a `SELECT` whose rows no other transaction may delete.
+    const FOR_KEY_SHARE: &'static str;
+
+    /// Runs a statement without results and returns the number of changed rows.
+    fn run(&mut self, sql: &str, values: Values<'_>) -> impl Future<Output = Result<u64>>;
+
+    /// Returns all rows as converted by `read`.
+    fn all<T>(
+        &mut self,
+        sql: &str,
+        values: Values<'_>,
+        read: fn(&Row<'_>) -> Result<T>,
+    ) -> impl Future<Output = Result<Vec<T>>>;
+
+    /// Updates the indexes after a tag was attached to a dataset or detached from it.
+    fn index_tag(&mut self, tag: i64, dataset: DatasetId, is_attached: bool) -> Result<()>;
+
+    /// Counts a tag that was removed from a dataset or a key.
+    fn count_withdrawal(&mut self) -> impl Future<Output = Result<()>>;
+}
+
+/// Returns the result of statements of SQLite, which never wait.
+pub(super) fn ready<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    work.now_or_never().unwrap_or(Err(StoreError::Closed))
+}
+
+#[expect(
+    clippy::future_not_send,
+    reason = "they complete immediately, on the thread of the connection"
+)]
+impl Session for &Connection {
+    const NOW: &'static str = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)";
+    const MICROSECOND: &'static str = "1";
+    const FOR_SHARE: &'static str = "";
+    const FOR_KEY_SHARE: &'static str = "";
+
+    async fn run(&mut self, sql: &str, values: Values<'_>) -> Result<u64> {
+        let sql = sql.replace("datasets.", "");
+        Ok(Connection::run(self, &sql, params(values))? as u64)
+    }
+
+    async fn all<T>(
+        &mut self,
+        sql: &str,
+        values: Values<'_>,
+        read: fn(&Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let sql = sql.replace("datasets.", "");
+        let read = |row: &rusqlite::Row<'_>| Ok(read(&Row::from(row)));
+        Connection::all(self, &sql, params(values), read)?.into_iter().collect()
+    }
+
+    fn index_tag(&mut self, tag: i64, dataset: DatasetId, is_attached: bool) -> Result<()> {
+        if is_attached {
+            postings::add(self, &Term::Tag(tag), &[dataset])
+        } else {
+            postings::remove(self, &Term::Tag(tag), dataset)
+        }
+    }
+
+    /// Only services that share a store follow withdrawals.
+    async fn count_withdrawal(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn params(values: Values<'_>) -> impl rusqlite::Params {
+    sql::params(values.iter().map(|value| *value as &dyn Value))
+}
+
+impl Session for PgConnection {
+    const NOW: &'static str = "now()";
+    const MICROSECOND: &'static str = "interval '1 microsecond'";
+    const FOR_SHARE: &'static str = " FOR SHARE";
+    const FOR_KEY_SHARE: &'static str = " FOR KEY SHARE";
+
+    async fn run(&mut self, sql: &str, values: Values<'_>) -> Result<u64> {
+        let query = sql::query(sql, values.iter().map(|value| *value as &dyn Value))?;
+        Ok(query.execute(self).await?.rows_affected())
+    }
+
+    async fn all<T>(
+        &mut self,
+        sql: &str,
+        values: Values<'_>,
+        read: fn(&Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let query = sql::query(sql, values.iter().map(|value| *value as &dyn Value))?;
+        let rows = query.fetch_all(self).await?;
+        rows.iter().map(|row| read(&Row::from(row))).collect()
+    }
+
+    fn index_tag(&mut self, _: i64, _: DatasetId, _: bool) -> Result<()> {
+        Ok(())
+    }
+
+    async fn count_withdrawal(&mut self) -> Result<()> {
+        sqlx::query("UPDATE datasets.withdrawals SET n = n + 1").execute(self).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+//! Tags with their datasets, holders and owners, in the tables of either engine.
+
+use model::dataset::DatasetId;
+use model::key::KeyId;
+
+use super::session::{Row, Session};
+use super::{Result, StoreError};
+use crate::catalog::{Tag, TagChange, TagFilter};
+
+/// Returns a text to search for. A zero character, which PostgreSQL cannot store, is replaced by
+/// a control character that no stored text contains.
+pub(super) fn sought(text: &str) -> String {
+    text.replace('\0', "\u{1}")
+}
+
+/// Changes the datasets or keys of a tag. Returns false if nothing changed.
+pub(super) async fn change<S: Session>(s: &mut S, change: &TagChange) -> Result<bool> {
+    let n_changed = match change {
+        TagChange::Attach(dataset, tag) => {
+            let sql =
+                format!("SELECT owner FROM datasets.datasets WHERE id = ?1{}", S::FOR_KEY_SHARE);
+            let mut owners = s.all(&sql, &[&dataset.get()], |row| row.get(0)).await?;
+            let Some::<Option<i64>>(owner) = owners.pop() else {
+                return Err(StoreError::NoDataset { dataset: *dataset });
+            };
+            let added = attach(s, *dataset, owner.map(KeyId::new), tag).await?;
+            added.map(|tag| s.index_tag(tag, *dataset, true)).transpose()?;
+            return Ok(added.is_some());
+        }
+        TagChange::Detach(dataset, tag) => {
+            let sql = "DELETE FROM datasets.dataset_tags
+                 WHERE dataset = ?1 AND tag IN (SELECT id FROM datasets.tags WHERE name = ?2)
+                 RETURNING tag";
+            let removed = s.all(sql, &[&dataset.get(), &sought(tag)], |row| row.get(0)).await?;
+            for tag in &removed {
+                s.index_tag(*tag, *dataset, false)?;
+            }
+            removed.len() as u64
+        }
+        TagChange::Acquire { tag, key } => {
+            let sql = "INSERT INTO datasets.key_tags (key, tag) SELECT ?1, id FROM datasets.tags
+                 WHERE name = ?2 AND is_public ON CONFLICT DO NOTHING";
+            s.run(sql, &[&key.get(), &sought(tag)]).await?
+        }
+        TagChange::Give { owner, tag, key } => {
+            let sql = "INSERT INTO datasets.key_tags (key, tag) SELECT ?1, id FROM datasets.tags
+                 WHERE name = ?2 AND owner = ?3 ON CONFLICT DO NOTHING";
+            s.run(sql, &[&key.get(), &sought(tag), &owner.get()]).await?
+        }
+        TagChange::Take { owner, tag, key } => {
+            let sql = "DELETE FROM datasets.key_tags WHERE key = ?1
+                 AND tag = (SELECT id FROM datasets.tags WHERE name = ?2 AND owner = ?3)";
+            s.run(sql, &[&key.get(), &sought(tag), &owner.get()]).await?
+        }
+    };
+    if n_changed > 0 && matches!(change, TagChange::Detach(..) | TagChange::Take { .. }) {
+        s.count_withdrawal().await?;
+    }
+    Ok(n_changed > 0)
+}
+
+/// Attaches a tag to a dataset of `owner`: the public one of this name, or the owner's own, which
+/// is created if it does not exist. Returns its id, unless the dataset had it. The caller updates
+/// the indexes.
+pub(super) async fn attach<S: Session>(
+    s: &mut S,
+    dataset: DatasetId,
+    owner: Option<KeyId>,
+    name: &str,
+) -> Result<Option<i64>> {
+    let usable = "SELECT id FROM datasets.tags
+         WHERE name = ?1 AND (is_public OR coalesce(owner, 0) = ?2)
+         ORDER BY is_public DESC LIMIT 1";
+    let (name, owner) = (name.to_owned(), owner.map(KeyId::get));
+    let key = owner.unwrap_or(0);
+    let mut found = s.all(usable, &[&name, &key], |row| row.get(0)).await?;
+    if found.is_empty() {
+        // Another writer may create it at the same time.
+        let sql = "INSERT INTO datasets.tags (name, is_public, owner) VALUES (?1, false, ?2)
+             ON CONFLICT DO NOTHING";
+        s.run(sql, &[&name, &owner]).await?;
+        found = s.all(usable, &[&name, &key], |row| row.get(0)).await?;
+    }
+    let Some::<i64>(tag) = found.pop() else { return Ok(None) };
+    let sql =
+        "INSERT INTO datasets.dataset_tags (dataset, tag) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+    Ok((s.run(sql, &[&dataset.get(), &tag]).await? > 0).then_some(tag))
+}
+
+/// Returns the keys that hold the tag that `owner` calls `tag`, in ascending order.
+pub(super) async fn holders<S: Session>(
+    s: &mut S,
+    owner: KeyId,
+    tag: String,
+) -> Result<Vec<KeyId>> {
+    let sql = "SELECT kt.key FROM datasets.key_tags kt JOIN datasets.tags t ON t.id = kt.tag
+         WHERE t.name = ?1 AND t.owner = ?2 ORDER BY kt.key";
+    s.all(sql, &[&sought(&tag), &owner.get()], |row| row.get(0).map(KeyId::new)).await
+}
+
+/// Returns the tags that `filter` selects, in alphabetical order. A key may hold several tags of the
+/// same name.
+pub(super) async fn list<S: Session>(s: &mut S, filter: TagFilter) -> Result<Vec<Tag>> {
+    let (sql, number) = match filter {
+        TagFilter::KnownTo(key) => (
+            "SELECT * FROM (SELECT name, is_public, owner,
+                 id IN (SELECT tag FROM datasets.key_tags WHERE key = ?1) AS held, id
+                 FROM datasets.tags) AS known
+             WHERE is_public OR owner = ?1 OR held ORDER BY name, id",
+            key.get(),
+        ),
+        TagFilter::OfDataset(dataset) => (
+            "SELECT t.name, t.is_public, t.owner, false FROM datasets.dataset_tags dt
+             JOIN datasets.tags t ON t.id = dt.tag WHERE dt.dataset = ?1 ORDER BY t.name",
+            dataset.get(),
+        ),
+    };
+    let tag = |row: &Row<'_>| {
+        let owner = row.get::<Option<i64>>(2)?.map(KeyId::new);
+        Ok(Tag { name: row.get(0)?, is_public: row.get(1)?, owner, is_held: row.get(3)? })
+    };
+    s.all(sql, &[&number], tag).await
+}
+
+/// Returns the changes that give the keys the tags that they hold.
+pub(super) async fn grants<S: Session>(s: &mut S) -> Result<Vec<TagChange>> {
+    let sql = "SELECT kt.key, t.name, t.owner FROM datasets.key_tags kt
+         JOIN datasets.tags t ON t.id = kt.tag
+         WHERE t.is_public OR t.owner IS NOT NULL ORDER BY kt.key, t.id";
+    let grant = |row: &Row<'_>| {
+        let (key, tag) = (KeyId::new(row.get(0)?), row.get(1)?);
+        Ok(match row.get::<Option<i64>>(2)?.map(KeyId::new) {
+            None => TagChange::Acquire { tag, key },
+            Some(owner) => TagChange::Give { owner, tag, key },
+        })
+    };
+    s.all(sql, &[], grant).await
+}
