@@ -241,20 +241,13 @@ impl PostgresStore {
     fn append_rows(
         &self,
         dataset: DatasetId,
-        mut append: Append,
+        append: Append,
         beneath: Option<Beneath>,
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>> {
         let write = self.write_and_report(
             Some(dataset),
-            move |c| {
-                async move {
-                    let appended =
-                        append::append(c, dataset, &mut append, beneath.as_ref()).await?;
-                    Ok((appended, append.rows))
-                }
-                .boxed()
-            },
+            move |c| append::append(c, dataset, append, beneath).boxed(),
             move |(appended, rows): &(Appended, Block)| on_commit(appended, rows),
         );
         async move { Ok(write.await?.0) }.boxed()
@@ -277,7 +270,7 @@ impl Store for PostgresStore {
         datasets: Vec<NewDataset>,
         now: Timestamp,
     ) -> BoxFuture<'_, Result<Vec<Dataset>>> {
-        self.write(None, move |c| async move { catalog::create(c, &datasets, now).await }.boxed())
+        self.write(None, move |c| catalog::create(c, datasets, now).boxed())
     }
 
     fn change(
@@ -286,13 +279,11 @@ impl Store for PostgresStore {
         change: DatasetChange,
         now: Timestamp,
     ) -> BoxFuture<'_, Result<Sight>> {
-        self.write(Some(dataset), move |c| {
-            async move { catalog::change(c, dataset, &change, now).await }.boxed()
-        })
+        self.write(Some(dataset), move |c| catalog::change(c, dataset, change, now).boxed())
     }
 
     fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool>> {
-        self.write(None, move |c| async move { tags::change(c, &change).await }.boxed())
+        self.write(None, move |c| tags::change(c, change).boxed())
     }
 
     fn append(
@@ -306,10 +297,7 @@ impl Store for PostgresStore {
 
     fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>> {
         let key = key.clone();
-        self.wait(
-            self.connections
-                .write(move |c| async move { batches::find(c, writer, &key).await }.boxed()),
-        )
+        self.wait(self.connections.write(move |c| batches::find(c, writer, key).boxed()))
     }
 
     fn prune(
@@ -352,11 +340,8 @@ impl Store for PostgresStore {
     }
 
     fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>> {
-        let which = Arc::new(which.clone());
-        self.read(move |c| {
-            let which = Arc::clone(&which);
-            async move { catalog::sight(c, key, &which).await }.boxed()
-        })
+        let which = which.clone();
+        self.read(move |c| catalog::sight(c, key, which.clone()).boxed())
     }
 
     fn version(&self) -> Option<i64> {
@@ -365,11 +350,8 @@ impl Store for PostgresStore {
     }
 
     fn list(&self, key: KeyId, filter: &Filter, skip: u64, limit: usize) -> Result<Listed> {
-        let filter = Arc::new(filter.clone());
-        self.read_snapshot(move |c| {
-            let filter = Arc::clone(&filter);
-            async move { catalog::list(c, key, &filter, skip, limit).await }.boxed()
-        })
+        let filter = filter.clone();
+        self.read_snapshot(move |c| catalog::list(c, key, filter.clone(), skip, limit).boxed())
     }
 
     fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>> {
@@ -393,11 +375,7 @@ impl Store for PostgresStore {
         let read = *read;
         let is_long = read.resolution == Resolution::Raw && read.limit > STATEMENT_ROWS;
         let snapshot = if is_long { Snapshot::Transaction } else { Snapshot::Statement };
-        self.wait(
-            self.connections.read(snapshot, move |c| {
-                async move { reads::page(c, dataset, &read).await }.boxed()
-            }),
-        )
+        self.wait(self.connections.read(snapshot, move |c| reads::page(c, dataset, read).boxed()))
     }
 
     fn is_read_only(&self) -> bool {
@@ -473,10 +451,7 @@ impl Store for PostgresStore {
 impl SharedStore for PostgresStore {
     fn heads(&self, datasets: &[DatasetId]) -> Result<Heads> {
         let ids: Arc<[i64]> = datasets.iter().map(|dataset| dataset.get()).collect();
-        self.read(move |c| {
-            let ids = Arc::clone(&ids);
-            async move { head::list_heads(c, &ids).await }.boxed()
-        })
+        self.read(move |c| head::list_heads(c, Arc::clone(&ids)).boxed())
     }
 
     fn commits(&self, dataset: DatasetId, after: u64, limit: usize) -> Result<Vec<Commit>> {

@@ -213,7 +213,7 @@ impl Store for SqliteStore {
     }
 
     fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool>> {
-        self.write(move |connection| ready(super::tags::change(&mut &*connection, &change)))
+        self.write(move |connection| ready(super::tags::change(&mut &*connection, change)))
     }
 
     fn append(

@@ -14,8 +14,8 @@ pub(super) fn sought(text: &str) -> String {
 }
 
 /// Changes the datasets or keys of a tag. Returns false if nothing changed.
-pub(super) async fn change<S: Session>(s: &mut S, change: &TagChange) -> Result<bool> {
-    let n_changed = match change {
+pub(super) async fn change<S: Session>(s: &mut S, change: TagChange) -> Result<bool> {
+    let n_changed = match &change {
         TagChange::Attach(dataset, tag) => {
             let sql =
                 format!("SELECT owner FROM datasets.datasets WHERE id = ?1{}", S::FOR_KEY_SHARE);

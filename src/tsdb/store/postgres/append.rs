@@ -26,37 +26,37 @@ const FINEST: Resolution = Resolution::FiveMinutes;
 pub(super) async fn append(
     c: &mut PgConnection,
     dataset: DatasetId,
-    append: &mut Append,
-    beneath: Option<&Beneath>,
-) -> Result<Appended> {
-    let Append { mode, rows, now, batches } = append;
+    append: Append,
+    beneath: Option<Beneath>,
+) -> Result<(Appended, Block)> {
+    let Append { mode, mut rows, now, batches } = append;
     let mut head = Head::lock(c, dataset).await?;
-    let is_after = check(&head, rows)?;
+    let is_after = check(&head, &rows)?;
     let n_folded = head.kept_from.map_or(0, |kept_from| rows.first_not_before(kept_from));
     if let Some(kept_from) = head.kept_from
         && n_folded > 0
-        && !(is_after && *mode == AppendMode::Copy)
+        && !(is_after && mode == AppendMode::Copy)
     {
         return Err(StoreError::Pruned { kept_from });
     }
     if let Some(first) = rows.times.first().filter(|_| !is_after) {
-        records::check_beneath(c, dataset, *first, head.archived_until, beneath).await?;
+        records::check_beneath(c, dataset, *first, head.archived_until, beneath.as_ref()).await?;
     }
     let empty = Block::new(&head.dtypes);
-    let beneath = beneath.map_or(&empty, |beneath| &beneath.rows);
-    if *mode == AppendMode::Merge && !is_after {
+    let beneath = beneath.as_ref().map_or(&empty, |beneath| &beneath.rows);
+    if mode == AppendMode::Merge && !is_after {
         let stored = reads::rows_at(c, &head, &rows.times).await?;
         rows.fill(&beneath.merge(&stored));
     }
-    if *mode != AppendMode::Copy {
-        rows.created = vec![*now; rows.len()];
+    if mode != AppendMode::Copy {
+        rows.created = vec![now; rows.len()];
     }
     if !rows.is_empty() {
-        store(c, &mut head, rows, Layers { is_after, n_folded, beneath }).await?;
-        head.commit(c, Change::Rows { rows, is_after }, Some(*now)).await?;
+        store(c, &mut head, &mut rows, Layers { is_after, n_folded, beneath }).await?;
+        head.commit(c, Change::Rows { rows: &rows, is_after }, Some(now)).await?;
     }
-    batches::put(c, dataset, batches, head.revision).await?;
-    Ok(head.appended(rows))
+    batches::put(c, dataset, &batches, head.revision).await?;
+    Ok((head.appended(&rows), rows))
 }
 
 /// Checks that rows can be stored. Returns true if they come after all others.
@@ -229,16 +229,16 @@ pub(super) async fn delete_rows(
 pub(super) async fn delete_over(
     c: &mut PgConnection,
     dataset: DatasetId,
-    deletion: &RowDeletion,
+    deletion: RowDeletion,
 ) -> Result<Removed> {
     let mut head = Head::lock(c, dataset).await?;
     if head.revision != deletion.revision {
         return Err(StoreError::ArchiveChanged { dataset });
     }
     records::check_stamps(c, dataset, &deletion.beneath).await?;
-    records::cut(c, dataset, deletion).await?;
+    records::cut(c, dataset, &deletion).await?;
     head.newest_archived = deletion.newest_archived;
-    let RowDeletion { span, now, .. } = *deletion;
+    let RowDeletion { span, now, .. } = deletion;
     let mut removed = delete(c, head, span, now, &deletion.beneath.rows).await?;
     removed.n_rows = removed.n_rows.saturating_add(deletion.n_rows);
     Ok(removed)

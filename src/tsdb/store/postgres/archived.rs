@@ -27,7 +27,7 @@ impl Engine for PostgresStore {
     }
 
     fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>> {
-        self.write(None, move |c| async move { copying::create(c, &entry).await }.boxed())
+        self.write(None, move |c| copying::create(c, entry).boxed())
     }
 
     fn copy_buckets(
@@ -59,7 +59,7 @@ impl Engine for PostgresStore {
     ) -> BoxFuture<'_, Result<u64>> {
         let write = self.write_and_report(
             Some(dataset),
-            move |c| async move { append::delete_over(c, dataset, &deletion).await }.boxed(),
+            move |c| append::delete_over(c, dataset, deletion).boxed(),
             on_commit,
         );
         async move { Ok(write.await?.n_rows) }.boxed()

@@ -19,7 +19,7 @@ const STEP_BATCHES: i64 = 10_000;
 pub(super) async fn find(
     c: &mut PgConnection,
     writer: KeyId,
-    key: &IdempotencyKey,
+    key: IdempotencyKey,
 ) -> Result<Option<StoredBatch>> {
     let found: Option<(Digest, i64, i64)> = sqlx::query_as(
         "SELECT b.digest, b.n_rows, b.revision FROM datasets.batches b

@@ -61,11 +61,11 @@ pub(super) fn dataset_id(number: i64) -> Result<DatasetId> {
 /// Creates either all datasets or none.
 pub(super) async fn create(
     c: &mut PgConnection,
-    all: &[NewDataset],
+    all: Vec<NewDataset>,
     now: Timestamp,
 ) -> Result<Vec<Dataset>> {
     let mut created = Vec::with_capacity(all.len());
-    for new in all {
+    for new in &all {
         created.push(insert(c, new, None, now).await?);
     }
     Ok(created)
@@ -166,13 +166,13 @@ async fn add_columns(
 pub(super) async fn change(
     c: &mut PgConnection,
     dataset: DatasetId,
-    change: &DatasetChange,
+    change: DatasetChange,
     now: Timestamp,
 ) -> Result<Sight> {
     // Locked, so that no rows are added.
     let is_empty = Head::lock(c, dataset).await?.is_empty();
     let old = find(c, dataset).await?;
-    match change {
+    match &change {
         DatasetChange::Description(change) => describe(c, &old, change, is_empty).await?,
         DatasetChange::Column(change) => change_column(c, &old, change, is_empty, now).await?,
         DatasetChange::NewColumns(columns) => {
@@ -198,7 +198,7 @@ pub(super) async fn change(
 }
 
 async fn find(c: &mut PgConnection, dataset: DatasetId) -> Result<Sight> {
-    sight(c, None, &DatasetRef::Id(dataset)).await?.ok_or(StoreError::NoDataset { dataset })
+    sight(c, None, DatasetRef::Id(dataset)).await?.ok_or(StoreError::NoDataset { dataset })
 }
 
 async fn describe(
@@ -289,9 +289,9 @@ type Seen = (
 pub(super) async fn sight(
     c: &mut PgConnection,
     key: Option<KeyId>,
-    which: &DatasetRef,
+    which: DatasetRef,
 ) -> Result<Option<Sight>> {
-    let (condition, id, name) = match which {
+    let (condition, id, name) = match &which {
         DatasetRef::Id(id) => ("d.id = $1", id.get(), String::new()),
         DatasetRef::Name(name) => ("d.name = $2", 0, sought(name)),
     };
@@ -325,7 +325,7 @@ pub(super) async fn sight(
         && let DatasetRef::Name(name) = which
     {
         let datasets = seen.iter().map(|seen| dataset_id(seen.0)).collect::<Result<_>>()?;
-        return Err(StoreError::SharedName { name: name.clone(), datasets });
+        return Err(StoreError::SharedName { name, datasets });
     }
     seen.truncate(1);
     seen.pop().map(sight_of).transpose()
@@ -378,13 +378,13 @@ pub(super) async fn retained(c: &mut PgConnection) -> Result<Vec<Dataset>> {
 pub(super) async fn list(
     c: &mut PgConnection,
     key: KeyId,
-    filter: &Filter,
+    filter: Filter,
     skip: u64,
     limit: usize,
 ) -> Result<Listed> {
     let (mut fields, mut values) = (Vec::new(), Vec::new());
     let mut text = None;
-    match filter {
+    match &filter {
         Filter::All => {}
         Filter::Text(searched) => text = Some(sought(searched.to_lowercase().trim())),
         Filter::Metadata(wanted) => {

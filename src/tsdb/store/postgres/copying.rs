@@ -23,7 +23,7 @@ pub(super) async fn next_entry(
     .await?;
     let Some((id, owner, kept_from)) = found else { return Ok(None) };
     let id = catalog::dataset_id(id)?;
-    let sight = catalog::sight(c, None, &DatasetRef::Id(id)).await?;
+    let sight = catalog::sight(c, None, DatasetRef::Id(id)).await?;
     let Some(Sight { dataset, columns, newest, .. }) = sight else { return Ok(None) };
     Ok(Some(CatalogEntry {
         dataset,
@@ -36,9 +36,9 @@ pub(super) async fn next_entry(
 }
 
 /// Creates a dataset from a catalog entry. New datasets get higher ids.
-pub(super) async fn create(c: &mut PgConnection, entry: &CatalogEntry) -> Result<()> {
-    let CatalogEntry { dataset, columns, .. } = entry;
-    catalog::insert(c, &NewDataset::from(entry), Some(dataset.id), dataset.created_at).await?;
+pub(super) async fn create(c: &mut PgConnection, entry: CatalogEntry) -> Result<()> {
+    let CatalogEntry { dataset, columns, .. } = &entry;
+    catalog::insert(c, &NewDataset::from(&entry), Some(dataset.id), dataset.created_at).await?;
     let sql = "UPDATE datasets.datasets SET updated_at = $2 WHERE id = $1";
     sqlx::query(sql).bind(dataset.id.get()).bind(Time(dataset.updated_at)).execute(&mut *c).await?;
     let sql = "SELECT setval(sequence, $1)

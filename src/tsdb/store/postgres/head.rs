@@ -1,6 +1,7 @@
 //! The lockable state of a dataset and the commits of writes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use db::postgres::fault::unsigned;
 use model::block::Block;
@@ -233,12 +234,12 @@ const STEP_COMMITS: i64 = 10_000;
 type FoundHead = (i64, Option<i64>, Option<i64>);
 
 /// Returns the latest commits of `datasets`, skipping missing ones.
-pub(super) async fn list_heads(c: &mut PgConnection, datasets: &[i64]) -> Result<Heads> {
+pub(super) async fn list_heads(c: &mut PgConnection, datasets: Arc<[i64]>) -> Result<Heads> {
     let found: Vec<FoundHead> = sqlx::query_as(
         "SELECT w.n, d.id, d.revision FROM datasets.withdrawals w
          LEFT JOIN datasets.datasets d ON d.id = ANY($1)",
     )
-    .bind(datasets)
+    .bind(&*datasets)
     .fetch_all(c)
     .await?;
     let mut heads = Heads::default();

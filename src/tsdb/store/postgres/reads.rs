@@ -68,10 +68,10 @@ fn page_sql(resolution: Resolution, order: Order, is_counted: bool) -> String {
 pub(super) async fn page(
     c: &mut PgConnection,
     dataset: DatasetId,
-    read: &PageRead,
+    read: PageRead,
 ) -> Result<PageOfRows> {
-    let mut page = statement_page(c, dataset, read).await?;
-    let mut rest = PageRead { skip: 0, count: Count::Nothing, ..*read };
+    let mut page = statement_page(c, dataset, &read).await?;
+    let mut rest = PageRead { skip: 0, count: Count::Nothing, ..read };
     while let Rows::Raw(rows) = &mut page.rows
         && let Some(last) = rows.times.last().copied()
     {

@@ -278,18 +278,23 @@ async fn damaged_file_causes_errors_and_no_wrong_rows() {
 #[tokio::test]
 async fn stored_file_is_read_and_written() {
     let folder = tempdir().unwrap();
-    let path = folder.path().join("datasets.sqlite");
-    let stored =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("store/sqlite/tests/format_10.sqlite.zst");
+    let stored = |version: i64| {
+        let file = format!("store/sqlite/tests/format_{version}.sqlite.zst");
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(file)
+    };
     if contract::stored::is_written() {
         let filled = folder.path().join("filled.sqlite");
         contract::stored::fill(&SqliteStore::open(&filled).unwrap()).await;
         let copy = folder.path().join("copy.sqlite");
         crate::admin::backup(&filled, &copy).unwrap();
         let packed = zstd::encode_all(fs::File::open(copy).unwrap(), 19).unwrap();
-        fs::write(&stored, packed).unwrap();
+        fs::write(stored(tables::SCHEMA.version), packed).unwrap();
     }
-    fs::write(&path, zstd::decode_all(fs::File::open(stored).unwrap()).unwrap()).unwrap();
-    contract::stored::check(&SqliteStore::open(&path).unwrap()).await;
-    assert!(crate::admin::verify(&path, None, &mut |_| {}).unwrap().is_sound());
+    for version in 10..=tables::SCHEMA.version {
+        let path = folder.path().join(format!("{version}.sqlite"));
+        let bytes = zstd::decode_all(fs::File::open(stored(version)).unwrap()).unwrap();
+        fs::write(&path, bytes).unwrap();
+        contract::stored::check(&SqliteStore::open(&path).unwrap()).await;
+        assert!(crate::admin::verify(&path, None, &mut |_| {}).unwrap().is_sound());
+    }
 }
