@@ -1,8 +1,8 @@
 //! The command line of the upstream runtime, `bls-runtime`, for this runtime.
 //!
 //! A node calls an external runtime as `<program> <module> [--flag value]… -- <argument>…` and reads
-//! only its output and its exit code. Flags without a meaning here are accepted and ignored: drivers and
-//! permissions belong to host modules that are not offered. There is no log or debugger.
+//! only its output and its exit code. The flags for drivers and permissions configure host modules that
+//! are not offered here, so they are accepted and ignored. There is no log or debugger.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,15 +23,15 @@ use crate::options::RuntimeOptions;
 use crate::program::Program;
 use crate::run::{Limits, RequestedLimits, Run, RunEnd, START};
 
-/// Environment variable with the names of the guest's variables, joined by [`LIST_SEPARATOR`].
+/// Environment variable that lists the names of the guest's variables, joined by [`LIST_SEPARATOR`].
 pub const LIST_VARS: &str = "BLS_LIST_VARS";
 
 /// Separator of the names in [`LIST_VARS`].
 pub const LIST_SEPARATOR: char = ';';
 
 /// Flag that names a file of variables for the guest, written by [`variables_text`]. An extension of the
-/// upstream's flags. The environment of a process is also read by its libraries. Its arguments are
-/// visible to every user of the machine.
+/// upstream's flags. Variables in the environment would also be read by this process's libraries, and
+/// arguments are visible to every user of the machine.
 pub const VARIABLES_FLAG: &str = "--variables";
 
 /// Flag that limits the guest's directory, in MiB. An extension.
@@ -41,26 +41,26 @@ pub const FILES_LIMIT_FLAG: &str = "--limited-files";
 pub const FUNCTION_FILES_FLAG: &str = "--function-files";
 
 /// Flag that names the directory of compiled code. An extension. It has no environment variable, since
-/// whoever can write to that directory can have code run here.
+/// whoever can write to that directory can have this process run any code.
 pub const COMPILED_FOLDER_FLAG: &str = "--compiled-folder";
 
-/// A mebibyte is 2 to the power of this many bytes.
+/// Binary logarithm of a mebibyte in bytes.
 pub const MIB_BITS: u32 = 20;
 
 /// Terminator of each variable in a file of variables. No variable contains this byte.
 const VARIABLE_END: char = '\0';
 
-/// Exit code of the upstream runtime if the command line or the module is invalid.
+/// Exit code of the upstream runtime for an invalid command line or module.
 const EXIT_OTHER: i32 = 255;
 
-/// Exit code of the upstream runtime if a file or directory named by a flag is missing.
+/// Exit code of the upstream runtime for a missing file or directory that a flag names.
 const EXIT_CONFIG: i32 = 128;
 
-/// No limits by default, as in the upstream runtime. The calling node has its own.
+/// Default limits: none, as in the upstream runtime. The calling node has its own limits.
 const LIMITS: Limits =
     Limits { wall: Duration::MAX, memory_bytes: 1 << 32, output_bytes: usize::MAX, fuel: None };
 
-/// Time limit of a compilation. An impatient caller kills this process.
+/// Time limit of a compilation. A caller that waits less kills this process.
 const COMPILE_WITHIN: Duration = Duration::from_hours(1);
 
 /// Runs a WebAssembly module, a WASI command, like bls-runtime.
@@ -138,12 +138,12 @@ enum Failure {
 }
 
 impl Command {
-    /// Requested limits. Zero requests no limit.
+    /// Returns the requested limits. Zero requests no limit.
     fn requested_limits(&self) -> RequestedLimits {
         RequestedLimits::from_numbers(self.run_time, self.limited_memory, self.limited_fuel)
     }
 
-    /// Limits of the guest's directory; `None` if unlimited.
+    /// Returns the limits of the guest's directory; `None` if unlimited.
     fn files_limits(&self) -> Option<FilesLimits> {
         let bytes_max = |mib: u64| mib.saturating_mul(1 << MIB_BITS);
         let limits = |mib| FilesLimits { bytes_max: bytes_max(mib), ..files::LIMITS_DEFAULT };
@@ -228,7 +228,7 @@ fn execute(command: Command, compile_in: CompileIn) -> Result<i32, Failure> {
     Ok(finished.exit_code)
 }
 
-/// Returns the variables listed in [`LIST_VARS`]. `variable` returns the value of a variable.
+/// Returns the variables listed in [`LIST_VARS`]. `variable` looks up the value of a variable.
 fn listed(variable: impl Fn(&str) -> Option<String>) -> BTreeMap<String, String> {
     let names = variable(LIST_VARS).unwrap_or_default();
     let names = names.split(LIST_SEPARATOR).filter(|name| !name.is_empty());

@@ -1,9 +1,9 @@
 //! Compilation of programs in child processes with limits on time and memory.
 //!
-//! A few bytes of a module can make its compilation need much time and memory. The compiler cannot be
-//! interrupted. So each program is compiled by a child process: this executable, called with
-//! [`child::COMMAND`], which sets its own limits before it reads the program (see `child.rs`). It is
-//! killed at its time limit, or once no caller waits for it. Few children run concurrently: large
+//! A few bytes of a module can make its compilation need much time and memory, and the compiler cannot
+//! be interrupted. So each program is compiled by a child process: this executable, called with
+//! [`child::COMMAND`], which sets its own limits before it reads the program (see `child.rs`). The child
+//! is killed at its time limit, or once no caller waits for it. Few children run concurrently: large
 //! programs leave one permit to small programs, and each client leaves one to other clients. A program
 //! that exceeded a limit is refused immediately for some minutes.
 
@@ -30,8 +30,8 @@ use crate::seal::AuthenticCode;
 use crate::settings::Settings;
 use crate::system;
 
-/// Duration for which a program that exceeded a limit is refused. Afterwards it is tried again, since
-/// the machine may have been busy.
+/// Duration for which a program that exceeded a limit is refused. Afterwards its compilation is tried
+/// again, since the machine may have been busy.
 const REFUSED_FOR: Duration = Duration::from_mins(10);
 
 /// Maximum number of refused programs that are remembered. The oldest is forgotten first.
@@ -40,23 +40,23 @@ const REFUSED_MAX: usize = 1024;
 /// Maximum size of a small program. Its compilation usually takes a fraction of a second.
 const SMALL_PROGRAM_BYTES_MAX: usize = 128 * 1024;
 
-/// Where programs are compiled.
+/// Process in which programs are compiled.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum CompileIn {
-    /// In a child process that runs `program`, which must call [`child::run`] if its only argument is
+    /// A child process that runs `program`, which must call [`child::run`] if its only argument is
     /// [`child::COMMAND`].
     Child {
         /// Path of the executable.
         program: PathBuf,
     },
-    /// In this process, without limits: for tests and benches, which do not call [`child::run`]. Never
-    /// for programs of others.
+    /// This process, without limits: for tests and benches, which do not call [`child::run`]. Never for
+    /// programs of others.
     #[default]
     ThisProcess,
 }
 
 impl CompileIn {
-    /// Returns a child process of the running executable, even if its file has been replaced.
+    /// Returns [`Self::Child`] for the running executable, even if its file has been replaced.
     ///
     /// # Errors
     /// If the path of the executable is unknown, or the system cannot limit a process.
@@ -78,13 +78,13 @@ pub(crate) enum CompileError {
     Child(Arc<io::Error>),
     /// The time limit was reached while the processors were busy with other work.
     Busy,
-    /// No caller waited any longer. The compilation was at this step.
+    /// No caller waited any longer when the compilation was at this step.
     Unwanted(CompileStep),
 }
 
-/// Callers that wait for a compilation.
+/// The callers that wait for a compilation.
 pub(crate) struct Requester<'a> {
-    /// Client that the program is compiled for.
+    /// Client for which the program is compiled.
     pub(crate) client: &'a Arc<str>,
     /// Returns false once no caller waits.
     pub(crate) is_wanted: &'a dyn Fn() -> bool,
@@ -119,8 +119,9 @@ impl Compiler {
         Self { place, within, permits, refused: Mutex::default() }
     }
 
-    /// Returns the code of `program` for `engine`, which has these `settings`. Blocks until it is
-    /// compiled, the time limit is reached, or no caller waits. The child has exited by then.
+    /// Returns the code of `program` for `engine`, which has these `settings`. Blocks until the program
+    /// is compiled, the time limit is reached, or no caller waits. In each case, the child has exited
+    /// before this returns.
     ///
     /// # Errors
     /// [`CompileError`].
@@ -174,7 +175,7 @@ impl Compiler {
         found.map(|refused| refused.error.clone())
     }
 
-    /// Returns true if a program of `client` recently exceeded a limit. Even its small programs then
+    /// Returns true if a program of `client` recently exceeded a limit. All programs of such a client
     /// count as large, so that they do not take the permit of small programs.
     fn is_suspect(&self, client: &Arc<str>) -> bool {
         let mut refused = self.refused.lock();
@@ -196,7 +197,7 @@ impl Compiler {
     }
 }
 
-/// Reason why a program is not compiled, as text.
+/// Reason why a program cannot be compiled, as text.
 #[derive(Debug)]
 enum Refusal {
     /// An import is not offered.
@@ -246,8 +247,8 @@ mod tests {
         assert!(!compiler.is_suspect(&"other".into()));
     }
 
-    /// Returns the error of a compilation with this shell script as its child, and true if the program
-    /// is refused afterwards.
+    /// Runs a compilation with this shell script as its child. Returns its error, and true if the
+    /// program is refused afterwards.
     #[cfg(target_os = "linux")]
     fn compile_with(script: &str) -> (CompileError, bool) {
         use std::fs;

@@ -39,14 +39,14 @@ const BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 /// Maximum size of an entry: the code of the largest module and its tag.
 const ENTRY_BYTES_MAX: usize = 513 * 1024 * 1024;
 
-/// Number of lock files for compilations. Two programs that share a lock file are compiled one after
-/// the other, which is rare since there are far fewer programs.
+/// Number of lock files for compilations. Two programs with the same lock file are compiled one after
+/// the other. This is rare, since there are far fewer programs.
 const N_TURNS: u64 = 4096;
 
 /// Name of the key file.
 const KEY: &str = "key";
 
-/// Reason why compiled code is not stored on the disk.
+/// Reason why compiled code cannot be stored on the disk.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DiskError {
     #[error("cannot create the directory {}", folder.display())]
@@ -59,13 +59,13 @@ pub(crate) enum DiskError {
     KeyShared { path: PathBuf },
 }
 
-/// Entries in a directory.
+/// The cache in its directory.
 #[derive(Debug)]
 pub(crate) struct Disk {
     folder: PathBuf,
     code: PathBuf,
     key: SealKey,
-    /// Number of programs that were found here.
+    /// Number of lookups that found the code of a program.
     pub(crate) n_found: AtomicUsize,
 }
 
@@ -87,7 +87,7 @@ impl Disk {
         Ok(Self { folder: folder.to_owned(), code, key, n_found: AtomicUsize::new(0) })
     }
 
-    /// Returns the code of `program` for `engine`, if there is a valid entry.
+    /// Returns the code of `program` for `engine`, if there is a valid entry for it.
     pub(crate) fn find(&self, engine: &Engine, program: &Program) -> Option<AuthenticCode> {
         let name = entry_name(engine, program);
         let path = self.code.join(&name);
@@ -104,7 +104,7 @@ impl Disk {
             discard(&path);
             return None;
         };
-        // The modification time is the time of the last use.
+        // The modification time of an entry is the time of its last use.
         if let Ok(file) = File::options().write(true).open(&path)
             && let Err(error) = file.set_modified(SystemTime::now())
         {
@@ -114,16 +114,17 @@ impl Disk {
         Some(code)
     }
 
-    /// Returns true if there is an entry for `program` and `engine`, which can be damaged.
+    /// Returns true if there is an entry for `program` and `engine`. The entry may be damaged.
     pub(crate) fn holds(&self, engine: &Engine, program: &Program) -> bool {
         self.code.join(entry_name(engine, program)).exists()
     }
 
-    /// Returns the code of `program` as [`Self::find`] does. While another process compiles `program`,
-    /// waits for it as long as `is_wanted` returns true. Otherwise returns a lock that makes other
-    /// processes wait while this one compiles, or `None` if it cannot be acquired. Blocks.
+    /// Returns the code of `program` if [`Self::find`] does. If another process compiles `program`,
+    /// first waits for it as long as `is_wanted` returns true. If there is still no code, returns a lock
+    /// that makes other processes wait while this one compiles, or `None` if the lock cannot be
+    /// acquired. Blocks.
     ///
-    /// The system releases the lock of a process that exits. Each compilation has a time limit.
+    /// The system releases the lock of a process that exits, and each compilation has a time limit.
     pub(crate) fn find_or_take_turn(
         &self,
         engine: &Engine,
@@ -150,7 +151,7 @@ impl Disk {
                 return Ok(code);
             }
         }
-        // It could have been compiled before the lock was acquired.
+        // Another process might have compiled it before the lock was acquired.
         self.find(engine, program).ok_or(Some(turn))
     }
 
@@ -169,15 +170,15 @@ impl Disk {
         [MAGIC, &self.key.tag(name.as_bytes(), code), code].concat()
     }
 
-    /// Returns the code of an entry, or `None` if its tag is invalid for this name.
+    /// Returns the code of an entry, or `None` if its tag is not valid for `name`.
     fn checked(&self, name: &str, bytes: Vec<u8>) -> Option<AuthenticCode> {
         let tag = *bytes.strip_prefix(MAGIC)?.first_chunk::<TAG_BYTES>()?;
         self.key.open(name.as_bytes(), &tag, bytes, MAGIC.len() + TAG_BYTES)
     }
 }
 
-/// Reads the key, which is created if it does not exist. A key that other users could have read or
-/// written is refused.
+/// Reads the key, which is created if it does not exist. Refuses a key that other users could have read
+/// or written.
 fn open_key(path: &Path) -> Result<SealKey, DiskError> {
     let failed = |source| DiskError::Key { path: path.to_owned(), source };
     match write_new(path, &SealKey::random().0, FileMode::Private) {
@@ -194,7 +195,7 @@ fn open_key(path: &Path) -> Result<SealKey, DiskError> {
     Ok(SealKey(bytes))
 }
 
-/// Returns the name of the entry of `program` for the version and settings of `engine`.
+/// Returns the name of the entry for `program`, compiled by this version of `engine` with its settings.
 fn entry_name(engine: &Engine, program: &Program) -> String {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
@@ -209,13 +210,13 @@ fn discard(path: &Path) {
     }
 }
 
-/// Removes the least recently used entries until the rest has at most `bytes_max`.
+/// Removes the least recently used entries until the others have at most `bytes_max`.
 fn shrink(code: &Path, bytes_max: u64) -> io::Result<()> {
     let mut entries = Vec::new();
     let mut bytes = 0_u64;
     for entry in fs::read_dir(code)? {
         let entry = entry?;
-        // Another process can have removed it.
+        // Another process might have removed the entry.
         let Ok(metadata) = entry.metadata() else { continue };
         bytes = bytes.saturating_add(metadata.len());
         entries.push((metadata.modified()?, metadata.len(), entry.path()));

@@ -1,4 +1,5 @@
-//! Timers for guests: a tokio runtime for each thread that runs guests, created on its first run.
+//! Timers for guests. Each thread that runs guests has a tokio runtime, the driver, which is created on
+//! its first run.
 
 use std::cell::RefCell;
 use std::io;
@@ -9,11 +10,11 @@ use std::task::{Context, Poll, Waker};
 use tokio::runtime::{Builder, Runtime};
 
 thread_local! {
-    /// Driver of this thread, while no guest runs in it.
+    /// Driver of this thread; `None` while a guest runs in it.
     static DRIVER: RefCell<Option<Runtime>> = const { RefCell::new(None) };
 }
 
-/// An owned future that can change its thread.
+/// An owned future that can move to another thread.
 pub(crate) type Owned<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Outcome of the first poll of a future.
@@ -24,7 +25,7 @@ pub(crate) enum FirstPoll<T> {
     Panicked,
 }
 
-/// A future in progress with the driver of its timers.
+/// A future in progress, with the driver of its timers.
 pub(crate) struct Unfinished<T> {
     future: Owned<T>,
     driver: Runtime,
@@ -43,7 +44,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> io::Result<T> {
     Ok(output)
 }
 
-/// Polls `future` once in this thread, which can be one that drives futures.
+/// Polls `future` once in this thread, which may drive futures itself.
 ///
 /// # Errors
 /// As [`block_on`].
@@ -57,7 +58,7 @@ pub(crate) fn begin<T>(mut future: Owned<T>) -> io::Result<FirstPoll<T>> {
     if let Ok(Poll::Pending) = polled {
         return Ok(FirstPoll::Unfinished(Unfinished { future, driver }));
     }
-    // Stored even after a panic, since a thread that drives futures cannot drop it.
+    // The driver is put back even after a panic, since a thread that drives futures cannot drop it.
     DRIVER.set(Some(driver));
     Ok(match polled {
         Ok(Poll::Ready(output)) => FirstPoll::Ready(output),
@@ -66,7 +67,7 @@ pub(crate) fn begin<T>(mut future: Owned<T>) -> io::Result<FirstPoll<T>> {
 }
 
 impl<T> Unfinished<T> {
-    /// Runs the rest like [`block_on`].
+    /// Runs the rest of the future like [`block_on`].
     pub(crate) fn block_on(self) -> T {
         let output = self.driver.block_on(self.future);
         DRIVER.set(Some(self.driver));

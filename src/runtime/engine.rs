@@ -24,7 +24,7 @@ use crate::program::Program;
 use crate::run::{Run, RunOutcome};
 use crate::settings::Fuel;
 
-/// Time that a run waits in addition to the time limit of a compilation, until the compiler starts.
+/// Time that a run waits for the compiler to start, in addition to the time limit of a compilation.
 const TURN_WITHIN: Duration = Duration::from_secs(1);
 
 /// Runs programs. Cheap to clone: all clones share one engine and its limits.
@@ -36,31 +36,32 @@ struct Inner {
     disk: Option<Arc<Disk>>,
     compiler: Arc<Compiler>,
     machine: Arc<Machine>,
-    /// Set up by the first guest that has fuel.
+    /// Engine that counts fuel. Set up by the first guest with a fuel limit.
     fueled: Mutex<Option<Arc<Machine>>>,
     places: Arc<Semaphore>,
-    /// Locked while a guest begins in a thread that drives futures, so that only one does.
+    /// Locked while a guest begins in a thread that drives futures, so that only one guest does so at a
+    /// time.
     beginning: Mutex<()>,
 }
 
-/// Options of a compilation ahead of a run.
+/// Options of a compilation before a run.
 #[derive(Debug, Clone)]
 pub struct Preparation {
-    /// Client that it is compiled for, as in [`Run::client`].
+    /// Client for which the program is compiled, as in [`Run::client`].
     pub client: Arc<str>,
-    /// True if the runs have a fuel limit, which needs other code.
+    /// True if the runs have a fuel limit, which needs different code.
     pub has_fuel: bool,
-    /// True if the caller waits until all earlier compilations are done. Otherwise it waits for the time
-    /// limit of a single compilation.
+    /// True if the caller waits until all earlier compilations are done and then for its own. Otherwise
+    /// it waits only for the time limit of a single compilation.
     pub is_patient: bool,
 }
 
-/// Numbers of programs that were compiled or found.
+/// Numbers of programs that were compiled and that were found on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compilations {
-    /// Number of compiled programs.
+    /// Number of programs that were compiled.
     pub n_compiled: usize,
-    /// Number of programs with code found on the disk.
+    /// Number of programs whose code was found on the disk.
     pub n_found: usize,
 }
 
@@ -94,13 +95,13 @@ impl Runtime {
         })))
     }
 
-    /// Returns the number of further programs that could run now. A place becomes free once its guest
-    /// and the compiler that it waited for have stopped.
+    /// Returns the number of further guests that could start now. The slot of a guest becomes free once
+    /// the guest and the compiler that it waited for have stopped.
     pub fn n_free(&self) -> usize {
         self.0.places.available_permits()
     }
 
-    /// Returns the numbers of programs that were compiled and found so far.
+    /// Returns the numbers of programs compiled and found so far.
     pub fn compilations(&self) -> Compilations {
         let fueled = self.0.fueled.lock().as_ref().map_or(0, |machine| machine.n_prepared());
         let n_prepared = self.0.machine.n_prepared() + fueled;
@@ -108,7 +109,7 @@ impl Runtime {
         Compilations { n_compiled: n_prepared.saturating_sub(n_found), n_found }
     }
 
-    /// Returns true if a run of `program` starts immediately, since its code is in the memory or on the
+    /// Returns true if a run of `program` can start immediately because its code is in memory or on the
     /// disk. `has_fuel` is true for a run with a fuel limit.
     pub fn is_compiled(&self, program: &Program, has_fuel: bool) -> bool {
         if !has_fuel {
@@ -117,11 +118,11 @@ impl Runtime {
         self.0.fueled.lock().as_ref().is_some_and(|machine| machine.is_compiled(program))
     }
 
-    /// Compiles `program` unless it is compiled already. All callers with the same program wait for one
-    /// compilation, as do other processes that share the folder for compiled code.
+    /// Compiles `program` unless its code is in memory or on the disk. All callers with the same program
+    /// wait for one compilation, as do other processes that share the directory for compiled code.
     ///
-    /// Cancel-safe: dropping the future stops the compiler if no other caller waits for it. Needs a
-    /// tokio runtime around it.
+    /// Cancel-safe: dropping the future stops the compiler if no other caller waits for it. Must be
+    /// called in a tokio runtime.
     ///
     /// # Errors
     /// [`RunError::Program`] if the module is invalid, or other errors if this host cannot compile it in
@@ -141,8 +142,8 @@ impl Runtime {
         prepared
     }
 
-    /// Runs `program` in this thread like [`Self::execute`], but without waiting for a place: the caller
-    /// must observe `runs_max`. Blocks. Must not be called in a thread that drives futures.
+    /// Runs `program` in this thread like [`Self::execute`], but does not wait for a free slot: the
+    /// caller must observe `runs_max`. Blocks. Must not be called in a thread that drives futures.
     ///
     /// # Errors
     /// As [`Self::execute`].
@@ -151,8 +152,8 @@ impl Runtime {
         self.0.run(program, run, Streams::Kept, abandoned)
     }
 
-    /// Runs `program` in this thread with the standard streams of this process. The outcome contains no
-    /// output. The input of `run` is ignored.
+    /// Runs `program` in this thread with the standard streams of this process. The outcome therefore
+    /// contains no output, and the input in `run` is ignored.
     ///
     /// # Errors
     /// As [`Self::execute`].
@@ -161,13 +162,17 @@ impl Runtime {
         self.0.run(program, run, Streams::Process, abandoned)
     }
 
-    /// Runs `program` to its end. A [`RunOutcome`] is also returned if the guest fails or exceeds a limit.
+    /// Runs `program` to its end. A [`RunOutcome`] is also returned if the guest fails or exceeds a
+    /// limit.
     ///
-    /// Waits for a place while `runs_max` guests run. The number of waiting callers is not limited. A
-    /// program is compiled once, on its first run. A program whose latest run was short starts in this
-    /// thread and moves to its own after about 10 ms. All others start in their own threads. Cancel-safe:
-    /// dropping the future stops the guest within about 10 ms. Its compiler is stopped within about 20
-    /// ms unless other callers wait for it. The place is occupied until then. Needs a tokio runtime.
+    /// Waits for a free slot while `runs_max` guests run. The number of waiting callers is not limited.
+    /// A program is compiled once, on its first run. A program whose latest run was short starts in the
+    /// calling thread and moves to its own thread after about 10 ms. All others start in their own
+    /// threads.
+    ///
+    /// Cancel-safe: dropping the future stops the guest within about 10 ms, and the compiler within
+    /// about 20 ms unless other callers wait for it. The slot is occupied until then. Must be called in
+    /// a tokio runtime.
     ///
     /// # Errors
     /// [`RunError::Program`] if the module is invalid, or other errors if this host cannot run it.
@@ -223,12 +228,13 @@ impl Inner {
         guest::run(&ready, program, run, streams, abandoned)?.ok_or(RunError::Lost { source: None })
     }
 
-    /// Returns the time that a run waits until its program is compiled.
+    /// Returns the maximum time that a run waits until its program is compiled.
     fn ready_within(&self) -> Duration {
         self.compiler.within.saturating_add(TURN_WITHIN)
     }
 
-    /// Returns `program` and a lock to hold meanwhile, if it can begin in a thread that drives futures.
+    /// If `program` can begin in a thread that drives futures, returns its code and a lock to be held
+    /// meanwhile.
     fn short(&self, program: &Program, run: &Run) -> Option<(Arc<Ready>, MutexGuard<'_, ()>)> {
         if run.limits.fuel.is_some() {
             return None;

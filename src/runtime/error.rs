@@ -29,12 +29,12 @@ pub enum RuntimeError {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramError {
-    /// The module is too large.
+    /// The module exceeds the maximum size.
     #[error("module has {n_bytes} bytes, maximum is {n_bytes_max}")]
     TooLarge {
-        /// The size of the module.
+        /// Size of the module.
         n_bytes: usize,
-        /// The maximum.
+        /// The maximum size.
         n_bytes_max: usize,
     },
     /// The module is invalid or has too many functions.
@@ -43,7 +43,8 @@ pub enum ProgramError {
         /// The compiler's reason.
         source: Arc<dyn StdError + Send + Sync>,
     },
-    /// Compilation exceeds its time limit. The program is refused immediately for some minutes.
+    /// Compilation exceeds its time limit. For some minutes, the program is refused without another
+    /// attempt.
     #[error(
         "compilation of the module exceeds {within:?}: make its functions smaller, or raise \
          --compile-limit"
@@ -52,7 +53,8 @@ pub enum ProgramError {
         /// The time limit.
         within: Duration,
     },
-    /// Compilation needs too much memory. The program is refused immediately for some minutes.
+    /// Compilation needs too much memory. For some minutes, the program is refused without another
+    /// attempt.
     #[error(
         "compilation of the module exceeds {n_bytes} bytes of address space: make its functions \
          smaller"
@@ -114,7 +116,7 @@ pub enum RunError {
         /// The engine's reason.
         source: Box<dyn StdError + Send + Sync>,
     },
-    /// The process that compiles could not be started, or failed.
+    /// The child process that compiles could not be started, or failed.
     #[error("compiler failed")]
     Compiler {
         /// The error of the process.

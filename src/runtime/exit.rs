@@ -8,7 +8,7 @@ use crate::output::Written;
 use crate::quota::FilesFull;
 use crate::run::{Limits, RunEnd};
 
-/// End of the call into a guest.
+/// Reason why the call into a guest ended.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// The guest returned a code, or the engine or the guest stopped the call.
@@ -18,8 +18,8 @@ pub(crate) enum Stop {
 }
 
 impl Stop {
-    /// Returns the host's error that stopped the guest, or `None` for a trap or exception of the guest's
-    /// code.
+    /// Returns the error of the host that stopped the guest, or `None` if its own code trapped or threw
+    /// an exception.
     pub(crate) fn host_error(&self) -> Option<&wasmtime::Error> {
         let Self::Ended(Err(error)) = self else { return None };
         Some(error).filter(|error| !error.is::<Trap>() && !error.is::<ThrownException>())
@@ -72,7 +72,7 @@ impl Exit {
     }
 }
 
-/// Returns [`RunEnd::reason`], with a specific text for a guest that could not start.
+/// Returns [`RunEnd::reason`], or a more specific text for a guest that could not start.
 pub(crate) fn reason(ended: RunEnd, limits: &Limits, memory: &MemoryLimit) -> Option<String> {
     if ended == RunEnd::OutOfMemory && memory.denied == Some(DeniedGrowth::AtStart) {
         return Some(format!(

@@ -1,4 +1,4 @@
-//! Directory that a guest sees as `/`. The host's calls confine the guest to it. `quota.rs` enforces its
+//! Directory that a guest sees as `/`. Host calls confine the guest to it. `quota.rs` enforces its
 //! limits.
 
 use std::path::{Path, PathBuf};
@@ -14,23 +14,23 @@ pub const FUNCTION_DIR: &str = "/function";
 /// Directory of a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
-    /// Its path. It is created if it does not exist.
+    /// Path of the directory. It is created if it does not exist.
     pub folder: PathBuf,
     /// Cleanup after the run.
     pub afterwards: FolderCleanup,
     /// Limits; `None` if unlimited.
     pub limits: Option<FilesLimits>,
-    /// Directory of the function's files, which the guest can read as [`FUNCTION_DIR`]; `None` if the
-    /// function is a single module.
+    /// Directory with the function's own files, which the guest can read as [`FUNCTION_DIR`]; `None` if
+    /// the function is a single module.
     pub function: Option<PathBuf>,
 }
 
 /// Cleanup of a guest's directory after the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FolderCleanup {
-    /// Removes it with its content.
+    /// Removes the directory with its content.
     Remove,
-    /// Leaves it unchanged.
+    /// Leaves the directory unchanged.
     Keep,
 }
 
@@ -68,8 +68,8 @@ impl Drop for Folder {
     }
 }
 
-/// Removes `folder` and its content at any depth. Uses paths of at most two components below it and at
-/// most two open directories at a time.
+/// Removes `folder` and its content at any depth. Never uses paths of more than two components below
+/// `folder` or opens more than two directories at a time.
 ///
 /// # Errors
 /// If an entry cannot be removed.

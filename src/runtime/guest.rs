@@ -32,22 +32,22 @@ use crate::{host_call, system};
 /// Prefix of the names of WASI preview 2's file interfaces.
 const WASI_FILES: &str = "wasi:filesystem/";
 
-/// The host's state of a guest.
+/// Host-side state of a guest.
 pub(crate) struct Guest {
     wasi: WasiP1Ctx,
     memory: MemoryLimit,
-    /// Quota of its files; `None` if they are unlimited or it has none.
+    /// Quota of the guest's files; `None` if they are unlimited or it has no files.
     quota: Option<Quota>,
 }
 
 /// A compiled and linked program.
 pub(crate) struct Ready {
     form: Form,
-    /// True if it imports functions for files. Otherwise its runs need no directory.
+    /// True if the program imports functions for files. Otherwise its runs need no directory.
     has_files: bool,
     /// Maximum processor time of a short run.
     short_cpu: Duration,
-    /// True if its latest run was short.
+    /// True if the program's latest run was short.
     was_short: AtomicBool,
 }
 
@@ -69,7 +69,7 @@ impl WasiView for Guest {
 }
 
 impl Ready {
-    /// Links a command. A run of at most `short_cpu` is short.
+    /// Links a command. A run counts as short if it uses at most `short_cpu`.
     ///
     /// # Errors
     /// The engine's error, which names the missing import.
@@ -83,7 +83,7 @@ impl Ready {
         Ok(Self { form, has_files, short_cpu, was_short: AtomicBool::new(false) })
     }
 
-    /// Links a component. A run of at most `short_cpu` is short.
+    /// Links a component. A run counts as short if it uses at most `short_cpu`.
     ///
     /// # Errors
     /// The engine's error, which names the missing import or export.
@@ -100,7 +100,7 @@ impl Ready {
         Ok(Self { form, has_files, short_cpu, was_short: AtomicBool::new(false) })
     }
 
-    /// Returns the size of its code in memory.
+    /// Returns the size of the compiled code in memory.
     pub(crate) fn n_bytes(&self) -> usize {
         let image = match &self.form {
             Form::Command(command) => command.module().image_range(),
@@ -112,7 +112,7 @@ impl Ready {
     /// Checks that a run can start at `entry`.
     ///
     /// # Errors
-    /// [`ProgramError::NoStart`] if this is not a function without arguments and results.
+    /// [`ProgramError::NoStart`] if `entry` is not an exported function without arguments and results.
     pub(crate) fn check_entry(&self, entry: &str) -> Result<(), ProgramError> {
         let Form::Command(command) = &self.form else { return Ok(()) };
         let export = command.module().get_export(entry);
@@ -125,8 +125,8 @@ impl Ready {
         }
     }
 
-    /// Returns true if it can run with [`begin`], which means that it never waits for files and its
-    /// latest run was short.
+    /// Returns true if the program can run with [`begin`]: its latest run was short, and it never waits
+    /// for files.
     pub(crate) fn is_short(&self) -> bool {
         matches!(self.form, Form::Command(_))
             && !self.has_files
@@ -176,8 +176,8 @@ pub(crate) fn run(
         .map_err(|source| RunError::Clock { source })?
 }
 
-/// Runs a guest in this thread until it exits, waits, or a tick has passed. The thread may drive
-/// futures. Another thread runs the rest.
+/// Runs a guest in this thread, which may drive futures, until the guest exits or waits, or a tick has
+/// passed. Another thread runs the rest.
 ///
 /// # Errors
 /// As [`run`].
@@ -225,7 +225,7 @@ async fn run_until_stopped(
     let (started, mut cpu) = (Instant::now(), Duration::ZERO);
     let stop = {
         let mut call = pin!(ready.call(&mut store, &run.entry));
-        // The run can continue in another thread.
+        // The run may continue in another thread.
         let call = poll_fn(|context| {
             let cpu_started = system::thread_cpu();
             let polled = call.as_mut().poll(context);
@@ -287,7 +287,7 @@ fn outcome(
     }
 }
 
-/// Returns a WASI context without network, with the files of `folder` and the environment of the run.
+/// Returns a WASI context without network, with the directory `folder` and the environment of the run.
 fn wasi(run: &mut Run, folder: Option<&Folder>, output: &Output) -> wasmtime::Result<WasiP1Ctx> {
     let mut wasi = WasiCtxBuilder::new();
     wasi.arg(&run.name).args(&run.arguments);
@@ -301,8 +301,8 @@ fn wasi(run: &mut Run, folder: Option<&Folder>, output: &Output) -> wasmtime::Re
     wasi.stdout(output.stdout()).stderr(output.stderr());
     wasi.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
     if let Some(folder) = folder {
-        // A run with files has its own thread, so that opening a directory can block it. A sleep must
-        // not, since the deadline would be missed.
+        // Opening a directory can block, which is fine since a run with files has its own thread. A
+        // sleep must not block, since the deadline would be missed.
         wasi.allow_blocking_current_thread(true);
         wasi.preopened_dir(&folder.0.folder, "/", FsPerms::ReadWrite)?;
         if let Some(function) = &folder.0.function {

@@ -6,15 +6,16 @@ use wasmtime::{Error, FrameInfo, WasmBacktrace};
 use wasmtime_wasi::ResourceTable;
 use wasmtime_wasi::filesystem::Descriptor;
 
-/// Maximum number of open files and directories of a guest. This process has some thousand for all.
+/// Maximum number of open files and directories of a guest. This process can open some thousand for all
+/// guests.
 const FILES_MAX: usize = 64;
 
 /// Maximum number of events that a guest can wait for at a time. A file or a clock rarely has more than
 /// two.
 pub(crate) const SUBSCRIPTIONS_MAX: u32 = 256;
 
-/// Maximum number of a guest's handles: its files, plus a stream and an event for each subscription,
-/// which use no file of this process.
+/// Maximum number of a guest's handles: its open files, plus a stream and an event for each
+/// subscription, which do not use open files of this process.
 pub(crate) const RESOURCES_MAX: usize = FILES_MAX + 2 * SUBSCRIPTIONS_MAX as usize;
 
 /// Maximum length of a call's name in error messages. Names of WASI have about 50 bytes, but a component
@@ -26,8 +27,8 @@ pub(crate) fn is_out_of_files(table: &mut ResourceTable) -> bool {
     table.iter_mut().filter(|entry| entry.is::<Descriptor>()).count() >= FILES_MAX
 }
 
-/// Describes the host's `error`, for example `fd_write: missing required memory export`. The call's name
-/// is omitted if the guest called indirectly.
+/// Describes an `error` of the host, for example `fd_write: missing required memory export`. The call's
+/// name is omitted if the guest called indirectly.
 pub(crate) fn describe(error: &Error, program: &[u8]) -> String {
     let reason = match error.downcast_ref() {
         Some(ResourceTableError::Full) => {
@@ -43,13 +44,13 @@ pub(crate) fn describe(error: &Error, program: &[u8]) -> String {
     }
 }
 
-/// Returns the name of the import that the instruction at `offset` of `program` calls, or `None` if it
-/// is not a direct call.
+/// Returns the name of the import that the instruction at `offset` of `program` calls. `None` if it is
+/// not a direct call of an import.
 fn import_called_at(program: &[u8], offset: usize) -> Option<&str> {
     let mut imports = Vec::new();
     for payload in Parser::new(0).parse_all(program) {
         match payload.ok()? {
-            // A component contains modules.
+            // A component contains several modules, each with its own imports.
             Payload::Version { .. } => imports.clear(),
             Payload::ImportSection(section) => {
                 let functions = section

@@ -23,15 +23,15 @@ use crate::settings::{Fuel, MemoryPlace, Settings};
 use crate::single_flight::{Demand, NoValue, SingleFlight};
 use crate::ticker::Ticker;
 
-/// Reserved addresses of one memory: the whole 32-bit address space, so that the processor checks all
+/// Address space reserved for one memory: all of its 32-bit addresses, so that the processor checks
 /// accesses. The memory itself is bounded by the limits of a guest.
 const ADDRESS_SPACE_BYTES: usize = 1 << 32;
 
-/// Bytes of a memory that are reused and zeroed for the next guest: as many as a small program touches.
+/// Bytes of a memory that are zeroed and reused for the next guest: as many as a small program touches.
 /// Returning these pages to the system would cost more time than the program itself.
 const MEMORY_KEPT_BYTES: usize = 256 * 1024;
 
-/// Bytes of a table that are reused for the next guest.
+/// Bytes of a table that are zeroed and reused for the next guest.
 const TABLE_KEPT_BYTES: usize = 16 * 1024;
 
 /// An engine, its linkers and its compiled programs.
@@ -101,7 +101,7 @@ impl Machine {
     }
 
     /// Returns the compiled `program`, after compiling it for `client` if necessary. Blocks for at most
-    /// `within`, or until soon after `is_gone` returns true.
+    /// `within`, or until shortly after `is_gone` returns true.
     ///
     /// # Errors
     /// [`RunError::Program`] if the program is invalid, or other errors if this host cannot compile it
@@ -137,13 +137,13 @@ impl Machine {
         }
     }
 
-    /// Returns true if the code of `program` is in the memory or on the disk.
+    /// Returns true if the code of `program` is in memory or on the disk.
     pub(crate) fn is_compiled(&self, program: &Program) -> bool {
         let is_kept = |disk: &Arc<Disk>| disk.holds(&self.engine, program);
         self.compiled_before(program).is_some() || self.disk.as_ref().is_some_and(is_kept)
     }
 
-    /// Returns `program` if its code is in the memory.
+    /// Returns `program` if its code is in memory.
     pub(crate) fn compiled_before(&self, program: &Program) -> Option<Arc<Ready>> {
         self.programs.get(&program.key)
     }
@@ -154,7 +154,7 @@ impl Machine {
         client: &Arc<str>,
         wanted: &Demand<Result<Arc<Ready>, CompileError>>,
     ) -> Result<Arc<Ready>, CompileError> {
-        // Another caller could have compiled it in the meantime.
+        // Another caller might have compiled it in the meantime.
         if let Some(ready) = self.compiled_before(program) {
             return Ok(ready);
         }
@@ -206,10 +206,10 @@ impl Machine {
     }
 }
 
-/// Returns an engine that runs guests.
+/// Returns an engine that can run guests.
 ///
 /// # Errors
-/// The engine's, if it refuses its settings, or there is too little address space.
+/// If the engine rejects its settings, or there is too little address space.
 fn running_engine(settings: Settings, options: &RuntimeOptions) -> wasmtime::Result<Engine> {
     let mut config = settings.config();
     if settings.memory == MemoryPlace::Reserved {
@@ -223,7 +223,7 @@ fn pool(options: &RuntimeOptions) -> PoolingAllocationConfig {
     let runs_max = options.runs_max.get();
     pool.total_core_instances(runs_max.saturating_mul(INSTANCES_MAX))
         .total_component_instances(runs_max)
-        // Objects that are garbage collected are in a memory of their own.
+        // Garbage-collected objects of each guest are in a separate memory.
         .total_memories(runs_max.saturating_mul(MEMORIES_MAX.saturating_add(1)))
         .total_gc_heaps(runs_max)
         .total_tables(runs_max.saturating_mul(TABLES_MAX))

@@ -4,27 +4,27 @@ use std::mem;
 
 use wasmtime::ResourceLimiter;
 
-/// Maximum number of elements of all tables together. A table contains the functions that a guest calls
-/// by pointer. Large C++ programs have some ten thousand.
+/// Maximum total number of elements in all tables. A table contains the functions that a guest calls by
+/// pointer. Large C++ programs have some ten thousand.
 pub(crate) const TABLE_ELEMENTS_MAX: usize = 100_000;
 
 /// Maximum number of tables: one in C, a few in languages with references, one for each module of a
 /// component.
 pub(crate) const TABLES_MAX: u32 = 8;
 
-/// Maximum number of memories, without the memory of garbage-collected objects. Few modules have more
+/// Maximum number of memories, excluding the memory of garbage-collected objects. Few modules have more
 /// than one. Components made of several programs have one for each.
 pub(crate) const MEMORIES_MAX: u32 = 2;
 
 /// Maximum number of module instances in a component. A program has about four, including its adapters.
 pub(crate) const INSTANCES_MAX: u32 = 16;
 
-/// Denies growth beyond a limit and records the denial.
+/// Denies growth beyond a limit and records the first denial.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryLimit {
-    /// Maximum size of all memories together, including garbage-collected objects.
+    /// Maximum total size of all memories, including garbage-collected objects.
     pub(crate) bytes_max: usize,
-    /// Size of all memories together.
+    /// Total size of all memories.
     bytes: usize,
     /// Peak of `bytes`.
     pub(crate) peak_bytes: usize,
@@ -41,9 +41,9 @@ pub(crate) struct MemoryLimit {
 /// A growth that was denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeniedGrowth {
-    /// The module's initial size. The guest cannot start.
+    /// The module's initial size was denied, so the guest cannot start.
     AtStart,
-    /// A later growth. The guest's instruction returns -1.
+    /// A later growth was denied. The guest's instruction returned -1.
     Later,
 }
 
@@ -66,7 +66,7 @@ impl ResourceLimiter for MemoryLimit {
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        // A growth beyond the module's own maximum fails anyway.
+        // Growth beyond the maximum that the module declares fails regardless of the limit.
         let is_ours = maximum.is_none_or(|maximum| desired <= maximum);
         let growth = desired.saturating_sub(current);
         let bytes = self.bytes.saturating_add(growth);

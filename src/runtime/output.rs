@@ -1,4 +1,4 @@
-//! Standard streams of a guest, with one limit for both outputs.
+//! Standard streams of a guest, with one limit for standard output and error together.
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
@@ -10,10 +10,11 @@ use wasmtime_wasi::async_trait;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
-/// Maximum number of bytes per write. It only affects copying, since all bytes are counted.
+/// Maximum number of bytes that a guest is offered to write at a time. It only affects copying, since
+/// all bytes are counted.
 const WRITE_BYTES_MAX: usize = 64 * 1024;
 
-/// Source and target of a guest's standard streams.
+/// Source and targets of a guest's standard streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Streams {
     /// Uses the input of the run and collects the output.
@@ -32,9 +33,9 @@ pub(crate) struct Output {
 /// Collected output.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
-    /// To standard output.
+    /// Bytes written to standard output.
     pub(crate) stdout: Vec<u8>,
-    /// To standard error.
+    /// Bytes written to standard error.
     pub(crate) stderr: Vec<u8>,
     /// True if the output exceeded the limit.
     pub(crate) is_cut: bool,
@@ -60,7 +61,7 @@ enum Stream {
 struct Full;
 
 impl Output {
-    /// Creates an output of at most `bytes_max` bytes in both streams together.
+    /// Creates an output of at most `bytes_max` bytes in total.
     pub(crate) fn new(streams: Streams, bytes_max: usize) -> Self {
         let written = Written { bytes_left: bytes_max, ..Written::default() };
         Self { streams, written: Arc::new(Mutex::new(written)) }
@@ -133,7 +134,7 @@ impl StdoutStream for Sink {
 }
 
 impl OutputStream for Sink {
-    /// Traps at the limit, which stops the guest.
+    /// Traps when the limit is reached, which stops the guest.
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         self.take(&bytes).map_err(|full| StreamError::Trap(full.into()))
     }

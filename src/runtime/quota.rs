@@ -1,9 +1,9 @@
 //! Quota of a guest's files.
 //!
-//! Each call is charged the maximum it could have added. If the charges since the last count could
-//! exceed a limit, all files are counted again: the directory and unlinked open files. So a guest
-//! exceeds its limit by at most one write of [`WRITE_BYTES_MAX`]. Files are rarely counted while their
-//! size is far below the limit.
+//! Each call is charged the maximum that it could have added. When the charges since the last count
+//! could exceed a limit, all files are counted again: those in the directory, and unlinked ones that are
+//! still open. So a guest exceeds its limit by at most one write of [`WRITE_BYTES_MAX`], and files are
+//! rarely counted while their size is far below the limit.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -19,13 +19,13 @@ use crate::files::{Files, FilesLimits};
 use crate::system;
 
 /// Maximum number of bytes per write. Longer writes are shortened, as POSIX allows. The guest writes the
-/// rest with its next call.
+/// rest with its next calls.
 pub(crate) const WRITE_BYTES_MAX: u32 = 1024 * 1024;
 
-/// Minimum allocation unit, if the file system reports a smaller one.
+/// Allocation unit that is assumed if the file system reports a smaller one.
 const CLUSTER_BYTES_MIN: u64 = 4096;
 
-/// Usage and limits of a guest's files. Cheap to clone. All clones share it.
+/// Usage and limits of a guest's files. Cheap to clone: all clones share the usage.
 #[derive(Debug, Clone)]
 pub(crate) struct Quota(Arc<Mutex<State>>);
 
@@ -63,7 +63,7 @@ impl Quota {
         let limits = files.limits?;
         let cluster_bytes =
             fs::metadata(&files.folder).map_or(0, |about| system::cluster_bytes(&about));
-        // The first charge counts the existing files.
+        // The first charge exceeds the limits, so that existing files are counted.
         let charged = Usage { n_files: limits.n_files_max, bytes: limits.bytes_max };
         Some(Self(Arc::new(Mutex::new(State {
             folder: files.folder.clone(),
@@ -75,10 +75,10 @@ impl Quota {
         }))))
     }
 
-    /// Charges `n_bytes` written to a file. Blocks.
+    /// Charges `n_bytes` that were written to a file. Blocks.
     ///
     /// # Errors
-    /// [`FilesFull`] if a limit is exceeded. The guest must end.
+    /// [`FilesFull`] if a limit is exceeded. The guest must be ended.
     pub(crate) fn wrote(&self, n_bytes: u64) -> Result<(), FilesFull> {
         self.0.lock().charge(0, n_bytes)
     }
@@ -91,7 +91,7 @@ impl Quota {
         self.0.lock().charge(1, 0)
     }
 
-    /// Records the open files in `table`.
+    /// Records the open files in `table`, so that they count after they are unlinked.
     pub(crate) fn note_open(&self, table: &mut ResourceTable) {
         for entry in table.iter_mut() {
             if let Some(Descriptor::File(file)) = entry.downcast_ref() {
@@ -113,7 +113,7 @@ impl Quota {
 
 impl State {
     fn charge(&mut self, n_files: usize, n_bytes: u64) -> Result<(), FilesFull> {
-        // A write that is not aligned touches one more cluster.
+        // An unaligned write touches one more cluster.
         let n_clusters = n_bytes.div_ceil(self.cluster_bytes).saturating_add(1);
         let bytes = n_clusters.saturating_mul(self.cluster_bytes);
         self.charged = self.charged.and(Usage { n_files, bytes });
@@ -121,7 +121,7 @@ impl State {
             return Ok(());
         }
         self.counted = count(&self.folder, &self.open, self.limits).ok_or(FilesFull)?;
-        // The latest charge might not be on the disk yet.
+        // The latest write might not be on the disk yet, so its charge is kept.
         self.charged = Usage { n_files, bytes };
         Ok(())
     }
@@ -141,7 +141,7 @@ impl Usage {
 }
 
 /// Counts the files in `folder` and the unlinked files in `open`. Returns `None` if they exceed the
-/// limits or are nested too deep to be counted.
+/// limits or are nested too deeply to be counted.
 pub(crate) fn count(folder: &Path, open: &[Weak<File>], limits: FilesLimits) -> Option<Usage> {
     let mut usage = nameless(open);
     let mut folders = vec![folder.to_owned()];
@@ -152,7 +152,7 @@ pub(crate) fn count(folder: &Path, open: &[Weak<File>], limits: FilesLimits) -> 
             Err(_) => return None,
         };
         for entry in entries.flatten() {
-            // Does not follow links.
+            // Links are not followed.
             let Ok(metadata) = entry.metadata() else { continue };
             usage = usage.and(Usage { n_files: 1, bytes: system::disk_bytes(&metadata) });
             if !usage.is_within(limits) {
@@ -166,7 +166,7 @@ pub(crate) fn count(folder: &Path, open: &[Weak<File>], limits: FilesLimits) -> 
     usage.is_within(limits).then_some(usage)
 }
 
-/// Counts each unlinked open file once.
+/// Counts the unlinked open files, each once.
 fn nameless(open: &[Weak<File>]) -> Usage {
     let (mut usage, mut seen) = (Usage::default(), BTreeSet::new());
     for file in open.iter().filter_map(Weak::upgrade) {

@@ -8,7 +8,7 @@ use wasmtime::Trap;
 
 use crate::files::Files;
 
-/// Function that a WASI command exports, the default entry.
+/// Function that a WASI command exports as its entry point, the default.
 pub const START: &str = "_start";
 
 /// Unit of requested memory limits: a page of WebAssembly.
@@ -17,7 +17,7 @@ pub const PAGE_BYTES: usize = 64 * 1024;
 /// Input of a guest.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// Argument 0: the method of the function.
+    /// Argument 0 of the guest: the method of the function.
     pub name: String,
     /// Exported function to start, usually [`START`]. A component always starts at `wasi:cli/run`.
     pub entry: String,
@@ -39,16 +39,17 @@ pub struct Run {
 /// [`RuntimeOptions::stack_bytes`](crate::options::RuntimeOptions::stack_bytes)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Time from start to end, including sleeps. Compiling and waiting for a place do not count.
+    /// Maximum time from start to end, including sleeps. Compilation and the wait for a free slot do not
+    /// count.
     pub wall: Duration,
-    /// Linear memory. Growth beyond the limit is denied. A module with a larger initial size does not
-    /// start.
+    /// Maximum size of the linear memory. Growth beyond it is denied. A module with a larger initial
+    /// size does not start.
     pub memory_bytes: usize,
-    /// Standard output and error together. A guest that writes more is stopped and its output up to the
-    /// limit is returned.
+    /// Maximum size of standard output and error together. A guest that writes more is stopped, and its
+    /// output up to the limit is returned.
     pub output_bytes: usize,
-    /// Units of work, about one for each instruction. `None` sets no limit, which makes the guest
-    /// faster.
+    /// Maximum number of units of work, about one for each instruction. `None` sets no limit, which
+    /// makes the guest faster.
     pub fuel: Option<u64>,
 }
 
@@ -64,7 +65,8 @@ pub struct RequestedLimits {
 }
 
 impl RequestedLimits {
-    /// Converts the numbers of a request. Zero requests no limit. A page has [`PAGE_BYTES`].
+    /// Converts the numbers of a request to limits. Zero requests no limit. Memory is given in pages of
+    /// [`PAGE_BYTES`].
     #[must_use]
     pub fn from_numbers(run_time_ms: u64, n_pages: u64, fuel: u64) -> Self {
         let some = |number: u64| (number > 0).then_some(number);
@@ -78,7 +80,8 @@ impl RequestedLimits {
 }
 
 impl Limits {
-    /// Returns these limits, each lowered to the requested one. A request never raises a limit.
+    /// Returns these limits, each lowered to the requested one if that is lower. A request never raises
+    /// a limit.
     #[must_use]
     pub fn lowered(self, asked: RequestedLimits) -> Self {
         Self {
@@ -101,23 +104,23 @@ pub struct RunOutcome {
     /// Standard output.
     pub stdout: Vec<u8>,
     /// Standard error. If the runtime stopped the guest, the last line is the reason (`runtime: time
-    /// limit of 5s reached`), with the same text on every worker.
+    /// limit of 5s reached`), which is the same on every worker.
     pub stderr: Vec<u8>,
     /// Exit code of the guest, or [`RunEnd::exit_code`] if the runtime stopped it.
     pub exit_code: i32,
-    /// End of the run.
+    /// How the run ended.
     pub ended: RunEnd,
     /// Elapsed time.
     pub wall: Duration,
     /// Processor time. For a guest in this process it includes host calls.
     pub cpu_user: Duration,
-    /// CPU time spent in the kernel; zero for a guest in this process.
+    /// Processor time spent in the kernel; zero for a guest in this process.
     pub cpu_system: Duration,
     /// Peak memory.
     pub memory_peak_bytes: usize,
 }
 
-/// End of a run.
+/// Ways in which a run can end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RunEnd {
@@ -127,23 +130,24 @@ pub enum RunEnd {
     TimedOut,
     /// No fuel was left.
     OutOfFuel,
-    /// The guest failed after memory was denied, or could not start with its initial size. An exit code
-    /// that the guest chose itself is preserved.
+    /// The guest failed after memory was denied, or could not start with its initial memory. An exit
+    /// code that the guest chose itself is preserved.
     OutOfMemory,
     /// The output limit was reached.
     OutputFull,
     /// The limits of files were exceeded.
     FilesFull,
-    /// The guest trapped; `None` if the trap is in a host call.
+    /// The guest trapped; `None` if the trap occurred in a host call.
     Trapped(Option<Trap>),
-    /// An exception was not caught.
+    /// The guest did not catch an exception.
     Thrown,
 }
 
 impl RunEnd {
     /// Returns a line with the reason why the host stopped a guest, or `None` if the guest exited.
     ///
-    /// The line depends only on the limits and the guest, so that equal results stay equal.
+    /// The line depends only on the limits and the guest, so that equal results of several workers stay
+    /// equal.
     #[must_use]
     pub fn reason(self, limits: &Limits) -> Option<String> {
         let reason = match self {
@@ -161,8 +165,8 @@ impl RunEnd {
 
     /// Returns the exit code of a guest that the runtime stopped, as in the upstream runtime: 1 fuel, 2
     /// stack, 3 memory access, 4 alignment, 5 table access, 6 empty element, 7 call type, 8 overflow, 9
-    /// division by zero, 10 conversion, 11 unreachable, 15 time limit, 16 memory limit, 255 the rest
-    /// (including the limits of output and files). 0 for a guest that exited.
+    /// division by zero, 10 conversion, 11 unreachable, 15 time limit, 16 memory limit, 255 all others
+    /// (including the limits of output and files). Returns 0 for a guest that exited.
     #[must_use]
     pub const fn exit_code(self) -> i32 {
         match self {

@@ -1,8 +1,8 @@
-//! Authentication of compiled code. Only code with a valid tag is loaded.
+//! Authentication of compiled code, so that only code with a valid tag is loaded.
 //!
-//! The tag is HMAC-SHA256 over a context (the program and the engine) and the code. Entries on the disk
-//! use a key in a file that only its owner can read. Each compilation in a child process has its own
-//! key.
+//! The tag is an HMAC-SHA256 over the code and its context (the program and the engine). Entries on the
+//! disk use a key in a file that only its owner can read. Each compilation in a child process has its
+//! own key.
 
 use bytes::Bytes;
 use hmac::{Hmac, Mac as _};
@@ -34,12 +34,12 @@ impl SealKey {
         Self(bytes)
     }
 
-    /// Returns the tag of `code` in `context`.
+    /// Returns the tag that authenticates `code` in `context`.
     pub(crate) fn tag(&self, context: &[u8], code: &[u8]) -> Tag {
         self.mac(context, code).finalize().into_bytes().into()
     }
 
-    /// Returns the code that begins at `start` in `bytes` if `tag` is its tag in `context`.
+    /// Returns the code that begins at `start` in `bytes`, if `tag` is valid for it in `context`.
     pub(crate) fn open(
         &self,
         context: &[u8],
@@ -56,7 +56,7 @@ impl SealKey {
         let mut block = [0; BLOCK_BYTES];
         block[..TAG_BYTES].copy_from_slice(&self.0);
         let mut mac = Hmac::<Sha256>::new(&block.into());
-        // The length separates the context from the code.
+        // The length makes the boundary between context and code unambiguous.
         mac.update(&u64::try_from(context.len()).unwrap_or(u64::MAX).to_le_bytes());
         mac.update(context);
         mac.update(code);

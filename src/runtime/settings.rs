@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 
 use wasmtime::{Config, Engine};
 
-/// Stack of the host's functions, in addition to the guest's limit. The engine's default is a little
-/// less, but a debug build has large frames.
+/// Stack size of the host's functions, in addition to the guest's limit. The engine's default is a
+/// little less, but a debug build has large frames.
 const HOST_STACK_BYTES: usize = 2 * 1024 * 1024;
 
 /// Fuel mode of an engine. Counting fuel makes guests slower, so it needs a separate engine.
@@ -24,24 +24,24 @@ pub(crate) struct Settings {
     pub(crate) stack_bytes: usize,
     /// Fuel mode.
     pub(crate) fuel: Fuel,
-    /// Allocation of memories.
+    /// Allocation of the guests' memories.
     pub(crate) memory: MemoryPlace,
 }
 
 /// Allocation of guests' memories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MemoryPlace {
-    /// In address space that is reserved at the start for all possible addresses, so that the processor
+    /// In address space that is reserved in advance for all possible addresses, so that the processor
     /// checks accesses.
     Reserved,
-    /// Allocated when a guest starts or grows. Its code checks accesses, which makes it slower. For
-    /// processes with a limited address space, as by `ulimit -v`.
+    /// Allocated when a guest starts or grows. Its code then has to check accesses, which makes it
+    /// slower. For processes with a limited address space, as set by `ulimit -v`.
     OnDemand,
 }
 
 impl Settings {
-    /// Returns an engine that compiles for engines with the same settings. It reserves no addresses and
-    /// cannot run guests.
+    /// Returns an engine that only compiles, for engines with the same settings. It reserves no
+    /// addresses.
     ///
     /// # Errors
     /// If the engine rejects the settings.

@@ -1,4 +1,4 @@
-//! Deduplication of work: it is done once in its own thread while any caller waits.
+//! Deduplication of concurrent work: it is done once, in its own thread, as long as any caller waits.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::error::CompileStep;
 
-/// Interval at which a waiting thread checks that it is still wanted.
+/// Interval at which waiting threads check that they are still wanted.
 pub(crate) const WANTED_EVERY: Duration = Duration::from_millis(20);
 
 /// Work in progress, by key.
@@ -21,7 +21,7 @@ pub(crate) struct SingleFlight<K, V> {
     jobs: Arc<Mutex<HashMap<K, Arc<Job<V>>>>>,
 }
 
-/// Handle of the work to its waiting callers.
+/// Handle with which work learns about its waiting callers.
 pub(crate) struct Demand<V>(Arc<Job<V>>);
 
 /// Reason why a caller gets no value.
@@ -43,7 +43,7 @@ struct Job<V> {
 
 #[derive(Debug)]
 struct JobState<V> {
-    /// `None` while in progress; an error after a panic.
+    /// `None` while the work is in progress; `Err` after a panic.
     outcome: Option<Result<V, ()>>,
     n_waiting: usize,
     step: CompileStep,
@@ -58,10 +58,10 @@ where
         Self { jobs: Arc::default() }
     }
 
-    /// Returns the value of `key` from the work in progress, or from `work`, which is started if
-    /// necessary. Blocks for at most `within`, or until soon after `is_gone` returns true.
+    /// Returns the value of `key`, either from work in progress or from `work`, which is then started.
+    /// Blocks for at most `within`, or until shortly after `is_gone` returns true.
     ///
-    /// The last caller to stop waiting blocks until the work is done.
+    /// The last caller to stop waiting blocks until the work has stopped.
     ///
     /// # Errors
     /// [`NoValue`].
@@ -85,7 +85,7 @@ where
                 has_given_up = true;
                 state.n_waiting -= 1;
             }
-            // Other callers still wait, so this one can return.
+            // Other callers still wait for the work, so this one can return.
             if has_given_up && state.n_waiting > 0 {
                 return Err(NoValue::GaveUp(state.step));
             }
@@ -99,7 +99,7 @@ where
         work: impl FnOnce(&Demand<V>) -> V + Send + 'static,
     ) -> io::Result<Arc<Job<V>>> {
         let mut jobs = self.jobs.lock();
-        // A job without callers is soon stopped without a value, so new callers start another.
+        // Work without callers will soon stop without a value, so new callers start it again.
         if let Some(job) = jobs.get(&key) {
             let mut state = job.state.lock();
             if state.n_waiting > 0 {
@@ -111,7 +111,7 @@ where
         let state = JobState { outcome: None, n_waiting: 1, step: CompileStep::Compiling };
         let job = Arc::new(Job { state: Mutex::new(state), changed: Condvar::new() });
         let (all, own) = (Arc::clone(&self.jobs), Arc::clone(&job));
-        // The thread waits for the lock before it removes the job.
+        // The new thread needs the lock to remove the job, so it cannot remove it before it is inserted.
         thread::Builder::new().name("wasm-compile".to_owned()).spawn(move || {
             let demand = Demand(own);
             let outcome = catch_unwind(AssertUnwindSafe(|| work(&demand))).map_err(drop);

@@ -1,4 +1,4 @@
-//! Functions of the operating system that need Unix. On other systems the values are unknown and
+//! Functions of the operating system that need Unix. On other systems their values are unknown, and
 //! programs are not compiled in child processes.
 
 #[cfg(not(unix))]
@@ -11,8 +11,8 @@ pub(crate) use self::elsewhere::*;
 #[cfg(unix)]
 pub(crate) use self::unix::*;
 
-/// Returns the memory of this machine or of this process's control group in bytes, whichever is less;
-/// `u64::MAX` if unknown.
+/// Returns the memory available to this process in bytes: that of the machine or of its control group,
+/// whichever is less. `u64::MAX` if unknown.
 pub(crate) fn memory_bytes() -> u64 {
     let Ok(mut system) = sysinfo::System::new() else { return u64::MAX };
     system.refresh_memory();
@@ -29,7 +29,7 @@ pub(crate) struct ProcessLimits {
     pub(crate) cpu_s: u64,
 }
 
-/// Limit that killed a process.
+/// The limit that killed a process.
 #[cfg_attr(not(unix), expect(dead_code, reason = "processes are not limited"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LimitHit {

@@ -8,19 +8,19 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use wasmtime::Engine;
 
-/// Time that a guest computes before it yields. Deadlines and cancellations are noticed at most this
-/// late. A shorter time interrupts every guest more often.
+/// Time for which a guest computes before it yields. Deadlines and cancellations are noticed with at
+/// most this delay. A shorter time would interrupt every guest more often.
 const TICK: Duration = Duration::from_millis(10);
 
-/// A thread that advances the engine's epoch while guests run. It sleeps after a tick without any guest.
-/// Dropping it stops the thread.
+/// A thread that advances the engine's epoch while guests run. It sleeps after a tick in which no guest
+/// ran. Dropping this value stops the thread.
 #[derive(Debug)]
 pub(crate) struct Ticker {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Advances the epoch until dropped.
+/// Keeps the thread advancing the epoch until dropped.
 #[derive(Debug)]
 pub(crate) struct Ticking(Arc<Shared>);
 
@@ -33,7 +33,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     n_running: usize,
-    /// Number of guests so far, which shows the thread that one started since the last tick.
+    /// Number of guests started so far. It shows the thread that a guest has started since the last
+    /// tick.
     n_started: u64,
     /// True while the thread sleeps.
     is_asleep: bool,

@@ -17,7 +17,7 @@ fn module_is_the_only_required_argument() {
     }
 }
 
-/// The order of flags in which b7s gives them.
+/// Flags in the order in which b7s passes them.
 #[test]
 fn command_line_of_b7s_is_parsed() {
     let line = "m.wasm --entry main --run-time 1500 --debug-info --fs-root-path /w/t/1/fs \
@@ -96,7 +96,7 @@ fn missing_module_exits_with_255() {
     assert_eq!(run(["--fast".to_owned()], CompileIn::ThisProcess), EXIT_OTHER);
 }
 
-/// Runs the command line with the module in place of its first word and checks its exit code.
+/// Runs the command line with the module's path as its first word and checks its exit code.
 #[track_caller]
 fn check_code(module: &str, flags: &str, exit_code: i32) {
     let folder = tempfile::tempdir().unwrap();

@@ -14,25 +14,25 @@ use crate::seal::{SealKey, TAG_BYTES, Tag};
 use crate::settings::{Fuel, MemoryPlace, Settings};
 use crate::system::{self, ProcessLimits};
 
-/// Argument that makes this executable compile a program. Only its parent process uses it.
+/// Argument with which the parent process makes this executable compile a program. Not for users.
 pub const COMMAND: &str = "compile-module";
 
 /// First bytes of the input.
 const MAGIC: [u8; 8] = *b"compile1";
 
-/// The size of the header: magic, five numbers and the key.
+/// Size of the header: magic, five numbers and the key.
 pub(super) const HEADER_BYTES: usize = MAGIC.len() + 5 * size_of::<u64>() + TAG_BYTES;
 
 /// Size of the status and the tag.
 pub(super) const PREFIX_BYTES: usize = 1 + TAG_BYTES;
 
-/// Maximum size of a reason. A message of the compiler names one function and one offset.
+/// Maximum size of a reason in the output. A message of the compiler names one function and one offset.
 const REASON_BYTES_MAX: usize = 4 * 1024;
 
-/// Niceness of the child. A cold start can be slow, but running guests must not be slowed down.
+/// Niceness of the child. Running guests must not be slowed down, whereas a first run can wait.
 const NICENESS: i32 = 10;
 
-/// Input of the child before the program.
+/// The part of the child's input that precedes the program.
 #[derive(Clone)]
 pub(super) struct Header {
     /// Limits of the child.
@@ -89,17 +89,18 @@ impl Header {
 }
 
 impl Status {
-    /// Returns the data that the tag covers in addition to the output: this status and the program.
+    /// Returns the context that the tag authenticates together with the output: this status and the
+    /// program.
     pub(super) fn context(self, program: &Program) -> Vec<u8> {
         [&[self as u8][..], &program.key].concat()
     }
 }
 
-/// Compiles the program on standard input, for the parent that started this process. Blocks.
+/// Compiles the program on standard input for the parent that started this process. Blocks.
 ///
 /// Returns success if the output is complete, even if the program was refused.
 pub fn run() -> ExitCode {
-    // The parent notices a truncated output.
+    // The parent detects a truncated output by its tag.
     if serve().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -119,7 +120,7 @@ fn serve() -> io::Result<()> {
         Err(Refusal::Import(reason)) => (Status::ImportRefused, reason.into_bytes()),
     };
     if status != Status::Compiled {
-        // The parent replaces a truncated character.
+        // This may cut a character, which the parent replaces.
         output.truncate(REASON_BYTES_MAX);
     }
     let tag: Tag = header.key.tag(&status.context(&program), &output);

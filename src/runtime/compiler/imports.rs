@@ -1,9 +1,9 @@
 //! Checks of a program before it is compiled: the number of its functions, and its imports. The compiler
-//! itself would report a missing import only after it had compiled all functions.
+//! would report a missing import only after it had compiled all functions.
 //!
-//! The types and imports are compiled and linked without the rest, within milliseconds. In a component
-//! these are the sections before its first module. It may also import interfaces that contain only
-//! types.
+//! To check the imports, only the types and imports are compiled and linked, which takes milliseconds.
+//! In a component these are the sections before its first module. A component may also import interfaces
+//! that contain only types.
 
 use wasmparser::{ComponentExternalKind, Encoding, Parser, Payload, SectionLimited};
 use wasmtime::component::{self, Component};
@@ -16,11 +16,11 @@ use crate::program::Program;
 /// hundred bytes. Large programs have some ten thousand.
 const FUNCTIONS_MAX: u64 = 100_000;
 
-/// Maximum number of types, imports, globals, exports and segments of a program together. Each uses some
+/// Maximum total number of a program's types, imports, globals, exports and segments. Each uses some
 /// hundred bytes in the process that loads the program.
 const ITEMS_MAX: u64 = 200_000;
 
-/// The first bytes of a module: magic, then version 1.
+/// First bytes of a module: magic and version 1.
 const MODULE_HEADER: [u8; 8] = *b"\0asm\x01\0\0\0";
 
 /// Number of the section with the types of a module.
@@ -29,7 +29,7 @@ const TYPE_SECTION: u8 = 1;
 /// Number of the section with the imports of a module.
 const IMPORT_SECTION: u8 = 2;
 
-/// The module of WASI preview 0. Its functions have other types and are not offered.
+/// Name of the module of WASI preview 0. Its functions have other types and are not offered.
 const PREVIEW_0: &str = "wasi_unstable";
 
 /// The interface that a component of a command exports.
@@ -39,8 +39,8 @@ const RUN: &str = "wasi:cli/run";
 const VERSION: &str = "0.2";
 
 /// Checks the number of functions and other items in a module or component, including nested modules.
-/// The process that loads the compiled code allocates memory for each, which the limits of the compiling
-/// child do not cover.
+/// The process that loads the compiled code allocates memory for each item, which the limits of the
+/// compiling child do not cover.
 ///
 /// # Errors
 /// The reason, with the number.
@@ -70,7 +70,7 @@ pub(super) fn check_items(program: &[u8]) -> Result<(), String> {
 }
 
 /// Checks that all imports of `program` are offered, as far as this is known before compilation. A
-/// malformed program passes since the compiler reports the error.
+/// malformed program passes the check, since the compiler will report the error.
 ///
 /// # Errors
 /// The reason, which names the import.
@@ -121,7 +121,7 @@ fn add_section<T>(
 ) -> Option<()> {
     let content = program.get(section.range())?;
     module.push(number);
-    // The length as LEB128.
+    // Appends the length as LEB128.
     let mut rest = content.len();
     while rest > 0x7f {
         module.push(u8::try_from(rest & 0x7f).ok()? | 0x80);
@@ -133,7 +133,8 @@ fn add_section<T>(
 }
 
 fn check_component(engine: &Engine, program: &[u8]) -> wasmtime::Result<()> {
-    // Nested modules and components have sections of the same kinds.
+    // Sections of nested modules and components have the same kinds, so only exports at depth 1 are
+    // those of the program.
     let mut depth = 0_usize;
     let mut has_run = false;
     for payload in Parser::new(0).parse_all(program) {
@@ -179,7 +180,7 @@ fn component_imports(program: &[u8]) -> &[u8] {
     program.get(..end).unwrap_or_default()
 }
 
-/// Returns true if `name` names `interface` in a version of preview 2.
+/// Returns true if `name` is the name of `interface` in any revision of preview 2.
 fn is_version_of(name: &str, interface: &str) -> bool {
     let version = name.strip_prefix(interface).and_then(|rest| rest.strip_prefix('@'));
     let revision = version.and_then(|version| version.strip_prefix(VERSION));
@@ -233,7 +234,7 @@ mod tests {
         assert_eq!(check_text("(module (func))"), Ok(()));
     }
 
-    /// A command that imports `imports`.
+    /// Returns a command component with these imports.
     fn command(imports: &str) -> String {
         format!(
             r#"(component {imports}

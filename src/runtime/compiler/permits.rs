@@ -1,4 +1,4 @@
-//! Permits for compilations. Clients take turns and have a maximum share each. One permit is reserved
+//! Permits for compilations. Clients take turns, and each has a maximum share. One permit is reserved
 //! for small programs.
 
 use std::collections::{HashMap, VecDeque};
@@ -8,20 +8,20 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::single_flight::WANTED_EVERY;
 
-/// Maximum number of concurrent compilations. Each needs several processors and up to a few
-/// gigabytes. One client can have all but one of them.
+/// Maximum number of concurrent compilations. Each needs several processors and up to a few gigabytes.
 const CHILDREN_MAX: usize = 4;
 
-/// Maximum number of concurrent compilations of large programs. One permit is left for small programs,
-/// which take a fraction of a second.
+/// Maximum number of concurrent compilations of large programs. The remaining permit is for small
+/// programs, which take a fraction of a second.
 const LARGE_MAX: usize = CHILDREN_MAX - 1;
 
-/// Maximum number of concurrent compilations of one client's large programs. One permit is left for the
-/// next client.
+/// Maximum number of concurrent compilations of large programs of one client. The remaining permit is
+/// for the next client.
 const LARGE_OF_CLIENT_MAX: usize = LARGE_MAX - 1;
 
-/// Large programs are compiled concurrently only if together they fit in the memory divided by this.
-/// The rest is left to runs, files and other processes. A single program is always compiled.
+/// Large programs are compiled concurrently only if their expected memory fits in the memory of the
+/// machine divided by this. The rest is left to runs, files and other processes. A single program is
+/// always compiled.
 const MEMORY_SHARE: u64 = 2;
 
 /// Expected cost of a compilation.
@@ -47,7 +47,7 @@ pub(super) struct Compilation {
 /// The permits and the threads that wait for them.
 #[derive(Debug)]
 pub(super) struct CompilePermits {
-    /// Maximum memory of all concurrent compilations of large programs.
+    /// Maximum expected memory of all concurrent compilations of large programs.
     memory_bytes_max: u64,
     state: Mutex<State>,
     changed: Condvar,
@@ -56,7 +56,7 @@ pub(super) struct CompilePermits {
 #[derive(Debug, Default)]
 struct State {
     running: Vec<Compilation>,
-    /// In the order of their tickets.
+    /// Waiting compilations in the order of their tickets.
     waiting: VecDeque<(u64, Compilation)>,
     /// Latest ticket of each client with running or waiting compilations.
     last_served: HashMap<Arc<str>, u64>,
@@ -97,7 +97,7 @@ impl CompilePermits {
                 && state.next(compilation.size) == Some(ticket)
             {
                 state.leave(ticket);
-                // A new number is larger than the ticket of every request so far.
+                // The number is larger than the tickets of all earlier requests.
                 let now = state.next_ticket;
                 state.last_served.insert(Arc::clone(&compilation.client), now);
                 state.next_ticket += 1;
@@ -117,8 +117,8 @@ impl CompilePermits {
 }
 
 impl State {
-    /// Returns true if a permit is free. While large programs wait for a permit, small programs have
-    /// only the reserved one.
+    /// Returns true if a permit is free. While large programs wait for a permit, small programs may only
+    /// use the reserved one.
     fn has_free(&self, size: CompileSize) -> bool {
         self.running.len() < CHILDREN_MAX
             && match size {
@@ -130,7 +130,8 @@ impl State {
             }
     }
 
-    /// Returns true if `compilation` is small or fits in the memory with the running large ones.
+    /// Returns true if `compilation` is small, or its expected memory fits in `bytes_max` with the
+    /// running large ones.
     fn has_memory(&self, compilation: &Compilation, bytes_max: u64) -> bool {
         let large = self.running.iter().filter(|running| running.size == CompileSize::Large);
         let taken = large.map(|running| running.memory_bytes).reduce(u64::saturating_add);
@@ -142,8 +143,8 @@ impl State {
         self.running.iter().filter(|running| running.size == size).count()
     }
 
-    /// Returns the ticket of the client with the fewest running compilations, or of the least recently
-    /// served client if several have the fewest. `None` if no client can have another permit.
+    /// Returns the ticket to be served next: that of the client with the fewest running compilations, or
+    /// of the least recently served one among several. `None` if no client can have another permit.
     fn next(&self, size: CompileSize) -> Option<u64> {
         let of_size = self.waiting.iter().filter(|(_, waiting)| waiting.size == size);
         let eligible = of_size.filter(|(_, waiting)| self.may_have_more(waiting));
@@ -289,7 +290,7 @@ mod tests {
                     thread::yield_now();
                 }
             }
-            // One permit is free.
+            // Frees one permit.
             before.pop();
             receiver.iter().take(clients.len()).collect()
         })

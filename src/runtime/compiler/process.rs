@@ -24,14 +24,15 @@ use crate::system::{LimitHit, ProcessLimits, limit_hit};
 /// Maximum number of threads of a child. Its memory grows with each.
 const THREADS_MAX: usize = 4;
 
-/// Address space of a child for an empty program: its executable, and the stacks and arenas of its
+/// Address space of a child for an empty program: its executable, and the stacks and heap arenas of its
 /// threads.
 const ADDRESS_SPACE_BYTES: u64 = 768 * 1024 * 1024;
 
-/// Address space for each byte of a program. The compiler holds all functions and all code at once.
+/// Address space of a child in bytes for each byte of its program. The compiler holds all functions and
+/// all code at the same time.
 const ADDRESS_SPACE_BY_BYTE: u64 = 40;
 
-/// Expected memory of a child for each byte of its program: 860 MB for a module of 16.7 MB.
+/// Expected memory of a child in bytes for each byte of its program: 860 MB for a module of 16.7 MB.
 const MEMORY_BY_BYTE: u64 = 52;
 
 /// Maximum size of compiled code: four times the size of the largest program.
@@ -40,8 +41,8 @@ const CODE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// Environment variable with the compiler's number of threads.
 const THREADS_VARIABLE: &str = "RAYON_NUM_THREADS";
 
-/// Minimum percentage of its runnable time that a child must have run for its program to count as too
-/// slow. Even an otherwise idle machine uses the rest.
+/// Minimum percentage of the time limit for which a child must have had a processor for its program to
+/// count as too slow. Even an otherwise idle machine uses the rest.
 const CPU_SHARE_MIN: u32 = 75;
 
 /// Returns the expected memory of compiling `program`, in bytes.
@@ -65,7 +66,7 @@ pub(super) fn compile(
     let header = Header {
         limits: ProcessLimits {
             address_space_bytes,
-            // It is killed earlier, unless this process has died.
+            // The parent kills the child earlier, unless the parent has died.
             cpu_s: within.as_secs().saturating_add(1).saturating_mul(n_threads as u64),
         },
         settings,
@@ -91,13 +92,13 @@ pub(super) fn compile(
             let n_bytes = address_space_bytes;
             CompileError::Program(ProgramError::CompileMemory { n_bytes })
         }
-        // The system kills a process if the whole machine is out of memory.
+        // The system also kills a process if the whole machine is out of memory.
         _ => failed(io::Error::other(format!("the compiler ended with {status}"))),
     })
 }
 
-/// Writes the child's input, reads its output and waits for its exit. Kills it at the time limit or once
-/// it is not wanted.
+/// Writes the child's input, reads its output and waits for its exit. Kills the child at the time limit
+/// or once its output is not wanted.
 fn converse(
     child: &mut Child,
     header: &[u8],
@@ -108,7 +109,8 @@ fn converse(
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let started = Instant::now();
     thread::scope(|scope| {
-        // Both threads exit at the latest when the child exits, which closes its ends of the pipes.
+        // Both threads exit at the latest when the child exits, since that closes the child's ends of
+        // the pipes.
         let write = move || {
             let Some(mut stdin) = stdin else { return };
             if let Err(error) =
@@ -122,7 +124,7 @@ fn converse(
             let mut output = Vec::new();
             let bytes_max = CODE_BYTES_MAX + PREFIX_BYTES as u64;
             let read = stdout.map(|stdout| stdout.take(bytes_max).read_to_end(&mut output));
-            // Without a receiver the child was killed and its output is not used.
+            // Without a receiver, the child was killed and its output is not needed.
             drop(sender.send(read.transpose().map(|_| output)));
         };
         let spawned = thread::Builder::new()
@@ -147,7 +149,7 @@ fn converse(
             Err(error) => Err(failed(error)),
         };
         if result.is_err() {
-            // Fails if the child has already exited.
+            // Fails only if the child has already exited.
             drop(child.kill());
         }
         let status = child.wait().map_err(failed)?;
@@ -155,8 +157,8 @@ fn converse(
     })
 }
 
-/// Returns the error of a child that reached its time limit: that of its program only if the child had
-/// a processor most of the time.
+/// Returns the error for a child that reached its time limit. The program is to blame only if the child
+/// had a processor most of the time.
 fn late(child: &Child, within: Duration) -> CompileError {
     match task::process::thread_times(child.id()) {
         Some(times) if is_most_of(times, within) => {
@@ -172,7 +174,7 @@ fn is_most_of(times: ThreadTimes, within: Duration) -> bool {
     times.ran >= within / 2 && times.ran * 100 >= wanted * CPU_SHARE_MIN
 }
 
-/// Parses the output of a child, or `None` if it is truncated.
+/// Parses the output of a child. Returns `None` if it is truncated.
 fn read_output(
     header: &Header,
     program: &Program,

@@ -24,7 +24,7 @@ fn entry_is_read_only_if_unchanged_and_under_its_name() {
     assert!(rekeyed.checked("name", bytes).is_none(), "under another key");
 }
 
-/// A guest could write files but not set their mode, so that its key would not be accepted.
+/// A guest could write a key file but not set its mode, so its key must not be accepted.
 #[test]
 fn key_readable_by_others_is_not_used() {
     let folder = tempfile::tempdir().unwrap();
@@ -60,7 +60,7 @@ fn least_recently_used_entries_are_removed_first() {
     assert_eq!(left(50), BTreeSet::from(["used".to_owned()]));
 }
 
-/// Two values in one process represent two processes with the same directory.
+/// Two caches in this process represent two processes with the same directory.
 #[test]
 fn find_waits_for_compilation_of_another_process() {
     let folder = tempfile::tempdir().unwrap();

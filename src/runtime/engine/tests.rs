@@ -1,4 +1,4 @@
-//! Shared by tests with guests: honest and hostile guests, and many at the same time.
+//! Tests with guests: honest, hostile and many concurrent ones. This module contains their shared parts.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -21,7 +21,7 @@ mod hostile;
 mod many;
 mod quota;
 
-/// Sufficient for all well-behaved guests of these tests.
+/// Limits that suffice for all well-behaved guests of these tests.
 const LIMITS: Limits = Limits {
     wall: Duration::from_mins(1),
     memory_bytes: 16 * 1024 * 1024,
@@ -37,7 +37,7 @@ fn runtime(runs_max: u32) -> Runtime {
     .unwrap()
 }
 
-/// A run of a guest with only its name.
+/// Returns a run without arguments, environment or input.
 fn bare(limits: Limits) -> Run {
     Run {
         name: "guest.wasm".to_owned(),
@@ -57,12 +57,13 @@ fn demo(name: &str) -> Program {
     Program::new(std::fs::read(format!("{folder}/{name}.wasm")).unwrap())
 }
 
-/// A command with the body `body` of `_start`, one page of memory and these imports.
+/// Returns a command with one page of memory, `body` as the body of `_start`, and the imports that it
+/// uses.
 fn command(body: &str) -> Program {
     module(&format!("(memory (export \"memory\") 1) (func (export \"_start\") {body})"))
 }
 
-/// Imports of the guests, with the names they use.
+/// Imports that guests of these tests use, with their names.
 const IMPORTS: [(&str, &str, &str); 13] = [
     ("$exit", "proc_exit", "(param i32)"),
     ("$write", "fd_write", "(param i32 i32 i32 i32) (result i32)"),
@@ -79,8 +80,7 @@ const IMPORTS: [(&str, &str, &str); 13] = [
     ("$open", "path_open", "(param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)"),
 ];
 
-/// A module of `fields` in text format, with the imports that are used in them. A guest without imports
-/// of files is run without a directory.
+/// Returns a module of `fields` in text format, with the imports that they use.
 fn module(fields: &str) -> Program {
     let named = IMPORTS.iter().filter(|(name, ..)| fields.contains(name));
     let imports: Vec<_> = named

@@ -54,14 +54,14 @@ fn links_are_not_followed_by_counting_or_removal() {
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 10);
 }
 
-/// Nested directories with a longer path than the system accepts.
+/// Directories nested so deeply that their path is longer than the system accepts.
 #[test]
 fn too_deeply_nested_directories_are_removed() {
     check(
         |folder| {
             let name = "x".repeat(200);
             for _ in 0..30 {
-                // From the inside out: each new directory contains the previous one.
+                // Created from the inside out: each new directory contains the previous one.
                 let (inner, outer) = (folder.join("inner"), folder.join("outer"));
                 fs::create_dir(&outer).unwrap();
                 if inner.exists() {

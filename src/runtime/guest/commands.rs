@@ -1,5 +1,5 @@
 //! WASI preview 1 for commands. Calls that add to a guest's files are charged to its quota. Calls that
-//! exceed a limit of the host return an error number instead of ending the guest.
+//! exceed a limit of the host return an error number and do not end the guest.
 
 use wasmtime::{AsContextMut as _, Caller, Extern, Linker};
 use wasmtime_wasi::{
@@ -29,48 +29,48 @@ const INVALID: i32 = 28;
 /// Error number of preview 1 for too many open files.
 const TOO_MANY_FILES: i32 = 33;
 
-/// Mask of an exit code. The code of a process has only eight bits. A guest must have the same code
-/// whether it runs in its own process or here.
+/// Mask of an exit code, since the code of a process has only eight bits. A guest must have the same
+/// code whether it runs in its own process or here.
 const EXIT_CODE_BITS: i32 = 0xff;
 
-/// Maximum number of random bytes per call, that of the library.
+/// Maximum number of random bytes per call, as in the library.
 const RANDOM_BYTES_MAX: u32 = 64 * 1024 * 1024;
 
 /// Flag of `path_open` that creates a file.
 const CREATE: i32 = 1;
 
-/// Maximum number of vectors per write, that of Linux.
+/// Maximum number of vectors per write, as on Linux.
 const VECTORS_MAX: u32 = 1024;
 
-/// The size of a vector: an address and a length.
+/// Size of a vector: an address and a length.
 const VECTOR_BYTES: u32 = 8;
 
 /// Offset of the length in a vector.
 const LENGTH_AT: u32 = 4;
 
-/// The vectors of a write: their address and number.
+/// The vectors of a write, given by their address and number.
 #[derive(Clone, Copy)]
 struct Vectors {
     at: u32,
     n: u32,
 }
 
-/// Check before a call.
+/// Check that precedes a call.
 #[derive(Clone, Copy)]
 enum Check {
-    /// The vectors of a write.
+    /// The write has a permitted number of vectors.
     Vectors(Vectors),
     /// Another file can be opened.
     Files,
-    /// The first number does not exceed the second.
+    /// The first number must not exceed the second.
     AtMost(i32, u32),
     Nothing,
 }
 
-/// Charge of a call.
+/// Amount that a call is charged.
 #[derive(Clone, Copy)]
 enum Charge {
-    /// The number of bytes at this address of the guest's memory.
+    /// The number of bytes stored at this address of the guest's memory.
     Written(u32),
     /// At most this number of bytes.
     Bytes(u64),
@@ -124,7 +124,7 @@ macro_rules! charged {
     };
 }
 
-/// Synchronous functions of preview 1 with the signature of the asynchronous functions.
+/// Synchronous versions of preview 1 functions, with the signatures of the asynchronous ones.
 mod immediate {
     use std::future::{Ready, ready};
 
@@ -149,7 +149,7 @@ mod immediate {
 pub(crate) fn offer(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     p1::add_to_linker_async(linker, |guest| &mut guest.wasi)?;
     linker.allow_shadowing(true);
-    // The library's function traps for codes above 125, such as C's `exit(-1)`.
+    // The library's version traps for codes above 125, such as C's `exit(-1)`.
     linker.func_wrap(WASI, "proc_exit", |code: i32| -> wasmtime::Result<()> {
         Err(I32Exit(code & EXIT_CODE_BITS).into())
     })?;
@@ -224,7 +224,7 @@ impl Vectors {
 }
 
 impl Check {
-    /// Returns the error number of a call that exceeds a limit.
+    /// Returns the error number for a call that exceeds a limit.
     fn refusal(self, guest: &mut Guest) -> Option<i32> {
         let (is_refused, code) = match self {
             Self::Vectors(vectors) => (vectors.n > VECTORS_MAX, INVALID),
@@ -236,8 +236,9 @@ impl Check {
     }
 }
 
-/// Shortens the first non-empty vector to the maximum of a write. The others are not written. Returns
-/// the address of its length and the previous length. The call itself reports unreadable vectors.
+/// Shortens the first non-empty vector to the maximum of a write, so that the others are not written.
+/// Returns the address of its length, and the previous length. Unreadable vectors are reported by the
+/// call itself.
 fn shorten(memory: &mut GuestMemory<'_>, vectors: Vectors) -> Option<(GuestPtr<u32>, u32)> {
     for n in 0..vectors.n {
         let at = vectors.at.checked_add(n.checked_mul(VECTOR_BYTES)?)?.checked_add(LENGTH_AT)?;

@@ -19,13 +19,13 @@ use super::Guest;
 use crate::host_call::is_out_of_files;
 use crate::quota::{FilesFull, Quota, WRITE_BYTES_MAX};
 
-/// The files of a guest and their quota.
+/// A guest's files, with their quota.
 struct ChargedFiles<'a> {
     files: WasiFilesystemCtxView<'a>,
     quota: Option<&'a Quota>,
 }
 
-/// Gives access to the [`ChargedFiles`] of a guest.
+/// Names [`ChargedFiles`] as the state that file functions access.
 struct HasChargedFiles;
 
 /// A stream that writes to a file and charges its bytes.
@@ -54,7 +54,7 @@ pub(crate) fn offer(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
 }
 
 impl ChargedFiles<'_> {
-    /// Charges a completed call.
+    /// Charges the quota after a call has completed.
     fn charge(&self, charge: impl FnOnce(&Quota) -> Result<(), FilesFull>) -> FsResult<()> {
         match self.quota {
             Some(quota) => charge(quota).map_err(FsError::trap),
@@ -103,7 +103,7 @@ impl HostDirectoryEntryStream for ChargedFiles<'_> {
 /// An open file or directory.
 type File = Resource<Descriptor>;
 
-/// Forwards methods of open files that are not charged.
+/// Forwards those methods of open files that are not charged.
 macro_rules! forward {
     ($($name:ident($($argument:ident: $kind:ty),*) -> $returned:ty;)*) => {
         $(async fn $name(&mut self, $($argument: $kind),*) -> $returned {

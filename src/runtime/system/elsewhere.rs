@@ -18,7 +18,7 @@ pub(crate) fn limit_hit(_status: ExitStatus) -> Option<LimitHit> {
     None
 }
 
-/// The owner is unknown, so no file is trusted.
+/// The owner of a file is unknown, so no file is trusted.
 pub(crate) fn is_own(_metadata: &Metadata, _mode_bits: u32) -> bool {
     false
 }
@@ -31,7 +31,7 @@ pub(crate) fn cluster_bytes(_metadata: &Metadata) -> u64 {
     0
 }
 
-/// Open files cannot be unlinked.
+/// Always `None`, since open files cannot be unlinked.
 pub(crate) fn nameless_file(_metadata: &Metadata) -> Option<(u64, u64)> {
     None
 }

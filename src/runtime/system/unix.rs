@@ -15,11 +15,11 @@ use super::{LimitHit, ProcessLimits};
 /// True if processes can be limited.
 pub(crate) const LIMITS_PROCESSES: bool = true;
 
-/// Unit of a file's number of blocks, independent of the disk's block size.
+/// Unit in which the system reports the blocks of a file, independent of the disk's block size.
 const BLOCK_BYTES: u64 = 512;
 
-/// Sets the `limits` and `niceness` of this process. It cannot raise the limits again or write to files.
-/// On Linux it is killed with its parent.
+/// Sets the `limits` and `niceness` of this process, which cannot raise the limits again or write to
+/// files. On Linux it is killed when its parent exits.
 pub(crate) fn limit_process(limits: ProcessLimits, niceness: i32) -> io::Result<()> {
     let at_most = |n: u64| Rlimit { current: Some(n), maximum: Some(n) };
     setrlimit(Resource::As, at_most(limits.address_space_bytes))?;
@@ -38,13 +38,13 @@ pub(crate) fn limit_process(limits: ProcessLimits, niceness: i32) -> io::Result<
 pub(crate) fn limit_hit(status: ExitStatus) -> Option<LimitHit> {
     match status.signal().and_then(Signal::from_named_raw)? {
         Signal::XCPU => Some(LimitHit::CpuTime),
-        // A process that exceeds its address space aborts.
+        // A process that exceeds its address space aborts or gets a memory fault.
         Signal::ABORT | Signal::SEGV => Some(LimitHit::AddressSpace),
         _ => None,
     }
 }
 
-/// Returns true if a file or directory belongs to this user and has no bit of `mode_bits`.
+/// Returns true if a file or directory belongs to this user and its mode has none of `mode_bits`.
 pub(crate) fn is_own(metadata: &Metadata, mode_bits: u32) -> bool {
     metadata.uid() == geteuid().as_raw() && metadata.mode() & mode_bits == 0
 }

@@ -1,4 +1,5 @@
-//! Prints how many guests run per second: the smallest one and hello, on threads and through tokio.
+//! Prints how many guests run per second, for the smallest guest and for hello, on threads and through
+//! tokio.
 
 use std::collections::BTreeMap;
 use std::error::Error;

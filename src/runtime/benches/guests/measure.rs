@@ -25,7 +25,7 @@ const TRIVIAL: &[u8] = b"\0asm\x01\0\0\0\
 /// Number of runs and their duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rate {
-    /// Guests that ran to their end.
+    /// Number of guests that ran to their end.
     pub(crate) n_runs: usize,
     /// Time from the first start to the last end.
     pub(crate) elapsed: Duration,
@@ -57,7 +57,7 @@ pub(crate) enum BenchError {
 impl Rate {
     /// Returns the number of guests per second.
     pub(crate) fn per_second(self) -> f64 {
-        // A bench makes fewer runs than a float has exact integers.
+        // A bench makes so few runs that a float represents their number exactly.
         let n_runs = f64::from(u32::try_from(self.n_runs).unwrap_or(u32::MAX));
         n_runs / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
     }
@@ -77,14 +77,14 @@ pub(crate) fn trivial() -> Program {
 /// Load of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Load {
-    /// Number of threads or callers.
+    /// Number of concurrent threads or callers.
     pub(crate) n_at_once: NonZeroUsize,
     /// Time during which runs are started.
     pub(crate) period: Duration,
 }
 
-/// Runs `program` repeatedly on threads and returns the rate. The program is compiled before. Blocks.
-/// Must not be called on a thread that drives futures.
+/// Runs `program` repeatedly on threads and returns the rate. The time of compilation is not included.
+/// Blocks. Must not be called on a thread that drives futures.
 ///
 /// # Errors
 /// [`BenchError`] if a run fails.
@@ -121,8 +121,8 @@ pub(crate) fn measure_threads(
     Ok(Rate { n_runs: n_runs.into_inner(), elapsed: began.elapsed() })
 }
 
-/// Runs `program` repeatedly for concurrent callers, as a node does. Returns the rate without the
-/// compilation.
+/// Runs `program` repeatedly for concurrent callers, as a node does, and returns the rate. The time of
+/// compilation is not included.
 ///
 /// # Errors
 /// [`BenchError`] if a run fails.

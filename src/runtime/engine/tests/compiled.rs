@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 
-/// Runs hello in its own runtime, like another process, and checks how the program was prepared.
+/// Runs hello in a new runtime, which represents another process, and checks whether the program was
+/// compiled or found.
 async fn check(folder: &Path, limits: Limits, (n_compiled, n_found): (usize, usize)) {
     let options = RuntimeOptions {
         compiled_folder: Some(folder.to_owned()),
@@ -65,7 +66,7 @@ async fn damaged_code_is_compiled_again() {
     }
 }
 
-/// Code of another program under this name is not accepted.
+/// The entry of one program must not be accepted under the name of another.
 #[tokio::test]
 async fn code_of_another_program_is_rejected() {
     let folder = folder();
@@ -117,7 +118,7 @@ async fn missing_directory_only_costs_time() {
     check(Path::new("/proc/none"), LIMITS, (1, 0)).await;
 }
 
-/// Two runtimes with one directory represent two processes of a machine.
+/// Two runtimes with one directory represent two processes on the same machine.
 #[tokio::test]
 async fn runtimes_of_one_machine_compile_program_once() {
     let folder = folder();

@@ -1,12 +1,12 @@
-//! Preview 2 components: the commands of the other tests with the adapter that compilers use.
+//! Preview 2 components: commands of the other tests, wrapped by the adapter that compilers use.
 
 use super::*;
 
-/// Enough for the adapter, but not for a memory bomb.
+/// Limits that suffice for the adapter, but not for a guest that allocates all it can.
 const TIGHT: Limits =
     Limits { wall: Duration::from_secs(5), memory_bytes: 8 * 65536, output_bytes: 100, fuel: None };
 
-/// Runs a command as a component. Checks its exit code and the reason for its end.
+/// Runs a command as a component. Checks its exit code and how it ended.
 async fn check(command: &Program, limits: Limits, (ended, exit_code): (RunEnd, i32)) -> RunOutcome {
     let finished = runtime(1).execute(&component(command), bare(limits)).await.unwrap();
     let told = text(&finished.stderr);
@@ -80,7 +80,7 @@ async fn output_of_component_is_truncated_and_traps_are_reported() {
 
 #[tokio::test]
 async fn memories_of_component_are_added() {
-    // Three pages each, with a total limit of four.
+    // Three pages for each memory, with a limit of four pages in total.
     let wat = r#"(component
         (core module $m (memory 3))
         (core instance (instantiate $m))

@@ -1,4 +1,4 @@
-//! Runs each demo function on input like that of the services.
+//! Runs each demo function on input as the services send it.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Shared by these tests, so that each function is compiled once.
+/// Shared by all these tests, so that each function is compiled once.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| runtime(2));
 
 /// Ten one-minute bars, latest first, as sent by `/api/rows/live/`.
@@ -22,7 +22,7 @@ const BARS: &str = r#"{"close":104.5,"high":105,"low":103,"open":103.5,"timestam
 {"close":100,"high":100.5,"low":99,"open":99.5,"timestamp":"2026-11-20T09:00:00Z","volume":10}
 "#;
 
-/// Runs a demo function. `settings` are words of its environment, `NAME=value`.
+/// Runs a demo function. `settings` are the variables of its environment as words `NAME=value`.
 async fn finished(name: &str, arguments: &[&str], settings: &str, stdin: &str) -> RunOutcome {
     let setting = |word: &str| {
         let (name, value) = word.split_once('=').unwrap();

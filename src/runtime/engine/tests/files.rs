@@ -7,7 +7,7 @@ use std::path::Path;
 use super::*;
 use crate::files::{Files, FilesLimits, FolderCleanup};
 
-/// Low limits that are reached quickly.
+/// Low limits, so that tests reach them quickly.
 pub(super) const FEW: FilesLimits = FilesLimits { n_files_max: 200, bytes_max: 4 * 1024 * 1024 };
 
 pub(super) fn with_files(folder: &Path, afterwards: FolderCleanup) -> Run {
@@ -15,7 +15,7 @@ pub(super) fn with_files(folder: &Path, afterwards: FolderCleanup) -> Run {
     Run { files: Some(files), ..bare(LIMITS) }
 }
 
-/// Runs `program` in a directory. Checks its outcome and that no files are left.
+/// Runs `program` in a directory. Checks how it ended and that no files are left.
 pub(super) async fn check(program: &Program, ended: RunEnd) -> RunOutcome {
     let root = tempfile::tempdir().unwrap();
     let run = with_files(&root.path().join("t/1/fs"), FolderCleanup::Remove);
@@ -26,7 +26,7 @@ pub(super) async fn check(program: &Program, ended: RunEnd) -> RunOutcome {
     finished
 }
 
-/// A command that exits with the error of opening `path` for reading.
+/// Returns a command that opens `path` for reading and exits with the error number.
 fn opener(path: &str) -> Program {
     let n_bytes = path.len();
     module(&format!(
@@ -37,7 +37,7 @@ fn opener(path: &str) -> Program {
     ))
 }
 
-/// Creates and opens a file named after `$n` (four letters at address 0) as `$fd`.
+/// Creates and opens a file as `$fd`, named after `$n` by four letters at address 0.
 pub(super) const CREATE: &str = r"
     (func $name (param $n i32) (local $i i32)
         (loop $next
@@ -51,7 +51,7 @@ pub(super) const CREATE: &str = r"
             (i64.const 64) (i64.const 64) (i32.const 0) (i32.const 1000)) (then unreachable))
         (i32.load (i32.const 1000)))";
 
-/// A command with one page, [`CREATE`] and this body with a local `$n`.
+/// Returns a command with one page of memory and `body`, which can use [`CREATE`] and a local `$n`.
 pub(super) fn creator(body: &str) -> Program {
     module(&format!(
         "(memory (export \"memory\") 2) {CREATE} (func (export \"_start\") (local $n i32) {body})"
@@ -62,7 +62,7 @@ pub(super) fn creator(body: &str) -> Program {
 async fn guest_writes_files_in_its_directory() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("fs");
-    // Writes three bytes of its memory from address 2000 with a vector at 500.
+    // Writes the three bytes at address 2000, by a vector at address 500.
     let program = creator(
         "(i32.store (i32.const 500) (i32.const 2000)) (i32.store (i32.const 504) (i32.const 3))
         (i32.store (i32.const 2000) (i32.const 0x636261))
@@ -152,7 +152,7 @@ const OPENS_ALL: &str = "(loop $on (call $name (local.get $n))
         (local.set $n (i32.add (local.get $n) (i32.const 1)))
         (br_if $on (i32.lt_u (local.get $n) (i32.const 100))))";
 
-/// Each open file is one of the host's. The 64th handle of the guest is its directory.
+/// Each open file of the guest is an open file of the host. The guest's directory is its 64th handle.
 #[tokio::test]
 async fn guest_cannot_open_a_65th_file() {
     const TOO_MANY_FILES: i32 = 33;

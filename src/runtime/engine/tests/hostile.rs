@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Low limits that are reached quickly.
+/// Low limits, so that tests reach them quickly.
 const TIGHT: Limits = Limits {
     wall: Duration::from_millis(300),
     memory_bytes: 4 * 65536,
@@ -13,7 +13,7 @@ const TIGHT: Limits = Limits {
 /// WASI error number for a descriptor that is not open or of the wrong kind.
 const BAD_DESCRIPTOR: i32 = 8;
 
-/// Grows the memory page by page until growth is denied. Then executes `then`.
+/// Grows the memory page by page until growth is denied, then executes the instructions that follow.
 const BOMB: &str = "(loop $more (br_if $more (i32.ne (memory.grow (i32.const 1)) (i32.const -1))))";
 
 async fn finished(program: &Program, limits: Limits) -> RunOutcome {
@@ -27,7 +27,7 @@ async fn refused(program: &Program) -> ProgramError {
     }
 }
 
-/// Runs a command with the body `body` of `_start` and checks its end.
+/// Runs a command with `body` as the body of `_start` and checks how it ended.
 async fn check(body: &str, ended: RunEnd, exit_code: i32, stderr: &str) {
     let finished = finished(&command(body), LIMITS).await;
     assert_eq!((finished.ended, finished.exit_code), (ended, exit_code), "{body}");
@@ -48,7 +48,7 @@ async fn endless_loop_ends_at_deadline() {
     assert!(finished.wall >= TIGHT.wall);
 }
 
-/// The caller's clock is paused, the guest's is not.
+/// The clock of the caller is paused, that of the guest is not.
 #[tokio::test(start_paused = true)]
 async fn long_sleep_ends_at_deadline() {
     // A subscription of 48 bytes: its tag at 8 (0, a clock), the clock at 16 (1, monotonic), nanoseconds
@@ -98,7 +98,7 @@ async fn growth_of_tables_is_limited() {
 #[tokio::test]
 async fn busy_guest_reports_processor_time() {
     let busy = finished(&command("(loop $on (br $on))"), TIGHT).await;
-    // On a busy machine the guest gets less than all of its time.
+    // On a busy machine the guest has a processor for only a part of its time.
     assert!(
         busy.cpu_user > TIGHT.wall / 20 && busy.cpu_user <= busy.wall,
         "{:?} of {:?}",
@@ -139,7 +139,7 @@ async fn module_with_too_large_memory_does_not_start() {
 
 #[tokio::test]
 async fn output_is_truncated_at_limit() {
-    // Writes a vector of 7 bytes again and again.
+    // Writes a vector of 7 bytes to `fd` forever.
     let flood = |fd| {
         command(&format!(
             "(i32.store (i32.const 4) (i32.const 7)) (loop $on
@@ -160,8 +160,8 @@ async fn output_is_truncated_at_limit() {
 
 #[tokio::test]
 async fn paths_do_not_lead_out() {
-    // Tries "../x" from each descriptor up to 9. Exits with the first that opens, or with the last
-    // error.
+    // Tries to open "../x" relative to each descriptor up to 9. Exits with the first descriptor for
+    // which this succeeds, or with the last error number.
     let program = module(
         r#"(memory (export "memory") 1) (data (i32.const 0) "../x")
         (func (export "_start") (local $fd i32) (local $error i32)
@@ -296,7 +296,7 @@ async fn guest_can_have_two_memories() {
         (func (export "_start") (i32.store $other (i32.const 0) (i32.const 9))
             (call $exit (i32.load $other (i32.const 0))))"#;
     assert_eq!(finished(&module(two), LIMITS).await.exit_code, 9);
-    // Both memories count.
+    // Both memories count toward the limit.
     let limits = Limits { memory_bytes: 65536, ..LIMITS };
     assert_eq!(finished(&module(two), limits).await.ended, RunEnd::OutOfMemory);
     let three = module(r#"(memory 1) (memory 1) (memory 1) (func (export "_start"))"#);
@@ -304,14 +304,14 @@ async fn guest_can_have_two_memories() {
     assert!(outcome.is_err() || outcome.is_ok_and(|outcome| outcome.exit_code != 0));
 }
 
-/// Types of objects: bytes and a list of bytes.
+/// Garbage-collected types: an array of bytes and a list of such arrays.
 const OBJECTS: &str = r#"(memory (export "memory") 1)
     (type $bytes (array (mut i8)))
     (type $list (struct (field (ref $bytes)) (field (ref null $list))))"#;
 
 #[tokio::test]
 async fn objects_are_garbage_collected() {
-    // 64 MiB in total of unreferenced objects.
+    // Allocates 64 MiB in total of objects that are never referenced.
     let program = module(&format!(
         r#"{OBJECTS} (func (export "_start") (local $n i32)
             (loop $on

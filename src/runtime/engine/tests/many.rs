@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::*;
 
-/// An hour, which no test waits for.
+/// Limits with a time limit that no test waits for.
 const HOUR: Limits = Limits { wall: Duration::from_hours(1), ..LIMITS };
 
 /// Longer than any run takes on a busy machine.
@@ -33,7 +33,7 @@ async fn waiting_guests_all_get_a_place() {
 
 #[tokio::test]
 async fn guest_does_not_see_memory_of_previous_one() {
-    // Writes to an address and exits with the value that was there before.
+    // Writes to an address and exits with the value that the address had before.
     let program = command(
         "(local $found i32) (local.set $found (i32.load8_u (i32.const 5000)))
         (i32.store8 (i32.const 5000) (i32.const 77)) (call $exit (local.get $found))",
@@ -69,7 +69,7 @@ async fn busy_guest_does_not_block_others() {
 
 #[tokio::test]
 async fn short_guest_runs_on_thread_of_caller() {
-    // A limit that makes every run short. A run might still take longer than a tick.
+    // With this limit every run is short. A run might still take longer than a tick.
     let options = RuntimeOptions {
         short_cpu: SOON,
         ..RuntimeOptions::for_runs(NonZeroU32::MIN, CompileIn::ThisProcess)
@@ -91,7 +91,7 @@ async fn short_guest_runs_on_thread_of_caller() {
 
 #[tokio::test]
 async fn guest_that_was_short_can_take_longer() {
-    // Computes forever with one argument and sleeps for an hour with two.
+    // Computes forever if it has one argument, and sleeps for an hour if it has two.
     let program = module(
         r#"(import "wasi_snapshot_preview1" "args_sizes_get"
             (func $count (param i32 i32) (result i32)))
@@ -122,7 +122,7 @@ async fn guest_that_was_short_can_take_longer() {
         let long = Run { arguments, ..bare(HOUR) };
         let abandoned = timeout(Duration::from_millis(100), runtime.execute(&program, long)).await;
         assert!(abandoned.is_err());
-        // The place is free again.
+        // The slot of the abandoned guest is free again.
         let next = timeout(SOON, runtime.execute(&program, bare(LIMITS))).await;
         assert_eq!(next.unwrap().unwrap().exit_code, 0);
     }

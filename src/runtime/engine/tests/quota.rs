@@ -7,7 +7,7 @@ use super::files::{CREATE, FEW, check, creator, with_files};
 use super::*;
 use crate::files::FolderCleanup;
 
-/// Writes 64 KiB of its memory to file `$to` with a vector at 500.
+/// Writes 64 KiB of the guest's memory to file `$to`, by a vector at address 500.
 const FILL: &str = "
     (func $fill (param $to i32)
         (i32.store (i32.const 500) (i32.const 0)) (i32.store (i32.const 504) (i32.const 65536))
@@ -17,7 +17,8 @@ const FILL: &str = "
         (call $name (local.get $n))
         (if (call $unlink (i32.const 3) (i32.const 0) (i32.const 4)) (then unreachable)))";
 
-/// A command with [`CREATE`], [`FILL`] and this body, which has the locals `$n`, `$m` and `$file`.
+/// Returns a command with `body`, which can use [`CREATE`], [`FILL`] and the locals `$n`, `$m` and
+/// `$file`.
 fn writer(body: &str) -> Program {
     module(&format!(
         "(memory (export \"memory\") 2) {CREATE} {FILL}
@@ -25,7 +26,7 @@ fn writer(body: &str) -> Program {
     ))
 }
 
-/// Repeats `body` until the counter `$n` is `times`.
+/// Repeats `body` until the counter `$n` reaches `times`.
 fn repeat(times: u32, body: &str) -> String {
     format!(
         "(local.set $n (i32.const 0)) (loop $on {body} (local.set $n (i32.add (local.get $n) (i32.const 1)))
@@ -33,13 +34,13 @@ fn repeat(times: u32, body: &str) -> String {
     )
 }
 
-/// Runs a command and the component made of it.
+/// Runs a command, and the component made of it. Checks how both ended.
 async fn check_both(program: &Program, ended: RunEnd) {
     check(program, ended).await;
     check(&component(program), ended).await;
 }
 
-/// 64 times 64 KiB is the quota here.
+/// The quota in this test is 64 times 64 KiB.
 #[tokio::test]
 async fn unlinked_file_counts_while_open() {
     let opened = "(local.set $file (call $create (i32.const 0))) (call $remove (i32.const 0))";
@@ -47,7 +48,7 @@ async fn unlinked_file_counts_while_open() {
     check_both(&writer(&endless), RunEnd::FilesFull).await;
     let many = repeat(30, &format!("{opened} {}", "(call $fill (local.get $file))".repeat(4)));
     check_both(&writer(&many), RunEnd::FilesFull).await;
-    // Closed files do not count.
+    // Closed files do not count as open.
     let closed = "(drop (call $close (local.get $file)))";
     let one = "(call $fill (local.get $file))".repeat(32);
     check_both(&writer(&repeat(20, &format!("{opened} {one} {closed}"))), RunEnd::Exited).await;
@@ -55,7 +56,8 @@ async fn unlinked_file_counts_while_open() {
 
 #[tokio::test]
 async fn replaced_file_counts_while_open() {
-    // Names: 0 is "aaaa", 1 is "baaa". Renaming needs both, the second one at address 8.
+    // Two names in memory: 0 is "aaaa" and 1 is "baaa". Renaming needs both, the second one at address
+    // 8.
     let body = repeat(
         30,
         "(local.set $file (call $create (i32.const 0)))
@@ -81,7 +83,7 @@ async fn overwriting_in_place_counts_once() {
 
 #[tokio::test]
 async fn sparse_bytes_count_as_their_blocks() {
-    // One byte in every fourth cluster. 4 MiB have 1024 clusters.
+    // Writes one byte in every fourth cluster. 4 MiB have 1024 clusters.
     let put = "(i32.store (i32.const 500) (i32.const 0)) (i32.store (i32.const 504) (i32.const 1))
         (if (call $put (local.get $file) (i32.const 500) (i32.const 1)
             (i64.mul (i64.extend_i32_u (local.get $n)) (i64.const 16384)) (i32.const 600))
@@ -110,7 +112,7 @@ async fn removed_files_and_directories_do_not_count() {
     check_both(&writer(&repeat(1000, body)), RunEnd::Exited).await;
 }
 
-/// The limit is exceeded by at most one write of at most 1 MiB.
+/// The limit is exceeded by at most one write, which has at most 1 MiB.
 #[tokio::test]
 async fn large_write_exceeds_limit_by_at_most_a_mebibyte() {
     let program = module(&format!(
