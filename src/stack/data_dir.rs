@@ -1,4 +1,5 @@
-//! Directories for state on this machine: one for services started by hand and one for each local stack.
+//! Directories for state on this machine: one for services started by hand, and one for each local
+//! stack.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +8,8 @@ use directories::ProjectDirs;
 use task::lock::{Lock, try_lock};
 use task::private;
 
-/// Maximum number of local stacks that one user can run without naming a directory. Each has its own
-/// history. More would fill the disk.
+/// Maximum number of local stacks that one user can run without naming a directory. Each keeps its
+/// history on the disk, which more of them would fill.
 const STACKS_MAX: usize = 8;
 
 /// Name of the lock file that marks the directory of a stack or node as in use.
@@ -26,9 +27,9 @@ pub struct DataDir {
 /// A data directory that belongs to one local stack until this is dropped.
 #[derive(Debug)]
 pub struct StackClaim {
-    /// The claimed directory.
+    /// The directory.
     pub data_dir: DataDir,
-    /// Released by the system when the process exits for any reason.
+    /// Released by the system when the process exits, whatever the reason.
     _lock: Lock,
 }
 
@@ -42,8 +43,8 @@ pub fn project_dirs() -> anyhow::Result<ProjectDirs> {
 }
 
 impl DataDir {
-    /// Opens the directory of services started by hand, creating it if necessary: `data_dir`, or the
-    /// platform's default.
+    /// Opens `data_dir`, or by default the platform's directory for services started by hand. Creates it
+    /// if necessary.
     ///
     /// # Errors
     /// If the default is unknown or the directory cannot be created.
@@ -51,7 +52,8 @@ impl DataDir {
         Self::create(services_folder(data_dir)?)
     }
 
-    /// Like [`Self::of_services`], for an existing directory with accounts. Does not create any files.
+    /// Like [`Self::of_services`], but for an existing directory that has accounts. Does not create any
+    /// files.
     ///
     /// # Errors
     /// If the directory has no accounts.
@@ -74,38 +76,38 @@ impl DataDir {
         Ok(Self { folder })
     }
 
-    /// Returns the path of the directory.
+    /// Returns the path of this directory.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Returns the file of accounts and API keys.
+    /// Returns the path of the file of accounts and API keys.
     pub fn accounts(&self) -> PathBuf {
         self.folder.join(ACCOUNTS_NAME)
     }
 
-    /// Returns the file of the dataset service.
+    /// Returns the path of the file of the dataset service.
     pub fn datasets(&self) -> PathBuf {
         self.folder.join("datasets.db")
     }
 
-    /// Returns the file of the inference service.
+    /// Returns the path of the file of the inference service.
     pub fn inference(&self) -> PathBuf {
         self.folder.join("inference.db")
     }
 
-    /// Returns the directory of the node called `name`.
+    /// Returns the path of the directory of the node called `name`.
     pub fn node(&self, name: &str) -> PathBuf {
         self.folder.join("nodes").join(name)
     }
 }
 
 impl StackClaim {
-    /// Claims `data_dir` for a local stack, or the first stack directory of the user that no running
-    /// stack has claimed.
+    /// Claims `data_dir`, or by default the first of the user's stack directories that no running stack
+    /// has claimed.
     ///
     /// # Errors
-    /// If `data_dir` or every directory is in use, or if it cannot be created.
+    /// If `data_dir` or each of the user's directories is in use, or if the directory cannot be created.
     pub fn acquire(data_dir: Option<PathBuf>) -> anyhow::Result<Self> {
         if let Some(folder) = data_dir {
             let shown = folder.display().to_string();
@@ -130,7 +132,8 @@ impl StackClaim {
     }
 }
 
-/// Returns the directories that can contain a local stack: `data_dir`, or all of the user's.
+/// Returns the directories that can contain a local stack: only `data_dir` if it is given, otherwise all
+/// of the user's.
 pub(crate) fn stack_folders(data_dir: Option<&Path>) -> Vec<PathBuf> {
     if let Some(folder) = data_dir {
         return vec![folder.to_owned()];
@@ -139,7 +142,7 @@ pub(crate) fn stack_folders(data_dir: Option<&Path>) -> Vec<PathBuf> {
     folders_of_stacks(folders.data_local_dir()).collect()
 }
 
-/// Returns the stack directories of a user in `base`.
+/// Returns the stack directories below `base`, the user's data directory.
 fn folders_of_stacks(base: &Path) -> impl Iterator<Item = PathBuf> {
     numbered("stack").take(STACKS_MAX).map(|name| base.join(name))
 }
@@ -150,8 +153,8 @@ pub(crate) fn numbered(name: &str) -> impl Iterator<Item = String> {
     std::iter::once(name.to_owned()).chain(others)
 }
 
-/// Returns the directory of services started by hand, which might not exist: `data_dir`, or the
-/// platform's default.
+/// Returns `data_dir`, or by default the platform's directory for services started by hand. The
+/// directory might not exist.
 ///
 /// # Errors
 /// If the default is unknown.
@@ -192,7 +195,7 @@ mod tests {
         let error = StackClaim::acquire(Some(folder.path().to_owned())).unwrap_err().to_string();
         assert!(error.contains("--data-dir"), "{error}");
         drop(claim);
-        // A process started by another test also holds the lock between fork and exec.
+        // Retried, since a process that another test starts also holds the lock between fork and exec.
         let acquire = async || StackClaim::acquire(Some(folder.path().to_owned()));
         until(Duration::from_secs(10), acquire).await.unwrap();
     }

@@ -1,4 +1,5 @@
-//! Records of nodes that outlive the screen, so that a later run of the program finds them.
+//! Records of nodes that keep running after the screen is closed. They let a later run of the program
+//! find the nodes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,18 +21,18 @@ const RECORD: &str = "kept.json";
 /// Name of a node's log in the node's directory.
 pub(crate) const LOG: &str = "log";
 
-/// A node that was left running.
+/// A node that an earlier run left running.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DetachedNode {
-    /// The node as the screen shows it.
+    /// Description of the node for the screen.
     #[serde(flatten)]
     pub(crate) node: LocalNode,
-    /// Directory of the node, which it has locked.
+    /// Directory that the node has locked.
     #[serde(skip)]
     pub(crate) folder: PathBuf,
     /// Arguments of the node's process.
     pub(crate) arguments: Vec<String>,
-    /// Facts from the node's log.
+    /// Facts learned from the node's log.
     #[serde(flatten)]
     pub(crate) facts: Facts,
 }
@@ -47,7 +48,7 @@ impl DetachedNode {
         }
     }
 
-    /// Writes the record, by which a later run of the program finds the node.
+    /// Writes the record.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -83,8 +84,8 @@ impl DetachedNode {
     }
 }
 
-/// Finds nodes that earlier runs of the program left running, in the stack directory `data_dir` or in
-/// all of the user's. Removes records of nodes that have exited.
+/// Finds nodes that earlier runs of the program left running, in the stack directory `data_dir` or by
+/// default in all of the user's. Removes the records of nodes that have exited.
 pub(crate) fn find_all(data_dir: Option<&Path>) -> Vec<DetachedNode> {
     let mut found = Vec::new();
     for stack in stack_folders(data_dir) {
@@ -105,7 +106,7 @@ pub(crate) fn find_all(data_dir: Option<&Path>) -> Vec<DetachedNode> {
     found
 }
 
-/// Returns the directory for an added node called `name` in `stack`, which no running node uses.
+/// Returns a directory in `stack` for an added node called `name`. No running node uses it.
 pub(crate) fn free_folder(stack: &Path, name: &str) -> PathBuf {
     let mut folders = numbered(name).map(|name| stack.join(ADDED_FOLDER).join(name));
     folders.find(|folder| !is_locked(folder)).unwrap_or_else(|| stack.join(ADDED_FOLDER).join(name))

@@ -32,23 +32,23 @@ pub struct Addresses {
     pub head_token: Option<Token>,
 }
 
-/// A head, workers and services that live as long as the screen.
+/// The local processes that the screen controls: a stack of its own or another process's, and added
+/// nodes.
 #[async_trait]
 pub trait LocalStack: Send + Sync {
-    /// Attaches to the stack that another process of this user runs and returns after sending
-    /// [`LocalEvent::Attached`]. Otherwise starts a stack and returns after sending
-    /// [`LocalEvent::Ready`].
+    /// Attaches to a stack if another process of this user runs one, sends [`LocalEvent::Attached`] and
+    /// returns. Otherwise starts a stack, sends [`LocalEvent::Ready`] and returns.
     ///
-    /// Continues to send `events` until [`Self::stop`]. If the queue is full, only log lines are
-    /// dropped. The call can be cancelled when the screen is closed early. [`Self::stop`] is called in
-    /// that case, too.
+    /// Afterwards continues to send `events` until [`Self::stop`]. If the queue is full, only log lines
+    /// are dropped. If the screen is closed early, the call is cancelled and [`Self::stop`] is called,
+    /// too.
     ///
     /// # Errors
-    /// [`LocalError`] if a part does not start. [`Self::stop`] stops the started parts.
+    /// [`LocalError`] if a process does not start. [`Self::stop`] then stops the others.
     async fn start(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError>;
 
-    /// Adds a node to the stack and returns when its process runs. Sends [`LocalEvent::Node`] and then
-    /// its log lines.
+    /// Adds a node to the stack and returns when its process runs. Sends [`LocalEvent::Node`], followed
+    /// by the node's log lines.
     ///
     /// # Errors
     /// [`LocalError`] if the node does not start or exits immediately.
@@ -68,8 +68,7 @@ pub trait LocalStack: Send + Sync {
     async fn restart(&self, name: &str, events: mpsc::Sender<LocalEvent>)
     -> Result<(), LocalError>;
 
-    /// Finds nodes that an earlier run of the program left running. Sends [`LocalEvent::Found`] for
-    /// each.
+    /// Finds nodes that earlier runs of the program left running. Sends [`LocalEvent::Found`] for each.
     ///
     /// # Errors
     /// [`LocalError`] if the records cannot be read.
@@ -78,8 +77,8 @@ pub trait LocalStack: Send + Sync {
     /// Detaches added nodes, so that they keep running after [`Self::stop`].
     fn keep(&self);
 
-    /// Measures the resource usage of each process, by name. Omits processes without data from the
-    /// system.
+    /// Returns the name and resource usage of each process. Omits processes for which the system has no
+    /// data.
     fn usage(&self) -> Vec<(String, Usage)>;
 
     /// Packs the module or directory at `path` as a function.
@@ -88,10 +87,10 @@ pub trait LocalStack: Send + Sync {
     /// [`LocalError`] if it is not a function.
     async fn pack(&self, path: &str) -> Result<Packed, LocalError>;
 
-    /// Stops all started processes except detached nodes. Waits for at most about 2 s until they have
-    /// exited.
+    /// Stops all started processes except detached nodes and waits until they have exited, for at most
+    /// about 2 s.
     ///
-    /// Can be called while [`Self::start`] runs, or without a start.
+    /// Can be called while [`Self::start`] runs, and without a start.
     async fn stop(&self);
 }
 
@@ -104,9 +103,9 @@ pub struct NodeWish {
     pub port: u16,
     /// Port of a head's REST API. 0 for any free port.
     pub rest_port: u16,
-    /// Multiaddresses of nodes to stay connected to.
+    /// Multiaddresses of nodes to which the new node stays connected.
     pub boot_nodes: Vec<String>,
-    /// Groups to join in addition to the general one.
+    /// Groups that the node joins in addition to the general one.
     pub subgroups: Vec<String>,
     /// Number of functions that a worker runs at the same time. 0 for the node's default.
     pub n_slots: u32,
@@ -114,28 +113,28 @@ pub struct NodeWish {
     pub attributes: Vec<String>,
     /// Directory of an external runtime such as bls-runtime. `None` for the built-in one.
     pub runtime: Option<String>,
-    /// True if the node continues to run when the screen is closed.
+    /// True if the node keeps running when the screen is closed.
     pub is_kept: bool,
 }
 
 /// Resource usage of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Usage {
-    /// Processor time since the previous measurement, in percent of one processor. `None` at the first
+    /// Processor time since the previous measurement, in percent of one processor. `None` in the first
     /// measurement.
     pub cpu_percent: Option<f64>,
-    /// Memory in use.
+    /// Memory in use, in bytes.
     pub memory_bytes: u64,
 }
 
-/// A function in the form in which it is installed at a head.
+/// A function in the form that is installed at a head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packed {
     /// Human-readable name.
     pub name: String,
     /// Content id.
     pub function_id: String,
-    /// Module to run.
+    /// Module that is run by default.
     pub method: String,
     /// Blocks of the function, as a CAR with one root.
     pub car: Vec<u8>,
@@ -152,17 +151,17 @@ pub struct LocalError {
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
 
-/// An event of the local processes.
+/// An event in the local processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LocalEvent {
-    /// A part is about to be started.
+    /// Some processes of the stack are about to be started.
     Starting {
-        /// Human-readable name of the part: `head`, `worker 2 of 3 (gpu)`, `datasets`.
+        /// Human-readable name of these processes: `head`, `worker 2 of 3 (gpu)`, `datasets`.
         what: String,
     },
-    /// Another process runs a stack at these addresses. No processes were started.
+    /// Another process runs a stack at these addresses, so no processes were started.
     Attached(Addresses),
-    /// All parts respond.
+    /// The started stack is ready: all its processes respond.
     Ready(LocalReady),
     /// A node was started or restarted.
     Node(LocalNode),
@@ -177,8 +176,7 @@ pub enum LocalEvent {
     },
     /// A process logged a line.
     Log(LocalLog),
-    /// A process exited unexpectedly and is being restarted. [`Self::Node`] or [`Self::Service`]
-    /// follows.
+    /// A process exited unexpectedly and will be restarted. [`Self::Node`] or [`Self::Service`] follows.
     Restarting {
         /// Name of the process, as in [`LocalLog::process`].
         process: String,
@@ -187,7 +185,7 @@ pub enum LocalEvent {
         /// Time until the restart.
         restart_in: Duration,
     },
-    /// A process exited and is not restarted.
+    /// A process exited and will not be restarted.
     Exited {
         /// Name of the process, as in [`LocalLog::process`].
         process: String,
@@ -203,13 +201,13 @@ pub struct LocalReady {
     pub addresses: Addresses,
     /// Nodes, starting with the head.
     pub nodes: Vec<LocalNode>,
-    /// Name and process id of the other services.
+    /// Name and process id of each of the other services.
     pub services: Vec<(String, u32)>,
     /// Functions installed at the head.
     pub functions: Vec<LocalFunction>,
 }
 
-/// A node among the local processes.
+/// A node that runs as a local process.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LocalNode {
     /// Name on the screen, as in [`LocalLog::process`]: `head`, `worker-1`.
@@ -224,7 +222,7 @@ pub struct LocalNode {
     pub pid: u32,
     /// Address of a head's REST API.
     pub rest_api: Option<String>,
-    /// True if the node continues to run when the screen is closed.
+    /// True if the node keeps running when the screen is closed.
     #[serde(skip)]
     pub is_kept: bool,
     /// True if the node was added to the stack by hand.
@@ -239,7 +237,7 @@ pub struct LocalFunction {
     pub name: String,
     /// Content id.
     pub function_id: String,
-    /// Module to run.
+    /// Module that is run by default.
     pub method: String,
 }
 
@@ -250,11 +248,11 @@ pub struct LocalLog {
     pub process: String,
     /// Severity.
     pub level: Level,
-    /// Time of the line.
+    /// Time at which the line was logged.
     pub time: Timestamp,
     /// Message.
     pub message: String,
-    /// Names and values of the other fields.
+    /// Names and values of the remaining fields.
     pub fields: Fields,
 }
 
@@ -264,23 +262,23 @@ pub struct LocalLog {
 )]
 #[strum(ascii_case_insensitive)]
 pub enum Level {
-    /// Single steps.
+    /// Single steps of an operation.
     Trace,
     /// Details for developers.
     Debug,
-    /// Starts, stops and one line per request.
+    /// Starts, stops, and one line per request.
     #[default]
     Info,
-    /// Continued in degraded form.
+    /// A fault despite which the process continues.
     #[strum(serialize = "warn", serialize = "warning")]
     Warn,
-    /// An operator must act.
+    /// A fault that an operator must fix.
     #[strum(serialize = "error", serialize = "fatal", serialize = "panic")]
     Error,
 }
 
 impl Level {
-    /// Returns three letters for a log view.
+    /// Returns an abbreviation of three letters for a log view.
     #[must_use]
     pub const fn short(self) -> &'static str {
         match self {

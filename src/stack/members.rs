@@ -1,5 +1,5 @@
-//! Members of a local stack: its workers only obey its heads, which only accept its workers. The ids are
-//! in two files that running nodes watch, so that nodes can join later.
+//! Members of a local stack. Its workers obey only its heads, and its heads accept only its workers. The
+//! ids of heads and of workers are in two files that running nodes watch, so that nodes can join later.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use model::node::{PeerId, Role};
 use task::file::{FileMode, write_atomic};
 
-/// The files of ids in the directory of a stack.
+/// The two files of ids in the directory of a stack.
 #[derive(Debug)]
 pub(crate) struct Members {
     folder: PathBuf,
@@ -21,7 +21,7 @@ impl Members {
         Self { folder: folder.to_owned() }
     }
 
-    /// Makes `peer` a member. Creates missing files of either role.
+    /// Makes `peer` a member. Creates the files of both roles if they are missing.
     ///
     /// # Errors
     /// If a file cannot be read or written.
@@ -44,7 +44,8 @@ impl Members {
         Ok(())
     }
 
-    /// Returns the arguments that make a node of `role` trust the members and the peers in `others`.
+    /// Returns the arguments that make a node of `role` trust the members, and also the peers in
+    /// `others`.
     pub(crate) fn arguments(&self, role: Role, others: &[&str]) -> Vec<String> {
         let (flag, trusted) = match role {
             Role::Head => ("--accept", Role::Worker),

@@ -1,4 +1,4 @@
-//! A single process of the local stack: starting it, reading its log and stopping it.
+//! A single process of the local stack: how it is started, how its log is read and how it is stopped.
 
 mod adopted;
 
@@ -22,20 +22,20 @@ use tokio::process::{Child, Command as OsCommand};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-/// Line that a parent writes to the standard input of its process before it exits, so that the process
-/// continues to run.
+/// Line that a parent writes to the standard input of a child before the parent exits, so that the child
+/// keeps running.
 pub const STAY: &[u8] = b"stay\n";
 
-/// Variable with the address of a shared database. It is not passed on, since a local stack stores its
-/// state in its own directory.
+/// Environment variable with the address of a shared database. It is not passed on, since a local stack
+/// stores its state in its own directory.
 const STORE_VARIABLE: &str = "TRIPTYCH_STORE";
 
 /// Maximum time to drain before a process is killed. The screen promises a prompt within 2 seconds of
 /// quitting.
 const DRAIN_MAX: Duration = Duration::from_millis(1500);
 
-/// Maximum time to read remaining output of an exited process. Its children can hold its pipes open.
-/// Together with [`DRAIN_MAX`] it stays within 2 seconds.
+/// Maximum time to read the remaining output of an exited process, since its children can hold its pipes
+/// open. The sum with [`DRAIN_MAX`] is less than 2 seconds.
 const LAST_LINES_MAX: Duration = Duration::from_millis(400);
 
 /// Maximum length of a log line in bytes.
@@ -64,17 +64,17 @@ impl Line {
     }
 }
 
-/// Facts about a process, from its log.
+/// Facts that are learned from the log of a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
-    /// Peer id of a node.
+    /// Peer id, if the process is a node.
     #[serde(skip)]
     pub peer_id: Option<String>,
-    /// Multiaddresses of a node.
+    /// Multiaddresses, if the process is a node.
     pub multiaddresses: Vec<String>,
-    /// Address of a service, such as `127.0.0.1:41233`.
+    /// Address such as `127.0.0.1:41233`, if the process is a service.
     pub address: Option<String>,
-    /// The latest line about a failure.
+    /// Latest log line about a failure.
     #[serde(skip)]
     pub trouble: Option<String>,
     /// Exit status, once the process has exited.
@@ -98,17 +98,17 @@ pub struct Command {
     pub process: Arc<str>,
     /// The executable, usually this program.
     pub program: PathBuf,
-    /// Arguments. `--stop-with-stdin` is added unless the process is detached.
+    /// Arguments. `--stop-with-stdin` is added unless the process is detached from the start.
     pub arguments: Vec<String>,
-    /// Secrets. They are passed in the environment because every user can read arguments.
+    /// Secrets. They are passed in the environment because arguments are visible to every user.
     pub environment: Vec<(&'static str, String)>,
-    /// Log file of a process that can be detached.
+    /// Log file. A process with a log file can be detached.
     pub log: Option<PathBuf>,
     /// True if the process is detached from the start. Requires `log`.
     pub is_kept: bool,
 }
 
-/// Handle of a process that runs or has exited.
+/// Handle of a process, which may have exited.
 #[derive(Debug, Clone)]
 pub struct Running {
     /// Human-readable name.
@@ -119,16 +119,16 @@ pub struct Running {
     command: Arc<Command>,
     /// True if the process is detached.
     is_kept: Arc<AtomicBool>,
-    /// Notified to end the process.
+    /// Notified to stop the process.
     end_request: Arc<Notify>,
     /// True after [`Self::end`] was called.
     is_end_requested: Arc<AtomicBool>,
 }
 
 impl Command {
-    /// Starts the process. It exits with `group`. It also exits if this process is killed, since it
-    /// reads a pipe that closes then. A detached process continues to run. A process with a log file can
-    /// be detached at any time with [`Running::keep`].
+    /// Starts the process. It exits with `group`, or if this process is killed, because the pipe to its
+    /// standard input is then closed. A detached process keeps running. A process with a log file can be
+    /// detached at any time with [`Running::keep`].
     ///
     /// Log lines are dropped while `lines` is full, so that a slow reader does not block the process.
     ///
@@ -157,7 +157,7 @@ impl Command {
             command.arg("--stop-with-stdin").stdin(Stdio::piped());
         }
         // In its own process group, so that ^C in the terminal reaches only this process, which then
-        // stops the others in order.
+        // stops its children in the right order.
         #[cfg(unix)]
         command.process_group(0);
         let mut child =
@@ -166,7 +166,7 @@ impl Command {
         let (tell, facts) = watch::channel(Facts::default());
         let started = Arc::new(self);
         let name = || Arc::clone(&started.process);
-        // Each reader drops its sender at the end of its output.
+        // Each reader of an output drops its sender at the end of the output.
         let (reading, readers) = mpsc::channel::<()>(1);
         if let Some(stdout) = child.stdout.take() {
             let reader = take_lines(name(), stdout, tell.clone(), lines.clone(), reading.clone());
@@ -192,7 +192,7 @@ impl Command {
         Ok(running)
     }
 
-    /// Adopts a process that an earlier run of this program started with this command.
+    /// Adopts a process that an earlier run of this program started with this command and left running.
     pub fn adopt(self, left: LeftRunning, group: &Group, lines: &mpsc::Sender<Line>) -> Running {
         let LeftRunning { pid, folder, facts } = left;
         let (tell, facts) = watch::channel(facts);
@@ -218,13 +218,13 @@ pub struct LeftRunning {
     pub pid: u32,
     /// Directory that the process has locked.
     pub folder: PathBuf,
-    /// Facts from its log so far.
+    /// Facts learned from its log so far.
     pub facts: Facts,
 }
 
 impl std::fmt::Debug for Command {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Without the environment, which contains secrets.
+        // The environment is omitted, since it contains secrets.
         f.debug_struct("Command").field("process", &self.process).finish_non_exhaustive()
     }
 }
@@ -245,7 +245,7 @@ impl Running {
     /// Waits until `look` returns a value for the facts in the log.
     ///
     /// # Errors
-    /// If the process exits first. Contains its last error.
+    /// If the process exits first. The error contains its last logged failure.
     pub async fn wait_for<T>(
         &self,
         look: impl Fn(&Facts) -> Option<T> + Send + Sync,
@@ -290,7 +290,7 @@ impl Running {
         }
     }
 
-    /// Returns the facts in the log so far.
+    /// Returns the facts learned from the log so far.
     pub fn facts(&self) -> Facts {
         self.facts.borrow().clone()
     }
@@ -330,15 +330,15 @@ fn set_value(arguments: &mut [String], flag: &str, value: &str) {
     }
 }
 
-/// Log file of a process.
+/// Log file of a process, read from an offset.
 struct LogFile {
     path: PathBuf,
-    /// Offset of the first unread byte. Lines of earlier runs are skipped.
+    /// Offset of the first unread byte. Lines of earlier runs precede the initial offset.
     n_read: u64,
 }
 
 impl LogFile {
-    /// Reads lines as they are written, until the group stops.
+    /// Reads lines as they are appended to the log file, until the group stops.
     async fn follow(
         self,
         process: Arc<str>,
@@ -352,7 +352,7 @@ impl LogFile {
         let mut log = BufReader::new(file);
         let mut text = String::new();
         loop {
-            // The rest of a partial line follows with a later read.
+            // The rest of a partial line is appended by a later read.
             match log.read_line(&mut text).await {
                 Ok(1..) if text.ends_with('\n') => {
                     take_line(&process, text.trim_end(), &tell, &lines);
@@ -383,7 +383,7 @@ pub(crate) async fn read_lines(
     }
 }
 
-/// Handles the lines of `output` to its end. The caller is notified by the drop of `_reading`.
+/// Handles the lines of `output` until it ends. Dropping `_reading` then notifies the caller.
 async fn take_lines(
     process: Arc<str>,
     output: impl AsyncRead + Unpin,
@@ -394,7 +394,7 @@ async fn take_lines(
     read_lines(output, LINE_BYTES_MAX, |line| take_line(&process, line, &tell, &lines)).await;
 }
 
-/// Updates the facts from a line and forwards it.
+/// Updates the facts from a line, then forwards the line.
 fn take_line(
     process: &Arc<str>,
     text: &str,
@@ -403,7 +403,7 @@ fn take_line(
 ) {
     let line = Line::new(Arc::clone(process), text.to_owned());
     tell.send_if_modified(|facts| learn(facts, &line));
-    // The queue is full (the line is dropped) or closed (there is no reader).
+    // Fails if the queue is full, so the line is dropped, or closed, so there is no reader.
     drop(lines.try_send(line));
 }
 
@@ -439,7 +439,7 @@ fn learn(facts: &mut Facts, line: &Line) -> bool {
     *facts != before
 }
 
-/// Sends SIGTERM, which works without a pipe to the process.
+/// Sends SIGTERM, for processes to which there is no pipe.
 #[cfg(unix)]
 fn terminate(pid: Option<u32>) {
     use rustix::process::{Pid, Signal, kill_process};
@@ -449,23 +449,23 @@ fn terminate(pid: Option<u32>) {
     }
 }
 
-/// No effect: without signals the process is killed later.
+/// Has no effect without signals. The process is killed later.
 #[cfg(not(unix))]
 fn terminate(_: Option<u32>) {}
 
-/// Conditions that end a process.
+/// Conditions under which a process is stopped.
 struct Ends {
     group: Group,
-    /// Notified to end the process.
+    /// Notified to stop the process.
     request: Arc<Notify>,
     is_kept: Arc<AtomicBool>,
     /// Closed when all output was read.
     readers: mpsc::Receiver<()>,
 }
 
-/// Waits for the process to exit, or stops it with the group or on request.
+/// Waits for the process to exit. Stops it when the group stops or on request.
 async fn wait_or_end(mut child: Child, tell: watch::Sender<Facts>, mut ends: Ends) {
-    // Removed from the child, since `wait` would close it.
+    // Taken out of the child, since `wait` would close it.
     let mut stdin = child.stdin.take();
     let is_kept = || ends.is_kept.load(Ordering::Acquire);
     let is_over = tokio::select! {
@@ -474,7 +474,7 @@ async fn wait_or_end(mut child: Child, tell: watch::Sender<Facts>, mut ends: End
         () = ends.group.stopped() => {
             if is_kept() {
                 if let Some(stdin) = &mut stdin {
-                    // If this fails, the process is already exiting.
+                    // A write fails only if the process is already exiting.
                     stdin.write_all(STAY).await.ok();
                 }
                 return;
@@ -491,12 +491,12 @@ async fn wait_or_end(mut child: Child, tell: watch::Sender<Facts>, mut ends: End
         if let Ok(status) = timeout(DRAIN_MAX, child.wait()).await {
             status
         } else {
-            // The process might have exited in between. The next line waits for it in any case.
+            // Fails if the process exited in the meantime. The next line waits for it in any case.
             drop(child.start_kill());
             child.wait().await
         }
     };
-    // The last line contains the reason of the exit.
+    // The last lines contain the reason for the exit.
     drop(timeout(LAST_LINES_MAX, ends.readers.recv()).await);
     let ended = match status {
         Ok(status) => Ended { code: status.code(), text: status.to_string() },

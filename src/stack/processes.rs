@@ -33,17 +33,17 @@ use crate::start::{
 use crate::supervise::{Supervised, supervise};
 use crate::usage::Meter;
 
-/// Maximum number of log lines that wait for the screen. Further lines are dropped.
+/// Maximum number of log lines in the queue to the screen. Further lines are dropped.
 const LINES_CAPACITY: usize = 1024;
 
-/// Maximum time to wait for a stack that another process is starting. A second one is started
-/// afterwards, since a slower start fails.
+/// Maximum time to wait for a stack that another process is starting. After this time its start fails,
+/// so another stack is started.
 const ATTACH_WITHIN: Duration = Duration::from_mins(1);
 
-/// Prefix of the names of nodes that were left running.
+/// Prefix of the names of nodes that earlier runs left running.
 const KEPT_PREFIX: &str = "kept-";
 
-/// A process with its node, if it is one.
+/// A process and, if it is a node, its description.
 type Process = (Running, Option<LocalNode>);
 
 /// Options of the stack and of added nodes.
@@ -61,9 +61,9 @@ pub struct Processes {
     options: ProcessesOptions,
     files: Arc<dyn ServiceFiles>,
     group: Group,
-    /// Held while a process runs.
+    /// The stack's directory, claimed while its processes run.
     claimed: Arc<Mutex<Option<StackClaim>>>,
-    /// Directory of the stack of another process to which this one is attached.
+    /// Directory of another process's stack, if this process is attached to it.
     attached: Arc<Mutex<Option<PathBuf>>>,
     running: Arc<Mutex<Vec<Process>>>,
     /// Directory of each added node, by name.
@@ -98,7 +98,7 @@ impl Processes {
         if let Some(stack) = running::wait_for_running(data_dir.as_deref(), ATTACH_WITHIN).await {
             let addresses = Addresses { head_token, ..stack.addresses };
             *self.attached.lock() = Some(stack.folder);
-            // Fails if the screen is closed.
+            // Fails only if the screen is closed.
             drop(events.send(LocalEvent::Attached(addresses)).await);
             return Ok(());
         }
@@ -118,7 +118,7 @@ impl Processes {
                     format!("{awaited} (for {} s)", since.as_secs())
                 }
             };
-            // If the queue is full, it contains more recent events.
+            // Dropped if the queue is full, since it then contains more recent events.
             drop(events.try_send(LocalEvent::Starting { what }));
         };
         let started =
@@ -131,12 +131,12 @@ impl Processes {
             self.watch(&process, events);
             self.insert(process, node);
         }
-        // Fails if the screen is closed.
+        // Fails only if the screen is closed.
         drop(events.send(LocalEvent::Ready(started.ready)).await);
         Ok(())
     }
 
-    /// Returns a queue for log lines of processes, which are forwarded to `events`.
+    /// Returns a queue for the log lines of processes. A task forwards them to `events`.
     fn forward_lines(&self, events: &mpsc::Sender<LocalEvent>) -> mpsc::Sender<Line> {
         let (lines, received) = mpsc::channel(LINES_CAPACITY);
         self.group.spawn_to_end("local log lines", forward(received, events.clone()));
@@ -156,7 +156,7 @@ impl Processes {
         self.group.spawn("watch a process", async move {
             let Some(ended) = supervised.await else { return };
             let exited = LocalEvent::Exited { process: name.to_string(), code: ended.code };
-            // Fails if the screen is closed.
+            // Fails only if the screen is closed.
             drop(events.send(exited).await);
         });
     }
@@ -183,7 +183,7 @@ impl Processes {
                 node.map_or(LocalEvent::Service { name: process, pid }, LocalEvent::Node)
             }
         };
-        // Fails if the screen is closed.
+        // Fails only if the screen is closed.
         drop(events.send(event).await);
     }
 
@@ -201,7 +201,8 @@ impl Processes {
         Ok(folder)
     }
 
-    /// Returns the members of the stack to which this process is attached, or of its own stack.
+    /// Returns the members of the stack to which this process is attached, otherwise those of its own
+    /// stack.
     fn members(&self) -> anyhow::Result<Members> {
         if let Some(folder) = &*self.attached.lock() {
             return Ok(Members::new(folder));
@@ -249,7 +250,7 @@ impl Processes {
         self.launch(command, &wish, events).await
     }
 
-    /// Starts a node and returns when it has logged its peer id and its addresses.
+    /// Starts a node. Returns when the node has logged its peer id and its addresses.
     async fn launch(
         &self,
         command: Command,
@@ -277,7 +278,8 @@ impl Processes {
         Ok(())
     }
 
-    /// Supervises and stores a process. Sends the `event` of its start.
+    /// Stores a process and restarts it whenever it exits unexpectedly. Sends `event`, which reports its
+    /// start.
     async fn announce(
         &self,
         running: Running,
@@ -287,7 +289,7 @@ impl Processes {
     ) {
         self.watch(&running, events);
         self.insert(running, node);
-        // Fails if the screen is closed.
+        // Fails only if the screen is closed.
         drop(events.send(event).await);
     }
 
@@ -298,7 +300,7 @@ impl Processes {
         processes.push((running, node));
     }
 
-    /// Writes the record of a detached node, by which a later run finds it.
+    /// Writes the record of a detached node.
     fn record(&self, running: &Running, node: &LocalNode) {
         let Some(folder) = self.folders.lock().get(&node.name).cloned() else { return };
         if running.is_kept()
@@ -316,7 +318,7 @@ impl Processes {
         events: &mpsc::Sender<LocalEvent>,
     ) -> anyhow::Result<()> {
         let mut detached = detached;
-        // A name that differs from the names of a stack that is being started.
+        // The prefix avoids the names of a stack that is being started.
         let name = detached.node.name.trim_start_matches(KEPT_PREFIX).to_owned();
         let kept = format!("{KEPT_PREFIX}{name}");
         let is_free = |name: &String| !self.folders.lock().contains_key(name);
@@ -444,12 +446,13 @@ impl LocalStack for Processes {
 async fn forward(mut lines: mpsc::Receiver<Line>, events: mpsc::Sender<LocalEvent>) {
     let clock = Clock::system();
     while let Some(line) = lines.recv().await {
-        // If the queue is full, the line is dropped.
+        // Dropped if the queue is full.
         drop(events.try_send(LocalEvent::Log(read_line(line, clock.now()))));
     }
 }
 
-/// Parses a log line. Output other than JSON objects is a warning, since services do not write any.
+/// Parses a log line. Any line that is not a JSON object becomes a warning, since services write only
+/// objects.
 fn read_line(line: Line, now: Timestamp) -> LocalLog {
     let process = line.process.to_string();
     let Some(mut members) = line.members else {

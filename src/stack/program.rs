@@ -22,16 +22,16 @@ use tokio::time::timeout;
 use crate::process::read_lines;
 
 /// Maximum size of a response on standard output. A forecast for the thousand inferers of a large topic
-/// has less than a tenth of it.
+/// needs less than a tenth of it.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Maximum length of a displayed line of standard error.
 const ERROR_LINE_BYTES_MAX: u64 = 2000;
 
-/// Maximum number of displayed lines of standard error per response: a traceback and some more.
+/// Maximum number of displayed lines of standard error per response: enough for a traceback.
 const ERROR_LINES_MAX: u32 = 50;
 
-/// Exit codes of a shell for a command that cannot be executed or does not exist.
+/// Exit codes with which a shell reports a command that is not executable or not found.
 const EXIT_NO_COMMAND: [i32; 2] = [126, 127];
 
 /// Maximum time to wait for the end of standard error after the program has exited, since its children
@@ -47,11 +47,11 @@ pub struct Program {
     said: Arc<Mutex<Said>>,
     /// Closed at the end of standard error.
     errors_end: oneshot::Receiver<()>,
-    /// Part of the last request that the program has not read yet.
+    /// Remaining part of the last request, which the program has not read yet.
     unsent: Vec<u8>,
-    /// Part of the next response that the program has printed.
+    /// First part of the next response, which the program has printed so far.
     printed: Vec<u8>,
-    /// True from a request to its response.
+    /// True from a request until its response.
     is_asked: bool,
     has_responded: bool,
 }
@@ -66,7 +66,7 @@ struct Said {
 
 impl Program {
     /// Starts `command` in a shell with additional `environment` variables. A task of `group` passes
-    /// lines of standard error to `tell`.
+    /// each line of standard error to `tell`.
     ///
     /// # Errors
     /// If the shell cannot be started.
@@ -106,14 +106,14 @@ impl Program {
         })
     }
 
-    /// Returns true if the program has responded to a request. Until then it might be loading.
+    /// Returns true if the program has ever responded to a request. Until then it might be loading.
     #[must_use]
     pub const fn has_responded(&self) -> bool {
         self.has_responded
     }
 
-    /// Waits for at most `within` until the program has responded to its last request. Drops that
-    /// response, which is too late. Returns false if the program is still loading. Cancel-safe.
+    /// Returns true if no response is pending. Waits for a pending response for at most `within` and
+    /// drops it, since it is too late. Returns false if the program is still loading. Cancel-safe.
     ///
     /// # Errors
     /// Same as [`Self::request`].
@@ -121,9 +121,9 @@ impl Program {
         Ok(!self.is_asked || self.response(within).await?.is_some())
     }
 
-    /// Sends `input` to the program and waits for its next line, for at most `within`. Returns `None` if
-    /// the program has never responded: it might still be loading. [`Self::is_ready`] handles its
-    /// response.
+    /// Sends `input` to the program and returns the next line that it prints, after waiting for at most
+    /// `within`. Returns `None` if this time has passed and the program has never responded, since it
+    /// might still be loading. [`Self::is_ready`] then handles the late response.
     ///
     /// # Errors
     /// If the program exits, times out after an earlier response, or prints too much. It must not be
@@ -155,14 +155,14 @@ impl Program {
         bail!("{ended}")
     }
 
-    /// Sends the request and reads a line, continuing after a cancelled call.
+    /// Sends the request and reads a line of the response. Continues where a cancelled call stopped.
     async fn exchange(&mut self) -> anyhow::Result<()> {
         let Self { stdin, stdout, unsent, printed, .. } = self;
         let write = async {
             while let (Some(stdin), false) = (stdin.as_mut(), unsent.is_empty()) {
                 match stdin.write(unsent).await {
                     Ok(n_bytes) if n_bytes > 0 => drop(unsent.drain(..n_bytes)),
-                    // The program has exited or is not reading. `response` reports both.
+                    // The program has exited or is not reading its input. `response` reports both.
                     _ => return,
                 }
             }
@@ -187,7 +187,7 @@ impl Program {
         let (stdin, stdout) = (self.stdin.take(), &mut self.stdout);
         let write = async {
             if let Some(mut stdin) = stdin {
-                // A program can ignore its input.
+                // A program can exit without reading its input.
                 drop(stdin.write_all(input.as_bytes()).await);
             }
         };
@@ -207,10 +207,10 @@ impl Program {
         line.map(str::to_owned).context("the program printed nothing")
     }
 
-    /// Waits until the program has exited.
+    /// Waits until the program has exited, for at most `within`.
     async fn ended(&mut self, within: Duration) -> anyhow::Result<Ended> {
         let status = within_limit(within, async { Ok(self.child.wait().await?) }).await?;
-        // On a timeout, the lines so far are used.
+        // If this times out, the lines read so far are used.
         drop(timeout(ERRORS_WITHIN, &mut self.errors_end).await);
         let last_line = self.said.lock().last_line.take();
         Ok(Ended { is_success: status.success(), code: status.code(), last_line })
@@ -219,7 +219,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // The process group id is valid until the child has been waited for.
+        // The process group id remains valid until the child has been waited for.
         #[cfg(unix)]
         if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok())
             && let Some(pid) = rustix::process::Pid::from_raw(pid)
@@ -315,7 +315,7 @@ mod tests {
         let echo = "while read -r line; do echo \"got $line\"; done";
         let load = format!("while [ ! -e {} ]; do sleep 0.01; done; {echo}", loaded.display());
         let mut program = program(&load);
-        // Larger than a pipe, so that the rest is sent when the program reads.
+        // Larger than the buffer of a pipe, so that the rest is sent only when the program reads.
         let first = "x".repeat(200_000) + "\n";
         assert!(program.is_ready(SHORT).await.unwrap(), "nothing was asked yet");
         assert_eq!(program.request(&first, SHORT).await.unwrap(), None);

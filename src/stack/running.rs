@@ -1,6 +1,6 @@
 //! Record of a user's running stack: its addresses and key, for other commands of the user. The file is
-//! in the directory of the stack and is valid while a process has locked the directory. It also says
-//! that a stack is starting, so that other processes can wait for it.
+//! in the directory of the stack and is valid while a process holds the lock of this directory. It also
+//! says when a stack is starting, so that other processes can wait for it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,11 +18,11 @@ use crate::local::Addresses;
 /// Name of the record in the directory of the stack.
 const FILE_NAME: &str = "running.json";
 
-/// Environment variable with the directory of the stack.
+/// Environment variable that names the directory of the stack.
 const FOLDER_VARIABLE: &str = "TRIPTYCH_DATA_DIR";
 
-/// Finds the stack in the directory from the environment, or the first running one of this user. Returns
-/// its addresses with a key but without a token.
+/// Finds the stack in the directory that the environment names, or the first running one of this user.
+/// Returns its addresses with an API key, but without a token.
 #[must_use]
 pub fn find_running() -> Option<Addresses> {
     folders().iter().find_map(|folder| read(folder))
@@ -34,7 +34,7 @@ pub fn running_folder() -> Option<PathBuf> {
     folders().into_iter().find(|folder| read(folder).is_some())
 }
 
-/// Returns the directory from the environment, or all directories of this user.
+/// Returns the directory that the environment names, or all stack directories of this user.
 fn folders() -> Vec<PathBuf> {
     let folder = env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
     stack_folders(folder.map(PathBuf::from).as_deref())
@@ -49,8 +49,8 @@ pub(crate) struct RunningStack {
     pub(crate) addresses: Addresses,
 }
 
-/// Finds the first stack that another process runs, in `data_dir` or in the directories of this user.
-/// Waits up to `within` for a starting stack.
+/// Finds the first stack that another process runs, in `data_dir` or by default in the directories of
+/// this user. Waits up to `within` for a stack that is starting.
 pub(crate) async fn wait_for_running(
     data_dir: Option<&Path>,
     within: Duration,
@@ -88,11 +88,11 @@ fn read(folder: &Path) -> Option<Addresses> {
         api_key: Some(member("api_key")?.parse().ok()?),
         head_token: None,
     };
-    // A killed stack leaves its file behind.
+    // A stack that was killed leaves its record behind.
     is_locked(folder).then_some(addresses)
 }
 
-/// Records the addresses of the stack in `folder`.
+/// Records that the stack in `folder` runs at `addresses`.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -119,7 +119,7 @@ fn write_record(folder: &Path, record: &Value) -> anyhow::Result<()> {
 
 /// Removes the record of the stack in `folder`.
 pub(crate) fn remove(folder: &Path) {
-    // Usually the file does not exist.
+    // Usually fails because the file does not exist.
     drop(fs::remove_file(folder.join(FILE_NAME)));
 }
 
@@ -142,7 +142,7 @@ mod tests {
         write(folder.path(), &addresses).unwrap();
         assert_eq!(read(folder.path()), Some(addresses));
         drop(claim);
-        // A process started by another test also holds the lock between fork and exec.
+        // Retried, since a process that another test starts also holds the lock between fork and exec.
         let is_over = || async { read(folder.path()).map_or(Ok(()), Err) };
         wait::until(Duration::from_secs(10), is_over).await.unwrap();
         remove(folder.path());

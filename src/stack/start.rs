@@ -1,4 +1,4 @@
-//! Starts the local stack. Each process is started when its dependencies respond.
+//! Starts the local stack. Each process is started when the processes that it depends on respond.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,10 +29,10 @@ use crate::members::Members;
 use crate::process::{Command, Line, Running};
 use crate::running;
 
-/// Environment variable with the API key of services and commands.
+/// Environment variable with the API key for services and commands.
 pub const KEY_VARIABLE: &str = "TRIPTYCH_API_KEY";
 
-/// Name of a node's private key in its directory.
+/// Name of the private key file in the directory of a node.
 pub(crate) const KEY_FILE: &str = "key";
 
 /// Name of the directory of functions in the directory of a node.
@@ -41,10 +41,10 @@ const FUNCTIONS_FOLDER: &str = "functions";
 /// Flag that exempts callers on this machine from rate limits.
 const UNLIMITED: &str = "--unlimited-loopback";
 
-/// Maximum time for the stack to respond. A first start on a busy machine needs a few seconds.
+/// Maximum time until the stack responds. The first start on a busy machine needs a few seconds.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
-/// Interval of progress reports of a slow start. Most starts take a few seconds.
+/// Interval of progress reports during a slow start. Most starts take a few seconds.
 const DELAY_REPORT_EVERY: Duration = Duration::from_secs(10);
 
 /// Nodes of the stack, starting with the head.
@@ -78,28 +78,28 @@ pub struct StackOptions {
     pub head_token: Option<Token>,
 }
 
-/// Ports on loopback. 0 for any free port.
+/// Ports on loopback. 0 stands for any free port.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ports {
-    /// The head's REST API.
+    /// Port of the head's REST API.
     pub head: u16,
-    /// The dataset service.
+    /// Port of the dataset service.
     pub datasets: u16,
-    /// The inference service.
+    /// Port of the inference service.
     pub inference: u16,
 }
 
-/// Operations on the files of services.
+/// Operations on the files of services, implemented by the command line.
 #[async_trait]
 pub trait ServiceFiles: Send + Sync {
-    /// Gives the stack's key in the accounts of `data_dir` a new secret, since accounts store only
-    /// hashes. The key retains its datasets.
+    /// Gives the stack's key in the accounts of `data_dir` a new secret and returns it. The old secret
+    /// cannot be read, since accounts store only hashes. The key retains its datasets.
     ///
     /// # Errors
     /// If the accounts cannot be opened or written.
     async fn renew_key(&self, data_dir: &DataDir) -> anyhow::Result<ApiKey>;
 
-    /// Reads the identity of a node from the file `key`, creating it if necessary.
+    /// Returns the peer id of the private key in the file `key`, which is created if necessary.
     ///
     /// # Errors
     /// If the file cannot be read or written.
@@ -118,7 +118,7 @@ pub trait ServiceFiles: Send + Sync {
     async fn pack(&self, path: &Path) -> anyhow::Result<Packed>;
 }
 
-/// A stack with responding parts.
+/// A started stack, whose processes all respond.
 #[derive(Debug)]
 pub struct StartedStack {
     /// Addresses, nodes and functions.
@@ -130,18 +130,18 @@ pub struct StartedStack {
 /// Progress of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress<'a> {
-    /// These parts are being started.
+    /// These processes are being started.
     Starting(&'a str),
     /// The start is slower than usual.
     Delayed {
         /// Time since the start.
         since: Duration,
-        /// The pending condition.
+        /// The condition that the start is waiting for.
         awaited: &'a str,
     },
 }
 
-/// The pending condition of a start, for people.
+/// The condition that a start is waiting for, as human-readable text.
 #[derive(Debug, Default)]
 struct Awaited(Mutex<String>);
 
@@ -150,7 +150,7 @@ impl Awaited {
         *self.0.lock() = what.into();
     }
 
-    /// Runs `work` and reports the pending condition every [`DELAY_REPORT_EVERY`].
+    /// Runs `work`. Every [`DELAY_REPORT_EVERY`], reports what it is waiting for.
     async fn report_while<T>(
         &self,
         work: impl Future<Output = T>,
@@ -181,7 +181,7 @@ struct Starter<'a> {
     awaited: &'a Awaited,
 }
 
-/// Starts a stack and waits until all parts respond. The processes exit with `group`.
+/// Starts a stack and waits until all its processes respond. They exit with `group`.
 ///
 /// Sends log lines to `lines` and calls `progress` for each step and for delays.
 ///
@@ -207,7 +207,7 @@ pub async fn start(
 }
 
 impl Starter<'_> {
-    /// Starts all parts, each when its dependencies respond.
+    /// Starts all processes, each when the processes that it depends on respond.
     async fn run(&self, progress: &(impl Fn(Progress<'_>) + Sync)) -> anyhow::Result<StartedStack> {
         let (data_dir, awaited) = (&self.options.claim.data_dir, self.awaited);
         progress(Progress::Starting("head and dataset service"));
@@ -230,7 +230,7 @@ impl Starter<'_> {
         let datasets_url = base(datasets.wait_for(|facts| facts.address.clone()).await?) + "/api";
         awaited.set("the workers to listen");
         let nodes = describe_nodes(&processes, &head_url).await?;
-        // The inference service needs the workers at its start, when it opens its first epoch.
+        // The inference service needs the workers at its start, since it then opens its first epoch.
         processes.push(datasets);
         or_first_end(&processes, self.wait_for_cluster(&head_url, &nodes)).await?;
         progress(Progress::Starting("inference service"));
@@ -252,8 +252,8 @@ impl Starter<'_> {
         Ok(StartedStack { ready, processes })
     }
 
-    /// Creates missing identities of nodes, registers the nodes as members and installs the head's
-    /// functions, which are returned.
+    /// Creates missing identities of the nodes, makes the nodes members of the stack, and installs the
+    /// head's functions. Returns these functions.
     async fn prepare_nodes(&self) -> anyhow::Result<Vec<LocalFunction>> {
         let data_dir = &self.options.claim.data_dir;
         let members = Members::new(data_dir.folder());
@@ -311,7 +311,7 @@ impl Starter<'_> {
         self.start_process("inference", arguments, environment)
     }
 
-    /// Returns the arguments of a service that listens on `port`.
+    /// Returns the arguments that start `service` on `port`.
     fn service_arguments(&self, service: &str, port: u16) -> Vec<String> {
         let listen = format!("127.0.0.1:{port}");
         let folder = self.options.claim.data_dir.folder().display().to_string();
@@ -320,7 +320,7 @@ impl Starter<'_> {
             .to_vec()
     }
 
-    /// Waits until the head responds and is connected to all `nodes`.
+    /// Waits until the head responds and is connected to all other `nodes`.
     async fn wait_for_cluster(&self, head: &str, nodes: &[LocalNode]) -> anyhow::Result<()> {
         let awaited = self.awaited;
         awaited.set(format!("the head to respond at {head}"));
@@ -351,10 +351,11 @@ pub(crate) fn is_local(wish: &NodeWish) -> bool {
     wish.boot_nodes.iter().all(|address| address.starts_with("/ip4/127."))
 }
 
-/// Returns the arguments of a node with its state in `folder`. It does not dial peers of earlier runs,
-/// since ports change from start to start.
+/// Returns the arguments of a node that stores its state in `folder`. It does not dial peers of earlier
+/// runs, since their ports have changed.
 pub(crate) fn node_arguments(wish: &NodeWish, folder: &Path) -> Vec<String> {
-    // Nodes of this machine connect on loopback. Other nodes must be reachable by nodes that join them.
+    // Nodes of this machine connect on loopback. A node with remote boot nodes must be reachable from
+    // other machines.
     let address = if is_local(wish) { "127.0.0.1" } else { "0.0.0.0" };
     let mut arguments = vec!["node".to_owned(), "--no-dialback-peers".to_owned()];
     let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
@@ -364,7 +365,7 @@ pub(crate) fn node_arguments(wish: &NodeWish, folder: &Path) -> Vec<String> {
     add("--private-key", folder.join(KEY_FILE).display().to_string());
     add("--db", folder.display().to_string());
     if is_local(wish) {
-        // Local experiments do not contact public servers.
+        // A local experiment must not contact public servers.
         add("--gateways", "none".to_owned());
     }
     if !wish.boot_nodes.is_empty() {
@@ -387,7 +388,7 @@ pub(crate) fn node_arguments(wish: &NodeWish, folder: &Path) -> Vec<String> {
     arguments
 }
 
-/// Describes the nodes at the beginning of `processes` when each has logged its peer id.
+/// Returns descriptions of the nodes at the beginning of `processes`, once each has logged its peer id.
 async fn describe_nodes(processes: &[Running], head: &str) -> anyhow::Result<Vec<LocalNode>> {
     let mut nodes = Vec::new();
     for (running, node) in processes.iter().zip(NODES) {
@@ -405,7 +406,7 @@ async fn describe_nodes(processes: &[Running], head: &str) -> anyhow::Result<Vec
     Ok(nodes)
 }
 
-/// Waits until the services respond, then grants the stack's key access to public datasets.
+/// Waits until the services respond, then gives the stack's key access to public datasets.
 async fn wait_for_services(addresses: &Addresses, awaited: &Awaited) -> anyhow::Result<()> {
     let Addresses { datasets, inference, api_key, .. } = addresses;
     let [datasets, inference] = [datasets, inference].map(|url| url.as_deref().unwrap_or_default());
@@ -423,7 +424,7 @@ async fn wait_for_services(addresses: &Addresses, awaited: &Awaited) -> anyhow::
     answers.await.context("the services did not respond")
 }
 
-/// Waits for `work`. Fails if one of `processes` exits first.
+/// Returns the result of `work`, or an error if one of `processes` exits first.
 async fn or_first_end(
     processes: &[Running],
     work: impl Future<Output = anyhow::Result<()>> + Send,

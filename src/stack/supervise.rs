@@ -9,19 +9,19 @@ use tokio::time::{Instant, sleep};
 
 use crate::process::{Ended, Line, Running};
 
-/// First pause: long enough for the ports of the process to be free again.
+/// First pause before a restart: long enough for the ports of the process to be free again.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Maximum pause: a process that cannot run is started twice a minute.
+/// Maximum pause before a restart, with which a process that cannot run is started twice a minute.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Run time after which the pauses start over.
+/// Time after which a restarted process counts as stable, so that its next pause is the first one again.
 const STEADY_AFTER: Duration = Duration::from_mins(2);
 
 /// An event of a supervised process.
 #[derive(Debug)]
 pub enum Supervised {
-    /// The process exited and is restarted after the pause.
+    /// The process exited and will be restarted after the pause.
     Ended {
         /// Exit status.
         ended: Ended,
@@ -30,7 +30,7 @@ pub enum Supervised {
     },
     /// The process was restarted.
     Restarted(Running),
-    /// The restart failed and is tried again after the pause.
+    /// The restart failed and will be tried again after the pause.
     Failed {
         /// The cause.
         error: anyhow::Error,
@@ -40,10 +40,10 @@ pub enum Supervised {
 }
 
 /// Restarts `process` on the same ports whenever it exits unexpectedly. Calls `report` for each event.
-/// Sends lines of restarted processes to `lines`.
+/// Sends the log lines of restarted processes to `lines`.
 ///
-/// Returns the exit status when the process is stopped on request. `None` if it was waiting for its
-/// restart.
+/// Ends when the process is stopped on request. Returns its exit status, or `None` if it was stopped
+/// while it waited for its restart.
 pub async fn supervise<F: Future<Output = ()> + Send>(
     mut process: Running,
     group: Group,

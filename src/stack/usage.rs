@@ -4,15 +4,15 @@ use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 
 use crate::local::Usage;
 
-/// Measures processes. Processor time is counted since the previous measurement.
+/// Measures processes. Processor time is measured since the previous call.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     system: Option<System>,
 }
 
 impl Meter {
-    /// Returns the usage of `processes`, given by name and id. Omits processes without data from the
-    /// system.
+    /// Returns the usage of `processes`, which are given by name and id. Omits processes for which the
+    /// system has no data.
     pub(crate) fn measure(&mut self, processes: &[(String, u32)]) -> Vec<(String, Usage)> {
         let Some(system) = self.system.take().or_else(|| System::new().ok()) else {
             return Vec::new();

@@ -1,10 +1,10 @@
-//! Compact storage for the fields of log lines, since the screen stores tens of thousands.
+//! Compact storage for the fields of log lines, of which the screen stores tens of thousands.
 
-/// Names and values in order, concatenated in one text.
+/// Names and values, alternating and concatenated in one text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fields {
     text: Box<str>,
-    /// End of each name and value in `text`.
+    /// Offset in `text` at which each name and each value ends.
     ends: Box<[usize]>,
 }
 

@@ -1,5 +1,5 @@
-//! A process that an earlier run of this program left running. It is watched by its lock and terminated
-//! by its process id.
+//! A process that an earlier run of this program left running. It is not a child of this process, so its
+//! lock shows whether it runs, and it is terminated by its process id.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,11 +12,10 @@ use tokio::time::{sleep, timeout};
 use super::{DRAIN_MAX, Ended, Facts, terminate};
 use crate::data_dir::is_locked;
 
-/// Interval for checking the lock. The system does not notify of the exit of processes other than
-/// children.
+/// Interval at which the lock is checked. The system notifies only of the exit of child processes.
 const CHECK_EVERY: Duration = Duration::from_secs(2);
 
-/// Interval for checking the lock while waiting for the exit.
+/// Interval at which the lock is checked while waiting for the exit.
 const WAIT_EVERY: Duration = Duration::from_millis(20);
 
 /// A process that was left running.
@@ -24,9 +23,9 @@ pub(super) struct Adopted {
     pub(super) pid: u32,
     /// Directory that the process has locked.
     pub(super) folder: PathBuf,
-    /// Stops the watch, not the process.
+    /// Group with which the watch stops. The process keeps running.
     pub(super) group: Group,
-    /// Notified to end the process.
+    /// Notified to stop the process.
     pub(super) request: Arc<Notify>,
 }
 
@@ -69,6 +68,6 @@ fn kill(pid: u32) {
     }
 }
 
-/// No effect: without signals only the user can terminate the process.
+/// Has no effect: without signals, only the user can terminate the process.
 #[cfg(not(unix))]
 fn kill(_: u32) {}

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Starts `script` like a service.
+/// Starts the shell `script` as if it were a service.
 fn shell(script: &str) -> (Group, Running, mpsc::Receiver<Line>) {
     let group = Group::default();
     let (lines, received) = mpsc::channel(16);
@@ -38,7 +38,7 @@ async fn error_of_early_exit_contains_cause() {
 
 #[tokio::test]
 async fn last_line_is_read_before_exit_is_reported() {
-    // The writer is not a child of this process and runs until the shell has been reaped.
+    // The process that writes is not a child of this one, and runs until the shell has been reaped.
     let (_group, running, _lines) = shell(
         r#"(while kill -0 $$ 2>/dev/null; do :; done
             echo '{"level":"error","message":"disk full"}') & exit 3"#,
@@ -96,7 +96,7 @@ async fn detached_process_outlives_group_and_logs_to_file() {
     group.shutdown().await;
     assert!(!running.has_ended(), "the group is gone, the process is not");
     drop(request);
-    // The handle is gone, so the process is terminated by its id.
+    // The handle is dropped, so the process is terminated by its id.
     terminate(Some(running.pid));
 }
 
