@@ -1,37 +1,38 @@
-//! The address and the network of a caller.
+//! Address and network of a caller.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use axum::extract::ConnectInfo;
 use axum::http::{Extensions, HeaderMap};
 
-/// Header to which a proxy appends the address of its client.
+/// Header in which a proxy appends the address of its client.
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// Source of a caller's address.
+/// Source from which a caller's address is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AddressSource {
     /// The peer address of the connection.
     #[default]
     Connection,
-    /// The proxy in front of the service, which appends to `X-Forwarded-For`. The service must not
-    /// be reachable otherwise, since callers could claim any address.
+    /// The `X-Forwarded-For` header of the proxy in front of the service. The service must be reachable
+    /// only through the proxy, since other callers could claim any address.
     Proxy,
 }
 
-/// Address of a request's origin, which handlers get as `ConnectInfo<Caller>`.
+/// Address from which a request originates. Handlers get it as `ConnectInfo<Caller>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caller(pub SocketAddr);
 
 impl Caller {
-    /// Creates the caller at `address`. An IPv6 socket shows IPv4 callers as `::ffff:10.0.0.5`.
+    /// Creates the caller at `address`. IPv4 addresses are normalized, since an IPv6 socket shows them
+    /// as `::ffff:10.0.0.5`.
     pub(crate) fn new(address: SocketAddr) -> Self {
         Self(SocketAddr::new(address.ip().to_canonical(), address.port()))
     }
 }
 
 /// Network of a caller: an IPv4 address, or the 64-bit prefix of an IPv6 address, since one caller
-/// has all addresses with the same prefix.
+/// usually has all addresses with this prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Network(IpAddr);
 
@@ -40,7 +41,8 @@ pub struct Network(IpAddr);
 pub(crate) struct Neighborhood(Network);
 
 impl AddressSource {
-    /// Returns the origin of a request. `None` if it did not arrive over a connection.
+    /// Returns the address from which a request originates. `None` if it did not arrive over a
+    /// connection.
     #[must_use]
     pub fn caller(self, headers: &HeaderMap, extensions: &Extensions) -> Option<IpAddr> {
         let connection =
@@ -65,14 +67,14 @@ impl Neighborhood {
     }
 }
 
-/// Returns the last address in `X-Forwarded-For`, which the proxy appended to whatever the caller
+/// Returns the last address in `X-Forwarded-For`. The proxy appended it to any addresses that the caller
 /// claimed.
 pub(crate) fn forwarded(headers: &HeaderMap) -> Option<IpAddr> {
     let last = headers.get_all(FORWARDED_FOR).iter().next_back()?;
-    // The caller's part of the header can be any bytes.
+    // The part of the header that the caller wrote can be any bytes.
     let last = last.as_bytes().rsplit(|byte| *byte == b',').next()?;
     let text = std::str::from_utf8(last).ok()?.trim();
-    // Some proxies write brackets, or a port.
+    // Some proxies write brackets around the address, or append a port.
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     bare.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
 }

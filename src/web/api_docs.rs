@@ -1,7 +1,7 @@
 //! Renders an `OpenAPI` document as an HTML page.
 //!
-//! The page is made from a template without scripts, fonts or pictures. It works without a network. Its
-//! policy forbids loading anything.
+//! The template of the page has no scripts, fonts or pictures, so it works without a network. The page's
+//! content security policy forbids loading anything.
 
 use std::error::Error;
 
@@ -56,9 +56,9 @@ pub fn render(document: &Value, document_url: &str) -> String {
     }
 }
 
-/// Escapes HTML, including inside quoted attributes.
+/// Escapes text for HTML, including quoted attributes.
 ///
-/// Minijinja would escape slashes as well, which are frequent in paths and media types.
+/// Minijinja would also escape slashes, which are frequent in paths and media types.
 fn escape_html(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     text.replace('"', "&quot;").replace('\'', "&#39;")

@@ -1,4 +1,4 @@
-//! Reads the API key of a request. Verifying it is for `accounts`.
+//! Reads the API key of a request. The crate `accounts` verifies it.
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
@@ -12,20 +12,21 @@ pub enum NoKey {
     /// There is no header with a key.
     #[error("missing {API_KEY_HEADER} header")]
     Missing,
-    /// The header has another content.
+    /// The header contains something else.
     #[error("invalid {API_KEY_HEADER} header")]
     Unreadable(#[source] KeyError),
 }
 
-/// Scheme of a key in the `Authorization` header, by RFC 6750. Tools that read files over HTTP can
-/// send it.
+/// Prefix of a key in the `Authorization` header, by RFC 6750. Tools that read files over HTTP can send
+/// this header.
 const BEARER: &str = "Bearer ";
 
-/// Returns the key in the `X-API-Key` header, in any case, or else in `Authorization: Bearer`.
-/// Other schemes of `Authorization` are ignored.
+/// Returns the key in the `X-API-Key` header, or else in `Authorization: Bearer`. Other schemes of
+/// `Authorization` are ignored.
 ///
 /// # Errors
-/// [`NoKey::Missing`] without either, [`NoKey::Unreadable`] if the header is not a key.
+/// [`NoKey::Missing`] if the request has neither header, [`NoKey::Unreadable`] if the content is not a
+/// key.
 pub fn api_key(headers: &HeaderMap) -> Result<ApiKey, NoKey> {
     let text = match (headers.get(API_KEY_HEADER), headers.get(AUTHORIZATION)) {
         (Some(key), _) => key.to_str().map_err(|_| NoKey::Unreadable(KeyError))?,

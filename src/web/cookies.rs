@@ -8,9 +8,9 @@ use axum::http::{HeaderMap, HeaderValue};
 /// Security of the channel that a cookie is sent over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channel {
-    /// The page arrived over TLS. The cookie requires it.
+    /// The page arrived over TLS, so its cookie is only sent over TLS.
     Tls,
-    /// The page arrived in clear text, as on loopback.
+    /// The page arrived in clear text, for example over loopback.
     Clear,
 }
 
@@ -24,9 +24,9 @@ pub fn get<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
         .find_map(|(found, value)| (found == name).then_some(value))
 }
 
-/// Returns a `Set-Cookie` header that stores `value`, which consists of letters and digits, for `lasts`.
-/// The cookie is sent to every path of this host. It is hidden from scripts and not sent with requests
-/// by other sites except navigation.
+/// Returns a `Set-Cookie` header that stores `value` for the time `lasts`. The value must consist of
+/// letters and digits. The cookie is sent with requests to every path of this host, but hidden from
+/// scripts and not sent with requests that other sites cause, except navigation.
 #[must_use]
 pub fn set(name: &str, value: &str, lasts: Duration, channel: Channel) -> Option<HeaderValue> {
     let secure = if channel == Channel::Tls { "; Secure" } else { "" };
@@ -37,7 +37,7 @@ pub fn set(name: &str, value: &str, lasts: Duration, channel: Channel) -> Option
     Some(header)
 }
 
-/// Returns a `Set-Cookie` header that deletes the cookie.
+/// Returns a `Set-Cookie` header that deletes the cookie called `name`.
 #[must_use]
 pub fn clear(name: &str, channel: Channel) -> Option<HeaderValue> {
     set(name, "", Duration::ZERO, channel)

@@ -1,8 +1,8 @@
-//! Cross-origin requests (CORS): pages of other sites that can read responses.
+//! Cross-origin requests (CORS): selects other sites whose pages can read responses.
 //!
-//! Browsers hide a response from the page of another site unless its headers allow it. Pages that are
-//! allowed to read send an API key in a header. Cookies are never allowed, nor are methods that change
-//! anything.
+//! Browsers hide a response from a page of another site unless the response's headers allow it. Pages
+//! that may read responses send an API key in a header. Cookies are never allowed, nor are methods that
+//! change anything.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use axum::http::{HeaderName, HeaderValue, Method, Uri, header};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use wire::paths::{API_KEY_HEADER, LAST_EVENT_ID_HEADER, REVISION_HEADER, ROW_COUNT_HEADER};
 
-/// Time for which a browser can cache the allowed headers. Chromium limits it to two hours.
+/// Time for which a browser can cache the allowed headers. Chromium limits this to two hours.
 const REMEMBERED: Duration = Duration::from_hours(2);
 
-/// Response headers that scripts can read, in addition to the headers that are always readable.
+/// Response headers that scripts can read, in addition to those that they can always read.
 const SHOWN: [HeaderName; 11] = [
     header::ACCEPT_RANGES,
     header::CONTENT_DISPOSITION,
@@ -30,7 +30,7 @@ const SHOWN: [HeaderName; 11] = [
     HeaderName::from_static(REVISION_HEADER),
 ];
 
-/// Headers that scripts can send.
+/// Request headers that scripts can send.
 const TAKEN: [HeaderName; 6] = [
     header::AUTHORIZATION,
     header::IF_NONE_MATCH,
@@ -63,7 +63,7 @@ impl FromStr for ReaderSites {
         if text == "*" {
             return Ok(Self::Any);
         }
-        // Browsers send origins in lower case.
+        // Browsers always send origins in lower case.
         let text = text.to_ascii_lowercase();
         let uri: Uri = text.parse().map_err(|_| ReaderSitesError)?;
         let (Some(scheme @ ("http" | "https")), Some(authority)) =

@@ -1,4 +1,4 @@
-//! Reads bodies and queries. Each crate renders its own error responses.
+//! Reads request bodies and query strings. Each crate renders its own error responses.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -14,27 +14,28 @@ use http_body_util::LengthLimitError;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
-/// Time limit of a short body: some round trips over the slowest connections. It also limits how
-/// long a slow caller occupies a connection.
+/// Time limit for a short body to arrive: some round trips over the slowest connections. It also limits
+/// how long a slow caller occupies a connection.
 pub const BODY_WITHIN: Duration = Duration::from_secs(10);
 
-/// Bytes of a body that extend the limit by a second. Half a megabit per second is fast enough.
+/// Number of bytes of a body that extend the time limit by a second. Half a megabit per second is fast
+/// enough.
 const BYTES_PER_SECOND_MIN: u32 = 64 * 1024;
 
-/// Maximum memory that is allocated for a body before it arrives.
+/// Maximum memory that is allocated for a body in advance.
 const FIRST_BYTES_MAX: usize = 1024 * 1024;
 
-/// Error in a body or a query. The text can be shown to the caller.
+/// Error in a body or query string. The text can be shown to the caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BodyError {
     /// The body exceeds the service's limit.
     #[error("body is too large")]
     TooLarge,
-    /// The body was truncated, or its connection broke.
+    /// The body was truncated, or the connection was lost.
     #[error("body is incomplete")]
     Broken,
-    /// The content of the body or query is invalid.
+    /// The content of the body or query string is invalid.
     #[error("{0}")]
     Invalid(String),
     /// The body did not arrive in time.
@@ -51,7 +52,7 @@ impl BodyError {
         Self::Invalid(format!("invalid JSON body: {reason}"))
     }
 
-    /// Returns the status of the response.
+    /// Returns the status of the error response.
     #[must_use]
     pub const fn status(&self) -> StatusCode {
         match self {
@@ -62,13 +63,13 @@ impl BodyError {
     }
 }
 
-/// Reads a request's whole body, up to the limit of [`add_layers`](crate::middleware::add_layers).
+/// Reads the whole body of a request, up to the limit of [`add_layers`](crate::middleware::add_layers).
 ///
-/// It must arrive within [`BODY_WITHIN`], plus a second for each 64 KiB.
+/// The body must arrive within [`BODY_WITHIN`], plus a second for each 64 KiB.
 ///
 /// # Errors
-/// [`BodyError::TooLarge`] past that length, [`BodyError::Slow`] past that time,
-/// [`BodyError::Broken`] if it is truncated.
+/// [`BodyError::TooLarge`] if the body exceeds the size limit, [`BodyError::Slow`] if it exceeds the
+/// time limit, [`BodyError::Broken`] if it is truncated.
 pub async fn bytes(request: Request) -> Result<Bytes, BodyError> {
     let body = request.into_limited_body();
     let length_min = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
@@ -83,7 +84,7 @@ pub async fn bytes(request: Request) -> Result<Bytes, BodyError> {
             let is_long = causes.any(<dyn Error>::is::<LengthLimitError>);
             if is_long { BodyError::TooLarge } else { BodyError::Broken }
         })?;
-        // Most bodies arrive in a single part.
+        // Most bodies arrive in one part, which is not copied.
         if bytes.is_empty() && part.len() == length_min {
             return Ok(part);
         }
@@ -97,20 +98,20 @@ pub async fn bytes(request: Request) -> Result<Bytes, BodyError> {
     Ok(bytes.into())
 }
 
-/// Reads a request's body as a JSON object, with any content type.
+/// Reads the body of a request as a JSON object, whatever its content type.
 ///
 /// # Errors
-/// As [`bytes`]. [`BodyError::Invalid`] if it is not an object or not a `T`.
+/// As [`bytes`]. [`BodyError::Invalid`] if the body is not an object or not a `T`.
 pub async fn json<T: DeserializeOwned>(request: Request) -> Result<T, BodyError> {
     let body = bytes(request).await?;
-    // An array would be accepted as well, field by field.
+    // A struct could also be parsed from an array of its fields.
     match body.trim_ascii_start().first() {
         None | Some(b'{') => parse_json(&body),
         Some(_) => Err(BodyError::json("expected an object")),
     }
 }
 
-/// Parses a received body as JSON. The longest needs a second.
+/// Parses a received body as JSON. This takes a second for the longest bodies.
 ///
 /// # Errors
 /// [`BodyError::Invalid`] if it is not a `T`.
@@ -128,10 +129,10 @@ pub fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, BodyError> {
         .map_err(|error| BodyError::Invalid(format!("invalid query: {}", error.body_text())))
 }
 
-/// Returns the decoded names and values of a query string, in order.
+/// Returns the decoded names and values in a query string, in order.
 ///
 /// # Errors
-/// [`BodyError::Invalid`] if an escape is invalid.
+/// [`BodyError::Invalid`] if an escape sequence is invalid.
 pub fn pairs(uri: &Uri) -> Result<Vec<(String, String)>, BodyError> {
     query(uri)
 }

@@ -1,10 +1,11 @@
 //! Distinguishes requests by programs of this machine from requests that another site made a browser
 //! send.
 //!
-//! A loopback connection is not sufficient: a proxy on this machine forwards requests of others. A
-//! browser sends requests for pages of other sites. If the name of such a page resolves to this machine
-//! (DNS rebinding), it can even read the responses. Only the `Host` reveals it. Everything that is
-//! allowed without a key or token is therefore only allowed under a known host name.
+//! That a connection comes from loopback is not sufficient: a proxy on this machine forwards requests of
+//! other machines, and a browser on this machine sends requests for pages of other sites. If the host
+//! name of such a page is made to resolve to this machine (DNS rebinding), the page can even read the
+//! responses. Only the `Host` header reveals this. Therefore, requests without a key or token are
+//! allowed only if they have a known host name.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -23,7 +24,7 @@ use crate::{middleware, origin};
 /// Prefix of the headers in which proxies forward the origin of a request.
 const FORWARDED_PREFIX: &str = "x-forwarded-";
 
-/// Headers in which proxies and networks in front of services send the client's address.
+/// Headers in which proxies and delivery networks in front of a service send the client's address.
 const CLIENT_HEADERS: [&str; 6] = [
     "x-real-ip",
     "x-client-ip",
@@ -49,10 +50,10 @@ pub struct HostName(String);
 #[error("expected a host name without a scheme or port, such as data.example.org")]
 pub struct HostNameError;
 
-/// Names of a service, in addition to `localhost` and any IP address. Cheap to clone.
+/// Host names of a service, in addition to `localhost` and any IP address. Cheap to clone.
 ///
-/// An address needs no entry, since a page can point its own name, but not an address, to another
-/// machine.
+/// IP addresses need no entry: the owner of a page can point its host name to another machine, but not
+/// an address.
 #[derive(Debug, Clone, Default)]
 pub struct HostNames {
     names: Arc<[HostName]>,
@@ -78,22 +79,23 @@ impl FromIterator<HostName> for HostNames {
 }
 
 impl HostNames {
-    /// Accepts every name, for a service over TLS: its certificate is not valid for a page of
+    /// Accepts every host name, for a service over TLS: its certificate is not valid for pages with
     /// another name.
     #[must_use]
     pub fn any() -> Self {
         Self { names: Arc::default(), is_any: true }
     }
 
-    /// Returns true if a request has a known host name, or no host name, which no browser sends.
+    /// Returns true if a request has a known host name or none at all. Browsers always send one.
     #[must_use]
     pub fn is_known<B>(&self, request: &axum::http::Request<B>) -> bool {
         self.is_any || hosts(request).all(|host| host.is_some_and(|host| self.knows(&host)))
     }
 
     /// Returns true if a request certainly comes from a program of this machine, or from a page of this
-    /// service: over loopback, to a loopback host or a configured name, neither from a page of another
-    /// origin nor forwarded by a proxy. HTTP/1.0 is excluded, since proxies that add no header use it.
+    /// service. It must arrive over loopback and name a loopback host or a configured name. It must
+    /// neither come from a page of another origin nor be forwarded by a proxy. HTTP/1.0 is excluded,
+    /// since proxies that add no header use it.
     #[must_use]
     pub fn is_local<B>(&self, request: &axum::http::Request<B>) -> bool {
         let peer = request.extensions().get::<ConnectInfo<Caller>>();
@@ -107,8 +109,9 @@ impl HostNames {
             && !is_passed_on(request.headers())
     }
 
-    /// Returns the same for callers identified by `addresses`. Behind a proxy, its header decides.
-    /// If the header cannot be read, the result is false, even if the proxy is on this machine.
+    /// Like [`Self::is_local`], but the origin of a request is taken from `addresses`. Behind a proxy,
+    /// only the proxy's header counts. If the header cannot be read, the result is false, even if the
+    /// proxy is on this machine.
     #[must_use]
     pub fn is_local_by<B>(
         &self,
@@ -121,8 +124,8 @@ impl HostNames {
         }
     }
 
-    /// Adds a check of the host name to the routes that `router` allows without a key. `refuse`
-    /// creates the response.
+    /// Wraps `router`, whose routes are allowed without a key, in a check of the host name. `refuse`
+    /// creates the response to a rejected request.
     pub fn wrap(&self, router: Router, refuse: fn(StatusCode, &'static str) -> Response) -> Router {
         let names = self.clone();
         middleware::wrap(router, move |request, next| {
@@ -152,7 +155,7 @@ impl HostNames {
     }
 }
 
-/// Returns the hosts in the target and the `Host` headers of a request. `None` for an invalid host.
+/// Returns the hosts in the target and in the `Host` headers of a request. An invalid host is `None`.
 fn hosts<B>(request: &axum::http::Request<B>) -> impl Iterator<Item = Option<Authority>> {
     let of_header = |value: &axum::http::HeaderValue| value.to_str().ok()?.parse().ok();
     let of_headers = request.headers().get_all(HOST).iter().map(of_header);
@@ -160,8 +163,8 @@ fn hosts<B>(request: &axum::http::Request<B>) -> impl Iterator<Item = Option<Aut
     all.map(|host| host.filter(is_plain))
 }
 
-/// Returns true if a host is only a name or an address with an optional valid port: without a user and
-/// with brackets only around an IPv6 address.
+/// Returns true if `host` is a plain name or address, optionally with a valid port: it has no user, and
+/// brackets only around an IPv6 address.
 fn is_plain(host: &Authority) -> bool {
     let (text, name) = (host.as_str(), host.host());
     let is_bracketed = name.starts_with('[');

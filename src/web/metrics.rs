@@ -1,8 +1,8 @@
 //! Metrics in the Prometheus text format (version 0.0.4).
 //!
-//! A service declares its metrics in tables, with [`metrics!`](crate::metrics!), and holds a [`Metrics`]
-//! of them. [`requests`] has the metrics of any HTTP service, [`process`] the metrics of the process.
-//! The number of labels chosen by callers is bounded, so that they cannot exhaust the memory.
+//! A service declares its metrics in tables with [`metrics!`](crate::metrics!) and stores their values
+//! in a [`Metrics`]. [`requests`] has the metrics of any HTTP service, [`process`] the metrics of the
+//! process. The number of labels chosen by callers is bounded, so that they cannot exhaust the memory.
 
 pub mod process;
 pub mod requests;
@@ -17,11 +17,11 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use parking_lot::RwLock;
 
-/// Maximum number of label sets of a metric. Callers choose some labels, so the number is bounded.
-/// Further sets are counted together, as [`OTHER`].
+/// Maximum number of label sets of a metric. Callers choose some labels, so the number must be bounded.
+/// Values of further sets are counted together under [`OTHER`].
 const LABELS_MAX: usize = 1000;
 
-/// Label of values that are counted together.
+/// Label under which values beyond the maximum are counted together.
 pub const OTHER: &str = "other";
 
 /// Maximum length of a label's value, in characters.
@@ -36,7 +36,7 @@ pub struct Metric {
     name: &'static str,
     kind: Kind,
     labels: &'static [&'static str],
-    /// Doc comment of its constant, with the leading space.
+    /// Doc comment of the metric's constant, which starts with a space.
     help: &'static str,
 }
 
@@ -44,9 +44,10 @@ pub struct Metric {
 enum Kind {
     Counter,
     Gauge,
-    /// Sum in milliseconds with count.
+    /// Sum in milliseconds and count.
     Summary,
-    /// Counts at or below each of these seconds, sum in seconds, count.
+    /// For each of these bounds in seconds, the count of shorter or equal durations. Also the sum in
+    /// seconds and the total count.
     Histogram(&'static [f64]),
 }
 
@@ -56,39 +57,40 @@ type Text = &'static str;
 /// Names of labels.
 type Labels = &'static [Text];
 
-/// Describes a number that only grows, for each set of `labels`.
+/// Describes a counter, which only grows, with a value for each set of `labels`.
 #[must_use]
 pub const fn counter(name: Text, labels: Labels, help: Text) -> Metric {
     Metric { name, kind: Kind::Counter, labels, help }
 }
 
-/// Describes a number that grows and shrinks.
+/// Describes a gauge, which grows and shrinks.
 #[must_use]
 pub const fn gauge(name: Text, labels: Labels, help: Text) -> Metric {
     Metric { name, kind: Kind::Gauge, labels, help }
 }
 
-/// Describes a duration, as a sum of milliseconds and a count.
+/// Describes a duration that is exported as a sum of milliseconds and a count.
 #[must_use]
 pub const fn summary(name: Text, help: Text) -> Metric {
     Metric { name, kind: Kind::Summary, labels: &[], help }
 }
 
-/// Describes a duration in seconds, with the counts at or below each of `bounds`, which ascend.
+/// Describes a duration in seconds that is exported with the counts at or below each of the ascending
+/// `bounds`.
 #[must_use]
 pub const fn histogram(name: Text, labels: Labels, bounds: &'static [f64], help: Text) -> Metric {
     Metric { name, kind: Kind::Histogram(bounds), labels, help }
 }
 
 impl Metric {
-    /// Returns the name without the prefix of a service.
+    /// Returns the metric's name without the prefix of a service.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
 }
 
-/// Declares metrics as constants with their doc comments as help texts. Collects them in the table
+/// Declares metrics as constants, whose doc comments become the help texts. Collects them in the table
 /// `METRICS` in the order of the output.
 #[macro_export]
 macro_rules! metrics {
@@ -101,7 +103,7 @@ macro_rules! metrics {
     };
 }
 
-/// Handle to the metrics of a service. Cheap to clone: all clones share them.
+/// Handle to the metrics of a service. Cheap to clone: all clones share the values.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     prefix: &'static str,
@@ -109,30 +111,31 @@ pub struct Metrics {
     series: Arc<RwLock<BTreeMap<&'static str, BTreeMap<String, Series>>>>,
 }
 
-/// Handle to one metric with one set of labels. Counting needs neither a lock nor formatting of labels,
-/// for code that counts often. Cheap to clone: all clones share the number.
+/// Handle to one metric with one set of labels, for code that counts often: it needs neither a lock nor
+/// formatting of labels. Cheap to clone: all clones share the value.
 #[derive(Debug, Clone)]
 pub struct Series {
     kind: Kind,
     value: Arc<Value>,
 }
 
-/// Raises a gauge by one until dropped.
+/// Keeps a gauge raised by one until dropped.
 #[derive(Debug)]
 pub struct RaisedGauge(Series);
 
 #[derive(Debug, Default)]
 struct Value {
-    /// Unused by a histogram: its count is the sum of its `counts`.
+    /// Value or count. Unused by a histogram, whose count is the sum of its `counts`.
     n: AtomicU64,
-    /// Sum of all durations in nanoseconds, enough for 584 years.
+    /// Sum of all durations in nanoseconds. It overflows after 584 years.
     sum_ns: AtomicU64,
-    /// For a histogram: the count between each bound and the previous one, finally the count beyond all.
+    /// For a histogram: the number of values between each bound and the previous one, and finally of
+    /// those above all bounds.
     counts: Box<[AtomicU64]>,
 }
 
 impl Metrics {
-    /// Creates the metrics of `tables`, with `prefix` before each name.
+    /// Creates the metrics of `tables`, whose names get `prefix`.
     #[must_use]
     pub fn new(prefix: &'static str, tables: &'static [&'static [Metric]]) -> Self {
         Self { prefix, tables, series: Arc::default() }
@@ -148,13 +151,13 @@ impl Metrics {
         self.series(metric, labels).add_n(n.try_into().unwrap_or(u64::MAX));
     }
 
-    /// Sets a gauge, or a counter that is maintained elsewhere.
+    /// Sets a gauge, or a counter whose value is maintained elsewhere.
     pub fn set(&self, metric: Metric, labels: &[&str], n: usize) {
         let n = u64::try_from(n).unwrap_or(u64::MAX);
         self.series(metric, labels).value.n.store(n, Relaxed);
     }
 
-    /// Raises a gauge without labels by one, until the result is dropped.
+    /// Raises a gauge without labels by one until the returned guard is dropped.
     #[must_use]
     pub fn raise(&self, metric: Metric) -> RaisedGauge {
         self.series(metric, &[]).raise()
@@ -165,8 +168,8 @@ impl Metrics {
         self.series(metric, labels).observe(time);
     }
 
-    /// Returns the handle to `metric` with `labels`, one value for each label's name. Returns that
-    /// of [`OTHER`] for a new set of labels at the maximum.
+    /// Returns the handle to `metric` with `labels`, one value for each label name. If the set of labels
+    /// is new and the maximum is reached, returns the handle with the labels [`OTHER`].
     #[must_use]
     pub fn series(&self, metric: Metric, labels: &[&str]) -> Series {
         let text = labels_text(metric, labels);
@@ -223,7 +226,7 @@ impl Series {
         self.value.n.fetch_add(n, Relaxed);
     }
 
-    /// Raises a gauge by one, until the result is dropped.
+    /// Raises a gauge by one until the returned guard is dropped.
     #[must_use]
     pub fn raise(&self) -> RaisedGauge {
         self.add_n(1);
@@ -272,7 +275,7 @@ impl Drop for RaisedGauge {
     }
 }
 
-/// Responds with metrics as text.
+/// Responds with the metrics as text.
 #[must_use]
 pub fn respond(text: String) -> Response {
     ([(CONTENT_TYPE, CONTENT)], text).into_response()

@@ -1,4 +1,5 @@
-//! Middleware, including that of every service: time and size limits, a log line for each request.
+//! Middleware for all services, which limits the time and size of requests and logs each of them, and a
+//! helper to add other middleware.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -25,30 +26,31 @@ use tracing::{Instrument as _, Span, debug, error, field, info, info_span};
 /// Content type of server-sent events.
 const EVENTS: &[u8] = b"text/event-stream";
 
-/// Header by which nginx is told not to buffer a response.
+/// Header that tells nginx not to buffer a response.
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// Headers with the key, which most responses depend on.
+/// Request headers with the key, on which most responses depend.
 const PRIVATE_VARY: HeaderValue = HeaderValue::from_static("X-API-Key, Authorization");
 
-/// Default `Retry-After` of a 503, in seconds: long enough for connections and streams to close, short
-/// enough to go unnoticed.
+/// Default `Retry-After` of a 503, in seconds. This is long enough for connections and streams to close,
+/// and short enough to go unnoticed.
 const FULL_RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");
 
-/// Limits of the requests of a service.
+/// Limits of the requests to a service.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestOptions {
     /// Maximum length of a body in bytes. A longer one is rejected with 413 when it is read.
     pub body_bytes_max: usize,
-    /// Time limit of a handler until its response starts. The body of the response, which may be a
-    /// stream, does not count.
+    /// Time limit until the handler's response starts. The body of the response, which may be a stream,
+    /// is not limited.
     pub answer_within: Duration,
-    /// Creates the responses for rejections made here: 500 after a panic, 504 after the time limit.
+    /// Creates the response to a request that is rejected here: 500 after a panic, 504 after the time
+    /// limit.
     pub refuse: fn(StatusCode, &'static str) -> Response,
 }
 
-/// Extension of a request that exceeds the limit of connections, with the reason. The middleware
-/// rejects it with the error body of the service.
+/// Extension of a request that exceeds the limit of connections, with the reason. The middleware rejects
+/// such a request with an error body in the format of the service.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Overloaded(pub(crate) &'static str);
 
@@ -66,8 +68,8 @@ impl Next {
 
 /// Adds `middleware` to every path of `router`, including its fallback.
 ///
-/// A middleware of axum's `from_fn` clones its inner service with the state of a handler several times
-/// for each request. This one shares it.
+/// A middleware made by axum's `from_fn` would clone its inner service, including the state of a
+/// handler, several times per request. This one shares it.
 pub fn wrap<S, F, A>(router: Router<S>, middleware: F) -> Router<S>
 where
     S: Clone + Send + Sync + 'static,
@@ -81,14 +83,14 @@ where
     }))
 }
 
-/// Applies the limits of `options` to `router`. Logs a line at info for each request.
+/// Applies the limits of `options` to `router` and logs each request at level info.
 ///
-/// The line has the path without the query string or headers, so it cannot leak a secret.
+/// The log line has the path, but neither the query string nor headers, so it cannot leak a secret.
 pub fn add_layers(router: Router, options: RequestOptions) -> Router {
     wrap(router, move |request, next| log_request(request, next, options))
 }
 
-/// Runs `next` within the limits.
+/// Runs `next` within the limits of `options`.
 async fn answer(mut request: Request, next: Next, options: RequestOptions) -> Response {
     if let Some(Overloaded(reason)) = request.extensions().get() {
         return (options.refuse)(StatusCode::SERVICE_UNAVAILABLE, reason);
@@ -113,11 +115,11 @@ fn panic_message(cause: Box<dyn Any + Send>) -> String {
     }
 }
 
-/// Sets the headers of all responses.
+/// Sets the headers that all responses have.
 ///
-/// Browsers do not guess content types. A connection without room for its request is closed, so that its
-/// place becomes available. Shared caches store no response, unless the handler decided otherwise, since
-/// most responses depend on the caller's key. Proxies do not buffer events.
+/// They prevent browsers from guessing content types and proxies from buffering events. A connection
+/// over the limit is closed after its 503, so that another one can be accepted. Shared caches store no
+/// response unless the handler allows it, since most responses depend on the caller's key.
 fn set_headers(response: &mut Response) {
     let is_full = response.status() == StatusCode::SERVICE_UNAVAILABLE;
     let headers = response.headers_mut();
@@ -147,7 +149,7 @@ async fn log_request(request: Request, next: Next, options: RequestOptions) -> R
     let status = response.status().as_u16();
     span.record("http.response.status_code", status);
     let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-    // Screens and supervisors probe every few seconds, which is not worth a line each.
+    // Screens and supervisors send health checks every few seconds, which are not worth a line each.
     if path.ends_with("/health") && response.status().is_success() {
         debug!(%method, path, status, elapsed_ms, "{method} {path} {status}");
     } else {
@@ -157,8 +159,8 @@ async fn log_request(request: Request, next: Next, options: RequestOptions) -> R
     response
 }
 
-/// Creates the span of a request in its trace. The span is closed when the response starts. It has
-/// neither the query nor any header but that of its trace.
+/// Creates the span of a request as part of the caller's trace. The span is closed when the response
+/// starts. It contains no query string, and no header except that of the trace.
 fn request_span(request: &Request) -> Span {
     let route = request.extensions().get().map_or("", MatchedPath::as_str);
     let method = request.method();

@@ -1,21 +1,21 @@
-//! Limit of open files: raised at start, then divided among connections and streams.
+//! Limit of open files: raised at the start, then divided among connections and streams.
 //!
-//! Each connection uses a file descriptor. Without free descriptors, a service can neither open a file
-//! nor accept the connection of a health check, so some are reserved.
+//! Each connection uses a file descriptor. Without free descriptors, a service could neither open a file
+//! nor accept the connection of a health check, so some descriptors are reserved.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Maximum number of connections of a service, whatever the limit of open files. Further connections
-/// wait to be accepted. Each uses some kilobytes in addition to its descriptor.
+/// Maximum number of connections of a service, even if the limit of open files is higher. Further
+/// connections wait to be accepted. Each uses some kilobytes in addition to its descriptor.
 const CONNECTIONS_MAX: usize = 4096;
 
-/// Descriptors reserved for the store's files, listeners and pipes. The dataset service has some
-/// forty open without connections.
+/// Minimum number of descriptors reserved for the store's files, listeners and pipes. The dataset
+/// service has some forty open without any connection.
 const RESERVE_MIN: usize = 64;
 
-/// Raises this process's soft limit of open files to the hard one.
+/// Raises this process's soft limit of open files to the hard limit.
 ///
-/// Systems set a low soft limit, 1024 or 256, for programs that use `select`, which ours do not.
+/// Systems set a low soft limit, 1024 or 256, for the sake of programs that use `select`. Ours do not.
 pub fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
@@ -37,14 +37,14 @@ fn open_files_max() -> Option<usize> {
     getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok())
 }
 
-/// Returns the maximum number of connections with endless responses. The rest stays available for
-/// requests that end.
+/// Returns the maximum number of connections with endless responses. The other connections remain
+/// available for requests that end.
 #[must_use]
 pub fn streams_max() -> usize {
     streams_within(connections_max())
 }
 
-/// Returns the number of connections for a limit of open files.
+/// Returns the maximum number of connections for a given limit of open files.
 fn connections_within(limit: Option<usize>) -> usize {
     let Some(limit) = limit else { return CONNECTIONS_MAX };
     let reserve = RESERVE_MIN.max(limit / 4);

@@ -39,38 +39,38 @@ use utoipa::openapi::{Components, OpenApi, RefOr, Schema};
 pub use self::tests::find_faults;
 use crate::api_docs;
 
-/// General parts of an API's description.
+/// General properties of an API's description.
 #[derive(Debug)]
 pub struct About<'a> {
     /// Name of the API.
     pub title: &'a str,
-    /// Introduction for people, in paragraphs.
+    /// Introduction for human readers, in paragraphs.
     pub text: &'a str,
-    /// Names and descriptions of the groups of operations, in order.
+    /// Names and descriptions of the groups of operations, in the order of the document.
     pub groups: &'a [(&'a str, &'a str)],
-    /// `security` of operations without one, such as `[{"key": []}]`.
+    /// Value of `security` for operations that do not declare it, such as `[{"key": []}]`.
     pub security: Value,
-    /// Name of the session cookie. Empty without sessions.
+    /// Name of the session cookie. Empty if the API has no sessions.
     pub session_cookie: &'a str,
     /// Error responses that several operations share.
     pub refusals: &'a [SharedRefusal<'a>],
-    /// Examples of bodies: a JSON object with the names of their schemas as members.
+    /// Examples of bodies: a JSON object whose members are named like the schemas.
     pub examples: &'a str,
 }
 
-/// Error response of every operation below a path.
+/// Error response shared by all operations below a path.
 #[derive(Debug, Clone, Copy)]
 pub struct SharedRefusal<'a> {
-    /// Prefix of the paths.
+    /// Prefix of the operations' paths.
     pub below: &'a str,
-    /// HTTP status, three digits.
+    /// HTTP status as three digits.
     pub status: &'a str,
     /// Description of the response.
     pub text: &'a str,
 }
 
-/// Rendered description, as a document and as a page. Created once, since it does not change while
-/// the program runs.
+/// Rendered description, as a document and as a page. Created once, since it does not change while the
+/// program runs.
 #[derive(Debug, Clone)]
 pub struct Description {
     document: Bytes,
@@ -78,7 +78,7 @@ pub struct Description {
 }
 
 impl Description {
-    /// Renders `document`, which is served at `url`, with its page.
+    /// Renders `document`, which is served at `url`, and its page.
     #[must_use]
     pub fn new(document: &Value, url: &str) -> Self {
         Self { document: document.to_string().into(), page: api_docs::render(document, url) }
@@ -97,14 +97,14 @@ impl Description {
     }
 }
 
-/// Returns the document of `api`. A rejected request gets a `Refusal`, or a `NoKey` if its key is
-/// missing or unknown.
+/// Returns the document of `api`. A rejected request gets a body `Refusal`, or a body `NoKey` if its key
+/// is missing or unknown.
 #[must_use]
 pub fn describe<Refusal: ToSchema, NoKey: ToSchema>(api: OpenApi, about: &About<'_>) -> Value {
     write_document(api, about, Shape::describe::<Refusal>(), Shape::describe::<NoKey>())
 }
 
-/// Schema of a type with the schemas that it references.
+/// Schema of a type, with the schemas that it references.
 struct Shape {
     name: String,
     schemas: Vec<(String, RefOr<Schema>)>,
@@ -119,7 +119,7 @@ impl Shape {
     }
 }
 
-/// Completes the document. It is not generic, so that it is compiled only once.
+/// Completes the document. Not generic, so that it is compiled only once.
 fn write_document(mut api: OpenApi, about: &About<'_>, refusal: Shape, no_key: Shape) -> Value {
     let components = api.components.get_or_insert_with(Components::new);
     components.schemas.extend(refusal.schemas);
@@ -142,7 +142,7 @@ fn write_document(mut api: OpenApi, about: &About<'_>, refusal: Shape, no_key: S
             }
             let is_by_key = operation["security"][0]["key"].is_array();
             let mut refuse = |status: &str, text: &str, schema: &str| {
-                // An operation may have a more specific description.
+                // The operation may describe this response more specifically.
                 if operation["responses"][status].is_null() {
                     let schema = format!("#/components/schemas/{schema}");
                     let content = json!({"application/json": {"schema": {"$ref": schema}}});
@@ -163,7 +163,7 @@ fn write_document(mut api: OpenApi, about: &About<'_>, refusal: Shape, no_key: S
             }
         }
     }
-    // Each document has a test that finds invalid examples.
+    // Invalid examples are found by a test of each document.
     let examples: Map<String, Value> = serde_json::from_str(about.examples).unwrap_or_default();
     for (name, example) in examples {
         document["components"]["schemas"][name]["example"] = example;
@@ -179,7 +179,7 @@ fn write_document(mut api: OpenApi, about: &About<'_>, refusal: Shape, no_key: S
     document
 }
 
-/// Describes the contents of a body that are neither JSON nor text as bytes.
+/// Describes the content of bodies that are neither JSON nor text as bytes.
 fn describe_bytes(body: &mut Value) {
     let contents = body.get_mut("content").and_then(Value::as_object_mut);
     for (media_type, content) in contents.into_iter().flatten() {
@@ -189,7 +189,7 @@ fn describe_bytes(body: &mut Value) {
     }
 }
 
-/// Returns the authentication schemes that any operation uses.
+/// Returns the authentication schemes that the operations use.
 fn schemes(document: &Value, session_cookie: &str) -> Value {
     let mut schemes = json!({
         "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
@@ -204,7 +204,7 @@ fn schemes(document: &Value, session_cookie: &str) -> Value {
     schemes
 }
 
-/// Returns the headers with the state of the limit.
+/// Returns the headers that describe the state of the rate limit.
 fn limit_headers() -> Value {
     let header =
         |text: &str| json!({"description": text, "schema": {"type": "integer", "minimum": 0}});
@@ -216,7 +216,7 @@ fn limit_headers() -> Value {
     })
 }
 
-/// References the items of each `Page_T` by their name, instead of utoipa's inline schema.
+/// References the item type of each `Page_T` by its name. utoipa writes the type inline.
 fn share_items(schemas: &mut Value) {
     let Some(schemas) = schemas.as_object_mut() else { return };
     let is_page = |name: &&String| name.starts_with("Page_");
@@ -230,9 +230,9 @@ fn share_items(schemas: &mut Value) {
     }
 }
 
-/// Joins the lines of each paragraph, since docs are wrapped for the code. Moves the description of
-/// a nullable value from its first alternative to the value. Allows a value to match several
-/// alternatives, as an empty page matches rows and buckets.
+/// Joins the lines of each paragraph, since doc comments are wrapped for the code. Moves the description
+/// of a nullable value from its first alternative to the value itself. Allows a value to match several
+/// alternatives, as an empty page matches pages of rows and of buckets.
 fn tidy_schemas(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -245,7 +245,7 @@ fn tidy_schemas(value: &mut Value) {
                 }
                 members.insert("anyOf".to_owned(), alternatives);
             }
-            // A flattened part that is missing leaves its fields out.
+            // If an optional flattened part is missing, so are its fields.
             for part in members.get_mut("allOf").and_then(Value::as_array_mut).into_iter().flatten()
             {
                 if part["oneOf"][1] == json!({"type": "null"}) {

@@ -1,5 +1,5 @@
-//! Recognizes requests of this service's own pages by the headers of browsers. Other programs send
-//! neither such headers nor, unless asked, cookies.
+//! Recognizes requests of this service's own pages by the headers that browsers send. Other programs do
+//! not send these headers, and send cookies only if told to.
 
 use axum::http::HeaderMap;
 use axum::http::header::{HOST, ORIGIN};
@@ -9,7 +9,7 @@ use crate::cookies::Channel;
 /// Header in which newer browsers describe the relation between page and service.
 const FETCH_SITE: &str = "sec-fetch-site";
 
-/// Returns true if another site's page made the request. A cookie in it must be ignored then.
+/// Returns true if a page of another site made the request. A cookie in such a request must be ignored.
 #[must_use]
 pub fn is_foreign(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
@@ -21,7 +21,7 @@ pub fn is_foreign(headers: &HeaderMap) -> bool {
     host.is_none() || host != text(HOST.as_str())
 }
 
-/// Returns the channel of the page that made the request, according to its browser.
+/// Returns the channel over which the page that made the request arrived, according to its browser.
 #[must_use]
 pub fn channel(headers: &HeaderMap) -> Channel {
     match headers.get(ORIGIN).map(|origin| origin.as_bytes().starts_with(b"https://")) {

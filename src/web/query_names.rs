@@ -1,8 +1,8 @@
 //! Rejects query parameters that an endpoint does not have.
 //!
-//! A misspelt bound must not be ignored. The value of a repeated parameter is ambiguous. The names are
-//! in the description of the API, so handlers do not list them again and endpoints without parameters
-//! are covered.
+//! A misspelt bound must not be ignored, and a repeated parameter is ambiguous. The known names are
+//! taken from the API description, so handlers do not list them again, and endpoints without parameters
+//! are covered, too.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,18 +16,18 @@ use utoipa::openapi::{OpenApi, RefOr};
 use crate::extract::{BodyError, pairs};
 use crate::middleware::wrap;
 
-/// Minimum similarity, from 0 to 1, of a suggested name: `strat` and `start` have 0.95, `from` and
-/// `offset` 0.47.
+/// Minimum similarity, from 0 to 1, of a name that is suggested for a misspelt one: `strat` and `start`
+/// have 0.95, `from` and `offset` 0.47.
 const LIKE_MIN: f64 = 0.75;
 
 /// Names of the query parameters of each operation.
 #[derive(Debug)]
 struct QueryNames {
-    /// By path and method.
+    /// By path, the names of each method's parameters.
     operations: HashMap<String, Vec<(Method, Vec<String>)>>,
 }
 
-/// Rejects requests to `router` with a repeated query parameter or one that is not in the description
+/// Rejects requests to `router` that repeat a query parameter or have one that is not in the description
 /// `api`. Paths in `any_name` accept every parameter.
 ///
 /// Names that begin with an underscore are ignored, since scripts add them to bypass caches.
@@ -65,7 +65,7 @@ impl QueryNames {
         Self { operations: operations.collect() }
     }
 
-    /// Returns the names of an operation. `None` if the path does not have the method.
+    /// Returns the parameter names of an operation. `None` if the path does not support the method.
     fn find(&self, path: &str, method: &Method) -> Option<&[String]> {
         let method = if *method == Method::HEAD { &Method::GET } else { method };
         let mut methods = self.operations.get(path)?.iter();
@@ -94,7 +94,7 @@ fn names_of(operation: &Operation) -> Vec<String> {
     names.collect()
 }
 
-/// Checks the query of `uri`. Its names must be among `known`, unless that is `None`.
+/// Checks the query of `uri`. Its names must be unique and, unless `known` is `None`, among `known`.
 fn check(uri: &Uri, known: Option<&[String]>) -> Result<(), BodyError> {
     if uri.query().is_none_or(str::is_empty) {
         return Ok(());
@@ -119,7 +119,7 @@ fn is_ignored(name: &str) -> bool {
     name.is_empty() || name.starts_with('_')
 }
 
-/// Returns a suggestion for a misspelt `name`, or the known names.
+/// Returns a suggestion for a misspelt `name`, or else the list of known names.
 fn hint(name: &str, known: &[String]) -> String {
     let like = |known: &str| strsim::jaro_winkler(&name.to_lowercase(), known);
     let nearest = known.iter().max_by(|a, b| like(a).total_cmp(&like(b)));

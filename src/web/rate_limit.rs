@@ -1,7 +1,7 @@
-//! Rate limits: the rule as a plain function and a limiter that applies it to many keys.
+//! Rate limits: the rule as a plain function, and a limiter that applies it to many keys.
 //!
-//! A rate allows `burst` events immediately, then one in each interval. The only state per caller is the
-//! time at which the whole burst is available again (GCRA).
+//! A rate allows `burst` events immediately, then one event per interval. The only state per caller is
+//! the time at which the whole burst will be available again (GCRA).
 
 use std::hash::Hash;
 use std::num::NonZeroUsize;
@@ -11,11 +11,11 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Maximum number of remembered callers, some megabytes of addresses. The least recently used is
-/// forgotten first and starts with a whole burst.
+/// Maximum number of callers whose events are remembered, which takes some megabytes. The least recently
+/// active caller is forgotten first, and then has a whole burst again.
 pub const CALLERS_MAX: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
 
-/// Period of a [`LogLimit`].
+/// Period in which a [`LogLimit`] admits a number of lines.
 pub const LOGGED_EVERY: Duration = Duration::from_secs(10);
 
 /// Maximum frequency of an event.
@@ -23,15 +23,15 @@ pub const LOGGED_EVERY: Duration = Duration::from_secs(10);
 pub struct Rate {
     /// Interval between events after the burst is used up.
     pub every: Duration,
-    /// Number of events that can happen immediately, at least one.
+    /// Number of events that are allowed immediately, at least one.
     pub burst: u32,
 }
 
 impl Rate {
-    /// Returns a rate of `n` events a second, at least one, with a burst of `burst`.
+    /// Returns a rate of `n` events per second, at least one, with a burst of `burst` events.
     #[must_use]
     pub const fn per_second(n: u32, burst: u32) -> Self {
-        // A widening cast, since `From` is not const.
+        // A cast, which is lossless here, since `From` is not const.
         Self { every: Duration::from_nanos(1_000_000_000 / n as u64), burst }
     }
 }
@@ -39,18 +39,18 @@ impl Rate {
 /// An allowed event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
-    /// Time at which the whole burst is available again, for the next [`take`].
+    /// Time at which the whole burst will be available again, to be passed to the next [`take`].
     pub full_at: Instant,
     /// Number of further events that are allowed now.
     pub n_left: u32,
-    /// Time until the whole burst is available again.
+    /// Time until the whole burst will be available again.
     pub full_in: Duration,
 }
 
-/// Consumes one event of `rate` at `now`. `full_at` is the result of the previous event, if any.
+/// Consumes one event of `rate` at `now`. `full_at` is [`Taken::full_at`] of the previous event, if any.
 ///
 /// # Errors
-/// Time to wait if no event is available.
+/// The time until an event is available, if none is now.
 pub fn take(full_at: Option<Instant>, now: Instant, rate: Rate) -> Result<Taken, Duration> {
     take_n(full_at, now, rate, 1)
 }
@@ -95,7 +95,7 @@ impl Bucket {
     }
 }
 
-/// Limits the log lines of an event to the first few in each [`LOGGED_EVERY`]. The others are counted.
+/// Logs only the first few events in each [`LOGGED_EVERY`] and counts the others.
 #[derive(Debug, Default)]
 pub struct LogLimit {
     began: Option<Instant>,
@@ -103,8 +103,8 @@ pub struct LogLimit {
 }
 
 impl LogLimit {
-    /// Returns true if an event at `now` should be logged, with at most `n_max` in a period. At the
-    /// start of a period, also returns the number of events that were not logged in the last one.
+    /// Returns true if an event at `now` should be logged, given a maximum of `n_max` per period. At the
+    /// start of a period, also returns the number of events that were not logged in the previous one.
     pub fn admit(&mut self, now: Instant, n_max: u64) -> (bool, u64) {
         let mut n_left_out = 0;
         if self.began.is_none_or(|began| now - began >= LOGGED_EVERY) {
@@ -116,7 +116,7 @@ impl LogLimit {
     }
 }
 
-/// Applies one rate to each of many keys, in bounded memory.
+/// Applies one rate to each of many keys. Its memory is bounded.
 #[derive(Debug)]
 pub struct RateLimiter<K: Eq + Hash> {
     rate: Rate,
@@ -133,7 +133,7 @@ impl<K: Eq + Hash> RateLimiter<K> {
     /// Consumes one event of `key`.
     ///
     /// # Errors
-    /// Time to wait if no event is available.
+    /// The time until an event is available, if none is now.
     pub fn take(&self, key: K) -> Result<Taken, Duration> {
         let mut full_at = self.full_at.lock();
         let taken = take(full_at.get(&key).copied(), Instant::now(), self.rate)?;
@@ -141,26 +141,26 @@ impl<K: Eq + Hash> RateLimiter<K> {
         Ok(taken)
     }
 
-    /// Returns an event that `key` consumed, so that it does not count.
+    /// Returns one event that `key` consumed, as if it had not happened.
     pub fn give_back(&self, key: &K) {
         if let Some(full_at) = self.full_at.lock().get_mut(key) {
             *full_at = full_at.checked_sub(self.rate.every).unwrap_or(*full_at);
         }
     }
 
-    /// Returns the time until the next event of `key`. `None` if it is available now.
+    /// Returns the time until an event of `key` is available. `None` if one is available now.
     pub fn wait(&self, key: &K) -> Option<Duration> {
         let full_at = self.full_at.lock().peek(key).copied();
         take(full_at, Instant::now(), self.rate).err()
     }
 
-    /// Forgets the events of `key`.
+    /// Forgets the events of `key`, which has a whole burst again.
     pub fn reset(&self, key: &K) {
         self.full_at.lock().pop(key);
     }
 }
 
-/// Returns `wait` in whole seconds, at least one, as in `Retry-After`.
+/// Returns `wait` in whole seconds, rounded up and at least one, as used in `Retry-After`.
 #[must_use]
 pub fn retry_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0 || wait.is_zero())

@@ -22,20 +22,21 @@ use crate::address::AddressSource;
 use crate::open_files::connections_max;
 use crate::tls::Tls;
 
-/// Time limit of open requests after the group stops. It is long enough for pending responses but short
-/// enough that the program does not seem to hang.
+/// Time for which open requests can continue after the group stops: long enough for pending responses,
+/// short enough that the program does not seem to hang.
 pub const DRAIN_MAX: Duration = Duration::from_secs(3);
 
-/// Divisor of the share of all connections that one network can have. No two networks can block a
-/// service. An office behind one address has enough. This machine's own programs are exempt.
+/// One network can have at most the number of all connections divided by this, so that no two networks
+/// can block a service. It is enough for an office behind one address. Programs of this machine are
+/// exempt.
 const NETWORK_PART: usize = 4;
 
-/// An address could not be bound. The text has the reason and a remedy.
+/// An address could not be bound. The text contains the reason and a remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct BindError {
     what: String,
-    /// Error of the system, unless the text has the reason.
+    /// Error of the system, unless the text already contains it.
     source: Option<io::Error>,
 }
 
@@ -61,14 +62,14 @@ impl BindError {
     }
 }
 
-/// Binds `address`: `127.0.0.1:0` for a free port, `:8080` for a port on every interface, for IPv6
-/// and IPv4.
+/// Binds `address`, such as `127.0.0.1:8080`. Port 0 stands for any free port. An address without a
+/// host, such as `:8080`, stands for every interface, with IPv6 and IPv4.
 ///
 /// # Errors
 /// [`BindError`] if the text is not an address, or the address is in use or not available.
 pub async fn bind(address: &str) -> Result<TcpListener, BindError> {
     let bound = if address.starts_with(':') {
-        // A socket of IPv6 also accepts connections of IPv4.
+        // An IPv6 socket also accepts IPv4 connections.
         match TcpListener::bind(format!("[::]{address}")).await {
             Err(error) if may_lack_ipv6(&error) => {
                 TcpListener::bind(format!("0.0.0.0{address}")).await
@@ -81,7 +82,7 @@ pub async fn bind(address: &str) -> Result<TcpListener, BindError> {
     bound.map_err(|source| BindError::new(address, source))
 }
 
-/// Returns true if binding an IPv6 port may have failed because the machine only has IPv4.
+/// Returns true if an IPv6 port could not be bound possibly because the machine has only IPv4.
 fn may_lack_ipv6(error: &io::Error) -> bool {
     use ErrorKind::{AddrInUse, InvalidInput, PermissionDenied};
     !matches!(error.kind(), AddrInUse | InvalidInput | PermissionDenied)
@@ -89,15 +90,16 @@ fn may_lack_ipv6(error: &io::Error) -> bool {
 
 /// Serves `router` on `listener` in a task of `group`, until the group stops.
 ///
-/// Then no connection is accepted any more. Pending requests have [`DRAIN_MAX`] to complete. An endless
-/// response, such as a stream, should watch the group itself, so that its reader sees a clean end. Each
-/// request carries its [`Caller`](crate::address::Caller).
+/// After that, no connection is accepted, and pending requests have [`DRAIN_MAX`] to complete. An
+/// endless response, such as a stream, should watch the group itself, so that its reader sees a clean
+/// end. Each request carries its [`Caller`](crate::address::Caller).
 pub fn serve(listener: TcpListener, router: Router, group: &Group) {
     serve_by(AddressSource::Connection, listener, router, group);
 }
 
-/// Serves like [`serve`], with callers identified by `addresses`: behind a proxy, all connections
-/// may be its own. The limit of connections of a network then applies to its concurrent requests.
+/// Serves like [`serve`], but takes the callers' addresses from `addresses`. Behind a proxy, all
+/// connections may be those of the proxy, so the limit of a network's connections then applies to its
+/// concurrent requests.
 pub fn serve_by(addresses: AddressSource, listener: TcpListener, router: Router, group: &Group) {
     let forwarded = match addresses {
         AddressSource::Connection => None,
@@ -125,8 +127,8 @@ fn network_places() -> usize {
     (connections_max() / NETWORK_PART).max(1)
 }
 
-/// Serves the connections of `listener` until the group of `app` stops, then until they are closed or
-/// [`DRAIN_MAX`] has passed.
+/// Serves the connections of `listener` until the group of `app` stops. Then waits until they are
+/// closed, for at most [`DRAIN_MAX`].
 async fn serve_connections(
     mut listener: LimitedListener,
     tls: Option<TlsAcceptor>,
@@ -144,7 +146,7 @@ async fn serve_connections(
                     }
                 });
             }
-            // Removes closed connections from the set. This branch is disabled while the set is empty.
+            // Removes a closed connection from the set. This branch is disabled while the set is empty.
             Some(_) = connections.join_next() => {}
             () = app.group.stopped() => break,
         }

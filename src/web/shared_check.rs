@@ -1,14 +1,15 @@
-//! One check for all concurrent callers, so that they can request it at any rate.
+//! Shares the outcome of one check among all concurrent callers, so that they can request it at any
+//! rate.
 
 use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// Time for which an outcome is valid, shorter than the interval of a balancer's checks.
+/// Time for which an outcome is valid. It is shorter than the interval at which load balancers check.
 const HOLDS_FOR: Duration = Duration::from_millis(500);
 
-/// Outcome of the last check with the lock for checking again.
+/// Outcome of the last check, in the lock that is held while it is checked again.
 #[derive(Debug)]
 pub struct SharedCheck<T>(Mutex<Option<(T, Instant)>>);
 
@@ -19,8 +20,8 @@ impl<T> Default for SharedCheck<T> {
 }
 
 impl<T: Clone> SharedCheck<T> {
-    /// Returns the outcome of the last check, or of `check` if that is too old. Concurrent callers
-    /// wait for its outcome. Cancel-safe if `check` is.
+    /// Returns the outcome of the last check, or runs `check` if that outcome is too old. Concurrent
+    /// callers wait for the same check. Cancel-safe if `check` is.
     pub async fn get(&self, check: impl Future<Output = T>) -> T {
         let mut last = self.0.lock().await;
         match &*last {

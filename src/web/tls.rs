@@ -12,7 +12,7 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, RootCertStore, ServerConfig};
 use tracing::warn;
 
-/// A name that no certificate has, used to find out the names that it has.
+/// A name that no certificate has. The error for it lists the names that the certificate has.
 const OTHER_NAME: &str = "name.invalid";
 
 /// Paths of a certificate and its key, both in PEM.
@@ -20,27 +20,27 @@ const OTHER_NAME: &str = "name.invalid";
 pub struct TlsFiles {
     /// Certificate, followed by its intermediate certificates.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// Private key of the certificate.
     pub key: PathBuf,
 }
 
-/// Error in a file for TLS. The text names the file and the problem.
+/// Error in a file for TLS. The text names the file and the fault.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct TlsError {
     what: String,
-    /// Error of the system or of the TLS library, unless the text has the reason.
+    /// Error of the system or the TLS library, unless the text already contains it.
     source: Option<Box<dyn Error + Send + Sync>>,
 }
 
-/// Name of the certificate file's content in error messages.
+/// Noun for the content of the certificate file in error messages.
 const CERTIFICATE: &str = "certificate";
 
-/// Name of the key file's content in error messages.
+/// Noun for the content of the key file in error messages.
 const KEY: &str = "private key";
 
 impl TlsError {
-    /// Creates the error for an `item` that cannot be read from `path`.
+    /// Creates the error for a file `path` from which `item` cannot be read.
     fn of_file(path: &Path, item: &str, source: pem::Error) -> Self {
         let path = path.display();
         let what = match source {
@@ -57,7 +57,7 @@ impl TlsError {
         Self { what, source: None }
     }
 
-    /// Creates the error for a certificate and key in `files` that TLS rejected.
+    /// Creates the error for a certificate and key that the TLS library rejected.
     fn of_pair(files: &TlsFiles, source: rustls::Error) -> Self {
         let (certificate, key) = (files.certificate.display(), files.key.display());
         let what = format!("cannot use the certificate in {certificate} with the key in {key}");
@@ -80,7 +80,8 @@ impl TlsError {
 pub struct Tls(pub(crate) Arc<ServerConfig>);
 
 impl Tls {
-    /// Reads a certificate and its key. Logs a warning if all clients will reject it. Blocks shortly.
+    /// Reads a certificate and its key. Logs a warning if every client will reject the certificate.
+    /// Blocks briefly.
     ///
     /// # Errors
     /// [`TlsError`] if they cannot be read or used.
@@ -105,15 +106,15 @@ impl Tls {
     }
 }
 
-/// Returns the reason why all clients reject these certificates, whatever they trust and whatever the
-/// server's name is. `None` if they may accept them.
+/// Returns the reason why every client rejects these certificates, whatever it trusts and whatever the
+/// name of the server is. `None` if some client may accept them.
 fn refusal(certificates: &[CertificateDer<'_>]) -> Option<String> {
     let (own, others) = certificates.split_first()?;
     let parsed = match ParsedCertificate::try_from(own) {
         Ok(parsed) => parsed,
         Err(error) => return Some(error.to_string()),
     };
-    // Without roots, the only error of a valid certificate is its unknown issuer.
+    // Without trusted roots, the only error of a valid certificate is its unknown issuer.
     let checked = verify_server_cert_signed_by_trust_anchor(
         &parsed,
         &RootCertStore::empty(),

@@ -2,8 +2,8 @@
 
 use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 
-/// Returns memory, processor time, open files and the start of this process as Prometheus text, or empty
-/// text if they are unavailable. Blocks for about a millisecond.
+/// Returns the memory, processor time, open files and start time of this process as Prometheus text. The
+/// text is empty if they are unavailable. Blocks for about a millisecond.
 #[must_use]
 pub fn text() -> String {
     let pid = Pid::from_u32(std::process::id());

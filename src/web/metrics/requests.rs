@@ -1,7 +1,7 @@
 //! Metrics of the requests of a service: counts, durations, sizes.
 //!
-//! A path is labeled by its route, `/api/datasets/{id}/`, never by the requested text, so callers
-//! cannot create labels.
+//! A path is labeled with its route, such as `/api/datasets/{id}/`, and never with the requested path,
+//! so callers cannot create labels.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -40,7 +40,7 @@ crate::metrics! {
     RATE_LIMITED = counter("http_rate_limited_total", &[]);
 }
 
-/// Handles of all routes. Each is created by the first request of its route, so that later requests
+/// Handles of all routes. The first request of a route creates its handle, so that later requests
 /// neither format labels nor acquire a write lock.
 #[derive(Debug)]
 struct RequestCounts {
@@ -60,7 +60,7 @@ struct RouteCounts {
     answers: RwLock<HashMap<(&'static str, StatusCode), Series>>,
 }
 
-/// A request in progress: its response has not been sent completely.
+/// A request in progress, whose response has not been sent completely.
 #[derive(Debug)]
 struct RequestUnderWay {
     route: Arc<RouteCounts>,
@@ -135,13 +135,13 @@ impl RequestUnderWay {
 
 /// Counts the requests of `router` in `metrics`, which must include the table [`METRICS`].
 ///
-/// It should wrap everything that can respond to a request, so that rejections are counted, too.
+/// This should be the outermost layer, so that requests rejected by other layers are counted, too.
 pub fn count_requests<S: Clone + Send + Sync + 'static>(
     router: Router<S>,
     metrics: Metrics,
 ) -> Router<S> {
     let counts = Arc::new(RequestCounts::new(metrics));
-    // A layer of `from_fn` would clone the inner service for each request.
+    // A layer made by `from_fn` would clone the inner service for each request.
     router.layer(layer_fn(move |mut inner: Route| {
         let counts = Arc::clone(&counts);
         service_fn(move |request: Request| {
@@ -152,15 +152,15 @@ pub fn count_requests<S: Clone + Send + Sync + 'static>(
     }))
 }
 
-/// Returns the name of a method, `other` if it is not a standard one.
+/// Returns the name of a method, or `other` if it is not a standard one.
 fn method_name(method: &Method) -> &'static str {
     let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
     known.into_iter().find(|name| method == name).unwrap_or(OTHER)
 }
 
-/// Passes the number of bytes of `body` to `count`: immediately if its length is known, which is
-/// preserved, otherwise as they are sent. `count` is dropped when the body is dropped or no longer
-/// counted.
+/// Passes the number of bytes of `body` to `count`: immediately if its length is known, which the
+/// returned body preserves, otherwise while it is sent. `count` is dropped with the body, or as soon as
+/// it is not needed any more.
 pub fn count_bytes(body: Body, mut count: impl FnMut(u64) + Send + 'static) -> Body {
     if let Some(n_bytes) = body.size_hint().exact() {
         count(n_bytes);

@@ -1,4 +1,4 @@
-//! Limits as seen by callers.
+//! Tests of the limits as seen by callers.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -49,7 +49,8 @@ impl Clone for CountedState {
     }
 }
 
-/// Returns the number of clones of a handler's state per request, with `n_layers` layers around it.
+/// Returns how often the state of a handler is cloned per request, with `n_layers` layers around the
+/// handler.
 async fn count_clones(n_layers: usize) -> usize {
     let state = CountedState::default();
     let clones = Arc::clone(&state.0);

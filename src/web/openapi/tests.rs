@@ -1,12 +1,12 @@
-//! Finds faults of an API description, for tests.
+//! Checks of an API description, for the tests of each API.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Returns the omissions in `document`. Without any, ids of operations are unique, groups are described,
-/// references are valid, schemas are used, fields are described, no description is null and examples
-/// have the fields of their schema.
+/// Returns the faults of `document`. If there are none, ids of operations are unique, groups are
+/// described, references are valid, schemas are used, fields are described, no description is null, and
+/// examples have the fields of their schema.
 #[must_use]
 pub fn find_faults(document: &Value) -> Vec<String> {
     let mut faults = Vec::new();

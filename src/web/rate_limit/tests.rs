@@ -1,4 +1,4 @@
-//! Rates with a paused clock.
+//! Tests with a paused clock.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! A connection: its requests, time limits and shutdown.
+//! Handling of a single connection: its requests, its time limits and its shutdown.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -29,24 +29,24 @@ use super::control_frames::ControlFrameLimit;
 use crate::address::{Caller, forwarded};
 use crate::middleware::Overloaded;
 
-/// Time limit for the head of each request and thus for an idle connection, including an HTTP/2
-/// connection that responds to pings: some round trips over the slowest connections.
+/// Time limit for the head of each request to arrive, and thereby for an idle connection, even one over
+/// HTTP/2 that responds to pings. It allows some round trips over the slowest connections.
 pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(30);
 
-/// The same for a connection with a reserved place, which others need.
+/// Like [`HEAD_WITHIN`], for a connection with a reserved permit, which others are waiting for.
 const RESERVED_HEAD_WITHIN: Duration = Duration::from_secs(5);
 
-/// Time limit of a TLS handshake: two round trips over the slowest connections.
+/// Time limit of a TLS handshake, enough for two round trips over the slowest connections.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
-/// Interval of pings on an HTTP/2 connection and time limit of their responses.
+/// Interval of pings on an HTTP/2 connection, and time limit for the responses to them.
 const PING_EVERY: Duration = Duration::from_secs(30);
 
 /// Application served on the connections of a listener. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct ConnectionApp {
     pub(super) router: Router,
-    /// Limits the concurrent requests of the networks that a proxy forwards for. `None` if callers
+    /// Limit of the concurrent requests that a proxy forwards for each network. `None` if callers
     /// connect directly.
     pub(super) forwarded: Option<NetworkLimit>,
     /// Closes the connections when stopped.
@@ -54,8 +54,8 @@ pub(super) struct ConnectionApp {
 }
 
 impl ConnectionApp {
-    /// Counts a request of the network that it was forwarded for. Returns a permit to hold until the
-    /// response has been sent.
+    /// If a proxy forwarded the request, counts it toward its network's limit. Returns a permit to hold
+    /// until the response has been sent.
     ///
     /// # Errors
     /// [`Overloaded`] if the limit is reached.
@@ -78,7 +78,7 @@ impl ConnectionApp {
     }
 }
 
-/// Serves a connection over TLS after its handshake.
+/// Serves a connection over TLS, beginning with the handshake.
 pub(super) async fn serve_tls(
     stream: Connection,
     tls: TlsAcceptor,
@@ -95,8 +95,8 @@ pub(super) async fn serve_tls(
     }
 }
 
-/// Serves the requests of `stream` until its caller has no more, a time limit is reached, or the
-/// group of `app` stops and the pending request has its response.
+/// Serves the requests of `stream`. Returns when the caller has no more requests, when a time limit is
+/// reached, or when the group of `app` has stopped and the pending request has its response.
 pub(super) async fn serve<S>(stream: S, peer: Peer, app: ConnectionApp)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -145,8 +145,8 @@ where
                 return;
             }
             () = idle_check.as_mut(), if is_checked => match activity.check() {
-                // Until the first bytes distinguish HTTP/1 from HTTP/2, the time limits of neither
-                // apply.
+                // The time limits of HTTP/1 and HTTP/2 apply only after the first bytes have shown the
+                // version.
                 Idle::NeverUsed => return,
                 Idle::Http1 => is_checked = false,
                 Idle::Until(next) => idle_check.as_mut().reset(next),
@@ -163,37 +163,37 @@ where
     }
 }
 
-/// Requests of a connection. Cheap to clone: all clones share the counts.
+/// Requests on one connection. Cheap to clone: all clones share the state.
 #[derive(Debug, Clone, Default)]
 struct Activity(Arc<Mutex<Requests>>);
 
 #[derive(Debug, Default)]
 struct Requests {
     n_under_way: usize,
-    /// Version of the last request. `None` before the first.
+    /// HTTP version of the last request. `None` before the first request.
     version: Option<Version>,
     /// Time at which the last response was complete.
     idle_since: Option<Instant>,
 }
 
-/// Idle state of a connection.
+/// Result of checking whether a connection is idle.
 #[derive(Debug)]
 enum Idle {
-    /// No request has arrived.
+    /// No request has arrived on the connection yet.
     NeverUsed,
-    /// The time limit for heads applies.
+    /// HTTP/1, for which the time limit of request heads suffices.
     Http1,
-    /// Not idle for too long. To be checked again at this time.
+    /// Not idle for too long before this time, when it has to be checked again.
     Until(Instant),
     /// Idle for too long.
     Over,
 }
 
-/// A pending request. Dropped after its response has been sent.
+/// A pending request. It ends when this is dropped, after the response has been sent.
 #[derive(Debug)]
 struct UnderWay(Activity);
 
-/// Returns the body, which holds `guard` until it is dropped.
+/// Wraps `body` so that `guard` is held until the body is dropped.
 fn hold(body: Body, guard: impl Send + 'static) -> Body {
     Body::new(body.map_err(move |error| {
         let _held = &guard;

@@ -1,7 +1,7 @@
-//! Global connection limit: a listener that accepts a bounded number of connections and drops silent
-//! connections.
+//! Global connection limit: a listener that accepts a bounded number of connections and closes silent
+//! ones.
 //!
-//! Some places are reserved for health checks when all others are in use.
+//! Some connections are reserved for health checks while all others are in use.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -21,16 +21,16 @@ use tracing::debug;
 
 use crate::address::{AddressSource, Neighborhood};
 
-/// Maximum time without a byte in either direction. It exceeds the time of any response and the
-/// silence of streams. Without it, idle clients would hold their places indefinitely.
+/// Maximum time for which no byte is sent or received. It exceeds the duration of any response and the
+/// pauses of streams. Without it, idle clients could occupy their connections indefinitely.
 pub(super) const SILENT_MAX: Duration = Duration::from_mins(5);
 
-/// Number of reserved places. A balancer and a scraper of metrics need one at a time. Each is available
-/// again after one response.
+/// Maximum number of reserved connections. A load balancer and a metrics scraper need one at a time.
+/// Each is free again after one response.
 const RESERVED_MAX: usize = 32;
 
-/// Accepts connections while there are places. Further connections wait in the queue of the system. A
-/// connection of a network at its limit is closed.
+/// Accepts connections while permits are free. Further connections wait in the queue of the system. A
+/// connection of a network that has reached its limit is closed.
 #[derive(Debug)]
 pub(crate) struct LimitedListener {
     listener: TcpListener,
@@ -43,11 +43,12 @@ pub(crate) struct LimitedListener {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
-    /// True if the connection has a reserved place, for one request of the service's health.
+    /// True if the connection has a reserved permit, which is for a single request of the service's
+    /// health.
     pub(crate) is_reserved: bool,
 }
 
-/// A connection and its place, which is released with the connection.
+/// A connection with its permit, which is released when the connection is dropped.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
@@ -76,7 +77,7 @@ impl LimitedListener {
 
     /// Returns the next connection.
     pub(crate) async fn take(&mut self) -> (Connection, Peer) {
-        // The semaphores are never closed, so a place will become available.
+        // The semaphores are never closed, so a permit will become free.
         let (mut place, mut is_reserved) = select! {
             biased;
             place = Arc::clone(&self.places).acquire_owned() => (place.ok(), false),
@@ -88,11 +89,12 @@ impl LimitedListener {
                 debug!(%address, "a network has reached its limit of connections");
                 continue;
             };
-            // Small responses and events are sent immediately instead of waiting to fill a packet.
+            // Small responses and events must be sent immediately instead of waiting until a packet is
+            // full.
             if let Err(error) = stream.set_nodelay(true) {
                 debug!(%error, "a connection stays without TCP_NODELAY");
             }
-            // Places may have become available while no one connected.
+            // An ordinary permit may have become free while no one connected.
             if is_reserved && let Ok(free) = Arc::clone(&self.places).try_acquire_owned() {
                 (place, is_reserved) = (Some(free), false);
             }
@@ -156,26 +158,26 @@ impl AsyncWrite for Connection {
     }
 }
 
-/// Connections of each network that is not exempt.
+/// Limit of the connections of each network that is not exempt.
 #[derive(Debug, Clone)]
 pub(super) struct NetworkLimit {
     n_max: usize,
-    /// Returns true for addresses that are not limited by their network.
+    /// Returns true for addresses to which the limit does not apply.
     is_exempt: fn(IpAddr) -> bool,
     taken: Tally<Neighborhood>,
 }
 
-/// Counts a connection of a network until dropped.
+/// Counts as one connection of a network until dropped.
 pub(super) type NetworkPermit = Counted<Neighborhood>;
 
 impl NetworkLimit {
-    /// Creates a limit of `n_max` for each network that is not exempt.
+    /// Creates a limit of `n_max` connections for each network that is not exempt.
     pub(super) fn new(n_max: usize, is_exempt: fn(IpAddr) -> bool) -> Self {
         Self { n_max, is_exempt, taken: Tally::default() }
     }
 
-    /// Creates a limit for connections with callers identified by `addresses`. This machine's own
-    /// programs are exempt. So is a proxy.
+    /// Creates a limit for connections, depending on the source of callers' addresses. Programs of this
+    /// machine and a proxy are exempt.
     pub(super) fn for_source(addresses: AddressSource, n_max: usize) -> Self {
         Self::new(
             n_max,
@@ -186,13 +188,13 @@ impl NetworkLimit {
         )
     }
 
-    /// Creates a limit of the requests that a proxy forwards, for all networks. Each request has
-    /// its own connection from the proxy.
+    /// Creates a limit for the concurrent requests that a proxy forwards. It applies to all networks,
+    /// since the address in the proxy's header is that of the caller.
     pub(super) fn of_forwarded(n_max: usize) -> Self {
         Self::new(n_max, |_| false)
     }
 
-    /// Counts a connection from `address`. Returns `None` if it is exempt.
+    /// Counts a connection from `address`. Returns `None` if the address is exempt.
     ///
     /// # Errors
     /// [`Full`] if its network has reached the limit.
@@ -205,7 +207,7 @@ impl NetworkLimit {
     }
 }
 
-/// A network has reached its limit of connections.
+/// A network that has reached its limit of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Full;
 

@@ -1,8 +1,8 @@
-//! Limit of the control frames of an HTTP/2 connection.
+//! Limits the control frames on an HTTP/2 connection.
 //!
-//! `h2` limits streams, resets and headers. However, it responds to each SETTINGS and PING frame, even
-//! while a stream prevents the connection from being idle. The headers of frames are therefore parsed
-//! here. A caller that floods is cut off.
+//! `h2` limits streams, resets and headers. However, it responds to every SETTINGS and PING frame, and
+//! while a stream is open the connection does not count as idle. The frame headers are therefore parsed
+//! here, and a caller that sends too many control frames is cut off.
 
 use std::io;
 use std::pin::Pin;
@@ -15,15 +15,15 @@ use tracing::debug;
 
 use crate::rate_limit::{Bucket, Rate};
 
-/// Start of an HTTP/2 connection. Anything else is HTTP/1.
+/// First bytes of an HTTP/2 connection. Anything else is HTTP/1.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Length of the header of a frame. Its first three bytes are the length of the frame, the fourth
-/// its type.
+/// Length of a frame's header. Its first three bytes are the length of the frame's content, the fourth
+/// is its type.
 const HEADER_BYTES: usize = 9;
 
-/// PRIORITY, SETTINGS and PING. A client needs some at the start, later a PING every few seconds to
-/// measure the connection.
+/// Types of the control frames PRIORITY, SETTINGS and PING. A client needs some at the start, and later
+/// a PING every few seconds to measure the connection.
 const CONTROL_TYPES: [u8; 3] = [2, 4, 6];
 
 /// Maximum rate of control frames.
@@ -37,14 +37,14 @@ pub(super) struct ControlFrameLimit<S> {
     allowed: Bucket,
 }
 
-/// Position among the frames.
+/// State of parsing the sequence of frames.
 #[derive(Debug)]
 enum FramePosition {
-    /// Number of preface bytes that have been read.
+    /// Within the preface, after this number of bytes.
     Preface(usize),
-    /// Bytes of a header and how many of them have been read.
+    /// Within a frame's header: its bytes, and the number of bytes received so far.
     Header([u8; HEADER_BYTES], usize),
-    /// Remaining bytes of the content of a frame.
+    /// Within a frame's content, with this number of bytes remaining.
     Content(usize),
     /// The connection is HTTP/1.
     Other,
@@ -56,7 +56,7 @@ impl<S> ControlFrameLimit<S> {
         Self { stream, position: FramePosition::Preface(0), allowed }
     }
 
-    /// Parses the headers of frames in `bytes`, which follow the bytes of the last call. Returns false
+    /// Parses the frame headers in `bytes`, which follow the bytes of the previous call. Returns false
     /// after too many control frames.
     fn pass(&mut self, mut bytes: &[u8], now: Instant) -> bool {
         while let Some((first, rest)) = bytes.split_first() {
@@ -156,13 +156,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ControlFrameLimit<S> {
 mod tests {
     use super::*;
 
-    /// A frame of `n_bytes` of content.
+    /// Returns a frame whose content has `n_bytes`.
     fn frame(kind: u8, n_bytes: u8) -> Vec<u8> {
         let header = [0, 0, n_bytes, kind, 0, 0, 0, 0, 0];
         [header.as_slice(), &vec![7; usize::from(n_bytes)]].concat()
     }
 
-    /// Passes `frames` after the preface in pieces of `piece_bytes`.
+    /// Passes the preface and then `frames` in pieces of `piece_bytes`. Returns false if they were cut
+    /// off.
     fn pass_all(frames: &[Vec<u8>], piece_bytes: usize) -> bool {
         let mut limit = ControlFrameLimit::new(());
         let now = Instant::now();

@@ -1,4 +1,4 @@
-//! A server on a real port, accessed over a plain connection.
+//! Tests with a server on a real port, accessed over a plain connection.
 
 use axum::extract::ConnectInfo;
 use axum::response::IntoResponse as _;
@@ -174,7 +174,7 @@ async fn connection_beyond_its_networks_limit_is_closed() {
     listener.take().await;
 }
 
-/// Returns the lifetime of a connection with a caller that only sent `bytes`, measured after reading
+/// Sends only `bytes` and returns how long the connection lasts afterwards, measured after reading
 /// `n_answers` responses.
 async fn lasts(bytes: &[u8], n_answers: usize) -> Duration {
     let listener = bind("127.0.0.1:0").await.unwrap();
@@ -223,7 +223,7 @@ async fn a_silent_http_2_connection_ends() {
     assert!(lasted < connection_limit::SILENT_MAX / 2, "{lasted:?}");
 }
 
-/// Reads an HTTP/2 frame: its type, flags and content. `None` at the end.
+/// Reads an HTTP/2 frame. Returns its type, flags and content, or `None` at the end of the stream.
 async fn read_frame(stream: &mut TcpStream) -> Option<(u8, u8, Vec<u8>)> {
     let mut head = [0; 9];
     stream.read_exact(&mut head).await.ok()?;
@@ -244,7 +244,7 @@ async fn an_idle_http_2_connection_that_answers_pings_ends() {
     serve(listener, Router::new().route("/", get(|| async { "here" })), &group);
     let mut stream = TcpStream::connect(address).await.unwrap();
     let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0].as_slice();
-    // A complete first stream: GET, http, / and the authority `here`.
+    // The complete first request: GET over http, path / and authority `here`.
     let request = [0, 0, 9, 1, 5, 0, 0, 0, 1, 0x82, 0x86, 0x84, 0x41, 4, b'h', b'e', b'r', b'e'];
     let sent = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", settings, &request].concat();
     stream.write_all(&sent).await.unwrap();

@@ -45,7 +45,7 @@ async fn tls_listener_rejects_plain_requests() {
     let mut plain = TcpStream::connect(address).await.unwrap();
     plain.write_all(request).await.unwrap();
     let mut answer = Vec::new();
-    // The response is a TLS alert, or the end of the connection.
+    // The response is either a TLS alert or the end of the connection.
     drop(plain.read_to_end(&mut answer).await);
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
 
