@@ -307,20 +307,11 @@ impl Network {
         Err(NetworkError::Unreached { peers, within })
     }
 
-    /// Records that a message of `peer` was too long. A peer that sends many is banned for a while.
-    pub fn blame_too_long(&self, peer: &PeerId) {
-        self.offended(peer, Offense::TooLong);
-    }
-
-    /// Records that a message of `peer` was malformed. A peer that sends many is banned for a
-    /// while.
+    /// Records that a message of `peer` was malformed or too long. A peer that sends many is banned for
+    /// a while.
     pub fn blame(&self, peer: &PeerId) {
-        self.offended(peer, Offense::Malformed);
-    }
-
-    fn offended(&self, peer: &PeerId, offense: Offense) {
         if let Some(peer) = id(peer) {
-            self.guard.offended(peer, offense);
+            self.guard.offended(peer, Offense::Malformed);
         }
     }
 

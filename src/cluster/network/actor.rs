@@ -187,7 +187,7 @@ impl Actor {
                 let established = Established::new(peer_id, &endpoint, &self.names);
                 let host = established.host;
                 self.note_established(connection_id, established);
-                self.note_farthest_peer();
+                self.note_scopes();
                 self.on_connected(peer_id, &endpoint);
                 self.relieve(host);
                 if num_established.get() > 1 {
@@ -200,7 +200,7 @@ impl Actor {
                 peer_id, connection_id, num_established, cause, ..
             } => {
                 self.connections.remove(&connection_id);
-                self.note_farthest_peer();
+                self.note_scopes();
                 if num_established > 0 {
                     return None;
                 }

@@ -125,7 +125,7 @@ pub(super) async fn read_all(
                 debug!(%peer, %error, "dropped a message");
                 match error {
                     ExchangeError::Stalled { .. } => guard.offended(peer, Offense::Stalled),
-                    ExchangeError::TooLong { .. } => guard.offended(peer, Offense::TooLong),
+                    ExchangeError::TooLong { .. } => guard.offended(peer, Offense::Malformed),
                     ExchangeError::Broken(_) | ExchangeError::Crowded => {}
                 }
             }

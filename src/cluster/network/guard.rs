@@ -92,12 +92,9 @@ pub(super) enum Offense {
     /// More gossip than allowed.
     #[strum(serialize = "it publishes too much")]
     Gossip,
-    /// A malformed message.
-    #[strum(serialize = "its message is malformed")]
+    /// A malformed message, or one that exceeds the limit.
+    #[strum(serialize = "its message is malformed or too long")]
     Malformed,
-    /// A message that exceeds the limit.
-    #[strum(serialize = "its message is too long")]
-    TooLong,
     /// An unfinished message that does not continue.
     #[strum(serialize = "it stalled in the middle of a message")]
     Stalled,

@@ -38,15 +38,16 @@ pub(super) struct Names(Arc<Mutex<KnownNames>>);
 struct KnownNames {
     /// Configured hosts, with the scope that each last resolved to; `None` before it is dialed.
     own: BTreeMap<String, Option<Scope>>,
-    /// Nearest scope to which other names may lead; `None` for public addresses only.
-    nearest: Option<Scope>,
+    /// Scope of the farthest connected peer, which other names must not be nearer than.
+    farthest_peer: Option<Scope>,
+    n_connections: usize,
 }
 
 impl Names {
     /// Allows the hosts in the configured `addresses` anywhere.
     pub(super) fn new<'a>(addresses: impl IntoIterator<Item = &'a Multiaddr>) -> Self {
         let hosts = addresses.into_iter().filter_map(host_name).map(|(host, _)| (host, None));
-        Self(Arc::new(Mutex::new(KnownNames { own: hosts.collect(), nearest: None })))
+        Self(Arc::new(Mutex::new(KnownNames { own: hosts.collect(), ..KnownNames::default() })))
     }
 
     /// Returns the scope of `address`, which was dialed or from which a peer connected.
@@ -56,22 +57,31 @@ impl Names {
         led_to.unwrap_or_else(|| Scope::from_address(address))
     }
 
-    /// Sets the scope of the farthest connected peer, if any.
-    pub(super) fn set_farthest_peer(&self, scope: Option<Scope>) {
-        self.0.lock().nearest = scope;
+    /// Records the scopes of all connections.
+    pub(super) fn set_connections(&self, scopes: impl ExactSizeIterator<Item = Scope>) {
+        let mut names = self.0.lock();
+        names.n_connections = scopes.len();
+        names.farthest_peer = scopes.max();
+    }
+
+    /// Returns the scope of the farthest connected peer. Without connections, names may be public only.
+    pub(super) fn farthest_peer(&self) -> Scope {
+        self.0.lock().farthest_peer.unwrap_or(Scope::Public)
+    }
+
+    /// Returns the number of connections.
+    pub(super) fn n_connections(&self) -> usize {
+        self.0.lock().n_connections
     }
 
     /// Returns true if `host` may be dialed at `ip`, which it resolved to.
     fn admits(&self, host: &str, ip: IpAddr) -> bool {
-        let (scope, mut names) = (Scope::of_ip(ip), self.0.lock());
-        let nearest = names.nearest.unwrap_or(Scope::Public);
-        match names.own.get_mut(host) {
-            Some(led_to) => {
-                *led_to = Some(scope);
-                true
-            }
-            None => scope >= nearest,
+        let scope = Scope::of_ip(ip);
+        if let Some(led_to) = self.0.lock().own.get_mut(host) {
+            *led_to = Some(scope);
+            return true;
         }
+        scope >= self.farthest_peer()
     }
 }
 
@@ -184,7 +194,7 @@ mod tests {
             (Some(Scope::Private), false),
             (Some(Scope::Loopback), true),
         ] {
-            of_others.set_farthest_peer(farthest);
+            of_others.set_connections(farthest.into_iter());
             assert_eq!(dial(&of_others).await.is_ok(), is_dialed, "{farthest:?}");
         }
         let own = Names::new([&address]);

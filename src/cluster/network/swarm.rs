@@ -93,7 +93,7 @@ pub(super) fn build(
             Ok(Handshakes::new(joined, n_connections_max))
         })
         .map_err(|error| NetworkError::Setup(Box::new(error)))?
-        .with_behaviour(|keypair| behaviour(keypair, gate, connectivity))
+        .with_behaviour(|keypair| behaviour(keypair, gate, connectivity, names))
         .map_err(|error| NetworkError::Setup(Box::new(error)))?
         .with_swarm_config(|config| config.with_max_negotiating_inbound_streams(NEGOTIATING_MAX))
         .build();
@@ -123,6 +123,7 @@ fn behaviour(
     keypair: &identity::Keypair,
     gate: Gate,
     connectivity: &Connectivity,
+    names: &Names,
 ) -> Result<Behaviour, Box<dyn std::error::Error + Send + Sync>> {
     let own = keypair.public().to_peer_id();
     let bounds = connectivity.connections;
@@ -175,10 +176,9 @@ fn behaviour(
                 .with_timeout(Duration::from_secs(10)),
         ),
         streams: streams::Behaviour::new(gate),
-        table: Toggle::from(
-            (connectivity.wanted_peers > 0)
-                .then(|| ProviderTable::new(rendezvous::behaviour(own), connectivity.wanted_peers)),
-        ),
+        table: Toggle::from((connectivity.wanted_peers > 0).then(|| {
+            ProviderTable::new(rendezvous::behaviour(own), connectivity.wanted_peers, names.clone())
+        })),
     })
 }
 

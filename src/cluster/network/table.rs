@@ -21,15 +21,11 @@ use libp2p::{Multiaddr, PeerId, kad};
 use tokio::time::Instant;
 use web::rate_limit::{Bucket, Rate};
 
-use super::address::Scope;
 use super::rendezvous::ProviderStore;
+use super::resolve::Names;
 
 /// Maximum number of addresses dialed per peer. An honest node has one or two.
 const PER_PEER_MAX: usize = 4;
-
-/// Time after the first connection in which a node queries only connected peers. Otherwise all
-/// nodes that start together would dial the same twenty peers, the nearest to the topic.
-const YOUNG_FOR: Duration = Duration::from_secs(15);
 
 /// Maximum number of peers that are left alone.
 const RESTING_MAX: usize = 1024;
@@ -42,22 +38,20 @@ pub(super) struct ProviderTable {
     n_enough: usize,
     /// True if a head is connected, so that no query dials.
     has_head: bool,
-    /// Queries do not dial before this time once a connection is established.
-    young_until: Option<Instant>,
     /// Connection that a query requests, until it is dialed.
     queried: Option<ConnectionId>,
     /// True if Kademlia will bootstrap soon.
     is_bootstrap_due: bool,
     /// Bootstrap that is being skipped.
     bootstrap: Option<kad::QueryId>,
-    /// Scope of each connection.
-    scopes: HashMap<ConnectionId, Scope>,
+    /// Scopes of the connections.
+    names: Names,
     /// Peers that are not dialed before a given time.
     resting: HashMap<PeerId, Instant>,
 }
 
 impl ProviderTable {
-    pub(super) fn new(kad: kad::Behaviour<ProviderStore>, n_enough: usize) -> Self {
+    pub(super) fn new(kad: kad::Behaviour<ProviderStore>, n_enough: usize, names: Names) -> Self {
         Self {
             kad,
             // Rate of dialed addresses. A joining worker looks for sixteen peers. Most of the hundreds
@@ -65,11 +59,10 @@ impl ProviderTable {
             dials: Bucket::full(Rate::per_second(16, 64)),
             n_enough,
             has_head: false,
-            young_until: None,
             queried: None,
             is_bootstrap_due: false,
             bootstrap: None,
-            scopes: HashMap::new(),
+            names,
             resting: HashMap::new(),
         }
     }
@@ -98,9 +91,8 @@ impl ProviderTable {
 
     /// Returns true if a query may dial now.
     fn may_query_dial(&self) -> bool {
-        let is_young = self.young_until.is_some_and(|until| until > Instant::now());
-        let has_enough = self.has_head || is_young || self.scopes.len() >= self.n_enough;
-        self.scopes.is_empty() || !has_enough
+        let n_connections = self.names.n_connections();
+        n_connections == 0 || !self.has_head && n_connections < self.n_enough
     }
 
     /// Skips the bootstrap that Kademlia starts half a second after it added a peer. It cannot be
@@ -125,7 +117,7 @@ impl ProviderTable {
 
     /// Returns the addresses that may be dialed.
     fn choose(&self, addresses: Vec<Multiaddr>) -> Vec<Multiaddr> {
-        let farthest = self.scopes.values().max().copied().unwrap_or(Scope::Public);
+        let farthest = self.names.farthest_peer();
         let mut chosen = Vec::new();
         for address in addresses {
             let address = super::dialer::without_peer(address);
@@ -191,17 +183,6 @@ impl NetworkBehaviour for ProviderTable {
     }
 
     fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
-        match &event {
-            FromSwarm::ConnectionEstablished(established) => {
-                let scope = Scope::from_address(established.endpoint.get_remote_address());
-                self.scopes.insert(established.connection_id, scope);
-                self.young_until.get_or_insert_with(|| Instant::now() + YOUNG_FOR);
-            }
-            FromSwarm::ConnectionClosed(closed) => {
-                self.scopes.remove(&closed.connection_id);
-            }
-            _ => {}
-        }
         self.kad.on_swarm_event(event);
     }
 
@@ -237,11 +218,12 @@ mod tests {
 
     use tokio::time::timeout;
 
+    use super::super::address::Scope;
     use super::super::rendezvous;
     use super::*;
 
     fn table() -> ProviderTable {
-        ProviderTable::new(rendezvous::behaviour(PeerId::random()), 2)
+        ProviderTable::new(rendezvous::behaviour(PeerId::random()), 2, Names::default())
     }
 
     fn addresses(texts: &[&str]) -> Vec<Multiaddr> {
@@ -257,22 +239,21 @@ mod tests {
 
     #[tokio::test]
     async fn near_addresses_are_dialed_only_while_every_peer_is_as_near() {
-        let mut table = table();
+        let table = table();
         let named = ["/ip4/127.0.0.1/tcp/1", "/ip4/10.0.0.1/tcp/1", "/ip4/8.8.8.8/tcp/1"];
         let n_chosen = |table: &ProviderTable| table.choose(addresses(&named)).len();
         assert_eq!(n_chosen(&table), 1);
-        table.scopes.insert(ConnectionId::new_unchecked(1), Scope::Loopback);
-        assert_eq!(n_chosen(&table), 3);
-        table.scopes.insert(ConnectionId::new_unchecked(2), Scope::Private);
-        assert_eq!(n_chosen(&table), 2);
-        table.scopes.insert(ConnectionId::new_unchecked(3), Scope::Public);
-        assert_eq!(n_chosen(&table), 1);
+        let scopes = [Scope::Loopback, Scope::Private, Scope::Public];
+        for (n_connections, want) in [(1, 3), (2, 2), (3, 1)] {
+            table.names.set_connections(scopes.into_iter().take(n_connections));
+            assert_eq!(n_chosen(&table), want);
+        }
     }
 
     #[tokio::test]
     async fn new_peer_starts_no_bootstrap() {
         let mut table = table();
-        table.scopes.insert(ConnectionId::new_unchecked(1), Scope::Loopback);
+        table.names.set_connections([Scope::Loopback].into_iter());
         for _ in 0..3 {
             table.kad().add_address(&PeerId::random(), "/ip4/127.0.0.1/tcp/1".parse().unwrap());
             let dialed = poll_fn(|context| {
@@ -291,7 +272,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn dials_are_limited_per_peer_and_per_second() {
         let mut table = table();
-        table.scopes.insert(ConnectionId::new_unchecked(1), Scope::Loopback);
+        table.names.set_connections([Scope::Loopback].into_iter());
         let peers: Vec<PeerId> = (0..200).map(|_| PeerId::random()).collect();
         let mut n_dialed = 0;
         for peer in &peers {
@@ -304,17 +285,14 @@ mod tests {
         assert_eq!(n_dialed, 64);
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(dial(&mut table, peers[0]), Some(PER_PEER_MAX));
-        table.young_until = Some(Instant::now() + YOUNG_FOR);
-        table.queried = Some(ConnectionId::new_unchecked(1));
-        assert_eq!(dial(&mut table, peers[1]), None, "peers that start together connect first");
-        tokio::time::advance(YOUNG_FOR).await;
+        tokio::time::advance(Duration::from_secs(1)).await;
         table.queried = Some(ConnectionId::new_unchecked(1));
         assert_eq!(dial(&mut table, peers[1]), Some(PER_PEER_MAX), "too few are connected");
         table.set_has_head(true);
         table.queried = Some(ConnectionId::new_unchecked(1));
         assert_eq!(dial(&mut table, peers[1]), None, "a head is connected");
         table.set_has_head(false);
-        table.scopes.insert(ConnectionId::new_unchecked(2), Scope::Loopback);
+        table.names.set_connections([Scope::Loopback; 2].into_iter());
         table.queried = Some(ConnectionId::new_unchecked(1));
         assert_eq!(dial(&mut table, peers[1]), None, "a query");
         assert_eq!(dial(&mut table, peers[1]), Some(PER_PEER_MAX), "another reason");

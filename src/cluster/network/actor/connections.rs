@@ -80,10 +80,9 @@ impl Actor {
         of_peer.map(|established| established.scope).max().unwrap_or(Scope::Public)
     }
 
-    /// Updates the scope of the farthest peer. Names from strangers may lead that near.
-    pub(super) fn note_farthest_peer(&self) {
-        let scopes = self.connections.values().map(|established| established.scope);
-        self.names.set_farthest_peer(scopes.max());
+    /// Updates the scopes of all connections, on which the allowed names and addresses depend.
+    pub(super) fn note_scopes(&self) {
+        self.names.set_connections(self.connections.values().map(|established| established.scope));
     }
 
     /// Closes surplus connections of `host`, which has just connected, or of all hosts. Connections of
