@@ -47,6 +47,7 @@ use self::order::{NodeCount, Order};
 use self::rollcall::{Roster, Selection};
 use self::slots::{Lease, SlotGrant, SlotRequest, Slots};
 use crate::message::{CallDigest, Code, NodeResult};
+use crate::node::WorkOptions;
 use crate::peers::Peer;
 use crate::result_groups::{ResultGroup, group};
 use crate::{NodeContext, metrics};
@@ -69,19 +70,6 @@ pub enum SignaturePolicy {
     WhereGiven,
     /// Only signed results are accepted.
     Required,
-}
-
-/// Options of a head.
-#[derive(Debug)]
-pub struct HeadOptions {
-    /// Policy for signatures of results.
-    pub signatures: SignaturePolicy,
-    /// Time for one worker to answer a work order, usually [`ANSWER_WITHIN`].
-    pub answer_within: Duration,
-    /// Additional time for a worker that must first compile the function.
-    pub compile_within: Duration,
-    /// Decisions of the operator about nodes.
-    pub registry: NodeRegistry,
 }
 
 /// Outcome of an execution.
@@ -159,10 +147,10 @@ struct Shortage {
 
 /// Handle to a head. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Head(Arc<Inner>);
+pub struct Head(Arc<HeadParts>);
 
 #[derive(Debug)]
-struct Inner {
+struct HeadParts {
     context: NodeContext,
     /// Subgroups of this node.
     subgroups: Vec<Subgroup>,
@@ -187,17 +175,21 @@ struct Inner {
 
 impl Head {
     /// Creates a head that belongs to `subgroups` and the general group.
-    pub fn new(context: NodeContext, subgroups: &[Subgroup], options: HeadOptions) -> Self {
-        let HeadOptions { signatures, answer_within, compile_within, registry } = options;
+    pub fn new(
+        context: NodeContext,
+        subgroups: &[Subgroup],
+        options: &WorkOptions,
+        registry: NodeRegistry,
+    ) -> Self {
         let events = Events::new(context.clock.clone());
         let n_peers_max = context.peers.n_max();
-        let head = Self(Arc::new(Inner {
+        let head = Self(Arc::new(HeadParts {
             lines: Lines::new(context.network.clone(), context.group.clone()),
             context,
             subgroups: subgroups.to_vec(),
-            signatures,
-            answer_within,
-            compile_within,
+            signatures: options.signatures,
+            answer_within: options.answer_within,
+            compile_within: options.compile_within,
             inboxes: Inboxes::default(),
             slots: Slots::new(registry.clone(), n_peers_max),
             registry,
@@ -260,7 +252,7 @@ impl Head {
 
     /// Returns the metrics in the Prometheus text format.
     pub fn metrics_text(&self) -> String {
-        let Inner { context, permits, .. } = &*self.0;
+        let HeadParts { context, permits, .. } = &*self.0;
         let n_executing = EXECUTIONS_MAX as usize - permits.available_permits();
         context.metrics.set(metrics::EXECUTING, &[], n_executing);
         context.metrics.set(metrics::PEERS_CONNECTED, &[], context.peers.n_connected());
@@ -396,7 +388,7 @@ impl Head {
     }
 }
 
-impl Inner {
+impl HeadParts {
     /// Takes slots for an order from workers with an offer that hold the function. If `can_fetch` and
     /// this head holds the function, workers without it count too. An order for all nodes always needs a
     /// roll call.

@@ -26,7 +26,7 @@ use web::tls::{Tls, TlsError, TlsFiles};
 use self::dispatch::Dispatch;
 use self::offers::Offers;
 use crate::head::server::{self, RestOptions};
-use crate::head::{ANSWER_WITHIN, Head, HeadOptions, NodeRegistry, RegistryError, SignaturePolicy};
+use crate::head::{ANSWER_WITHIN, Head, NodeRegistry, RegistryError, SignaturePolicy};
 use crate::identity::Identity;
 use crate::message::{LINE_PROTOCOL, OFFER_PROTOCOL, WORK_PROTOCOL};
 use crate::network::{
@@ -34,7 +34,7 @@ use crate::network::{
     PublishError,
 };
 use crate::peers::Peers;
-use crate::worker::{ExecutionOptions, StartError, Worker, WorkerOptions, answer_bytes_max};
+use crate::worker::{ExecutionOptions, StartError, Worker, answer_bytes_max};
 use crate::{NodeContext, metrics};
 
 /// Options of a node.
@@ -318,22 +318,27 @@ impl Node {
             group: working.clone(),
         };
         let is_open = work.rest.token.is_none();
-        let WorkOptions { rest, signatures, answer_within, attributes, drain_within, .. } = work;
-        let compile_within = work.compile_within;
-        let worker_options = WorkerOptions { concurrency, limits, execution, attributes };
         let node_role = match role {
             RoleOptions::Head { .. } => {
-                let options = HeadOptions { signatures, answer_within, compile_within, registry };
-                NodeRole::Head(Head::new(context.clone(), &subgroups, options))
+                NodeRole::Head(Head::new(context.clone(), &subgroups, &work, registry))
             }
-            RoleOptions::Worker => NodeRole::Worker(Worker::new(context.clone(), worker_options)?),
+            RoleOptions::Worker => {
+                let context = context.clone();
+                NodeRole::Worker(Worker::new(
+                    context,
+                    concurrency,
+                    limits,
+                    execution,
+                    work.attributes,
+                )?)
+            }
         };
         let role = count_node(&context, &node_role, &subgroups);
         let offers = Offers::new(context.clone(), node_role.clone(), subgroups.clone());
         let dispatch = Dispatch::new(&node_role, &context, Arc::clone(&offers), is_open);
         working.spawn("dispatch", dispatch.run(events));
         let api_address = listener
-            .and_then(|(listener, tls)| serve_api(&node_role, listener, tls, rest, serving));
+            .and_then(|(listener, tls)| serve_api(&node_role, listener, tls, work.rest, serving));
         info!(role, "node starting");
         join(&context.network, &subgroups, must_reach_boot_nodes).await?;
         working.spawn("offers", offers.run());
@@ -343,7 +348,7 @@ impl Node {
             functions: context.functions,
             role: node_role,
             api_address,
-            drain_within,
+            drain_within: work.drain_within,
             serving: serving.clone(),
             working: working.clone(),
         })

@@ -76,19 +76,6 @@ const SLOT_WITHIN_UNTOLD: Duration = Duration::from_secs(5);
 /// Time to stop canceled runs and to send their responses when a worker stops.
 const END_WITHIN: Duration = Duration::from_secs(1);
 
-/// Options of a worker.
-#[derive(Debug, Clone)]
-pub struct WorkerOptions {
-    /// Number of functions that it runs simultaneously.
-    pub concurrency: NonZeroU32,
-    /// Limits of each function.
-    pub limits: Limits,
-    /// Ways to run functions.
-    pub execution: ExecutionOptions,
-    /// Attributes that it declares.
-    pub attributes: BTreeMap<String, String>,
-}
-
 /// Maximum size of a response without the output: ids, signature, numbers and the reason why the run was
 /// stopped.
 const ANSWER_RESERVE_BYTES: usize = 64 * 1024;
@@ -153,12 +140,18 @@ struct Run<'a> {
 }
 
 impl Worker {
-    /// Creates a worker and starts to compile its functions.
+    /// Creates a worker that runs `concurrency` functions simultaneously, and starts to compile its
+    /// functions.
     ///
     /// # Errors
     /// Returns [`StartError`] if the runtime cannot be set up.
-    pub fn new(context: NodeContext, options: WorkerOptions) -> Result<Self, StartError> {
-        let WorkerOptions { concurrency, limits, execution, attributes } = options;
+    pub fn new(
+        context: NodeContext,
+        concurrency: NonZeroU32,
+        limits: Limits,
+        execution: ExecutionOptions,
+        attributes: BTreeMap<String, String>,
+    ) -> Result<Self, StartError> {
         let n_slots = u16::try_from(concurrency.get()).unwrap_or(u16::MAX);
         let n_orders = usize::from(n_slots) + WAITING_MAX as usize;
         let worker = Self(Arc::new(WorkerParts {

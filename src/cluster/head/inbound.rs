@@ -54,7 +54,7 @@ impl Head {
     pub(crate) fn note_long_answer(&self, peer: &PeerId, start: &[u8]) {
         let request_id = request_id_in(start);
         if request_id.is_none_or(|id| self.0.inboxes.call_of(id).is_none()) {
-            self.0.context.network.blame_too_long(peer);
+            self.0.context.network.blame(peer);
         }
         match request_id {
             Some(request_id) => self.0.inboxes.put(request_id, Reply::TooLong(peer.clone())),

@@ -21,7 +21,7 @@ use tracing::info;
 use wire::functions::NodeApproval;
 use wire::nodes::NodePatch;
 
-use super::{Head, Inner};
+use super::{Head, HeadParts};
 use crate::identity::is_whole;
 use crate::network::AllowedPeers;
 
@@ -312,7 +312,7 @@ impl Head {
     }
 }
 
-impl Inner {
+impl HeadParts {
     async fn decide(&self, peer: PeerId, change: NodePatch) -> Result<(), ChangeError> {
         let (registry, id) = (self.registry.clone(), peer.clone());
         let decided = spawn_blocking(move || {

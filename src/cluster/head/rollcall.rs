@@ -14,7 +14,7 @@ use super::inbox::{Inbox, Reply};
 use super::order::{NodeCount, Order};
 use super::placement::rank_reports;
 use super::slots::{Lease, QueuedRequest, SlotGrant};
-use super::{Client, Inner, Shortage};
+use super::{Client, HeadParts, Shortage};
 use crate::message::{Message, RollCall, json};
 use crate::metrics;
 use crate::network::PublishError;
@@ -156,7 +156,7 @@ pub(super) fn topic(order: &Order) -> &str {
 /// have refused, or the time has passed. This is the time of the roll call if too few workers could run
 /// the function. It is `end` if enough could but are busy or fetch it. Cancel-safe.
 pub(super) async fn call(
-    head: &Inner,
+    head: &HeadParts,
     track: &Track,
     order: &Order,
     client: &Client,
@@ -266,7 +266,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    pub(super) fn new(head: &Inner, track: &Track, order: &Order) -> Self {
+    pub(super) fn new(head: &HeadParts, track: &Track, order: &Order) -> Self {
         let message = json(&Message::RollCall(RollCall {
             function_id: order.function.to_string(),
             request_id: track.request_id().to_owned(),
@@ -286,7 +286,7 @@ impl Calls {
         }
     }
 
-    pub(super) async fn publish_if_due(&mut self, head: &Inner, track: &Track, order: &Order) {
+    pub(super) async fn publish_if_due(&mut self, head: &HeadParts, track: &Track, order: &Order) {
         let (now, n_joins) = (Instant::now(), head.context.peers.n_joins());
         let (request, topic) = (track.request_id(), topic(order));
         // A worker that has just connected missed the call, since gossip does not repeat it.

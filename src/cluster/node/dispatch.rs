@@ -95,7 +95,7 @@ impl Dispatch {
                 {
                     head.note_long_answer(&peer, &start);
                 }
-                (Event::TooLong { peer, .. }, _) => self.context.network.blame_too_long(&peer),
+                (Event::TooLong { peer, .. }, _) => self.context.network.blame(&peer),
                 (Event::Question { peer, bytes, answer }, _) => {
                     self.answer_function_request(&peer, bytes, answer);
                 }

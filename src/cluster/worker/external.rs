@@ -69,10 +69,10 @@ const VARIABLES_FILE: &str = "variables";
 
 /// An external runtime.
 #[derive(Debug)]
-pub(super) struct External(Arc<Inner>);
+pub(super) struct External(Arc<ExternalParts>);
 
 #[derive(Debug)]
-struct Inner {
+struct ExternalParts {
     program: PathBuf,
     /// True if it is this program, which has additional flags.
     is_own: bool,
@@ -155,7 +155,7 @@ impl External {
         // Maximum number of module files in the workspace. The files of modules that ran longest
         // ago are removed.
         let module_files = Mutex::new(LruCache::new(const { NonZeroUsize::new(1024).unwrap() }));
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(ExternalParts {
             program,
             is_own,
             compiled_folder,
@@ -179,7 +179,7 @@ impl External {
     }
 }
 
-impl Inner {
+impl ExternalParts {
     /// Starts a process in its own directory and sends it to `started`. Waits until it has exited and
     /// returns the resources it used. Blocks.
     fn run(

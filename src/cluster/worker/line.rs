@@ -58,7 +58,7 @@ impl Worker {
                 }
                 Some(Incoming::Whole(_)) => {}
                 Some(Incoming::Cut(_)) => {
-                    self.0.context.network.blame_too_long(&head);
+                    self.0.context.network.blame(&head);
                     break;
                 }
                 None => break,
