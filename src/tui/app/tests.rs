@@ -1,6 +1,6 @@
 use super::*;
 use crate::event::{DataEvent, DatasetSearch, InferenceEvent, RowsQuery, StreamEvent};
-use crate::harness::{FUNCTION_ID, Harness, split_response};
+use crate::harness::{FUNCTION_ID, Harness, split_response, topics};
 use crate::screens::cluster::update::{NODES_EVERY, NODES_HIDDEN_EVERY};
 use crate::screens::execute::state::FormField;
 use crate::state::layout::Divider;
@@ -10,12 +10,7 @@ use crate::state::services::Health;
 use crate::state::stack;
 
 fn failure() -> Failure {
-    Failure {
-        what: "list the nodes".to_owned(),
-        why: "connection refused".to_owned(),
-        next: "check the address".to_owned(),
-        ..Failure::default()
-    }
+    Failure::new("list the nodes", "connection refused", "check the address")
 }
 
 #[test]
@@ -25,7 +20,7 @@ fn local_stack_is_started_without_profile() {
         screen.take_effects(),
         [Effect::StartLocal, Effect::LoadPresets, Effect::FindDetachedNodes]
     );
-    assert!(screen.text().contains("starting"));
+    screen.shows(&["starting"]);
 }
 
 #[test]
@@ -42,7 +37,7 @@ fn ready_stack_is_connected_and_announced() {
         assert!(asked.contains(&effect), "{effect:?} in {asked:?}");
     }
     assert!(asked.contains(&Effect::LoadDatasets(DatasetSearch::ALL)));
-    assert!(screen.text().contains("head :41233 · 3 workers · datasets · inference"));
+    screen.shows(&["head :41233 · 3 workers · datasets · inference"]);
 }
 
 #[test]
@@ -59,15 +54,7 @@ fn overview_retries_a_failed_list_of_topics() {
 fn overview_lists_topics_again_once_a_minute() {
     let mut screen = Harness::ready(160, 45);
     screen.press("0");
-    let list = serde_json::json!({"block_height": 1, "block_time_ms": 1_000, "topics": [{
-        "topic_id": 1, "name": "load", "topic_type": "TOPIC_TYPE_REGRESSION", "labels": ["y"],
-        "dataset": "cpu", "column": "load", "subgroup": null, "is_paused": false,
-        "epoch_length": 10, "worker_submission_window": 4, "ground_truth_lag": 10,
-        "next_epoch_height": 110, "close_height": null, "last_nonce": 90, "n_learned": 0,
-        "actors": [],
-    }]});
-    let list = serde_json::from_value(list).unwrap();
-    screen.take(Event::Inference(InferenceEvent::Topics(Ok(list))));
+    screen.take(Event::Inference(InferenceEvent::Topics(Ok(topics(Some(90))))));
     for (seconds, is_listed) in [(15, false), (44, false), (2, true)] {
         screen.pass(Duration::from_secs(seconds));
         screen.take_effects();
@@ -132,14 +119,12 @@ fn filled_form_starts_run() {
     let request = &order.request;
     assert!(order.is_followed, "the head lists its nodes");
     assert_eq!((request.function_id.as_str(), request.config.number_of_nodes), (FUNCTION_ID, 3));
-    assert!(screen.text().contains("waiting for head"));
+    screen.shows(&["waiting for head"]);
 
     screen.take(Event::Executed(*id, Ok(Box::new(split_response()))));
-    let shown = screen.text();
-    assert!(shown.contains("3 peers took part, 2 distinct results"), "{shown}");
-    assert!(shown.contains("66.7 freq"), "{shown}");
+    screen.shows(&["3 peers took part, 2 distinct results", "66.7 freq"]);
     screen.press("1");
-    assert!(screen.text().contains("66.7 freq"));
+    screen.shows(&["66.7 freq"]);
 }
 
 #[test]
@@ -151,7 +136,7 @@ fn invalid_form_sends_nothing_and_shows_its_errors() {
     screen.take_effects();
     screen.press("ctrl-r");
     assert_eq!(screen.take_effects(), []);
-    assert!(screen.text().contains("not a content id (CID)"));
+    screen.shows(&["not a content id (CID)"]);
     assert_eq!(screen.state.execute.form.focus, FormField::FunctionId);
 }
 
@@ -161,7 +146,7 @@ fn more_nodes_than_known_give_a_warning_and_are_sent() {
     screen.press("e tab tab tab ctrl-u");
     screen.type_text("4");
     screen.press("tab");
-    assert!(screen.text().contains("only 3 workers known"), "{}", screen.text());
+    screen.shows(&["only 3 workers known"]);
     screen.press("ctrl-r");
     assert!(matches!(screen.take_effects().last(), Some(Effect::Execute(..))));
 }
@@ -197,7 +182,7 @@ fn run_without_head_fails_with_advice() {
     screen.type_text("hello.wasm");
     screen.press("ctrl-r");
     assert_eq!(screen.take_effects(), []);
-    assert!(screen.text().contains("still starting"), "{}", screen.text());
+    screen.shows(&["still starting"]);
 }
 
 #[test]
@@ -206,8 +191,7 @@ fn failed_run_is_reported_and_keeps_the_form() {
     screen.press("e ctrl-r");
     let id = screen.state.runs.newest().unwrap().id;
     screen.take(Event::Executed(id, Err(failure())));
-    let shown = screen.text();
-    assert!(shown.contains("connection refused") && shown.contains("check the address"));
+    screen.shows(&["connection refused", "check the address"]);
     assert_eq!(screen.state.execute.form.text(FormField::Method), "hello.wasm");
 }
 
@@ -244,7 +228,7 @@ fn quitting_asks_only_while_a_run_is_waiting() {
     screen.take_effects();
     screen.press("q");
     assert_eq!(screen.take_effects(), []);
-    assert!(screen.text().contains("1 run is still waiting"));
+    screen.shows(&["1 run is still waiting"]);
     screen.press("n q y");
     assert_eq!(screen.take_effects(), [Effect::Quit]);
     let mut screen = Harness::ready(160, 45);
@@ -268,7 +252,7 @@ fn unfinished_key_sequence_gives_way_to_the_next_key() {
     screen.press("g 5");
     assert_eq!((screen.state.screen, screen.state.pending.len()), (Screen::Logs, 0));
     screen.press("g");
-    assert!(screen.text().contains("g …"));
+    screen.shows(&["g …"]);
 }
 
 #[test]
@@ -302,14 +286,12 @@ fn service_that_goes_down_is_reported_once_and_keeps_its_data() {
     let mut screen = Harness::ready(160, 45);
     screen.pass(Duration::from_mins(2));
     screen.take(Event::Nodes(screen.head(), Err(failure()), Duration::ZERO));
-    let shown = screen.text();
-    assert!(shown.contains("failed to list the nodes"), "{shown}");
-    assert!(shown.contains("down 2 m") && shown.contains("12D3KooWRv"), "{shown}");
+    screen.shows(&["failed to list the nodes", "down 2 m", "12D3KooWRv"]);
     let n_lines = screen.state.logs.lines.len();
     screen.take(Event::Nodes(screen.head(), Err(failure()), Duration::ZERO));
     assert_eq!(screen.state.logs.lines.len(), n_lines, "one line for each change");
     screen.take(Event::Nodes(screen.head(), Ok(crate::harness::nodes()), Duration::from_millis(3)));
-    assert!(screen.text().contains("head is reachable again"));
+    screen.shows(&["head is reachable again"]);
 }
 
 #[test]
@@ -317,9 +299,8 @@ fn failed_start_is_shown_despite_later_progress_report() {
     let mut screen = Harness::starting(160, 45);
     screen.take(Event::LocalFailed(failure()));
     screen.take(Event::Local(LocalEvent::Starting { what: "workers".to_owned() }));
-    let shown = screen.text();
-    assert!(shown.contains("✗ failed to list the nodes"), "{shown}");
-    assert!(!shown.contains("⣷ starting"), "{shown}");
+    screen.shows(&["✗ failed to list the nodes"]);
+    screen.hides(&["⣷ starting"]);
 }
 
 #[test]
@@ -327,7 +308,7 @@ fn notices_expire() {
     let mut screen = Harness::ready(160, 45);
     screen.press("5");
     screen.take(Event::LocalFailed(failure()));
-    assert!(screen.text().contains("connection refused"));
+    screen.shows(&["connection refused"]);
     assert!(
         screen.effects.iter().any(|effect| matches!(effect, Effect::SetTimer(Timer::Notice, _)))
     );
@@ -341,7 +322,7 @@ fn process_that_ends_is_seen_in_the_table() {
     let mut screen = Harness::ready(160, 45);
     let exited = LocalEvent::Exited { process: "worker-1".to_owned(), code: Some(1) };
     screen.take(Event::Local(exited));
-    assert!(screen.text().contains("exit 1"), "{}", screen.text());
+    screen.shows(&["exit 1"]);
 }
 
 #[test]
@@ -416,7 +397,7 @@ fn header_says_live_only_while_a_stream_is_open() {
     screen.press("1");
     assert_eq!(screen.state.services.health(Service::Data), &Health::Idle { latency: None });
     screen.take(news(StreamEvent::Lost { why: failure(), retry_in: Duration::from_secs(1) }));
-    assert!(screen.text().contains("data ✗ down"), "{}", screen.text());
+    screen.shows(&["data ✗ down"]);
 }
 
 #[test]
@@ -467,11 +448,11 @@ fn mouse_sorts_nodes_by_the_head_of_a_column() {
         screen.take(Event::Click(target));
     };
     click(&mut screen, "AGREE");
-    assert!(screen.text().contains("AGREE ▾"), "{}", screen.text());
+    screen.shows(&["AGREE ▾"]);
     click(&mut screen, "AGREE");
-    assert!(screen.text().contains("AGREE ▴"), "{}", screen.text());
+    screen.shows(&["AGREE ▴"]);
     click(&mut screen, "PEER");
-    assert!(screen.text().contains("NODE ▾"), "{}", screen.text());
+    screen.shows(&["NODE ▾"]);
 }
 
 #[test]

@@ -167,7 +167,7 @@ mod tests {
         screen.press("5 /");
         screen.type_text("lost");
         screen.press("enter & x");
-        assert!(screen.text().contains("logs.csv"), "{}", screen.text());
+        screen.shows(&["logs.csv"]);
         screen.press("ctrl-u");
         screen.type_text("lost.csv");
         screen.take_effects();
@@ -177,6 +177,6 @@ mod tests {
         assert_eq!((path.to_str(), what.as_str()), (Some("lost.csv"), "1 row"));
         assert!(text.starts_with("time,level,source") && text.contains("lost the head"), "{text}");
         screen.take(Event::Saved(path.clone(), what.clone()));
-        assert!(screen.text().contains("saved to lost.csv"), "{}", screen.text());
+        screen.shows(&["saved to lost.csv"]);
     }
 }

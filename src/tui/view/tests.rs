@@ -4,7 +4,6 @@ pub(crate) mod harness;
 mod heads;
 mod output;
 mod refusals;
-pub(crate) mod shot;
 mod sizes;
 mod states;
 
@@ -133,12 +132,11 @@ fn run_that_is_followed() {
     screen.run_live();
     check_state("execute-live", &screen);
     let id = screen.state.runs.newest().unwrap().id;
-    let failure = Failure {
-        what: "learn what run 1 came to".to_owned(),
-        why: "http://127.0.0.1:41233: connection refused".to_owned(),
-        next: "check that the service runs".to_owned(),
-        ..Failure::default()
-    };
+    let failure = Failure::new(
+        "learn what run 1 came to",
+        "http://127.0.0.1:41233: connection refused",
+        "check that the service runs",
+    );
     screen.take(Event::RunUnreachable(id, Some(failure.clone())));
     check_state("execute-stale", &screen);
     screen.take(Event::Executed(id, Err(failure)));
@@ -160,12 +158,11 @@ fn cluster_screen_without_a_head() {
     screen.use_heads(&["http://10.0.0.5:8080"]);
     screen.press("r");
     check_state("cluster-loading", &screen);
-    let failure = Failure {
-        what: "list the nodes".to_owned(),
-        why: "http://10.0.0.5:8080: connection refused".to_owned(),
-        next: "check that the service runs and that the address is right".to_owned(),
-        ..Failure::default()
-    };
+    let failure = Failure::new(
+        "list the nodes",
+        "http://10.0.0.5:8080: connection refused",
+        "check that the service runs and that the address is right",
+    );
     screen.take(Event::Nodes(screen.head(), Err(failure), Duration::ZERO));
     screen.state.notices.clear();
     check_state("cluster-failed", &screen);
@@ -307,12 +304,11 @@ fn failures_keep_the_screen() {
     let mut screen = Harness::ready(160, 45);
     screen.state.notices.clear();
     screen.pass(Duration::from_mins(1));
-    let failure = Failure {
-        what: "list the nodes".to_owned(),
-        why: "http://127.0.0.1:41233: connection refused".to_owned(),
-        next: "check that the service runs and that the address is right".to_owned(),
-        ..Failure::default()
-    };
+    let failure = Failure::new(
+        "list the nodes",
+        "http://127.0.0.1:41233: connection refused",
+        "check that the service runs and that the address is right",
+    );
     screen.take(Event::Nodes(screen.head(), Err(failure), Duration::ZERO));
     check_state("cluster-stale", &screen);
 }
@@ -369,8 +365,8 @@ fn pane_of_the_overview_is_zoomed() {
     let mut screen = Harness::ready(160, 45);
     screen.run_split();
     screen.press("0 z");
-    let shown = screen.text();
-    assert!(shown.contains("─ Runs ─") && !shown.contains("─ Cluster ─"), "{shown}");
+    screen.shows(&["─ Runs ─"]);
+    screen.hides(&["─ Cluster ─"]);
 }
 
 proptest! {

@@ -13,9 +13,9 @@ use super::line::{self, Lines, Point};
 use super::pane::{Focus, Pane, divider};
 use super::stats;
 use super::strip::Strip;
+use crate::harness;
 use crate::theme::depth::Depth;
 use crate::theme::{Name, Theme};
-use crate::view::tests::shot;
 use crate::widget::bars::{DivergingBar, Floor, ShareBar, Sparkline};
 
 fn dark() -> Theme {
@@ -98,7 +98,7 @@ fn candles_at_a_few_sizes() {
     ] {
         insta::assert_snapshot!(
             name,
-            shot::text(&draw_candles(width, height, &candles, density, &dark()))
+            harness::framed_text(&draw_candles(width, height, &candles, density, &dark()))
         );
     }
 }
@@ -106,7 +106,7 @@ fn candles_at_a_few_sizes() {
 #[test]
 fn falling_candle_is_shaded_without_colors() {
     let theme = Theme::new(Name::Mono, Depth::None);
-    let text = shot::text(&draw_candles(60, 16, &walk(40, 7), Density::Narrow, &theme));
+    let text = harness::framed_text(&draw_candles(60, 16, &walk(40, 7), Density::Narrow, &theme));
     assert!(text.contains('▒') && text.contains('█'), "{text}");
 }
 
@@ -121,7 +121,7 @@ fn empty_buckets_leave_room_and_a_long_gap_one_column() {
         .collect();
     insta::assert_snapshot!(
         "candles_gaps",
-        shot::text(&draw_candles(52, 14, &some, Density::Narrow, &dark()))
+        harness::framed_text(&draw_candles(52, 14, &some, Density::Narrow, &dark()))
     );
 }
 
@@ -161,7 +161,10 @@ fn area_below_a_line_is_tinted_where_colors_can_be_mixed() {
 
 #[test]
 fn lines_over_time() {
-    insta::assert_snapshot!("lines_60x14", shot::text(&draw_lines(60, 14, &walk(140, 11))));
+    insta::assert_snapshot!(
+        "lines_60x14",
+        harness::framed_text(&draw_lines(60, 14, &walk(140, 11)))
+    );
 }
 
 fn draw_strip(width: u16, height: u16) -> Buffer {
@@ -184,8 +187,8 @@ fn draw_strip(width: u16, height: u16) -> Buffer {
 
 #[test]
 fn distribution_at_two_sizes() {
-    insta::assert_snapshot!("strip_76x8", shot::text(&draw_strip(76, 8)));
-    insta::assert_snapshot!("strip_30x3", shot::text(&draw_strip(30, 3)));
+    insta::assert_snapshot!("strip_76x8", harness::framed_text(&draw_strip(76, 8)));
+    insta::assert_snapshot!("strip_30x3", harness::framed_text(&draw_strip(30, 3)));
 }
 
 fn draw_bars() -> Buffer {
@@ -211,7 +214,7 @@ fn draw_bars() -> Buffer {
 
 #[test]
 fn bars_and_frames() {
-    insta::assert_snapshot!("bars_42x14", shot::text(&draw_bars()));
+    insta::assert_snapshot!("bars_42x14", harness::framed_text(&draw_bars()));
 }
 
 #[test]
@@ -219,7 +222,7 @@ fn sparkline_keeps_its_newest_value_on_the_right_and_its_gaps() {
     let mut buf = Buffer::empty(Rect::new(0, 0, 8, 1));
     let values = [Some(1.0), None, Some(f64::NAN), Some(8.0), Some(4.5)];
     Sparkline::new(&values, Floor::Lowest, dark().up).render(buf.area, &mut buf);
-    assert_eq!(shot::text(&buf), "│   ▁  ▇▄│");
+    assert_eq!(harness::framed_text(&buf), "│   ▁  ▇▄│");
 }
 
 #[test]
@@ -227,10 +230,14 @@ fn zero_is_a_line_on_the_floor_and_tops_can_be_shared() {
     let mut buf = Buffer::empty(Rect::new(0, 0, 3, 1));
     let bars = |values| Sparkline::new(values, Floor::Zero, dark().up);
     bars(&[Some(0.0), Some(0.0)]).render(buf.area, &mut buf);
-    assert_eq!(shot::text(&buf), "│ ▁▁│", "a line on the floor");
+    assert_eq!(harness::framed_text(&buf), "│ ▁▁│", "a line on the floor");
     buf.reset();
     Sparkline { top_min: 4.0, ..bars(&[Some(2.0), Some(2.0)]) }.render(buf.area, &mut buf);
-    assert_eq!(shot::text(&buf), "│ ▄▄│", "half of what another sparkline has at its top");
+    assert_eq!(
+        harness::framed_text(&buf),
+        "│ ▄▄│",
+        "half of what another sparkline has at its top"
+    );
 }
 
 #[test]
@@ -251,23 +258,6 @@ fn averages_begin_when_there_is_enough_to_average() {
     assert!((averages[3].unwrap() - want).abs() < 1e-9);
     assert_eq!(stats::moving_average(&candles, 9), [None; 4]);
     assert_eq!(stats::volume_weighted_average(&candles).iter().flatten().count(), 4);
-}
-
-#[test]
-#[ignore = "draws pictures for a person to look at; set TUI_SHOTS"]
-fn pictures() {
-    for name in [Name::Dark, Name::Light, Name::Cvd, Name::Mono, Name::Ansi16, Name::HighContrast] {
-        let theme = Theme::new(name, Depth::TrueColor);
-        shot::write(
-            &format!("candles-{name}"),
-            &draw_candles(121, 40, &walk(90, 7), Density::Narrow, &theme),
-        );
-    }
-    shot::write("candles-wide", &draw_candles(80, 24, &walk(90, 5), Density::Wide, &dark()));
-    shot::write("candles-dense", &draw_candles(80, 24, &walk(200, 5), Density::Dense, &dark()));
-    shot::write("lines", &draw_lines(80, 24, &walk(240, 11)));
-    shot::write("strip", &draw_strip(120, 9));
-    shot::write("bars", &draw_bars());
 }
 
 /// Any float, with frequent edge cases.
@@ -431,7 +421,7 @@ fn average_far_away_does_not_set_the_scale() {
         let lines = [guide, line::Line::new(&one, theme.series(1))];
         Lines { tag: None, ..Lines::new(&lines, candles[0].timestamp, 1, &theme) }
             .render(buf.area, &mut buf);
-        shot::text(&buf)
+        harness::framed_text(&buf)
     };
     let mut alone = canvas(60, 16, &theme);
     let labels = |text: &str| {
@@ -441,8 +431,12 @@ fn average_far_away_does_not_set_the_scale() {
     let lines = [line::Line::new(&one, theme.series(1))];
     Lines { tag: None, ..Lines::new(&lines, candles[0].timestamp, 1, &theme) }
         .render(alone.area, &mut alone);
-    assert_eq!(labels(&draw(true)), labels(&shot::text(&alone)));
-    assert_ne!(labels(&draw(false)), labels(&shot::text(&alone)), "a series that is no guide does");
+    assert_eq!(labels(&draw(true)), labels(&harness::framed_text(&alone)));
+    assert_ne!(
+        labels(&draw(false)),
+        labels(&harness::framed_text(&alone)),
+        "a series that is no guide does"
+    );
     // Candles preserve almost all of their height, too.
     let mut chart = canvas(60, 16, &theme);
     let averages: Vec<_> = far.iter().map(|point| Some(point.value)).collect();
@@ -461,8 +455,8 @@ fn average_far_away_does_not_set_the_scale() {
         theme: &theme,
     };
     plain.render(chart.area, &mut chart);
-    let before = labels(&shot::text(&chart));
+    let before = labels(&harness::framed_text(&chart));
     let overlays = [Overlay { name: String::new(), values: averages, style: theme.muted }];
     Candles { overlays: &overlays, ..plain }.render(chart.area, &mut chart);
-    assert_eq!(labels(&shot::text(&chart)), before);
+    assert_eq!(labels(&harness::framed_text(&chart)), before);
 }

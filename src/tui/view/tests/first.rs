@@ -59,9 +59,7 @@ fn smallest_screens_have_first_steps() {
     for (width, height) in [(60, 20), (60, 16)] {
         let mut screen = Harness::ready(width, height);
         screen.state.notices.clear();
-        let shown = screen.text();
-        assert!(shown.contains("Start here") && shown.contains("e then ^R"), "{shown}");
-        assert!(shown.contains("worker-1"), "{shown}");
+        screen.shows(&["Start here", "e then ^R", "worker-1"]);
     }
 }
 
@@ -69,16 +67,8 @@ fn smallest_screens_have_first_steps() {
 fn open_first_epoch_is_not_a_failure() {
     let mut screen = Harness::ready(160, 45);
     screen.press("0");
-    let list = |last_nonce: Option<u64>| {
-        let list = serde_json::json!({"block_height": 1, "block_time_ms": 1_000, "topics": [{
-            "topic_id": 1, "name": "load", "topic_type": "TOPIC_TYPE_REGRESSION", "labels": ["y"],
-            "dataset": "cpu", "column": "load", "subgroup": null, "is_paused": false,
-            "epoch_length": 10, "worker_submission_window": 4, "ground_truth_lag": 10,
-            "next_epoch_height": 110, "close_height": null, "last_nonce": last_nonce,
-            "n_learned": 0, "actors": [],
-        }]});
-        Event::Inference(InferenceEvent::Topics(Ok(serde_json::from_value(list).unwrap())))
-    };
+    let list =
+        |last_nonce| Event::Inference(InferenceEvent::Topics(Ok(harness::topics(last_nonce))));
     screen.take(list(None));
     screen.effects.clear();
     let why = Failure { why: "not available".to_owned(), status: Some(404), ..Failure::default() };
@@ -89,9 +79,8 @@ fn open_first_epoch_is_not_a_failure() {
         result: Err(why.clone()),
     };
     screen.take(Event::Inference(latest(&why)));
-    let shown = screen.text();
-    assert!(shown.contains("no epoch has closed yet"), "{shown}");
-    assert!(!shown.contains("failed") && !shown.contains("not available"), "{shown}");
+    screen.shows(&["no epoch has closed yet"]);
+    screen.hides(&["failed", "not available"]);
     // The first value is soon requested again.
     screen.take(Event::TimerDue(Timer::Overview));
     let wait = screen.effects.iter().find_map(|effect| match effect {
@@ -101,7 +90,7 @@ fn open_first_epoch_is_not_a_failure() {
     assert!(wait.unwrap() <= Duration::from_secs(3), "{wait:?}");
     screen.take(list(Some(90)));
     screen.take(Event::Inference(latest(&why)));
-    assert!(screen.text().contains("not available"), "{}", screen.text());
+    screen.shows(&["not available"]);
 }
 
 #[test]
@@ -127,8 +116,7 @@ fn method_that_the_head_does_not_list_is_doubtful() {
     screen.press("e tab tab ctrl-u");
     screen.type_text("nope.wasm");
     screen.press("tab");
-    let shown = screen.text();
-    assert!(shown.contains("└ the head lists divide.wasm, hello.wasm,"), "{shown}");
+    screen.shows(&["└ the head lists divide.wasm, hello.wasm,"]);
 }
 
 #[test]
@@ -175,12 +163,11 @@ fn local_nodes_have_names_everywhere() {
     for (width, height) in [(160, 45), (80, 24)] {
         let mut screen = Harness::ready(width, height);
         screen.state.notices.clear();
-        assert!(screen.text().contains("worker-2 12D"), "{}", screen.text());
+        screen.shows(&["worker-2 12D"]);
         screen.run_split();
-        assert!(screen.text().contains("worker-1 worker-2"), "{}", screen.text());
+        screen.shows(&["worker-1 worker-2"]);
         screen.press("1 / w o r k e r - 2 enter");
-        let shown = screen.text();
-        assert!(shown.contains("● worker-2") && shown.contains(" 1 · 1 local"), "{shown}");
+        screen.shows(&["● worker-2", " 1 · 1 local"]);
     }
 }
 
@@ -204,11 +191,7 @@ fn notice_covers_no_figure() {
         assert_eq!(middle(&screen), before);
         // A long notice uses additional rows. The panes above it remain complete.
         let why = "connection refused; ".repeat(12);
-        screen.state.notify_failure(&Failure {
-            what: "wait".to_owned(),
-            why,
-            ..Failure::default()
-        });
+        screen.state.notify_failure(&Failure::new("wait", why, ""));
         let shown = screen.text();
         let lines: Vec<&str> = shown.lines().collect();
         let end = lines.iter().rposition(|line| line.contains('╰')).unwrap();
@@ -223,11 +206,7 @@ fn visible_pane_replaces_its_notice() {
     assert!(!screen.text().contains("✓ local stack"), "the processes say what runs");
     let n_past = screen.state.notices.past().len();
     assert!(n_past > 0, "it is kept to be read");
-    let failure = Failure {
-        what: "list the nodes".to_owned(),
-        why: "connection refused".to_owned(),
-        ..Failure::default()
-    };
+    let failure = Failure::new("list the nodes", "connection refused", "");
     for (key, n_notices) in [("1", 0), ("3", 1)] {
         let mut screen = Harness::starting(160, 45);
         screen.take(Event::Local(LocalEvent::Ready(crate::local::LocalReady::default())));
@@ -239,27 +218,34 @@ fn visible_pane_replaces_its_notice() {
     }
 }
 
+/// Checks if the footer contains `words`.
+#[track_caller]
+fn check_hint(screen: &Harness, words: &str, is_shown: bool) {
+    let shown = screen.text();
+    let footer = shown.lines().last().unwrap();
+    assert_eq!(footer.contains(words), is_shown, "{words} in {footer}");
+}
+
 #[test]
 fn hints_name_both_keys_and_follow_the_mode() {
     let mut screen = Harness::ready(160, 45);
-    let footer = |screen: &Harness| screen.text().lines().last().unwrap().to_owned();
     screen.press("3");
-    assert!(footer(&screen).contains(", . resolution"), "{}", footer(&screen));
-    assert!(footer(&screen).contains("+ - zoom in/out"), "{}", footer(&screen));
+    check_hint(&screen, ", . resolution", true);
+    check_hint(&screen, "+ - zoom in/out", true);
     screen.press("#");
-    assert!(footer(&screen).contains("# chart"), "{}", footer(&screen));
-    assert!(!footer(&screen).contains("indicators"), "{}", footer(&screen));
+    check_hint(&screen, "# chart", true);
+    check_hint(&screen, "indicators", false);
     screen.press("5 z");
-    assert!(footer(&screen).contains("z unzoom"), "{}", footer(&screen));
+    check_hint(&screen, "z unzoom", true);
     screen.press("z");
-    assert!(footer(&screen).contains(", . level"), "{}", footer(&screen));
+    check_hint(&screen, ", . level", true);
     screen.press("space");
-    assert!(footer(&screen).contains("space resume"), "{}", footer(&screen));
+    check_hint(&screen, "space resume", true);
     screen.press("1");
-    assert!(!footer(&screen).contains("diff groups"), "{}", footer(&screen));
+    check_hint(&screen, "diff groups", false);
     screen.run_split();
-    assert!(footer(&screen).contains("d diff groups"), "{}", footer(&screen));
-    assert!(footer(&screen).contains(", . older/newer"), "{}", footer(&screen));
+    check_hint(&screen, "d diff groups", true);
+    check_hint(&screen, ", . older/newer", true);
 }
 
 #[test]

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use model::topic::TopicId;
 use ratatui::prelude::*;
 use wire::executions::{ClusterEvent, ClusterEventKind};
 use wire::functions::{
     ClusterBody, ExecuteResponse, FunctionBody, NodeApproval, NodeBody, Outcome, ResultGroupBody,
 };
+use wire::inference::{Bundle, LabeledValue, TopicList, WorkerValues};
 
 use crate::app::{self, Start};
 use crate::event::{Effect, Event, StreamEvent};
@@ -205,6 +207,24 @@ impl Harness {
         rows.collect::<Vec<_>>().join("\n")
     }
 
+    /// Checks that the visible text contains all of `wanted`.
+    #[track_caller]
+    pub(crate) fn shows(&self, wanted: &[&str]) {
+        let shown = self.text();
+        for text in wanted {
+            assert!(shown.contains(text), "no `{text}` in\n{shown}");
+        }
+    }
+
+    /// Checks that the visible text contains none of `unwanted`.
+    #[track_caller]
+    pub(crate) fn hides(&self, unwanted: &[&str]) {
+        let shown = self.text();
+        for text in unwanted {
+            assert!(!shown.contains(text), "`{text}` in\n{shown}");
+        }
+    }
+
     /// Returns the click targets.
     pub(crate) fn hits(&self) -> Hits {
         let area = Rect::new(0, 0, self.state.size.0, self.state.size.1);
@@ -297,6 +317,47 @@ pub(crate) fn many_nodes() -> Vec<NodeBody> {
     nodes().into_iter().take(1).chain((0..300).map(worker)).collect()
 }
 
+/// Returns a list of one topic.
+pub(crate) fn topics(last_nonce: Option<u64>) -> TopicList {
+    let list = serde_json::json!({"block_height": 1, "block_time_ms": 1_000, "topics": [{
+        "topic_id": 1, "name": "load", "topic_type": "TOPIC_TYPE_REGRESSION", "labels": ["y"],
+        "dataset": "cpu", "column": "load", "subgroup": null, "is_paused": false,
+        "epoch_length": 10, "worker_submission_window": 4, "ground_truth_lag": 10,
+        "next_epoch_height": 110, "close_height": null, "last_nonce": last_nonce, "n_learned": 0,
+        "actors": [],
+    }]});
+    serde_json::from_value(list).unwrap()
+}
+
+/// Returns a bundle of topic 1 with these values of one label, and inferers with these addresses.
+pub(crate) fn bundle(
+    nonce: u64,
+    label: &str,
+    [combined, naive]: [f64; 2],
+    inferers: impl IntoIterator<Item = (String, f64)>,
+) -> Bundle {
+    let values = |value| {
+        let label_name = label.to_owned();
+        vec![LabeledValue { label_id: 1, label_name, value }]
+    };
+    let inferers = inferers.into_iter().map(|(address, value)| WorkerValues {
+        worker: address.parse().unwrap(),
+        values: values(value),
+    });
+    Bundle {
+        topic_id: TopicId::new(1).unwrap(),
+        nonce,
+        combined_value: values(combined),
+        inferer_values: inferers.collect(),
+        forecaster_values: Vec::new(),
+        naive_value: values(naive),
+        one_out_inferer_values: Vec::new(),
+        one_out_forecaster_values: Vec::new(),
+        one_in_forecaster_values: Vec::new(),
+        one_out_inferer_forecaster_values: Vec::new(),
+    }
+}
+
 fn functions() -> Vec<FunctionBody> {
     ["divide", "hello", "mean"]
         .into_iter()
@@ -349,4 +410,14 @@ pub(crate) fn entries(lines: &[(&str, &str, &str)]) -> Vec<Entry> {
         line,
     };
     lines.iter().enumerate().map(entry).collect()
+}
+
+/// Returns the symbols of `buf`, row by row and framed by `│`.
+pub(crate) fn framed_text(buf: &Buffer) -> String {
+    let width = usize::from(buf.area.width).max(1);
+    let rows = buf.content().chunks(width).map(|row| {
+        let row: String = row.iter().map(buffer::Cell::symbol).collect();
+        format!("│{row}│")
+    });
+    rows.collect::<Vec<_>>().join("\n")
 }

@@ -53,7 +53,7 @@ fn row(screen: &Harness, peer_id: &str) -> String {
 #[test]
 fn peer_has_one_row_with_number_of_heads() {
     let mut screen = screen();
-    assert!(screen.text().contains("heads ● 2/2 live"), "{}", screen.text());
+    screen.shows(&["heads ● 2/2 live"]);
     for (peer, want) in [
         (PEERS[0], "1/2"),
         (OTHER_HEAD, "1/2"),
@@ -105,11 +105,7 @@ fn decision_goes_to_each_head_that_sees_the_node() {
     screen.take(Event::NodeChanged(heads[0], Ok(NodeDetail { node, orders: Vec::new() })));
     let why = Failure::new("change the node", "the token is wrong", "set TRIPTYCH_REST_TOKEN");
     screen.take(Event::NodeChanged(heads[1], Err(why)));
-    let shown = screen.text();
-    assert!(
-        shown.contains("failed to change the node at http://10.0.0.6:8080  the token is wrong"),
-        "{shown}"
-    );
+    screen.shows(&["failed to change the node at http://10.0.0.6:8080  the token is wrong"]);
     let is_told = screen.state.notices.past().any(|notice| notice.text.ends_with("is cordoned"));
     assert!(is_told, "of the other head");
     screen.take_effects();
@@ -132,7 +128,7 @@ fn run_belongs_to_first_responding_head() {
     assert_eq!(order.head, heads[1]);
     screen.take(Event::RunAccepted(*id, harness::REQUEST_ID.to_owned()));
     screen.take(Event::Nodes(heads[0], Ok(harness::nodes()), Duration::from_millis(3)));
-    assert!(screen.text().contains("at 10.0.0.6:8080"), "{}", screen.text());
+    screen.shows(&["at 10.0.0.6:8080"]);
     screen.take_effects();
     screen.press("esc ctrl-y");
     let asked = screen.take_effects();
@@ -153,5 +149,5 @@ fn responses_of_previous_heads_are_ignored() {
     screen.take(Event::Nodes(before, Ok(harness::nodes()), Duration::ZERO));
     assert_eq!(screen.take_effects(), []);
     assert!(screen.state.nodes.all(&screen.state.stack).is_empty());
-    assert!(screen.text().contains("head ◌ unknown"), "{}", screen.text());
+    screen.shows(&["head ◌ unknown"]);
 }

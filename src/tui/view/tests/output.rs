@@ -22,13 +22,8 @@ fn lines(n: usize) -> String {
 
 #[track_caller]
 fn check_shown(screen: &Harness, wanted: &[&str], unwanted: &[&str]) {
-    let shown = screen.text();
-    for text in wanted {
-        assert!(shown.contains(text), "`{text}` is in:\n{shown}");
-    }
-    for text in unwanted {
-        assert!(!shown.contains(text), "`{text}` is not in:\n{shown}");
-    }
+    screen.shows(wanted);
+    screen.hides(unwanted);
 }
 
 #[test]

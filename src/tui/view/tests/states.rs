@@ -8,12 +8,7 @@ use crate::harness::entries;
 use crate::keymap::Keymap;
 
 fn refused(what: &str) -> Failure {
-    Failure {
-        what: what.to_owned(),
-        why: "connection refused".to_owned(),
-        next: "check that the service runs".to_owned(),
-        ..Failure::default()
-    }
+    Failure::new(what, "connection refused", "check that the service runs")
 }
 
 /// Delivers failures of all services to the Overview.
@@ -95,8 +90,7 @@ fn list_of_functions_names_ids_by_manifest() {
     screen.state.execute.form.know(functions);
     screen.press("e ctrl-u");
     screen.type_text("hel");
-    let shown = screen.text();
-    assert!(shown.contains("by manifest: whatever"), "{shown}");
+    screen.shows(&["by manifest: whatever"]);
 }
 
 /// Returns a screen with twelve nodes with long names, three of which have different results.
@@ -153,34 +147,19 @@ fn many_nodes_and_results_under_long_names() {
 
 #[test]
 fn topic_of_forty_inferers() {
-    use wire::inference::{Bundle, LabeledValue, WorkerValues};
     const LETTERS: [char; 8] = ['q', 'p', 'z', 'r', 'y', '9', 'x', '8'];
-    let value =
-        |value: f64| vec![LabeledValue { label_id: 1, label_name: "value".to_owned(), value }];
-    let worker = |idx: u32| WorkerValues {
-        worker: format!("allo1{}k8w2h7t{}", LETTERS[idx as usize / 8], LETTERS[idx as usize % 8])
-            .parse()
-            .unwrap(),
-        values: value(67_500.0 + f64::from(idx * idx % 97)),
-    };
+    let inferers = (0..40_u32).map(|idx| {
+        let letters = [LETTERS[idx as usize / 8], LETTERS[idx as usize % 8]];
+        let address = format!("allo1{}k8w2h7t{}", letters[0], letters[1]);
+        (address, 67_500.0 + f64::from(idx * idx % 97))
+    });
     let (width, height) = STATE_SIZE;
     let mut screen = Harness::ready(width, height);
     screen.state.notices.clear();
     screen.press("4");
     let topic = model::topic::TopicId::new(1).unwrap();
     screen.state.inference.selected = Some(topic);
-    let bundle = Bundle {
-        topic_id: topic,
-        nonce: 1_440,
-        combined_value: value(67_502.8),
-        inferer_values: (0..40).map(worker).collect(),
-        forecaster_values: Vec::new(),
-        naive_value: value(67_499.1),
-        one_out_inferer_values: Vec::new(),
-        one_out_forecaster_values: Vec::new(),
-        one_in_forecaster_values: Vec::new(),
-        one_out_inferer_forecaster_values: Vec::new(),
-    };
+    let bundle = harness::bundle(1_440, "value", [67_502.8, 67_499.1], inferers);
     let latest = crate::event::LatestBundle { bundle, block_height: 1_440 };
     screen.take(Event::Inference(InferenceEvent::Latest {
         topic,
@@ -269,7 +248,7 @@ fn hints_show_overridden_keys() {
     shown(&mut screen, "P", &["⏎ use  K enter its key  D remove its key"]);
     shown(&mut screen, "esc T", &["space takes it  esc goes back"]);
     screen.press("esc e ctrl-g esc q");
-    assert!(screen.text().contains("Y quit   n stay"), "{}", screen.text());
+    screen.shows(&["Y quit   n stay"]);
 }
 
 #[test]
@@ -284,6 +263,6 @@ fn actions_without_data_name_missing_data() {
     ] {
         screen.press(keys);
         assert!(screen.text().contains(wanted), "`{wanted}` after {keys}:\n{}", screen.text());
-        assert!(!screen.text().contains("is configured"), "{}", screen.text());
+        screen.hides(&["is configured"]);
     }
 }

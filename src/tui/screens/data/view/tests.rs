@@ -14,13 +14,13 @@ use crate::action::Action;
 use crate::event::{
     DataEvent, DatasetSearch, DatasetsPage, Effect, NamedRow, Rows, RowsPage, StreamEvent,
 };
+use crate::harness;
 use crate::screens::Screen;
 use crate::state::resource::Failure;
 use crate::state::{self};
 use crate::theme::depth::Depth;
 use crate::theme::{self, Theme};
 use crate::view::Tier;
-use crate::view::tests::shot;
 
 const NOW: &str = "2026-11-20T14:02:31Z";
 
@@ -233,7 +233,10 @@ fn drawn(state: &state::State, width: u16, height: u16, name: theme::Name) -> Bu
 
 #[track_caller]
 fn check(name: &str, state: &state::State, width: u16, height: u16) {
-    insta::assert_snapshot!(name, shot::text(&drawn(state, width, height, theme::Name::Dark)));
+    insta::assert_snapshot!(
+        name,
+        harness::framed_text(&drawn(state, width, height, theme::Name::Dark))
+    );
 }
 
 #[test]
@@ -256,7 +259,7 @@ fn history_hides_current_value() {
     let newest = format::grouped(newest, 2);
     // Only the chart, because the list still shows the latest values.
     let text = |state: &state::State| {
-        let shown = shot::text(&drawn(state, 120, 30, theme::Name::Dark));
+        let shown = harness::framed_text(&drawn(state, 120, 30, theme::Name::Dark));
         shown
             .lines()
             .map(|line| line.chars().skip(40).collect::<String>() + "\n")
@@ -305,7 +308,7 @@ fn dataset_of_texts_has_rows_in_list_chart_and_tape() {
     });
     let columns = [("state", Dtype::String), ("ok", Dtype::Boolean)];
     let state = of_columns(&columns, rows.collect());
-    let shown = shot::text(&drawn(&state, 120, 30, theme::Name::Dark));
+    let shown = harness::framed_text(&drawn(&state, 120, 30, theme::Name::Dark));
     assert!(!shown.contains("no rows yet"), "{shown}");
     assert!(shown.contains("no column of numbers to chart"), "{shown}");
     check("data_texts_120x30", &state, 120, 30);
@@ -319,7 +322,7 @@ fn long_column_name_leaves_room_for_its_values() {
         values: BTreeMap::from([(name.clone(), Value::Float(1.25 + f64::from(idx)))]),
     });
     let state = of_columns(&[(&name, Dtype::Float)], rows.collect());
-    let shown = shot::text(&drawn(&state, 120, 30, theme::Name::Dark));
+    let shown = harness::framed_text(&drawn(&state, 120, 30, theme::Name::Dark));
     let head = shown.lines().find(|line| line.contains("xxx… 3.25")).unwrap_or_default();
     assert!(head.contains("▲ +2.00") && head.contains("O 1.25"), "{shown}");
 }
@@ -385,7 +388,8 @@ fn empty_states_contain_advice() {
     let mut state = state::State { now: now(), ..state::State::default() };
     state.data.show();
     state.data.connected();
-    let text = |state: &state::State| shot::text(&drawn(state, 120, 30, theme::Name::Dark));
+    let text =
+        |state: &state::State| harness::framed_text(&drawn(state, 120, 30, theme::Name::Dark));
     assert!(text(&state).contains("loading"));
     let page = DatasetsPage { n_datasets: None, datasets: Vec::new(), has_more: false };
     let found = |result| DataEvent::Datasets { search: DatasetSearch::ALL, result };
@@ -417,25 +421,6 @@ fn row_is_clickable_where_it_is_drawn() {
     });
     let row = row.unwrap();
     assert_eq!(hits.target_at(row.x, row.y), Some(Target::Row { pane: 0, row: 2 }));
-}
-
-#[test]
-#[ignore = "draws pictures for a person to look at; set TUI_SHOTS"]
-fn pictures() {
-    let mut state = with_buckets(opened("synthetic-btc"));
-    state.data.pane = Pane::Chart;
-    for name in [theme::Name::Dark, theme::Name::Light] {
-        shot::write(&format!("data-{name}"), &drawn(&state, 160, 43, name));
-    }
-    shot::write("data-80x22", &drawn(&state, 80, 22, theme::Name::Dark));
-    for _ in 0..20 {
-        state.data.act(Action::Earlier, now());
-    }
-    shot::write("data-crosshair", &drawn(&state, 160, 43, theme::Name::Dark));
-    shot::write("data-line", &drawn(&opened("cpu"), 160, 43, theme::Name::Dark));
-    let state = opened("synthetic-btc");
-    shot::write("data-raw-80", &drawn(&state, 80, 22, theme::Name::Dark));
-    shot::write("data-table", &drawn(&with_table(state), 120, 30, theme::Name::Dark));
 }
 
 proptest! {
@@ -503,7 +488,7 @@ proptest! {
 
 /// Returns the text of the screen.
 fn text(state: &state::State, width: u16, height: u16) -> String {
-    shot::text(&drawn(state, width, height, theme::Name::Dark))
+    harness::framed_text(&drawn(state, width, height, theme::Name::Dark))
 }
 
 #[test]

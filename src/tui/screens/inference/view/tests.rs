@@ -11,13 +11,13 @@ use wire::inference::{
 use super::*;
 use crate::action::Action;
 use crate::event::{InferenceEvent, LatestBundle};
+use crate::harness;
 use crate::screens::Screen;
 use crate::state::resource::Failure;
 use crate::state::{self};
 use crate::theme::depth::Depth;
 use crate::theme::{self};
 use crate::view::Tier;
-use crate::view::tests::shot;
 
 fn now() -> Timestamp {
     "2026-11-20T14:02:31Z".parse().unwrap()
@@ -230,7 +230,10 @@ fn drawn(state: &state::State, width: u16, height: u16, name: theme::Name) -> Bu
 
 #[track_caller]
 fn check(name: &str, state: &state::State, width: u16, height: u16) {
-    insta::assert_snapshot!(name, shot::text(&drawn(state, width, height, theme::Name::Dark)));
+    insta::assert_snapshot!(
+        name,
+        harness::framed_text(&drawn(state, width, height, theme::Name::Dark))
+    );
 }
 
 #[test]
@@ -283,7 +286,8 @@ fn leave_outs_and_losses_replace_influence() {
     let mut state = opened(1);
     state.inference.act(Action::LeaveOuts, now());
     state.inference.act(Action::LeaveOuts, now());
-    let text = |state: &state::State| shot::text(&drawn(state, 160, 43, theme::Name::Dark));
+    let text =
+        |state: &state::State| harness::framed_text(&drawn(state, 160, 43, theme::Name::Dark));
     assert!(text(&state).contains("WITHOUT") && text(&state).contains("ALONE"));
     state.inference.act(Action::LeaveOuts, now());
     assert!(text(&state).contains("LOSS") && text(&state).contains("SCORE"));
@@ -328,7 +332,7 @@ fn rate_limit_counts_down_over_the_old_values() {
     state.inference.on(InferenceEvent::Topics(Err(why)), now());
     for (now, left) in [(now(), "8s"), (now() + Duration::from_secs(5), "3s")] {
         state.now = now;
-        let text = shot::text(&drawn(&state, 120, 32, theme::Name::Dark));
+        let text = harness::framed_text(&drawn(&state, 120, 32, theme::Name::Dark));
         let retry = format!("429 · retry in {left}");
         assert!(text.contains(&retry) && text.contains("67 502.80"), "{text}");
     }
@@ -345,7 +349,7 @@ fn refusal_fills_an_empty_pane() {
         ..Failure::default()
     };
     state.inference.on(InferenceEvent::Topics(Err(why)), now());
-    let text = shot::text(&drawn(&state, 120, 32, theme::Name::Dark));
+    let text = harness::framed_text(&drawn(&state, 120, 32, theme::Name::Dark));
     assert!(text.contains("failed to list topics") && text.contains("the line broke"), "{text}");
 }
 
@@ -360,7 +364,8 @@ fn topic_whose_first_epoch_is_open_waits_for_its_close() {
     let why = Failure { status: Some(404), ..Failure::new("read topic 1", "not available", "") };
     let answer = InferenceEvent::Latest { topic: id(1), is_resistant: false, result: Err(why) };
     state.inference.on(answer, now());
-    let text = |state: &state::State| shot::text(&drawn(state, 120, 32, theme::Name::Dark));
+    let text =
+        |state: &state::State| harness::framed_text(&drawn(state, 120, 32, theme::Name::Dark));
     let shown = text(&state);
     assert!(shown.contains("no epoch of this topic has closed yet"), "{shown}");
     assert!(shown.contains("its values come when the first one closes"), "{shown}");
@@ -370,16 +375,6 @@ fn topic_whose_first_epoch_is_open_waits_for_its_close() {
     state.inference.on(InferenceEvent::Topics(Ok(list)), now());
     let shown = text(&state);
     assert!(shown.contains("its dataset is gone"), "{shown}");
-}
-
-#[test]
-#[ignore = "draws pictures for a person to look at; set TUI_SHOTS"]
-fn pictures() {
-    let state = opened(1);
-    shot::write("inference-dark", &drawn(&state, 160, 43, theme::Name::Dark));
-    shot::write("inference-light", &drawn(&state, 160, 43, theme::Name::Light));
-    shot::write("inference-80", &drawn(&state, 80, 22, theme::Name::Dark));
-    shot::write("inference-labels", &drawn(&opened(2), 160, 43, theme::Name::Dark));
 }
 
 proptest! {
@@ -451,10 +446,10 @@ fn past_with(nonces: impl Iterator<Item = u64>) -> state::State {
 #[test]
 fn lines_break_at_missing_epochs() {
     let nonces = || (0..12).map(|idx| 4_812_250 + idx * 10);
-    let whole = shot::text(&drawn(&past_with(nonces()), 160, 43, theme::Name::Dark));
+    let whole = harness::framed_text(&drawn(&past_with(nonces()), 160, 43, theme::Name::Dark));
     assert!(!whole.contains('╎'), "{whole}");
     let some = nonces().filter(|nonce| !(4_812_290..=4_812_310).contains(nonce));
-    let broken = shot::text(&drawn(&past_with(some), 160, 43, theme::Name::Dark));
+    let broken = harness::framed_text(&drawn(&past_with(some), 160, 43, theme::Name::Dark));
     assert!(broken.contains('╎') && broken.contains("3m"), "{broken}");
 }
 
@@ -470,7 +465,7 @@ fn difference_that_is_not_zero_does_not_read_as_zero() {
     let same =
         InferenceEvent::Latest { topic: id(1), is_resistant: false, result: Ok(latest.clone()) };
     state.inference.on(same, now());
-    let shown = shot::text(&drawn(&state, 160, 43, theme::Name::Dark));
+    let shown = harness::framed_text(&drawn(&state, 160, 43, theme::Name::Dark));
     assert!(shown.contains(" 42  ") && !shown.contains(" 42.000 "), "{shown}");
     latest.bundle.nonce += 10;
     latest.bundle.naive_value = labeled(&[("y", 42.000_000_06)]);
@@ -478,7 +473,7 @@ fn difference_that_is_not_zero_does_not_read_as_zero() {
         InferenceEvent::Latest { topic: id(1), is_resistant: false, result: Ok(latest) },
         now(),
     );
-    let shown = shot::text(&drawn(&state, 160, 43, theme::Name::Dark));
+    let shown = harness::framed_text(&drawn(&state, 160, 43, theme::Name::Dark));
     assert!(shown.contains("-0.00000006") || shown.contains("-6e-8"), "{shown}");
 }
 
@@ -508,6 +503,6 @@ fn topic_in_percent_differs_by_points_on_a_whole_scale() {
         InferenceEvent::Latest { topic: id(1), is_resistant: false, result: Ok(latest) },
         now(),
     );
-    let shown = shot::text(&drawn(&state, 160, 43, theme::Name::Dark));
+    let shown = harness::framed_text(&drawn(&state, 160, 43, theme::Name::Dark));
     assert!(shown.contains("points vs naive") && !shown.contains("% of combined"), "{shown}");
 }

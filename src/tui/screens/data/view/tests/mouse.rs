@@ -27,7 +27,7 @@ fn hits(state: &state::State) -> Hits {
 
 /// Clicks on the first place where `text` is drawn.
 fn click(state: &mut state::State, text: &str) {
-    let shown = shot::text(&drawn(state, SIZE.0, SIZE.1, theme::Name::Dark));
+    let shown = harness::framed_text(&drawn(state, SIZE.0, SIZE.1, theme::Name::Dark));
     let (row, line) =
         shown.lines().enumerate().find(|(_, line)| line.contains(text)).expect("the text");
     let column = line.split(text).next().unwrap().chars().count();
@@ -56,7 +56,7 @@ fn wheel(state: &mut state::State, pane: Pane, n_rows: i32) {
 }
 
 fn text(state: &state::State) -> String {
-    shot::text(&drawn(state, SIZE.0, SIZE.1, theme::Name::Dark))
+    harness::framed_text(&drawn(state, SIZE.0, SIZE.1, theme::Name::Dark))
 }
 
 #[test]
