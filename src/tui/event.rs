@@ -244,7 +244,7 @@ impl DatasetSearch {
 
 /// Size of the written part of an export.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Progress {
+pub(crate) struct ExportSize {
     pub(crate) rows: u64,
     /// Total rows, if the service reports it.
     pub(crate) total_rows: Option<u64>,
@@ -255,9 +255,9 @@ pub(crate) struct Progress {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ExportNews {
     /// A part is written.
-    Written(Progress),
+    Written(ExportSize),
     /// The file is complete.
-    Done { progress: Progress, path: PathBuf },
+    Done { progress: ExportSize, path: PathBuf },
     /// The export failed and left no file.
     Failed(Failure),
 }

@@ -20,7 +20,7 @@ use self::copy_as::CopyMenu;
 use self::help::Help;
 use self::palette::{Goal, Palette};
 use self::profiles::{KeyForm, KeyStep};
-use self::save::{SaveForm, Table};
+use self::save::{ExportTable, SaveForm};
 use crate::action::Action;
 use crate::app::perform::perform;
 use crate::event::{Effect, Target};
@@ -306,7 +306,7 @@ fn save(state: &mut State) {
         let n_lines = counted(text.lines().count(), "line");
         (text, n_lines)
     } else {
-        let table = Table::for_screen(state);
+        let table = ExportTable::for_screen(state);
         (table.text(is_json), counted(table.rows.len(), "row"))
     };
     state.effects.push(Effect::Save { path: path.into(), text, what });

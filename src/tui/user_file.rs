@@ -5,7 +5,7 @@
 
 /// An entry `name = "value"` of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct Setting {
     /// Table that contains it. Empty above the first table.
     pub table: String,
     /// Name within the table.

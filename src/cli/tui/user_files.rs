@@ -7,7 +7,7 @@ use std::{fs, io};
 
 use ::tui::keymap::Keymap;
 use ::tui::theme::custom::CustomTheme;
-use ::tui::user_file::{Entry, Fault};
+use ::tui::user_file::{Fault, Setting};
 use anyhow::{Context as _, bail};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -99,7 +99,7 @@ fn theme(path: &Path, name: &str) -> anyhow::Result<&'static CustomTheme> {
 }
 
 /// Returns all strings of a file, in the order of its lines.
-fn entries(path: &Path, text: &str) -> anyhow::Result<Vec<Entry>> {
+fn entries(path: &Path, text: &str) -> anyhow::Result<Vec<Setting>> {
     let at = |line: usize, why: &dyn Display| format!("{}:{line}: {why}", path.display());
     let table = DeTable::parse(text).map_err(|error| {
         let line = line_of(text, error.span().unwrap_or_default().start);
@@ -110,7 +110,7 @@ fn entries(path: &Path, text: &str) -> anyhow::Result<Vec<Entry>> {
     let mut add = |table: &str, name: &str, value: &Spanned<DeValue<'_>>| {
         let line = line_of(text, value.span().start);
         match value.get_ref().as_str() {
-            Some(value) => entries.push(Entry {
+            Some(value) => entries.push(Setting {
                 table: table.to_owned(),
                 name: name.to_owned(),
                 value: value.to_owned(),

@@ -1,5 +1,6 @@
 //! Calls to the services: requests, streams, health checks and exports.
 
+use std::convert::identity;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +20,9 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::effects::{self, Clients, Runner, absent, failure, machine, unwritten};
-use crate::event::{DataEvent, DatasetSearch, Effect, Event, ExportNews, InferenceEvent, Progress};
+use crate::event::{
+    DataEvent, DatasetSearch, Effect, Event, ExportNews, ExportSize, InferenceEvent,
+};
 use crate::state::nodes::{GroupChange, NodeChange};
 use crate::state::pattern::Pattern;
 use crate::state::resource::Failure;
@@ -56,10 +59,13 @@ impl Runner {
             }
             Effect::FollowCluster(id) => {
                 let (sender, inbox) = mpsc::channel(1);
-                let event = move |news| Event::Cluster(id, news);
+                let event = move |news: StreamEvent<_>| {
+                    let news = news.map(Box::new, |why| failure("follow the cluster", &why));
+                    Event::Cluster(id, news)
+                };
                 let stream = executions::follow(self.clients.head(id)?, sender);
                 let name = format!("cluster of {}", id.idx);
-                self.follow(name, stream, inbox, (Box::new, event), "follow the cluster");
+                self.follow(name, stream, inbox, event);
             }
             Effect::AddFunction { head: id, path } => {
                 let adding =
@@ -128,10 +134,12 @@ impl Runner {
                 // Rows are stored by timestamp, so corrections of replayed rows are wanted.
                 let from = ResumeFrom { repeats: Repeats::Give, ..ResumeFrom::default() };
                 let stream = resume::follow(service?, dataset, from, sender);
-                let event = move |news| DataEvent::Stream { dataset, news }.into();
-                let convert = (|batch: resume::RowBatch| batch.rows, event);
-                let name = format!("stream {dataset}");
-                self.follow(name, stream, inbox, convert, "follow the dataset");
+                let event = move |news: StreamEvent<resume::RowBatch>| {
+                    let failed = |why| failure("follow the dataset", &why);
+                    let news = news.map(|batch| batch.rows, failed);
+                    DataEvent::Stream { dataset, news }.into()
+                };
+                self.follow(format!("stream {dataset}"), stream, inbox, event);
             }
             Effect::CloseStream { dataset } => self.drop_call(&format!("stream {dataset}")),
             Effect::DropTable => self.drop_call("table"),
@@ -198,10 +206,11 @@ impl Runner {
             }
             Effect::OpenBundles { topic } => {
                 let (sender, inbox) = mpsc::channel(1);
-                let event = move |news| InferenceEvent::Bundle { topic, news }.into();
-                let stream = bundles::follow(service?, topic, sender);
-                let convert = (std::convert::identity, event);
-                self.follow("bundles", stream, inbox, convert, "follow the topic");
+                let event = move |news: StreamEvent<_>| {
+                    let news = news.map(identity, |why| failure("follow the topic", &why));
+                    InferenceEvent::Bundle { topic, news }.into()
+                };
+                self.follow("bundles", bundles::follow(service?, topic, sender), inbox, event);
             }
             Effect::CloseBundles => self.drop_call("bundles"),
             effect => return Some(effect),
@@ -230,21 +239,16 @@ impl Runner {
 
     /// Runs `stream` and forwards the items in `inbox` to the event loop. Rows that arrive within
     /// [`BATCH_EVERY`] are collected by the client, or by the server when buffers are full.
-    fn follow<T: Send + 'static, U: Send>(
+    fn follow<T: Send + 'static>(
         &mut self,
         subject: impl Into<String>,
         stream: impl Future<Output = ()> + Send + 'static,
         mut inbox: mpsc::Receiver<StreamEvent<T>>,
-        (item, event): (
-            impl Fn(T) -> U + Send + Sync + 'static,
-            impl Fn(StreamEvent<U, Failure>) -> Event + Send + Sync + 'static,
-        ),
-        what: &'static str,
+        event: impl Fn(StreamEvent<T>) -> Event + Send + Sync + 'static,
     ) {
         let events = self.events.clone();
         let forward = async move {
             while let Some(news) = inbox.recv().await {
-                let news = news.map(&item, |why| failure(what, &why));
                 let event = event(news);
                 let is_batch = matches!(event, Event::Data(DataEvent::Stream { .. }));
                 if events.send(event).await.is_err() {
@@ -382,13 +386,13 @@ async fn write(
     path: &Path,
     what: &str,
     events: &mpsc::Sender<Event>,
-) -> Result<Progress, Failure> {
+) -> Result<ExportSize, Failure> {
     let refused = |error: ClientError| failure(what, &error);
     let unwritten = |error: io::Error| unwritten(what, &error);
     let mut file = DownloadFile::create(path).await.map_err(unwritten)?;
     let mut download = service.download(query).await.map_err(refused)?;
     let mut counter = RowCounter::new(query.output);
-    let mut progress = Progress { total_rows: download.n_rows(), ..Progress::default() };
+    let mut progress = ExportSize { total_rows: download.n_rows(), ..ExportSize::default() };
     let mut sent_at = Instant::now();
     while let Some(bytes) = download.next().await.map_err(refused)? {
         file.write(&bytes).await.map_err(unwritten)?;

@@ -6,7 +6,7 @@ use strum::VariantArray as _;
 
 use super::{Chord, Layer, Resolved, TABLE, sequence, sequence_text};
 use crate::action::Action;
-use crate::user_file::{Entry, Fault};
+use crate::user_file::{Fault, Setting};
 
 /// Keys that terminals and multiplexers use, so that they do not reach the program.
 const KEPT: [&str; 7] = ["ctrl-a", "ctrl-b", "ctrl-h", "ctrl-i", "ctrl-j", "ctrl-m", "ctrl-q"];
@@ -62,7 +62,7 @@ impl Keymap {
     ///
     /// # Errors
     /// A [`Fault`] for every invalid entry.
-    pub fn with_overrides(overrides: &[Entry]) -> Result<Self, Vec<Fault>> {
+    pub fn with_overrides(overrides: &[Setting]) -> Result<Self, Vec<Fault>> {
         let mut keymap = Self::default();
         let mut faults = Vec::new();
         let mut taken: Vec<(usize, Layer, Vec<Chord>)> = Vec::new();
@@ -157,7 +157,7 @@ impl Keymap {
     }
 
     /// Applies `entry`. Returns its layer and keys.
-    fn follow(&mut self, entry: &Entry) -> Result<(Layer, Vec<Chord>), String> {
+    fn follow(&mut self, entry: &Setting) -> Result<(Layer, Vec<Chord>), String> {
         let layer = layer_named(&entry.table)?;
         let keys = keys_named(&entry.name, layer)?;
         let action = match entry.value.as_str() {

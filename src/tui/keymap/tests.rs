@@ -5,7 +5,7 @@ use crate::harness::{Harness, entries};
 use crate::overlay::Overlay;
 use crate::screens::Screen;
 use crate::state::field::Field;
-use crate::user_file::Entry;
+use crate::user_file::Setting;
 
 /// Returns every chain of layers that can be in force.
 fn chains() -> Vec<Vec<Layer>> {
@@ -203,14 +203,14 @@ fn each_invalid_key_entry_is_reported() {
 
 #[test]
 fn every_key_of_the_table_parses_from_a_file() {
-    let mut lines: Vec<Entry> = Vec::new();
+    let mut lines: Vec<Setting> = Vec::new();
     let mut layer = String::new();
     for (number, line) in defaults_text().lines().enumerate() {
         if let Some(name) = line.strip_prefix('[') {
             layer = name.trim_end_matches(']').to_owned();
         } else if let Some((keys, rest)) = line.split_once(" = ") {
             let (keys, action) = (keys.trim_matches('"').to_owned(), rest.split('"').nth(1));
-            lines.push(Entry {
+            lines.push(Setting {
                 table: layer.clone(),
                 name: keys,
                 value: action.unwrap().to_owned(),

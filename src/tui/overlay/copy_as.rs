@@ -8,7 +8,7 @@ use wire::paths;
 use crate::action::Action;
 use crate::keymap::Layer;
 use crate::local::Addresses;
-use crate::overlay::save::Table;
+use crate::overlay::save::ExportTable;
 use crate::overlay::view::{List, Surface, raise};
 use crate::screens::Screen;
 use crate::screens::cluster::state::Pane as ClusterPane;
@@ -99,7 +99,7 @@ fn curl_with_key(addresses: &Addresses, address: &str, path: &str) -> String {
 }
 
 /// Returns the text of `table`. The text is empty without rows, so that it is not offered.
-fn text(table: &Table, is_json: bool) -> String {
+fn text(table: &ExportTable, is_json: bool) -> String {
     if table.rows.is_empty() { String::new() } else { table.text(is_json) }
 }
 
@@ -118,7 +118,7 @@ fn of_node(state: &State) -> Option<Vec<(&'static str, String)>> {
         ]
     };
     let columns = &["peer_id", "role", "groups", "runs", "agreed", "addresses"];
-    let table = Table::new(columns, nodes.iter().map(row));
+    let table = ExportTable::new(columns, nodes.iter().map(row));
     let mut forms = match node {
         Some(node) => {
             let json = state
@@ -161,7 +161,7 @@ fn of_run(state: &State, run: &Run) -> Vec<(&'static str, String)> {
         ]
     };
     let columns = &["frequency", "peers", "exit_code", "stdout", "stderr"];
-    let table = Table::new(columns, groups.iter().map(row));
+    let table = ExportTable::new(columns, groups.iter().map(row));
     let id = response.map(|response| response.request_id.clone());
     vec![
         ("request id", id.or_else(|| run.request_id.clone()).unwrap_or_default()),
@@ -180,7 +180,8 @@ fn of_data(state: &State) -> Option<Vec<(&'static str, String)>> {
         let [open, high, low, close] = [open, high, low, close].map(|it: f64| it.to_string());
         [timestamp.to_string(), open, high, low, close]
     };
-    let table = Table::new(&["time", "open", "high", "low", "close"], candles.iter().map(row));
+    let table =
+        ExportTable::new(&["time", "open", "high", "low", "close"], candles.iter().map(row));
     let addresses = &state.services.addresses;
     let address = addresses.datasets.as_deref().unwrap_or("$DATA").trim_end_matches('/');
     // The paths start with the segment that an address can end with.
@@ -198,7 +199,7 @@ fn of_data(state: &State) -> Option<Vec<(&'static str, String)>> {
 /// Returns the formats of the topic and its selected actor. The tables contain its epochs.
 fn of_topic(state: &State) -> Option<Vec<(&'static str, String)>> {
     let topic = state.inference.selected?.get().to_string();
-    let table = Table::for_screen(state);
+    let table = ExportTable::for_screen(state);
     let actor = state.inference.actor.as_ref().map(ToString::to_string);
     let addresses = &state.services.addresses;
     let address = addresses.inference.as_deref().unwrap_or("$INFER").trim_end_matches('/');
@@ -214,7 +215,7 @@ fn of_topic(state: &State) -> Option<Vec<(&'static str, String)>> {
 
 fn of_line(state: &State) -> Option<Vec<(&'static str, String)>> {
     let line = state.logs.line()?;
-    let table = Table::from_log_lines([&line.log]);
+    let table = ExportTable::from_log_lines([&line.log]);
     Some(vec![
         ("text", state.logs.selection()?),
         ("message", line.log.message.clone()),

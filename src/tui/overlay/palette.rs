@@ -1,6 +1,6 @@
 //! The palette: fuzzy search over commands, screens, datasets, nodes, runs and topics.
 //!
-//! The entries are gathered when the palette is opened. A prefix of [`Kind::sign`] restricts the
+//! The entries are gathered when the palette is opened. A prefix of [`ItemKind::sign`] restricts the
 //! search to one kind: `@btc` finds datasets.
 
 use model::dataset::DatasetId;
@@ -29,7 +29,7 @@ use crate::widget::{format, paint};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, serialize_all = "lowercase")]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum ItemKind {
     /// A command of the key table.
     Command = b'>',
     Dataset = b'@',
@@ -56,9 +56,9 @@ pub(crate) enum Goal {
 
 /// A searchable entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct Item {
     /// The kind of the entry.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ItemKind,
     /// Group shown before the name: `Data`, `View`, `node`.
     pub(crate) group: String,
     /// The display name.
@@ -74,7 +74,7 @@ pub(crate) struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Match {
     pub(crate) entry_idx: usize,
-    /// Indices of the matched characters in [`Entry::haystack`], ascending.
+    /// Indices of the matched characters in [`Item::haystack`], ascending.
     pub(crate) letters: Vec<u32>,
 }
 
@@ -82,29 +82,29 @@ pub(crate) struct Match {
 pub(crate) struct Palette {
     /// The search text.
     pub(crate) input: Field,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<Item>,
     /// Hits, best first.
     pub(crate) matches: Vec<Match>,
     /// Index of the selected hit.
     pub(crate) row: usize,
 }
 
-impl Kind {
+impl ItemKind {
     /// Returns the prefix that restricts a search to this kind.
     pub(crate) const fn sign(self) -> char {
         self as u8 as char
     }
 }
 
-impl Entry {
+impl Item {
     /// Returns an entry without keys, in the group of its kind.
-    pub(crate) fn new(kind: Kind, text: String, detail: String, goal: Goal) -> Self {
+    pub(crate) fn new(kind: ItemKind, text: String, detail: String, goal: Goal) -> Self {
         Self { kind, group: kind.into_str().to_owned(), text, detail, keys: String::new(), goal }
     }
 
     /// Returns a command of `group` that also has `keys`.
     pub(crate) fn command(group: &str, text: String, keys: String, goal: Goal) -> Self {
-        let (kind, group, detail) = (Kind::Command, group.to_owned(), String::new());
+        let (kind, group, detail) = (ItemKind::Command, group.to_owned(), String::new());
         Self { kind, group, text, detail, keys, goal }
     }
 
@@ -116,7 +116,7 @@ impl Entry {
 
 impl Palette {
     /// Returns a palette that shows all `entries`.
-    pub(crate) fn new(entries: Vec<Entry>) -> Self {
+    pub(crate) fn new(entries: Vec<Item>) -> Self {
         let mut palette = Self { entries, input: Field::edited(""), ..Self::default() };
         palette.find();
         palette
@@ -126,7 +126,7 @@ impl Palette {
     pub(crate) fn find(&mut self) {
         self.row = 0;
         let typed = self.input.value().trim_start();
-        let kind = Kind::VARIANTS.iter().copied().find(|kind| typed.starts_with(kind.sign()));
+        let kind = ItemKind::VARIANTS.iter().copied().find(|kind| typed.starts_with(kind.sign()));
         let wanted = typed.get(kind.map_or(0, |kind| kind.sign().len_utf8())..).unwrap_or(typed);
         let pattern = Pattern::parse(wanted.trim(), CaseMatching::Ignore, Normalization::Smart);
         let mut config = Config::DEFAULT;
@@ -153,18 +153,18 @@ impl Palette {
     }
 
     /// Returns the selected entry.
-    pub(crate) fn selected(&self) -> Option<&Entry> {
+    pub(crate) fn selected(&self) -> Option<&Item> {
         self.entries.get(self.matches.get(self.row)?.entry_idx)
     }
 }
 
 /// Returns all entries, commands of the current screen first.
-pub(crate) fn entries(state: &State) -> Vec<Entry> {
+pub(crate) fn entries(state: &State) -> Vec<Item> {
     let mut entries = screens(state);
     commands(state, &mut entries);
     entries.extend(Themes::rows(&state.custom_themes).map(|name| {
         let text = name.map_or_else(|| "auto".to_owned(), |name| name.to_string());
-        Entry::command("Theme", text, key_of(state, Action::Themes), Goal::Theme(name))
+        Item::command("Theme", text, key_of(state, Action::Themes), Goal::Theme(name))
     }));
     entries.extend(datasets(state));
     entries.extend(functions(state));
@@ -174,11 +174,11 @@ pub(crate) fn entries(state: &State) -> Vec<Entry> {
     entries
 }
 
-fn screens(state: &State) -> Vec<Entry> {
+fn screens(state: &State) -> Vec<Item> {
     let entry = |screen: Screen| {
         let (text, action) = (screen.name().to_owned(), Action::Show(screen));
-        let entry = Entry::command("View", text, key_of(state, action), Goal::Act(None, action));
-        Entry { detail: "screen".to_owned(), ..entry }
+        let entry = Item::command("View", text, key_of(state, action), Goal::Act(None, action));
+        Item { detail: "screen".to_owned(), ..entry }
     };
     Screen::ALL.into_iter().map(entry).collect()
 }
@@ -190,7 +190,7 @@ fn key_of(state: &State, action: Action) -> String {
 }
 
 /// Adds every action of the table, once for each of its screens.
-fn commands(state: &State, entries: &mut Vec<Entry>) {
+fn commands(state: &State, entries: &mut Vec<Item>) {
     let here = state.layers_beneath();
     let mut bindings: Vec<_> = state.keys.bindings().iter().collect();
     bindings.sort_by_key(|binding| !here.contains(&binding.layer));
@@ -205,7 +205,7 @@ fn commands(state: &State, entries: &mut Vec<Entry>) {
         }
         listed.push((screen, binding.action));
         let (text, goal) = (capitalized(binding.action.title()), Goal::Act(screen, binding.action));
-        entries.push(Entry::command(group, text, binding.first_key_text(), goal));
+        entries.push(Item::command(group, text, binding.first_key_text(), goal));
     }
 }
 
@@ -224,34 +224,34 @@ fn capitalized(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn datasets(state: &State) -> impl Iterator<Item = Entry> + '_ {
+fn datasets(state: &State) -> impl Iterator<Item = Item> + '_ {
     state.data.all.iter().map(|(id, name, description)| {
-        Entry::new(Kind::Dataset, name.clone(), description.clone(), Goal::Dataset(*id))
+        Item::new(ItemKind::Dataset, name.clone(), description.clone(), Goal::Dataset(*id))
     })
 }
 
-fn functions(state: &State) -> impl Iterator<Item = Entry> + '_ {
+fn functions(state: &State) -> impl Iterator<Item = Item> + '_ {
     let form = &state.execute.form;
     form.functions.iter().map(|function| {
         let names: Vec<&str> = form.names_of(function).collect();
         let (id, method) = (function.function_id.clone(), function.method.clone());
         let detail = format!("{} {method}", format::short_cid(&id));
-        Entry::new(Kind::Function, names.join(" · "), detail, Goal::Function(id, method))
+        Item::new(ItemKind::Function, names.join(" · "), detail, Goal::Function(id, method))
     })
 }
 
-fn nodes(state: &State) -> impl Iterator<Item = Entry> + '_ {
+fn nodes(state: &State) -> impl Iterator<Item = Item> + '_ {
     state.nodes.all(&state.stack).into_iter().map(|node| {
         let role = node.role.as_deref().unwrap_or_default();
         let (text, detail) = match &node.process {
             Some((name, _)) => (name.clone(), [&node.peer_id, role, &node.group_text()].join(" ")),
             None => (node.peer_id.clone(), [role, &node.group_text()].join(" ")),
         };
-        Entry::new(Kind::Node, text, detail.trim().to_owned(), Goal::Node(node.peer_id))
+        Item::new(ItemKind::Node, text, detail.trim().to_owned(), Goal::Node(node.peer_id))
     })
 }
 
-fn runs(state: &State) -> impl Iterator<Item = Entry> + '_ {
+fn runs(state: &State) -> impl Iterator<Item = Item> + '_ {
     state.runs.iter().map(|run| {
         let outcome = match &run.phase {
             Phase::Waiting => "running".to_owned(),
@@ -261,16 +261,16 @@ fn runs(state: &State) -> impl Iterator<Item = Entry> + '_ {
         };
         let took = format::elapsed(run.elapsed(state.now));
         let text = format!("{} {}", run.id.0, run.request.method);
-        Entry::new(Kind::Run, text, format!("{outcome} · {took}"), Goal::Run(run.id))
+        Item::new(ItemKind::Run, text, format!("{outcome} · {took}"), Goal::Run(run.id))
     })
 }
 
-fn topics(state: &State) -> impl Iterator<Item = Entry> + '_ {
+fn topics(state: &State) -> impl Iterator<Item = Item> + '_ {
     let topics = state.inference.topics.value().map_or(&[][..], |list| &list.topics);
     topics.iter().filter_map(|topic| {
         let id = TopicId::new(topic.topic_id)?;
         let text = format!("{} {}", topic.topic_id, topic.name);
-        Some(Entry::new(Kind::Topic, text, topic.labels.join(", "), Goal::Topic(id)))
+        Some(Item::new(ItemKind::Topic, text, topic.labels.join(", "), Goal::Topic(id)))
     })
 }
 
@@ -319,7 +319,7 @@ pub(crate) fn draw(on: Surface<'_>, palette: &Palette) {
     if inside.height > 4 {
         let y = inside.height - 1;
         let mut signs = Line::default();
-        for kind in Kind::VARIANTS {
+        for kind in ItemKind::VARIANTS {
             signs.push_span(Span::styled(kind.sign().to_string(), theme.key));
             signs.push_span(Span::styled(format!(" {}s   ", kind.into_str()), theme.muted));
         }
@@ -327,7 +327,7 @@ pub(crate) fn draw(on: Surface<'_>, palette: &Palette) {
     }
 }
 
-fn draw_entry(row: Rect, buf: &mut Buffer, frame: Frame<'_>, entry: &Entry, found: &Match) {
+fn draw_entry(row: Rect, buf: &mut Buffer, frame: Frame<'_>, entry: &Item, found: &Match) {
     let theme = frame.theme;
     let group = format::left(&entry.group, usize::from(GROUP_WIDTH) - 3);
     paint::text(buf, row, (2, 0), &group, theme.muted);

@@ -17,7 +17,7 @@ use crate::view::Frame;
 
 /// A table to export.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Table {
+pub(crate) struct ExportTable {
     columns: &'static [&'static str],
     /// Rows of cells. An empty cell is `None`.
     pub(crate) rows: Vec<Vec<Option<String>>>,
@@ -65,7 +65,7 @@ impl SaveForm {
     }
 }
 
-impl Table {
+impl ExportTable {
     /// Returns a table of these columns and rows.
     pub(crate) fn new<const N: usize, Cell: Into<Option<String>>>(
         columns: &'static [&'static str; N],
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn rows_are_written_as_csv_or_json() {
-        let table = Table::new(&["a", "b"], [[Some("1,\"2\"".to_owned()), None]]);
+        let table = ExportTable::new(&["a", "b"], [[Some("1,\"2\"".to_owned()), None]]);
         assert_eq!(table.text(false), "a,b\n\"1,\"\"2\"\"\",\n");
         let rows: Value = serde_json::from_str(&table.text(true)).unwrap();
         assert_eq!(rows[0]["a"], "1,\"2\"");

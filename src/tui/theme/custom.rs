@@ -2,7 +2,7 @@
 
 use super::Name;
 use super::palette::Palette;
-use crate::user_file::{Entry, Fault};
+use crate::user_file::{Fault, Setting};
 
 /// A user-defined theme.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -22,12 +22,12 @@ impl CustomTheme {
     ///
     /// # Errors
     /// A [`Fault`] for every invalid entry.
-    pub fn read(name: &str, tokens: &[Entry]) -> Result<Self, Vec<Fault>> {
+    pub fn read(name: &str, tokens: &[Setting]) -> Result<Self, Vec<Fault>> {
         let mut palette = Palette::default();
         let mut faults = Vec::new();
         let mut ordered: Vec<_> = tokens.iter().collect();
         ordered.sort_by_key(|token| token.name != BASE);
-        for Entry { name, value, line, .. } in ordered {
+        for Setting { name, value, line, .. } in ordered {
             if let Err(why) = set(&mut palette, name, value) {
                 faults.push(Fault { line: *line, why });
             }
@@ -83,7 +83,7 @@ fn set(palette: &mut Palette, token: &str, value: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn tokens(lines: &[(&str, &str)]) -> Vec<Entry> {
+    fn tokens(lines: &[(&str, &str)]) -> Vec<Setting> {
         let lines: Vec<_> = lines.iter().map(|(name, value)| ("", *name, *value)).collect();
         crate::harness::entries(&lines)
     }

@@ -44,8 +44,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     // The longest form that fits: full, with a short time, without time, shorter notes.
     let time = |is_short| frame_time(state, is_short);
     let zoned = |is_short| time(is_short).map(|time| format!("{time} {}", format::zone(state.now)));
-    let full = [zoned(false), time(false), zoned(true), None].map(|time| (Form::Full, time));
-    let short = [Form::Words, Form::Brief]
+    let full = [zoned(false), time(false), zoned(true), None].map(|time| (HealthForm::Full, time));
+    let short = [HealthForm::Words, HealthForm::Brief]
         .into_iter()
         .flat_map(|form| [(form, zoned(true)), (form, time(true)), (form, None)]);
     let forms = full.into_iter().filter(|_| !is_narrow).chain(short);
@@ -65,7 +65,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
 /// Length of the health in the header. Usual notes have one width, so that a changing latency does
 /// not change the form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum HealthForm {
     /// Names, and a note for each service.
     Full,
     /// Short names, and notes for services in trouble.
@@ -79,7 +79,7 @@ const NOTE_WIDTH: usize = 9;
 
 /// Draws only the health of the services, for a terminal that is too small.
 pub(crate) fn draw_health(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) {
-    paint::line(buf, area, (0, 0), &Line::from(health(state, theme, Form::Brief)));
+    paint::line(buf, area, (0, 0), &Line::from(health(state, theme, HealthForm::Brief)));
 }
 
 /// Returns the time that ages in view refer to. It does not advance on an idle screen.
@@ -94,8 +94,8 @@ fn frame_time(state: &State, is_narrow: bool) -> Option<String> {
     })
 }
 
-fn health(state: &State, theme: &Theme, form: Form) -> Vec<Span<'static>> {
-    let is_short = form != Form::Full;
+fn health(state: &State, theme: &Theme, form: HealthForm) -> Vec<Span<'static>> {
+    let is_short = form != HealthForm::Full;
     if let Some(step) = state.stack.step() {
         let picture = spinner(state.now);
         let step = format::fit(step, if is_short { 20 } else { 40 }).into_owned();
@@ -115,7 +115,7 @@ fn health(state: &State, theme: &Theme, form: Form) -> Vec<Span<'static>> {
         let health = state.services.health(service);
         let (glyph, style) = mark(health, theme);
         let note_style = if is_trouble(health) { style } else { theme.muted };
-        if form == Form::Full {
+        if form == HealthForm::Full {
             let note = note(service, state);
             return vec![
                 Span::styled(format!("  {} ", service.name()), theme.muted),
@@ -124,7 +124,7 @@ fn health(state: &State, theme: &Theme, form: Form) -> Vec<Span<'static>> {
             ];
         }
         let words = match form {
-            Form::Words if is_trouble(health) => format!(" {}", note(service, state)),
+            HealthForm::Words if is_trouble(health) => format!(" {}", note(service, state)),
             _ => state
                 .services
                 .away_for(service, state.now)

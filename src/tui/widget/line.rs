@@ -22,7 +22,7 @@ pub(crate) struct Point {
 
 /// A line of a chart.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Line<'a> {
+pub(crate) struct Series<'a> {
     /// Points, oldest first.
     pub(crate) points: &'a [Point],
     pub(crate) style: Style,
@@ -32,7 +32,7 @@ pub(crate) struct Line<'a> {
     pub(crate) is_guide: bool,
 }
 
-impl<'a> Line<'a> {
+impl<'a> Series<'a> {
     /// Returns a line without a tint below.
     pub(crate) const fn new(points: &'a [Point], style: Style) -> Self {
         Self { points, style, is_filled: false, is_guide: false }
@@ -43,7 +43,7 @@ impl<'a> Line<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lines<'a> {
     /// The lines, back to front.
-    pub(crate) series: &'a [Line<'a>],
+    pub(crate) series: &'a [Series<'a>],
     /// The timestamp at the left end.
     pub(crate) start: Timestamp,
     /// The timestamp at the right end.
@@ -105,7 +105,7 @@ impl<'a> Lines<'a> {
     /// Returns a chart of `series` over the time of the front line, which has its latest value marked.
     /// Lines are interrupted at values that are not finite.
     pub(crate) fn new(
-        series: &'a [Line<'a>],
+        series: &'a [Series<'a>],
         now: Timestamp,
         decimals: usize,
         theme: &'a Theme,

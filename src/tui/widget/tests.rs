@@ -129,7 +129,7 @@ fn draw_lines(width: u16, height: u16, candles: &[Bucket]) -> Buffer {
     let theme = dark();
     let mut buf = canvas(width, height, &theme);
     let (one, other) = (points(candles), points(&walk(candles.len(), 23)));
-    let lines = [line::Line::new(&other, theme.muted), line::Line::new(&one, theme.series(1))];
+    let lines = [line::Series::new(&other, theme.muted), line::Series::new(&one, theme.series(1))];
     let last = one.last().copied();
     let now = candles.first().map_or_else(Timestamp::default, |c| c.timestamp);
     Lines {
@@ -347,7 +347,7 @@ proptest! {
         let (mut buf, area) = framed(2, 3, width, height);
         let points: Vec<_> = raw.iter().map(|(time, value)| Point { time: *time, value: *value }).collect();
         Lines {
-            series: &[line::Line { is_filled: true, ..line::Line::new(&points, theme.up) }],
+            series: &[line::Series { is_filled: true, ..line::Series::new(&points, theme.up) }],
             start,
             end,
             gap: Duration::from_secs(gap.into()),
@@ -417,8 +417,8 @@ fn average_far_away_does_not_set_the_scale() {
     let one = points(&candles);
     let draw = |is_guide| {
         let mut buf = canvas(60, 16, &theme);
-        let guide = line::Line { is_guide, ..line::Line::new(&far, theme.muted) };
-        let lines = [guide, line::Line::new(&one, theme.series(1))];
+        let guide = line::Series { is_guide, ..line::Series::new(&far, theme.muted) };
+        let lines = [guide, line::Series::new(&one, theme.series(1))];
         Lines { tag: None, ..Lines::new(&lines, candles[0].timestamp, 1, &theme) }
             .render(buf.area, &mut buf);
         harness::framed_text(&buf)
@@ -428,7 +428,7 @@ fn average_far_away_does_not_set_the_scale() {
         let ends = text.lines().filter_map(|line| line.rsplit_once("  "));
         ends.map(|(_, label)| label.to_owned()).collect::<Vec<_>>()
     };
-    let lines = [line::Line::new(&one, theme.series(1))];
+    let lines = [line::Series::new(&one, theme.series(1))];
     Lines { tag: None, ..Lines::new(&lines, candles[0].timestamp, 1, &theme) }
         .render(alone.area, &mut alone);
     assert_eq!(labels(&draw(true)), labels(&harness::framed_text(&alone)));

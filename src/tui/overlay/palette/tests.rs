@@ -36,7 +36,7 @@ fn fuzzy_search_finds_commands_screens_nodes_and_runs() {
 fn prefix_restricts_the_search_to_one_kind() {
     let entries = entries(&Harness::ready(160, 45).state);
     let mut palette = Palette::new(entries);
-    for kind in Kind::VARIANTS {
+    for kind in ItemKind::VARIANTS {
         palette.input.set(&kind.sign().to_string());
         palette.find();
         let n_of_kind = palette.entries.iter().filter(|entry| entry.kind == *kind).count();
@@ -49,7 +49,7 @@ fn every_action_except_movement_is_in_the_palette() {
     let state = Harness::ready(160, 45).state;
     let found = entries(&state);
     for (_, _, action, _) in TABLE.iter().filter(|(layer, ..)| group(*layer).is_some()) {
-        let is_it = |entry: &Entry| matches!(entry.goal, Goal::Act(_, it) if it == *action);
+        let is_it = |entry: &Item| matches!(entry.goal, Goal::Act(_, it) if it == *action);
         let is_left_out =
             *action == Action::Palette || (action.is_step() && !matches!(action, Action::Show(_)));
         assert_ne!(found.iter().any(is_it), is_left_out, "{action:?}");

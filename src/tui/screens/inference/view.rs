@@ -142,7 +142,13 @@ impl Scene<'_> {
     }
 
     /// Draws lines, back to front, on the full scale if all values are shares.
-    fn draw_lines(&self, area: Rect, buf: &mut Buffer, lines: &[line::Line<'_>], decimals: usize) {
+    fn draw_lines(
+        &self,
+        area: Rect,
+        buf: &mut Buffer,
+        lines: &[line::Series<'_>],
+        decimals: usize,
+    ) {
         let values = lines.iter().flat_map(|line| line.points).map(|point| point.value);
         let scale = share_scale(self.unit, values);
         Lines { scale, ..Lines::new(lines, self.now, decimals, self.theme) }.render(area, buf);
@@ -376,9 +382,9 @@ pub(super) fn draw_history(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let error_height = if body.height >= 12 { 2 } else { 0 };
     let [chart, below] = split_rows(body, body.height - error_height);
     let lines = [
-        line::Line::new(&naive, theme.muted),
-        line::Line::new(&truth, theme.up),
-        line::Line { is_filled: true, ..line::Line::new(&combined, theme.series(1)) },
+        line::Series::new(&naive, theme.muted),
+        line::Series::new(&truth, theme.up),
+        line::Series { is_filled: true, ..line::Series::new(&combined, theme.series(1)) },
     ];
     let decimals = format::decimals_for(combined.iter().map(|point| point.value));
     scene.draw_lines(chart, buf, &lines, decimals);
@@ -470,7 +476,7 @@ pub(super) fn draw_losses(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     }
     let [chart, row] = split_rows(body, body.height.saturating_sub(1));
     let gap = gap(combined.iter().map(|point| point.time));
-    let drawn = [2, 1, 0].map(|idx| line::Line::new(&lines[idx], styles[idx]));
+    let drawn = [2, 1, 0].map(|idx| line::Series::new(&lines[idx], styles[idx]));
     let decimals = format::decimals_of(sums[0]);
     Lines { gap, ..Lines::new(&drawn, scene.now, decimals, theme) }.render(chart, buf);
     draw_means(row, buf, sums, combined.len(), scene);

@@ -21,7 +21,7 @@ use crate::state::runs::RunId;
 use crate::state::services::HeadId;
 use crate::theme::depth::Depth;
 use crate::theme::{self, Theme};
-use crate::user_file::Entry;
+use crate::user_file::Setting;
 use crate::view::hits::Hits;
 
 /// The content id of a module of no bytes.
@@ -402,8 +402,8 @@ pub(crate) fn failed_response() -> ExecuteResponse {
 }
 
 /// Returns the entries of these tables, names and values, numbered by line from 0.
-pub(crate) fn entries(lines: &[(&str, &str, &str)]) -> Vec<Entry> {
-    let entry = |(line, (table, name, value)): (usize, &(&str, &str, &str))| Entry {
+pub(crate) fn entries(lines: &[(&str, &str, &str)]) -> Vec<Setting> {
+    let entry = |(line, (table, name, value)): (usize, &(&str, &str, &str))| Setting {
         table: (*table).to_owned(),
         name: (*name).to_owned(),
         value: (*value).to_owned(),

@@ -7,7 +7,7 @@ use model::dataset::DatasetId;
 use model::timestamp::Timestamp;
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::event::{NamedRow, Progress, RowsEvent, StreamEvent};
+use crate::event::{ExportSize, NamedRow, RowsEvent, StreamEvent};
 use crate::screens::data::state::State;
 use crate::screens::data::state::rows::RecentValues;
 use crate::state::field::Field;
@@ -355,7 +355,7 @@ pub(crate) struct Export {
     pub(crate) path: Field,
     pub(crate) range: Range,
     /// Progress of the running export, if any.
-    pub(crate) progress: Option<Progress>,
+    pub(crate) progress: Option<ExportSize>,
 }
 
 impl Export {

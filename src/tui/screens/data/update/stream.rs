@@ -7,7 +7,7 @@ use model::dataset::{Dataset, DatasetId};
 use model::resolution::Resolution;
 use model::timestamp::Timestamp;
 
-use crate::event::{DownloadQuery, Effect, NamedRow, Progress, RowsEvent, StreamEvent};
+use crate::event::{DownloadQuery, Effect, ExportSize, NamedRow, RowsEvent, StreamEvent};
 use crate::screens::data::state::chart::Shape;
 use crate::screens::data::state::live::{
     HELD_ROWS_MAX, HeldRows, LiveStream, PIN_VALUES, PINS_MAX, Pin, Range, Status, is_gone,
@@ -253,7 +253,7 @@ impl State {
             end,
             output: self.export.format(),
         };
-        self.export.progress = Some(Progress::default());
+        self.export.progress = Some(ExportSize::default());
         self.effects.push(Effect::Export { query, path: PathBuf::from(path) });
     }
 

@@ -7,7 +7,7 @@ use model::resolution::Resolution;
 use model::row::{Bucket, Value};
 
 use crate::event::{
-    Acquired, DatasetSearch, DatasetsPage, ExportNews, NamedRow, Progress, Rows, RowsPage,
+    Acquired, DatasetSearch, DatasetsPage, ExportNews, ExportSize, NamedRow, Rows, RowsPage,
     RowsQuery, StreamEvent,
 };
 use crate::keymap::Chord;
@@ -282,7 +282,7 @@ fn export_shows_its_path_range_and_progress() {
     let [Effect::Export { query, path }] = &asked[..] else { panic!("{asked:?}") };
     assert_eq!((query.output, query.start, query.end), ("json", Some(at(1)), Some(at(9))));
     assert_eq!(path.to_str(), Some("out/cpu.json"));
-    let progress = Progress { rows: 1, total_rows: Some(2), bytes: 20 };
+    let progress = ExportSize { rows: 1, total_rows: Some(2), bytes: 20 };
     state.on(DataEvent::Export(ExportNews::Written(progress.clone())), at(1));
     assert_eq!(state.export.progress, Some(progress));
     assert_eq!(act(&mut state, Action::Export, 1), [Effect::DropExport]);

@@ -309,9 +309,9 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>, hits: &mut Hits
     let paths: Vec<_> = indicators.iter().rev().map(|line| (path(line), line.style)).collect();
     let mut lines: Vec<_> = paths
         .iter()
-        .map(|(points, style)| line::Line { is_guide: true, ..line::Line::new(points, *style) })
+        .map(|(points, style)| line::Series { is_guide: true, ..line::Series::new(points, *style) })
         .collect();
-    lines.push(line::Line { is_filled: true, ..line::Line::new(&closes, theme.series(0)) });
+    lines.push(line::Series { is_filled: true, ..line::Series::new(&closes, theme.series(0)) });
     let apart = apart(seen, state.chart.resolution());
     let tag = if last.close < first.close { theme.down } else { theme.up };
     let decimals = format::decimals_for(seen.iter().map(|candle| candle.close));

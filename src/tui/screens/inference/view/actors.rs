@@ -255,9 +255,9 @@ fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor<'_>, scene: Scene<'_>) 
     paint::line(buf, top, (0, 0), &legend);
     // A line is interrupted at missing values and epochs.
     let lines = [
-        line::Line::new(&truth, theme.up),
-        line::Line::new(&combined, theme.series(1)),
-        line::Line { is_filled: true, ..line::Line::new(&values, own) },
+        line::Series::new(&truth, theme.up),
+        line::Series::new(&combined, theme.series(1)),
+        line::Series { is_filled: true, ..line::Series::new(&values, own) },
     ];
     scene.draw_lines(chart, buf, &lines, scene.decimals());
 }
