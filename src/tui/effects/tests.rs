@@ -2,10 +2,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 use super::*;
-use crate::event::{RunOrder, Timer};
+use crate::event::{DataEvent, DatasetSearch, RunOrder, Timer};
 use crate::local::{LocalError, NodeWish, Packed, Usage};
 use crate::state::runs::Input;
 use crate::state::services::HeadId;
@@ -84,10 +85,34 @@ fn order() -> RunOrder {
     RunOrder { head: HeadId::default(), request, input: Input::Typed, is_followed: true }
 }
 
-/// Returns an address without a listener.
-async fn closed_address() -> String {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    format!("http://{}", listener.local_addr().unwrap())
+/// Returns a rig connected to a head, to a dataset service at the same address, and their listener.
+async fn connected() -> (Rig, TcpListener, String) {
+    let mut rig = rig();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    rig.runner.perform(Effect::Connect(Addresses {
+        heads: vec![address.clone()],
+        datasets: Some(format!("{address}/api")),
+        api_key: Some("UP-0123456789abcdef01234567".parse().unwrap()),
+        head_token: Some("correct-horse".parse().unwrap()),
+        ..Addresses::default()
+    }));
+    (rig, listener, address)
+}
+
+/// Responds with `body` to the next request, and returns the lines of its head.
+async fn reply(listener: &TcpListener, body: &str) -> Vec<String> {
+    let (mut stream, _) = timeout(SOON, listener.accept()).await.unwrap().unwrap();
+    let (reader, mut writer) = stream.split();
+    let mut lines = BufReader::new(reader).lines();
+    let mut head = Vec::new();
+    while let Some(line) = lines.next_line().await.unwrap().filter(|line| !line.is_empty()) {
+        head.push(line);
+    }
+    let length = body.len();
+    let status = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n");
+    writer.write_all(format!("{status}\r\n{body}").as_bytes()).await.unwrap();
+    head
 }
 
 #[tokio::test]
@@ -101,54 +126,36 @@ async fn call_without_an_address_fails_with_a_reason() {
 
 #[tokio::test]
 async fn refused_call_names_the_address_and_the_cause() {
-    let mut rig = rig();
-    let head = closed_address().await;
-    let addresses = Addresses { heads: vec![head.clone()], ..Addresses::default() };
-    rig.runner.perform(Effect::Connect(addresses));
+    let (mut rig, listener, address) = connected().await;
+    drop(listener);
     rig.runner.perform(Effect::Execute(RunId(7), Box::new(order())));
     let Event::Executed(RunId(7), Err(failure)) = rig.next().await else { panic!("a run") };
-    assert!(failure.why.starts_with(&head), "{}", failure.why);
+    assert!(failure.why.starts_with(&address), "{}", failure.why);
     assert!(failure.why.to_lowercase().contains("refused"), "{}", failure.why);
 }
 
 #[tokio::test]
 async fn head_gets_its_token_and_not_the_key_of_other_services() {
-    let mut rig = rig();
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    rig.runner.perform(Effect::Connect(Addresses {
-        heads: vec![format!("http://{}", listener.local_addr().unwrap())],
-        api_key: Some("UP-0123456789abcdef01234567".parse().unwrap()),
-        head_token: Some("correct-horse".parse().unwrap()),
-        ..Addresses::default()
-    }));
+    let (mut rig, listener, _) = connected().await;
     rig.runner.perform(Effect::Execute(RunId(1), Box::new(order())));
-    let (stream, _) = timeout(SOON, listener.accept()).await.unwrap().unwrap();
-    let mut lines = BufReader::new(stream).lines();
-    let mut head = Vec::new();
-    while let Some(line) = lines.next_line().await.unwrap().filter(|line| !line.is_empty()) {
-        head.push(line.to_lowercase());
-    }
-    assert!(head.contains(&"authorization: bearer correct-horse".to_owned()), "{head:?}");
-    assert!(!head.iter().any(|line| line.contains("key")), "{head:?}");
+    let head = reply(&listener, "").await.join("\n").to_lowercase();
+    assert!(head.contains("authorization: bearer correct-horse"), "{head}");
+    assert!(!head.contains("key"), "{head}");
     rig.runner.shutdown().await;
 }
 
 #[tokio::test]
 async fn head_that_stalls_delays_no_other() {
     let mut rig = rig();
-    let stalled = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let prompt = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stalled = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let prompt = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let heads = [&stalled, &prompt].map(|it| format!("http://{}", it.local_addr().unwrap()));
     rig.runner.perform(Effect::Connect(Addresses { heads: heads.into(), ..Addresses::default() }));
     let ids = [0, 1].map(|idx| HeadId { idx, generation: 1 });
     for id in ids {
         rig.runner.perform(Effect::LoadNodes(id));
     }
-    let (mut stream, _) = timeout(SOON, prompt.accept()).await.unwrap().unwrap();
-    let body = r#"{"nodes": []}"#;
-    let length = body.len();
-    let reply = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
-    stream.write_all(reply.as_bytes()).await.unwrap();
+    reply(&prompt, r#"{"nodes": []}"#).await;
     let Event::Nodes(id, Ok(nodes), _) = rig.next().await else { panic!("nodes") };
     assert_eq!((id, nodes), (ids[1], Vec::new()));
     assert!(rig.inbox.try_recv().is_err(), "the other still waits");
@@ -156,85 +163,51 @@ async fn head_that_stalls_delays_no_other() {
 }
 
 #[tokio::test]
-async fn datasets_are_listed_to_their_end() {
-    check_listed("", &["ds_1", "ds_2"]).await;
-}
-
-#[tokio::test]
-async fn datasets_are_found_by_patterns_that_the_service_does_not_know() {
-    check_listed("!ds_1", &["ds_2"]).await;
-    check_listed("^ds_[1-4]$ place=north", &["ds_1"]).await;
-}
-
-/// Checks the datasets listed for a search of which the service finds two, one a page.
-async fn check_listed(search: &str, want: &[&str]) {
-    let mut rig = rig();
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let datasets = Some(format!("http://{}/api", listener.local_addr().unwrap()));
-    rig.runner.perform(Effect::Connect(Addresses { datasets, ..Addresses::default() }));
-    let search = crate::event::DatasetSearch::Text(search.to_owned());
-    rig.runner.perform(Effect::LoadDatasets(search));
-    let dataset = |id: u32| {
-        let metadata =
-            if id == 1 { serde_json::json!({"place": "north"}) } else { serde_json::json!({}) };
-        serde_json::json!({"id": id, "name": format!("ds_{id}"), "description": "", "metadata": metadata,
-            "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"})
+async fn datasets_are_listed_to_their_end_and_found_by_patterns() {
+    let dataset = |id: u32, metadata: &str| {
+        let times = r#""created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z""#;
+        let name = format!(r#""id": {id}, "name": "ds_{id}", "description": """#);
+        format!(r#"{{{name}, "metadata": {metadata}, {times}}}"#)
     };
-    let pages = [("", dataset(1), Some("next")), ("offset=1", dataset(2), None)];
-    for (offset, dataset, next) in pages {
-        let (mut stream, _) = timeout(SOON, listener.accept()).await.unwrap().unwrap();
-        let (reader, mut writer) = stream.split();
-        let mut lines = BufReader::new(reader).lines();
-        let first = lines.next_line().await.unwrap().unwrap();
-        assert!(first.contains(offset) && !first.contains("search"), "{first}");
-        while lines.next_line().await.unwrap().is_some_and(|line| !line.is_empty()) {}
-        let body =
-            serde_json::json!({"count": 2, "next": next, "previous": null, "results": [dataset]});
-        let body = body.to_string();
-        let length = body.len();
-        let reply = format!(
-            "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
-        );
-        writer.write_all(reply.as_bytes()).await.unwrap();
+    let pages = [
+        ("", dataset(1, r#"{"place": "north"}"#), r#""next""#),
+        ("offset=1", dataset(2, "{}"), "null"),
+    ];
+    for (search, want) in
+        [("", &["ds_1", "ds_2"][..]), ("!ds_1", &["ds_2"]), ("^ds_[1-4]$ place=north", &["ds_1"])]
+    {
+        let (mut rig, listener, _) = connected().await;
+        rig.runner.perform(Effect::LoadDatasets(DatasetSearch::Text(search.to_owned())));
+        for (offset, dataset, next) in &pages {
+            let page = format!(r#""count": 2, "next": {next}, "previous": null"#);
+            let head = reply(&listener, &format!(r#"{{{page}, "results": [{dataset}]}}"#)).await;
+            assert!(head[0].contains(offset) && !head[0].contains("search"), "{head:?}");
+        }
+        let Event::Data(DataEvent::Datasets { result, .. }) = rig.next().await else {
+            panic!("datasets")
+        };
+        let page = result.unwrap();
+        let names: Vec<&str> = page.datasets.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!((names.as_slice(), page.has_more), (want, false));
+        rig.runner.shutdown().await;
     }
-    let Event::Data(crate::event::DataEvent::Datasets { result, .. }) = rig.next().await else {
-        panic!("datasets")
-    };
-    let page = result.unwrap();
-    let names: Vec<&str> = page.datasets.iter().map(|it| it.name.as_str()).collect();
-    assert_eq!((names.as_slice(), page.has_more), (want, false));
-    rig.runner.shutdown().await;
 }
 
 #[tokio::test]
 async fn content_that_the_head_holds_is_not_uploaded_again() {
-    let mut rig = rig();
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let head = format!("http://{}", listener.local_addr().unwrap());
-    rig.runner.perform(Effect::Connect(Addresses { heads: vec![head], ..Addresses::default() }));
+    let (mut rig, listener, _) = connected().await;
     rig.runner
         .perform(Effect::AddFunction { head: HeadId::default(), path: "copy.wasm".to_owned() });
-    let (mut stream, _) = timeout(SOON, listener.accept()).await.unwrap().unwrap();
-    let (reader, mut writer) = stream.split();
-    let mut lines = BufReader::new(reader).lines();
-    let first = lines.next_line().await.unwrap().unwrap();
-    assert_eq!(first, "GET /api/v1/functions HTTP/1.1", "nothing is uploaded");
-    while lines.next_line().await.unwrap().is_some_and(|line| !line.is_empty()) {}
     let held = r#"{"name": "hello", "function_id": "bafy", "method": "hello.wasm", "bytes": 9}"#;
-    let body = format!(r#"{{"functions": [{held}]}}"#);
-    let length = body.len();
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
-    writer.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    let head = reply(&listener, &format!(r#"{{"functions": [{held}]}}"#)).await;
+    assert_eq!(head[0], "GET /api/v1/functions HTTP/1.1", "nothing is uploaded");
     let Event::FunctionAdded(_, Ok(function)) = rig.next().await else { panic!("a function") };
     assert_eq!((&*function.name, &*function.method), ("hello", "hello.wasm"));
 }
 
 #[tokio::test]
 async fn cancelled_run_receives_no_response() {
-    let mut rig = rig();
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let head = format!("http://{}", listener.local_addr().unwrap());
-    rig.runner.perform(Effect::Connect(Addresses { heads: vec![head], ..Addresses::default() }));
+    let (mut rig, _listener, _) = connected().await;
     rig.runner.perform(Effect::Execute(RunId(1), Box::new(order())));
     rig.runner.perform(Effect::Cancel(RunId(1), None));
     timeout(SOON, rig.runner.shutdown()).await.expect("every call to be gone");
