@@ -39,7 +39,7 @@ pub struct AccountName(String);
 /// Shortest token an operator can choose, in characters.
 pub(crate) const TOKEN_CHARS_MIN: usize = 16;
 
-/// Reason why a text is not valid input. Never contains the text, which might be a secret.
+/// Reason why an input is invalid. Never contains the input, which might be a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputError {
@@ -55,10 +55,10 @@ pub enum InputError {
     /// The password is easy to guess.
     #[error("password is among the first that guessers try; choose another one")]
     CommonPassword,
-    /// Neither `open` nor `closed`.
+    /// The sign-up setting is neither `open` nor `closed`.
     #[error("sign-up must be open or closed")]
     SignUp,
-    /// Not the hash of an API key.
+    /// The text is not the hash of an API key.
     #[error("key hash must have 64 hexadecimal digits")]
     KeyHash,
     /// The operator's token is too short.
@@ -110,7 +110,7 @@ pub struct SessionRecord {
     pub client: String,
 }
 
-/// Setting for sign-up without an operator.
+/// Setting that decides who can create accounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::EnumString, strum::Display)]
 #[strum(serialize_all = "lowercase", parse_err_ty = InputError, parse_err_fn = sign_up_error)]
 pub enum SignUp {
@@ -126,7 +126,7 @@ const fn sign_up_error(_: &str) -> InputError {
 }
 
 impl AccountId {
-    /// Returns the account id with this `number`, which came from [`Self::get`].
+    /// Returns the account id with this `number`, which must come from [`Self::get`].
     #[must_use]
     pub const fn new(number: i64) -> Self {
         Self(number)
@@ -140,7 +140,7 @@ impl AccountId {
 }
 
 impl SessionId {
-    /// Returns the session id with this `number`, which came from [`Self::get`].
+    /// Returns the session id with this `number`, which must come from [`Self::get`].
     #[must_use]
     pub const fn new(number: i64) -> Self {
         Self(number)
@@ -160,7 +160,7 @@ impl AccountName {
         &self.0
     }
 
-    /// Returns the form by which names are compared.
+    /// Returns the lower-case form, by which names are compared.
     pub(crate) fn to_lowercase(&self) -> String {
         self.0.to_ascii_lowercase()
     }
@@ -196,7 +196,7 @@ impl FromStr for Password {
 }
 
 impl Password {
-    /// Returns the password as text.
+    /// Returns the password in clear text.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
@@ -222,20 +222,20 @@ impl SessionToken {
         Self(HEXLOWER.encode(&rand::random::<[u8; 32]>()))
     }
 
-    /// Returns the token in a browser's cookie.
+    /// Wraps the token in a browser's cookie.
     #[must_use]
     pub fn from_cookie(text: &str) -> Self {
-        // A forged token has no stored hash.
+        // Not validated, since a forged token matches no stored hash.
         Self(text.to_owned())
     }
 
-    /// Returns the token as text, for the cookie.
+    /// Returns the token in clear text, for the cookie.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Returns the SHA-256 hash, which is all that is stored of a token.
+    /// Returns the SHA-256 hash of the token. Only the hash is stored.
     pub(crate) fn hash(&self) -> [u8; 32] {
         Sha256::digest(self.0.as_bytes()).into()
     }

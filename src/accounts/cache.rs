@@ -13,8 +13,8 @@ use crate::key::{KeyHash, Verified};
 /// Maximum number of cached keys, at about 150 bytes each.
 const CAPACITY: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
 
-/// Age at which cached keys are checked against the store again. Revoking a key feels immediate, while a
-/// busy service queries its store at most ten times per second.
+/// Age at which cached keys are checked against the store again. It is short enough for revoking a key
+/// to feel immediate, while a busy service queries its store at most ten times per second.
 const FRESH_FOR: Duration = Duration::from_millis(100);
 
 /// Valid keys by their hash.
@@ -23,18 +23,19 @@ pub(crate) struct Cache {
     keys: LruCache<KeyHash, Verified>,
     /// State of the store when it was last queried.
     checked: Option<Snapshot>,
-    /// Time at which this process last changed keys. Results of earlier queries are not cached.
+    /// Time at which this process last changed keys. Results of queries that started earlier are not
+    /// cached.
     cleared: Option<Instant>,
     /// Time at which the store last failed to respond.
     failed: Option<Instant>,
-    /// Keys used since the last [`Self::take_used`].
+    /// Keys that were used since the last call of [`Self::take_used`].
     used: HashSet<KeyId>,
 }
 
 /// State of the store as seen by a query.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Snapshot {
-    /// Number that differs after any change of keys.
+    /// Version of the stored keys, which differs after any change to them.
     pub(crate) version: i64,
     /// Time at which the query started.
     pub(crate) started: Instant,
@@ -54,7 +55,7 @@ impl Default for Cache {
 
 impl Cache {
     /// Returns the key for a request that arrived at `arrived`, if the store was queried less than
-    /// [`FRESH_FOR`] before.
+    /// [`FRESH_FOR`] before that.
     pub(crate) fn get_fresh(&mut self, hash: &KeyHash, arrived: Instant) -> Option<Verified> {
         let started = self.checked?.started;
         if arrived.saturating_duration_since(started) >= FRESH_FOR {
@@ -65,13 +66,13 @@ impl Cache {
         Some(key)
     }
 
-    /// Returns true if the key was valid recently.
+    /// Returns true if the key is cached, so that it was valid recently.
     pub(crate) fn contains(&self, hash: &KeyHash) -> bool {
         self.keys.contains(hash)
     }
 
-    /// Adds a key as of `snapshot`. If the version changed, all other keys are removed. Outdated
-    /// results are ignored.
+    /// Caches a key found in the state `snapshot` of the store. If the version has changed, all other
+    /// keys are removed. A result that is older than the cached ones is ignored.
     pub(crate) fn insert(&mut self, hash: KeyHash, key: Verified, snapshot: Snapshot) {
         self.used.insert(key.id);
         let Snapshot { version, mut started } = snapshot;
@@ -95,13 +96,13 @@ impl Cache {
         self.keys.pop(hash);
     }
 
-    /// Removes all keys, since this process changed some by `now`.
+    /// Removes all keys, since this process changed some of them at `now` or shortly before.
     pub(crate) fn clear(&mut self, now: Instant) {
         self.keys.clear();
         self.cleared = Some(now);
     }
 
-    /// Records that the store had failed to respond by `now`.
+    /// Records that the store failed to respond at `now` or shortly before.
     pub(crate) fn note_failure(&mut self, now: Instant) {
         self.failed = Some(now);
     }

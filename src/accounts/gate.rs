@@ -1,11 +1,11 @@
-//! Admits requests with a valid API key, within its limits.
+//! Admits requests that have a valid API key and are within its limits.
 //!
-//! The keys of an account share a rate limit and, if configured, daily limits of requests and
-//! bytes. A key without an account, or with its own limits, is counted separately. Requests without
-//! a valid key are limited per network, before the key is looked up.
+//! The keys of an account share a rate limit and, if configured, daily limits of requests and bytes. A
+//! key without an account, or with its own limits, is counted separately. Requests without a valid key
+//! are limited per network, before the key is looked up.
 //!
-//! Usage is kept in memory per service, so a restart resets it and replicas count separately.
-//! Limits are exact if a load balancer sends each API key to one replica.
+//! Each service keeps usage in memory, so a restart resets it, and replicas count separately. Limits are
+//! exact if a load balancer sends each API key to the same replica.
 
 mod limits;
 
@@ -41,35 +41,35 @@ use crate::account::AccountId;
 use crate::key::{KeyHash, Verified};
 use crate::remote::Keys;
 
-/// Rate of requests without a valid key per network: enough to set up a program, too little to
-/// guess keys or to overload the accounts store.
+/// Rate of requests without a valid key that each network is allowed: enough to set up a program, too
+/// little to guess keys or to overload the accounts store.
 const STRANGERS: Rate = Rate { every: Duration::from_millis(200), burst: 100 };
 
-/// Maximum number of concurrent key lookups. Waiting requests need no lookup if the same key was
-/// found meanwhile. It is below the burst of [`STRANGERS`], so that a program that sends many first
-/// requests with a valid key is not limited as a stranger.
+/// Maximum number of concurrent key lookups. A request that waited needs no lookup if another one found
+/// the same key in the meantime. This is below the burst of [`STRANGERS`], so that a program that sends
+/// many first requests with a valid key is not limited as if it had none.
 const LOOKUPS_MAX: usize = 64;
 
-/// Value of `Retry-After`, in seconds, if a key could not be checked.
+/// Value of `Retry-After`, in seconds, when a key could not be checked.
 const UNKNOWN_RETRY_SECONDS: u64 = 5;
 
-/// Header with the value of the limit that is closest to being reached.
+/// Response header with the value of the limit that is closest to being reached.
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 
-/// Header with the remainder of that limit.
+/// Response header with the remainder of the limit in [`LIMIT`].
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 
-/// Header with the seconds until that limit is fully available again.
+/// Response header with the seconds until the limit in [`LIMIT`] is fully available again.
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
 /// Options of a gate.
 #[derive(Debug, Clone)]
 pub struct GateOptions {
-    /// Limits of an account or of a key without an account.
+    /// Limits of each account, and of each key that is counted separately.
     pub limits: Limits,
     /// Treatment of clients on this machine.
     pub loopback: Loopback,
-    /// Source of client addresses: the connection or a trusted proxy.
+    /// Source of client addresses.
     pub addresses: AddressSource,
     /// Host names of the service.
     pub hosts: HostNames,
@@ -84,40 +84,40 @@ pub enum Loopback {
     Unlimited,
 }
 
-/// Responses of a service to rejected requests and its paths with keys in the query.
+/// How a service responds to rejected requests, and on which paths it accepts keys in the query.
 #[derive(Debug, Clone, Copy)]
 pub struct GateMessages {
-    /// Converts a refusal to a response. The gate adds headers.
+    /// Converts a refusal to a response, to which the gate adds headers.
     pub refuse: fn(Refusal) -> Response,
     /// Paths on which the key can be sent in the query, each with its parameter.
     pub key_in_query: &'static [(&'static str, &'static str)],
 }
 
-/// Divisor of the maximum number of streams, which gives the share of an account.
+/// Each account can have at most the maximum number of streams divided by this.
 const STREAMS_PART: usize = 4;
 
-/// Limit on the concurrent streams of each account, or of each separately counted key. Cheap to clone.
-/// All clones count together.
+/// Limit of the concurrent streams of each account, or of each separately counted key. Cheap to clone:
+/// all clones share the counts.
 #[derive(Debug, Clone)]
 pub struct StreamLimit {
     n_max: usize,
     open: Tally<Consumer>,
 }
 
-/// Permit for a stream, returned on drop.
+/// Permit for a stream, released on drop.
 #[derive(Debug)]
 pub struct StreamPermit {
     _counted: Counted<Consumer>,
 }
 
 impl StreamLimit {
-    /// Allows each account a quarter of `n_all` streams.
+    /// Creates a limit at which each account can have a quarter of `n_all` streams.
     #[must_use]
     pub fn new(n_all: usize) -> Self {
         Self { n_max: (n_all / STREAMS_PART).max(1), open: Tally::default() }
     }
 
-    /// Returns a permit for one more stream of `key`, or `None` if the limit is reached.
+    /// Returns a permit for one more stream with `key`, or `None` if the limit is reached.
     #[must_use]
     pub fn take(&self, key: &Verified) -> Option<StreamPermit> {
         let counted = self.open.add(&Consumer::from_key(key), |n_own, _| n_own < self.n_max)?;
@@ -142,7 +142,7 @@ pub enum Refusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Admitted(pub Verified);
 
-/// Gate of a service. Cheap to clone. All clones count together.
+/// Gate of a service. Cheap to clone: all clones share the counts.
 #[derive(Debug, Clone)]
 pub struct Gate {
     shared: Arc<Shared>,
@@ -158,10 +158,10 @@ struct Shared {
     lookups: Semaphore,
 }
 
-/// Unit by which requests are counted.
+/// Unit whose requests are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Consumer {
-    /// An account, with all its keys without own limits.
+    /// An account, with all its keys that have no limits of their own.
     Account(AccountId),
     /// A key without an account, or with own limits.
     Key(KeyId),
@@ -223,7 +223,8 @@ impl Gate {
         wrap(router, move |request, next| pass(gate.clone(), messages, request, next))
     }
 
-    /// Returns the key of a request if it is valid. Limits apply only with a `network`.
+    /// Returns the key of a request, if it is valid. The limit for requests without a valid key applies
+    /// only if `network` is given.
     async fn identify(
         &self,
         key: Result<ApiKey, NoKey>,
@@ -242,17 +243,16 @@ impl Gate {
                 return Err(Refusal::NoKey(no_key));
             }
         };
-        // A recently admitted key is not rejected because of other clients on its network.
+        // A key that was valid recently is not rejected because of other clients on its network.
         let is_known = || self.shared.keys.is_remembered(&hash);
         if !is_known() {
             if let Some(wait) = network.and_then(|network| strangers.wait(&network)) {
                 return Err(limited(wait));
             }
-            // The semaphore is never closed.
+            // Cannot fail, since the semaphore is never closed.
             let _turn = self.shared.lookups.acquire().await.ok();
             if !is_known() {
-                // Charged before the lookup, so that the number of concurrent lookups stays
-                // bounded.
+                // Counted before the lookup, so that the number of concurrent lookups stays bounded.
                 charge(network)?;
                 let found = self.shared.keys.check(hash).await;
                 if let (Ok(Some(_)) | Err(_), Some(network)) = (&found, network) {
@@ -290,7 +290,7 @@ async fn pass(gate: Gate, messages: GateMessages, mut request: Request, next: Ne
     if is_unlimited {
         return next.run(request).await;
     }
-    // A body of known length is counted now, others while they are read.
+    // The bytes of a body are counted now if its length is known, otherwise while they are read.
     let n_bytes = request.body().size_hint().exact();
     let allowance = match gate.count(&key, n_bytes.unwrap_or(0)) {
         Ok(allowance) => allowance,
@@ -313,7 +313,7 @@ async fn pass(gate: Gate, messages: GateMessages, mut request: Request, next: Ne
 }
 
 impl GateMessages {
-    /// Returns the key of a request.
+    /// Returns the key in the headers or the query of a request.
     fn key(&self, request: &Request) -> Result<ApiKey, NoKey> {
         let path = request.uri().path();
         if let Some((_, parameter)) = self.key_in_query.iter().find(|(of, _)| *of == path)
@@ -347,7 +347,7 @@ impl GateMessages {
     }
 }
 
-/// Wraps `body` to add its bytes to `n_bytes` as they pass.
+/// Wraps `body` so that its bytes are added to `n_bytes` when they pass.
 fn counting(body: Body, n_bytes: Arc<AtomicU64>) -> Body {
     count_bytes(body, move |n| {
         n_bytes.fetch_add(n, Ordering::Relaxed);

@@ -10,8 +10,8 @@ use wire::accounts::{KeyBody, KeyLimits, VerifiedBody};
 
 use crate::account::{AccountId, InputError};
 
-/// Characters of a key that are stored for recognition: the common prefix and four digits. Eighty
-/// secret bits remain.
+/// Number of first characters of a key that are stored, so that its owner recognizes it: the common
+/// prefix and four digits. Eighty secret bits remain.
 const SHOWN_CHARS: usize = 7;
 
 /// Stored data of a key, without its secret.
@@ -19,30 +19,30 @@ const SHOWN_CHARS: usize = 7;
 pub struct KeyRecord {
     /// Id of the key.
     pub id: KeyId,
-    /// Owner, or `None` for an operator's key.
+    /// Owner, or `None` if the key was created by an operator.
     pub account: Option<AccountId>,
     /// Name chosen by the owner.
     pub name: String,
-    /// First characters, or `None` for keys created before prefixes were stored.
+    /// First characters of the key, or `None` if it was created before these were stored.
     pub prefix: Option<String>,
     /// Creation time.
     pub created_at: Timestamp,
-    /// Time of the last use, to within half a minute.
+    /// Time of the last use, which can be up to half a minute late.
     pub used_at: Option<Timestamp>,
     /// Time of revocation, if any.
     pub revoked_at: Option<Timestamp>,
-    /// Own limits.
+    /// Limits of this key that replace those of the service.
     pub limits: KeyLimits,
 }
 
-/// Data of a valid key that a service needs.
+/// Properties of a valid key that services need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verified {
     /// Id of the key.
     pub id: KeyId,
-    /// Owner, or `None` for an operator's key.
+    /// Owner, or `None` if the key was created by an operator.
     pub account: Option<AccountId>,
-    /// Own limits.
+    /// Limits of this key that replace those of the service.
     pub limits: KeyLimits,
 }
 

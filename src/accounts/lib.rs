@@ -60,7 +60,8 @@ pub use crate::store::postgres::CONNECTIONS_MAX;
 pub use crate::store::sessions::{AuthenticatedAccount, StartedSession};
 use crate::store::{Store, sessions};
 
-/// Time for which a jump of the clock must last before sessions expire by the new time.
+/// Sessions expire by the system clock. After the clock has jumped ahead, they do so only once the jump
+/// has lasted this long.
 const SWEEP_HOLD: Duration = Duration::from_hours(1);
 
 /// Error of an operation on accounts.
@@ -84,13 +85,13 @@ pub enum AccountsError {
     /// Unknown name or wrong password.
     #[error("wrong name or password")]
     WrongPassword,
-    /// Too many password checks are waiting.
+    /// Too many password checks are pending.
     #[error("too many passwords are being checked")]
     Busy,
-    /// A password hash could not be computed or parsed.
+    /// A password hash could not be computed, or a stored one not be parsed.
     #[error("password hashing failed")]
     Hash(#[source] argon2::password_hash::Error),
-    /// The service or database with the accounts does not respond.
+    /// The service or database that has the accounts does not respond.
     #[error("accounts are unreachable")]
     Unreachable(#[source] Box<dyn Error + Send + Sync>),
     /// The accounts were opened read-only.
@@ -108,9 +109,9 @@ pub enum AccountsError {
     /// The tables were created by another version of the program.
     #[error("accounts in the database have format {found}, expected {known}; {}", advice(*found, *known))]
     Format {
-        /// The format of the tables.
+        /// Format of the tables.
         found: i64,
-        /// This program's format.
+        /// Format that this program uses.
         known: i64,
     },
     /// The file was not found immediately after it was opened.
@@ -125,7 +126,7 @@ pub enum AccountsError {
 }
 
 impl AccountsError {
-    /// True if another process held the file, so that a retry may help.
+    /// True if the file was locked by another process, so that a retry may help.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         match self {
@@ -136,7 +137,7 @@ impl AccountsError {
     }
 }
 
-/// Handle to the accounts. Cheap to clone. All clones share their connections and cache.
+/// Handle to the accounts. Cheap to clone: all clones share their connections and cache.
 #[derive(derive_more::Debug, Clone)]
 #[debug("Accounts")]
 pub struct Accounts {
@@ -146,11 +147,11 @@ pub struct Accounts {
 struct Shared {
     store: Store,
     cache: Mutex<Cache>,
-    /// Held by the request that checks the cached keys against the store.
+    /// Locked by the request that checks the cached keys against the store.
     checks: tokio::sync::Mutex<()>,
     passwords: Passwords,
     clock: Clock,
-    /// Clock by which sessions expire.
+    /// Date by which sessions expire.
     sweep_date: Mutex<SteadyDate>,
 }
 
@@ -168,11 +169,11 @@ impl Accounts {
     }
 
     /// Connects to the accounts in the database at `url`, creating their tables if they are missing.
-    /// Several services can do so at the same time.
+    /// Several services can do this at the same time.
     ///
     /// # Errors
     /// [`AccountsError::Unreachable`] if the database does not respond, [`AccountsError::Format`] if its
-    /// tables are of another version.
+    /// tables have another format.
     pub async fn connect(url: &DatabaseUrl, clock: Clock) -> Result<Self, AccountsError> {
         Self::new(Store::open_database(url, Access::ReadWrite).await?, clock).await
     }
@@ -199,16 +200,16 @@ impl Accounts {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Checks that the store accepts writes: a file is in its place and has space, or the database
-    /// responds. If a write failed for lack of space, retries one of its size from time to time.
+    /// Checks that the store accepts writes: that the database responds, or that the file has not been
+    /// removed or replaced. If the disk was full at the last write to the file, tries to write again.
     ///
     /// # Errors
-    /// Reason why it does not.
+    /// The reason why writes are not accepted.
     pub async fn check_file(&self) -> Result<(), AccountsError> {
         self.shared.store.check().await
     }
 
-    /// Returns figures of the database, or `None` for a file.
+    /// Returns figures about the database connections, or `None` if the accounts are in a file.
     #[must_use]
     pub fn database(&self) -> Option<Figures> {
         self.shared.store.database()

@@ -14,8 +14,8 @@ use tokio::time::timeout;
 use crate::account::Password;
 use crate::{AccountsError, blocking};
 
-/// Memory of a hash, in KiB. With [`ROUNDS`] and [`LANES`] this is the minimum that OWASP recommends for
-/// argon2id. A hash needs about 20 ms.
+/// Memory used by a hash, in KiB. Together with [`ROUNDS`] and [`LANES`], this is the minimum that OWASP
+/// recommends for argon2id. Computing a hash takes about 20 ms.
 const MEMORY_KIB: u32 = 19 * 1024;
 
 /// Passes over the memory.
@@ -24,14 +24,14 @@ const ROUNDS: u32 = 2;
 /// Threads per hash.
 const LANES: u32 = 1;
 
-/// Maximum number of concurrent hashes on any machine: 76 MiB.
+/// Maximum number of concurrent hashes, which use 76 MiB, on any machine.
 const AT_ONCE_MAX: usize = 4;
 
-/// Maximum time to wait for a permit. About a hundred hashes finish in that time. Further requests are
-/// refused and can be retried.
+/// Maximum time that a hash waits for a permit. About a hundred hashes are computed in that time.
+/// Further requests are refused and can be retried.
 const TURN_WITHIN: Duration = Duration::from_secs(5);
 
-/// Hashes passwords. Cheap to clone. All clones share the permits.
+/// Hashes passwords. Cheap to clone: all clones share the permits.
 #[derive(Debug, Clone)]
 pub(crate) struct Passwords {
     turns: Arc<Semaphore>,
@@ -43,7 +43,7 @@ impl Passwords {
         Self { turns: Arc::new(Semaphore::new(n_cores.clamp(1, AT_ONCE_MAX))) }
     }
 
-    /// Returns the PHC string of `password`, with its parameters and a new salt.
+    /// Returns the hash of `password` with a new salt, as a PHC string that includes the parameters.
     pub(crate) async fn hash(&self, password: Password) -> Result<String, AccountsError> {
         self.run_in_turn(move || {
             let salt = SaltString::encode_b64(&rand::random::<[u8; 16]>())?;
@@ -52,7 +52,7 @@ impl Passwords {
         .await
     }
 
-    /// Returns true if `hash` was computed from `password`. The time is the same without a hash, so that
+    /// Returns true if `hash` is a hash of `password`. Takes the same time if there is no hash, so that
     /// response times do not reveal which accounts exist.
     pub(crate) async fn matches(
         &self,
@@ -77,10 +77,11 @@ impl Passwords {
         work: impl FnOnce() -> Result<T, password_hash::Error> + Send + 'static,
     ) -> Result<T, AccountsError> {
         let turn = timeout(TURN_WITHIN, Arc::clone(&self.turns).acquire_owned());
-        // The semaphore is never closed.
+        // Cannot fail, since the semaphore is never closed.
         let turn = turn.await.map_err(|_| AccountsError::Busy)?.map_err(|_| AccountsError::Busy)?;
         blocking(move || {
-            // The permit lasts as long as the work, even if the caller is gone.
+            // The permit is held as long as the hash is computed, even if the caller has stopped
+            // waiting.
             let _turn = turn;
             work().map_err(AccountsError::Hash)
         })

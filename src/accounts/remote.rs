@@ -1,4 +1,4 @@
-//! The keys a service accepts: its own or the keys of another service.
+//! The keys that a service accepts: those of its own accounts, or those of another service.
 
 use std::error::Error;
 use std::fmt;
@@ -18,8 +18,8 @@ use crate::database_metrics::{self, ACCOUNTS};
 use crate::key::{KeyHash, Verified};
 use crate::{Accounts, AccountsError};
 
-/// Time for which responses of the other service are cached. A key revoked there is accepted here
-/// for as long.
+/// Time for which responses of the other service are cached, so that a key revoked there is accepted
+/// here for as long.
 const HOLDS_FOR: Duration = Duration::from_secs(5);
 
 /// Maximum number of concurrent requests to the other service.
@@ -28,7 +28,7 @@ const QUESTIONS_MAX: usize = 32;
 /// Timeout of a request, including the wait for a permit.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// Looks up keys at another service.
+/// Looks up keys in another service.
 #[async_trait]
 pub trait KeyLookup: fmt::Debug + Send + Sync {
     /// Returns the key with this hash, or `None` if it is unknown or revoked.
@@ -38,7 +38,7 @@ pub trait KeyLookup: fmt::Debug + Send + Sync {
     async fn knows(&self, id: KeyId) -> Result<bool, Box<dyn Error + Send + Sync>>;
 }
 
-/// The keys a service accepts. Cheap to clone.
+/// The keys that a service accepts. Cheap to clone.
 #[derive(Debug, Clone)]
 pub enum Keys {
     /// Keys of the service's own accounts, in a file or a database.
@@ -115,7 +115,7 @@ impl Keys {
         }
     }
 
-    /// Sets the metrics of the accounts database, if there is one.
+    /// Sets the metrics of the accounts database, if the service has one.
     pub fn set_metrics(&self, metrics: &Metrics) {
         if let Self::Local(accounts) = self
             && let Some(figures) = accounts.database()
@@ -124,7 +124,7 @@ impl Keys {
         }
     }
 
-    /// Returns true if the key was valid recently, according to the cache.
+    /// Returns true if the key is cached, so that it was valid recently.
     pub(crate) fn is_remembered(&self, hash: &KeyHash) -> bool {
         match self {
             Self::Local(accounts) => accounts.is_remembered(hash),
@@ -134,7 +134,7 @@ impl Keys {
 }
 
 impl RemoteKeys {
-    /// Creates the keys of the service queried through `ask`.
+    /// Creates the keys of another service, which `ask` queries.
     pub fn new(ask: impl KeyLookup + 'static) -> Self {
         let shared = Shared {
             ask: Box::new(ask),
@@ -160,9 +160,9 @@ impl RemoteKeys {
     }
 
     async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, AccountsError> {
-        // The semaphore is never closed.
+        // Fails only if the semaphore is closed, which never happens.
         let _turn = self.shared.turns.acquire().await.map_err(|_| AccountsError::Stopped)?;
-        // Another request may have received the response meanwhile.
+        // Another request may have received the response in the meantime.
         if let Some(answer) = self.get_fresh(&hash) {
             return Ok(answer.key);
         }
@@ -183,7 +183,7 @@ impl RemoteKeys {
     }
 }
 
-/// Waits for a response of the other service up to the timeout.
+/// Waits for a response of the other service until the timeout.
 async fn ask_with_timeout<T>(
     answer: impl Future<Output = Result<T, AccountsError>>,
 ) -> Result<T, AccountsError> {

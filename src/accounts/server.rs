@@ -1,7 +1,7 @@
-//! Accounts over HTTP and the portal.
+//! HTTP API of the accounts, and the portal that uses it.
 //!
-//! A cookie carries the session. Requests from pages of other sites are rejected. Changes need a body
-//! that only the portal's script or a program can send.
+//! The session is in a cookie. Requests from pages of other sites are rejected, and every change needs a
+//! body that only the portal's script or a program can send.
 
 mod attempts;
 mod error;
@@ -43,7 +43,7 @@ use crate::{AccountRecord, Accounts, AccountsError, InputError, SessionId, Sessi
 /// Name of the session cookie.
 pub const COOKIE: &str = "triptych_session";
 
-/// Maximum size of a request body: names and passwords.
+/// Maximum size of a request body, which contains names and passwords.
 const BODY_BYTES_MAX: usize = 16 * 1024;
 
 /// Timeout of a request. A password check can wait some seconds for a permit.
@@ -52,22 +52,22 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 /// Options of the accounts API.
 #[derive(Debug, Clone)]
 pub struct PortalOptions {
-    /// Setting for sign-up, or `None` for the one stored with the accounts.
+    /// Setting for sign-up, or `None` to use the setting stored with the accounts.
     pub sign_up: Option<SignUp>,
-    /// Source of client addresses: the connection or a trusted proxy.
+    /// Source of client addresses.
     pub addresses: AddressSource,
-    /// Token with which other services verify keys, or `None` to refuse them.
+    /// Hash of the token with which other services verify keys, or `None` to let no service verify keys.
     pub token: Option<OperatorToken>,
     /// Host names of the portal.
     pub hosts: HostNames,
 }
 
-/// Options of a server that has only the accounts API.
+/// Options of a server that provides only the accounts API.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
     /// Address to listen on, such as `127.0.0.1:0` or `:8083`.
     pub listen: String,
-    /// Source of client addresses: the connection or a trusted proxy.
+    /// Source of client addresses.
     pub addresses: AddressSource,
 }
 
@@ -84,7 +84,7 @@ struct App {
     attempts: Arc<Attempts>,
 }
 
-/// The logged-in account and its session.
+/// Account that is logged in, and its session.
 #[derive(Debug)]
 struct SignedIn {
     session: SessionId,
@@ -95,7 +95,7 @@ struct SignedIn {
 #[derive(Debug, Clone, Copy)]
 struct CallerNetwork(Option<Network>);
 
-/// Error of starting the server.
+/// Reason why the server did not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -107,10 +107,10 @@ pub enum StartError {
     Address(#[source] io::Error),
 }
 
-/// Serves `router` in tasks of `group` and returns its address.
+/// Serves `router` in tasks of `group` and returns the server's address.
 ///
 /// # Errors
-/// [`StartError`]. Nothing is running in this case.
+/// [`StartError`]. In this case, no task was started.
 pub async fn start(
     options: ServerOptions,
     router: Router,
@@ -147,14 +147,14 @@ pub fn router(accounts: Accounts, options: PortalOptions) -> Router {
     router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
 }
 
-/// Builds the router of `api`, which rejects query parameters that it does not describe.
+/// Builds the router of `api`. It rejects query parameters that `api` does not describe.
 fn check_names(api: OpenApiRouter<App>) -> Router<App> {
     let (router, description) = api.split_for_parts();
     let reject = |error| ApiError::Unreadable(error).into_response();
     check_query_names(router, &description, &[], reject)
 }
 
-/// Returns the paths for people and the portal.
+/// Returns the paths for browsers and the portal.
 fn api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(sessions::sign_up))
@@ -171,8 +171,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(openapi::docs))
 }
 
-/// Returns the path for other services. It needs the operator's token, which no page of another
-/// site has.
+/// Returns the path with which other services verify keys. It needs the operator's token, which pages of
+/// other sites do not have.
 fn verify_api() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(keys::verify))
 }
@@ -199,7 +199,7 @@ impl App {
         }
     }
 
-    /// Returns the session of the request's cookie.
+    /// Returns the session whose cookie a request has.
     async fn find_session(&self, headers: &HeaderMap) -> Result<Option<SignedIn>, ApiError> {
         let Some(token) = cookies::get(headers, COOKIE) else { return Ok(None) };
         let found = self.accounts.session(&SessionToken::from_cookie(token)).await?;
@@ -207,8 +207,8 @@ impl App {
     }
 }
 
-/// Returns the channel of the page: unencrypted, unless its browser or a proxy says that it was
-/// over TLS.
+/// Returns the channel over which the page arrived: clear text, unless its browser or a proxy says that
+/// it was TLS.
 fn channel_of(headers: &HeaderMap) -> Channel {
     match headers.get("x-forwarded-proto").map(HeaderValue::as_bytes) {
         Some(b"https") => Channel::Tls,
@@ -221,7 +221,7 @@ impl FromRequestParts<App> for SignedIn {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let signed_in = app.find_session(&parts.headers).await?.ok_or(ApiError::NOT_LOGGED_IN)?;
-        // Changes are limited per account, so that no account fills the store.
+        // Changes are limited per account, so that no account can fill the store.
         if parts.method != Method::GET {
             app.attempts.try_change(signed_in.account.id)?;
         }
@@ -250,7 +250,7 @@ impl OperatorToken {
         Ok(Self(Sha256::digest(text.as_bytes()).into()))
     }
 
-    /// Returns true if `text` is the token. Hashes are compared, so that the time does not depend on the
+    /// Returns true if `text` is the token. Compares hashes, so that the time does not depend on the
     /// token.
     fn is(&self, text: &str) -> bool {
         let shown: [u8; 32] = Sha256::digest(text.trim().as_bytes()).into();
@@ -269,8 +269,8 @@ const PORTAL_FILES: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// Headers of the portal: no content of other sites, no frames, no sniffing and no referrer. Each load
-/// is revalidated, since a newer program has a newer page.
+/// Headers of the portal, which allow no content of other sites, no frames, no sniffing and no referrer.
+/// The page is revalidated on each load, since an upgrade of the program may have changed it.
 const PORTAL_HEADERS: [(HeaderName, HeaderValue); 5] = [
     (
         HeaderName::from_static("content-security-policy"),

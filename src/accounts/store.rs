@@ -1,6 +1,6 @@
-//! Store of accounts: a file, or a database shared by several machines.
+//! Store of accounts: a file, or a database that several machines share.
 //!
-//! Each statement is written once for both engines.
+//! Each statement is written only once, in SQL that both engines understand.
 
 mod file;
 pub(crate) mod keys;
@@ -43,13 +43,13 @@ impl From<OpenError> for AccountsError {
     }
 }
 
-/// A statement and its parameters.
+/// An SQL statement with its parameters.
 struct Statement {
     sql: Cow<'static, str>,
     values: Vec<Value>,
 }
 
-/// Either engine. Cheap to clone.
+/// The store in one of the two engines. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) enum Store {
     File(Arc<FileStore>),
@@ -98,7 +98,7 @@ impl Store {
         }
     }
 
-    /// Returns the first row of a read-only statement, or `None` without rows.
+    /// Returns the first row of a read-only statement, or `None` if it has no rows.
     pub(crate) async fn find<T: Send + 'static>(
         &self,
         sql: impl Into<Cow<'static, str>>,
@@ -128,7 +128,7 @@ impl Store {
         }
     }
 
-    /// Limits the file to `n_pages`, as a full disk would.
+    /// Limits the file to `n_pages` pages, to simulate a full disk.
     #[cfg(test)]
     pub(crate) fn limit_pages(&self, n_pages: u32) {
         if let Self::File(file) = self {
@@ -136,8 +136,8 @@ impl Store {
         }
     }
 
-    /// Returns a query for a number that differs after any change to a key. For a file it differs
-    /// after any commit by another process.
+    /// Returns a query for a number that differs after any change to a key. In a file, it differs after
+    /// any commit by another process.
     const fn keys_version(&self) -> &'static str {
         match self {
             Self::File(_) => "SELECT data_version FROM pragma_data_version",
@@ -147,7 +147,7 @@ impl Store {
 }
 
 impl Accounts {
-    /// Returns the tables that a copy of accounts consists of.
+    /// Returns the tables that must be copied to copy all accounts.
     #[must_use]
     pub const fn copied_tables() -> CopiedTables {
         CopiedTables {
@@ -158,8 +158,8 @@ impl Accounts {
         }
     }
 
-    /// Runs `work`, which changes keys, as [`Store::write`] does. Clears the caches of keys here and in
-    /// other processes.
+    /// Runs `work`, which changes keys, as [`Store::write`] does. Clears the caches of keys in this
+    /// process and others.
     async fn write_keys<T: Send + 'static>(
         &self,
         work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>

@@ -1,4 +1,5 @@
-//! Keys as seen by several services with the same accounts, on both engines where both promise it.
+//! Tests of keys as seen by several services with the same accounts. They run on both engines if both
+//! promise the behavior.
 
 /// Runs each test on both engines.
 macro_rules! on_both {
@@ -51,7 +52,7 @@ async fn open(folder: &TempDir) -> Accounts {
     Accounts::open(folder.path().join("new/accounts.sqlite"), clock()).await.unwrap()
 }
 
-/// Store of a test's accounts.
+/// Place where a test stores its accounts.
 #[derive(Debug)]
 pub(crate) enum Place {
     Folder(TempDir),
@@ -63,7 +64,7 @@ impl Place {
         Self::Folder(tempdir().unwrap())
     }
 
-    /// A new database, or `None` if PostgreSQL is not installed.
+    /// Returns a new database, or `None` if PostgreSQL is not installed.
     pub(crate) fn new_database() -> Option<Self> {
         test_postgres::new_database().map(Self::Database)
     }
@@ -89,7 +90,7 @@ impl Accounts {
     }
 }
 
-/// Lets cached keys become stale.
+/// Waits until cached keys are stale.
 async fn wait_out_the_cache() {
     tokio::time::pause();
     tokio::time::advance(Duration::from_millis(100)).await;
@@ -212,7 +213,7 @@ async fn file_of_another_version_is_rejected() {
     );
 }
 
-/// Writes a stored file of version 2 with two keys, one of them revoked.
+/// Writes a file in the stored format of version 2, with two keys of which one is revoked.
 fn write_version_2(path: &Path, key: &ApiKey) {
     let connection = Connection::open(path).unwrap();
     let tables = include_str!("../../tests/data/accounts/version-2.sql");
@@ -238,7 +239,7 @@ async fn keys_of_a_stored_file_are_valid() {
     check_stored_keys(&place, &key).await;
 }
 
-/// Checks that a store has the keys of [`write_version_2`] and changes them.
+/// Checks that the accounts in `place` contain the keys of [`write_version_2`], and changes them.
 pub(crate) async fn check_stored_keys(place: &Place, key: &ApiKey) {
     for _ in 0..2 {
         let accounts = place.open().await;
@@ -265,7 +266,7 @@ async fn record_shows_prefix_and_last_use(place: &Place) {
     let record = accounts.key(Scope::All, id).await.unwrap().unwrap();
     assert_eq!((record.prefix.as_deref(), record.used_at), (key.reveal().get(..7), None));
     accounts.verify(&key).await.unwrap();
-    // Recorded use survives clearing the cache.
+    // The recorded use of a key is not lost when the cache is cleared.
     let (other, _) = accounts.create_key("other").await.unwrap();
     accounts.revoke_key(Scope::All, other).await.unwrap();
     accounts.run_maintenance().await.unwrap();
@@ -312,7 +313,7 @@ async fn key_checks_do_not_wait_for_writers() {
     waiting.await.unwrap();
 }
 
-/// Returns the contents of the file and its log.
+/// Returns the contents of the accounts file and of its write-ahead log.
 fn read_files(folder: &Path) -> Vec<Vec<u8>> {
     let names = ["accounts.sqlite", "accounts.sqlite-wal"];
     names.iter().map(|name| std::fs::read(folder.join(name)).unwrap()).collect()

@@ -1,8 +1,8 @@
-//! Addresses of services for logs and output, without possible secrets.
+//! Addresses of services in logs and output, without any secrets in them.
 
 use std::borrow::Cow;
 
-/// Placeholder for omitted parts.
+/// Placeholder for the parts that are omitted.
 pub const REDACTED: &str = "…";
 
 /// Returns `text`, which should be an address, without user, password and query.
@@ -17,7 +17,7 @@ pub fn redact_address(text: &str) -> Cow<'_, str> {
     };
     let user = rest.rsplit_once('@');
     Cow::Owned(match user.filter(|(user, _)| !scheme.is_empty() || user.contains(':')) {
-        // The password contains a `?`, or the query an `@`.
+        // Either the password contains a `?`, or the query an `@`.
         Some((user, _)) if user.contains(['?', '#']) => format!("{scheme}{REDACTED}"),
         Some((_, rest)) => format!("{scheme}{REDACTED}@{}", without_query(rest)),
         None if scheme.is_empty() => return Cow::Borrowed(text),

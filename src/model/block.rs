@@ -1,7 +1,7 @@
-//! Blocks: consecutive rows of a dataset, stored by column.
+//! Blocks: consecutive rows of a dataset, grouped by column.
 //!
-//! Rows are in the order of their timestamps unless stated otherwise. The store defines the
-//! encoding of blocks.
+//! Rows are in the order of their timestamps unless stated otherwise. The store defines how blocks are
+//! encoded.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ pub enum Series {
     Boolean(Vec<Option<bool>>),
 }
 
-/// Consecutive rows of a dataset. All lists have one entry per row.
+/// Consecutive rows of a dataset. All lists, including those in `columns`, have one entry per row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
     /// Timestamps of the rows.
@@ -31,16 +31,16 @@ pub struct Block {
     pub ids: Vec<i64>,
     /// Times at which the rows were stored.
     pub created: Vec<Timestamp>,
-    /// One series per column of the dataset, in order.
+    /// Values of each column of the dataset, in the order of its columns.
     pub columns: Vec<Series>,
 }
 
 /// Rows or buckets.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rows {
-    /// Rows as ingested.
+    /// Rows as they were ingested.
     Raw(Block),
-    /// Buckets of a single resolution.
+    /// Buckets, all of the same resolution.
     Buckets(Vec<Bucket>),
 }
 
@@ -66,7 +66,7 @@ impl Rows {
         }
     }
 
-    /// Removes and returns the first `n`, or all if there are fewer.
+    /// Removes and returns the first `n` rows or buckets, or all if there are fewer.
     #[must_use]
     pub fn take(&mut self, n: usize) -> Self {
         match self {
@@ -79,7 +79,7 @@ impl Rows {
 }
 
 impl From<&[Bucket]> for Block {
-    /// Converts prices, volumes and counts to columns.
+    /// Converts the prices, volumes and counts of buckets to columns.
     fn from(buckets: &[Bucket]) -> Self {
         let series = |number: fn(&Bucket) -> f64| {
             Series::Float(buckets.iter().map(|bucket| Some(number(bucket))).collect())
@@ -101,7 +101,7 @@ impl From<&[Bucket]> for Block {
     }
 }
 
-/// Applies an operation to the values of a series of any type.
+/// Applies an operation to the values of a series, whatever their type.
 macro_rules! each {
     ($series:expr, $values:ident => $call:expr) => {
         match $series {
@@ -152,8 +152,8 @@ impl Series {
         }
     }
 
-    /// Appends `value`, converting integers in a float column. Returns `None` if it has the wrong
-    /// type.
+    /// Appends `value`. Integers in a float column are converted. Returns `None` if the value has the
+    /// wrong type.
     pub fn push(&mut self, value: Value) -> Option<()> {
         match (self, value) {
             (Self::Float(values), value @ (Value::Float(_) | Value::Integer(_))) => {
@@ -199,7 +199,7 @@ impl Series {
         }
     }
 
-    /// Sets a missing value of row `row_idx` to that of row `from_idx` in `from`.
+    /// If row `row_idx` has no value, copies that of row `from_idx` in `from`.
     fn fill(&mut self, row_idx: usize, from: &Self, from_idx: usize) {
         match (self, from) {
             (Self::Float(to), Self::Float(from)) => fill(to, row_idx, from, from_idx),
@@ -242,7 +242,7 @@ impl Block {
         }
     }
 
-    /// Creates an empty block with the same columns.
+    /// Creates an empty block with the same columns as this one.
     #[must_use]
     pub fn empty_like(&self) -> Self {
         Self::new(&self.columns.iter().map(Series::dtype).collect::<Vec<_>>())
@@ -266,7 +266,7 @@ impl Block {
         self.columns.iter_mut().for_each(|series| series.reserve(n));
     }
 
-    /// Returns the size of the rows in bytes, before packing.
+    /// Returns the size of the rows in memory, in bytes.
     pub fn n_bytes(&self) -> usize {
         let row = (3 + self.columns.len()) * size_of::<i64>();
         self.len() * row + self.text_bytes()
@@ -278,7 +278,7 @@ impl Block {
         texts.flatten().map(|text| text.len()).sum()
     }
 
-    /// Appends rows of `other`, a block of the same dataset.
+    /// Appends some rows of `other`, which is a block of the same dataset.
     pub fn extend_from(&mut self, other: &Self, rows: Range<usize>) {
         extend(&mut self.times, &other.times, rows.clone());
         extend(&mut self.ids, &other.ids, rows.clone());
@@ -335,15 +335,16 @@ impl Block {
         self.times.partition_point(|time| *time <= timestamp)
     }
 
-    /// Merges the rows of both blocks in order. At equal timestamps, the row of `over` is used.
+    /// Merges the rows of both blocks in order. If both have a row with the same timestamp, that of
+    /// `over` is used.
     #[must_use]
     pub fn merge(&self, over: &Self) -> Self {
         let mut merged = self.empty_like();
         merged.reserve(self.len() + over.len());
         let (mut under_idx, mut over_idx) = (0, 0);
         while let Some(timestamp) = over.times.get(over_idx) {
-            // Runs are copied as a whole, so that a few late rows in a long block cost a few
-            // copies.
+            // Consecutive rows of one block are copied at once, so that a few late rows in a long block
+            // need only a few copies.
             let under_end = self.first_not_before(*timestamp);
             merged.extend_from(self, under_idx..under_end.max(under_idx));
             under_idx = self.first_after(*timestamp).max(under_idx);
@@ -357,9 +358,9 @@ impl Block {
         merged
     }
 
-    /// Sets the missing values of each row to the values of the row in `under` at the same timestamp.
-    /// Both blocks belong to the same dataset. Columns added since this block was created are added to
-    /// it.
+    /// Replaces the missing values of each row by those of the row with the same timestamp in `under`.
+    /// Both blocks belong to the same dataset. Columns that were added since this block was created are
+    /// added to it.
     pub fn fill(&mut self, under: &Self) {
         for series in under.columns.iter().skip(self.columns.len()) {
             let mut missing = Series::new(series.dtype());
@@ -377,14 +378,14 @@ impl Block {
         }
     }
 
-    /// Sets the missing values of row `row_idx` to the values of row `from_idx` in `from`.
+    /// Replaces the missing values of row `row_idx` by those of row `from_idx` in `from`.
     pub fn fill_row(&mut self, row_idx: usize, from: &Self, from_idx: usize) {
         for (series, from) in self.columns.iter_mut().zip(&from.columns) {
             series.fill(row_idx, from, from_idx);
         }
     }
 
-    /// Removes the values of deleted `columns`.
+    /// Removes the values in those of `columns` that are deleted.
     pub fn clear_columns(&mut self, columns: &[Column]) {
         let n_rows = self.len();
         for (series, column) in self.columns.iter_mut().zip(columns) {
@@ -402,7 +403,7 @@ impl Block {
         Some(Row { timestamp, values })
     }
 
-    /// Returns all rows in order.
+    /// Returns all rows, in order.
     pub fn rows(&self) -> Vec<Row> {
         (0..self.len()).filter_map(|row_idx| self.row(row_idx)).collect()
     }

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use crate::parse::{ParseError, positive_number};
 use crate::timestamp::Timestamp;
 
-/// Tag that any key can acquire, by document 2.
+/// Tag that any key can acquire, as in the upstream dataset service.
 pub const PUBLIC_TAG: &str = "public";
 
-/// Columns of a dataset of bars, from which its buckets are computed, by document 2.
+/// Columns from which the buckets of a dataset of bars are computed, as in the upstream dataset service.
 pub const BAR_COLUMNS: [&str; 5] = ["open", "high", "low", "close", "volume"];
 
-/// Name of the timestamp in a flat row, which no column can have.
+/// Name of the timestamp when a row is a flat JSON object. No column can have this name.
 pub const TIMESTAMP: &str = "timestamp";
 
 /// Id of a dataset, a positive number that is never reused.
@@ -71,14 +71,14 @@ fn no_dtype(text: &str) -> ParseError {
 }
 
 impl DatasetId {
-    /// First dataset of a service.
+    /// Id of the first dataset of a service.
     pub const FIRST: Self = Self(1);
 }
 
 positive_number!(DatasetId(i64), "a dataset id");
 
 impl Column {
-    /// Returns true if the column was deleted, so that it is neither read nor written.
+    /// Returns true if the column was deleted. It is then neither read nor written.
     #[must_use]
     pub const fn is_deleted(&self) -> bool {
         self.name.is_empty()

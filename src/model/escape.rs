@@ -1,4 +1,4 @@
-//! Escapes untrusted text: characters that control a terminal, or that reorder or hide other text.
+//! Escapes characters of untrusted text that control a terminal, or that reorder or hide other text.
 //!
 //! Escapes exactly the [unprintable](is_unprintable) characters. Backslashes are not escaped, so
 //! escaping is idempotent.

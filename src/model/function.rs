@@ -13,7 +13,7 @@ use self::content::{Codec, ContentId};
 use crate::parse::{ParseError, checked_text};
 use crate::text::is_unprintable;
 
-/// Maximum length of a chosen name, in bytes: the maximum length of a hash in a content id.
+/// Maximum length of a chosen name, in bytes: that of a hash in a content id.
 const NAME_BYTES_MAX: usize = 64;
 
 /// Maximum length of a method name, in bytes.
@@ -21,9 +21,9 @@ const METHOD_BYTES_MAX: usize = 255;
 
 /// Id of a function: the content id (CID) of its content.
 ///
-/// In clusters of b7s it can also be the SHA-256 of an address, or a name chosen by a node, if the
-/// function was installed by a manifest. Such ids do not identify the content. [`Self::content`]
-/// distinguishes them.
+/// In clusters of b7s, a function that was installed from a manifest can also have the SHA-256 of the
+/// manifest's address as its id, or a name chosen by a node. Such ids do not verify the content:
+/// [`Self::content`] returns `None` for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct FunctionId(Name);
 
@@ -36,16 +36,16 @@ enum Name {
     Chosen(ArrayString<NAME_BYTES_MAX>),
 }
 
-/// Name of the file to run inside a function, such as `hello.wasm`.
+/// Name of the file that is run inside a function, such as `hello.wasm`.
 ///
-/// It is a single path segment, so it cannot refer to a file outside of the function.
+/// It is a single path component, so it cannot refer to a file outside of the function.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct Method(String);
 
 impl FunctionId {
-    /// Returns the id of a module in a single block: its version 1 CID as a raw block by SHA-256,
-    /// as computed by IPFS tools for files of at most 256 KiB. Longer modules can have such ids,
-    /// too, although IPFS tools would split them.
+    /// Returns the id of a module as one raw block: its version 1 CID with SHA-256, as computed by IPFS
+    /// tools for files of at most 256 KiB. Longer modules can have such ids, too, although IPFS tools
+    /// would split them.
     #[must_use]
     pub fn from_module(bytes: &[u8]) -> Self {
         ContentId::from_block(Codec::Raw, bytes).into()
@@ -59,9 +59,9 @@ impl FunctionId {
         Self(Name::Address(digest))
     }
 
-    /// Parses an id of any kind: as [`FromStr`] does, or a name chosen by a node for a function
-    /// installed by a manifest. Names have ASCII letters, digits, `-`, `_` and `.`. They start with a
-    /// letter or digit.
+    /// Parses an id of any kind: one that [`FromStr`] accepts, or a name that a node chose for a
+    /// function installed from a manifest. Names consist of ASCII letters, digits, `-`, `_` and `.`, and
+    /// start with a letter or digit.
     ///
     /// # Errors
     /// [`ParseError`] if the text is no such id.
@@ -70,8 +70,8 @@ impl FunctionId {
             .or_else(|error| chosen_name(text).map(|name| Self(Name::Chosen(name))).ok_or(error))
     }
 
-    /// Returns the id of the content's root block, or `None` for an address or a chosen name, or a CID
-    /// with another codec or hash than [`ContentId`].
+    /// Returns the id of the content's root block. `None` for the hash of an address, a chosen name, or
+    /// a CID whose codec or hash [`ContentId`] does not support.
     #[must_use]
     pub fn content(&self) -> Option<ContentId> {
         match &self.0 {
@@ -98,7 +98,7 @@ impl FunctionId {
         matches!(self.0, Name::Content(_))
     }
 
-    /// Returns the version 1 id of the same content, in which form functions are stored.
+    /// Returns the version 1 id of the same content. Functions are stored under this form.
     #[must_use]
     pub fn normalize(self) -> Self {
         self.content().map_or(self, Self::from)
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn module_id_equals_that_of_ipfs() {
-        // `printf 'hello world' | ipfs add --cid-version=1 --raw-leaves -Q`
+        // Computed by `printf 'hello world' | ipfs add --cid-version=1 --raw-leaves -Q`.
         let id = FunctionId::from_module(b"hello world");
         assert_eq!(id.to_string(), "bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e");
         assert_ne!(id, FunctionId::from_module(b"hello worle"));
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn address_id_is_its_hash_in_lowercase_hexadecimal() {
-        // `printf 'https://example.com/manifest.json' | sha256sum`
+        // Computed by `printf 'https://example.com/manifest.json' | sha256sum`.
         let text = "1eb50a3f96621a44c9e3c8172bd36862a719b887e8434c39c3e04e9cd5160a8d";
         let id = FunctionId::from_address("https://example.com/manifest.json");
         assert_eq!(id.to_string(), text);
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn version_0_ids_are_normalized_to_version_1() {
         let id: FunctionId = "QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn".parse().unwrap();
-        // `ipfs cid base32 Qm…`, the empty directory
+        // Computed by `ipfs cid base32 Qm…` for the empty directory.
         let want = "bafybeiczsscdsbs7ffqz55asqdf3smv6klcw3gofszvwlyarci47bgf354";
         assert_eq!(id.normalize().to_string(), want);
         assert_eq!(id.to_string(), "QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn");

@@ -7,13 +7,13 @@ use data_encoding::HEXLOWER;
 /// Maximum length of a key, far longer than a UUID.
 pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 128;
 
-/// Name that a client gives a request, so that it can be retried without being executed twice.
+/// Name that a client gives to a request, so that a retry is not executed twice.
 ///
-/// In the header, quotes are optional, unlike in the draft of `Idempotency-Key`.
+/// In the header, quotes around the key are optional, unlike in the draft standard of `Idempotency-Key`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, derive_more::Display)]
 pub struct IdempotencyKey(Box<str>);
 
-/// Error of an invalid idempotency key.
+/// A text is not a valid idempotency key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "idempotency key must have 1 to {IDEMPOTENCY_KEY_CHARS_MAX} visible ASCII characters other than \

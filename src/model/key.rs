@@ -1,10 +1,10 @@
-//! API keys for the dataset and inference services and their ids, by which services refer to them.
+//! API keys for the dataset and inference services, and the ids by which services refer to keys.
 
 use std::str::FromStr;
 
 use data_encoding::HEXLOWER;
 
-/// Prefix of all keys, by documents 2 and 3.
+/// Prefix of all keys, as in the upstream services.
 pub const KEY_PREFIX: &str = "UP-";
 
 /// Number of hexadecimal digits after the prefix: 96 bits, too many to guess.
@@ -18,7 +18,7 @@ pub const KEY_DIGITS: usize = 24;
 #[debug("ApiKey({KEY_PREFIX}…)")]
 pub struct ApiKey(String);
 
-/// Error of an invalid API key. It does not contain the text, which could be a mistyped secret.
+/// A text is not a valid API key. The error does not contain the text, which could be a mistyped secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("API key must be UP- and 24 hexadecimal digits")]
 pub struct KeyError;
@@ -34,7 +34,7 @@ impl ApiKey {
         Self(format!("{KEY_PREFIX}{}", HEXLOWER.encode(&bytes)))
     }
 
-    /// Returns the secret, for a request header, or to show it to its owner once.
+    /// Returns the secret text, for a request header, or to show it to its owner once.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -42,7 +42,7 @@ impl ApiKey {
 }
 
 impl KeyId {
-    /// Returns the key id with this `number`, which came from [`Self::get`].
+    /// Returns the key id with this `number`, which must come from [`Self::get`].
     #[must_use]
     pub const fn new(number: i64) -> Self {
         Self(number)

@@ -1,9 +1,9 @@
-//! Parse error of this crate's types.
+//! Error of parsing the types of this crate.
 
-/// Maximum length of the text in an error, in characters.
+/// Maximum length of the text that is shown in an error, in characters.
 const SHOWN_CHARS: usize = 80;
 
-/// Error of a text that cannot be parsed as one of this crate's types.
+/// A text cannot be parsed as a type of this crate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {wanted}")]
 pub struct ParseError {
@@ -17,7 +17,7 @@ impl ParseError {
     }
 }
 
-/// Implements access and parsing for a text that satisfies `$is_valid`.
+/// Implements access to and parsing of a text that must satisfy `$is_valid`.
 macro_rules! checked_text {
     ($name:ident, $is_valid:expr, $wanted:literal) => {
         impl $name {
@@ -42,7 +42,7 @@ macro_rules! checked_text {
     };
 }
 
-/// Implements access and parsing for a number of at least 1.
+/// Implements access to and parsing of a number that must be at least 1.
 macro_rules! positive_number {
     ($name:ident($kind:ty), $wanted:literal) => {
         impl $name {
@@ -52,7 +52,7 @@ macro_rules! positive_number {
                 if number > 0 { Some(Self(number)) } else { None }
             }
 
-            /// Returns the number, at least 1.
+            /// Returns the number, which is at least 1.
             #[must_use]
             pub const fn get(self) -> $kind {
                 self.0

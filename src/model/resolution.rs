@@ -11,19 +11,19 @@ use crate::timestamp::Timestamp;
 )]
 #[strum(parse_err_ty = ParseError, parse_err_fn = no_resolution)]
 pub enum Resolution {
-    /// Rows as ingested.
+    /// Rows as they were ingested.
     #[strum(serialize = "raw")]
     Raw,
     /// Buckets of five minutes.
     #[strum(serialize = "5m")]
     FiveMinutes,
-    /// Buckets of 15 minutes. Not part of document 2.
+    /// Buckets of 15 minutes. The upstream dataset service does not have them.
     #[strum(serialize = "15m")]
     FifteenMinutes,
     /// Buckets of an hour.
     #[strum(serialize = "1h")]
     Hour,
-    /// Buckets of four hours. Not part of document 2.
+    /// Buckets of four hours. The upstream dataset service does not have them.
     #[strum(serialize = "4h")]
     FourHours,
     /// Buckets of a day.
@@ -46,11 +46,11 @@ impl Resolution {
         Self::Day,
     ];
 
-    /// Resolutions of document 2, finest first.
+    /// Resolutions of the upstream dataset service, finest first.
     pub const DOCUMENTED: [Self; 4] = [Self::Raw, Self::FiveMinutes, Self::Hour, Self::Day];
 
-    /// Returns the resolution from which buckets are computed, or `None` for raw rows. It affects sums
-    /// of floats.
+    /// Returns the resolution from which buckets of this one are computed, or `None` for raw rows. The
+    /// choice affects sums of floats, since these depend on the order.
     #[must_use]
     pub const fn source(self) -> Option<Self> {
         match self {
@@ -74,10 +74,11 @@ impl Resolution {
         }
     }
 
-    /// Returns the maximum time range of a query, or `None` if unlimited.
+    /// Returns the maximum time range of a query, or `None` if it is unlimited.
     ///
-    /// Ranges of document 2 are as it specifies. The others have the same number of buckets as the next
-    /// finer resolution: 2016 as `5m`, 2160 as `1h`.
+    /// The limits for resolutions of the upstream dataset service are the same as there. The limits for
+    /// the others allow the same number of buckets as the next finer resolution: 2016 as for `5m`, 2160
+    /// as for `1h`.
     #[must_use]
     pub const fn span_max(self) -> Option<Duration> {
         match self {
@@ -90,7 +91,8 @@ impl Resolution {
         }
     }
 
-    /// Returns the start of the bucket that contains `timestamp`, or `timestamp` itself for raw rows.
+    /// Returns the start of the bucket that contains `timestamp`. Raw rows have no buckets, so for these
+    /// it returns `timestamp` itself.
     #[must_use]
     pub fn bucket_start(self, timestamp: Timestamp) -> Timestamp {
         let Some(bucket) = self.bucket() else { return timestamp };

@@ -3,14 +3,14 @@
 use crate::dataset::Dtype;
 use crate::timestamp::Timestamp;
 
-/// Earliest timestamp of a row: the first one with a four-digit year.
+/// Earliest timestamp that a row can have: the first one with a four-digit year.
 pub const EARLIEST: Timestamp = Timestamp::from_seconds(-62_167_219_200);
 
-/// First timestamp that no row can have. [`Timestamp::MAX`] is a day later, so that a query up to
+/// First timestamp that is too late for a row. [`Timestamp::MAX`] is a day later, so that a query up to
 /// the end of the year 9999 is in range.
 pub const TOO_LATE: Timestamp = Timestamp::from_seconds(253_402_128_000);
 
-/// Problem of a row at [`TOO_LATE`] or later.
+/// Description of what is wrong with a row at [`TOO_LATE`] or later.
 pub const TOO_LATE_REASON: &str = "must not be after 9999-12-29";
 
 /// Maximum length of a text value, in bytes.
@@ -19,7 +19,7 @@ pub const VALUE_BYTES_MAX: usize = 10_000;
 /// Maximum total length of a row's texts, in bytes.
 pub const ROW_TEXT_BYTES_MAX: usize = 16 * 1024;
 
-/// Problem of a row with longer texts.
+/// Description of what is wrong with a row whose texts exceed [`ROW_TEXT_BYTES_MAX`].
 pub const ROW_TEXT_REASON: &str = "all texts of a row must be at most 16384 bytes";
 
 /// A value of a row.
@@ -35,7 +35,7 @@ pub enum Value {
     Boolean(bool),
 }
 
-/// A row: a timestamp and a value for each column of the dataset in order.
+/// A row: a timestamp, and a value for each column of the dataset in the order of the columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// Timestamp, unique within a dataset.
@@ -44,18 +44,19 @@ pub struct Row {
     pub values: Vec<Option<Value>>,
 }
 
-/// Summary of the rows in an interval.
+/// Summary of the rows in an interval: from the values of a single column, or from bars with their own
+/// `open`, `high`, `low` and `close`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bucket {
     /// Start of the interval.
     pub timestamp: Timestamp,
-    /// First value, or `open` of the first row.
+    /// First value, or `open` of the first bar.
     pub open: f64,
-    /// Highest value, or highest `high`.
+    /// Highest value, or highest `high` of the bars.
     pub high: f64,
-    /// Lowest value, or lowest `low`.
+    /// Lowest value, or lowest `low` of the bars.
     pub low: f64,
-    /// Last value, or `close` of the last row.
+    /// Last value, or `close` of the last bar.
     pub close: f64,
     /// Sum of the volumes.
     pub volume: f64,
@@ -64,7 +65,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Returns true if the bucket closes below its open.
+    /// Returns true if the close is below the open.
     #[must_use]
     pub fn is_falling(&self) -> bool {
         self.close < self.open
@@ -87,7 +88,7 @@ impl Value {
 /// Validates a row of a dataset with these columns.
 ///
 /// # Errors
-/// Description of the problem.
+/// A description of what is wrong.
 pub fn check_row<'a>(
     columns: impl ExactSizeIterator<Item = (&'a str, Dtype)>,
     row: &Row,
@@ -121,7 +122,7 @@ pub fn check_row<'a>(
     Ok(())
 }
 
-/// Returns a description of valid values of a column.
+/// Returns a description of the values that a column of this type accepts.
 pub const fn kind(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::Float => "a number",

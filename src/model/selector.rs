@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crate::parse::ParseError;
 use crate::text::is_unprintable;
 
-/// Maximum length of a selector, in bytes. A head evaluates it for each worker.
+/// Maximum length of a selector, in bytes. It is limited since a head evaluates it for each worker.
 const SELECTOR_BYTES_MAX: usize = 1024;
 
 /// Description of a valid selector in errors.
@@ -30,9 +30,9 @@ struct Requirement {
 /// Condition on the value of an attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Condition {
-    /// The value is one of these.
+    /// The attribute has one of these values.
     In(Vec<String>),
-    /// The attribute is missing or has a different value.
+    /// The attribute is missing, or has none of these values.
     NotIn(Vec<String>),
     /// The attribute exists.
     Exists,

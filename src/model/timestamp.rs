@@ -25,8 +25,8 @@ impl Timestamp {
     /// Latest timestamp that can be displayed, near the end of the year 9999.
     pub const MAX: Self = Self(253_402_207_200_000_000);
 
-    /// Returns the timestamp `micros` microseconds after 1970, clamped to [`Self::MIN`] and
-    /// [`Self::MAX`].
+    /// Returns the timestamp `micros` microseconds after the start of 1970, clamped to the range
+    /// [`Self::MIN`] to [`Self::MAX`].
     #[must_use]
     pub const fn from_micros(micros: i64) -> Self {
         if micros < Self::MIN.0 {
@@ -38,7 +38,7 @@ impl Timestamp {
         }
     }
 
-    /// Returns the timestamp `seconds` seconds after 1970, clamped to the valid range.
+    /// Returns the timestamp `seconds` seconds after the start of 1970, clamped to the valid range.
     #[must_use]
     pub const fn from_seconds(seconds: i64) -> Self {
         Self::from_micros(seconds.saturating_mul(MICROS_PER_SECOND))
@@ -64,7 +64,7 @@ impl Timestamp {
     }
 }
 
-/// Returns the microseconds of `duration`, saturating.
+/// Returns the microseconds in `duration`, at most [`i64::MAX`].
 fn micros_of(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
@@ -85,7 +85,7 @@ impl Sub<Duration> for Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // All values between `MIN` and `MAX` are valid in jiff.
+        // Cannot fail: jiff supports all values between `MIN` and `MAX`.
         jiff::Timestamp::from_microsecond(self.0).map_err(|_| fmt::Error)?.fmt(f)
     }
 }
@@ -107,15 +107,15 @@ impl FromStr for Timestamp {
     }
 }
 
-/// Splits a timestamp into the digits and colons of its time of day and the text after the seconds.
+/// Splits the time part of a timestamp into its digits and colons, and the text after the seconds.
 fn time_of_day(text: &str) -> Option<(&str, &str)> {
     let (_, time) = text.split_once(['T', 't', ' '])?;
     let end = time.find(|letter: char| !letter.is_ascii_digit() && letter != ':');
     Some(time.split_at(end.unwrap_or(time.len())))
 }
 
-/// Returns true if the second of a timestamp is 60. Leap seconds have no [`Timestamp`]: parsed as
-/// the second before, a row would replace the one there.
+/// Returns true if the seconds of a timestamp are 60. Such leap seconds cannot be represented as a
+/// [`Timestamp`]. If they were parsed as the second before, a row would replace the one that is there.
 #[must_use]
 pub fn has_leap_second(text: &str) -> bool {
     let Some((time, _)) = time_of_day(text) else { return false };
@@ -130,7 +130,7 @@ fn has_wide_offset(text: &str) -> bool {
     offset.get(..2).and_then(|hours| hours.parse::<u8>().ok()).is_some_and(|hours| hours > 23)
 }
 
-/// Returns true if a timestamp has a fraction finer than the microseconds that are stored.
+/// Returns true if a timestamp has digits beyond the microseconds that are stored.
 #[must_use]
 pub fn is_finer_than_stored(text: &str) -> bool {
     let Some((_, rest)) = time_of_day(text) else { return false };
@@ -139,8 +139,9 @@ pub fn is_finer_than_stored(text: &str) -> bool {
     digits.skip(6).any(|digit| digit != b'0')
 }
 
-/// Returns the seconds since 1970 of a text such as `2026-07-30T21:57:00Z`, the most frequent form,
-/// ten times faster than the general parser. Returns `None` for other forms and invalid numbers.
+/// Parses a text such as `2026-07-30T21:57:00Z` as seconds since 1970. This is the most frequent form,
+/// which the general parser would parse ten times slower. Returns `None` for other forms and invalid
+/// numbers.
 fn whole_seconds(text: &str) -> Option<i64> {
     let bytes: &[u8; 20] = text.as_bytes().try_into().ok()?;
     let number = |from: usize, to: usize| {
@@ -164,12 +165,12 @@ fn whole_seconds(text: &str) -> Option<i64> {
     if !(1..=n_days).contains(&day) || hour > 23 || minute > 59 || second > 59 {
         return None;
     }
-    // Years begin in March, so that the day that some of them lack is their last.
+    // Years begin in March, so that the leap day is the last day of a year.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days_before_year =
         year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    // Months of 31 and 30 days alternate, except between July and August and between December and
-    // January.
+    // Months of 31 and 30 days alternate, except that July and August have 31 days each, as do December
+    // and January.
     let days_before_month = (153 * month + 2) / 5;
     let days = days_before_year + days_before_month + day - 1 - DAYS_TO_1970;
     Some(days * 86_400 + hour * 3_600 + minute * 60 + second)

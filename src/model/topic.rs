@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::parse::{checked_text, positive_number};
 
-/// Label of a topic with a single output, by document 3.
+/// Label of a topic with a single output, as in the upstream inference service.
 pub const SINGLE_LABEL: &str = "y";
 
 /// Returns the shortest decimal text that parses as `number`, without an exponent or negative zero.
@@ -13,11 +13,11 @@ pub fn decimal(number: f64) -> String {
     format!("{}", number + 0.0)
 }
 
-/// Id of a topic, from 1.
+/// Id of a topic, at least 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct TopicId(u64);
 
-/// Height of the chain: the number of a block.
+/// Height of the chain: the number of its latest block.
 pub type BlockHeight = u64;
 
 /// Address of an actor: a bech32 text with the prefix `allo`. Cheap to clone, since an epoch
@@ -26,7 +26,7 @@ pub type BlockHeight = u64;
 pub struct Address(Arc<str>);
 
 impl TopicId {
-    /// First topic of a network.
+    /// Id of the first topic of a network.
     pub const FIRST: Self = Self(1);
 }
 

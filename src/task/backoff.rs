@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Pauses that double up to a maximum.
 ///
-/// Each is shortened at random by up to half, so that clients that lost the same server do not all
+/// Each pause is shortened at random by up to half, so that clients that lost the same server do not all
 /// reconnect at the same time.
 #[derive(Debug, Clone)]
 pub struct Backoff {
@@ -14,7 +14,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Starts with `first` and never waits longer than `longest`.
+    /// Creates pauses that start with `first` and never exceed `longest`.
     #[must_use]
     pub const fn new(first: Duration, longest: Duration) -> Self {
         Self { first, longest, n_tries: 0 }
@@ -32,7 +32,7 @@ impl Backoff {
         self.n_tries = 0;
     }
 
-    /// Number of pauses since the last [`Self::reset`].
+    /// Returns the number of pauses since the last [`Self::reset`].
     #[must_use]
     pub const fn n_tries(&self) -> u32 {
         self.n_tries

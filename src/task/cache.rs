@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 pub struct Capacity {
     /// Maximum number of values.
     pub n_values_max: usize,
-    /// Maximum size of all values together.
+    /// Maximum total size of the values, in bytes.
     pub bytes_max: usize,
 }
 
@@ -23,7 +23,7 @@ pub struct Cache<K: Eq + Hash, V> {
 
 #[derive(Debug)]
 struct State<K: Eq + Hash, V> {
-    /// Values with their size in bytes.
+    /// Values with their sizes in bytes.
     entries: LruCache<K, (V, usize)>,
     n_bytes: usize,
 }
@@ -46,7 +46,7 @@ impl<K: Eq + Hash, V: Clone> Cache<K, V> {
         self.state.lock().entries.get(key).map(|(value, _)| value.clone())
     }
 
-    /// Caches a value of `n_bytes`. A value larger than the whole cache is dropped.
+    /// Caches a value of `n_bytes`. A value that exceeds the capacity of the cache is dropped.
     pub fn put(&self, key: K, value: V, n_bytes: usize) {
         let mut state = self.state.lock();
         state.n_bytes += n_bytes;

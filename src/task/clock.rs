@@ -1,4 +1,4 @@
-//! Date and elapsed time, which tests can control.
+//! Current date and elapsed time, which tests can control.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use model::timestamp::Timestamp;
 use tokio::time::Instant;
 
-/// Source of the current date and of a [`Stopwatch`] for elapsed time.
+/// Source of the current date, and of a [`Stopwatch`] for elapsed time.
 ///
-/// The date can be corrected at any time. A correction does not affect stopwatches.
+/// The system can correct the date at any time, which does not affect stopwatches.
 #[derive(Debug, Clone)]
 pub struct Clock(Source);
 
@@ -29,7 +29,7 @@ enum Start {
     Manual { time: Arc<ManualTime>, started_micros: i64 },
 }
 
-/// The state of a manual clock, in microseconds.
+/// State of a manual clock, in microseconds.
 #[derive(Debug)]
 struct ManualTime {
     date: AtomicI64,
@@ -43,8 +43,8 @@ impl Clock {
         Self(Source::System)
     }
 
-    /// Returns a clock for tests that only changes by [`Self::advance`] and [`Self::set`]. Clones share
-    /// their state.
+    /// Returns a clock for tests that changes only by [`Self::advance`] and [`Self::set`]. Clones share
+    /// its state.
     #[must_use]
     pub fn manual(date: Timestamp) -> Self {
         let date = AtomicI64::new(date.micros());
@@ -81,7 +81,7 @@ impl Clock {
         })
     }
 
-    /// Lets time pass on a manual clock. No effect on the system's clock.
+    /// Advances a manual clock. No effect on the system's clock.
     pub fn advance(&self, by: Duration) {
         if let Source::Manual(time) = &self.0 {
             let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
@@ -90,7 +90,7 @@ impl Clock {
         }
     }
 
-    /// Corrects the date of a manual clock without letting time pass. No effect on the system's clock.
+    /// Corrects the date of a manual clock without any elapsed time. No effect on the system's clock.
     pub fn set(&self, date: Timestamp) {
         if let Source::Manual(time) = &self.0 {
             time.date.store(date.micros(), Ordering::SeqCst);

@@ -1,8 +1,8 @@
-//! Durable, atomic file writes: a file gets its name only when all of it is on disk.
+//! Durable, atomic file writes: a file appears under its name only when its whole content is on disk.
 //!
-//! Every file that must survive a crash is written here, except SQLite's, which have their own log.
-//! The content goes to a unique temporary file in the same directory, which has its final mode from
-//! the start, is synced and renamed. Then the directory is synced.
+//! Every file that must survive a crash is written here, except the files of SQLite, which have their
+//! own log. The content is written to a unique temporary file in the same directory, which has its final
+//! mode from the start. This file is synced and renamed, and then the directory is synced.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -12,20 +12,20 @@ use std::time::Duration;
 
 use tempfile::{Builder, NamedTempFile};
 
-/// Prefix of the names of temporary files, followed by the id of the writer and random letters. A
-/// process that is killed while it writes leaves such a file.
+/// Prefix of the names of temporary files. It is followed by the id of the writing process and random
+/// letters. A process that is killed while it writes leaves such a file behind.
 pub const UNFINISHED_PREFIX: &str = ".triptych-unfinished-";
 
-/// Age after its last write at which an unfinished file is considered abandoned. No download stalls
+/// Time since its last write after which a temporary file is considered abandoned. No download stalls
 /// for a day.
 const STALE_AFTER: Duration = Duration::from_hours(24);
 
-/// Mode of a new file.
+/// Permissions of a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileMode {
-    /// 0600.
+    /// Mode 0600.
     Private,
-    /// 0666 without the bits of the process's umask.
+    /// Mode 0666 without the bits of the process's umask.
     Public,
 }
 
@@ -54,7 +54,7 @@ fn write_draft(path: &Path, content: &[u8], mode: FileMode) -> io::Result<Atomic
     Ok(file)
 }
 
-/// A temporary file that gets its name by [`Self::commit`]. It is removed if dropped before.
+/// A temporary file that gets its final name by [`Self::commit`]. It is removed if dropped before that.
 #[derive(Debug)]
 pub struct AtomicFile {
     draft: NamedTempFile,
@@ -115,7 +115,8 @@ impl AtomicFile {
     }
 }
 
-/// Reads a file of at most `bytes_max` bytes. Blocks on the disk. Devices without an end are safe.
+/// Reads a file if it has at most `bytes_max` bytes. Blocks on the disk. Safe for devices without an
+/// end.
 ///
 /// # Errors
 /// [`io::ErrorKind::FileTooLarge`] if the file is larger, or any error of reading it.
@@ -131,15 +132,15 @@ pub fn permissions(path: &Path) -> Option<u32> {
     Some(fs::metadata(path).ok()?.permissions().mode() & 0o777)
 }
 
-/// Returns true if a write failed because of a full disk, a quota or a limit on the size of files.
+/// Returns true if a write failed because of a full disk, a quota or a limit of the file size.
 #[must_use]
 pub fn is_no_space(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// Removes unfinished files in the directory of `path` if their writer has exited or they were last
-/// written a day ago. Otherwise killed processes would fill the disk. Ignores errors.
+/// Removes temporary files from the directory of `path` if their writer has exited or they were last
+/// written a day ago. Otherwise, files left by killed processes would fill the disk. Ignores errors.
 pub fn remove_stale(path: &Path) {
     let Ok(entries) = fs::read_dir(folder_of(path)) else { return };
     for entry in entries.flatten() {
@@ -155,14 +156,14 @@ pub fn remove_stale(path: &Path) {
     }
 }
 
-/// Returns an id of the process that writes a file. It contains a scope, since machines and containers
-/// that share a directory have processes with the same pid.
+/// Returns an id for the process that writes a file. It contains a scope, since processes can have the
+/// same pid on machines or in containers that share the directory.
 fn writer_id(scope: u64, process: u32) -> String {
     format!("{scope:016x}-{process}")
 }
 
-/// Returns true if the writer in the name of an unfinished file (without its prefix) is known to have
-/// exited. This is only known of processes in the scope of this one.
+/// Returns true if the writer in the name of a temporary file (without its prefix) is known to have
+/// exited. This is known only of processes in the same scope as this one.
 fn has_exited(name: &str) -> bool {
     let mut parts = name.split('-');
     let scope = parts.next().and_then(|text| u64::from_str_radix(text, 16).ok());
@@ -171,7 +172,7 @@ fn has_exited(name: &str) -> bool {
     scope != 0 && scope == process_scope() && !is_running(process)
 }
 
-/// Returns a number for this boot of the machine and this container, 0 if unknown.
+/// Returns a number that identifies this container and this boot of the machine, or 0 if unknown.
 #[cfg(target_os = "linux")]
 fn process_scope() -> u64 {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -190,7 +191,7 @@ fn process_scope() -> u64 {
 
 fn is_running(process: i32) -> bool {
     let found = rustix::process::Pid::from_raw(process).map(rustix::process::test_kill_process);
-    // Any other error means that the process exists and belongs to another user.
+    // Other errors mean that the process exists but belongs to another user.
     found != Some(Err(rustix::io::Errno::SRCH))
 }
 
@@ -201,7 +202,7 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Waits until the names in `folder` are on disk.
+/// Syncs `folder`, so that the names of its files are on disk.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     use io::ErrorKind::{InvalidInput, Unsupported};
     match File::open(folder)?.sync_all() {
@@ -290,7 +291,7 @@ mod tests {
         drop(ended.wait_with_output());
         let name = format!("{UNFINISHED_PREFIX}{}-x", writer_id(process_scope(), process));
         fs::write(base.path().join(name), b"").unwrap();
-        // A process of another machine may still be running.
+        // A process of another machine may still be running, so its file is not removed.
         let other = format!("{UNFINISHED_PREFIX}{}-x", writer_id(1, process));
         fs::write(base.path().join(&other), b"").unwrap();
         remove_stale(&path);
@@ -336,7 +337,7 @@ mod tests {
     #[test]
     fn no_space_includes_quota_and_file_size_limit() {
         let is_full = |code| is_no_space(&io::Error::from_raw_os_error(code));
-        // ENOSPC, EDQUOT, EFBIG, but not EIO.
+        // These are ENOSPC, EDQUOT and EFBIG, but not EIO.
         assert!(is_full(28) && is_full(122) && is_full(27) && !is_full(5));
     }
 }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, debug_span};
 
-/// Boxed so that tokio's generic code for spawning is compiled once and not for every task.
+/// Boxed, so that tokio's generic code for spawning is compiled once instead of for every task.
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A set of tasks that are stopped by one signal and awaited together.
@@ -17,7 +17,7 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[derive(Debug, Clone, Default)]
 pub struct Group(Arc<Shared>);
 
-/// In one [`Arc`], since cloning a `CancellationToken` acquires a lock that all its clones share.
+/// State in one [`Arc`], since cloning a `CancellationToken` acquires a lock that all its clones share.
 #[derive(Debug, Default)]
 struct Shared {
     tasks: TaskTracker,
@@ -27,7 +27,7 @@ struct Shared {
 impl Group {
     /// Runs `work` until it completes or the group stops, whichever is first.
     ///
-    /// `work` is dropped at an await point when the group stops, so it must be cancel-safe.
+    /// When the group stops, `work` is dropped at an await point, so it must be cancel-safe.
     pub fn spawn(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
         self.spawn_boxed(name, Box::pin(work));
     }
@@ -57,7 +57,7 @@ impl Group {
 
     /// Returns a group that stops with this one and can also be stopped separately.
     ///
-    /// [`Self::shutdown`] of the parent does not wait for tasks of the child.
+    /// [`Self::shutdown`] of this group does not wait for tasks of the returned one.
     #[must_use]
     pub fn child(&self) -> Self {
         let stop = self.0.stop.child_token();

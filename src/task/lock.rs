@@ -1,6 +1,6 @@
 //! Advisory locks, so that only one process at a time uses a directory or a store.
 //!
-//! The system releases a lock when its process exits for any reason.
+//! The system releases a lock when its process exits, whatever the reason.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -8,26 +8,26 @@ use std::path::Path;
 use std::time::Duration;
 use std::{io, thread};
 
-/// A file that this process has locked until this is dropped.
+/// A file that this process has locked. Dropping this value unlocks it.
 #[derive(Debug)]
 pub struct Lock(File);
 
 impl Drop for Lock {
-    /// Unlocks the file explicitly. Closing it would not be enough while a child process has a copy of
-    /// the descriptor between fork and exec.
+    /// Unlocks the file explicitly. Closing it does not unlock it while a child process has a copy of
+    /// the descriptor, between fork and exec.
     fn drop(&mut self) {
-        // If this fails, closing the file is the next attempt.
+        // If this fails, closing the file still unlocks it in most cases.
         drop(self.0.unlock());
     }
 }
 
-/// Locks the file at `path`, creating it if necessary. Returns `None` if it is already locked.
+/// Locks the file at `path`, creating it if necessary. Returns `None` if the file is already locked.
 ///
 /// # Errors
 /// If the file cannot be created or locked.
 pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
     let mut options = OpenOptions::new();
-    // Private, since every user with access to the file can lock it.
+    // Private, since every user who can open the file can lock it.
     options.create(true).truncate(false).write(true).mode(0o600);
     let file = options.open(path)?;
     match file.try_lock() {
@@ -37,8 +37,8 @@ pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
     }
 }
 
-/// Like [`try_lock`], but blocks for up to two seconds, since a service that is stopping still holds
-/// its lock.
+/// Like [`try_lock`], but waits up to two seconds for the lock, since a service that is stopping still
+/// holds its own. Blocks.
 ///
 /// # Errors
 /// Same as [`try_lock`].

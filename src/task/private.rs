@@ -17,7 +17,7 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
 }
 
 /// Creates the file at `path` if it is missing. Sets the mode of a new or existing file to 0600. SQLite
-/// gives the log files of a database the mode of the database.
+/// gives the log files of a database the same mode.
 ///
 /// An existing file is not opened. Closing it would release the locks that SQLite has on it in this
 /// process, so that another process could consider the database unused and remove its log.
@@ -28,7 +28,7 @@ pub fn create_file(path: &Path) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     match options.create_new(true).append(true).mode(0o600).open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        // A read-only disk can still be read.
+        // On a read-only disk the mode cannot be changed, but the file can be read.
         Err(error) if path.exists() && is_unwritable(&error) => {}
         created => return created.map(drop),
     }

@@ -1,20 +1,20 @@
-//! Figures about processes, from `/proc` on Linux. Other systems report less.
+//! Figures about processes, taken from `/proc` on Linux. Other systems report less.
 
 use std::path::PathBuf;
 use std::time::Duration;
 use std::{env, fs, io};
 
-/// Scheduling times of all threads of a process together.
+/// Total scheduling times of all threads of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ThreadTimes {
-    /// Time on a processor.
+    /// Time for which threads ran on a processor.
     pub ran: Duration,
-    /// Time ready to run while no processor was free.
+    /// Time for which threads were ready to run while no processor was free.
     pub waited: Duration,
 }
 
-/// Returns a path that starts this program again. On Linux it leads to the running program even if
-/// the file was replaced by an upgrade.
+/// Returns a path by which this program can be started again. On Linux, it leads to the running program
+/// even if the file was replaced by an upgrade.
 ///
 /// # Errors
 /// If the system does not provide the path.
@@ -34,7 +34,7 @@ pub fn has_terminal() -> bool {
     fs::File::open("/dev/tty").is_ok()
 }
 
-/// Returns the signals that this process ignores: bit 0 is signal 1.
+/// Returns the signals that this process ignores as a mask, in which bit 0 is signal 1.
 #[cfg(target_os = "linux")]
 fn ignored_signals() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
@@ -42,7 +42,7 @@ fn ignored_signals() -> Option<u64> {
     u64::from_str_radix(mask.trim(), 16).ok()
 }
 
-/// Returns the signals that this process ignores, as reported by `ps`.
+/// Returns the signals that this process ignores as a mask, taken from `ps`.
 #[cfg(not(target_os = "linux"))]
 fn ignored_signals() -> Option<u64> {
     let pid = std::process::id().to_string();
@@ -66,7 +66,7 @@ pub fn thread_times(pid: u32) -> Option<ThreadTimes> {
     Some(sum)
 }
 
-/// Returns `None`: the system does not report scheduling times.
+/// Returns `None`, since this system does not report scheduling times.
 #[cfg(not(target_os = "linux"))]
 #[must_use]
 pub const fn thread_times(_pid: u32) -> Option<ThreadTimes> {

@@ -1,7 +1,7 @@
 //! A date for actions that cannot be undone, such as deleting old rows.
 //!
-//! A system clock can jump ahead and be corrected later. This date follows a jump back immediately. It
-//! follows a jump ahead only after the clock has been ahead for some time.
+//! A system clock can jump ahead and be corrected later. This date follows the clock back immediately,
+//! but follows a jump ahead only after the clock has been ahead for some time.
 
 use std::time::Duration;
 
@@ -9,32 +9,32 @@ use model::timestamp::Timestamp;
 
 use crate::clock::{Clock, Stopwatch};
 
-/// Maximum lead of the clock that is not a jump. It exceeds the drift between the clock and elapsed
-/// time, but is negligible for data that is deleted after hours or days.
+/// Maximum lead of the clock that does not count as a jump. It exceeds the drift between the clock and
+/// elapsed time, but is negligible for data that is deleted after hours or days.
 const LEAD_MAX: Duration = Duration::from_secs(10);
 
-/// The date of a clock without its jumps ahead.
+/// The date of a clock, without brief jumps ahead.
 #[derive(Debug)]
 pub struct SteadyDate {
     clock: Clock,
-    /// Restarted by each call of [`Self::read`].
+    /// Time since the last call of [`Self::read`].
     since_read: Stopwatch,
     date: Timestamp,
     hold: Duration,
     jump: Option<Jump>,
 }
 
-/// A lead of the clock that is not followed yet.
+/// A jump ahead that the date does not follow yet.
 #[derive(Debug)]
 struct Jump {
     since: Stopwatch,
-    /// The smallest lead since then.
+    /// Smallest lead of the clock since the jump.
     lead: Duration,
 }
 
 impl SteadyDate {
-    /// Starts at `start`, or at the clock's date if that is earlier. The date follows a jump ahead once
-    /// the clock has been ahead for `hold`.
+    /// Creates a date that starts at `start`, or at the clock's date if that is earlier. It follows a
+    /// jump ahead once the clock has been ahead for `hold`.
     #[must_use]
     pub fn new(clock: Clock, start: Timestamp, hold: Duration) -> Self {
         let date = start.min(clock.now());
@@ -42,12 +42,12 @@ impl SteadyDate {
     }
 
     /// Returns the current date. Must be called more often than once per `hold`, since jumps are
-    /// detected here.
+    /// detected only by this call.
     pub fn read(&mut self) -> Timestamp {
         let now = self.clock.now();
         let expected = self.date + self.since_read.elapsed();
         self.since_read = self.clock.stopwatch();
-        // Zero if the clock is behind.
+        // The lead is zero if the clock is behind.
         let lead = now.since(expected);
         if lead <= LEAD_MAX {
             self.jump = None;
@@ -59,7 +59,8 @@ impl SteadyDate {
         jump.lead = jump.lead.min(lead);
         self.date = expected;
         if jump.since.elapsed() >= self.hold {
-            // The hold starts again for a second jump since then.
+            // Only the smallest lead is followed. If the clock has jumped again since then, `hold`
+            // starts again for the rest.
             self.date = expected + jump.lead;
             self.jump = None;
         }

@@ -1,4 +1,4 @@
-//! Counts how many of something each holder has, within limits that the caller defines.
+//! Counts items per holder, within limits that the caller defines.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Counts per holder. Clones share them. Holders with a count of zero use no memory.
+/// Counts per holder. Clones share the counts. Holders with a count of zero use no memory.
 #[derive(Debug)]
 pub struct Tally<K>(Arc<Mutex<Counts<K>>>);
 
@@ -16,7 +16,7 @@ struct Counts<K> {
     total: usize,
 }
 
-/// A count of a holder, which is released when this is dropped.
+/// A part of a holder's count. It is subtracted when this is dropped.
 #[derive(Debug)]
 pub struct Counted<K: Eq + Hash> {
     holder: K,
@@ -37,8 +37,8 @@ impl<K> Default for Tally<K> {
 }
 
 impl<K: Clone + Eq + Hash> Tally<K> {
-    /// Counts one more for `holder`. `is_allowed` receives the counts of the holder and of all others.
-    /// Returns `None` if it returns false.
+    /// Adds one to the count of `holder`. `is_allowed` receives the counts of the holder and of all
+    /// others. If it returns false, nothing is counted and this returns `None`.
     pub fn add(
         &self,
         holder: &K,
@@ -48,7 +48,7 @@ impl<K: Clone + Eq + Hash> Tally<K> {
         counted.grow_to(1, is_allowed).then_some(counted)
     }
 
-    /// Returns a count of zero for `holder`.
+    /// Returns a part of zero for `holder`, which can grow later.
     pub fn zero(&self, holder: K) -> Counted<K> {
         Counted { holder, n: 0, tally: self.clone() }
     }
@@ -66,8 +66,8 @@ impl<K: Clone + Eq + Hash> Tally<K> {
 }
 
 impl<K: Clone + Eq + Hash> Counted<K> {
-    /// Raises this count to `n` if it is lower. `is_allowed` receives the counts of the holder and of
-    /// all others. Returns true if the count is at least `n` afterwards.
+    /// Raises this part to `n` if it is lower. `is_allowed` receives the counts of the holder and of all
+    /// others. Returns true if the part is at least `n` afterwards.
     pub fn grow_to(&mut self, n: usize, is_allowed: impl FnOnce(usize, usize) -> bool) -> bool {
         let Some(n_more @ 1..) = n.checked_sub(self.n) else { return true };
         let mut counts = self.tally.0.lock();
@@ -89,13 +89,13 @@ impl<K: Eq + Hash> Counted<K> {
         &self.holder
     }
 
-    /// Returns the count.
+    /// Returns the size of this part.
     #[must_use]
     pub const fn n(&self) -> usize {
         self.n
     }
 
-    /// Lowers this count to `n` if it is higher.
+    /// Lowers this part to `n` if it is higher.
     pub fn shrink_to(&mut self, n: usize) {
         let Some(n_less @ 1..) = self.n.checked_sub(n) else { return };
         self.n = n;

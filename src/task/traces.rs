@@ -9,20 +9,20 @@ use serde::{Deserialize, Serialize};
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-/// The target of spans that belong to traces.
+/// Target of spans that belong to traces.
 pub const TARGET: &str = "traces";
 
-/// The W3C Trace Context header with the ids of a trace and a span.
+/// Name of the W3C Trace Context header with the ids of a trace and a span.
 pub const TRACEPARENT: &str = "traceparent";
 
-/// The W3C Trace Context header with vendor-specific additions.
+/// Name of the W3C Trace Context header with vendor-specific additions.
 pub const TRACESTATE: &str = "tracestate";
 
 /// The W3C Trace Context of a span, sent with a request so that the receiver can add children.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Carrier {
-    /// Ids of trace and span with the sampling flag.
+    /// Ids of the trace and of the span, with the sampling flag.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub traceparent: String,
     /// Vendor-specific additions.
@@ -50,7 +50,7 @@ impl Carrier {
     pub fn adopt(&self, span: &Span) {
         if !span.is_disabled() {
             let parent = global::get_text_map_propagator(|propagator| propagator.extract(self));
-            // Fails for a span that is not recorded.
+            // Fails only for a span that is not recorded.
             drop(span.set_parent(parent));
         }
     }

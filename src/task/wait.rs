@@ -15,14 +15,14 @@ const PAUSE_MAX: Duration = Duration::from_millis(50);
 pub struct TimedOut {
     /// The time limit.
     pub within: Duration,
-    /// The last `Err` of the check, in `Debug` form.
+    /// Last error that the check returned, in `Debug` form.
     pub last_seen: String,
 }
 
-/// Calls `check` until it returns `Ok`, for at most `within`.
+/// Calls `check` repeatedly until it returns `Ok`, for at most `within`.
 ///
 /// # Errors
-/// [`TimedOut`] with the last `Err` that `check` returned.
+/// [`TimedOut`] with the last error that `check` returned.
 pub async fn until<T, S, F>(within: Duration, mut check: impl FnMut() -> F) -> Result<T, TimedOut>
 where
     F: Future<Output = Result<T, S>>,

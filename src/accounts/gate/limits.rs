@@ -1,4 +1,5 @@
-//! Rate limits and daily quotas of an account or key, without a clock.
+//! Rate limits and daily quotas of an account or key. They are computed without a clock, from given
+//! times.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,37 +16,38 @@ pub(super) const DAY_SECONDS: i64 = 24 * 60 * 60;
 /// Limits of an account or a key. 0 means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Sustained requests per second.
+    /// Number of requests per second that is allowed permanently.
     pub rate: u32,
-    /// Burst of requests. 0 means one second's worth.
+    /// Number of requests allowed at once. 0 means as many as in one second.
     pub burst: u32,
-    /// Requests per UTC day.
+    /// Maximum number of requests per UTC day.
     pub requests_per_day: u64,
-    /// Bytes of request and response bodies per UTC day. Responses in progress are not cut off.
+    /// Maximum number of bytes of request and response bodies per UTC day. Responses in progress are not
+    /// cut off.
     pub bytes_per_day: u64,
 }
 
 /// Recent usage of an account or a key.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
-    /// Time at which the whole burst is available again.
+    /// Time at which the whole burst will be available again.
     full_at: Option<Instant>,
-    /// Day of the counters, in days since 1970.
+    /// Day to which the counters apply, in days since 1970.
     day: i64,
     n_requests: u64,
     n_bytes: Arc<AtomicU64>,
 }
 
-/// Remaining limits after an admitted request.
+/// Limits that remain after an admitted request.
 #[derive(Debug)]
 pub(super) struct Allowance {
-    /// Limit with the smallest remainder, if any.
+    /// Limit with the smallest remainder, if there is a limit.
     pub(super) nearest: Option<NearestLimit>,
     /// Counter for the response's bytes, if they are limited.
     pub(super) bytes: Option<Arc<AtomicU64>>,
 }
 
-/// Limit on requests and its remainder.
+/// Limit on requests, with its remainder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NearestLimit {
     pub(super) limit: u64,
@@ -59,7 +61,8 @@ pub(super) struct NearestLimit {
 pub struct Exceeded {
     /// Time until the next request is allowed.
     pub(super) wait: Duration,
-    /// Limit for the `RateLimit` headers, or `None` for limits that have no such headers.
+    /// Limit that is shown in the `RateLimit` headers, or `None` if the exceeded limit is not shown
+    /// there.
     pub(super) limit: Option<u64>,
     reason: String,
 }
@@ -68,7 +71,7 @@ impl Limits {
     /// Limits that allow everything.
     pub const NONE: Self = Self { rate: 0, burst: 0, requests_per_day: 0, bytes_per_day: 0 };
 
-    /// Returns these limits with the key's own values where set.
+    /// Returns these limits, replaced by those that the key has itself.
     pub(super) fn overridden(self, key: KeyLimits) -> Self {
         Self {
             rate: key.rate.unwrap_or(self.rate),
@@ -94,10 +97,10 @@ impl Usage {
     ) -> Result<Allowance, Exceeded> {
         let day = date.seconds().div_euclid(DAY_SECONDS);
         if day > self.day {
-            // Responses in progress count toward the day they began.
+            // Bytes of responses in progress count toward the day on which these began.
             *self = Self { full_at: self.full_at, day, ..Self::default() };
         }
-        // A clock that is set back grants no second quota.
+        // Setting the clock back must not grant a second quota.
         self.day = day;
         let left_of_day = DAY_SECONDS - date.seconds().rem_euclid(DAY_SECONDS);
         let wait = Duration::from_secs(left_of_day.unsigned_abs());
@@ -152,7 +155,7 @@ impl Exceeded {
         Self { wait, limit: None, reason }
     }
 
-    /// The network sent too many requests without a valid key.
+    /// Error for a network that sent too many requests without a valid key.
     pub(super) fn by_strangers(wait: Duration) -> Self {
         let reason = "too many requests without a valid API key".to_owned();
         Self { wait, limit: None, reason }

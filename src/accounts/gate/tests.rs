@@ -1,4 +1,4 @@
-//! Tests of the gate through requests, statuses and headers.
+//! Tests of the gate with requests, whose statuses and headers are checked.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -69,7 +69,7 @@ impl Fixture {
         Self::of(options, Keys::from).await
     }
 
-    /// Creates a gate for the keys that `keys` makes of the accounts.
+    /// Creates a gate for the keys that `keys` returns for new accounts.
     async fn of(options: GateOptions, keys: impl FnOnce(Accounts) -> Keys) -> Self {
         let folder = tempdir().unwrap();
         let clock = Clock::manual(NOW.parse().unwrap());
@@ -90,7 +90,8 @@ impl Fixture {
         self.send_body((from, ""), (method, path), key, Body::from("x".repeat(100))).await
     }
 
-    /// Sends a request from an address, on behalf of another if a proxy says so.
+    /// Sends a request from address `from`. If `forwarded` is not empty, a proxy at that address claims
+    /// to forward it for another one.
     async fn send_body(
         &self,
         (from, forwarded): (&str, &str),
@@ -123,7 +124,7 @@ impl Fixture {
 }
 
 impl Seen {
-    /// Returns the values of limit, remaining, reset and retry headers.
+    /// Returns the values of the headers for limit, remainder, reset and retry.
     fn limit_headers(&self) -> [Option<&str>; 4] {
         let names = [LIMIT, REMAINING, RESET, RETRY_AFTER];
         names.map(|name| self.headers.get(name).map(|value| value.to_str().unwrap()))
@@ -195,7 +196,7 @@ async fn keys_of_an_account_share_limits() {
         assert_eq!([get(0).await, get(1).await, get(2).await], [429; 3], "each key is refused");
         assert_eq!(get(3).await, 200, "another account's");
         assert_eq!(fixture.get(FAR).await.status, 200, "no account's");
-        // Own limits of a key do not apply to the account's other keys.
+        // Limits of one key do not apply to other keys of the account.
         let own = KeyLimits { rate: Some(0), requests_per_day: Some(0), ..KeyLimits::default() };
         assert!(fixture.accounts.set_limits(keys[0].0, own).await.unwrap());
         assert_eq!([get(0).await, get(0).await, get(1).await], [200, 200, 429]);
@@ -323,7 +324,7 @@ async fn requests_without_a_valid_key_are_limited_per_network() {
     assert_eq!(fixture.send(FAR, "GET", "/", bad).await.status, 401);
 }
 
-/// Looks keys up in a file after a delay and counts lookups.
+/// Looks up keys in a file after a delay, and counts the lookups.
 #[derive(Debug, Clone)]
 struct Slow {
     accounts: Accounts,
@@ -343,8 +344,8 @@ impl KeyLookup for Slow {
     }
 }
 
-/// Sends `n` concurrent requests, each with the key returned by `key`. Returns their sorted statuses and
-/// the number of lookups.
+/// Sends `n` concurrent requests, whose keys `key` returns. Returns their sorted statuses and the number
+/// of lookups.
 async fn send_concurrently(
     n: usize,
     key: impl Fn(&Fixture, usize) -> String + Send + Sync,
@@ -365,7 +366,7 @@ async fn lookups_of_guessed_keys_are_bounded() {
     let burst = usize::try_from(STRANGERS.burst).unwrap();
     let (statuses, n_lookups) =
         send_concurrently(3 * burst, |_, idx| format!("UP-{idx:024x}")).await;
-    // The limiter regains a few attempts during the test.
+    // The network may regain a few requests during the test.
     assert!(n_lookups < u64::from(STRANGERS.burst) + 10, "{n_lookups}");
     assert!(statuses.iter().filter(|status| **status == 429).count() > burst, "{statuses:?}");
 }

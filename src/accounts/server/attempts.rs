@@ -1,4 +1,4 @@
-//! Limits on attempts with names, passwords and changes.
+//! Limits of attempts with names and passwords, and of changes.
 
 use std::hash::Hash;
 use std::time::Duration;
@@ -12,26 +12,26 @@ use web::rate_limit::{CALLERS_MAX, Rate, RateLimiter};
 use super::error::ApiError;
 use crate::{AccountId, AccountName};
 
-/// Attempts with one account name from one network, even if no such account exists. This suffices for a
-/// user with a forgotten password and leaves a guesser about three thousand attempts per day. With a
-/// limit per name only, anyone could lock out the owner.
+/// Rate of attempts with one account name from one network, even if no such account exists. This
+/// suffices for a user with a forgotten password and allows a guesser about three thousand attempts per
+/// day. If attempts were limited only per name, anyone could lock out the owner.
 const OF_NAME: Rate = Rate { every: Duration::from_secs(30), burst: 10 };
 
-/// Attempts with one account name from all networks without an earlier log-in to it. This leaves a
-/// guesser with many networks about four thousand attempts per day, while the owner's networks are
-/// exempt.
+/// Rate of attempts with one account name from all networks that have not logged in to it before. This
+/// allows a guesser with many networks about four thousand attempts per day, while the owner's networks
+/// are exempt.
 const OF_NAME_EVERYWHERE: Rate = Rate { every: Duration::from_secs(20), burst: 50 };
 
-/// Attempts with passwords from one network.
+/// Rate of attempts with passwords from one network.
 const OF_NETWORK: Rate = Rate { every: Duration::from_secs(5), burst: 30 };
 
-/// Sign-ups from one network.
+/// Rate of sign-ups from one network.
 const SIGN_UPS: Rate = Rate { every: Duration::from_mins(1), burst: 10 };
 
-/// Changes by one account.
+/// Rate of changes by one account.
 const CHANGES: Rate = Rate { every: Duration::from_secs(1), burst: 60 };
 
-/// Hash of the account name and network of an attempt.
+/// Hash of an account name, and the network from which it was attempted.
 type Target = ([u8; 32], Option<Network>);
 
 /// Recent attempts, in bounded memory.
@@ -39,7 +39,7 @@ type Target = ([u8; 32], Option<Network>);
 pub(super) struct Attempts {
     names: RateLimiter<Target>,
     names_everywhere: RateLimiter<[u8; 32]>,
-    /// Networks with a successful log-in to an account.
+    /// Names of accounts and the networks that have logged in to them.
     known: Mutex<LruCache<Target, ()>>,
     networks: RateLimiter<Network>,
     sign_ups: RateLimiter<Network>,
@@ -73,7 +73,7 @@ impl Attempts {
         count(&self.names_everywhere, (!is_known).then_some(name))
     }
 
-    /// Resets the attempts for `name` from `network` after a successful one.
+    /// Forgets the attempts for `name` from `network` after one was successful.
     pub(super) fn clear_password(&self, name: &AccountName, network: Option<Network>) {
         let target = (hash(name), network);
         self.names.reset(&target);
@@ -85,7 +85,7 @@ impl Attempts {
         count(&self.sign_ups, network)
     }
 
-    /// Counts an invalid operator's token.
+    /// Counts an attempt with an invalid operator token.
     pub(super) fn try_token(&self, network: Option<Network>) -> Result<(), ApiError> {
         count(&self.networks, network)
     }
@@ -96,13 +96,13 @@ impl Attempts {
     }
 }
 
-/// Counts an attempt of `caller`, if it is known.
+/// Counts an attempt of `caller`. Unknown callers are not limited.
 fn count<C: Copy + Eq + Hash>(limiter: &RateLimiter<C>, caller: Option<C>) -> Result<(), ApiError> {
     let Some(caller) = caller else { return Ok(()) };
     limiter.take(caller).map(drop).map_err(|wait| ApiError::TooOften { wait })
 }
 
-/// Returns a name of any length in constant space.
+/// Returns the hash of a name, which has a constant size.
 fn hash(name: &AccountName) -> [u8; 32] {
     Sha256::digest(name.to_lowercase().as_bytes()).into()
 }

@@ -1,4 +1,4 @@
-//! Errors of the accounts API: a status and `{"details":null,"error":"…"}`.
+//! Errors of the accounts API, which are sent as a status and `{"details":null,"error":"…"}`.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::{AccountsError, InputError};
 /// Value of `Retry-After`, in seconds, if too many passwords are being checked.
 const BUSY_RETRY_SECONDS: u64 = 2;
 
-/// Value of `Retry-After`, in seconds, if the database does not respond. A failover is slower.
+/// Value of `Retry-After`, in seconds, if the database does not respond. A failover may take longer.
 const AWAY_RETRY_SECONDS: u64 = 5;
 
 /// Rejection or failure of a request.
@@ -56,11 +56,11 @@ impl ApiError {
     pub(super) const NO_KEY: Self = Self::Refused(StatusCode::NOT_FOUND, "no such key");
     /// The account has no such session.
     pub(super) const NO_SESSION: Self = Self::Refused(StatusCode::NOT_FOUND, "no such session");
-    /// The request contains both or neither of a hash and an id.
+    /// The request contains both a hash and an id, or neither.
     pub(super) const QUESTION: Self =
         Self::Refused(StatusCode::BAD_REQUEST, "name either key_hash or id");
 
-    /// Returns the error of an operation that needs the account's current password.
+    /// Converts the error of an operation that needs the account's current password.
     pub(super) fn of_current_password(error: AccountsError) -> Self {
         match error {
             AccountsError::WrongPassword => Self::CURRENT_PASSWORD,
@@ -68,7 +68,7 @@ impl ApiError {
         }
     }
 
-    /// Returns the HTTP status, or `None` for an internal failure. Clients do not see its cause.
+    /// Returns the HTTP status, or `None` for an internal failure, whose cause clients do not see.
     fn public_status(&self) -> Option<StatusCode> {
         Some(match self {
             Self::Refused(status, _) => *status,
@@ -105,7 +105,7 @@ impl ApiError {
     }
 }
 
-/// Returns the response of a refusal.
+/// Returns the response to a refused request.
 pub(super) fn refusal(status: StatusCode, reason: &str) -> Response {
     let error = reason.to_owned();
     (status, Json(DatasetsError { details: None, error })).into_response()

@@ -1,6 +1,6 @@
-//! `GET /api/accounts/openapi.json`: `OpenAPI` description of the accounts API. Needs no session.
+//! `GET /api/accounts/openapi.json`: the `OpenAPI` description of the accounts API. Needs no session.
 //!
-//! Services that include accounts describe these operations, too.
+//! The descriptions of services that include accounts contain these operations, too.
 
 use std::sync::LazyLock;
 
@@ -28,7 +28,7 @@ pub const GROUPS: [(&str, &str); 3] = [
 static DESCRIPTION: LazyLock<Description> =
     LazyLock::new(|| Description::new(&document(), paths::ACCOUNTS_OPENAPI));
 
-/// Returns the operations of accounts, for the description of a service that includes them.
+/// Returns the operations of the accounts API, for the description of a service that includes them.
 #[must_use]
 pub fn operations() -> OpenApi {
     super::api().merge(super::verify_api()).into_openapi()

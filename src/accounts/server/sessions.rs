@@ -19,7 +19,7 @@ use crate::{
     SessionRecord, SignUp,
 };
 
-/// Header that sets or clears the session cookie.
+/// Response header that sets or clears the session cookie.
 type CookieHeader = Option<[(HeaderName, HeaderValue); 1]>;
 
 /// Creates an account, and logs it in.
@@ -56,7 +56,7 @@ pub(super) async fn log_in(
 ) -> Result<impl IntoResponse, ApiError> {
     let headers = request.headers().clone();
     let body: Credentials = web::extract::json(request).await?;
-    // An invalid name or password cannot be the right one.
+    // A name or password that is invalid cannot match an account.
     let (Ok(name), Ok(password)) =
         (body.name.parse::<AccountName>(), body.password.0.parse::<Password>())
     else {

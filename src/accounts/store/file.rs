@@ -1,4 +1,4 @@
-//! The accounts file, a SQLite database that several processes can open.
+//! The accounts file: an SQLite database that several processes can have open.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,9 +17,9 @@ use crate::AccountsError;
 /// Connections to the file.
 #[derive(Debug)]
 pub(crate) struct FileStore {
-    /// Writer, which waits for the writes of other processes.
+    /// Connection for writes, which waits for the writes of other processes.
     writes: Mutex<Connection>,
-    /// Reader, so that keys are checked while a write waits.
+    /// Connection for reads, so that keys can be checked while a write waits.
     reads: Mutex<Connection>,
     files: DatabaseFiles,
     /// True if a write found no space and no check has found space since.
@@ -66,7 +66,7 @@ impl FileStore {
         if matches!(done, Err(AccountsError::Full)) {
             self.is_full.store(true, Ordering::Relaxed);
         }
-        // Writes to a file that is no longer in its place are lost.
+        // A write to a file that was removed or replaced is lost.
         if self.files.check() { done } else { Err(AccountsError::Replaced) }
     }
 
@@ -90,7 +90,7 @@ impl FileStore {
         })
     }
 
-    /// Limits the file to `n_pages`, as a full disk would.
+    /// Limits the file to `n_pages` pages, to simulate a full disk.
     #[cfg(test)]
     pub(crate) fn limit_pages(&self, n_pages: u32) {
         self.execute(format!("PRAGMA max_page_count = {n_pages}")).unwrap();
@@ -110,7 +110,7 @@ fn transact<T>(
             connection.execute_batch("COMMIT")?;
             Ok(done)
         });
-    // SQLite has already rolled back if, for example, the disk is full.
+    // SQLite has already rolled back after some errors, such as a full disk.
     if !connection.is_autocommit() {
         connection.execute_batch("ROLLBACK")?;
     }

@@ -28,18 +28,18 @@ pub const LISTED_MAX: u32 = 1000;
 /// Maximum number of valid keys per account.
 pub const KEYS_MAX: u32 = 100;
 
-/// Maximum number of keys per statement that stores their use.
+/// Maximum number of keys whose use one statement stores.
 const USED_STEP: usize = 500;
 
-/// Interval of storing key use and deleting expired sessions.
+/// Interval at which the use of keys is stored and expired sessions are deleted.
 const MAINTENANCE_EVERY: Duration = Duration::from_secs(30);
 
-/// Interval of checks that the file is still in its place.
+/// Interval at which the file is checked for removal or replacement.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 impl Accounts {
-    /// Creates a key called `name` without an account. Returns its id and its secret, which is not
-    /// stored. Names need not be unique. The key is durable on return.
+    /// Creates a key called `name` that belongs to no account. Returns its id and its secret, which is
+    /// not stored. Names need not be unique. The key is durable on return.
     ///
     /// # Errors
     /// [`AccountsError::Name`] if `name` is invalid, [`AccountsError::Statement`] if the store fails.
@@ -47,7 +47,7 @@ impl Accounts {
         self.create_account_key(None, name).await
     }
 
-    /// Creates a key as [`Self::create_key`] does, for an account if given.
+    /// Creates a key as [`Self::create_key`] does, but for an account if one is given.
     ///
     /// # Errors
     /// [`AccountsError::TooManyKeys`] if the account has [`KEYS_MAX`] keys. Otherwise as
@@ -63,7 +63,7 @@ impl Accounts {
         let created_at = self.shared.clock.now().micros();
         let created = self.shared.store.write(move |mut session| {
             async move {
-                // Keys of operators are not limited.
+                // The number of keys without an account is not limited.
                 let sql = "SELECT count(*) FROM keys WHERE account = ?1 AND revoked_at IS NULL";
                 let n_keys = session.find(sql, &values![account], |row| row.get::<i64>(0)).await?;
                 if n_keys >= Some(KEYS_MAX.into()) {
@@ -79,10 +79,10 @@ impl Accounts {
         Ok((created.await?.ok_or(AccountsError::TooManyKeys)?, key))
     }
 
-    /// Returns the key with this hash if it exists and is not revoked.
+    /// Returns the key with this hash if it exists and is not revoked. Cancel-safe.
     ///
-    /// Uses the cache if possible. A key revoked by another process is rejected within 100 ms.
-    /// Cancel-safe.
+    /// Uses the cache if possible. A key that another process has revoked is rejected after at most 100
+    /// ms.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -92,7 +92,7 @@ impl Accounts {
         if known.is_some() {
             return Ok(known);
         }
-        // Waiting requests share one query that confirms the cached keys.
+        // Waiting requests share one query, which confirms that the cached keys are still valid.
         let _turn =
             if self.is_remembered(&hash) { Some(self.shared.checks.lock().await) } else { None };
         {
@@ -134,18 +134,18 @@ impl Accounts {
         }
     }
 
-    /// Returns true if the key was valid recently, according to the cache.
+    /// Returns true if the key is cached, so that it was valid recently.
     pub(crate) fn is_remembered(&self, hash: &KeyHash) -> bool {
         self.shared.cache.lock().contains(hash)
     }
 
-    /// Returns the keys in `scope`, newest first, at most [`LISTED_MAX`]. Valid keys take
-    /// precedence.
+    /// Returns at most [`LISTED_MAX`] keys in `scope`, newest first. If there are more, revoked ones are
+    /// left out first.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
     pub async fn list_keys(&self, scope: Scope) -> Result<Vec<KeyRecord>, AccountsError> {
-        // Valid keys come first, so that the limit leaves out revoked keys.
+        // Valid keys are selected first, so that the limit leaves out revoked keys.
         let filter = if scope == Scope::All { "?2 IS NULL" } else { "account = ?2" };
         let sql = format!(
             "SELECT {RECORD} FROM keys WHERE {filter}
@@ -157,7 +157,7 @@ impl Accounts {
         Ok(records)
     }
 
-    /// Returns a key of `scope`, valid or revoked.
+    /// Returns the key `id` if it is in `scope`, whether valid or revoked.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -176,8 +176,8 @@ impl Accounts {
         Ok(record.map(Verified::from))
     }
 
-    /// Revokes the key `id` of `scope` permanently. Returns true if it existed and was not revoked
-    /// before.
+    /// Permanently revokes the key `id` if it is in `scope`. Returns true if it existed and was not
+    /// revoked before.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -186,11 +186,10 @@ impl Accounts {
         self.write_keys(|session| set(session, "revoked_at = ?3", values).boxed()).await
     }
 
-    /// Renames the key `id` of `scope`. Returns true if it exists and is not revoked.
+    /// Renames the key `id` if it is in `scope`. Returns true if it exists and is not revoked.
     ///
     /// # Errors
-    /// [`AccountsError::Name`] if `name` is invalid, [`AccountsError::Statement`] if the store
-    /// fails.
+    /// [`AccountsError::Name`] if `name` is invalid, [`AccountsError::Statement`] if the store fails.
     pub async fn rename_key(
         &self,
         scope: Scope,
@@ -201,7 +200,7 @@ impl Accounts {
         self.shared.store.write(|session| set(session, "name = ?3", values).boxed()).await
     }
 
-    /// Sets limits of the key `id`. Returns true if it exists and is not revoked.
+    /// Sets the limits of the key `id`. Returns true if it exists and is not revoked.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -219,9 +218,9 @@ impl Accounts {
         self.write_keys(|session| set(session, sql, values).boxed()).await
     }
 
-    /// Replaces the secret of the key `id` of `scope` and returns the new one, or `None` if there is no
-    /// valid key `id`. The id and everything the key owns do not change. The old secret is rejected
-    /// within 100 ms.
+    /// Replaces the secret of the key `id` in `scope` and returns the new secret, or `None` if there is
+    /// no such valid key. The key keeps its id and everything that it owns. The old secret is rejected
+    /// after at most 100 ms.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -234,8 +233,8 @@ impl Accounts {
         Ok(renewed.await?.then_some(key))
     }
 
-    /// Replaces the secret of the latest key called `name` without an account, as [`Self::renew`] does,
-    /// or creates such a key. The change is durable on return.
+    /// Replaces the secret of the latest key called `name` that belongs to no account, as
+    /// [`Self::renew`] does. If there is none, creates one. The change is durable on return.
     ///
     /// # Errors
     /// As [`Self::create_key`].
@@ -254,10 +253,10 @@ impl Accounts {
         }
     }
 
-    /// Stores which keys were used since the last call and deletes expired sessions.
+    /// Stores which keys were used since the previous call, and deletes expired sessions.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the store fails. The recorded use is lost then.
+    /// [`AccountsError::Statement`] if the store fails. The use of the keys is then lost.
     pub async fn run_maintenance(&self) -> Result<(), AccountsError> {
         let now = self.shared.clock.now().micros();
         let sweep_date = self.shared.sweep_date.lock().read();
@@ -308,8 +307,8 @@ impl Accounts {
     }
 }
 
-/// Sets columns of the valid key `?1` of account `?2`, or of any account. Returns true if there was
-/// one.
+/// Sets columns of key `?1` if it is valid and, unless `?2` is null, belongs to account `?2`. Returns
+/// true if there was such a key.
 async fn set<const N: usize>(
     mut session: Session<'_>,
     columns: &str,
@@ -322,13 +321,13 @@ async fn set<const N: usize>(
     Ok(session.run(&sql, &values).await? > 0)
 }
 
-/// Converts a limit for the store.
+/// Converts a limit to the form in which it is stored.
 fn stored(limit: Option<u64>) -> Result<Option<i64>, AccountsError> {
     let too_large = |error| AccountsError::Statement(Box::new(error));
     limit.map(i64::try_from).transpose().map_err(too_large)
 }
 
-/// Returns a valid name without surrounding spaces.
+/// Trims a name and validates it.
 fn check_name(name: &str) -> Result<String, AccountsError> {
     let name = name.trim();
     let n_chars = name.chars().count();
@@ -338,11 +337,11 @@ fn check_name(name: &str) -> Result<String, AccountsError> {
     Ok(name.to_owned())
 }
 
-/// Columns read by [`record`].
+/// Columns that [`record`] reads.
 const RECORD: &str = "id, account, name, prefix, created_at, used_at, revoked_at, rate, burst, \
     requests_per_day, bytes_per_day";
 
-/// Number of [`RECORD`]'s columns.
+/// Number of columns in [`RECORD`].
 const RECORD_COLUMNS: usize = 11;
 
 fn record(row: &Row<'_>) -> Result<KeyRecord, AccountsError> {

@@ -1,7 +1,7 @@
 //! Accounts in a PostgreSQL database shared by several services.
 //!
-//! Only one service writes at a time, as with a file. Changes to accounts are rare, and data read by a
-//! write stays valid until its commit.
+//! As with a file, only one service writes at a time. Changes to accounts are rare, and everything that
+//! a writing transaction reads stays valid until its commit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,35 +20,37 @@ use super::sql::{ReadRow, Session};
 use super::{Statement, tables};
 use crate::AccountsError;
 
-/// Maximum number of connections of a service to the accounts database.
+/// Maximum number of connections that a service has to the accounts database.
 pub const CONNECTIONS_MAX: u32 = 8;
 
-/// Connection limits. Key checks are rare and sequential. Writers wait for each other in any case.
+/// Options of the connections. Key checks are rare and sequential, and writers wait for each other in
+/// any case.
 const CONNECTIONS: ConnectionsOptions =
     ConnectionsOptions { schema: tables::DATABASE.name, n_max: CONNECTIONS_MAX, n_writers: 6 };
 
-/// Timeout of a lookup. Each request waits for the lookup of its key.
+/// Timeout of a lookup. Each request waits for its key to be looked up.
 const FOUND_WITHIN: Duration = Duration::from_secs(5);
 
-/// Write without effect and access to every table.
+/// Statements without effect that write once and access every table.
 const CHECK: &str = "UPDATE keys_version SET version = version WHERE false;
      SELECT FROM accounts, keys, sessions, settings LIMIT 0";
 
-/// Access to every table, for a read-only service.
+/// Statement that accesses every table, for a read-only service.
 const LOOK: &str = "SELECT FROM keys_version, accounts, keys, sessions, settings LIMIT 0";
 
-/// Locks out other writers until the end of the transaction. The number is arbitrary. It spells `acct`.
+/// Statement that locks out other writers until the end of the transaction. The number is arbitrary: it
+/// spells `acct`.
 const TAKE_TURN: &str = "SELECT pg_advisory_xact_lock(1633903476)";
 
-/// Access of a service to the database.
+/// Access that a service has to the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     ReadWrite,
-    /// For a database that accepts no writes, such as a standby.
+    /// Only reads, for a database that accepts no writes, such as a standby.
     ReadOnly,
 }
 
-/// The database and its operations in progress, which continue if the caller is dropped.
+/// The database and the operations in progress, which continue even if their callers are dropped.
 #[derive(Debug)]
 pub(crate) struct DatabaseStore {
     connections: Connections,
@@ -57,7 +59,7 @@ pub(crate) struct DatabaseStore {
 }
 
 impl DatabaseStore {
-    /// Connects, creating missing tables if `access` allows it.
+    /// Connects to the database. Creates missing tables if `access` allows it.
     pub(crate) async fn open(url: &DatabaseUrl, access: Access) -> Result<Self, AccountsError> {
         let connections = Connections::new(url, CONNECTIONS, Handle::current());
         match access {
@@ -120,8 +122,8 @@ impl DatabaseStore {
         self.connections.figures()
     }
 
-    /// Checks that every table exists and that the database accepts writes unless it is opened
-    /// read-only.
+    /// Checks that every table exists and, unless the database was opened read-only, that it accepts
+    /// writes.
     pub(super) async fn check(&self) -> Result<(), AccountsError> {
         let (connections, access) = (self.connections.clone(), self.access);
         self.run_to_end(async move {
@@ -142,7 +144,7 @@ impl DatabaseStore {
     ) -> Result<T, AccountsError> {
         let (reply, answer) = oneshot::channel();
         self.tasks.spawn_to_end("accounts", async move {
-            // The caller may be gone.
+            // Fails if the caller has stopped waiting.
             drop(reply.send(work.await));
         });
         answer.await.unwrap_or(Err(AccountsError::Stopped))

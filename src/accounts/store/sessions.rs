@@ -14,14 +14,14 @@ use crate::{Accounts, AccountsError};
 /// Maximum number of listed accounts.
 const LISTED_MAX: i64 = 10_000;
 
-/// Maximum number of sessions per account. A further log-in deletes the oldest session.
+/// Maximum number of sessions per account. At the maximum, a log-in deletes the oldest session.
 const SESSIONS_MAX: i64 = 50;
 
-/// Name of the setting for sign-up.
+/// Name under which the sign-up setting is stored.
 const SIGN_UP: &str = "sign_up";
 
-/// An account after its password was verified, with the hash it was verified against. A session is
-/// refused if the password changed since. The hash is hidden in `Debug`.
+/// An account whose password was verified, with the hash that verified it. No session is started if the
+/// password has changed since. The hash is hidden in `Debug`.
 #[derive(derive_more::Debug, Clone)]
 pub struct AuthenticatedAccount {
     /// The account.
@@ -41,11 +41,11 @@ pub struct StartedSession {
 }
 
 impl Accounts {
-    /// Creates an account, durable on return. The caller checks if sign-up is open.
+    /// Creates an account, which is durable on return. The caller must check that sign-up is open.
     ///
     /// # Errors
-    /// [`AccountsError::NameTaken`] if the name exists, [`AccountsError::Busy`] if too many
-    /// passwords are being hashed, [`AccountsError::Statement`] if the store fails.
+    /// [`AccountsError::NameTaken`] if the name exists, [`AccountsError::Busy`] if too many passwords
+    /// are being hashed, [`AccountsError::Statement`] if the store fails.
     pub async fn register(
         &self,
         name: AccountName,
@@ -65,7 +65,7 @@ impl Accounts {
         Ok(AuthenticatedAccount { account, hash })
     }
 
-    /// Returns the account with this name and password. The time is the same if no such account exists.
+    /// Returns the account with this name and password. Takes the same time if no such account exists.
     ///
     /// # Errors
     /// [`AccountsError::WrongPassword`] if no account matches, [`AccountsError::Busy`] if too many
@@ -115,7 +115,7 @@ impl Accounts {
         Ok(StartedSession { account, token })
     }
 
-    /// Returns the session of `token` and its account, or `None` if it was ended or has expired.
+    /// Returns the session of `token` and its account, or `None` if the session has ended or expired.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -164,7 +164,7 @@ impl Accounts {
         Ok(self.run(sql, values![account.get(), id.get()]).await? > 0)
     }
 
-    /// Ends the account's sessions except `kept` and returns their number.
+    /// Ends all sessions of the account except `kept` and returns how many were ended.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -176,12 +176,12 @@ impl Accounts {
         self.run(END_SESSIONS, values![account.get(), Some(kept.get())]).await
     }
 
-    /// Changes the account's password from `current` to `new` and ends its sessions except `kept`.
+    /// Changes the account's password from `current` to `new` and ends all its sessions except `kept`.
     /// Returns the number of ended sessions.
     ///
     /// # Errors
-    /// [`AccountsError::WrongPassword`] if `current` is wrong or was changed meanwhile. Otherwise as
-    /// [`Self::authenticate`].
+    /// [`AccountsError::WrongPassword`] if `current` is wrong or was changed in the meantime. Otherwise
+    /// as [`Self::authenticate`].
     pub async fn change_password(
         &self,
         account: AccountId,
@@ -195,7 +195,7 @@ impl Accounts {
         changed.ok_or(AccountsError::WrongPassword)
     }
 
-    /// Sets the password of the account with this name on behalf of an operator and ends its sessions.
+    /// On behalf of an operator, sets the password of the account with this name and ends its sessions.
     /// Returns the number of ended sessions, or `None` if there is no such account.
     ///
     /// # Errors
@@ -210,10 +210,10 @@ impl Accounts {
         self.replace_password(account.id, None, hash, None).await
     }
 
-    /// Deletes the account if `password` is correct and returns the number of revoked keys.
+    /// Deletes the account if `password` is correct. Returns the number of revoked keys.
     ///
     /// # Errors
-    /// [`AccountsError::WrongPassword`] if it is not. Otherwise as [`Self::authenticate`].
+    /// [`AccountsError::WrongPassword`] if it is wrong. Otherwise as [`Self::authenticate`].
     pub async fn delete_account(
         &self,
         account: AccountId,
@@ -225,8 +225,8 @@ impl Accounts {
         deleted.await?.ok_or(AccountsError::WrongPassword)
     }
 
-    /// Deletes the account with this name on behalf of an operator and returns the number of revoked
-    /// keys, or `None` if there is no such account.
+    /// On behalf of an operator, deletes the account with this name. Returns the number of revoked keys,
+    /// or `None` if there is no such account.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -248,7 +248,7 @@ impl Accounts {
         Ok(self.find_account(name).await?.map(|(account, _)| account))
     }
 
-    /// Returns the accounts, oldest first, at most 10 000.
+    /// Returns at most 10 000 accounts, oldest first.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -265,11 +265,11 @@ impl Accounts {
         let sql = "SELECT value FROM settings WHERE name = ?1";
         let name = values![SIGN_UP.to_owned()];
         let value = self.shared.store.find(sql, name, |row| row.get::<String>(0)).await?;
-        // An unknown setting closes sign-up.
+        // A setting that this version does not know closes sign-up.
         Ok(value.map_or(SignUp::Open, |value| value.parse().unwrap_or(SignUp::Closed)))
     }
 
-    /// Stores the setting for sign-up, for every process with these accounts.
+    /// Stores the setting for sign-up. It applies to every process that uses these accounts.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -279,7 +279,8 @@ impl Accounts {
         self.run(sql, values![SIGN_UP.to_owned(), sign_up.to_string()]).await.map(drop)
     }
 
-    /// Closes sign-up unless an operator has set it before. Returns true if it closed it.
+    /// Closes sign-up, unless an operator has set the setting before. Returns true if it was closed by
+    /// this call.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -289,8 +290,8 @@ impl Accounts {
         Ok(self.run(sql, values![SIGN_UP.to_owned(), SignUp::Closed.to_string()]).await? > 0)
     }
 
-    /// Changes an account's password and ends its sessions except `kept`. Returns the number of ended
-    /// sessions, or `None` if there is no such account or the hash of its password is no longer
+    /// Changes an account's password and ends all its sessions except `kept`. Returns the number of
+    /// ended sessions, or `None` if there is no such account or its password hash is no longer
     /// `expected`.
     async fn replace_password(
         &self,
@@ -321,7 +322,7 @@ impl Accounts {
         self.shared.store.find(FIND_ACCOUNT, values![name.to_lowercase()], account_with_hash).await
     }
 
-    /// Runs one writing statement and returns the number of changed rows.
+    /// Runs one statement that writes. Returns the number of changed rows.
     async fn run<const N: usize>(
         &self,
         sql: &'static str,
@@ -334,7 +335,7 @@ impl Accounts {
         write.await
     }
 
-    /// Returns the hash of the account's password, if that is `password`.
+    /// Returns the account's password hash if `password` matches it.
     async fn confirm_password(
         &self,
         account: AccountId,
@@ -348,18 +349,18 @@ impl Accounts {
     }
 }
 
-/// Ends the sessions of an account except one, or all.
+/// Statement that ends the sessions of an account, except one if it is given.
 const END_SESSIONS: &str = "DELETE FROM sessions WHERE account = ?1 AND id IS DISTINCT FROM ?2";
 
-/// Finds an account by its lower-case name, for [`account_with_hash`].
+/// Statement that finds an account by its lower-case name, for [`account_with_hash`].
 const FIND_ACCOUNT: &str = "SELECT id, name, created_at, password FROM accounts WHERE folded = ?1";
 
-/// Reads an account and the hash of its password.
+/// Reads an account and its password hash from a row.
 fn account_with_hash(row: &Row<'_>) -> Result<(AccountRecord, String), AccountsError> {
     Ok((account(row)?, row.get(3)?))
 }
 
-/// Ends the sessions of an account except `kept` and returns their number.
+/// Ends all sessions of an account except `kept` and returns how many were ended.
 async fn end_sessions(
     session: &mut Session<'_>,
     account: AccountId,
@@ -369,8 +370,8 @@ async fn end_sessions(
 }
 
 /// Deletes an account with its sessions and revokes its keys. Returns the number of revoked keys, or
-/// `None` if the account does not exist. The keys' ids are not reused. Their names, which might be
-/// personal, are deleted.
+/// `None` if the account does not exist. The names of the keys are deleted, since they might be
+/// personal, but the ids remain, so that they are not reused.
 async fn delete(
     mut session: Session<'_>,
     account: AccountId,
@@ -387,7 +388,7 @@ async fn delete(
     Ok(n_revoked.filter(|_| n_deleted > 0))
 }
 
-/// Returns the start of the latest session, or `None` without sessions.
+/// Returns the time at which the latest session started, or `None` if there are no sessions.
 pub(crate) async fn find_newest(store: &Store) -> Result<Option<Timestamp>, AccountsError> {
     let newest = store.find("SELECT max(created_at) FROM sessions", [], |row| {
         Ok(row.get::<Option<i64>>(0)?.map(Timestamp::from_micros))

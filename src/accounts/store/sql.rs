@@ -1,4 +1,4 @@
-//! Statements in the SQL that both engines understand. See [`db::sql`].
+//! Statements in SQL that both engines understand. See [`db::sql`].
 
 use db::sql::{self, query};
 use db::statement::Statements as _;
@@ -7,8 +7,8 @@ use sqlx::PgConnection;
 
 use crate::AccountsError;
 
-/// Replaces the number by which services on a database notice changed keys. It is random, since a
-/// counter of a failed-over leader could repeat a number.
+/// Statement that replaces the number by which services with a shared database notice that keys have
+/// changed. The number is random, since a counter could repeat a number after a failover.
 pub(super) const RENEW_KEYS_VERSION: &str =
     "UPDATE keys_version SET version = hashtextextended(gen_random_uuid()::text, 0)";
 
@@ -25,17 +25,17 @@ pub(crate) enum Session<'c> {
 /// Row of a result.
 pub(crate) type Row<'r> = sql::Row<'r, AccountsError>;
 
-/// Function that reads a row.
+/// Function that converts a row.
 pub(crate) type ReadRow<T> = fn(&Row<'_>) -> Result<T, AccountsError>;
 
-/// Parameters in order.
+/// Lists parameters in order.
 macro_rules! values {
     ($($value:expr),* $(,)?) => { [$(Box::new($value) as $crate::store::sql::Value),*] };
 }
 pub(crate) use values;
 
 impl Session<'_> {
-    /// Runs a statement without results and returns the number of changed rows.
+    /// Runs a statement that returns no rows. Returns the number of rows that it changed.
     pub(crate) async fn run(&mut self, sql: &str, values: &[Value]) -> Result<u64, AccountsError> {
         match self {
             Self::File(connection) => {
@@ -68,7 +68,7 @@ impl Session<'_> {
         }
     }
 
-    /// Returns the first row of a statement, or `None` without rows.
+    /// Returns the first row of a statement, or `None` if it has no rows.
     pub(crate) async fn find<T>(
         &mut self,
         sql: &str,
@@ -78,8 +78,8 @@ impl Session<'_> {
         Ok(self.all(sql, values, read).await?.into_iter().next())
     }
 
-    /// Notifies other services on a database that this transaction changes keys. SQLite does so by
-    /// itself.
+    /// Makes other services with the same database notice that this transaction changes keys. SQLite
+    /// does this by itself.
     pub(super) async fn renew_keys_version(&mut self) -> Result<(), AccountsError> {
         match self {
             Self::File(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! Tables of accounts, and their versions, in a file and in a database.
+//! Tables of the accounts and their format versions, in a file and in a database.
 
 use db::connection::{self, RETRIED_OPEN_WAIT};
 use db::postgres::schema;
@@ -6,14 +6,15 @@ use db::postgres::schema;
 /// Schema of the file. Timestamps are microseconds since 1970.
 ///
 /// `keys`: one row for each API key ever created. `hash` is the SHA-256 of the key's text and `prefix`
-/// its first characters. A key is valid while `revoked_at` is null. `account` is null for an operator's
-/// key, or after its account was deleted. A limit is null to use the service's limit and 0 for no limit.
+/// its first characters. A key is valid while `revoked_at` is null. `account` is null if the key was
+/// created by an operator, or after its account was deleted. A limit is null to use the service's limit,
+/// and 0 for no limit.
 ///
-/// `accounts`: `folded` is the name in lower case and `password` an argon2id hash as a PHC string.
+/// `accounts`: `folded` is the name in lower case, and `password` an argon2id hash as a PHC string.
 ///
 /// `sessions`: `hash` is the SHA-256 of the token in a browser's cookie.
 ///
-/// `settings`: settings by operators. `sign_up` is `open` or `closed`.
+/// `settings`: settings made by operators. `sign_up` is `open` or `closed`.
 pub(super) const FILE: connection::Schema = connection::Schema {
     name: "accounts file",
     version: 2,
@@ -57,8 +58,8 @@ CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHO
 ",
 };
 
-/// Schema of the database: the same tables, plus `keys_version` with a single row, a number that any
-/// change of keys replaces. Each table has a primary key, which logical replication needs.
+/// Schema of the database: the same tables, and `keys_version`. Its single row contains a number that
+/// every change of keys replaces. Each table has a primary key, which logical replication needs.
 pub(super) const DATABASE: schema::Schema = schema::Schema {
     name: "accounts",
     version: 3,

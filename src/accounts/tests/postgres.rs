@@ -1,4 +1,4 @@
-//! Accounts in a PostgreSQL database, including failures of the database.
+//! Tests of accounts in a PostgreSQL database, including failures of the database.
 
 use std::future::pending;
 use std::path::Path;
@@ -30,7 +30,7 @@ fn end_connections(url: &str) {
     run(url, sql);
 }
 
-/// Proxy to the server, which can stop forwarding like a server that hangs.
+/// Proxy to the database server. It can stop forwarding, to simulate a server that hangs.
 pub(crate) struct Line {
     pub(crate) near: String,
     pub(crate) is_silent: watch::Sender<bool>,
@@ -147,7 +147,7 @@ async fn read_only_accounts_check_keys_and_refuse_changes() {
     assert!(matches!(refused, AccountsError::ReadOnly), "{refused:?}");
 }
 
-/// Failed log-ins, missing permissions, TLS failures and an unreachable server differ.
+/// Failed log-ins, missing permissions, TLS failures and an unreachable server have different errors.
 #[tokio::test]
 async fn diagnosis_distinguishes_password_tls_and_permission() {
     let Some(url) = new_database() else { return };
@@ -170,8 +170,8 @@ async fn diagnosis_distinguishes_password_tls_and_permission() {
     }
 }
 
-/// The stored tables have format 3, the first that can be upgraded. `TRIPTYCH_WRITE_STORED_FILE=1`
-/// writes tables of the current format.
+/// The stored tables have format 3, the oldest that can be upgraded. With
+/// `TRIPTYCH_WRITE_STORED_FILE=1`, the test writes tables in the current format.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_of_stored_tables_are_valid() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/accounts/format_3.sql");
@@ -261,7 +261,7 @@ fn refuse(refusal: Refusal) -> axum::response::Response {
     axum::response::Response::builder().status(status).body(body).unwrap()
 }
 
-/// Starts a service with the database at `near`. Returns its accounts, its router and a valid key.
+/// Starts a service whose database is at `near`. Returns its accounts, its router and a valid key.
 async fn start_service(near: &str) -> (Accounts, Router, ApiKey) {
     let accounts = Accounts::connect(&near.parse().unwrap(), clock()).await.unwrap();
     let gate = Gate::new(accounts.clone(), GateOptions::unlimited(), clock());
@@ -272,10 +272,10 @@ async fn start_service(near: &str) -> (Accounts, Router, ApiKey) {
     (accounts, router, key)
 }
 
-/// Sends requests with both keys while the database does not respond.
+/// Sends requests with a valid and an unknown key while the database does not respond.
 async fn check_refusals(router: &Router, [key, strange]: [&ApiKey; 2]) {
     wait_out_the_cache().await;
-    // Time is paused, so that waiting for a connection is immediate.
+    // The clock is paused, so that waiting for a connection takes no time.
     tokio::time::pause();
     let come_again = Some("5".to_owned());
     assert_eq!(ask(router, strange).await, (503, come_again.clone()));

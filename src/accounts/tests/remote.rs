@@ -1,4 +1,4 @@
-//! Keys of another service.
+//! Tests of keys of another service.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::*;
 
-/// Looks keys up in a file and counts lookups, or fails.
+/// Looks up keys in a file and counts the lookups, or fails.
 #[derive(Debug, Clone)]
 struct Line {
     accounts: Accounts,

@@ -7,7 +7,8 @@ use multihash_codetable::{Code, MultihashDigest as _};
 /// Multihash code of SHA-256, the only supported hash.
 const SHA2_256: u64 = 0x12;
 
-/// Bytes between the codec and the digest of a version 1 id: SHA-256, with 32 bytes.
+/// Bytes between the codec and the digest of a version 1 id: the codes for SHA-256 and for a length of
+/// 32 bytes.
 const HASH_PREFIX: [u8; 2] = [0x12, 32];
 
 /// Size of a SHA-256 digest.
@@ -26,14 +27,14 @@ pub struct ContentId {
 /// Format of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Codec {
-    /// Raw content.
+    /// Any bytes, without links.
     Raw,
-    /// A node with links: a file in chunks, or a directory.
+    /// A dag-pb node, which links to other blocks: a file in parts, or a directory.
     DagPb,
 }
 
 impl Codec {
-    /// Returns the multicodec number.
+    /// Returns the multicodec number of the format.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
@@ -56,7 +57,7 @@ impl ContentId {
         Self { codec, digest }
     }
 
-    /// Returns the id of a block with a known SHA-256.
+    /// Returns the id of a block whose SHA-256 is known.
     #[must_use]
     pub const fn from_digest(codec: Codec, digest: [u8; DIGEST_BYTES]) -> Self {
         Self { codec, digest }
@@ -74,8 +75,8 @@ impl ContentId {
         self == Self::from_block(self.codec, block)
     }
 
-    /// Parses the binary id at the start of `bytes` and returns it with its length. Returns `None`
-    /// unless it is the id of a raw or dag-pb block by SHA-256.
+    /// Parses a binary id at the start of `bytes`. Returns the id and its length in bytes, or `None`
+    /// unless it is the id of a raw or dag-pb block with SHA-256.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<(Self, usize)> {
         let (codec, rest) = match bytes {
@@ -89,7 +90,7 @@ impl ContentId {
         Some((Self { codec, digest: *digest }, bytes.len() - after.len()))
     }
 
-    /// Returns the binary form, version 1.
+    /// Returns the binary form of the version 1 id.
     #[must_use]
     pub fn bytes(self) -> Vec<u8> {
         [&[1, self.codec.number()], HASH_PREFIX.as_slice(), &self.digest].concat()

@@ -2,7 +2,8 @@ use super::*;
 
 const CAPACITY: Capacity = Capacity { n_values_max: 3, bytes_max: 100 };
 
-/// Looks up each key with its size and inserts missing ones. Compares the keys that were missing.
+/// Looks up each of the keys, which are given with their sizes, and inserts those that are missing.
+/// Checks which ones were missing.
 #[track_caller]
 fn check(lookups: &[(char, usize)], want_missing: &str) {
     let cache = Cache::<char, char>::new(CAPACITY);
