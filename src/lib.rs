@@ -43,7 +43,7 @@
 //! | [`datasets`] | document 2: catalog, queries, streams, sources | `tsdb`, `formats`, `accounts` |
 //! | [`inference`] | document 3: synthesis, epochs, bundles | `accounts`, `web` |
 //! | [`client`] | clients of all three services | `wire`, `task` |
-//! | [`transfer`] | import, export, mirror, replay, history for backtests | `client`, `formats` |
+//! | [`transfer`] | import, mirror, history for backtests | `client`, `formats` |
 //! | [`alerts`] | rules on values, epochs, executions and services; notifications | `client` |
 //! | [`stack`] | the local stack: processes, supervision, data directories | `client` |
 //! | [`tui`] | the screen | `client`, `stack` |

@@ -15,14 +15,7 @@ mod rows;
 mod serve;
 mod store_file;
 
-use clap::{Args, Subcommand};
-use model::timestamp::Timestamp;
-use transfer::replay::{self, ReplayOptions, ReplaySpan, ReplayTarget, RowTimes, Speed};
-
-use self::connection::DatasetServiceFlags;
-use self::progress::ProgressReporter;
-use crate::cli::output::print_json;
-use crate::cli::parse::parse_timestamp;
+use clap::Subcommand;
 
 /// The subcommands of `datasets`.
 #[derive(Debug, Subcommand)]
@@ -52,8 +45,6 @@ pub(crate) enum DatasetsCommand {
     /// Export a range of a dataset to a file or to standard output
     #[command(after_help = export::EXAMPLES)]
     Export(export::ExportCommand),
-    /// Replay the history of a dataset or a file as if it were live
-    Replay(ReplayCommand),
     /// Print each new row of a dataset, without gaps or duplicates
     #[command(visible_alias = "watch")]
     Follow(follow::FollowCommand),
@@ -67,38 +58,6 @@ pub(crate) enum DatasetsCommand {
     Backup(store_file::BackupCommand),
     /// Replace a store's file by a copy made by `backup`
     Restore(store_file::RestoreCommand),
-}
-
-/// The flags of `datasets replay`.
-#[derive(Debug, Args)]
-pub(crate) struct ReplayCommand {
-    /// Dataset to replay, by number or name, or a file
-    source: String,
-    /// Send the rows to this dataset, which is created if necessary [default: standard output, as
-    /// lines of JSON]
-    #[arg(long, value_name = "DATASET")]
-    to: Option<String>,
-    /// Speed relative to history, such as `60x`; `max` is as fast as possible
-    #[arg(long, default_value = "1x", value_name = "SPEED")]
-    speed: Speed,
-    /// Timestamps: `now` for the time at which a row is due, `keep` for its own
-    #[arg(long, default_value = "now", value_name = "TIMES")]
-    times: RowTimes,
-    /// Start at this time of history
-    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
-    start: Option<Timestamp>,
-    /// End after this time of history
-    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
-    end: Option<Timestamp>,
-    #[command(flatten)]
-    connection: DatasetServiceFlags,
-}
-
-async fn replay(command: ReplayCommand) -> anyhow::Result<()> {
-    let ReplayCommand { source, to, speed, times, start, end, connection } = command;
-    let options = ReplayOptions { source, speed, times, span: ReplaySpan { start, end } };
-    let to = to.as_deref().map_or(ReplayTarget::Lines(print_json), ReplayTarget::Dataset);
-    replay::run(options, to, async || connection.connect().await, &ProgressReporter::single()).await
 }
 
 /// Runs a subcommand of `datasets`.
@@ -118,7 +77,6 @@ pub(crate) async fn run(command: DatasetsCommand) -> anyhow::Result<()> {
         DatasetsCommand::Tags(command) => catalog::tags(command).await,
         DatasetsCommand::Import(command) => import::run(command).await,
         DatasetsCommand::Export(command) => export::run(command).await,
-        DatasetsCommand::Replay(command) => replay(command).await,
         DatasetsCommand::Follow(command) => follow::run(command).await,
         DatasetsCommand::Mirror(command) => mirror::run(command).await,
         DatasetsCommand::Copy(command) => copy::run(command).await,

@@ -5,7 +5,6 @@ pub mod download;
 pub mod download_file;
 pub mod elements;
 pub mod insert;
-pub mod log;
 pub mod row_counter;
 pub(crate) mod seen_revisions;
 

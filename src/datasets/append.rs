@@ -19,7 +19,6 @@ use tsdb::store::{Append, AppendMode, Appended, OnCommit};
 use crate::error::{OperationError, Result};
 use crate::follow::render_frames;
 use crate::hub::frame::CommitRows;
-use crate::log::render_commit;
 use crate::{Datasets, metrics};
 
 /// Maximum number of rows of an append. They form one transaction, held in memory.
@@ -71,7 +70,6 @@ impl Datasets {
         batches: Vec<Batch>,
     ) -> Result<Appended> {
         let (hub, era, page_cache) = (self.hub.clone(), self.era, Arc::clone(&self.page_cache));
-        let recent_commits = self.recent_commits.clone();
         let mut writer = Writer::new(dataset, columns);
         let on_commit: OnCommit = Box::new(move |appended, rows| {
             if let (Some(first), Some(last)) = (rows.times.first(), rows.times.last()) {
@@ -79,8 +77,6 @@ impl Datasets {
                 page_cache.record_commit(dataset, appended.revision, span);
             }
             let revision = appended.revision;
-            // Recorded before the waiting readers are woken.
-            recent_commits.record(dataset, revision, || render_commit(&mut writer, revision, rows));
             let commits = [CommitRows { revision, rows: 0..rows.len() }];
             hub.publish(dataset, revision, || render_frames(&mut writer, rows, &commits, era));
         });

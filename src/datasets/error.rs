@@ -48,17 +48,6 @@ pub(crate) enum OperationError {
         /// Commit that the caller has seen.
         revision: u64,
     },
-    /// The requested commits are no longer known, or the reader's revision belongs to another era
-    /// of the store.
-    #[error(
-        "the log no longer has these commits; read the rows again, then continue after revision {revision}"
-    )]
-    LogGone {
-        /// Last commit of the dataset. Rows that are read from now on include it.
-        revision: u64,
-        /// Era of the store.
-        era: u32,
-    },
     /// The batch has too many rows to be inserted or merged.
     #[error("at most {n_max} rows can be {done} at once")]
     TooMany { n_max: usize, done: &'static str },

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use model::dataset::DatasetId;
 use model::key::KeyId;
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{self};
-use tokio::sync::{Notify, watch};
 
 use self::frame::Frame;
 
@@ -68,14 +68,11 @@ struct Channels {
     n_readers: usize,
 }
 
-/// Channel of a dataset that has readers, or callers waiting for its next commit.
+/// Channel of a dataset that has readers.
 #[derive(Debug)]
 struct Channel {
     sender: broadcast::Sender<HubEvent>,
-    /// Latest known commit, or 0.
-    newest: watch::Sender<u64>,
     n_readers: usize,
-    n_waiters: usize,
     /// Last published commit. `None` until a reader has read the dataset. Only used with several
     /// writers.
     published: Option<u64>,
@@ -87,23 +84,10 @@ impl Default for Channel {
     fn default() -> Self {
         Self {
             sender: broadcast::Sender::new(LAG_FRAMES),
-            newest: watch::Sender::new(0),
             n_readers: 0,
-            n_waiters: 0,
             published: None,
             is_behind: false,
         }
-    }
-}
-
-impl Channel {
-    /// Notifies waiting callers of commit `revision`.
-    fn note_commit(&self, revision: u64) {
-        self.newest.send_if_modified(|newest| {
-            let is_newer = *newest < revision;
-            *newest = revision.max(*newest);
-            is_newer
-        });
     }
 }
 
@@ -114,14 +98,6 @@ pub(crate) struct Subscription {
     key: KeyId,
     hub: Hub,
     messages: broadcast::Receiver<HubEvent>,
-}
-
-/// Watches a dataset for commits. Counts as a reader.
-#[derive(Debug)]
-pub(crate) struct CommitWatch {
-    dataset: DatasetId,
-    hub: Hub,
-    newest: watch::Receiver<u64>,
 }
 
 impl Channels {
@@ -139,7 +115,7 @@ impl Channels {
         self.n_readers = self.n_readers.saturating_sub(1);
         let Some(followed) = self.datasets.get_mut(&dataset) else { return };
         leave(followed);
-        if followed.n_readers == 0 && followed.n_waiters == 0 {
+        if followed.n_readers == 0 {
             self.datasets.remove(&dataset);
         }
     }
@@ -161,16 +137,6 @@ impl Hub {
         Some(Subscription { dataset, key, hub: self.clone(), messages })
     }
 
-    /// Watches a dataset for commits from now on. Returns `None` at the maximum of readers.
-    pub(crate) fn watch(&self, dataset: DatasetId) -> Option<CommitWatch> {
-        let mut readers = self.readers.lock();
-        let followed = readers.follow(dataset, self.readers_max)?;
-        followed.n_waiters += 1;
-        let newest = followed.newest.subscribe();
-        self.wake.notify_one();
-        Some(CommitWatch { dataset, hub: self.clone(), newest })
-    }
-
     /// Publishes commit `revision` to the readers of a dataset. `render` is only called if there
     /// are any.
     pub(crate) fn publish(
@@ -182,14 +148,10 @@ impl Hub {
         let sender = {
             let mut readers = self.readers.lock();
             let Some(followed) = readers.datasets.get_mut(&dataset) else { return };
-            followed.note_commit(revision);
             if self.writers == Writers::Several && !followed.is_next(revision) {
                 if followed.is_behind {
                     self.wake.notify_one();
                 }
-                return;
-            }
-            if followed.n_readers == 0 {
                 return;
             }
             followed.sender.clone()
@@ -265,32 +227,6 @@ impl Drop for Subscription {
                 followed.is_behind = false;
             }
         };
-        self.hub.readers.lock().unfollow(self.dataset, leave);
-    }
-}
-
-impl CommitWatch {
-    /// Returns the latest known commit, or 0.
-    pub(crate) fn newest(&self) -> u64 {
-        *self.newest.borrow()
-    }
-
-    /// Waits for a commit after `revision` and returns the latest. Cancel-safe.
-    ///
-    /// Commits without rows, such as deletions, may go unnoticed until the next one.
-    pub(crate) async fn wait_after(&mut self, revision: u64) -> u64 {
-        let newest = self.newest.wait_for(|newest| *newest > revision).await.map(|newest| *newest);
-        match newest {
-            Ok(newest) => newest,
-            // The channel lives as long as the watch.
-            Err(_) => futures::future::pending().await,
-        }
-    }
-}
-
-impl Drop for CommitWatch {
-    fn drop(&mut self) {
-        let leave = |followed: &mut Channel| followed.n_waiters -= 1;
         self.hub.readers.lock().unfollow(self.dataset, leave);
     }
 }

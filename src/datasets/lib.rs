@@ -31,12 +31,10 @@ mod follow;
 mod hub;
 mod insert;
 mod key_limit;
-mod log;
 mod metrics;
 mod page_cache;
 mod query;
 mod read;
-mod recent_commits;
 mod replicas;
 mod retention;
 mod server;
@@ -64,7 +62,6 @@ use crate::follow::CATCHING_UP_MAX;
 use crate::hub::{Hub, Writers};
 use crate::key_limit::KeyLimit;
 use crate::page_cache::PageCache;
-use crate::recent_commits::RecentCommits;
 pub use crate::replicas::POLL_EVERY;
 pub use crate::server::{DatasetsOptions, DatasetsService, MetadataFilters, StartError};
 pub use crate::source::load::LoadOptions;
@@ -85,7 +82,6 @@ pub(crate) struct Datasets {
     download_cache: Arc<DownloadCache>,
     spool: Spool,
     page_cache: Arc<PageCache>,
-    recent_commits: RecentCommits,
     /// Maximum distance between both bounds of a page of raw rows. `None` is unlimited.
     raw_span_max: Option<Duration>,
     /// Era of the store, which is part of stream cursors.
@@ -127,7 +123,6 @@ impl Datasets {
             download_cache: Arc::default(),
             spool: Spool::default(),
             page_cache: Arc::default(),
-            recent_commits: RecentCommits::default(),
             raw_span_max: ReadOptions::USUAL.raw_span_max,
             era: u32::from_le_bytes([a, b, c, d]),
             catching_up: Arc::new(Semaphore::new(CATCHING_UP_MAX)),

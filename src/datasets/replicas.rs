@@ -98,8 +98,8 @@ enum Missing {
     Nothing,
     /// The commits up to `through`. `is_more` if there may be more.
     Frames { frames: Vec<Frame>, through: u64, is_more: bool },
-    /// Some commits are no longer on record. The dataset is at this commit.
-    Lost(u64),
+    /// Some commits are no longer on record.
+    Lost,
 }
 
 impl Follower {
@@ -159,9 +159,9 @@ impl Datasets {
                     self.hub.mark_behind(dataset);
                 }
             }
-            Missing::Lost(head) => {
+            Missing::Lost => {
                 warn!(dataset.id = %dataset, "lost track of dataset {dataset}; ending its streams");
-                self.hub.lose(dataset, head);
+                self.hub.lose(dataset);
             }
         }
         Ok(())
@@ -193,7 +193,7 @@ fn read_missing(
     let limit = usize::try_from(n_rows).unwrap_or(usize::MAX);
     let since = store.since(dataset, first.first_row - 1, limit)?;
     let Some(since) = since.filter(|_| first.revision == after + 1) else {
-        return Ok(Missing::Lost(sight.revision));
+        return Ok(Missing::Lost);
     };
     // Rows that were replaced since are missing, but the rows that replaced them may be included.
     let commits: Vec<CommitRows> =

@@ -13,7 +13,7 @@ use task::clock::Clock;
 use task::steady_date::SteadyDate;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, warn};
-use tsdb::store::{OnRemoval, Removal, Store, StoreError};
+use tsdb::store::{OnRemoval, Store, StoreError};
 
 use crate::Datasets;
 
@@ -110,11 +110,11 @@ impl Datasets {
         before: Timestamp,
         limit_rows: usize,
     ) -> Result<u64, StoreError> {
-        let datasets = self.clone();
+        let hub = self.hub.clone();
         let on_commit: OnRemoval = Box::new(move |removed| {
             // Without removed rows, the last commit may be another service's.
             if removed.n_rows > 0 {
-                datasets.record_removal(dataset, removed.revision, Removal::Old);
+                hub.publish(dataset, removed.revision, Vec::new);
             }
         });
         self.store.prune(dataset, before, limit_rows, on_commit).await

@@ -8,7 +8,6 @@ mod columns;
 mod datasets;
 mod error;
 mod headers;
-mod log;
 mod openapi;
 mod rows;
 mod status;
@@ -327,7 +326,6 @@ fn keyed_api() -> OpenApiRouter<App> {
         .routes(routes!(bulk_insert::post).layer(inserts))
         .routes(routes!(bulk_download::bulk_download))
         .routes(routes!(bulk_download::live))
-        .routes(routes!(log::get))
         .routes(routes!(stream::get))
         .routes(routes!(datasets::check_access))
 }

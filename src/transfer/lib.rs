@@ -1,5 +1,5 @@
-//! Transfer of rows between files and dataset services: [`import`], [`mirror`], [`replay`], and
-//! past rows for backtests.
+//! Transfer of rows between files and dataset services: [`import`], [`mirror`], and past
+//! rows for backtests.
 //!
 //! A transfer reports its progress to a [`Reporter`](event::Reporter) of the caller and does not print.
 //! A stopped import or mirror resumes from its checkpoint. Requests that may succeed later are retried.
@@ -19,5 +19,4 @@ pub mod event;
 pub mod find;
 pub mod import;
 pub mod mirror;
-pub mod replay;
 mod retry;

@@ -42,8 +42,6 @@ pub mod paths {
     pub const ROWS_LIVE: &str = "/api/rows/live/";
     /// Streams new rows as server-sent events.
     pub const ROWS_STREAM: &str = "/api/rows/stream/";
-    /// Reads the commits after a revision, waiting for the next one. An extension.
-    pub const ROWS_LOG: &str = "/api/rows/log/";
     /// Checks the access of a key to a dataset.
     pub const ACCESS_CHECK: &str = "/api/access/check/";
 }
@@ -287,63 +285,6 @@ pub struct RowsDeleted {
     /// Number of deleted five-minute buckets, including buckets of expired rows.
     #[serde(default)]
     pub buckets: u64,
-}
-
-/// Response to `GET /api/rows/log/`: the contents of commits, in order. The same range always has
-/// the same bytes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct RowLog {
-    /// Id of the dataset.
-    pub dataset_id: i64,
-    /// Identifier of the store's history, which changes if a backup is restored. Clients send it
-    /// back, so that revisions of different histories are not mixed up.
-    pub era: String,
-    /// Revision before the first of these commits; omitted if only the end was requested.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub after: Option<u64>,
-    /// Last revision, to be sent as the next `after`.
-    pub revision: u64,
-    /// Commits in order, without gaps.
-    pub commits: Vec<LogCommit>,
-}
-
-/// Contents of a commit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct LogCommit {
-    /// Revision of the commit in its dataset.
-    pub revision: u64,
-    /// Deleted rows, if any. A commit that only expired old rows has neither.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deleted: Option<DeletedSpan>,
-    /// Stored rows by timestamp. Each replaces a row with the same timestamp.
-    pub rows: Vec<FlatRow>,
-}
-
-/// Range of deleted rows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct DeletedSpan {
-    /// First timestamp, inclusive, RFC 3339 in UTC.
-    pub start: String,
-    /// Last timestamp, inclusive, RFC 3339 in UTC.
-    pub end: String,
-}
-
-/// Position from which to read the log after the rows were read again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct LogPosition {
-    /// Last revision of the dataset, which is included in rows read from now on.
-    pub revision: u64,
-    /// Identifier of the store's history.
-    pub era: String,
-}
-
-/// Error for commits that are no longer kept.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct LogGone {
-    /// Position from which to continue, once the rows are read again.
-    pub details: LogPosition,
-    /// Problem and what to do, ending in its kind.
-    pub error: String,
 }
 
 /// A key that holds a tag. Also the body of `POST /api/tags/{tag_name}/holders/`.

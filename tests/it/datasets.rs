@@ -11,7 +11,6 @@ mod live;
 mod mirror;
 mod no_space;
 mod open_files;
-mod replay;
 mod rows;
 mod scenarios;
 mod stream;

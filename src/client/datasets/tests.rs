@@ -1,10 +1,8 @@
 use std::future::ready;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::Query;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse as _, NoContent};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use parking_lot::Mutex;
@@ -13,7 +11,6 @@ use wire::paths::REVISION_HEADER;
 
 use super::download::DownloadQuery;
 use super::insert::{InsertBody, InsertMode};
-use super::log::LogQuery;
 use super::*;
 use crate::tests::fake::Fake;
 
@@ -124,44 +121,6 @@ async fn dataset_is_created() {
     let body = CreateDataset { name: "cpu".to_owned(), ..CreateDataset::default() };
     let created = datasets.create(&body).await.unwrap();
     assert_eq!((created.id, created.name.as_str()), (id(7), "cpu"));
-}
-
-#[tokio::test]
-async fn log_returns_commits_or_none() {
-    let answer = |Query(query): Query<BTreeMap<String, String>>| async move {
-        assert_eq!(query["dataset"], "3");
-        match query.get("after").map(String::as_str) {
-            None => Json(json!({
-                "dataset_id": 3, "era": "00c0ffee", "revision": 7, "commits": []
-            }))
-            .into_response(),
-            Some("7") => {
-                assert_eq!((query["era"].as_str(), query["wait"].as_str()), ("00c0ffee", "20"));
-                Json(json!({
-                    "dataset_id": 3, "era": "00c0ffee", "after": 7, "revision": 9, "commits": [
-                        { "revision": 8, "rows": [{ "timestamp": AT, "close": 1.5 }] },
-                        { "revision": 9, "deleted": { "start": AT, "end": AT }, "rows": [] }
-                    ]
-                }))
-                .into_response()
-            }
-            Some(_) => NoContent.into_response(),
-        }
-    };
-    let (_fake, datasets) = service(Router::new().route(paths::ROWS_LOG, get(answer))).await;
-    let mut query =
-        LogQuery { dataset: id(3), after: None, until: None, era: None, wait: Duration::ZERO };
-    let end = datasets.log(&query).await.unwrap().unwrap();
-    assert_eq!((end.revision, end.commits), (7, Vec::new()));
-    let wait = Duration::from_secs(20);
-    query = LogQuery { after: Some(7), era: Some(end.era), wait, ..query };
-    let page = datasets.log(&query).await.unwrap().unwrap();
-    let time: Timestamp = AT.parse().unwrap();
-    let [stored, deleted] = page.commits.as_slice() else { panic!("{page:?}") };
-    assert_eq!((stored.revision, stored.rows[0].values["close"].clone()), (8, Value::Float(1.5)));
-    assert_eq!((deleted.deleted, page.revision), (Some((time, time)), 9));
-    query.after = Some(9);
-    assert_eq!(datasets.log(&query).await.unwrap(), None);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use model::resolution::Resolution;
 use tokio::sync::oneshot;
 use tsdb::catalog::{Change, ColumnChange, DatasetChange, DatasetRef, Refusal};
 use tsdb::span::{Order, Span};
-use tsdb::store::{Count, OnRemoval, PageRead, Removal, Removed, StoreError};
+use tsdb::store::{Count, OnRemoval, PageRead, Removed, StoreError};
 
 use super::{check_columns, check_metadata, check_name, check_text};
 use crate::Datasets;
@@ -91,10 +91,10 @@ impl Datasets {
     ) -> Result<(Removed, u64)> {
         let dataset = self.find_owned(key, which).await?.id;
         let n_before = self.count_buckets(dataset, span).await?;
-        let datasets = self.clone();
+        let hub = self.hub.clone();
         let (reply, removed) = oneshot::channel();
         let on_commit: OnRemoval = Box::new(move |removed| {
-            datasets.record_removal(dataset, removed.revision, Removal::Span(span));
+            hub.publish(dataset, removed.revision, Vec::new);
             // The caller may be gone.
             drop(reply.send(removed.clone()));
         });

@@ -9,7 +9,7 @@ use model::dataset::DatasetId;
 use super::frame::Frame;
 use super::{Channel, Hub, HubEvent, send_all};
 
-/// A dataset with readers or waiting callers.
+/// A dataset with readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Followed {
     pub(crate) dataset: DatasetId,
@@ -21,9 +21,6 @@ impl Channel {
     /// Returns true if commit `revision` is the next to be published. If it is a later one, marks
     /// the dataset to be read.
     pub(super) fn is_next(&mut self, revision: u64) -> bool {
-        if self.n_readers == 0 {
-            return false;
-        }
         let is_next = self.published.is_some_and(|published| published + 1 == revision);
         let is_done = self.published.is_some_and(|published| published >= revision);
         self.is_behind |= !is_next && !is_done;
@@ -37,7 +34,6 @@ impl Hub {
     pub(crate) fn begin(&self, dataset: DatasetId, revision: u64) {
         if let Some(followed) = self.readers.lock().datasets.get_mut(&dataset) {
             followed.published.get_or_insert(revision);
-            followed.note_commit(revision);
             if followed.is_behind {
                 self.wake.notify_one();
             }
@@ -54,7 +50,6 @@ impl Hub {
     ) {
         let mut readers = self.readers.lock();
         let Some(followed) = readers.datasets.get_mut(&dataset) else { return };
-        followed.note_commit(through);
         // The readers may have changed.
         let Some(published) = followed.published else { return };
         if published < after {
@@ -86,10 +81,9 @@ impl Hub {
             // It is not an error if there are no receivers.
             None => drop(followed.sender.send(HubEvent::Access(None))),
             Some(head) if before.published.is_some_and(|published| head < published) => {
-                followed.lose(head);
+                followed.lose();
             }
             Some(head) => {
-                followed.note_commit(head);
                 followed.is_behind |= followed.published.is_some_and(|published| published < head);
             }
         }
@@ -115,11 +109,10 @@ impl Hub {
         }
     }
 
-    /// Closes the streams of a dataset, since its commits between the published ones and `head` are
-    /// unknown. The readers reconnect and get the missing rows.
-    pub(crate) fn lose(&self, dataset: DatasetId, head: u64) {
+    /// Closes the streams of a dataset, since its commits after the published ones are unknown. The readers reconnect and get the missing rows.
+    pub(crate) fn lose(&self, dataset: DatasetId) {
         if let Some(followed) = self.readers.lock().datasets.get_mut(&dataset) {
-            followed.lose(head);
+            followed.lose();
         }
     }
 
@@ -137,10 +130,9 @@ impl Hub {
 }
 
 impl Channel {
-    fn lose(&mut self, head: u64) {
+    fn lose(&mut self) {
         drop(self.sender.send(HubEvent::Lost));
         self.published = None;
         self.is_behind = false;
-        self.newest.send_replace(head);
     }
 }

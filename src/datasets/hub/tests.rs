@@ -104,20 +104,6 @@ fn readers_are_notified_when_their_access_may_have_ended() {
 }
 
 #[test]
-fn watch_returns_at_a_newer_commit() {
-    let hub = Hub::new(2, Writers::One);
-    let (mut one, mut two) = (hub.watch(dataset()).unwrap(), hub.watch(dataset()).unwrap());
-    assert!(hub.watch(dataset()).is_none(), "they count as readers");
-    assert_eq!(one.wait_after(0).now_or_never(), None);
-    hub.publish(dataset(), 7, || panic!("nobody reads the rows"));
-    hub.publish(dataset(), 6, || panic!("nobody reads the rows"));
-    assert_eq!(one.wait_after(6).now_or_never(), Some(7));
-    assert_eq!(two.wait_after(7).now_or_never(), None);
-    drop((one, two));
-    assert!(hub.readers.lock().datasets.is_empty());
-}
-
-#[test]
 fn readers_beyond_the_maximum_are_rejected() {
     let hub = Hub::new(3, Writers::One);
     let readers: Vec<_> = (0..3).map(|_| hub.subscribe(dataset(), KEY).unwrap()).collect();

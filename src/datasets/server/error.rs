@@ -16,7 +16,6 @@ use tsdb::catalog::Refusal as NotAllowed;
 use tsdb::store::StoreError;
 use web::auth::NoKey;
 use web::extract::BodyError;
-use wire::datasets::LogPosition;
 use wire::error::{DatasetsError, KeyError};
 
 use crate::error::{Invalid, OperationError};
@@ -138,11 +137,6 @@ impl ApiError {
                 let details = serde_json::to_value(refusals).ok();
                 Public { details, ..Public::new(StatusCode::BAD_REQUEST, error) }
             }
-            Self::Operation(error @ OperationError::LogGone { revision, era }) => {
-                let position = LogPosition { revision: *revision, era: format!("{era:08x}") };
-                let details = serde_json::to_value(position).ok();
-                Public { details, ..Public::new(StatusCode::GONE, error) }
-            }
             Self::Operation(error) => Public::new(operation_status(error)?, error),
             Self::Limited(exceeded) => Public::new(StatusCode::TOO_MANY_REQUESTS, exceeded),
             Self::Accounts(error) => {
@@ -204,7 +198,6 @@ fn operation_status(error: &OperationError) -> Option<StatusCode> {
         | OperationError::InProgress => StatusCode::CONFLICT,
         OperationError::Behind { .. } => StatusCode::SERVICE_UNAVAILABLE,
         OperationError::TooMany { .. } | OperationError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        OperationError::LogGone { .. } => StatusCode::GONE,
         OperationError::Store(_) | OperationError::Spool(_) => return None,
     })
 }

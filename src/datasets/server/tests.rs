@@ -6,7 +6,6 @@ mod bulk_download;
 mod bulk_insert;
 mod columns;
 mod datasets;
-mod log;
 mod replicas;
 mod retention;
 mod roles;
@@ -245,7 +244,6 @@ async fn every_path_requires_a_valid_key() {
         "/api/rows/?dataset=1",
         "/api/rows/bulk_download/?dataset=1",
         "/api/rows/live/?dataset=1",
-        "/api/rows/log/?dataset=1",
         "/api/rows/stream/?dataset=1",
     ] {
         let missing = service.get("", path).await;

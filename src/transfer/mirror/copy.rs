@@ -26,7 +26,6 @@ use super::Mirror;
 use super::fetch::{STEP, fetch, find_owned, read_columns};
 use crate::checkpoint;
 use crate::event::Work;
-use crate::replay::order_values;
 use crate::retry::retry_transient;
 
 /// Time range of a download, the same as in the public service's own clients.
@@ -413,6 +412,12 @@ impl Copy {
         let days = RowsQuery { start: None, resolution: Resolution::Day, ..query };
         first_of(&self.mirror.source, days).await
     }
+}
+
+/// Converts a row to values in the order of `columns`.
+fn order_values(mut row: NamedRow, columns: &[(String, Dtype)]) -> Row {
+    let values = columns.iter().map(|(name, _)| row.values.remove(name)).collect();
+    Row { timestamp: row.timestamp, values }
 }
 
 /// Returns the timestamp of the latest row of a dataset, even if it is in the future, unlike a page

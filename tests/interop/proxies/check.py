@@ -189,33 +189,6 @@ def check_stream(setup, port, name, next_row):
     return next_row + 10
 
 
-def check_log(setup, port, row):
-    """Checks that the cache of the guide serves a public dataset even if the owner requests it first."""
-
-    def commit(dataset):
-        """Inserts a row and returns the path of its commit."""
-        status, _, body = call(setup.port, "GET", f"/api/rows/log/?dataset={dataset}", setup.owner)
-        assert status == 200, body
-        setup.insert(dataset, row)
-        return f"/api/rows/log/?dataset={dataset}&after={json.loads(body)['revision']}"
-
-    public, private = commit(setup.public), commit(setup.private)
-    status, headers, _ = call(setup.port, "GET", public, setup.owner)
-    assert status == 200 and headers["Cache-Control"].startswith("public"), (status, headers["Cache-Control"])
-    status, *_ = call(setup.port, "GET", public)
-    assert status == 401, f"log of a public dataset without a key, without a cache: {status}"
-    bodies = set()
-    for key in (setup.owner, setup.other, None):
-        status, _, body = call(port, "GET", public, key)
-        assert status == 200, f"log of a public dataset: {status}: {body[:200]}"
-        bodies.add(body)
-    assert len(bodies) == 1, bodies
-    for key, want in ((setup.owner, 200), (setup.other, 404), (None, 401)) * 2:
-        status, *_ = call(port, "GET", private, key)
-        assert status == want, f"log of a private dataset: {status} for {want}"
-    print("ok  nginx as the guide has it for logs: public ones are cacheable, private ones are not")
-
-
 def check_slow_bodies(setup):
     """Checks that endless bodies from one network do not occupy the connections of others."""
     request = (
@@ -262,12 +235,6 @@ def main(program):
                 ("HAProxy as the guide has it", haproxy),
             ):
                 row = check_stream(setup, port, name, row)
-            log_cache = guide_part("proxy_cache_path", "The times must")
-            before, _, location = log_cache.partition("\n")
-            before = before.replace("/var/cache/nginx", home)
-            location = location.replace("127.0.0.1:8081", f"127.0.0.1:{setup.port}")
-            log = setup.nginx("nginx-log", f"{location}\nlocation / {{ {to_service} }}", before)
-            check_log(setup, log, row)
             check_slow_bodies(setup)
         finally:
             setup.end()

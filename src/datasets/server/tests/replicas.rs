@@ -70,15 +70,6 @@ impl Pair {
         let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
         (status, String::from_utf8(body.to_vec()).unwrap(), tag)
     }
-
-    /// Requests a part of the log from a service.
-    async fn log(&self, at: &Service, query: &str) -> (u16, String) {
-        let path = format!("/api/rows/log/?dataset={}{query}", self.dataset);
-        let response = at.send(&at.reader, "GET", &path, Body::empty()).await;
-        let status = response.status().as_u16();
-        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
-        (status, String::from_utf8(body.to_vec()).unwrap())
-    }
 }
 
 /// Starts a service on the database at `url` with the keys of `base`.
@@ -216,63 +207,9 @@ async fn caches_and_tags_reflect_commits_of_the_other_service() {
 }
 
 #[tokio::test]
-async fn log_request_waits_for_a_commit_of_the_other_service() {
-    let Some(pair) = Pair::start("waits").await else { return };
-    let id = DatasetId::new(pair.dataset).unwrap();
-    let mut watch = pair.two.app.datasets.hub.watch(id).unwrap();
-    let (revision, ()) = tokio::join!(watch.wait_after(0), pair.insert(&pair.one, 0, 1.0));
-    assert_eq!(revision, 1);
-}
-
-#[tokio::test]
-async fn log_of_both_services_has_identical_bytes() {
-    let Some(pair) = Pair::start("log").await else { return };
-    let log = async |at: &Service, query: &str| pair.log(at, query).await;
-    assert_eq!(log(&pair.one, "").await.0, 200);
-    let waiting = log(&pair.one, "&after=0&wait=30");
-    let ((status, body), ()) = tokio::join!(waiting, pair.insert(&pair.two, 0, 1.0));
-    assert_eq!(status, 200, "{body}");
-    assert_eq!(log(&pair.two, "&after=0").await, (200, body), "asked for the first time there");
-    pair.insert(&pair.one, 1, 2.0).await;
-    pair.insert(&pair.two, 2, 3.0).await;
-    let range = log(&pair.one, "&after=0&until=3").await;
-    assert_eq!((range.0, log(&pair.two, "&after=0&until=3").await), (200, range.clone()));
-    // Commits that were read before are unchanged. All others are unknown.
-    pair.insert(&pair.two, 1, 4.0).await;
-    assert_eq!(log(&pair.one, "&after=0&until=3").await, range);
-    let restarted = replica_at(&pair.base, &pair.url).await;
-    assert_eq!(log(&restarted, "&after=1").await.0, 410);
-    assert_eq!(log(&restarted, "&after=2").await, log(&pair.one, "&after=2").await);
-}
-
-#[tokio::test]
-async fn log_includes_removals_by_the_other_service() {
-    let Some(pair) = Pair::start("removed").await else { return };
-    let id = DatasetId::new(pair.dataset).unwrap();
-    assert_eq!(pair.log(&pair.one, "").await.0, 200);
-    for minute in [0, 1, 9] {
-        pair.insert(&pair.one, minute, 1.0).await;
-    }
-    let range =
-        format!("dataset={}&start={}&end={}", pair.dataset, timestamp_of(1), timestamp_of(2));
-    let deleted = pair.one.delete(&pair.one.owner, &format!("/api/rows/?{range}")).await;
-    assert_eq!(deleted, (200, json!({"deleted": 1, "buckets": 0})));
-    let n_gone =
-        pair.one.app.datasets.prune(id, timestamp_of(5).parse().unwrap(), 9999).await.unwrap();
-    assert_eq!(n_gone, 1);
-    for (after, what) in [(3, "\"deleted\":{\"start\":"), (4, "\"rows\":[]")] {
-        let query = format!("&after={after}");
-        let (status, body) = pair.log(&pair.two, &query).await;
-        assert!(status == 200 && body.contains(what), "{status} {body}");
-        assert_eq!(pair.log(&pair.one, &query).await, (status, body));
-    }
-}
-
-#[tokio::test]
 async fn empty_prune_does_not_hide_a_commit_of_the_other_service() {
     let Some(pair) = Pair::start("kept").await else { return };
     let id = DatasetId::new(pair.dataset).unwrap();
-    assert_eq!(pair.log(&pair.one, "").await.0, 200);
     let mut reader = pair.follow(&pair.one, None).await;
     for minute in 0..5 {
         pair.insert(&pair.two, minute, 1.0).await;
@@ -280,28 +217,6 @@ async fn empty_prune_does_not_hide_a_commit_of_the_other_service() {
         assert_eq!(pair.one.app.datasets.prune(id, before, 9999).await.unwrap(), 0);
     }
     assert_eq!(read_rows(&mut reader, 5).await.len(), 5);
-    let range = pair.log(&pair.one, "&after=0&until=5").await;
-    assert_eq!((range.0, pair.log(&pair.two, "&after=0&until=5").await), (200, range.clone()));
-}
-
-#[tokio::test]
-async fn log_never_has_two_versions_of_a_commit() {
-    let Some(pair) = Pair::start("renamed").await else { return };
-    assert_eq!(pair.log(&pair.one, "").await.0, 200);
-    let (one, owner, path) = (&pair.one, &pair.one.owner, "/api/columns/");
-    let column = json!({"dataset": pair.dataset, "name": "vwap", "dtype": "float"});
-    assert_eq!(one.post(owner, path, &column).await.0, 201);
-    let row = json!({"timestamp": timestamp_of(0), "values": {"close": 1.0, "vwap": 2.0}});
-    let rows = json!({"dataset": pair.dataset, "rows": [row]});
-    assert_eq!(one.post(owner, "/api/rows/bulk_insert/", &rows).await.0, 201);
-    let (status, body) = pair.log(one, "&after=0").await;
-    assert!(status == 200 && body.contains("vwap"), "{status} {body}");
-    let rename = json!({"dataset": pair.dataset, "name": "vwap", "new_name": "average"});
-    assert_eq!(one.call(owner, "PATCH", path, &rename).await.0, 200);
-    assert_eq!(pair.log(one, "&after=0").await, (200, body));
-    assert_eq!(pair.log(&pair.two, "&after=0").await.0, 410, "its columns are called otherwise");
-    pair.insert(one, 1, 1.0).await;
-    assert_eq!(pair.log(&pair.two, "&after=1").await, pair.log(one, "&after=1").await);
 }
 
 #[tokio::test]
