@@ -1,24 +1,25 @@
-//! Bodies of accounts, sessions and API keys. An extension.
+//! Bodies for accounts, sessions and API keys. The upstream services have no such API.
 
 use model::key::ApiKey;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Paths of accounts. `{…}` marks a path parameter.
+/// Paths of the accounts API. `{…}` marks a path parameter.
 pub mod paths {
-    /// Signs up: creates an account and logs it in. An extension, like all paths of accounts.
+    /// Signs up: creates an account and logs it in.
     pub const ACCOUNTS_SIGN_UP: &str = "/api/accounts/sign_up";
-    /// Logs in: starts a session. The other paths require its cookie.
+    /// Logs in: starts a session. All other paths except signing up and verifying keys require its
+    /// cookie.
     pub const ACCOUNTS_LOG_IN: &str = "/api/accounts/log_in";
     /// Logs out: ends the session.
     pub const ACCOUNTS_LOG_OUT: &str = "/api/accounts/log_out";
-    /// The logged-in account. Deleting it revokes its keys.
+    /// The account that is logged in. Deleting it revokes its keys.
     pub const ACCOUNTS_ME: &str = "/api/accounts/me";
     /// Changes the password and ends all other sessions.
     pub const ACCOUNTS_PASSWORD: &str = "/api/accounts/password";
-    /// Lists the account's sessions. Deleting ends all sessions except the current one.
+    /// Lists the account's sessions. Deleting ends all of them except the current one.
     pub const ACCOUNTS_SESSIONS: &str = "/api/accounts/sessions";
-    /// A session. Deleting ends it.
+    /// One session. Deleting ends it.
     pub const ACCOUNTS_SESSION: &str = "/api/accounts/sessions/{id}";
     /// Lists the account's keys and creates keys.
     pub const ACCOUNTS_KEYS: &str = "/api/accounts/keys";
@@ -26,17 +27,17 @@ pub mod paths {
     pub const ACCOUNTS_KEY: &str = "/api/accounts/keys/{id}";
     /// Replaces the secret of a key.
     pub const ACCOUNTS_KEY_RENEW: &str = "/api/accounts/keys/{id}/renew";
-    /// Verifies a key for a service on another machine. Requires the operator's token.
+    /// Verifies a key on behalf of a service on another machine. Requires the operator's token.
     pub const ACCOUNTS_VERIFY: &str = "/api/accounts/verify";
     /// `OpenAPI` description of these paths.
     pub const ACCOUNTS_OPENAPI: &str = "/api/accounts/openapi.json";
-    /// Description of these paths as a page. Needs no session.
+    /// The same description as a page. Needs no session.
     pub const ACCOUNTS_DOCS: &str = "/api/accounts/docs/";
-    /// Page for accounts and keys.
+    /// The portal: page on which people manage accounts and keys.
     pub const PORTAL: &str = "/portal";
-    /// Style sheet of the page.
+    /// Style sheet of the portal.
     pub const PORTAL_STYLE: &str = "/portal/style.css";
-    /// Script of the page.
+    /// Script of the portal.
     pub const PORTAL_SCRIPT: &str = "/portal/script.js";
 }
 

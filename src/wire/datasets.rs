@@ -1,4 +1,4 @@
-//! Bodies of document 2: datasets, columns, rows, tags and stream events.
+//! Bodies of the dataset service's API: datasets, columns, rows, tags and stream events.
 
 use std::collections::BTreeMap;
 
@@ -10,29 +10,29 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-/// Paths of datasets. `{…}` marks a path parameter.
+/// Paths of the dataset service. `{…}` marks a path parameter.
 pub mod paths {
-    /// Acquires a tag (document 2).
+    /// Acquires a tag.
     pub const TAGS_ACQUIRE: &str = "/api/tags/acquire/";
     /// Lists all tags.
     pub const TAGS: &str = "/api/tags/";
-    /// Lists the keys that hold a tag of the caller and grants it to a key.
+    /// Lists the keys that hold a tag owned by the caller. Also grants the tag to a key.
     pub const TAG_HOLDERS: &str = "/api/tags/{tag_name}/holders/";
-    /// A key that holds a tag. Deleting revokes the tag.
+    /// One key that holds a tag. Deleting revokes the tag from the key.
     pub const TAG_HOLDER: &str = "/api/tags/{tag_name}/holders/{key}/";
     /// Lists the visible datasets and creates datasets.
     pub const DATASETS: &str = "/api/datasets/";
-    /// One dataset, to read, change or delete.
+    /// One dataset. Can be read, changed or deleted.
     pub const DATASET: &str = "/api/datasets/{id}/";
-    /// Filters the visible datasets by one metadata field.
+    /// Lists the visible datasets that have a given value of a metadata field.
     pub const DATASETS_SEARCH: &str = "/api/datasets/search/";
-    /// Lists a dataset's tags and adds a tag.
+    /// Lists a dataset's tags. Also adds a tag.
     pub const DATASET_TAGS: &str = "/api/datasets/{id}/tags/";
-    /// A tag of a dataset. Deleting removes it.
+    /// One tag of a dataset. Deleting removes it from the dataset.
     pub const DATASET_TAG: &str = "/api/datasets/{id}/tags/{tag_name}/";
-    /// Lists a dataset's columns and adds a column.
+    /// Lists a dataset's columns. Also adds a column.
     pub const COLUMNS: &str = "/api/columns/";
-    /// Reads rows or buckets page by page and deletes rows.
+    /// Reads rows or buckets page by page. Also deletes rows.
     pub const ROWS: &str = "/api/rows/";
     /// Appends rows. Rows at existing timestamps are replaced.
     pub const ROWS_BULK_INSERT: &str = "/api/rows/bulk_insert/";
@@ -248,7 +248,7 @@ pub struct BulkInsert {
     pub rows: Vec<InsertRow>,
 }
 
-/// Body of `POST /api/rows/bulk_insert/` with unparsed rows.
+/// Body of `POST /api/rows/bulk_insert/` whose rows have not been parsed yet.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct BulkInsertText<'a> {
     /// Id of the dataset, unless the query contains it.
@@ -381,8 +381,8 @@ pub const EVENT_DATA: &str = "data";
 /// Name of the event that keeps a stream alive.
 pub const EVENT_HEARTBEAT: &str = "heartbeat";
 
-/// Name of the event that announces a possible gap, since the stream could not resume where the
-/// client left off.
+/// Name of the event that reports a possible gap, since the stream could not resume after the client's
+/// last event.
 pub const EVENT_RESET: &str = "reset";
 
 /// Name of the last event of a stream, with the reason for its end.

@@ -1,4 +1,4 @@
-//! Error bodies, one form for each document.
+//! Error bodies in the forms of the three APIs.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

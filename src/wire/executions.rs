@@ -1,4 +1,4 @@
-//! Bodies of executions and of the events of a cluster. An extension.
+//! Bodies for executions and for the events of a cluster. An extension of b7s's API.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -7,9 +7,9 @@ use crate::functions::{ResultGroupBody, is_default};
 
 /// Paths of executions and events. `{…}` marks a path parameter.
 pub mod paths {
-    /// Lists the executions that a head remembers, newest first, at most `?limit=`.
+    /// Lists the latest `?limit=` executions that a head remembers, newest first.
     pub const EXECUTIONS: &str = "/api/v1/executions";
-    /// One execution. Deleting it cancels it.
+    /// One execution. Deleting it cancels the execution.
     pub const EXECUTION: &str = "/api/v1/executions/{id}";
     /// Streams the events of a cluster as server-sent events.
     pub const EVENTS: &str = "/api/v1/events";

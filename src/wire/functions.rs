@@ -1,27 +1,27 @@
-//! Bodies of document 1: executing functions on a cluster and inspecting the cluster.
+//! Bodies of a head's REST API, as in b7s: executing functions on a cluster and inspecting the cluster.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Paths of functions and nodes. `{…}` marks a path parameter.
+/// Paths of a head's REST API for functions and nodes. `{…}` marks a path parameter.
 pub mod paths {
-    /// Executes a function on nodes of the cluster (document 1).
+    /// Executes a function on nodes of the cluster.
     pub const FUNCTIONS_EXECUTE: &str = "/api/v1/functions/execute";
     /// Installs a function on the nodes of a group.
     pub const FUNCTIONS_INSTALL: &str = "/api/v1/functions/install";
-    /// Removes functions from the stores of workers.
+    /// Removes functions from the workers' stores.
     pub const FUNCTIONS_EVICT: &str = "/api/v1/functions/evict";
-    /// Returns the result of an earlier execution.
+    /// Returns the result of an execution that was requested earlier.
     pub const FUNCTIONS_RESULT: &str = "/api/v1/functions/requests/result";
     /// `OpenAPI` description of a head's REST API.
     pub const HEAD_OPENAPI: &str = "/api/v1/openapi.json";
-    /// Lists the nodes a head knows, itself first.
+    /// Lists the nodes that a head knows, starting with itself.
     pub const NODES: &str = "/api/v1/nodes";
-    /// Lists the functions a head has and adds a function.
+    /// Lists the functions that a head has. Also adds a function.
     pub const FUNCTIONS: &str = "/api/v1/functions";
-    /// One function of a head. Deleting removes it from the head.
+    /// One function of a head. Deleting removes it from the head, but not from workers.
     pub const FUNCTION: &str = "/api/v1/functions/{id}";
     /// Health of a head.
     pub const HEAD_HEALTH: &str = "/api/v1/health";
@@ -162,7 +162,7 @@ pub struct AttributesBody {
     pub attestors: Option<serde_json::Value>,
 }
 
-/// Returns true for a default value, which is omitted from the JSON.
+/// Returns true for a default value, so that it is omitted from the JSON.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -439,7 +439,8 @@ pub struct FileBody {
 }
 
 impl InstallRequest {
-    /// Returns the requested group: `subgroup`, else `topic`. An empty text means none.
+    /// Returns the requested group: `subgroup`, or `topic` if there is no `subgroup`. An empty text
+    /// counts as none.
     #[must_use]
     pub fn group(&self) -> Option<&str> {
         group(self.subgroup.as_deref(), self.topic.as_deref())
@@ -447,13 +448,14 @@ impl InstallRequest {
 }
 
 impl ExecuteRequest {
-    /// Returns the requested group: `subgroup`, else `topic`. An empty text means none.
+    /// Returns the requested group: `subgroup`, or `topic` if there is no `subgroup`. An empty text
+    /// counts as none.
     #[must_use]
     pub fn group(&self) -> Option<&str> {
         group(self.subgroup.as_deref(), self.topic.as_deref())
     }
 
-    /// Returns the arguments: all values that are not empty.
+    /// Returns the values of the arguments, without empty ones.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let parameters = self.parameters.as_deref().unwrap_or_default();
@@ -466,7 +468,7 @@ fn group<'a>(subgroup: Option<&'a str>, topic: Option<&'a str>) -> Option<&'a st
 }
 
 impl ExecuteConfig {
-    /// Returns the environment. The last variable of a name takes precedence.
+    /// Returns the environment. If a name is repeated, its last value is used.
     #[must_use]
     pub fn environment(&self) -> BTreeMap<String, String> {
         let variables = self.env_vars.as_deref().unwrap_or_default();

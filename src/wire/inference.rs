@@ -1,5 +1,5 @@
-//! Bodies of document 3: topics and their latest bundles. Extensions are the history of a topic and the
-//! list of topics with their schedule and actors.
+//! Bodies of the inference service's API, as in the chain's API: topics and their latest bundles. The
+//! history of a topic, and the list of topics with their schedule and actors, are extensions.
 
 pub mod cases;
 pub mod chain;
@@ -15,53 +15,54 @@ use model::topic::{Address, BlockHeight, TopicId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
-/// Paths of inference. `{…}` marks a path parameter.
+/// Paths of the inference service. `{…}` marks a path parameter.
 pub mod paths {
-    /// Latest bundle of a topic (document 3).
+    /// Latest bundle of a topic.
     pub const LATEST_NETWORK_INFERENCES: &str =
         "/emissions/{version}/latest_network_inferences/{topic_id}";
     /// Settings of a topic.
     pub const TOPIC: &str = "/emissions/{version}/topics/{topic_id}";
-    /// Id of the next topic: one more than the highest so far.
+    /// Id that the next topic will have: one more than the highest so far.
     pub const NEXT_TOPIC_ID: &str = "/emissions/{version}/next_topic_id";
-    /// Past bundles of a topic: `?from=&to=&limit=`. An extension.
+    /// Past bundles of a topic: `?from=&to=&limit=`. An extension of the chain's API.
     pub const NETWORK_INFERENCES: &str = "/emissions/{version}/network_inferences/{topic_id}";
-    /// Lists topics with their schedule and actors. Also creates topics. An extension, like all that
-    /// follow.
+    /// Lists topics with their schedule and actors. Also creates topics. An extension, like all paths
+    /// below.
     pub const TOPICS: &str = "/api/v1/topics";
-    /// Settings of a topic, to replace.
+    /// Settings of a topic. Can be replaced.
     pub const TOPIC_SETTINGS: &str = "/api/v1/topics/{topic_id}";
-    /// Switch for opening a topic's epochs.
+    /// Setting of a topic that decides whether its epochs open.
     pub const TOPIC_ACTIVE: &str = "/api/v1/topics/{topic_id}/active";
-    /// Account that signs values for contracts.
+    /// The account that signs values for contracts.
     pub const SIGNER: &str = "/api/v1/signer";
-    /// Health and retention of a topic.
+    /// Health of a topic, and retention of its epochs.
     pub const TOPIC_HEALTH: &str = "/api/v1/topics/{topic_id}/health";
-    /// Learns again from past epochs of a topic.
+    /// Reads the ground truth of a topic's past epochs again and repeats the learning.
     pub const TOPIC_RELEARN: &str = "/api/v1/topics/{topic_id}/relearn";
-    /// A worker on a topic's whitelist, to add or to remove.
+    /// One worker on a topic's whitelist. Can be added or removed.
     pub const TOPIC_WHITELISTED: &str = "/api/v1/topics/{topic_id}/whitelist/{worker}";
     /// Accepts a worker's payload for an epoch.
     pub const TOPIC_SUBMISSIONS: &str = "/api/v1/topics/{topic_id}/submissions";
-    /// Latest bundle with weights and confidence intervals.
+    /// Latest bundle of a topic with weights and confidence intervals.
     pub const TOPIC_LATEST: &str = "/api/v1/topics/{topic_id}/latest";
-    /// A single value of the latest bundle: `?label=` on a topic with several labels.
+    /// A single value of a topic's latest bundle: `?label=` on a topic with several labels.
     pub const TOPIC_VALUE: &str = "/api/v1/topics/{topic_id}/value";
-    /// Streams new bundles as server-sent events.
+    /// Streams the new bundles of a topic as server-sent events.
     pub const TOPIC_STREAM: &str = "/api/v1/topics/{topic_id}/stream";
-    /// A past epoch with its inputs and results.
+    /// A past epoch of a topic with its inputs and results.
     pub const TOPIC_EPOCH: &str = "/api/v1/topics/{topic_id}/epochs/{nonce}";
-    /// Latest value of a topic, signed for the contract on a chain: `?allora_topic_id=`.
+    /// Latest value of a topic, signed for the contract on chain `chain_id`: `?allora_topic_id=`.
     pub const CONSUMER: &str = "/v2/allora/consumer/{chain_id}";
-    /// Price, signed for the contract on a chain.
+    /// Latest price of an asset, signed for the contract on chain `chain_id`.
     pub const CONSUMER_PRICE: &str = "/v2/allora/consumer/price/{chain_id}/{asset}/{timeframe}";
-    /// Topics, page by page: `?continuation_token=`.
+    /// Lists topics page by page: `?continuation_token=`.
     pub const CONSUMER_TOPICS: &str = "/v2/allora/{network}/topics";
-    /// Past epochs of a topic, actor by actor, as a file: `?from=&to=&actor=&limit=&output=`.
+    /// Past epochs of a topic as a file with one row for each actor: `?from=&to=&actor=&limit=&output=`.
     pub const TOPIC_EPOCHS: &str = "/api/v1/topics/{topic_id}/epochs/";
-    /// Past epochs of a topic, oldest first, at most `?limit=`.
+    /// The latest `?limit=` epochs of a topic, oldest first.
     pub const TOPIC_HISTORY: &str = "/api/v1/topics/{topic_id}/history";
-    /// Actors of a topic ranked by mean loss and the losses of its values: `?epochs=` to average.
+    /// Actors of a topic ranked by mean loss, and the losses of the topic's values, over the latest
+    /// `?epochs=`.
     pub const TOPIC_LEADERBOARD: &str = "/api/v1/topics/{topic_id}/leaderboard";
 }
 
@@ -387,7 +388,7 @@ pub struct HistoryEpoch {
     pub n_forecasters: u64,
 }
 
-/// Serialization of ids, addresses and 64-bit integers as texts.
+/// Serializes ids, addresses and 64-bit integers as texts.
 mod text {
     use serde::de::Error as _;
 
@@ -407,7 +408,7 @@ mod text {
     }
 }
 
-/// Serialization of numbers as their shortest decimal texts.
+/// Serializes numbers as their shortest decimal texts.
 mod decimal {
     use super::{Deserializer, Serializer};
 

@@ -1,13 +1,13 @@
-//! Bodies of a single node and of operators' decisions about it. An extension.
+//! Bodies for a single node and for operators' decisions about it. An extension of b7s's API.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::functions::{NodeApproval, NodeBody};
 
-/// Path of a node. `{…}` marks a path parameter.
+/// Path of a single node. `{…}` marks a path parameter.
 pub mod paths {
-    /// One node that a head knows. Patching it cordons, drains, approves or refuses it.
+    /// A node that a head knows. Patching it cordons, drains, approves or refuses the node.
     pub const NODE: &str = "/api/v1/nodes/{id}";
 }
 
@@ -45,8 +45,8 @@ pub struct NodeOrderBody {
 }
 
 impl NodeBody {
-    /// Returns the reason for giving the node no new work, or `None` if it gets work. `draining` is a
-    /// cordoned node that still runs something.
+    /// Returns the reason why the node gets no new work, or `None` if it gets work. `draining` means
+    /// that it is cordoned, but still runs something.
     #[must_use]
     pub fn withheld_by(&self) -> Option<&'static str> {
         match self.approval {

@@ -1,4 +1,4 @@
-//! All paths of the services. `{…}` marks a path parameter.
+//! All paths of the services and the names of headers. `{…}` marks a path parameter.
 
 pub use crate::accounts::paths::*;
 pub use crate::datasets::paths::*;
@@ -8,11 +8,11 @@ pub use crate::inference::emissions;
 pub use crate::inference::paths::*;
 pub use crate::nodes::paths::*;
 
-/// Prometheus metrics of heads, dataset services and inference services.
+/// Metrics of a head, dataset service or inference service for Prometheus.
 pub const METRICS: &str = "/metrics";
 /// `OpenAPI` description of the dataset or inference service. Needs no key.
 pub const OPENAPI: &str = "/api/openapi.json";
-/// Description of the service as a page. Needs no key.
+/// The same description as a page. Needs no key.
 pub const DOCS: &str = "/api/docs/";
 /// Links to the pages of a service. Needs no key.
 pub const ROOT: &str = "/";
@@ -22,25 +22,25 @@ pub const HEALTH: &str = "/health";
 /// Header with an API key. Header names are case-insensitive.
 pub const API_KEY_HEADER: &str = "x-api-key";
 
-/// Header with a client-chosen name of a request, for safe retries.
+/// Header with a name that the client chose for a request, for safe retries.
 pub const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";
 
 /// Header with the id of the last received event of a stream.
 pub const LAST_EVENT_ID_HEADER: &str = "last-event-id";
 
-/// Header with the number of rows in a download, if known in advance. An extension.
+/// Header with the number of rows in a download, if known in advance. An extension of the upstream API.
 pub const ROW_COUNT_HEADER: &str = "x-row-count";
 
-/// Header with the last commit of the dataset included in a response. A client that sends it back
-/// gets responses that include this commit, from any replica. An extension.
+/// Header with the number of a dataset's last commit that a response includes. If a client sends it
+/// back, responses from any replica include this commit. An extension of the upstream API.
 pub const REVISION_HEADER: &str = "x-revision";
 
-/// Supported versions of the emissions API, newest first: the versions of the test network and of the
-/// main network.
+/// Supported versions of the emissions API: that of the chain's test network, then that of its main
+/// network.
 pub const EMISSIONS_VERSIONS: [&str; 2] = [EMISSIONS_NEW, EMISSIONS_OLD];
 
-/// Version with a value for each label.
+/// Version in which quantities have a value for each label.
 pub const EMISSIONS_NEW: &str = "v10";
 
-/// Version with a single number for each quantity.
+/// Version in which each quantity is a single number.
 pub const EMISSIONS_OLD: &str = "v9";

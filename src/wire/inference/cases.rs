@@ -1,7 +1,7 @@
-//! Cases: single epochs in files, for computation by hand.
+//! Cases: files with single epochs, whose results are computed by a command instead of the service.
 //!
-//! A file has one case, or several as `{"cases":[…]}`. Numbers are decimal texts or JSON numbers with
-//! preserved digits. Unknown fields are ignored, so a case can contain notes and tolerances.
+//! A file contains one case, or several as `{"cases":[…]}`. Numbers are decimal texts, or JSON numbers
+//! whose digits are preserved. Unknown fields are ignored, so a case can contain notes and tolerances.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use utoipa::openapi::schema::SchemaType;
 use utoipa::openapi::{Object, RefOr, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-/// Decimal number in the notation of its source.
+/// Decimal number as written in its file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Decimal(pub String);
 
-/// Decimals by actor.
+/// A decimal for each actor.
 pub type Decimals = BTreeMap<String, Decimal>;
 
-/// Fields of an object, of which only the names matter.
+/// Object whose values are ignored. Only the names of its fields matter.
 pub type Names = BTreeMap<String, serde_json::Value>;
 
-/// One decimal for each label, by actor.
+/// For each actor, one decimal for each label.
 pub type Lists = BTreeMap<String, Vec<Decimal>>;
 
 impl PartialSchema for Decimal {
@@ -47,7 +47,7 @@ impl<'de> Deserialize<'de> for Decimal {
     }
 }
 
-/// Settings of a case's weights.
+/// Settings with which a case computes weights.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct CaseParams {
     /// Minimum scale of regrets.
@@ -58,11 +58,11 @@ pub struct CaseParams {
     pub p_norm: Option<Decimal>,
     /// Center of the weights' potential.
     pub c_norm: Option<Decimal>,
-    /// Scale stored with the regrets, if any.
+    /// Scale that was stored with the regrets, if any.
     pub regret_scale: Option<Decimal>,
 }
 
-/// Regrets of all families.
+/// Regrets of actors, grouped by the value to which they are compared.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CaseRegrets {
@@ -72,15 +72,15 @@ pub struct CaseRegrets {
     pub forecaster: Decimals,
     /// Regrets of inferers against the naive value.
     pub naive_inferer: Decimals,
-    /// Regrets of all actors without the inferer of the key.
+    /// For each inferer, the regrets of all actors if it is left out.
     pub one_out_inferer: BTreeMap<String, Decimals>,
-    /// Regrets of all actors without the forecaster of the key.
+    /// For each forecaster, the regrets of all actors if it is left out.
     pub one_out_forecaster: BTreeMap<String, Decimals>,
-    /// Regrets of the inferers and of the key's forecaster, with only that forecaster.
+    /// For each forecaster, the regrets of the inferers and of itself if it is the only forecaster.
     pub one_in_forecaster: BTreeMap<String, Decimals>,
 }
 
-/// An epoch to combine.
+/// An epoch whose values are to be combined.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 pub struct SynthesisCase {
@@ -90,11 +90,11 @@ pub struct SynthesisCase {
     pub algorithm: Option<String>,
     /// Settings of the weights.
     pub params: CaseParams,
-    /// Labels, in the order of each inference's numbers.
+    /// Labels, in the order of the numbers in each inference.
     pub labels: Vec<String>,
-    /// Inferers. All with an inference if empty.
+    /// Addresses of the inferers. If empty, all actors that have an inference.
     pub inferers: Vec<String>,
-    /// Forecasters. All with a forecast if empty.
+    /// Addresses of the forecasters. If empty, all actors that have a forecast.
     pub forecasters: Vec<String>,
     /// Loss of the combined value in the previous epoch, if any.
     pub previous_network_loss_log10: Option<Decimal>,
@@ -106,9 +106,9 @@ pub struct SynthesisCase {
     pub regrets_after_previous_epoch: CaseRegrets,
     /// Inference of each inferer.
     pub inferences: Lists,
-    /// Loss that each forecaster expects of each inferer.
+    /// For each forecaster, the loss that it expects of each inferer.
     pub forecasted_losses_log10: BTreeMap<String, Decimals>,
-    /// Results computed elsewhere. Its fields select the results to return.
+    /// Results that were computed elsewhere. The names of the fields select the results to be returned.
     pub expected: Option<Names>,
 }
 
@@ -116,28 +116,28 @@ pub struct SynthesisCase {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SynthesisResult {
-    /// Value implied by each forecaster.
+    /// For each forecaster, the value that its forecast implies.
     pub forecast_implied: Lists,
-    /// Value combined of inferers and forecasters.
+    /// Value combined from inferers and forecasters.
     pub combined: Vec<Decimal>,
-    /// Value combined of inferers only.
+    /// Value combined from inferers only.
     pub naive: Vec<Decimal>,
-    /// Value combined without each inferer.
+    /// For each inferer, the value combined without it.
     pub one_out_inferer: Lists,
-    /// Value combined without each forecaster.
+    /// For each forecaster, the value combined without it.
     pub one_out_forecaster: Lists,
-    /// Value combined of the inferers with each single forecaster.
+    /// For each forecaster, the value combined from the inferers and only this forecaster.
     pub one_in_forecaster: Lists,
-    /// Value implied by each forecaster without each inferer.
+    /// For each forecaster and inferer, the value that the forecast implies without the inferer.
     pub one_out_inferer_forecaster: BTreeMap<String, Lists>,
-    /// Percentiles of the first label's values. Empty without weights.
+    /// Percentiles of the first label's values. Empty if there are no weights.
     pub confidence_interval_values: Vec<Decimal>,
 }
 
 /// Parses the cases in `text`: one, or several as `{"cases":[…]}`.
 ///
 /// # Errors
-/// Error if the text is not JSON, or a case is not a `T`.
+/// If the text is not JSON, or a case is not a `T`.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Several {

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::{Bundle, LabeledValue};
 
-/// Declares messages with a single field: documentation, name, field, and the field's
+/// Declares messages with a single field: documentation of the message, its name, and the field with its
 /// documentation.
 macro_rules! messages {
     ($($(#[$about:meta])+ $message:ident { $member:ident: $kind:ty } $says:tt;)+) => {$(
@@ -385,7 +385,7 @@ pub struct ActiveTopics {
     pub pagination: Pagination,
 }
 
-/// Error of a bundle with several labels, which cannot be expressed as single numbers.
+/// A bundle has several labels, so its values cannot be expressed as single numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("bundle has several labels, expected one")]
 pub struct LabelsError;
@@ -434,7 +434,7 @@ impl TryFrom<Bundle> for ValueBundle {
     }
 }
 
-/// Returns the single value among `values`.
+/// Returns the only value in `values`.
 fn only(mut values: Vec<LabeledValue>) -> Result<String, LabelsError> {
     match values.pop() {
         Some(value) if values.is_empty() => Ok(decimal(value.value)),
@@ -442,7 +442,7 @@ fn only(mut values: Vec<LabeledValue>) -> Result<String, LabelsError> {
     }
 }
 
-/// Returns each actor with the single value of its entry.
+/// Returns each actor with the only value of its entry.
 fn each(
     entries: Vec<impl Into<(Address, Vec<LabeledValue>)>>,
 ) -> Result<Vec<WorkerValue>, LabelsError> {

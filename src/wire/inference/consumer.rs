@@ -1,4 +1,4 @@
-//! Bodies of the consumer API: a signed inference for a contract and the list of topics.
+//! Bodies of the consumer API: signed inferences for a contract, and the list of topics.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

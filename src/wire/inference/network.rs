@@ -1,4 +1,4 @@
-//! Bodies of the extensions: settings of topics, submissions and additions to bundles.
+//! Bodies of extensions of the chain's API: settings of topics, submissions, and additions to bundles.
 
 use std::collections::BTreeMap;
 
@@ -243,7 +243,7 @@ pub struct SubmissionBody {
 }
 
 impl SubmissionBody {
-    /// Returns all values by label.
+    /// Returns all values, each with its label.
     pub fn labeled(&self) -> impl Iterator<Item = (String, String)> + '_ {
         let one = self.value.iter().map(|value| (SINGLE_LABEL.to_owned(), value.0.clone()));
         one.chain(self.values.iter().map(|(label, value)| (label.clone(), value.0.clone())))
