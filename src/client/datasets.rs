@@ -1,4 +1,4 @@
-//! Client of the dataset service (document 2): finding datasets, reading rows and buckets, writing.
+//! Client of the dataset service: finds datasets, reads rows and buckets, and writes rows.
 
 pub mod catalog;
 pub mod download;
@@ -26,9 +26,9 @@ use self::seen_revisions::SeenRevisions;
 use crate::error::ClientError;
 use crate::transport::{Request, Transport, parse};
 
-/// A dataset service, or several behind one address. Cheap to clone.
+/// A dataset service, or several replicas behind one address. Cheap to clone.
 ///
-/// Every read includes all commits that this client and its clones have seen, even behind a load
+/// Every read includes all commits that this client and its clones have seen before, even behind a load
 /// balancer.
 #[derive(Debug, Clone)]
 pub struct Datasets {
@@ -58,7 +58,7 @@ pub struct DatasetsPage {
     pub has_more: bool,
 }
 
-/// Direction of rows.
+/// Order in which rows are returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Oldest row first.
@@ -72,13 +72,14 @@ pub enum Order {
 pub struct RowsQuery {
     /// The dataset.
     pub dataset: DatasetId,
-    /// Raw, or the length of buckets.
+    /// Raw rows, or buckets of this length.
     pub resolution: Resolution,
-    /// First timestamp. `None` for the widest range that the service allows.
+    /// First timestamp. `None` for the earliest that the service allows.
     pub start: Option<Timestamp>,
     /// Last timestamp. `None` for now.
     pub end: Option<Timestamp>,
-    /// Exclusive start in the direction of `order`: [`RowsPage::next`] of the previous page.
+    /// Timestamp after which the page starts in the direction of `order`, exclusive: [`RowsPage::next`]
+    /// of the previous page.
     pub after: Option<Timestamp>,
     /// Maximum number of rows.
     pub limit: Limit,
@@ -107,7 +108,7 @@ pub enum Rows {
 /// A page of rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowsPage {
-    /// Rows in the requested direction.
+    /// Rows in the requested order.
     pub rows: Rows,
     /// Value of [`RowsQuery::after`] for the next page. `None` on the last page.
     pub next: Option<Timestamp>,
@@ -119,14 +120,14 @@ pub struct RowsPage {
 /// Result of acquiring a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acquired {
-    /// The key was granted the tag.
+    /// The key acquired the tag with this call.
     Now,
-    /// The key had the tag before.
+    /// The key already had the tag.
     Already,
 }
 
 impl Datasets {
-    /// Returns a client for the service behind `transport`. Its address can end in `/api`.
+    /// Returns a client for the service at the address of `transport`, which can end in `/api`.
     #[must_use]
     pub fn new(transport: Transport) -> Self {
         Self { transport: transport.strip_segment("api"), seen: SeenRevisions::default() }
@@ -141,7 +142,7 @@ impl Datasets {
     /// Lists datasets that the key can see. Cancel-safe.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 401 without a valid key, or any error of the connection.
+    /// [`ClientError::Refused`] with status 401 if the key is not valid, or any error of the connection.
     pub async fn list(&self, query: &DatasetsQuery) -> Result<DatasetsPage, ClientError> {
         let search = Some(&query.search).filter(|search| !search.is_empty());
         let offset = Some(query.offset).filter(|offset| *offset > 0);
@@ -149,8 +150,8 @@ impl Datasets {
         datasets_page(self.transport.get(paths::DATASETS).query(&query)).await
     }
 
-    /// Lists datasets with the value `value` of metadata field `field`, skipping the first `offset`.
-    /// Cancel-safe.
+    /// Lists datasets whose metadata field `field` has the value `value`, after skipping the first
+    /// `offset`. Cancel-safe.
     ///
     /// # Errors
     /// Same as [`Self::list`].
@@ -206,7 +207,7 @@ impl Datasets {
         Ok(RowsPage { rows, next, count })
     }
 
-    /// Reads the latest rows, latest first. Cancel-safe.
+    /// Reads the latest rows, starting with the very latest. Cancel-safe.
     ///
     /// # Errors
     /// Same as [`Self::rows`].
@@ -270,7 +271,7 @@ async fn datasets_page(call: Request<'_>) -> Result<DatasetsPage, ClientError> {
 }
 
 impl RowsQuery {
-    /// Returns a query for the latest `limit` rows or buckets of `dataset`, latest first.
+    /// Returns a query for the latest `limit` rows or buckets of `dataset`, in descending order.
     #[must_use]
     pub const fn newest(dataset: DatasetId, resolution: Resolution, limit: Limit) -> Self {
         Self {
@@ -284,7 +285,7 @@ impl RowsQuery {
         }
     }
 
-    /// Returns a query for the oldest `limit` rows or buckets of `dataset`, oldest first.
+    /// Returns a query for the oldest `limit` rows or buckets of `dataset`, in ascending order.
     #[must_use]
     pub const fn oldest(dataset: DatasetId, resolution: Resolution, limit: Limit) -> Self {
         Self { order: Order::Ascending, ..Self::newest(dataset, resolution, limit) }
@@ -308,7 +309,7 @@ impl RowsQuery {
 }
 
 impl Rows {
-    /// Returns the raw rows, an empty list for buckets.
+    /// Returns the raw rows, or an empty list if these are buckets.
     #[must_use]
     pub fn into_raw(self) -> Vec<NamedRow> {
         match self {
@@ -343,7 +344,7 @@ fn named_of(at: &str, values: BTreeMap<String, ValueBody>) -> Result<NamedRow, C
     Ok(NamedRow { timestamp, values })
 }
 
-/// Converts all `bodies`. `what` names them in errors.
+/// Converts all `bodies`. Errors call them `what`.
 fn convert<B, T>(bodies: Vec<B>, what: &'static str) -> Result<Vec<T>, ClientError>
 where
     B: DeserializeOwned,

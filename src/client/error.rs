@@ -1,9 +1,9 @@
-//! Errors of calls to services, with their cause and advice.
+//! Errors of calls to services, with their cause and with advice.
 
 use std::error::Error as _;
 use std::time::Duration;
 
-/// A failed call to a service. Contains no secrets, since it has neither headers nor body of the
+/// A failed call to a service. Contains no secrets, since it has neither the headers nor the body of the
 /// request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -22,13 +22,13 @@ pub enum ClientError {
     /// The text is not a token.
     #[error("token contains other than printable characters")]
     Token,
-    /// The system lacks requirements of HTTP.
+    /// The system lacks something that HTTP needs.
     #[error("cannot create the HTTP client")]
     Prepare(#[source] reqwest::Error),
     /// The service cannot be reached, or the connection was lost.
     #[error("cannot connect to {address}")]
     Reach {
-        /// Address without path and query.
+        /// Address of the service, without path and query.
         address: String,
         /// Error of the HTTP library.
         #[source]
@@ -37,7 +37,7 @@ pub enum ClientError {
     /// The service did not respond in time.
     #[error("no response from {address} within {} s", within.as_secs())]
     TimedOut {
-        /// Address without path and query.
+        /// Address of the service, without path and query.
         address: String,
         /// The time limit.
         within: Duration,
@@ -47,7 +47,7 @@ pub enum ClientError {
     Limited {
         /// Message of the service.
         message: String,
-        /// Requested pause, if any.
+        /// Pause that the service asked for, if any.
         retry_after: Option<Duration>,
     },
     /// The service refused the request.
@@ -65,7 +65,7 @@ pub enum ClientError {
         status: u16,
         /// Message of the service, shortened.
         message: String,
-        /// Index of each rejected row in the insert, with the reason.
+        /// Index of each rejected row in the insert, with the reason for its rejection.
         refusals: Vec<(usize, String)>,
     },
     /// The response is too long.
@@ -74,7 +74,7 @@ pub enum ClientError {
         /// Maximum length.
         limit_bytes: usize,
     },
-    /// The response does not have the documented form.
+    /// The response does not have the expected form.
     #[error("response is not {what}")]
     Shape {
         /// The expected form.
@@ -86,7 +86,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Returns the HTTP status of a refusal.
+    /// Returns the HTTP status, if the service refused the request.
     #[must_use]
     pub fn status(&self) -> Option<u16> {
         match self {
@@ -105,7 +105,7 @@ impl ClientError {
         }
     }
 
-    /// Returns the innermost cause as one line for people.
+    /// Returns the innermost cause as one line for human readers.
     #[must_use]
     pub fn why(&self) -> String {
         match self {
@@ -144,7 +144,7 @@ impl ClientError {
         }
     }
 
-    /// Creates an error for a response that is not `what`.
+    /// Creates an error for a response that is not of the form `what`.
     pub(crate) fn shape(
         what: &'static str,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,

@@ -1,4 +1,4 @@
-//! Asynchronous executions and the stream of a cluster's events.
+//! Asynchronous executions, and the stream of a cluster's events.
 
 use std::convert::Infallible;
 
@@ -20,8 +20,8 @@ pub const CODE_UNDER_WAY: &str = "202";
 pub type ClusterStreamEvent = StreamEvent<ClusterEvent>;
 
 impl Functions {
-    /// Starts an execution and returns its request id immediately, for [`Self::result`] and
-    /// [`Self::execution`].
+    /// Starts an execution. Immediately returns its request id, which can be passed to [`Self::result`]
+    /// and [`Self::execution`].
     ///
     /// # Errors
     /// [`ClientError::Refused`] if the request is malformed, [`ClientError::Shape`] if the head does not
@@ -56,7 +56,7 @@ impl Functions {
             .await
     }
 
-    /// Lists the latest `limit` executions, latest first, without their results. Cancel-safe.
+    /// Lists the latest `limit` executions without their results, latest first. Cancel-safe.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with status 404 if the head does not have this endpoint.
@@ -75,7 +75,7 @@ impl Functions {
         self.transport.get(&path).json("an execution").await
     }
 
-    /// Cancels execution `id`, also on its workers. Returns its state. Has no effect on a complete
+    /// Cancels execution `id`, also on its workers. Returns its state. No effect on a complete
     /// execution.
     ///
     /// # Errors
@@ -96,11 +96,11 @@ impl Functions {
     }
 }
 
-/// Sends the events of a head's cluster to `events` until its receiver is dropped. Reconnects if
-/// necessary.
+/// Sends the events of a head's cluster to `events` until the receiver of `events` is dropped.
+/// Reconnects if necessary.
 ///
-/// If the queue is full, this waits. The head then closes the connection. Dropping the future closes the
-/// connection.
+/// If the queue is full, this function waits, and the head then closes the connection. Dropping the
+/// future also closes the connection.
 pub async fn follow(functions: Functions, events: mpsc::Sender<ClusterStreamEvent>) {
     reconnect(functions, events).await;
 }
@@ -118,7 +118,7 @@ impl Follow for Functions {
         let mut line = Line::open(self.transport.get(paths::EVENTS)).await?;
         loop {
             let event = line.next(SILENCE_MAX).await?;
-            // A later version of the head can send unknown kinds of events.
+            // Ignored, since a later version of the head can send other kinds of events.
             let Ok(event) = parse::<ClusterEvent>(event.data.as_bytes(), "an event") else {
                 continue;
             };

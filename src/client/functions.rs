@@ -1,4 +1,4 @@
-//! Client of a head (document 1): executes functions and reads the state of the cluster.
+//! Client of a head: executes functions and reads the state of the cluster.
 
 use std::time::Duration;
 
@@ -13,20 +13,21 @@ use wire::paths;
 use crate::error::ClientError;
 use crate::transport::Transport;
 
-/// Time limit of an execution. A head waits five minutes for workers that compile the function and less
-/// than two for the rest. It reports its own timeout.
+/// Time limit of an execution. A head waits up to five minutes until workers have compiled the function,
+/// and less than two for everything else. It reports its own timeout before this one.
 const EXECUTE_WITHIN: Duration = Duration::from_secs(450);
 
-/// Time limit of a change to a node, in addition to the requested wait. The head writes it to disk.
+/// Time limit for changing a node, in addition to the requested wait. The head writes the change to
+/// disk.
 const CHANGE_WITHIN: Duration = Duration::from_secs(15);
 
-/// Time limit of an eviction. The head waits 30 s for its workers.
+/// Time limit of an eviction. The head waits up to 30 s for its workers.
 const EVICT_WITHIN: Duration = Duration::from_secs(40);
 
-/// Time limit of an upload: 260 MiB at 10 Mbit/s plus the time to store them.
+/// Time limit of an upload, enough for 260 MiB at 10 Mbit/s and the time to store them.
 const UPLOAD_WITHIN: Duration = Duration::from_secs(270);
 
-/// Media type of the blocks of a function.
+/// Media type of a function's blocks.
 const CAR: &str = "application/vnd.ipld.car";
 
 /// The `code` in a head's response for success.
@@ -51,10 +52,10 @@ impl Functions {
         self.transport.address()
     }
 
-    /// Executes a function and returns the head's response when all results are available.
+    /// Executes a function. Returns the head's response when all results are available.
     ///
-    /// A response with another `code` than [`CODE_OK`] is returned as well. Its `message` contains the
-    /// reason. It can contain results. Dropping the future cancels the execution.
+    /// A response whose `code` is not [`CODE_OK`] is returned as well. Its `message` contains the
+    /// reason, and it may contain results. Dropping the future cancels the execution.
     ///
     /// # Errors
     /// [`ClientError::Refused`] if the request is malformed, or any error of the connection.
@@ -63,7 +64,7 @@ impl Functions {
         call.body(request).json("the result of an execution").await
     }
 
-    /// Lists the nodes that the head knows: itself, then the others by id. Cancel-safe.
+    /// Lists the nodes that the head knows: first the head itself, then the others by id. Cancel-safe.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with status 404 if the head does not have this endpoint.
@@ -72,7 +73,7 @@ impl Functions {
         Ok(list.nodes)
     }
 
-    /// Returns node `id` with its current work orders from this head. Cancel-safe.
+    /// Returns node `id` with the work orders of this head that it executes. Cancel-safe.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with status 404 if the head does not know the node.
@@ -81,9 +82,9 @@ impl Functions {
         self.transport.get(&path).json("a node").await
     }
 
-    /// Changes the operator's settings of node `id`, then waits for at most `wait` until it executes no
-    /// work order of this head. Returns it with its remaining work orders. Heads wait for at most a
-    /// minute, in whole seconds. Settings apply to one head only.
+    /// Changes the operator's settings of node `id`, then waits for at most `wait` until the node
+    /// executes no work order of this head. Returns the node with its remaining work orders. Heads wait
+    /// for at most a minute, in whole seconds. The settings apply only to this head.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with status 404 if the head does not know the node (unless it is
@@ -100,7 +101,7 @@ impl Functions {
         call.query(&[("wait", wait.as_secs())]).body(&patch).json("a node").await
     }
 
-    /// Lists the functions installed at the head, by name. Cancel-safe.
+    /// Lists the functions installed at the head, sorted by name. Cancel-safe.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with status 404 if the head does not have this endpoint.
@@ -110,8 +111,8 @@ impl Functions {
         Ok(list.functions)
     }
 
-    /// Installs a function at the head, so that its cluster can execute it. Returns its description.
-    /// `car` contains its blocks, as a CAR with one root.
+    /// Installs a function at the head, so that its cluster can execute it. Returns the function's
+    /// description. `car` contains the function's blocks as a CAR with one root.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with status 400 if the blocks are not a valid function, 401 or 403 if
@@ -129,9 +130,9 @@ impl Functions {
             .await
     }
 
-    /// Installs a function at the head and the nodes of a group.
+    /// Installs a function at the head and at the nodes of a group.
     ///
-    /// A response with another `code` than [`CODE_OK`] is returned as well. Its `message` contains the
+    /// A response whose `code` is not [`CODE_OK`] is returned as well. Its `message` contains the
     /// reason.
     ///
     /// # Errors
@@ -144,7 +145,7 @@ impl Functions {
             .await
     }
 
-    /// Removes functions from the stores of the head's workers. Returns the result of each worker.
+    /// Removes functions from the stores of the head's workers. Returns the outcome for each worker.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with status 404 if the head does not have this endpoint, 401 or 403 if
@@ -164,7 +165,7 @@ impl Functions {
         self.transport.get(&path).json("a function").await
     }
 
-    /// Removes function `id` from the head and returns its description. Workers keep it.
+    /// Removes function `id` from the head, but not from workers. Returns its description.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with status 404 if it is not installed.

@@ -1,4 +1,4 @@
-//! Client of the inference service (document 3): bundles of a prediction network, topics and history.
+//! Client of the inference service: bundles of a prediction network, topics and their history.
 
 pub mod bundles;
 
@@ -17,7 +17,7 @@ use wire::paths;
 use crate::error::ClientError;
 use crate::transport::{Request, Transport};
 
-/// Description of a topic's latest bundle in errors.
+/// Name for a topic's latest bundle in errors.
 const LATEST: &str = "the newest inferences of a topic";
 
 /// An inference service. Cheap to clone.
@@ -59,7 +59,7 @@ impl Inference {
         self.get(paths::emissions::bundles::LATEST_OUTLIER_RESISTANT, topic).json(LATEST).await
     }
 
-    /// Returns the latest `limit` bundles of a topic, oldest first. The chain has no such query.
+    /// Returns the latest `limit` bundles of a topic, oldest first. The chain's API has no such query.
     /// Cancel-safe.
     ///
     /// # Errors
@@ -91,9 +91,9 @@ impl Inference {
         call.json("a topic's past epochs").await
     }
 
-    /// Returns the actors of a topic's latest `limit` past epochs with a nonce in `nonces`, oldest epoch
-    /// first, with their values, weights, losses and the ground truth. If given, only the actor with the
-    /// address or name `actor`. Cancel-safe.
+    /// Returns the actors of a topic's past epochs with their values, weights and losses, and the ground
+    /// truth. Includes at most the latest `limit` epochs whose nonce is in `nonces`, oldest first. If
+    /// `actor` is given, includes only the actor with this address or name. Cancel-safe.
     ///
     /// # Errors
     /// Same as [`Self::topics`].
@@ -110,7 +110,7 @@ impl Inference {
         call.json("a topic's past epochs").await
     }
 
-    /// Returns the ranked actors of a topic over its latest `n_epochs`. Cancel-safe.
+    /// Returns the actors of a topic, ranked over its latest `n_epochs` epochs. Cancel-safe.
     ///
     /// # Errors
     /// Same as [`Self::topics`].
@@ -123,7 +123,7 @@ impl Inference {
         call.json("a topic's leaderboard").await
     }
 
-    /// Creates a topic owned by this key. If the future is dropped, the topic might exist.
+    /// Creates a topic that this key owns. If the future is dropped, the topic might still be created.
     ///
     /// # Errors
     /// [`ClientError::Refused`] if the settings are invalid.
@@ -134,7 +134,7 @@ impl Inference {
     /// Replaces all settings of a topic that this key owns.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if another key owns it or a setting cannot change.
+    /// [`ClientError::Refused`] if another key owns the topic or a setting cannot be changed.
     pub async fn update_topic(
         &self,
         topic: TopicId,
@@ -146,16 +146,16 @@ impl Inference {
     /// Permanently deletes a topic that this key owns, with all its epochs.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if another key owns it.
+    /// [`ClientError::Refused`] if another key owns the topic.
     pub async fn delete_topic(&self, topic: TopicId) -> Result<(), ClientError> {
         self.call(Method::DELETE, paths::TOPIC_SETTINGS, topic).done().await
     }
 
-    /// Reads the ground truth again from epoch `from` on. Recomputes losses and regrets. If the future
-    /// is dropped, this might still happen.
+    /// Makes the service read the ground truth of epoch `from` and later ones again, and compute their
+    /// losses and regrets again. If the future is dropped, this might still happen.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if another key owns the topic, or epochs from there on were deleted.
+    /// [`ClientError::Refused`] if another key owns the topic, or some of these epochs were deleted.
     pub async fn relearn(
         &self,
         topic: TopicId,
@@ -166,10 +166,10 @@ impl Inference {
         call.json("what a topic learned again").await
     }
 
-    /// Starts or stops opening epochs of a topic that this key owns.
+    /// Starts or stops the opening of epochs of a topic that this key owns.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if another key owns it.
+    /// [`ClientError::Refused`] if another key owns the topic.
     pub async fn set_active(&self, topic: TopicId, active: bool) -> Result<TopicBody, ClientError> {
         let body = TopicActive { active };
         topic_of(self.call(Method::PUT, paths::TOPIC_ACTIVE, topic).body(&body)).await
@@ -178,7 +178,7 @@ impl Inference {
     /// Adds a worker to the whitelist of a topic that this key owns.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if another key owns it.
+    /// [`ClientError::Refused`] if another key owns the topic.
     pub async fn add_to_whitelist(
         &self,
         topic: TopicId,
@@ -209,7 +209,7 @@ impl Inference {
         topic_of(self.call(method, &pattern, topic)).await
     }
 
-    /// Submits values for an epoch, by default the open one. They are stored when this returns.
+    /// Submits values for an epoch, by default the open one. The values are stored when this returns.
     ///
     /// # Errors
     /// [`ClientError::Refused`] if no window is open, the worker has already submitted other values, or
@@ -239,7 +239,7 @@ impl Inference {
         self.transport.get(paths::SIGNER).json("who signs").await
     }
 
-    /// Returns the health of a topic with the reason for a failure. Includes its stored epochs.
+    /// Returns the health of a topic, with the reasons for failures and the retention of its epochs.
     /// Cancel-safe.
     ///
     /// # Errors
@@ -256,7 +256,7 @@ impl Inference {
         self.transport.get(paths::HEALTH).done().await
     }
 
-    /// Prepares a GET request for `topic` at the path `pattern`.
+    /// Prepares a GET request for the path `pattern` with the id of `topic`.
     fn get(&self, pattern: &str, topic: TopicId) -> Request<'_> {
         self.call(Method::GET, pattern, topic)
     }
@@ -267,7 +267,7 @@ impl Inference {
     }
 }
 
-/// Makes a call that returns a topic.
+/// Makes a call whose response contains a topic, and returns this topic.
 async fn topic_of(call: Request<'_>) -> Result<TopicBody, ClientError> {
     let body: TopicResponse = call.json("a topic").await?;
     Ok(body.topic)

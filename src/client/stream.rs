@@ -1,8 +1,8 @@
 //! Server-sent events: bounded reading, detection of silent connections, reconnecting.
 //!
 //! A dataset service sends `connected`, then the latest hundred rows again (the replay), then live rows
-//! with a heartbeat twice a minute. A connection that is silent for one and a half heartbeats counts as
-//! lost. [`resume`] follows a dataset over such connections.
+//! with a heartbeat twice a minute. A connection that is silent for one and a half heartbeat intervals
+//! counts as lost. [`resume`] follows a dataset over such connections.
 
 pub mod resume;
 
@@ -26,16 +26,18 @@ use crate::datasets::NamedRow;
 use crate::error::ClientError;
 use crate::transport::{Request, parse};
 
-/// Maximum silence of a connection: one and a half heartbeats, which are sent every 30 s by document 2.
+/// Maximum time for which a connection can be silent: one and a half intervals of heartbeats, which are
+/// sent every 30 s.
 pub const SILENCE_MAX: Duration = Duration::from_secs(45);
 
 /// Maximum number of rows in a batch.
 const BATCH_ROWS_MAX: usize = 1_000;
 
-/// Number of remembered rows for removing duplicates: the replay and as many late rows.
+/// Number of delivered rows that are remembered to detect duplicates: enough for the replay and for late
+/// rows.
 const REMEMBERED_ROWS: usize = 4 * model::page::REPLAY_ROWS;
 
-/// Maximum size of an event: 20 times a row of a thousand columns.
+/// Maximum size of an event: 20 times that of a row with a thousand columns.
 const EVENT_BYTES_MAX: usize = 1024 * 1024;
 
 /// First pause before reconnecting.
@@ -44,7 +46,7 @@ const RETRY_FIRST: Duration = Duration::from_millis(500);
 /// Maximum pause before reconnecting.
 const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
-/// Reason for the end of a stream.
+/// Reason why a stream ended.
 pub(crate) enum Lost {
     /// The receiver was dropped.
     Reader,
@@ -64,7 +66,7 @@ impl<T> From<mpsc::error::SendError<T>> for Lost {
     }
 }
 
-/// An event of a stream that reconnects. `E` is the reason for a lost connection.
+/// An event of a stream that reconnects. `E` is the error of a lost connection.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamEvent<T, E = ClientError> {
     /// Connected. A replay of the latest items can follow.
@@ -73,16 +75,16 @@ pub enum StreamEvent<T, E = ClientError> {
     Item(T),
     /// The service does not know the last event, so late items might be missing.
     Reset,
-    /// The connection works without recent events.
+    /// The connection works, but there was no recent item.
     Heartbeat,
-    /// Disconnected. Items can be missed until the next attempt after `retry_in`.
+    /// The connection was lost. Items can be missed until the next attempt to connect, after `retry_in`.
     Lost {
-        /// The reason.
+        /// Error of the connection.
         why: E,
         /// Time until the next attempt.
         retry_in: Duration,
     },
-    /// The service does not have the stream. No event follows.
+    /// The service does not have this stream. This is the last event.
     NotServed,
 }
 
@@ -104,16 +106,16 @@ impl<T> StreamEvent<T> {
     }
 }
 
-/// A stream that can be connected again.
+/// A stream that can be connected repeatedly.
 pub(crate) trait Follow {
     /// Item of the stream.
     type Item;
 
-    /// HTTP statuses of a service that does not have the stream.
+    /// HTTP statuses with which a service responds if it does not have the stream.
     const NOT_SERVED: &'static [u16];
 
-    /// Connects and sends events until the connection is lost or the receiver is dropped. Resets
-    /// `backoff` when the connection works.
+    /// Connects, then sends events until the connection is lost or the receiver is dropped. Resets
+    /// `backoff` once the connection works.
     async fn follow_once(
         &mut self,
         events: &mpsc::Sender<StreamEvent<Self::Item>>,
@@ -121,8 +123,8 @@ pub(crate) trait Follow {
     ) -> Result<Infallible, Lost>;
 }
 
-/// Reconnects `stream` whenever its connection is lost, until the receiver of `events` is dropped.
-/// Cancel-safe: dropping it closes the connection.
+/// Connects `stream` again whenever its connection is lost, until the receiver of `events` is dropped.
+/// Cancel-safe: dropping the future closes the connection.
 pub(crate) async fn reconnect<F: Follow>(
     mut stream: F,
     events: mpsc::Sender<StreamEvent<F::Item>>,
@@ -132,7 +134,7 @@ pub(crate) async fn reconnect<F: Follow>(
         let Err(lost) = stream.follow_once(&events, &mut backoff).await;
         let Lost::Line(why) = lost else { return };
         if why.status().is_some_and(|status| F::NOT_SERVED.contains(&status)) {
-            // Fails if the receiver was dropped.
+            // Fails only if the receiver was dropped.
             events.send(StreamEvent::NotServed).await.unwrap_or_default();
             return;
         }
@@ -152,7 +154,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Opens the stream at `call`.
+    /// Sends the request `call` and opens the stream in its response.
     pub(crate) async fn open(call: Request<'_>) -> Result<Self, ClientError> {
         let transport = call.transport.clone();
         let opening = call.within(None).open();
@@ -161,7 +163,8 @@ impl Line {
             ClientError::TimedOut { address, within: SILENCE_MAX }
         })??;
 
-        // Number of bytes since the last complete event, limited because the parser buffers them.
+        // Number of bytes since the last complete event. It is limited, because the parser buffers these
+        // bytes.
         let limit = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&limit);
         let chunks = response.bytes_stream().map(move |chunk| {
@@ -180,7 +183,7 @@ impl Line {
         Ok(Self { events: events.boxed(), limit })
     }
 
-    /// Returns the next event. Fails after a silence of `silence_max`.
+    /// Returns the next event. Fails if the connection is silent for `silence_max`.
     pub(crate) async fn next(&mut self, silence_max: Duration) -> Result<Sse, ClientError> {
         let silence = || ClientError::shape("a live stream", "it fell silent");
         let event = timeout(silence_max, self.events.next()).await.map_err(|_| silence())?;
@@ -189,20 +192,20 @@ impl Line {
     }
 }
 
-/// The latest delivered rows.
+/// The latest rows that were delivered.
 #[derive(Debug, Default)]
 struct RecentRows(BTreeMap<Timestamp, BTreeMap<String, Value>>);
 
 impl RecentRows {
     /// Remembers `row`. Returns false if the same row was delivered before. A row with other values for
-    /// the same timestamp is a correction.
+    /// the same timestamp is a correction, so this returns true for it.
     fn add(&mut self, row: &NamedRow) -> bool {
         if self.0.get(&row.timestamp) == Some(&row.values) {
             return false;
         }
         self.0.insert(row.timestamp, row.values.clone());
         if self.0.len() > REMEMBERED_ROWS {
-            // The replay contains the latest rows, so the oldest row is the least likely to be repeated.
+            // The replay repeats the latest rows, so the oldest row is the least likely to be repeated.
             self.0.pop_first();
         }
         true

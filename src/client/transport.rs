@@ -1,4 +1,4 @@
-//! HTTP connection to one service: address, API key, time limits and bounded responses.
+//! HTTP connection to one service, with its address, API key, time limits and limits of response sizes.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -23,22 +23,22 @@ use wire::paths::{API_KEY_HEADER, IDEMPOTENCY_KEY_HEADER, LAST_EVENT_ID_HEADER};
 use crate::datasets::seen_revisions::SeenRevisions;
 use crate::error::ClientError;
 
-/// Time limit for connecting: more than a lost packet and its retransmission take.
+/// Time limit for connecting, enough to retransmit a lost packet.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
-/// Default time limit for a complete response.
+/// Default time limit until a response is complete.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
-/// Time limit for the response to an insert. The service gives up earlier.
+/// Time limit until the response to an insert is complete. The service gives up before.
 pub(crate) const INSERT_WITHIN: Duration = Duration::from_mins(2);
 
-/// Maximum size of a response: ten times a page of 10 000 rows with a dozen columns.
+/// Maximum size of a response: ten times that of a page of 10 000 rows with a dozen columns.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Maximum length of a displayed refusal.
+/// Maximum length of a refusal's message that is displayed, in characters.
 const MESSAGE_CHARS_MAX: usize = 2_000;
 
-/// Connection to one service. Clones share their connections.
+/// Connection to one service. Clones share the underlying connections.
 #[derive(Debug, Clone)]
 pub struct Transport {
     http: Client,
@@ -62,20 +62,21 @@ impl FromStr for Token {
     }
 }
 
-/// A request being prepared, with its time limit.
+/// A request that is being prepared, with its time limit.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) transport: &'a Transport,
     builder: RequestBuilder,
-    /// `None` for a stream, which has no end.
+    /// Time limit; `None` for a stream, which has no end.
     within: Option<Duration>,
-    /// Revisions to send and update, with their dataset.
+    /// Last seen commits, which the request sends and its response updates, and the dataset that it
+    /// reads.
     seeing: Option<(&'a SeenRevisions, DatasetId)>,
 }
 
-/// Installs ring as the process's default provider of cryptography, unless there is one.
+/// Installs ring as the process's default cryptography provider, unless one is already installed.
 ///
-/// [`Transport::new`] calls this. Programs can call it earlier and repeatedly.
+/// [`Transport::new`] calls this. Programs can call it earlier, and repeatedly.
 pub fn install_crypto() {
     if rustls::crypto::CryptoProvider::get_default().is_none()
         && rustls::crypto::ring::default_provider().install_default().is_err()
@@ -85,7 +86,7 @@ pub fn install_crypto() {
 }
 
 impl Transport {
-    /// Returns a connection to the service at `base`, which can end in `/`, with `key` on every call.
+    /// Returns a connection to the service at `base`, which can end in `/`. Every call sends `key`.
     ///
     /// Connects with the first call. Redirects are not followed, since the key is only for this address.
     ///
@@ -115,18 +116,18 @@ impl Transport {
             .tcp_nodelay(true)
             .user_agent("triptych");
         if is_loopback(&url) {
-            // A proxy from the environment cannot reach this machine.
+            // A proxy named in the environment cannot connect to loopback addresses of this machine.
             builder = builder.no_proxy();
         }
         if url.scheme() == "http" {
-            // Reading the system's certificates is slow. Plain HTTP does not use them.
+            // Reading the system's certificates is slow, and plain HTTP does not use them.
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(ClientError::Prepare)?;
         Ok(Self { http, base: url, key, token: None })
     }
 
-    /// Returns this transport with `token` on every call.
+    /// Returns this transport with `token` sent by every call.
     #[must_use]
     pub fn with_token(self, token: Option<Token>) -> Self {
         Self { token, ..self }
@@ -168,7 +169,7 @@ impl Transport {
         self.call(Method::DELETE, path)
     }
 
-    /// Prepares a call of `path` with key and token.
+    /// Prepares a call of `path` with the key and the token.
     pub(crate) fn call(&self, method: Method, path: &str) -> Request<'_> {
         let mut builder = self.http.request(method, format!("{}{path}", self.address()));
         if let Some(key) = &self.key
@@ -189,7 +190,7 @@ impl Transport {
         Request { transport: self, builder, within: Some(ANSWER_WITHIN), seeing: None }
     }
 
-    /// Reads a complete response of at most [`BODY_BYTES_MAX`].
+    /// Reads a response completely, if it has at most [`BODY_BYTES_MAX`] bytes.
     async fn read_body(
         &self,
         response: Response,
@@ -207,7 +208,7 @@ impl Transport {
         Ok(body)
     }
 
-    /// Converts an error of the HTTP library.
+    /// Converts an error of the HTTP library, for a call with the time limit `within`.
     pub(crate) fn broken(&self, source: reqwest::Error, within: Duration) -> ClientError {
         let address = self.base.origin().ascii_serialization();
         if source.is_timeout() && !source.is_connect() {
@@ -236,19 +237,20 @@ impl<'a> Request<'a> {
 
     /// Adds an idempotency key, by which the service recognizes a repeated request.
     pub(crate) fn named(self, key: &IdempotencyKey) -> Self {
-        // Quoted, as the draft of this header requires.
+        // Quoted, since the draft of this header requires it.
         let builder = self.builder.header(IDEMPOTENCY_KEY_HEADER, format!("\"{key}\""));
         Self { builder, ..self }
     }
 
-    /// Requests events after event `id` of a stream.
+    /// Requests the events of a stream that follow the one with this `id`.
     pub(crate) fn after_event(self, id: &str) -> Self {
-        // An id that is not a valid header value is ignored.
+        // An id that cannot be sent in a header is ignored.
         let Ok(id) = HeaderValue::from_str(id) else { return self };
         Self { builder: self.builder.header(LAST_EVENT_ID_HEADER, id), ..self }
     }
 
-    /// Requests a response that includes the commits of `dataset` in `seen`. Updates them.
+    /// Requests a response that includes the last commit of `dataset` in `seen`. The response then
+    /// updates `seen`.
     pub(crate) fn seeing(self, seen: &'a SeenRevisions, dataset: DatasetId) -> Self {
         let seeing = Some((seen, dataset));
         Self { builder: seen.ask(self.builder, dataset), seeing, ..self }
@@ -259,7 +261,7 @@ impl<'a> Request<'a> {
         Self { within, ..self }
     }
 
-    /// Sends the request and returns a successful response after its headers.
+    /// Sends the request. Returns a successful response once its headers have arrived.
     pub(crate) async fn open(self) -> Result<Response, ClientError> {
         let Self { transport, mut builder, within, seeing } = self;
         if let Some(within) = within {
@@ -284,7 +286,7 @@ impl<'a> Request<'a> {
         transport.read_body(self.open().await?, within).await
     }
 
-    /// Sends the request and parses the response as JSON. `what` names it in errors.
+    /// Sends the request and parses the response as JSON. Errors call the response `what`.
     pub(crate) async fn json<T: DeserializeOwned>(
         self,
         what: &'static str,
@@ -292,7 +294,7 @@ impl<'a> Request<'a> {
         parse(&self.bytes().await?, what)
     }
 
-    /// Like [`Self::json`], but converts the body `B`.
+    /// Like [`Self::json`], but converts the parsed body from `B` to `T`.
     pub(crate) async fn json_as<B, T>(self, what: &'static str) -> Result<T, ClientError>
     where
         B: DeserializeOwned,
@@ -302,13 +304,13 @@ impl<'a> Request<'a> {
         body.try_into().map_err(|error| ClientError::shape(what, error))
     }
 
-    /// Sends the request and ignores the body of a successful response.
+    /// Sends the request and ignores the body of the response if it is successful.
     pub(crate) async fn done(self) -> Result<(), ClientError> {
         self.bytes().await.map(drop)
     }
 }
 
-/// Returns true if `url` is a loopback address or `localhost`.
+/// Returns true if the host of `url` is a loopback address or `localhost`.
 fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
@@ -318,7 +320,7 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Parses `body` as JSON. `what` names it in errors.
+/// Parses `body` as JSON. Errors call it `what`.
 pub(crate) fn parse<T: DeserializeOwned>(
     body: &[u8],
     what: &'static str,
@@ -332,13 +334,13 @@ fn retry_after(response: &Response) -> Option<Duration> {
     text.trim().parse().ok().map(Duration::from_secs)
 }
 
-/// Creates an error from the error body of any of the three documents.
+/// Creates an error from an error body of any of the three services.
 fn refusal(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> ClientError {
     let message = message_of(body)
         .map(|message| without_reason(message, status))
         .or_else(|| status.canonical_reason().map(str::to_owned))
         .unwrap_or_else(|| "no reason given".to_owned());
-    // A conflict with `Retry-After` means that an identical request is in progress.
+    // A conflict with `Retry-After` means that the same request is already in progress.
     let is_limit = match status {
         StatusCode::TOO_MANY_REQUESTS => true,
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::CONFLICT => retry_after.is_some(),
@@ -354,7 +356,7 @@ fn refusal(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Cl
     }
 }
 
-/// Parses the rejected rows of an insert and their reasons.
+/// Parses the index of each rejected row of an insert, with the reason.
 fn refusals_of(body: &[u8]) -> Vec<(usize, String)> {
     let error = serde_json::from_slice::<DatasetsError>(body).ok();
     let details = error.and_then(|error| error.details).unwrap_or_default();
@@ -364,7 +366,7 @@ fn refusals_of(body: &[u8]) -> Vec<(usize, String)> {
     rows.into_iter().map(|row| (row.row, escape_line(&row.reason).into())).collect()
 }
 
-/// Removes the status text at the end of a message, since the status is shown separately.
+/// Removes the name of the status from the end of a message, since the status is shown separately.
 fn without_reason(message: String, status: StatusCode) -> String {
     let reason = status.canonical_reason().unwrap_or_default().to_lowercase();
     match message.strip_suffix(&reason).and_then(|said| said.strip_suffix(": ")) {

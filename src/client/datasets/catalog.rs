@@ -1,4 +1,4 @@
-//! Operations of owners: columns, tags, metadata and deletion.
+//! Operations for owners of datasets: columns, tags, metadata and deletion.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use wire::paths;
 use super::{Datasets, DatasetsQuery};
 use crate::error::ClientError;
 
-/// Page size of a search by name. An exact match comes first.
+/// Page size of a search for a dataset's name. An exact match is the first result.
 const NAMED_DATASETS: usize = 10;
 
 impl Datasets {
@@ -112,7 +112,7 @@ impl Datasets {
         self.transport.delete(paths::COLUMNS).query(&query).done().await
     }
 
-    /// Sets metadata fields of a dataset and removes fields with the value `None`. Other fields are
+    /// Sets metadata fields of a dataset, and removes those with the value `None`. Other fields are
     /// unchanged. Returns the updated dataset.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl Datasets {
         self.transport.patch(&path).body(&body).json_as::<DatasetBody, _>("a dataset").await
     }
 
-    /// Copies description and metadata fields of the dataset `like`.
+    /// Copies the description and the metadata fields of `like` to `dataset`.
     ///
     /// # Errors
     /// [`ClientError::Refused`] if the key does not own `dataset`.
@@ -146,7 +146,7 @@ impl Datasets {
         self.transport.delete(&path).done().await
     }
 
-    /// Permanently deletes the rows from `start` to `end` (inclusive) and returns their number.
+    /// Permanently deletes the rows from `start` to `end` (inclusive) and returns how many were deleted.
     ///
     /// # Errors
     /// [`ClientError::Refused`] if the key does not own the dataset.
@@ -162,7 +162,7 @@ impl Datasets {
         Ok(call.json::<RowsDeleted>("a number of rows").await?.deleted)
     }
 
-    /// Returns the key's access to a dataset: to read, or also to write.
+    /// Returns the access that the key has to a dataset: to read it, or also to write.
     ///
     /// # Errors
     /// Same as [`Self::list`].
@@ -176,12 +176,12 @@ impl Datasets {
     }
 }
 
-/// Fills the id of `dataset` into `path`.
+/// Replaces the placeholder in `path` by the id of `dataset`.
 fn path_of(path: &str, dataset: DatasetId) -> String {
     path.replace("{id}", &dataset.to_string())
 }
 
-/// Escapes `text` as one segment of a path.
+/// Escapes `text` as a single segment of a path.
 fn segment(text: &str) -> String {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {

@@ -1,4 +1,4 @@
-//! Bulk downloads: a time range of a dataset in one streamed response.
+//! Bulk downloads: a time range of a dataset in one response, which is read while it arrives.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -15,10 +15,11 @@ use super::Datasets;
 use crate::error::ClientError;
 use crate::transport::Transport;
 
-/// Maximum time until the response begins. Clients of the upstream service wait this long for all of it.
+/// Maximum time until the response begins. Clients of the upstream service wait this long for a complete
+/// response.
 const BEGINS_WITHIN: Duration = Duration::from_mins(5);
 
-/// Maximum pause within a response: twice as long as our service waits for a slow reader.
+/// Maximum time between two parts of a response: twice as long as our service waits for a slow reader.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
 
 /// Parameters of a download.
@@ -26,13 +27,14 @@ const SILENCE_MAX: Duration = Duration::from_mins(1);
 pub struct DownloadQuery {
     /// The dataset.
     pub dataset: DatasetId,
-    /// Raw, or the length of buckets.
+    /// Raw rows, or buckets of this length.
     pub resolution: Resolution,
-    /// First timestamp.
+    /// First timestamp. `None` for the earliest that the service allows.
     pub start: Option<Timestamp>,
-    /// Last timestamp, which is exclusive for buckets.
+    /// Last timestamp, inclusive for rows and exclusive for buckets.
     pub end: Option<Timestamp>,
-    /// Name of the format: `json` and `csv` by document 2, others if the service supports them.
+    /// Name of the format: `json` and `csv` as in the upstream dataset service, others if the service
+    /// supports them.
     pub output: &'static str,
 }
 
@@ -81,11 +83,11 @@ impl Download {
         self.n_rows
     }
 
-    /// Returns the next bytes, `None` at the end. Cancel-safe.
+    /// Returns the next part of the response, `None` at its end. Cancel-safe.
     ///
     /// # Errors
-    /// [`ClientError::Reach`] if the response is incomplete, [`ClientError::TimedOut`] after a long
-    /// pause.
+    /// [`ClientError::Reach`] if the response is incomplete, [`ClientError::TimedOut`] if the next part
+    /// does not arrive in time.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
         let chunk = timeout(SILENCE_MAX, self.chunks.next()).await;
         let chunk = chunk.map_err(|_| silent(&self.transport, SILENCE_MAX))?;

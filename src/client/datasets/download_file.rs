@@ -1,4 +1,4 @@
-//! A downloaded file that gets its name when it is complete.
+//! A file for a download, which gets its name when the download is complete.
 
 use std::io;
 use std::path::Path;
@@ -8,7 +8,7 @@ use tokio::fs::File;
 use tokio::io::AsyncWriteExt as _;
 use tokio::task::spawn_blocking;
 
-/// A file that is removed unless it gets its name by [`Self::finish`].
+/// A temporary file, which is removed unless it gets its final name by [`Self::finish`].
 #[derive(Debug)]
 pub struct DownloadFile {
     file: File,
@@ -16,11 +16,11 @@ pub struct DownloadFile {
 }
 
 impl DownloadFile {
-    /// Creates a temporary file in the directory of `path`. An existing file is unchanged until
+    /// Creates a temporary file in the directory of `path`. A file at `path` is unchanged until
     /// [`Self::finish`].
     ///
     /// # Errors
-    /// If `path` is a directory or is not writable.
+    /// If `path` is a directory, or its directory is not writable.
     pub async fn create(path: &Path) -> io::Result<Self> {
         let path = path.to_owned();
         let creating = move || {
@@ -43,7 +43,7 @@ impl DownloadFile {
     /// Syncs the file and gives it its final name.
     ///
     /// # Errors
-    /// If it cannot be written completely. It is then removed.
+    /// If it cannot be written completely. The temporary file is then removed.
     pub async fn finish(mut self) -> io::Result<()> {
         self.file.flush().await?;
         let draft = self.draft;

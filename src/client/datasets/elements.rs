@@ -1,9 +1,9 @@
 //! Splits a long JSON array or a sequence of JSON objects into elements as its bytes arrive.
 
-/// Maximum size of an object: 20 times a row of a thousand columns.
+/// Maximum size of an object: 20 times that of a row with a thousand columns.
 const ELEMENT_BYTES_MAX: usize = 1024 * 1024;
 
-/// An error in a text of JSON objects.
+/// Error in a text that should consist of JSON objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ElementsError {
@@ -18,10 +18,10 @@ pub enum ElementsError {
     Unfinished,
 }
 
-/// Top-level objects of a text: the elements of an array, or a sequence.
+/// Finds the top-level objects of a text: the elements of an array, or a sequence of objects.
 #[derive(Debug, Default)]
 pub struct Elements {
-    /// The beginning of an unfinished object.
+    /// First part of an unfinished object, from the texts so far.
     begun: Vec<u8>,
     depth: usize,
     is_in_string: bool,
@@ -31,7 +31,7 @@ pub struct Elements {
 }
 
 impl Elements {
-    /// Processes the next part of the text and passes each completed object to `take`.
+    /// Processes the next part of the text. Passes each object that it completes to `take`.
     ///
     /// # Errors
     /// [`ElementsError`], or any error of `take`.
@@ -40,7 +40,8 @@ impl Elements {
         text: &[u8],
         mut take: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        // Start of the unfinished object in `text`. Its part in earlier texts is in `begun`.
+        // Start of the unfinished object in `text`. If it started in an earlier text, its first part is
+        // in `begun`.
         let mut begin = 0;
         for (at, byte) in text.iter().enumerate() {
             if self.depth == 0 {
@@ -72,7 +73,7 @@ impl Elements {
     /// Checks that the text is complete.
     ///
     /// # Errors
-    /// [`ElementsError::Unfinished`] if it is not.
+    /// [`ElementsError::Unfinished`] if it ends within an object or array.
     pub const fn end(&self) -> Result<(), ElementsError> {
         if self.depth > 0 || self.is_in_array { Err(ElementsError::Unfinished) } else { Ok(()) }
     }
@@ -88,7 +89,7 @@ impl Elements {
         Ok(())
     }
 
-    /// Processes a byte of an object. Returns true at its end.
+    /// Processes a byte within an object. Returns true if it ends the object.
     const fn within(&mut self, byte: u8) -> bool {
         if self.is_in_string {
             if self.is_escaped {
@@ -114,7 +115,7 @@ impl Elements {
 mod tests {
     use super::*;
 
-    /// Splits `text`, which arrives in parts of `n_bytes`.
+    /// Splits `text` into objects when it arrives in parts of `n_bytes`.
     fn objects(text: &str, n_bytes: usize) -> Result<Vec<String>, ElementsError> {
         let mut elements = Elements::default();
         let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Bodies of inserts, serialized without intermediate values, in the JSON of document 2.
+//! Bodies of inserts, serialized to the JSON of the dataset service without intermediate values.
 
 use model::dataset::{DatasetId, TIMESTAMP};
 use model::idempotency::IdempotencyKey;
@@ -17,21 +17,22 @@ use crate::transport::INSERT_WITHIN;
 /// Media type of JSON.
 const JSON: &str = "application/json";
 
-/// Maximum number of rows of an insert with [`InsertMode::Merge`], as set by the service.
+/// Maximum number of rows of an insert with [`InsertMode::Merge`], which the service enforces.
 pub const MERGE_ROWS_MAX: usize = 10_000;
 
-/// Effect of an inserted row on a stored row with the same timestamp.
+/// Effect of an inserted row on the stored row with the same timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InsertMode {
-    /// Replaces all columns.
+    /// Replaces the whole row.
     #[default]
     Replace,
-    /// Changes only the columns that have a value in the inserted row. At most [`MERGE_ROWS_MAX`] rows.
+    /// Replaces only the values that the inserted row has. Such an insert can have at most
+    /// [`MERGE_ROWS_MAX`] rows.
     Merge,
 }
 
-/// Serialized rows of a dataset. With their idempotency key, they are stored once even if sent
-/// repeatedly.
+/// Serialized rows of a dataset, with an idempotency key. Because of the key, the rows are stored only
+/// once even if they are sent repeatedly.
 #[derive(Debug, Clone)]
 pub struct InsertBody {
     dataset: DatasetId,
@@ -40,7 +41,8 @@ pub struct InsertBody {
 }
 
 impl InsertBody {
-    /// Serializes `rows` of `dataset`, with values in the order of `names`.
+    /// Serializes `rows` of `dataset`. The values of each row are in the order of the column names
+    /// `names`.
     #[must_use]
     pub fn new(dataset: DatasetId, names: &[String], rows: &[Row]) -> Self {
         let mut body = format!("{{\"dataset\":{dataset},\"rows\":[").into_bytes();
@@ -59,16 +61,16 @@ impl InsertBody {
     }
 }
 
-/// Serializer for rows as flat JSON objects, one per line, with members in alphabetical order, as
-/// services write them.
+/// Serializes rows as flat JSON objects, one per line, with members in alphabetical order. Services
+/// write rows in the same form.
 #[derive(Debug, Clone)]
 pub struct FlatLines {
-    /// Sorted names of columns with their indexes in a row. `timestamp` has no index.
+    /// Sorted member names, with the index of each column in a row. `timestamp` has no index.
     members: Vec<(String, Option<usize>)>,
 }
 
 impl FlatLines {
-    /// Returns a serializer for rows with values in the order of `names`.
+    /// Returns a serializer for rows whose values are in the order of the column names `names`.
     #[must_use]
     pub fn new(names: &[String]) -> Self {
         let columns = names.iter().enumerate().map(|(idx, name)| (name.clone(), Some(idx)));
@@ -77,7 +79,7 @@ impl FlatLines {
         Self { members }
     }
 
-    /// Appends the line of `row` to `to`.
+    /// Appends `row` as a line to `to`.
     pub fn push(&self, to: &mut Vec<u8>, row: &Row) {
         push_json(to, &FlatLine { members: &self.members, row });
         to.push(b'\n');
@@ -122,9 +124,9 @@ enum Member<'a> {
 }
 
 impl Serialize for Member<'_> {
-    /// Serializes whole numbers without `.0`, like services.
+    /// Serializes whole numbers without `.0`, as services do.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        /// Whole numbers below this limit are exact.
+        /// Whole numbers below this limit are represented exactly.
         const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
         match self {
             Self::Timestamp(timestamp) => serializer.collect_str(timestamp),
@@ -149,7 +151,7 @@ impl Serialize for Member<'_> {
 impl Datasets {
     /// Inserts rows with the given effect on stored rows. Returns the number of stored rows.
     ///
-    /// Repeating the same body has no effect, so an insert can be repeated if the response was lost.
+    /// If the response was lost, the same body can be sent again without storing the rows twice.
     ///
     /// # Errors
     /// [`ClientError::Rows`] if rows do not match the columns, [`ClientError::Refused`] if the key
@@ -169,7 +171,7 @@ impl Datasets {
 }
 
 fn push_json(to: &mut Vec<u8>, value: &impl Serialize) {
-    // Serializing numbers and strings to memory does not fail.
+    // Cannot fail, since numbers and strings are serialized to memory.
     serde_json::to_writer(to, value).unwrap_or_default();
 }
 

@@ -1,20 +1,20 @@
-//! Counts the rows of a download while it passes. Line feeds and braces within strings do not count.
+//! Counts the rows of a download while it arrives. Line feeds and braces within strings do not count.
 
 use super::elements::{Elements, ElementsError};
 
-/// Number of rows so far.
+/// Number of rows that have arrived so far.
 #[derive(Debug)]
 pub struct RowCounter(Seen);
 
 #[derive(Debug)]
 enum Seen {
-    /// Lines. The first one is the header.
+    /// CSV: lines that are not within quotes. The first one is the header.
     Csv { n_lines: u64, is_quoted: bool },
-    /// Lines. Strings do not contain line feeds.
+    /// NDJSON: lines, since strings do not contain line feeds.
     Ndjson { n_lines: u64 },
-    /// Objects of an array.
+    /// JSON: objects of an array.
     Json { n_objects: u64, elements: Elements },
-    /// A format without countable rows.
+    /// A format whose rows cannot be counted.
     Unseen,
 }
 
@@ -41,12 +41,12 @@ impl RowCounter {
         }
     }
 
-    /// Counts the rows that end in `bytes`.
+    /// Counts the rows whose end is in `bytes`, the next part of the download.
     pub fn count(&mut self, bytes: &[u8]) {
         match &mut self.0 {
             Seen::Csv { n_lines, is_quoted } => {
                 for byte in bytes {
-                    // A quote within a string is doubled.
+                    // A quote within a string is doubled, so it changes the state twice.
                     *is_quoted ^= *byte == b'"';
                     *n_lines += u64::from(*byte == b'\n' && !*is_quoted);
                 }
@@ -72,7 +72,7 @@ impl RowCounter {
 mod tests {
     use super::*;
 
-    /// Checks the count for any split of the bytes.
+    /// Checks that the count is the same however the bytes are split.
     #[track_caller]
     fn check(output: &str, text: &str, want: u64) {
         for length in 1..=text.len() {

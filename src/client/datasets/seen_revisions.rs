@@ -1,5 +1,6 @@
-//! The last commit of each dataset that a client has seen. Requests name it, since a service behind a
-//! load balancer could otherwise read a copy of the database that is older than the previous response.
+//! The last commit of each dataset that a client has seen. Its requests contain the commit's number,
+//! since a service behind a load balancer could otherwise read a copy of the database that is older than
+//! the previous response.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -10,10 +11,10 @@ use parking_lot::Mutex;
 use reqwest::{RequestBuilder, Response};
 use wire::paths::REVISION_HEADER;
 
-/// Maximum number of remembered datasets. The least recently used one is evicted.
+/// Maximum number of datasets whose last commit is remembered. The least recently used one is forgotten.
 const DATASETS_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 
-/// Commits that were seen. Clones share them.
+/// Last seen commits. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct SeenRevisions(Arc<Mutex<LruCache<DatasetId, u64>>>);
 
@@ -24,7 +25,7 @@ impl Default for SeenRevisions {
 }
 
 impl SeenRevisions {
-    /// Requests a response that includes the last seen commit of a dataset.
+    /// Makes `request` ask for a response that includes the last seen commit of a dataset.
     pub(crate) fn ask(&self, request: RequestBuilder, dataset: DatasetId) -> RequestBuilder {
         match self.0.lock().get(&dataset) {
             Some(revision) => request.header(REVISION_HEADER, *revision),
@@ -32,7 +33,7 @@ impl SeenRevisions {
         }
     }
 
-    /// Records the commit in a response, if it contains one.
+    /// Records the last commit that a response includes, if the response names it.
     pub(crate) fn note(&self, response: &Response, dataset: DatasetId) {
         let revision = response.headers().get(REVISION_HEADER);
         let Some(revision) = revision.and_then(|revision| revision.to_str().ok()?.parse().ok())

@@ -1,6 +1,6 @@
-//! Stream of a topic's new bundles. It reconnects after failures.
+//! Stream of a topic's new bundles, which reconnects after failures.
 //!
-//! The stream is an extension of the chain's API. A service without it is distinguished from an
+//! The chain's API does not have this stream. A service that does not have it is distinguished from an
 //! unavailable one, so that the caller can poll instead.
 
 use std::convert::Infallible;
@@ -16,20 +16,20 @@ use super::Inference;
 use crate::stream::{Follow, Line, Lost, StreamEvent, reconnect};
 use crate::transport::parse;
 
-/// Maximum silence of a connection. An epoch can last an hour. Heartbeats between bundles are not
-/// events.
+/// Maximum time without an event on a connection. An epoch can last an hour, and heartbeats between
+/// bundles are not events.
 const SILENCE_MAX: Duration = Duration::from_hours(1);
 
 /// Name of the event of a new bundle.
 const EVENT_BUNDLE: &str = "bundle";
 
-/// An event of a stream of bundles. The latest bundle follows after each connection.
+/// An event of a stream of bundles. After each connection, the latest bundle is sent.
 pub type BundleEvent = StreamEvent<Box<LatestBundle>>;
 
-/// Sends the bundles of `topic` to `events` until its receiver is dropped.
+/// Sends the bundles of `topic` to `events` until the receiver of `events` is dropped.
 ///
-/// If the queue is full, this waits. The service skips to its latest bundle. Dropping the future closes
-/// the connection.
+/// If the queue is full, this function waits, and the service then skips to its latest bundle. Dropping
+/// the future closes the connection.
 pub async fn follow(service: Inference, topic: TopicId, events: mpsc::Sender<BundleEvent>) {
     reconnect(BundleStream { service, topic }, events).await;
 }
@@ -99,7 +99,8 @@ mod tests {
         }
     }
 
-    /// Checks the first events of a service that sends `lines(n)` on its `n`th connection.
+    /// Checks the first events that are received from a service that sends `lines(n)` on its `n`th
+    /// connection.
     async fn check(
         lines: impl Fn(usize) -> Response + Clone + Send + Sync + 'static,
         want: &[&str],

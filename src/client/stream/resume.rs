@@ -1,8 +1,8 @@
-//! Follows a dataset without gaps or duplicates across lost connections.
+//! Follows a dataset without gaps or duplicates, even if connections are lost.
 //!
 //! If the service sends event ids, the stream resumes after the last one, including late and corrected
 //! rows. Otherwise, or if the service no longer knows the id, the rows between the latest delivered row
-//! and the start of the replay are read by pages. Rows that arrived in between with earlier timestamps
+//! and the start of the replay are read by pages. Late rows that arrived while the connection was lost
 //! are then missed.
 
 use model::dataset::DatasetId;
@@ -23,32 +23,32 @@ use super::{
 use crate::datasets::{Datasets, NamedRow, RowsQuery};
 use crate::error::ClientError;
 
-/// Smallest difference of timestamps.
+/// Smallest difference between two timestamps.
 const STEP: Duration = Duration::from_micros(1);
 
-/// State of a reader.
+/// State of a reader, from which its stream resumes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResumeFrom {
-    /// Latest timestamp of the reader. Later rows are delivered even if they are older than the replay.
+    /// Latest timestamp that the reader has. All later rows are delivered, even those before the replay.
     /// `None` to start with the replay.
     pub newest: Option<Timestamp>,
-    /// Id of the last event.
+    /// Id of the last event that the reader received.
     pub last_event_id: Option<String>,
-    /// Treatment of rows of the first replay up to `newest`.
+    /// Treatment of rows in the first replay that are not later than `newest`.
     pub repeats: Repeats,
 }
 
 /// Treatment of rows that the reader might already have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Repeats {
-    /// They are omitted.
+    /// The rows are omitted.
     #[default]
     Skip,
-    /// They are delivered, since they could be corrected. The reader replaces its rows.
+    /// The rows are delivered, since they might have been corrected. The reader replaces its own.
     Give,
 }
 
-/// Rows of a followed dataset, with the state to resume after them.
+/// Rows of a dataset that is followed, with the state from which a stream resumes after them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowBatch {
     /// Rows in the order of arrival. Rows read by pages are in the order of their timestamps.
@@ -57,12 +57,14 @@ pub struct RowBatch {
     pub last_event_id: Option<String>,
 }
 
-/// An event of a followed dataset.
+/// An event of a dataset that is followed.
 pub type RowEvent = StreamEvent<RowBatch>;
 
-/// Sends rows of `dataset` after `resume_from` to `events` until its receiver is dropped.
+/// Sends the rows of `dataset` after `resume_from` to `events` until the receiver of `events` is
+/// dropped.
 ///
-/// If the queue is full, this waits and so does the service. Dropping the future closes the connection.
+/// If the queue is full, this function waits, and so does the service. Dropping the future closes the
+/// connection.
 pub async fn follow(
     datasets: Datasets,
     dataset: DatasetId,
@@ -80,19 +82,19 @@ struct Reader {
     recent: RecentRows,
 }
 
-/// Progress through the first events of a connection.
+/// State of a connection while its first events are received.
 struct LineStart {
-    /// True if the connection resumed after the last event. It has no replay then.
+    /// True if the connection resumed after the last event, so that it has no replay.
     is_resumed: bool,
     n_rows: usize,
-    /// Timestamp of the previous row. The replay is in ascending order.
+    /// Timestamp of the previous row. The rows of the replay are in ascending order.
     last: Option<Timestamp>,
 }
 
 impl Follow for Reader {
     type Item = RowBatch;
 
-    // Retry in any case: the dataset can be created and access can be granted.
+    // Empty, so that every status is retried: the dataset may still be created and access be granted.
     const NOT_SERVED: &'static [u16] = &[];
 
     async fn follow_once(
@@ -112,7 +114,7 @@ impl Follow for Reader {
             let mut event = Some(line.next(SILENCE_MAX).await?);
             let mut rows = Vec::new();
             let mut end = Ok(());
-            // Events that have already arrived are delivered as one batch.
+            // All rows that have already arrived are delivered as one batch.
             while let Some(data) = event.take_if(|event| event.event == EVENT_DATA) {
                 end = self.take(&data, &mut start, &mut rows, events).await;
                 if end.is_err() || rows.len() >= BATCH_ROWS_MAX {
@@ -123,7 +125,7 @@ impl Follow for Reader {
                     Err(why) => end = Err(why.into()),
                 }
             }
-            // Deliver rows that arrived before the connection was lost.
+            // Deliver the rows that arrived before the connection was lost.
             self.give(rows, events).await?;
             end?;
             match event.as_ref().map(|event| event.event.as_str()) {
@@ -144,7 +146,8 @@ impl Follow for Reader {
 }
 
 impl Reader {
-    /// Handles a row, after reading rows that are missing before the first one of a connection.
+    /// Handles a row. If it is the first one of a connection, first reads the rows that are missing
+    /// before it.
     async fn take(
         &mut self,
         event: &Sse,
@@ -172,7 +175,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Delivers the rows after `newest` and before `end`.
+    /// Reads and delivers the rows after `newest` and before `end`.
     async fn fill(
         &mut self,
         newest: Timestamp,
@@ -206,7 +209,7 @@ impl Reader {
 }
 
 impl LineStart {
-    /// Counts a row. Returns true if the row can belong to the replay, which is ascending and short.
+    /// Counts a row. Returns true if the row can belong to the replay, whose rows are ascending and few.
     fn is_replay(&mut self, timestamp: Timestamp) -> bool {
         self.n_rows = self.n_rows.saturating_add(1);
         let ascends = self.last.is_none_or(|last| last < timestamp);
@@ -218,7 +221,7 @@ impl LineStart {
     }
 }
 
-/// Returns the next event if it has already arrived.
+/// Returns the next event if it has already arrived, without waiting.
 async fn ready(line: &mut Line) -> Result<Option<Sse>, ClientError> {
     match timeout(Duration::ZERO, line.next(SILENCE_MAX)).await {
         Ok(event) => event.map(Some),

@@ -58,7 +58,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Returns the next event in text form.
+    /// Waits for the next event and returns it as text.
     async fn next(&mut self) -> String {
         match timeout(SOON, self.events.recv()).await.expect("an event").expect("a stream") {
             StreamEvent::Connected => "connected".to_owned(),
@@ -76,7 +76,8 @@ impl Watch {
         }
     }
 
-    /// Checks the first events. The last one is not a batch of rows. Rows can arrive in several batches.
+    /// Checks the next events. Rows can arrive in several batches, so the last event must not be a
+    /// batch.
     async fn check(&mut self, want: &[&str]) {
         let mut seen: Vec<String> = Vec::new();
         while seen.len() < want.len() {

@@ -1,10 +1,10 @@
-//! Fake servers: an axum router on a free port, which stops when its handle is dropped.
+//! Fake services: an axum router on a free port that stops when its handle is dropped.
 
 use axum::Router;
 use task::group::Group;
 use tokio::net::TcpListener;
 
-/// A running server.
+/// Handle of a running fake service.
 pub(crate) struct Fake {
     pub(crate) address: String,
     group: Group,

@@ -7,7 +7,8 @@ use crate::tests::fake::Fake;
 
 const KEY: &str = "UP-0123456789abcdef01234567";
 
-/// Returns the error for a service that responds to every call with `status`, `wait` and `body`.
+/// Returns the error of a call to a service that responds to every call with `status`, `wait` as
+/// `Retry-After`, and `body`.
 async fn refused(status: u16, wait: Option<&'static str>, body: &'static str) -> ClientError {
     let answer = move || async move {
         let mut headers = HeaderMap::new();
@@ -70,7 +71,7 @@ async fn error_bodies_of_all_documents_are_parsed() {
         assert_eq!((error.status(), error.why().as_str()), (Some(400), "no such node"));
     }
     assert_eq!(refused(404, None, "").await.why(), "Not Found");
-    // The status is shown separately.
+    // The name of the status is removed, since the status is shown separately.
     let body = r#"{"details":null,"error":"start must not be after end: bad request"}"#;
     assert_eq!(refused(400, None, body).await.why(), "start must not be after end");
     assert_eq!(refused(400, None, r#"{"error":"bad request"}"#).await.why(), "bad request");

@@ -39,7 +39,7 @@ fn answer(events: Vec<sse::Event>) -> Response {
     Events::new(futures::stream::iter(events)).into_response()
 }
 
-/// A dataset with one row per minute up to minute 100, read by pages.
+/// Pages of a dataset that has one row per minute, up to minute 100.
 async fn rows(Query(query): Query<BTreeMap<String, String>>) -> Json<serde_json::Value> {
     let timestamp = |name: &str| query[name].parse::<Timestamp>().unwrap();
     let (after, end) = (timestamp("after"), timestamp("end"));
@@ -50,7 +50,7 @@ async fn rows(Query(query): Query<BTreeMap<String, String>>) -> Json<serde_json:
         json!({"id": 1, "dataset_id": 1, "timestamp": at, "created_at": at,
             "values": {"close": minute}})
     };
-    // A page has two rows, so that there are several pages.
+    // A page has only two rows, so that several pages are needed.
     let results: Vec<_> = wanted.iter().take(2).map(row).collect();
     let next = (wanted.len() > 2).then_some("more");
     Json(json!({"count": 0, "next": next, "previous": null, "results": results}))
@@ -62,7 +62,8 @@ struct Watch {
     _fake: Fake,
 }
 
-/// Follows a service that sends `lines(n, last event id)` on its `n`th connection.
+/// Follows a service that sends `lines(n, id)` on its `n`th connection, where `id` is the last event id
+/// that it received.
 async fn watch(
     resume_from: ResumeFrom,
     lines: impl Fn(usize, Option<&str>) -> Response + Clone + Send + Sync + 'static,
@@ -83,8 +84,8 @@ async fn watch(
 }
 
 impl Watch {
-    /// Returns the minutes of all rows until the connection is lost for the `n`th time. Also returns
-    /// true if there was a reset.
+    /// Returns the minutes of all rows until the connection is lost for the `n`th time, and true if
+    /// there was a reset.
     async fn minutes(&mut self, n: usize) -> (Vec<i64>, bool) {
         let (mut minutes, mut n_lost, mut is_reset) = (Vec::new(), 0, false);
         while n_lost < n {
@@ -119,7 +120,7 @@ async fn only_rows_after_the_readers_state_are_delivered() {
     let mut replayed =
         watch(resume_from.clone(), |_, _| answer(vec![data(2), data(3), data(4)])).await;
     assert_eq!(replayed.minutes(1).await.0, [4]);
-    // After the replay an old row is a late row.
+    // An old row after the replay is a late row.
     let mut late = watch(resume_from.clone(), |_, _| answer(vec![data(4), data(5), data(1)])).await;
     assert_eq!(late.minutes(1).await.0, [4, 5, 1]);
     let resume_from = ResumeFrom { repeats: Repeats::Give, ..resume_from };
@@ -139,6 +140,6 @@ async fn reconnect_resumes_after_last_event_id() {
     };
     let mut watch = watch(ResumeFrom::default(), lines).await;
     assert_eq!(watch.minutes(2).await, (vec![1, 2, 9, 0], false));
-    // The service does not know the event, so the rows after the latest one are read by pages.
+    // The service does not know the event id, so the rows after the latest one are read by pages.
     assert_eq!(watch.minutes(1).await, (vec![10, 11, 12], true));
 }
