@@ -279,14 +279,6 @@ impl Action {
             Self::Palette
                 | Self::Interrupt
                 | Self::Back
-                | Self::Up
-                | Self::Down
-                | Self::First
-                | Self::Last
-                | Self::HalfPageUp
-                | Self::HalfPageDown
-                | Self::PageUp
-                | Self::PageDown
                 | Self::Open
                 | Self::NextField
                 | Self::PreviousField

@@ -6,7 +6,7 @@ mod services;
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -242,6 +242,14 @@ fn absent(what: &str) -> Failure {
 /// Returns the failure to write a file.
 fn unwritten(what: &str, error: &std::io::Error) -> Failure {
     Failure::new(what, error.to_string(), "name another file")
+}
+
+/// Reads the text in the file at `path`, or `None` if there is no file.
+async fn read_optional(path: &Path) -> std::io::Result<Option<String>> {
+    match tokio::fs::read_to_string(path).await {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        text => text.map(Some),
+    }
 }
 
 /// Time for which an unreachable head is polled, about the duration of a restart.

@@ -320,7 +320,7 @@ impl Loop {
             // The terminal was closed.
             Next::Term(None) => self.is_over = true,
             Next::Signal(Signal::Stop) if self.is_paging => {
-                Tui::stop_with_pager().map_err(RunError::Terminal)?;
+                terminal::stop_process().map_err(RunError::Terminal)?;
             }
             Next::Signal(Signal::Terminate) => self.update(Event::Terminate)?,
             // A pager handles an interrupt itself.

@@ -5,13 +5,10 @@
 //! [`CrosstermBackend`] and written in one piece. The query for the background color is sent after the
 //! first frame. Its reply arrives among the keys, see `replies`.
 
-#[cfg_attr(unix, path = "terminal/unix.rs")]
-#[cfg_attr(not(unix), path = "terminal/other.rs")]
-mod system;
-
 use std::backtrace::Backtrace;
 use std::io::{self, Write as _, stdout};
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::{mem, panic};
 
@@ -29,9 +26,10 @@ use crossterm::terminal::{
 use model::escape::escape_line;
 use ratatui::backend::{Backend as _, CrosstermBackend};
 use ratatui::prelude::*;
+use rustix::process::{self, Pid, WaitId, WaitIdOptions, getpid, kill_process, waitid};
 use task::file::{FileMode, write_atomic};
+use tokio::signal::unix::{self, SignalKind, signal};
 
-pub(crate) use self::system::Signals;
 use crate::event::Effect;
 
 /// Bit set of the modes that are on. Static because a panic hook has to find it.
@@ -60,7 +58,6 @@ const MOUSE_ON: &[u8] = b"\x1b[?1002h\x1b[?1006h";
 const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1002l";
 
 /// A signal that the event loop handles.
-#[cfg_attr(not(unix), expect(dead_code, reason = "only interrupts exist"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// `SIGTERM` or `SIGHUP`: exit.
@@ -160,16 +157,11 @@ impl Tui {
             }
             Effect::Suspend => {
                 switch_off();
-                system::stop_job()?;
+                stop_job()?;
                 self.reenter()
             }
             _ => Ok(()),
         }
-    }
-
-    /// Stops this process while a pager of the same job, which stops on its own, has the terminal.
-    pub(crate) fn stop_with_pager() -> io::Result<()> {
-        system::stop_process()
     }
 
     /// Enters the screen again after [`switch_off`] or a stop by the shell.
@@ -276,4 +268,65 @@ fn write_out(bytes: &[u8]) -> io::Result<()> {
     let mut out = stdout().lock();
     out.write_all(bytes)?;
     out.flush()
+}
+
+/// Receives the signals of this process.
+pub(crate) struct Signals {
+    terminate: unix::Signal,
+    interrupt: unix::Signal,
+    hang_up: unix::Signal,
+    stop: unix::Signal,
+    resume: unix::Signal,
+}
+
+impl Signals {
+    /// Installs the signal handlers.
+    pub(crate) fn listen() -> io::Result<Self> {
+        // The numbers of these two differ between systems.
+        let kind = |signal: process::Signal| SignalKind::from_raw(signal.as_raw());
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+            stop: signal(kind(process::Signal::TSTP))?,
+            resume: signal(kind(process::Signal::CONT))?,
+        })
+    }
+
+    /// Waits for the next signal. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.terminate.recv() => Signal::Terminate,
+            _ = self.interrupt.recv() => Signal::Interrupt,
+            _ = self.hang_up.recv() => Signal::Terminate,
+            _ = self.stop.recv() => Signal::Stop,
+            _ = self.resume.recv() => Signal::Continue,
+        }
+    }
+}
+
+/// Stops only this process. Returns once it is continued. A pager of the same job stops on its own.
+pub(crate) fn stop_process() -> io::Result<()> {
+    Ok(kill_process(getpid(), process::Signal::STOP)?)
+}
+
+/// Stops all processes of the job, this process last. Returns once it is continued, or immediately if
+/// there is no shell to continue it.
+///
+/// Leave the terminal before the call, because the shell uses it as soon as the job has stopped.
+fn stop_job() -> io::Result<()> {
+    // The shell waits for all processes of the job, including `cargo run`. `kill` is a builtin of every
+    // shell, but not a program on every machine. This process handles the signal itself. The child shows
+    // if the system stops processes that receive it, which it does not do in a job without a shell.
+    let mut child = Command::new("sh").args(["-c", "kill -TSTP 0"]).spawn()?;
+    let pid = Pid::from_child(&child);
+    let states = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    let status = rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), states))?;
+    if status.is_some_and(|status| status.stopped()) {
+        stop_process()?;
+        // A signal sent only to this process did not reach the child.
+        kill_process(pid, process::Signal::CONT)?;
+    }
+    let status = child.wait()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other("kill failed to stop the job")) }
 }

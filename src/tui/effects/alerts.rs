@@ -12,7 +12,7 @@ use task::file::{FileMode, write_atomic};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
-use crate::effects::Runner;
+use crate::effects::{Runner, read_optional};
 use crate::event::{AlertEvent, Effect, Event};
 use crate::state::resource::Failure;
 
@@ -96,12 +96,9 @@ impl Runner {
 /// Reads the rules in the file at `path`. `None` if there is no file.
 async fn read(path: &Path) -> Result<Option<Rules>, Failure> {
     let failed = |why: String| Failure::new(format!("read {}", path.display()), why, "correct it");
-    let text = match tokio::fs::read_to_string(path).await {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(error.to_string())),
-    };
-    text.parse().map(Some).map_err(|error: alerts::rules::RulesError| failed(error.to_string()))
+    let text = read_optional(path).await.map_err(|error| failed(error.to_string()))?;
+    let rules = text.map(|text| text.parse()).transpose();
+    rules.map_err(|error: alerts::rules::RulesError| failed(error.to_string()))
 }
 
 /// Appends a section to the file at `path`, which is created if it is missing.

@@ -22,7 +22,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use wire::functions::FunctionBody;
 
-use crate::effects::{Runner, absent, failure, unwritten};
+use crate::effects::{Runner, absent, failure, read_optional, unwritten};
 use crate::event::{Effect, Event, ProfileEvent};
 use crate::local::{Addresses, LocalError, LocalStack, Packed};
 use crate::profiles::{ProfileError, ProfileStore};
@@ -131,18 +131,11 @@ fn describe(error: &LocalError) -> Failure {
 }
 
 async fn read_presets(path: &Path) -> Result<BTreeMap<String, Preset>, Failure> {
-    let text = match tokio::fs::read_to_string(path).await {
-        Ok(text) => Ok(text),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        Err(error) => Err(error.to_string()),
-    };
-    text.and_then(|text| presets::read_presets(&text)).map_err(|why| {
-        Failure::new(
-            format!("read the presets in {}", path.display()),
-            why,
-            "correct the file, or remove it",
-        )
-    })
+    let text = read_optional(path).await.map_err(|error| error.to_string());
+    let presets =
+        text.and_then(|text| text.map_or(Ok(BTreeMap::new()), |text| presets::read_presets(&text)));
+    let what = format!("read the presets in {}", path.display());
+    presets.map_err(|why| Failure::new(what, why, "correct the file, or remove it"))
 }
 
 async fn write_presets(

@@ -214,7 +214,6 @@ pub(crate) fn group(layer: Layer) -> Option<&'static str> {
     match layer {
         Layer::Always | Layer::Global => Some("View"),
         Layer::Profiles => Some("Profile"),
-        Layer::List => Some("List"),
         _ => layer.screen().map(Screen::name),
     }
 }
