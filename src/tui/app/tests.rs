@@ -133,9 +133,7 @@ fn invalid_form_sends_nothing_and_shows_its_errors() {
     screen.take_effects();
     screen.press("e tab ctrl-u");
     screen.type_text("not a cid");
-    screen.take_effects();
-    screen.press("ctrl-r");
-    assert_eq!(screen.take_effects(), []);
+    assert_eq!(screen.effects_of("ctrl-r"), []);
     screen.shows(&["not a content id (CID)"]);
     assert_eq!(screen.state.execute.form.focus, FormField::FunctionId);
 }
@@ -200,14 +198,10 @@ fn interrupting_cancels_the_run_and_twice_quits() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-r");
     let id = screen.state.runs.newest().unwrap().id;
-    screen.take_effects();
-    screen.press("ctrl-c");
-    assert_eq!(screen.take_effects(), [Effect::Cancel(id, None)]);
+    assert_eq!(screen.effects_of("ctrl-c"), [Effect::Cancel(id, None)]);
     screen.take(Event::Executed(id, Ok(Box::new(split_response()))));
     assert!(screen.text().contains("cancelled"), "a late answer changes nothing");
-    screen.take_effects();
-    screen.press("ctrl-c");
-    assert_eq!(screen.take_effects(), [Effect::Quit]);
+    assert_eq!(screen.effects_of("ctrl-c"), [Effect::Quit]);
 }
 
 #[test]
@@ -225,16 +219,12 @@ fn quitting_asks_only_while_a_run_is_waiting() {
     let mut screen = Harness::ready(160, 45);
     screen.take_effects();
     screen.press("e ctrl-r");
-    screen.take_effects();
-    screen.press("q");
-    assert_eq!(screen.take_effects(), []);
+    assert_eq!(screen.effects_of("q"), []);
     screen.shows(&["1 run is still waiting"]);
     screen.press("n q y");
     assert_eq!(screen.take_effects(), [Effect::Quit]);
     let mut screen = Harness::ready(160, 45);
-    screen.take_effects();
-    screen.press("q");
-    assert_eq!(screen.take_effects(), [Effect::Quit]);
+    assert_eq!(screen.effects_of("q"), [Effect::Quit]);
 }
 
 #[test]

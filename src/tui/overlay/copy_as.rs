@@ -259,9 +259,7 @@ mod tests {
         for _ in 0..row {
             screen.press("down");
         }
-        screen.take_effects();
-        screen.press("enter");
-        let asked = screen.take_effects();
+        let asked = screen.effects_of("enter");
         let [Effect::Copy(text)] = asked.as_slice() else { panic!("{asked:?}") };
         text.clone()
     }

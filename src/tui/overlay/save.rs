@@ -170,9 +170,7 @@ mod tests {
         screen.shows(&["logs.csv"]);
         screen.press("ctrl-u");
         screen.type_text("lost.csv");
-        screen.take_effects();
-        screen.press("enter");
-        let asked = screen.take_effects();
+        let asked = screen.effects_of("enter");
         let [Effect::Save { path, text, what }] = asked.as_slice() else { panic!("{asked:?}") };
         assert_eq!((path.to_str(), what.as_str()), (Some("lost.csv"), "1 row"));
         assert!(text.starts_with("time,level,source") && text.contains("lost the head"), "{text}");

@@ -61,6 +61,24 @@ fn points(candles: &[Bucket]) -> Vec<Point> {
     candles.iter().map(|c| Point { time: c.timestamp, value: c.close }).collect()
 }
 
+/// Returns a chart of five-minute candles without anything else.
+fn plain_chart<'a>(bars: &'a [Bucket], density: Density, theme: &'a Theme) -> Candles<'a> {
+    Candles {
+        bars,
+        bucket: Some(Duration::from_mins(5)),
+        n_newer: 0,
+        n_free: 0,
+        density,
+        overlays: &[],
+        now: bars.first().map_or_else(Timestamp::default, |c| c.timestamp),
+        crosshair: None,
+        open_bucket: None,
+        decimals: 1,
+        scale: None,
+        theme,
+    }
+}
+
 fn draw_candles(
     width: u16,
     height: u16,
@@ -71,18 +89,10 @@ fn draw_candles(
     let mut buf = canvas(width, height, theme);
     let average = stats::moving_average(candles, 20);
     let chart = Candles {
-        bars: candles,
-        bucket: Some(Duration::from_mins(5)),
-        n_newer: 0,
-        n_free: 0,
-        density,
         overlays: &[Overlay { name: String::new(), values: average, style: theme.overlay[0] }],
-        now: candles.first().map_or_else(Timestamp::default, |c| c.timestamp),
         crosshair: candles.iter().rev().nth(9).map(|candle| candle.timestamp),
         open_bucket: candles.last().map(|candle| candle.timestamp),
-        decimals: 1,
-        scale: None,
-        theme,
+        ..plain_chart(candles, density, theme)
     };
     chart.render(buf.area, &mut buf);
     buf
@@ -317,18 +327,14 @@ proptest! {
         let (mut buf, area) = framed(x, y, width, height);
         let values: Vec<_> = candles.iter().map(|c| Some(c.open)).collect();
         let chart = Candles {
-            bars: &candles,
             bucket: bucket.map(Duration::from_secs),
             n_newer,
             n_free,
-            density,
             overlays: &[Overlay { name: String::new(), values, style: theme.up }],
-            now: candles.first().map_or_else(Timestamp::default, |c| c.timestamp),
             crosshair: candles.first().map(|c| c.timestamp),
             open_bucket: candles.last().map(|c| c.timestamp),
             decimals,
-            scale: None,
-            theme: &theme,
+            ..plain_chart(&candles, density, &theme)
         };
         chart.render(area, &mut buf);
         prop_assert!(is_untouched_outside(&buf, area));
@@ -410,53 +416,31 @@ proptest! {
 fn average_far_away_does_not_set_the_scale() {
     let candles = walk(60, 7);
     let theme = dark();
-    let far: Vec<_> = points(&candles)
-        .into_iter()
-        .map(|point| Point { value: point.value * 10.0, ..point })
-        .collect();
     let one = points(&candles);
-    let draw = |is_guide| {
+    let far: Vec<_> = one.iter().map(|it| Point { value: it.value * 10.0, ..*it }).collect();
+    let labels = |chart: &dyn Fn(&mut Buffer)| {
         let mut buf = canvas(60, 16, &theme);
-        let guide = line::Series { is_guide, ..line::Series::new(&far, theme.muted) };
-        let lines = [guide, line::Series::new(&one, theme.series(1))];
-        Lines { tag: None, ..Lines::new(&lines, candles[0].timestamp, 1, &theme) }
-            .render(buf.area, &mut buf);
-        harness::framed_text(&buf)
-    };
-    let mut alone = canvas(60, 16, &theme);
-    let labels = |text: &str| {
+        chart(&mut buf);
+        let text = harness::framed_text(&buf);
         let ends = text.lines().filter_map(|line| line.rsplit_once("  "));
         ends.map(|(_, label)| label.to_owned()).collect::<Vec<_>>()
     };
-    let lines = [line::Series::new(&one, theme.series(1))];
-    Lines { tag: None, ..Lines::new(&lines, candles[0].timestamp, 1, &theme) }
-        .render(alone.area, &mut alone);
-    assert_eq!(labels(&draw(true)), labels(&harness::framed_text(&alone)));
-    assert_ne!(
-        labels(&draw(false)),
-        labels(&harness::framed_text(&alone)),
-        "a series that is no guide does"
-    );
-    // Candles preserve almost all of their height, too.
-    let mut chart = canvas(60, 16, &theme);
-    let averages: Vec<_> = far.iter().map(|point| Some(point.value)).collect();
-    let plain = Candles {
-        bars: &candles,
-        bucket: Some(Duration::from_mins(5)),
-        n_newer: 0,
-        n_free: 0,
-        density: Density::Dense,
-        overlays: &[],
-        now: candles[0].timestamp,
-        crosshair: None,
-        open_bucket: None,
-        decimals: 1,
-        scale: None,
-        theme: &theme,
+    let lines = |lines: &[line::Series<'_>]| {
+        labels(&|buf| {
+            let lines = Lines::new(lines, candles[0].timestamp, 1, &theme);
+            Lines { tag: None, ..lines }.render(buf.area, buf);
+        })
     };
-    plain.render(chart.area, &mut chart);
-    let before = labels(&harness::framed_text(&chart));
-    let overlays = [Overlay { name: String::new(), values: averages, style: theme.muted }];
-    Candles { overlays: &overlays, ..plain }.render(chart.area, &mut chart);
-    assert_eq!(labels(&harness::framed_text(&chart)), before);
+    let series = line::Series::new(&one, theme.series(1));
+    let other = line::Series::new(&far, theme.muted);
+    let alone = lines(&[series]);
+    assert_eq!(lines(&[line::Series { is_guide: true, ..other }, series]), alone);
+    assert_ne!(lines(&[other, series]), alone, "a series that is no guide does");
+    // Candles preserve almost all of their height, too.
+    let plain = plain_chart(&candles, Density::Dense, &theme);
+    let values = far.iter().map(|point| Some(point.value)).collect();
+    let overlays = [Overlay { name: String::new(), values, style: theme.muted }];
+    let with_overlay =
+        labels(&|buf| Candles { overlays: &overlays, ..plain }.render(buf.area, buf));
+    assert_eq!(with_overlay, labels(&|buf| plain.render(buf.area, buf)));
 }

@@ -140,6 +140,13 @@ impl Harness {
         effects.into_iter().filter(|effect| !is_timer(effect)).collect()
     }
 
+    /// Presses keys, and returns the effects of them, except timers.
+    pub(crate) fn effects_of(&mut self, keys: &str) -> Vec<Effect> {
+        self.effects.clear();
+        self.press(keys);
+        self.take_effects()
+    }
+
     /// Runs the form and responds with two result groups.
     pub(crate) fn run_split(&mut self) -> RunId {
         self.press("e ctrl-r");

@@ -129,9 +129,7 @@ fn run_belongs_to_first_responding_head() {
     screen.take(Event::RunAccepted(*id, harness::REQUEST_ID.to_owned()));
     screen.take(Event::Nodes(heads[0], Ok(harness::nodes()), Duration::from_millis(3)));
     screen.shows(&["at 10.0.0.6:8080"]);
-    screen.take_effects();
-    screen.press("esc ctrl-y");
-    let asked = screen.take_effects();
+    let asked = screen.effects_of("esc ctrl-y");
     let is_at_head =
         |effect: &Effect| matches!(effect, Effect::Copy(text) if text.contains(HEADS[1]));
     assert!(asked.iter().any(is_at_head), "{asked:?}");

@@ -94,9 +94,7 @@ fn output_is_saved_and_paged_through() {
     let mut screen = printed("one\ntwo\n");
     screen.press("x");
     check_shown(&screen, &["run-1-stdout.txt", "writes it as it is shown"], &[]);
-    screen.take_effects();
-    screen.press("enter");
-    let asked = screen.take_effects();
+    let asked = screen.effects_of("enter");
     let [Effect::Save { text, what, .. }] = asked.as_slice() else { panic!("{asked:?}") };
     assert_eq!((text.as_str(), what.as_str()), ("one\ntwo\n", "2 lines"));
     screen.press("|");
