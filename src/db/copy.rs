@@ -7,7 +7,6 @@
 mod engine;
 mod table;
 
-use std::error::Error;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -15,7 +14,7 @@ use rusqlite::types::Value;
 use task::lock::{self, Lock};
 use task::private;
 
-use self::engine::{Access, End, EngineError};
+use self::engine::{Access, End, EndError};
 use self::table::{Row, Table};
 use crate::connection::Schema;
 use crate::files::beside;
@@ -79,10 +78,10 @@ pub enum CopyProgress<'a> {
 pub enum CopyError {
     /// The source failed.
     #[error("source of the copy failed")]
-    Read(#[source] Box<dyn Error + Send + Sync>),
+    Read(#[source] EndError),
     /// The destination failed.
     #[error("destination of the copy failed")]
-    Write(#[source] Box<dyn Error + Send + Sync>),
+    Write(#[source] EndError),
     /// A service has a file of the copy open.
     #[error("{} is in use by a service; stop it first", path.display())]
     InUse {
@@ -124,20 +123,20 @@ pub async fn copy(
     to: &CopyPlace,
     on_progress: OnProgress<'_>,
 ) -> Result<u64, CopyError> {
-    let all = Table::all(tables.file.tables).map_err(write)?;
+    let all = Table::all(tables.file.tables).map_err(|error| CopyError::Write(error.into()))?;
     let _locks =
         [lock_file(tables, from, CopyError::Read)?, lock_file(tables, to, CopyError::Write)?];
-    let mut source = End::open(tables, from, Access::Read).await.map_err(read)?;
-    let mut target = End::open(tables, to, Access::Write).await.map_err(write)?;
-    let is_empty = is_empty(&mut target, &all).await.map_err(write)?;
+    let mut source = End::open(tables, from, Access::Read).await.map_err(CopyError::Read)?;
+    let mut target = End::open(tables, to, Access::Write).await.map_err(CopyError::Write)?;
+    let is_empty = is_empty(&mut target, &all).await.map_err(CopyError::Write)?;
     if is_empty {
         for table in &all {
             copy_table(&mut source, &mut target, table, on_progress).await?;
         }
-        target.run(tables.finish).await.map_err(write)?;
+        target.run(tables.finish).await.map_err(CopyError::Write)?;
     }
-    target.finish().await.map_err(write)?;
-    let mut copied = End::open(tables, to, Access::Read).await.map_err(write)?;
+    target.finish().await.map_err(CopyError::Write)?;
+    let mut copied = End::open(tables, to, Access::Read).await.map_err(CopyError::Write)?;
     let mut n_rows = 0;
     for table in &all {
         let Some(n) = compare(&mut source, &mut copied, table).await? else {
@@ -151,8 +150,8 @@ pub async fn copy(
         n_rows += n;
         report(on_progress, CopyProgress::Copied { table: &table.name, n_rows: n })?;
     }
-    copied.finish().await.map_err(write)?;
-    source.finish().await.map_err(read)?;
+    copied.finish().await.map_err(CopyError::Write)?;
+    source.finish().await.map_err(CopyError::Read)?;
     Ok(n_rows)
 }
 
@@ -160,7 +159,7 @@ pub async fn copy(
 fn lock_file(
     tables: &CopiedTables,
     place: &CopyPlace,
-    failed: impl Fn(Box<dyn Error + Send + Sync>) -> CopyError,
+    failed: impl Fn(EndError) -> CopyError,
 ) -> Result<Option<Lock>, CopyError> {
     let CopyPlace::File(path) = place else { return Ok(None) };
     if !tables.is_locked {
@@ -175,7 +174,7 @@ fn lock_file(
     locked.map(Some).ok_or_else(|| CopyError::InUse { path: path.clone() })
 }
 
-async fn is_empty(end: &mut End, tables: &[Table]) -> Result<bool, EngineError> {
+async fn is_empty(end: &mut End, tables: &[Table]) -> Result<bool, EndError> {
     for table in tables {
         if !end.page(table, None, 1).await?.is_empty() {
             return Ok(false);
@@ -192,8 +191,9 @@ async fn compare(
 ) -> Result<Option<u64>, CopyError> {
     let (mut n_rows, mut last) = (0, None::<Row>);
     loop {
-        let want = source.page(table, last.as_deref(), PAGE_ROWS).await.map_err(read)?;
-        let mut found = copied.page(table, last.as_deref(), PAGE_ROWS).await.map_err(write)?;
+        let want = source.page(table, last.as_deref(), PAGE_ROWS).await.map_err(CopyError::Read)?;
+        let mut found =
+            copied.page(table, last.as_deref(), PAGE_ROWS).await.map_err(CopyError::Write)?;
         if found.len() != want.len() || !found.iter().zip(&want).all(|(a, b)| is_same(a, b)) {
             return Ok(None);
         }
@@ -214,14 +214,14 @@ async fn copy_table(
     let (mut n_rows, mut last) = (0, None::<Row>);
     let (mut rows, mut n_bytes) = (Vec::new(), 0);
     loop {
-        let page = source.page(table, last.as_deref(), PAGE_ROWS).await.map_err(read)?;
+        let page = source.page(table, last.as_deref(), PAGE_ROWS).await.map_err(CopyError::Read)?;
         let is_last = page.len() < PAGE_ROWS;
         last = page.last().cloned();
         n_bytes += page.iter().flatten().map(bytes_of).sum::<usize>();
         rows.extend(page);
         if is_last || n_bytes >= INSERT_BYTES || rows.len() >= INSERT_ROWS {
             n_rows += rows.len() as u64;
-            target.insert(table, &rows).await.map_err(write)?;
+            target.insert(table, &rows).await.map_err(CopyError::Write)?;
             (rows, n_bytes) = (Vec::new(), 0);
             report(on_progress, CopyProgress::Rows { table: &table.name, n_rows })?;
         }
@@ -229,22 +229,14 @@ async fn copy_table(
             break;
         }
     }
-    if let Some(n) = source.counter(table).await.map_err(read)? {
-        target.set_counter(table, n).await.map_err(write)?;
+    if let Some(n) = source.counter(table).await.map_err(CopyError::Read)? {
+        target.set_counter(table, n).await.map_err(CopyError::Write)?;
     }
     Ok(())
 }
 
 fn report(on_progress: OnProgress<'_>, progress: CopyProgress<'_>) -> Result<(), CopyError> {
     if on_progress(progress).is_break() { Err(CopyError::Stopped) } else { Ok(()) }
-}
-
-fn read(error: EngineError) -> CopyError {
-    CopyError::Read(Box::new(error))
-}
-
-fn write(error: impl Into<EngineError>) -> CopyError {
-    CopyError::Write(Box::new(error.into()))
 }
 
 /// Returns true if two rows have the same values. NaN equals itself.

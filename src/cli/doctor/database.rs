@@ -10,7 +10,7 @@ use tokio::task::spawn_blocking;
 use tsdb::archive::objects::{ArchiveUrl, Objects};
 use tsdb::store::StoreError;
 use tsdb::store::postgres::CONNECTIONS_MAX;
-use tsdb::store::postgres::look::{ConnectionLimit, LimitedBy, ServerSeen, UserRights, look};
+use tsdb::store::postgres::look::{ServerSeen, UserRights, look};
 
 use super::Finding;
 
@@ -48,7 +48,8 @@ pub(super) async fn check_archive(url: ArchiveUrl) -> Finding {
 }
 
 fn evaluate(what: &str, seen: ServerSeen) -> Finding {
-    let ServerSeen { version, is_too_old, is_standby, format, limit, rights, encoding } = seen;
+    let ServerSeen { version, is_too_old, is_standby, format, n_connections, rights, encoding } =
+        seen;
     let version = format!("PostgreSQL {version}");
     let wrong = |seen: &str, next: &str| Finding::wrong(what, format!("{version}, {seen}"), next);
     if is_too_old {
@@ -89,7 +90,7 @@ fn evaluate(what: &str, seen: ServerSeen) -> Finding {
             "name the server that leads, or start the service with --read-only",
         );
     }
-    let (room, next) = count_services(limit);
+    let (room, next) = count_services(n_connections);
     let seen = format!("{version}, {tables}; {room}");
     next.map_or_else(|| Finding::ok(what, &seen), |next| Finding::warning(what, &seen, next))
 }
@@ -107,24 +108,16 @@ fn report_failure(what: String, error: &StoreError) -> Finding {
 }
 
 /// Returns how many services the connections are enough for, with advice if there are too few.
-fn count_services(limit: ConnectionLimit) -> (String, Option<String>) {
-    let ConnectionLimit { n_max, by } = limit;
-    let n_services = n_max / PER_SERVICE;
+fn count_services(n_connections: u64) -> (String, Option<String>) {
+    let n_services = n_connections / PER_SERVICE;
     let services = counted(n_services, "dataset service");
-    let room = format!("{n_max} connections, enough for {services} of {PER_SERVICE} each");
+    let room = format!("{n_connections} connections, enough for {services} of {PER_SERVICE} each");
     let n_wanted = SERVICES_MIN * PER_SERVICE;
-    let next = match by {
-        LimitedBy::Server => format!(
-            "for {SERVICES_MIN} services raise max_connections by {}, which takes a restart of it",
-            n_wanted.saturating_sub(n_max)
-        ),
-        LimitedBy::Role => {
-            format!("for {SERVICES_MIN} services: ALTER ROLE … CONNECTION LIMIT {n_wanted}")
-        }
-        LimitedBy::Database => {
-            format!("for {SERVICES_MIN} services: ALTER DATABASE … CONNECTION LIMIT {n_wanted}")
-        }
-    };
+    let next = format!(
+        "for {SERVICES_MIN} services raise max_connections by {}, which takes a restart of it, or the \
+         CONNECTION LIMIT of the role or the database to {n_wanted}",
+        n_wanted.saturating_sub(n_connections)
+    );
     (room, (n_services < SERVICES_MIN).then_some(next))
 }
 
@@ -166,14 +159,13 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(n_max: u64, by: LimitedBy, want: &[&str]) {
-        let limit = ConnectionLimit { n_max, by };
+    fn check(n_connections: u64, want: &[&str]) {
         let seen = ServerSeen {
             version: "17.2".to_owned(),
             is_too_old: false,
             is_standby: false,
             format: Some(ServerSeen::FORMAT),
-            limit,
+            n_connections,
             rights: UserRights::Enough,
             encoding: ENCODING.to_owned(),
         };
@@ -184,11 +176,9 @@ mod tests {
 
     #[test]
     fn fewer_than_three_services_are_a_warning_with_advice() {
-        let server = LimitedBy::Server;
-        check(97, server, &["ok  ", "97 connections", "3 dataset services of 32 each"]);
-        check(95, server, &["warning  ", "2 dataset services", "raise max_connections by 1,"]);
-        check(0, server, &["warning  ", "0 dataset services", "max_connections by 96,"]);
-        check(40, LimitedBy::Role, &["1 dataset service of", "ALTER ROLE", "LIMIT 96"]);
-        check(40, LimitedBy::Database, &["ALTER DATABASE", "LIMIT 96"]);
+        check(97, &["ok  ", "97 connections", "3 dataset services of 32 each"]);
+        check(95, &["warning  ", "2 dataset services", "raise max_connections by 1,"]);
+        check(0, &["warning  ", "0 dataset services", "by 96,", "LIMIT of the role"]);
+        check(40, &["1 dataset service of", "to 96"]);
     }
 }

@@ -1,5 +1,7 @@
 //! One end of a copy, in either engine.
 
+use std::error::Error;
+
 use rusqlite::types::{FromSql, Value};
 use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
 use sqlx::postgres::{PgArguments, PgRow};
@@ -9,29 +11,10 @@ use tokio::runtime::Handle;
 
 use super::table::{Kind, Row, Table};
 use super::{CopiedTables, CopyPlace};
-use crate::connection::OpenError;
-use crate::fault::DatabaseFault;
 use crate::postgres::connections::{Connections, ConnectionsOptions, Transaction};
-use crate::postgres::schema::SchemaError;
 
 /// Failure of an end of a copy.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum EngineError {
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    #[error(transparent)]
-    File(#[from] DatabaseFault),
-    #[error(transparent)]
-    OpenDatabase(#[from] SchemaError),
-    #[error("database failed")]
-    Database(#[from] sqlx::Error),
-}
-
-impl From<rusqlite::Error> for EngineError {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::File(error.into())
-    }
-}
+pub(super) type EndError = Box<dyn Error + Send + Sync>;
 
 /// Access to one end of a copy: its source or its destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +35,7 @@ impl End {
         tables: &CopiedTables,
         place: &CopyPlace,
         access: Access,
-    ) -> Result<Self, EngineError> {
+    ) -> Result<Self, EndError> {
         match (place, access) {
             (CopyPlace::File(path), Access::Read) => {
                 let file = tables.file.open_read_only(path)?;
@@ -89,7 +72,7 @@ impl End {
         table: &Table,
         after: Option<&[Value]>,
         n_rows: usize,
-    ) -> Result<Vec<Row>, EngineError> {
+    ) -> Result<Vec<Row>, EndError> {
         let key = after.unwrap_or_default().iter().take(table.n_key);
         match self {
             Self::File(file) => {
@@ -114,7 +97,7 @@ impl End {
         }
     }
 
-    pub(super) async fn insert(&mut self, table: &Table, rows: &[Row]) -> Result<(), EngineError> {
+    pub(super) async fn insert(&mut self, table: &Table, rows: &[Row]) -> Result<(), EndError> {
         match self {
             Self::File(file) => {
                 let mut insert = file.prepare_cached(&table.insert_one())?;
@@ -134,7 +117,7 @@ impl End {
     }
 
     /// Returns the highest key that the table ever generated, or `None` if it generates none.
-    pub(super) async fn counter(&mut self, table: &Table) -> Result<Option<i64>, EngineError> {
+    pub(super) async fn counter(&mut self, table: &Table) -> Result<Option<i64>, EndError> {
         match self {
             Self::File(file) => {
                 if !table.has_counter {
@@ -152,7 +135,7 @@ impl End {
     }
 
     /// Lets the table generate keys above `n`.
-    pub(super) async fn set_counter(&mut self, table: &Table, n: i64) -> Result<(), EngineError> {
+    pub(super) async fn set_counter(&mut self, table: &Table, n: i64) -> Result<(), EndError> {
         match self {
             Self::File(file) => {
                 let sql = "UPDATE sqlite_sequence SET seq = max(seq, ?2) WHERE name = ?1";
@@ -173,7 +156,7 @@ impl End {
     }
 
     /// Runs `statements` if this is a database.
-    pub(super) async fn run(&mut self, statements: &'static str) -> Result<(), EngineError> {
+    pub(super) async fn run(&mut self, statements: &'static str) -> Result<(), EndError> {
         if let Self::Database(c) = self {
             sqlx::raw_sql(statements).execute(&mut **c).await?;
         }
@@ -181,7 +164,7 @@ impl End {
     }
 
     /// Commits the transaction.
-    pub(super) async fn finish(self) -> Result<(), EngineError> {
+    pub(super) async fn finish(self) -> Result<(), EndError> {
         match self {
             Self::File(file) => Ok(file.execute_batch("COMMIT")?),
             Self::Database(c) => Ok(c.finish(Ok::<(), sqlx::Error>(())).await?),

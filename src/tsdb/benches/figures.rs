@@ -113,10 +113,6 @@ async fn measure(options: &Options, folder: &Path, table: &mut Table) -> Outcome
     let id = store.create("btcusd_1min").await?;
     let rate = ingest(&store, id, n, Bars::new().rounded(options.decimals)).await?;
     table.at_least("ingest, batches of 1000", rate / 1e6, 0.7, "M rows/s");
-    if let Some(seconds) = disk::writer_seconds() {
-        let batches = to_f64(n) / to_f64(BATCH);
-        table.add("processor time of the writer", seconds / batches * 1e6, "us a batch");
-    }
     if options.wants("ingest") {
         let sync = disk::sync(folder)?;
         table.add("the disk, to keep what a batch writes", sync * 1e6, "us");

@@ -180,9 +180,7 @@ impl From<CommitError> for StoreError {
             CommitError::Upgraded { found } => {
                 Self::Format { found, known: tables::SCHEMA.version }
             }
-            CommitError::Database(fault) if fault.is_busy() => Self::Locked,
-            CommitError::Database(fault) if fault.is_read_only() => Self::ReadOnly,
-            CommitError::Database(fault) => Self::failed(fault),
+            CommitError::Database(fault) => fault.into(),
             _ => Self::Closed,
         }
     }

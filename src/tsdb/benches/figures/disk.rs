@@ -15,9 +15,6 @@ const SYNCS: usize = 200;
 /// Approximate number of bytes that a commit of 1000 rows writes.
 const COMMIT_BYTES: usize = 72 << 10;
 
-/// Ticks of the processor's clock per second, as Linux reports them.
-const TICKS: f64 = 100.0;
-
 /// Returns the median duration, in seconds, of a disk sync after writing as much as a commit does to a
 /// file of constant length.
 pub(crate) fn sync(folder: &Path) -> Outcome<f64> {
@@ -38,21 +35,4 @@ pub(crate) fn sync(folder: &Path) -> Outcome<f64> {
     fs::remove_file(&path)?;
     taken.sort_unstable();
     Ok(taken.get(SYNCS / 2).map_or(0.0, Duration::as_secs_f64))
-}
-
-/// Returns the processor seconds of the writer thread, or `None` if the system does not report them.
-pub(crate) fn writer_seconds() -> Option<f64> {
-    let threads = fs::read_dir("/proc/self/task").ok()?;
-    let mut ticks: Option<u32> = None;
-    for thread in threads.flatten() {
-        let stat = fs::read_to_string(thread.path().join("stat")).ok()?;
-        let (name, fields) = stat.rsplit_once(')')?;
-        if name.ends_with("datasets-writer") {
-            // After the name and the state: user mode is the 12th field, the kernel the 13th.
-            let of_kind = fields.split_whitespace().skip(11).take(2);
-            let sum: u32 = of_kind.filter_map(|ticks| ticks.parse::<u32>().ok()).sum();
-            ticks = Some(ticks.unwrap_or_default() + sum);
-        }
-    }
-    ticks.map(|ticks| f64::from(ticks) / TICKS)
 }

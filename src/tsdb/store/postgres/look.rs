@@ -20,15 +20,16 @@ const LOOK: &str = "SELECT split_part(current_setting('server_version'), ' ', 1)
 /// Columns of [`LOOK`].
 type Look = (String, i32, bool, bool, String, Option<bool>);
 
-/// Limits of the connections that the server accepts from unprivileged roles, from this role, and to
-/// this database. Negative means no limit.
-const LIMITS: &str = "SELECT current_setting('max_connections')::bigint
+/// Lowest limit of the connections that the server accepts from unprivileged roles, from this role, and
+/// to this database.
+const LIMIT: &str = "SELECT least(
+     current_setting('max_connections')::bigint
          - current_setting('superuser_reserved_connections')::bigint
          - coalesce(current_setting('reserved_connections', true)::bigint, 0),
-     (SELECT CASE WHEN rolsuper THEN -1 ELSE rolconnlimit END::bigint
-         FROM pg_roles WHERE rolname = current_user),
-     (SELECT CASE WHEN rolsuper THEN -1 ELSE datconnlimit END::bigint
-         FROM pg_roles, pg_database WHERE rolname = current_user AND datname = current_database())";
+     CASE WHEN NOT rolsuper THEN nullif(rolconnlimit, -1) END,
+     CASE WHEN NOT rolsuper THEN nullif(datconnlimit, -1) END)
+     FROM pg_roles, pg_database
+     WHERE rolname = current_user AND datname = current_database()";
 
 /// State of a reachable server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,8 +42,8 @@ pub struct ServerSeen {
     pub is_standby: bool,
     /// Format of its tables. `None` if it has no tables.
     pub format: Option<i32>,
-    /// Limit of the connections of all services together.
-    pub limit: ConnectionLimit,
+    /// Maximum number of connections of all services together.
+    pub n_connections: u64,
     /// Rights of the user.
     pub rights: UserRights,
     /// Encoding of the database, such as `UTF8`.
@@ -58,38 +59,6 @@ pub enum UserRights {
     NoCreate,
     /// The schema exists but the user may not use it.
     NoUsage,
-}
-
-/// Limit of the connections of all services.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConnectionLimit {
-    /// Maximum number of connections.
-    pub n_max: u64,
-    /// Origin of the limit.
-    pub by: LimitedBy,
-}
-
-/// Origin of a limit of connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LimitedBy {
-    /// `max_connections` of the server without reserved connections.
-    Server,
-    /// The role of the services.
-    Role,
-    /// The database.
-    Database,
-}
-
-impl ConnectionLimit {
-    /// Returns the lowest limit. A negative one does not count.
-    fn new(server: i64, role: i64, database: i64) -> Self {
-        let n = |limit: i64| u64::try_from(limit).ok();
-        let server = Self { n_max: n(server).unwrap_or(0), by: LimitedBy::Server };
-        let role = n(role).map(|n_max| Self { n_max, by: LimitedBy::Role });
-        let database = n(database).map(|n_max| Self { n_max, by: LimitedBy::Database });
-        let lower = role.into_iter().chain(database).filter(|limit| limit.n_max < server.n_max);
-        lower.min_by_key(|limit| limit.n_max).unwrap_or(server)
-    }
 }
 
 impl ServerSeen {
@@ -108,8 +77,8 @@ pub async fn look(url: &DatabaseUrl) -> Result<ServerSeen> {
         sqlx::query_as(LOOK).fetch_one(&mut *c).await?;
     let may_use_schema = may_use.unwrap_or(true);
     let has_tables = has_tables && may_use_schema;
-    let (server, role, database) = sqlx::query_as(LIMITS).fetch_one(&mut *c).await?;
-    let limit = ConnectionLimit::new(server, role, database);
+    let limit: i64 = sqlx::query_scalar(LIMIT).fetch_one(&mut *c).await?;
+    let n_connections = u64::try_from(limit).unwrap_or(0);
     let format: Option<i32> = if has_tables {
         sqlx::query_scalar("SELECT version FROM datasets.format").fetch_optional(&mut *c).await?
     } else {
@@ -121,25 +90,5 @@ pub async fn look(url: &DatabaseUrl) -> Result<ServerSeen> {
         _ => UserRights::Enough,
     };
     let is_too_old = major < MAJOR_MIN;
-    Ok(ServerSeen { version, is_too_old, is_standby, format, limit, rights, encoding })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(server: i64, role: i64, database: i64, n_max: u64, by: LimitedBy) {
-        assert_eq!(ConnectionLimit::new(server, role, database), ConnectionLimit { n_max, by });
-    }
-
-    #[test]
-    fn lowest_limit_counts() {
-        check(97, -1, -1, 97, LimitedBy::Server);
-        check(97, 97, 100, 97, LimitedBy::Server);
-        check(97, 40, -1, 40, LimitedBy::Role);
-        check(97, 40, 30, 30, LimitedBy::Database);
-        check(97, -1, 0, 0, LimitedBy::Database);
-        check(-1, -1, -1, 0, LimitedBy::Server);
-    }
+    Ok(ServerSeen { version, is_too_old, is_standby, format, n_connections, rights, encoding })
 }
