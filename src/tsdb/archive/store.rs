@@ -74,7 +74,7 @@ impl Archive {
             let touches =
                 |month: &&ArchivedMonth| !month.file.month.span().overlap(edges).is_empty();
             let months: Vec<ArchivedMonth> = all.iter().filter(touches).cloned().collect();
-            let mut n_rows = 0;
+            let (mut n_rows, mut counts) = (0, Vec::new());
             for month in &months {
                 let here = month.file.month.span().overlap(span);
                 if here.is_empty() {
@@ -82,6 +82,7 @@ impl Archive {
                 }
                 let open = self.open_month(dataset, month, here)?;
                 let stored = self.stored_times(dataset, here)?;
+                counts.push((here, stored.len() as u64));
                 let n_both = open.count_contained(&stored);
                 n_rows += open.n_rows() - n_both.map_err(super::months::fails(dataset, month))?;
             }
@@ -92,8 +93,17 @@ impl Archive {
             rows.extend_from(&found, found.first_after(span.last)..found.len());
             let newest_archived = self.newest_archived(dataset, all, span)?;
             let beneath = Beneath { span: Span::ALL, stamps: stamps(all), rows };
-            let stamp = random();
-            Ok(Some(RowDeletion { span, now, newest_archived, beneath, revision, n_rows, stamp }))
+            let (stored, stamp) = (counts, random());
+            Ok(Some(RowDeletion {
+                span,
+                now,
+                newest_archived,
+                beneath,
+                n_rows,
+                revision,
+                stored,
+                stamp,
+            }))
         })
     }
 

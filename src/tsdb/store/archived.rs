@@ -110,11 +110,14 @@ pub struct RowDeletion {
     /// Archived rows that stay, in the buckets at both ends of the span. Since `newest_archived`
     /// depends on all archived rows, its span is all of time.
     pub beneath: Beneath,
-    /// Revision of the dataset at which `n_rows` holds. The deletion fails with
-    /// [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) at a later one.
-    pub revision: u64,
     /// Archived rows in the span that no stored row replaces.
     pub n_rows: u64,
+    /// Revision of the dataset before these were counted.
+    pub revision: u64,
+    /// Parts of the span with archived rows, and the number of stored rows in each. The deletion fails
+    /// with [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if that has changed, or
+    /// rows were deleted since `revision`. Other commits do not disturb it.
+    pub stored: Vec<(Span, u64)>,
     /// New stamp of each file of a month that touches the span. The span is recorded as a cut of these
     /// files.
     pub stamp: i64,

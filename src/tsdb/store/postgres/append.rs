@@ -232,7 +232,15 @@ pub(super) async fn delete_over(
     deletion: RowDeletion,
 ) -> Result<Removed> {
     let mut head = Head::lock(c, dataset).await?;
-    if head.revision != deletion.revision {
+    let mut is_changed = head.removed > deletion.revision;
+    for (part, n_stored) in &deletion.stored {
+        let (first, last) = bounds(*part);
+        let sql = "SELECT count(*) FROM datasets.rows WHERE dataset = $1 AND ts BETWEEN $2 AND $3";
+        let count = sqlx::query_scalar(sql).bind(dataset.get()).bind(first).bind(last);
+        let n_rows: i64 = count.fetch_one(&mut *c).await?;
+        is_changed |= n_rows != n_stored.cast_signed();
+    }
+    if is_changed {
         return Err(StoreError::ArchiveChanged { dataset });
     }
     records::check_stamps(c, dataset, &deletion.beneath).await?;

@@ -44,7 +44,11 @@ pub(super) fn over(
     deletion: &RowDeletion,
 ) -> Result<Removed> {
     let mut progress = Progress::read(connection, dataset)?;
-    if progress.revision != deletion.revision {
+    let mut is_changed = progress.removed > deletion.revision;
+    for (part, n_stored) in &deletion.stored {
+        is_changed |= scan::count(connection, dataset, *part)? != *n_stored;
+    }
+    if is_changed {
         return Err(StoreError::ArchiveChanged { dataset });
     }
     ready(records::check_stamps(&mut &*connection, dataset, &deletion.beneath))?;

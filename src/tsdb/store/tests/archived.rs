@@ -90,10 +90,16 @@ pub(crate) async fn check(store: &dyn Engine) {
             stamps: vec![7],
             rows: block([minute(0), minute(1), minute(4)]),
         },
-        revision: 3,
         n_rows: 2,
+        revision: 3,
+        stored: vec![(Span { first: at_second(61), last: at_second(180) }, 1)],
         stamp: 9,
     };
+    let other = RowDeletion { stored: vec![(deletion.span, 0)], ..deletion.clone() };
+    let refused = store.delete_over(id, other, Box::new(|_| {})).await;
+    assert!(matches!(refused, Err(StoreError::ArchiveChanged { .. })), "{refused:?}");
+    // A row elsewhere does not disturb it.
+    append(store, id, block([(5_184_000, 1.0)])).await;
     let n_gone = store.delete_over(id, deletion, Box::new(|_| {})).await.unwrap();
     assert_eq!(n_gone, 3, "one stored row and two archived ones");
     let first = buckets(store, id, Resolution::FiveMinutes)[0];
@@ -103,9 +109,9 @@ pub(crate) async fn check(store: &dyn Engine) {
 
     // A file that was read before rows were deleted does not take effect.
     assert!(store.announce_file(id, january(10, 98, 99 * 60), HOLDER).await.unwrap());
-    let stale = ArchiveCommit { dataset: id, month, stamp: Some(10), revision: 3, last_row };
+    let stale = ArchiveCommit { dataset: id, month, stamp: Some(10), revision: 4, last_row };
     assert!(!store.commit_file(stale, HOLDER).await.unwrap());
-    let fresh = ArchiveCommit { dataset: id, month, stamp: Some(10), revision: 4, last_row };
+    let fresh = ArchiveCommit { dataset: id, month, stamp: Some(10), revision: 5, last_row };
     assert!(store.commit_file(fresh, HOLDER).await.unwrap());
     assert_eq!(seconds_of_page(store, id, 0, 9).1, [60, 5_184_000], "a newer row stays");
 
@@ -157,8 +163,9 @@ pub(crate) async fn check_newest_after_removals(store: &dyn Engine) {
         now: now(),
         newest_archived: Some(at_second(60)),
         beneath: Beneath { span: Span::ALL, stamps: vec![1], rows: block([(60, 2.0)]) },
-        revision: 2,
         n_rows: 1,
+        revision: 2,
+        stored: vec![(Span { first: at_second(0), last: at_second(0) }, 0)],
         stamp: 5,
     };
     archive(2, 2_678_400).await;
