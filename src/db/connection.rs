@@ -13,43 +13,45 @@ use tracing::{error, info};
 use crate::fault::DatabaseFault;
 use crate::format::{self, Step};
 
-/// Time limit of waiting for another process to finish its write. Usually a write needs milliseconds.
+/// Maximum time to wait while another process finishes its write, which usually takes milliseconds.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
-/// [`Schema::open_wait`] of a file that is opened by [`retry_while_busy`].
+/// [`Schema::open_wait`] of a file that is opened with [`retry_while_busy`].
 pub const RETRIED_OPEN_WAIT: Duration = Duration::from_millis(10);
 
-/// Attempts to open a file while another process sets it up: some seconds, far longer than needed.
+/// Number of attempts to open a file while another process sets it up. They take some seconds, far
+/// longer than needed.
 const OPEN_TRIES: u32 = 50;
 
 /// Pause between attempts to open a file.
 const OPEN_PAUSE: Duration = Duration::from_millis(40);
 
-/// Capacity of the cache of prepared statements: more than any store has.
+/// Capacity of a connection's cache of prepared statements, which exceeds the number of statements of
+/// any store.
 const STATEMENTS_MAX: usize = 128;
 
-/// Statements that use a megabyte of the disk and free it again, each in its own transaction: a smaller
-/// write than the one that found no space often fits.
+/// Statements that use a megabyte of the disk and free it again, each in its own transaction. They are a
+/// better test than a small write, which often fits even if another write has found no space.
 pub const TRY_SPACE: [&str; 2] = [
     "DROP TABLE IF EXISTS space_trial;
      CREATE TABLE space_trial AS SELECT randomblob(1048576) AS body",
     "DROP TABLE space_trial",
 ];
 
-/// Tables of a file, with the pragmas of its connections.
+/// Tables of a file, with the pragmas of the connections to it.
 #[derive(Debug, Clone, Copy)]
 pub struct Schema {
     /// Name of the file in errors, such as `accounts file`.
     pub name: &'static str,
     /// Number of the format of the tables, stored in SQLite's `user_version`.
     pub version: i64,
-    /// Upgrades of older formats, the last of which leads to [`Self::version`].
+    /// Upgrades from older formats, in order. The last one leads to [`Self::version`].
     pub steps: &'static [Step],
     /// Statements that create the tables in an empty file.
     pub tables: &'static str,
-    /// Pragmas of connections that write, in addition to the pragmas of every file.
+    /// Pragmas of connections that write, in addition to those of every connection.
     pub pragmas: &'static str,
-    /// Time limit of waiting for another process that sets up or recovers the file.
+    /// Maximum time to wait while another process sets up or recovers the file.
     pub open_wait: Duration,
 }
 
@@ -60,7 +62,7 @@ pub enum OpenError {
     /// The file or its directory could not be created.
     #[error("{name} cannot be created")]
     Create {
-        /// Name of the file, by [`Schema::name`].
+        /// Name of the file, from [`Schema::name`].
         name: &'static str,
         /// Cause of the failure.
         #[source]
@@ -69,26 +71,26 @@ pub enum OpenError {
     /// SQLite could not open or set up the file.
     #[error("{name} cannot be opened")]
     Database {
-        /// Name of the file, by [`Schema::name`].
+        /// Name of the file, from [`Schema::name`].
         name: &'static str,
         /// Error of SQLite.
         #[source]
         source: DatabaseFault,
     },
-    /// Another version of the program wrote the file.
+    /// The file was written by another version of the program.
     #[error("{name} has format {found}, expected {known}; {}", format::advice(*found, *known))]
     Version {
-        /// Name of the file, by [`Schema::name`].
+        /// Name of the file, from [`Schema::name`].
         name: &'static str,
         /// Format of the file.
         found: i64,
-        /// Format of this program, by [`Schema::version`].
+        /// Format that this program uses, from [`Schema::version`].
         known: i64,
     },
 }
 
 impl OpenError {
-    /// Returns true if another process held the file. A retry may succeed.
+    /// Returns true if another process had the file locked, so that a retry may succeed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Database { source, .. } if source.is_busy())
@@ -96,13 +98,12 @@ impl OpenError {
 }
 
 impl Schema {
-    /// Opens the file at `path` to write to it. Creates the file, its directory and its tables if
-    /// they are missing, accessible to their owner only. Commits are durable. Blocks.
+    /// Opens the file at `path` for writing. Creates the file, its directory and its tables if they are
+    /// missing, accessible to their owner only. Commits are durable. Blocks.
     ///
     /// # Errors
-    /// [`OpenError`] if the file cannot be opened, or has another version. If it [is
-    /// busy](OpenError::is_busy), it may be in the middle of being set up: see
-    /// [`retry_while_busy`].
+    /// [`OpenError`] if the file cannot be opened, or has another format. If the error [is
+    /// busy](OpenError::is_busy), another process may be setting up the file: see [`retry_while_busy`].
     pub fn open(&self, path: &Path) -> Result<Connection, OpenError> {
         let create = |source| OpenError::Create { name: self.name, source };
         if let Some(folder) = path.parent() {
@@ -120,7 +121,7 @@ impl Schema {
         Ok(connection)
     }
 
-    /// Opens an existing file at `path` to read it.
+    /// Opens an existing file at `path` for reading.
     ///
     /// # Errors
     /// [`OpenError::Database`] if it cannot be opened.
@@ -134,12 +135,12 @@ impl Schema {
         open().map_err(|error| self.failed(&error))
     }
 
-    /// Creates the tables in an empty file and upgrades tables of an older format, in one transaction. Does
-    /// not write to a file with current tables. Logs an upgrade.
+    /// Creates the tables in an empty file, or upgrades tables of an older format, in one transaction.
+    /// Logs an upgrade. Does not write to a file whose tables are current.
     ///
     /// # Errors
-    /// [`OpenError`] if that fails, or the format of the file cannot be upgraded. The file is unchanged
-    /// then.
+    /// [`OpenError`] if this fails, or the format of the file cannot be upgraded. The file is then
+    /// unchanged.
     pub fn create_tables(&self, connection: &mut Connection) -> Result<(), OpenError> {
         let failed = |error| self.failed(&error);
         let Self { name, version: known, steps, tables, .. } = *self;
@@ -148,7 +149,7 @@ impl Schema {
         }
         let immediate = TransactionBehavior::Immediate;
         let write = connection.transaction_with_behavior(immediate).map_err(failed)?;
-        // Read again: another process may have created or upgraded them meanwhile.
+        // Read again, since another process may have created or upgraded the tables in the meantime.
         let found = read_version(&write).map_err(failed)?;
         if found == 0 {
             write.execute_batch(tables).map_err(failed)?;
@@ -166,11 +167,11 @@ impl Schema {
         Ok(())
     }
 
-    /// Checks that the file has this version. In a transaction that writes, this detects that
-    /// another process has upgraded the file.
+    /// Checks that the file has the format of this schema. In a transaction that writes, this detects
+    /// that another process has upgraded the file.
     ///
     /// # Errors
-    /// [`OpenError::Version`] if it has another version.
+    /// [`OpenError::Version`] if it has another format.
     pub fn check_version(&self, connection: &Connection) -> Result<(), OpenError> {
         let found = read_version(connection).map_err(|error| self.failed(&error))?;
         let Self { name, version: known, .. } = *self;
@@ -182,7 +183,7 @@ impl Schema {
     }
 }
 
-/// Repeats `open` for some seconds while it fails because another process holds the file.
+/// Repeats `open` for some seconds while it fails because another process has the file locked.
 /// Cancel-safe if `open` is.
 ///
 /// # Errors
@@ -203,10 +204,10 @@ where
     open().await
 }
 
-/// Applies the settings of every connection in use.
+/// Applies the settings of every connection.
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_WAIT)?;
-    // Otherwise a plan may depend on the bound values and cached statements are prepared again.
+    // Otherwise, plans may depend on the bound values, and cached statements are prepared again.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(())
@@ -216,8 +217,8 @@ fn read_version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))
 }
 
-/// Keeps the log when `connection` is closed. The file was replaced, so the log at its path belongs to
-/// another file. The last connection that closes would delete it.
+/// Preserves the write-ahead log when `connection` is closed, for a file that was replaced. The log at
+/// its path then belongs to the new file, and the last connection that closes would delete it.
 pub fn keep_log_on_close(connection: &Connection) {
     if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
         error!(%error, "failed to close a replaced database without a checkpoint");
@@ -292,7 +293,7 @@ mod tests {
         assert_eq!(SCHEMA.open(&path).unwrap_err().to_string(), "test file cannot be opened");
     }
 
-    /// The schema after two changes: a column and a value for it.
+    /// The schema after two changes: a new column, and then a value for it.
     const CHANGED: Schema = Schema {
         version: 5,
         steps: &[

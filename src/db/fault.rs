@@ -1,4 +1,4 @@
-//! Classification of SQLite's errors, with a sentence for people.
+//! Classification of SQLite's errors, with a sentence about each for human readers.
 
 use rusqlite::ffi::{self, SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_WRITE};
 use rusqlite::{Error, ErrorCode};
@@ -7,7 +7,7 @@ use rusqlite::{Error, ErrorCode};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct DatabaseFault {
-    /// `None` if the error is not one of SQLite itself, such as a value of another type.
+    /// `None` if the error did not come from SQLite itself, for example if a value had another type.
     code: Option<ffi::Error>,
     text: String,
 }
@@ -39,10 +39,10 @@ impl From<Error> for DatabaseFault {
 }
 
 impl DatabaseFault {
-    /// Returns true if there was no space for a write.
+    /// Returns true if a write failed for lack of space.
     ///
-    /// SQLite reports `ENOSPC` as `SQLITE_FULL`, but a quota (`EDQUOT`) and a limit of the file
-    /// size (`EFBIG`) as a failed write. Broken disks fail at a sync.
+    /// SQLite reports `ENOSPC` as `SQLITE_FULL`, but an exceeded quota (`EDQUOT`) or limit of the file
+    /// size (`EFBIG`) as a failed write. On broken disks, it is a sync that fails.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.kind() == Some(ErrorCode::DiskFull)
@@ -51,7 +51,7 @@ impl DatabaseFault {
             })
     }
 
-    /// Returns true if another process held the file. A retry may succeed.
+    /// Returns true if another process had the file locked, so that a retry may succeed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.kind() == Some(ErrorCode::DatabaseBusy)
@@ -63,7 +63,7 @@ impl DatabaseFault {
         self.kind() == Some(ErrorCode::ReadOnly)
     }
 
-    /// Returns true if the content of the file is not what SQLite wrote.
+    /// Returns true if the file is corrupt or not a database.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
         matches!(self.kind(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))

@@ -1,7 +1,7 @@
 //! Detects that the files of an open database were deleted or replaced.
 //!
-//! Such a file stays open and accepts writes that no one will ever read. SQLite does not notice. Check
-//! before acknowledging a write.
+//! A deleted file stays open and accepts writes that no one will ever read, which SQLite does not
+//! notice. So the files must be checked before a write is acknowledged.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ const LOG: &str = "-wal";
 /// Suffix of the index of the log, which SQLite can rebuild.
 const LOG_INDEX: &str = "-shm";
 
-/// Suffix of a log that was moved away. SQLite recovers a log into whichever file has the matching
-/// name, which ruins a file that it does not belong to.
+/// Suffix of a log that was moved away. SQLite would recover a log into whichever file has the matching
+/// name, and thereby ruin a file that the log does not belong to.
 const LOG_ASIDE: &str = "-wal.replaced";
 
 /// Files of an open database: the main file and its log.
@@ -36,7 +36,7 @@ struct OpenFile {
 }
 
 impl DatabaseFiles {
-    /// Returns the files at `path` of a database that was just opened and read, so that its log
+    /// Returns the files of the database at `path`, which was just opened and read, so that its log
     /// exists.
     ///
     /// # Errors
@@ -50,18 +50,18 @@ impl DatabaseFiles {
         Ok(Self { main, log, is_replaced: AtomicBool::new(false) })
     }
 
-    /// Returns true unless an earlier [`Self::check`] found the files replaced. Costs one atomic
+    /// Returns true unless an earlier [`Self::check`] found the files replaced. The cost is one atomic
     /// load.
     #[must_use]
     pub fn is_intact(&self) -> bool {
         !self.is_replaced.load(Ordering::Acquire)
     }
 
-    /// Checks if the files are still in place. Blocks for two system calls.
+    /// Returns true if the files are still in place. Blocks for two system calls.
     ///
-    /// Once they are not, this is logged and the result stays false: the service must be restarted.
-    /// A log that is left next to another main file is renamed, so that SQLite does not recover it
-    /// into that.
+    /// Once they are not, this is logged and the result stays false: the service must be restarted. A
+    /// log that is left next to another main file is renamed, so that SQLite does not recover it into
+    /// that file.
     pub fn check(&self) -> bool {
         if !self.is_intact() {
             return false;
@@ -104,7 +104,8 @@ impl OpenFile {
     fn is_in_place(&self) -> bool {
         match fs::metadata(&self.path) {
             Ok(metadata) => identity(&metadata) == self.identity,
-            // Other errors, such as from a network file system, do not tell.
+            // Other errors, for example of a network file system, do not show whether the file was
+            // replaced.
             Err(error) => {
                 !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
             }
@@ -119,13 +120,13 @@ fn identity(metadata: &fs::Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Without inodes, an open file cannot be replaced.
+/// On systems without inodes, an open file cannot be replaced.
 #[cfg(not(unix))]
 const fn identity(_: &fs::Metadata) -> (u64, u64) {
     (0, 0)
 }
 
-/// Returns the path of a file next to the one at `path`, with `ending` appended to its name.
+/// Returns the path next to `path` that has `ending` appended to the file name.
 #[must_use]
 pub fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(path);
@@ -173,7 +174,7 @@ mod tests {
     #[test]
     fn log_of_a_new_file_is_not_moved() {
         let (base, path, files) = database();
-        // The files stay open, so that new files do not get their inodes.
+        // The old files stay open, so that their inodes are not used for the new files.
         let open = ["", LOG].map(|ending| fs::File::open(beside(&path, ending)).unwrap());
         fs::remove_file(beside(&path, LOG)).unwrap();
         fs::remove_file(&path).unwrap();

@@ -1,9 +1,9 @@
-//! Formats of stores, which are numbers that increase with each change of the tables, and the upgrades
-//! between them.
+//! Formats of stores and the upgrades between them. A format is a number that increases with each change
+//! of the tables.
 //!
-//! A store of an older format is upgraded in one transaction when it is opened to write. A service that
-//! has it open reads the format in each of its writes and fails them from then on. A store that is newer
-//! than the program, or older than the first upgrade, is rejected.
+//! A store of an older format is upgraded in one transaction when it is opened for writing. A service
+//! that already has it open reads the format in each of its writing transactions, and fails them from
+//! then on. A store that is newer than the program, or older than the first upgrade, is rejected.
 
 use rusqlite::Connection;
 
@@ -12,7 +12,7 @@ use rusqlite::Connection;
 pub enum Step {
     /// SQL statements.
     Sql(&'static str),
-    /// Code, for a change that statements cannot express, such as one of the bytes of chunks.
+    /// A function, for a change that statements cannot express, such as that of an encoding.
     Code(fn(&Connection) -> rusqlite::Result<()>),
 }
 
@@ -25,14 +25,14 @@ impl Step {
     }
 }
 
-/// Returns the part of `steps` that leads from format `found` to `known`, the format after the last
-/// step. Returns `None` if there is no such part.
+/// Returns those of `steps` that lead from format `found` to format `known`, which the last step reaches.
+/// Returns `None` if there are no such steps.
 pub(crate) fn steps_from<S>(steps: &[S], found: i64, known: i64) -> Option<&[S]> {
     let n_missing = usize::try_from(known.checked_sub(found)?).ok()?;
     steps.get(steps.len().checked_sub(n_missing)?..)
 }
 
-/// Returns advice about a store of format `found` that a program of format `known` rejects.
+/// Returns advice about a store in format `found`, which a program with format `known` rejects.
 #[must_use]
 pub const fn advice(found: i64, known: i64) -> &'static str {
     if found > known {

@@ -20,8 +20,8 @@ use self::fault::timed_out;
 
 /// Address of a database, such as `postgres://user@host:5432/name`.
 ///
-/// Missing parts come from the environment variables and the password file that `psql` reads.
-/// `Debug` and `Display` do not show the password.
+/// Missing parts are taken from the environment variables and the password file that `psql` uses.
+/// `Debug` and `Display` hide the password.
 #[derive(Clone, derive_more::Debug, derive_more::Display)]
 #[debug("{self}")]
 #[display(
@@ -46,15 +46,16 @@ impl DatabaseUrl {
         user.contains(':') || query.contains("password=")
     }
 
-    /// Returns the options of a new connection, with the current password of the password file.
-    /// Float digits are not set, since poolers reject the option and the default is exact.
+    /// Returns the options of a new connection, with the current password of the password file. The
+    /// number of float digits is not set, since poolers reject this option, and the default is exact.
     fn connect_options(&self) -> PgConnectOptions {
         let options = self.text.parse().unwrap_or_else(|_| self.options.as_ref().clone());
         options.application_name("triptych").extra_float_digits(None)
     }
 }
 
-/// Rejection of an address. It does not contain the text, which may hold a password.
+/// A text is not the address of a database. The error does not contain the text, which may have a
+/// password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not the address of a database, such as postgres://user@host:5432/name")]
 pub struct DatabaseUrlError;
@@ -72,8 +73,8 @@ impl FromStr for DatabaseUrl {
     }
 }
 
-/// Opens a connection to the server at `url`, to find out why a pool fails to connect. Times out after 5
-/// s.
+/// Opens a connection to the database at `url`, to find out why a pool fails to connect. Times out after
+/// 5 s.
 ///
 /// # Errors
 /// The error of the server or of the connection.
@@ -87,7 +88,7 @@ pub async fn connect(url: &DatabaseUrl) -> Result<PgConnection, sqlx::Error> {
 /// reopened when it is lost.
 ///
 /// # Errors
-/// The error of the database. A standby rejects listening.
+/// The error of the database. A standby does not support notifications.
 pub async fn listen(url: &DatabaseUrl, channel: &str) -> Result<PgListener, sqlx::Error> {
     let options = PgPoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
     let pool = options.connect_with(url.connect_options()).await?;

@@ -1,7 +1,7 @@
-//! Values and rows of statements in the SQL that both engines understand.
+//! Values and rows of statements, in the SQL that both engines understand.
 //!
-//! A parameter is `?1`, which becomes `$1` for PostgreSQL. All integers have 64 bits. Stores run
-//! the statements themselves, on their own threads.
+//! A parameter is written `?1`, which becomes `$1` for PostgreSQL. All integers have 64 bits. Each store
+//! runs its statements itself, on its own threads.
 
 use std::marker::PhantomData;
 
@@ -15,17 +15,17 @@ use crate::postgres::fault::unsigned;
 
 /// A parameter of a statement.
 pub trait Value: ToSql {
-    /// Adds the value to the arguments of a PostgreSQL statement.
+    /// Appends the value to the arguments of a PostgreSQL statement.
     ///
     /// # Errors
     /// [`sqlx::Error::Encode`] if it cannot be encoded.
     fn add_to(&self, arguments: &mut PgArguments) -> Result<(), sqlx::Error>;
 }
 
-/// A value of a column.
+/// A value that can be read from a column.
 pub trait Column: FromSql + for<'r> Decode<'r, Postgres> + Type<Postgres> {}
 
-/// A row of either engine, for a store with error type `E`.
+/// A row from either engine, for a store whose error type is `E`.
 #[derive(Debug)]
 pub struct Row<'r, E> {
     row: RowOf<'r>,
@@ -59,10 +59,10 @@ impl<'r, E> From<&'r PgRow> for Row<'r, E> {
 }
 
 impl<E: From<rusqlite::Error> + From<sqlx::Error>> Row<'_, E> {
-    /// Returns the value of column `idx`, counted from 0.
+    /// Returns the value in column `idx`, counted from 0.
     ///
     /// # Errors
-    /// The column does not exist, or has another type.
+    /// The error of the engine if the column does not exist or has another type.
     pub fn get<T: Column>(&self, idx: usize) -> Result<T, E> {
         match self.row {
             RowOf::Sqlite(row) => Ok(row.get(idx)?),
@@ -73,13 +73,14 @@ impl<E: From<rusqlite::Error> + From<sqlx::Error>> Row<'_, E> {
     /// Returns the number in column `idx`, or `None` for null.
     ///
     /// # Errors
-    /// The same as for [`Self::get`], or the number is negative or too large.
+    /// As [`Self::get`], or if the number is negative or too large.
     pub fn get_unsigned<T: TryFrom<i64>>(&self, idx: usize) -> Result<Option<T>, E> {
         Ok(self.get::<Option<i64>>(idx)?.map(unsigned).transpose()?)
     }
 }
 
-/// Returns the statement `sql` with `values` for PostgreSQL. `sql` must not contain untrusted text.
+/// Returns the statement `sql` with `values` as its parameters, for PostgreSQL. `sql` must not contain
+/// untrusted text.
 ///
 /// # Errors
 /// [`sqlx::Error::Encode`] if a value cannot be encoded.
@@ -92,7 +93,7 @@ pub fn query<'v>(
     Ok(sqlx::query_with(AssertSqlSafe(sql.replace('?', "$")), arguments))
 }
 
-/// Returns the parameters of a statement for SQLite.
+/// Returns `values` as the parameters of a statement, for SQLite.
 pub fn params<'v>(values: impl IntoIterator<Item = &'v dyn Value>) -> impl Params {
     params_from_iter(values.into_iter().map(|value| value as &dyn ToSql))
 }

@@ -6,10 +6,10 @@ use rusqlite::{Connection, OptionalExtension as _, Params, Result, Row};
 /// Runs statements from the cache of a connection.
 #[expect(clippy::missing_errors_doc, reason = "each fails with SQLite's error alone")]
 pub trait Statements {
-    /// Runs a statement without results and returns the number of changed rows.
+    /// Runs a statement that returns no rows. Returns the number of rows that it changed.
     fn run(&self, sql: &str, params: impl Params) -> Result<usize>;
 
-    /// Returns the first row as `read` converts it, or `None` if there is none.
+    /// Returns the first row, converted by `read`, or `None` if there is no row.
     fn find<T>(
         &self,
         sql: &str,
@@ -17,7 +17,7 @@ pub trait Statements {
         read: impl FnOnce(&Row<'_>) -> Result<T>,
     ) -> Result<Option<T>>;
 
-    /// Returns all rows as `read` converts them.
+    /// Returns all rows, converted by `read`.
     fn all<T>(
         &self,
         sql: &str,
@@ -25,7 +25,7 @@ pub trait Statements {
         read: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<Vec<T>>;
 
-    /// Returns the first column of a row that always exists, such as that of a count.
+    /// Returns the first column of the first row, which must exist, as for a count.
     fn value<T: FromSql>(&self, sql: &str, params: impl Params) -> Result<T>;
 }
 

@@ -1,9 +1,10 @@
-//! The thread that writes to a file, with commits that several writers share.
+//! The thread that writes to a file, which combines the commits of several writers.
 //!
-//! Jobs run one after another in the current transaction. When no more are queued, or enough have run,
-//! the transaction is committed and all of them get their results. So jobs that wait together share one
-//! sync of the disk. The changes of a failed job are rolled back: for the first job with the whole
-//! transaction, for a later job with its savepoint, which makes SQLite copy each changed page.
+//! Jobs run one after another in the same transaction. When no more are queued, or enough have run, the
+//! transaction is committed and all of them get their results. So jobs that are queued together share
+//! one sync of the disk. The changes of a failed job are rolled back. If it was the first job, the whole
+//! transaction is rolled back. Every later job has a savepoint, which makes SQLite copy each page that
+//! it changes.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,14 +19,13 @@ use crate::connection::{OpenError, Schema, TRY_SPACE, keep_log_on_close};
 use crate::fault::DatabaseFault;
 use crate::files::DatabaseFiles;
 
-/// Capacity of the queue of jobs. Further writers wait until there is room, since the disk is the
-/// limit.
+/// Capacity of the queue of jobs. Further writers wait, since the disk is the bottleneck.
 const QUEUE_CAPACITY: usize = 256;
 
 /// Maximum number of jobs per commit, so that the first job does not wait too long.
 const JOBS_PER_COMMIT: usize = 256;
 
-/// Failure of a commit, which several jobs may share.
+/// Failure of a commit, which several jobs can share.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
@@ -66,11 +66,11 @@ impl From<rusqlite::Error> for CommitError {
 
 /// Error of a store that uses a [`Writer`].
 pub trait WriteError: From<CommitError> + From<rusqlite::Error> + Send + 'static {
-    /// Returns true if the disk had no space.
+    /// Returns true if a write failed for lack of space.
     fn is_full(&self) -> bool;
 }
 
-/// Runs in the open transaction. Without one, it only reports the error.
+/// A job. It runs in the open transaction, or only reports the error if there is no transaction.
 type Job = Box<dyn FnOnce(Result<Turn<'_>, CommitError>) -> Done + Send>;
 
 /// Position of a job in the open transaction.
@@ -78,7 +78,7 @@ type Job = Box<dyn FnOnce(Result<Turn<'_>, CommitError>) -> Done + Send>;
 enum Turn<'a> {
     /// The transaction has no changes yet.
     First(&'a Connection),
-    /// Other jobs wrote before. Their changes must be preserved.
+    /// Earlier jobs have made changes, which must be preserved.
     Later(&'a Connection),
 }
 
@@ -89,14 +89,14 @@ struct Done {
     is_full: bool,
 }
 
-/// Sends the result of a job to its caller, given the outcome of the commit.
+/// Sends the result of a job to its caller once the outcome of the commit is known.
 type Answer = Box<dyn FnOnce(Result<(), CommitError>)>;
 
-/// The jobs of a commit.
+/// The jobs that share a commit.
 #[derive(Default)]
 struct Commit {
     answers: Vec<Answer>,
-    /// True if a job found no space.
+    /// True if a write of a job failed for lack of space.
     is_full: bool,
 }
 
@@ -107,7 +107,7 @@ impl Commit {
     }
 }
 
-/// Handle to the writing thread, which exits when this is dropped. `E` is the error of the store.
+/// Handle to the writing thread, which exits when this is dropped. `E` is the error type of the store.
 #[derive(Debug)]
 pub struct Writer<E> {
     jobs: mpsc::Sender<Job>,
@@ -119,19 +119,19 @@ pub struct Writer<E> {
     error: PhantomData<fn() -> E>,
 }
 
-/// State of the thread.
+/// State of the writing thread.
 struct Worker {
     schema: &'static Schema,
     connection: Connection,
     files: Arc<DatabaseFiles>,
-    /// True if a commit found no space and no check has found space since.
+    /// True if a commit has found no space and no check has found space since.
     is_full: Arc<AtomicBool>,
-    /// Format of the file once a newer version of the program was found to have upgraded it.
+    /// Format of the file, once a newer version of the program is found to have upgraded it.
     upgraded: Arc<OnceLock<i64>>,
 }
 
 impl<E: WriteError> Writer<E> {
-    /// Starts the thread, which owns `connection` to the file of `schema`.
+    /// Starts the thread. It owns `connection`, which is open to the file of `schema`.
     ///
     /// # Errors
     /// An I/O error if the thread cannot be started.
@@ -156,10 +156,10 @@ impl<E: WriteError> Writer<E> {
         Ok(Self { jobs, n_jobs, schema, files, is_full, upgraded, error: PhantomData })
     }
 
-    /// Runs `work` in a transaction and returns its result once that is durable. If `work` fails, its
-    /// changes are rolled back.
+    /// Runs `work` in a transaction and returns its result once its changes are durable. If `work`
+    /// fails, its changes are rolled back.
     ///
-    /// `on_commit` is called before this returns, in the order of commits. Dropping the future does
+    /// `on_commit` is called before this returns, in the order of the commits. Dropping the future does
     /// not stop queued work.
     ///
     /// # Errors
@@ -175,7 +175,7 @@ impl<E: WriteError> Writer<E> {
         receiver.await.map_err(|_| CommitError::Closed)?
     }
 
-    /// Does the same as [`Self::run`] on a thread that may block.
+    /// Like [`Self::run`], for a thread that may block.
     ///
     /// # Errors
     /// The same as for [`Self::run`].
@@ -183,21 +183,22 @@ impl<E: WriteError> Writer<E> {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E> {
-        // The runtime's own way to block panics in the async function of a test.
+        // Not `Handle::block_on`, which would panic within the async function of a test.
         futures::executor::block_on(self.run(work, |_| {}))
     }
 
-    /// Returns the number of jobs so far.
+    /// Returns the number of jobs that have run so far.
     #[must_use]
     pub fn n_jobs(&self) -> u64 {
         self.n_jobs.load(Ordering::Relaxed)
     }
 
-    /// Checks that the file accepts writes: it is in place, has this format, and the disk has space. After
-    /// a commit that found no space, also writes a megabyte and removes it.
+    /// Checks that the file accepts writes: it has not been removed or replaced, has the format of this
+    /// program, and its disk has space. If a commit has found no space, also writes a megabyte and
+    /// removes it.
     ///
     /// # Errors
-    /// Reason why the file does not accept writes.
+    /// The reason why the file does not accept writes.
     pub async fn check(&self) -> Result<(), E> {
         if !self.files.check() {
             return Err(CommitError::Replaced.into());
@@ -239,7 +240,7 @@ fn create_job<T: Send + 'static, E: WriteError>(
                 (_, Err(error)) => Err(error),
                 (Err(error), Ok(_)) => Err(error.into()),
             };
-            // The caller may be gone. The work is done anyway.
+            // Fails if the caller has stopped waiting. The work is done anyway.
             drop(sender.send(result));
         });
         Done { answer, has_failed, is_full }
@@ -253,8 +254,8 @@ fn run_in_savepoint<T, E: WriteError>(
 ) -> Result<T, E> {
     connection.prepare_cached("SAVEPOINT job")?.execute([])?;
     let result = work(connection);
-    // On some errors, such as a full disk, SQLite has undone the whole transaction and the
-    // savepoint.
+    // After some errors, such as a full disk, SQLite has rolled back the whole transaction, including
+    // the savepoint.
     if connection.is_autocommit() {
         return result;
     }
@@ -279,8 +280,8 @@ impl Worker {
         }
     }
 
-    /// Runs `first` and the jobs queued behind it in one transaction. On success the changes are
-    /// durable in the file at the path.
+    /// Runs `first`, and jobs that are queued after it, in one transaction. If it succeeds, the changes
+    /// are durable in the file that is at the path.
     fn commit(
         &mut self,
         first: Job,
@@ -306,7 +307,7 @@ impl Worker {
             error!(%error, n_jobs = commit.answers.len(), "a commit to the {name} failed");
         }
         match failure {
-            // One job without space may undo the changes of all.
+            // A job that finds no space may roll back the changes of all jobs.
             Some(_) if commit.is_full => Err(CommitError::Full),
             Some(failure) => Err(failure),
             None if self.files.check() => Ok(()),
@@ -325,7 +326,7 @@ fn transact(
     let transaction = match begin(schema, connection) {
         Ok(transaction) => transaction,
         Err(error) => {
-            // Without a transaction each statement would commit separately.
+            // Without a transaction, each statement of the job would be committed separately.
             commit.add(first(Err(error.clone())));
             return Err(error);
         }
@@ -333,11 +334,11 @@ fn transact(
     let done = first(Ok(Turn::First(&transaction)));
     let has_failed = done.has_failed;
     commit.add(done);
-    // On some errors, such as a full disk, SQLite has undone the whole transaction.
+    // After some errors, such as a full disk, SQLite has rolled back the whole transaction.
     if has_failed && !transaction.is_autocommit() {
         return Ok(transaction.rollback()?);
     }
-    // Without a transaction another job would commit separately and then be reported as failed.
+    // Without a transaction, another job would commit separately and then be reported as failed.
     while !transaction.is_autocommit()
         && commit.answers.len() < JOBS_PER_COMMIT
         && let Ok(job) = queue.try_recv()
@@ -347,7 +348,7 @@ fn transact(
     Ok(transaction.commit()?)
 }
 
-/// Starts a transaction, unless the file has another format by now.
+/// Starts a transaction. Fails if the format of the file has changed.
 fn begin<'c>(
     schema: &Schema,
     connection: &'c mut Connection,

@@ -1,4 +1,4 @@
-//! An HTTP/1.1 client with little overhead: one connection, one request at a time.
+//! An HTTP/1.1 client with little overhead. It has one connection and sends one request at a time.
 
 use std::net::SocketAddr;
 
@@ -28,46 +28,46 @@ pub struct Response {
     pub body: Vec<u8>,
 }
 
-/// Counts of a response with a discarded body.
+/// Figures about a response whose body was discarded.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Drained {
     /// HTTP status.
     pub status: u16,
-    /// Bytes of the body.
+    /// Number of bytes of the body.
     pub n_bytes: usize,
-    /// Occurrences of the marked byte.
+    /// Number of occurrences of the counted byte in the body.
     pub n_marks: usize,
 }
 
-/// A connection.
+/// An open connection.
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
     received: Vec<u8>,
 }
 
-/// State of a body that is read.
+/// Position in the body of a response.
 #[derive(Debug)]
 enum Body {
-    /// This many bytes are left.
+    /// Before this number of remaining bytes of a body with a known length.
     Length(usize),
-    /// In the line with the size of a chunk, of which this part was read.
+    /// In the line with the size of a chunk, of which these bytes have been read.
     Size(Vec<u8>),
-    /// In a chunk with this many bytes left, including its line end.
+    /// In a chunk, before this number of remaining bytes, including the chunk's line end.
     Chunk(usize),
-    /// In a line of the trailer, of which this part was read.
+    /// In a line of the trailer, of which these bytes have been read.
     Trailer(Vec<u8>),
-    /// The body is complete.
+    /// At the end of the body.
     Done,
 }
 
 impl Request {
-    /// Returns a `GET` request. An empty key is not sent.
+    /// Returns a `GET` request. If `key` is empty, no key is sent.
     pub fn get(path: &str, key: &str) -> Self {
         Self::get_with(path, key, "")
     }
 
-    /// Returns a `GET` request with additional `headers`, each with its line end.
+    /// Returns a `GET` request with additional `headers`, each of which ends with a line end.
     pub fn get_with(path: &str, key: &str, headers: &str) -> Self {
         let key = header(key);
         let text = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{key}{headers}\r\n");
@@ -96,7 +96,7 @@ impl Response {
         Err(format!("{}: {}", self.status, String::from_utf8_lossy(&self.body)).into())
     }
 
-    /// Returns this response if its status is a success.
+    /// Returns this response if its status means success, or else the response as an error.
     pub fn ok(self) -> Outcome<Self> {
         if (200..300).contains(&self.status) { Ok(self) } else { self.failed() }
     }
@@ -117,7 +117,8 @@ impl Connection {
         Ok(Response { status, body })
     }
 
-    /// Sends a request. Counts the bytes of the response and the occurrences of `mark`.
+    /// Sends a request and discards the body of the response. Counts its bytes and the occurrences of
+    /// `mark`.
     pub async fn drain(&mut self, request: &Request, mark: u8) -> Outcome<Drained> {
         let mut drained = Drained::default();
         let count = &mut |bytes: &[u8]| {
@@ -128,8 +129,9 @@ impl Connection {
         Ok(drained)
     }
 
-    /// Sends a request with an endless response. Passes everything that is read to `take`, including the
-    /// head and the sizes of chunks, until it returns false or the connection is closed.
+    /// Sends a request whose response is endless. Passes everything that is received to `take`,
+    /// including the head and the sizes of chunks, until `take` returns false or the connection is
+    /// closed.
     pub async fn follow(
         mut self,
         request: &Request,
@@ -147,7 +149,7 @@ impl Connection {
         }
     }
 
-    /// Sends a request without reading the response. Returns the open connection.
+    /// Sends a request without reading its response. Returns the open connection.
     pub async fn stall(mut self, request: &Request) -> Outcome<TcpStream> {
         self.stream.write_all(&request.bytes).await?;
         Ok(self.stream)
@@ -212,7 +214,7 @@ impl Body {
                 Self::Chunk(left) => {
                     let (chunk, rest) = bytes.split_at(bytes.len().min(*left));
                     *left -= chunk.len();
-                    // The last two bytes end the line.
+                    // The last two bytes are the line end, which does not belong to the body.
                     sink(&chunk[..chunk.len() - 2_usize.saturating_sub(*left).min(chunk.len())]);
                     bytes = rest;
                     if *left == 0 {
@@ -234,22 +236,22 @@ impl Body {
     }
 }
 
-/// Appends the bytes up to the line end to `line`. Returns the rest after the line end, if it was found.
+/// Appends the bytes before the line end to `line`. If there is a line end, returns the bytes after it.
 fn line_in<'a>(line: &mut Vec<u8>, bytes: &'a [u8]) -> Option<&'a [u8]> {
     let end = bytes.iter().position(|byte| *byte == b'\n');
     line.extend_from_slice(&bytes[..end.unwrap_or(bytes.len())]);
     end.map(|end| &bytes[end + 1..])
 }
 
-/// Counts `mark` in `bytes`.
+/// Returns the number of occurrences of `mark` in `bytes`.
 pub fn count_of(bytes: &[u8], mark: u8) -> usize {
-    // Sums that fit a byte are vectorized.
+    // Sums that fit in a byte can be vectorized by the compiler.
     let sum = |part: &[u8]| part.iter().fold(0_u8, |sum, byte| sum + u8::from(*byte == mark));
     bytes.chunks(255).map(|part| usize::from(sum(part))).sum()
 }
 
-/// Returns the status of a response, the state of its body and the length of its head, if the head is
-/// complete.
+/// Parses the head of a response. Returns the status, the position in the body and the length of the
+/// head, or `None` if the head is incomplete.
 fn head(received: &[u8]) -> Outcome<Option<(u16, Body, usize)>> {
     let Some(end) = received.windows(4).position(|bytes| bytes == b"\r\n\r\n") else {
         return Ok(None);

@@ -22,12 +22,12 @@ use std::time::Duration;
 /// Result of a measurement.
 pub type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// A measurement and its bar.
+/// A measurement with its bar, the required value.
 #[derive(Debug, Clone)]
 pub struct Row {
     name: String,
     value: String,
-    /// Empty if there is no bar.
+    /// Description of the bar; empty if there is none.
     bar: String,
     is_met: bool,
 }
@@ -43,13 +43,13 @@ impl Row {
         Self::new(name, value, "", true)
     }
 
-    /// Returns a row that is missing because of an error.
+    /// Returns a row for a measurement that failed.
     pub fn failed(name: &str, error: &dyn fmt::Display) -> Self {
         Self::new(name, format!("failed: {error}"), "a measurement", false)
     }
 }
 
-/// Prints rows in aligned columns. Returns true if all bars are met.
+/// Prints the rows in aligned columns. Returns true if all bars are met.
 pub fn print_table(rows: &[Row]) -> io::Result<bool> {
     let width = |column: fn(&Row) -> &String| {
         rows.iter().map(|row| column(row).chars().count()).max().unwrap_or_default()
@@ -68,17 +68,17 @@ pub fn print_table(rows: &[Row]) -> io::Result<bool> {
     Ok(rows.iter().all(|row| row.is_met))
 }
 
-/// Returns the exit code of a benchmark.
+/// Returns the exit code of a benchmark: success if `is_met`.
 pub fn exit_code(is_met: bool) -> ExitCode {
     if is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Prints a line about a measurement in progress.
+/// Prints a line about the measurement in progress.
 pub fn note(line: &str) -> Outcome<()> {
     Ok(writeln!(io::stdout(), "{line}")?)
 }
 
-/// Rows of measurements that are single numbers.
+/// A table of measurements that are single numbers.
 #[derive(Debug, Default)]
 pub struct Table(Vec<Row>);
 
@@ -88,13 +88,13 @@ impl Table {
         self.0.push(Row::without_bar(name, format!("{value:.2} {unit}")));
     }
 
-    /// Adds a measurement that must not be less than `bar`.
+    /// Adds a measurement whose bar is a minimum.
     pub fn at_least(&mut self, name: &str, value: f64, bar: f64, unit: &str) {
         let bar_text = format!(">= {bar} {unit}");
         self.0.push(Row::new(name, format!("{value:.2} {unit}"), &bar_text, value >= bar));
     }
 
-    /// Adds a measurement that must not exceed `bar`.
+    /// Adds a measurement whose bar is a maximum.
     pub fn at_most(&mut self, name: &str, value: f64, bar: f64, unit: &str) {
         let bar_text = format!("<= {bar} {unit}");
         self.0.push(Row::new(name, format!("{value:.2} {unit}"), &bar_text, value <= bar));
@@ -106,7 +106,7 @@ impl Table {
     }
 }
 
-/// Returns the duration that `percent` of `durations` do not exceed, zero if it is empty.
+/// Returns the smallest of `durations` that `percent` of them do not exceed. Zero if there are none.
 pub fn quantile(durations: &[Duration], percent: usize) -> Duration {
     let mut sorted = durations.to_vec();
     sorted.sort_unstable();
@@ -114,18 +114,18 @@ pub fn quantile(durations: &[Duration], percent: usize) -> Duration {
     sorted.get((sorted.len() * percent / 100).min(last)).copied().unwrap_or_default()
 }
 
-/// Converts a count. Counts in benchmarks are exact as floats.
+/// Converts a count to a float.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 pub fn to_f64(n: usize) -> f64 {
     n as f64
 }
 
-/// Returns `n` per second.
+/// Returns the number per second if `n` items take `time`.
 pub fn per_second(n: usize, time: Duration) -> f64 {
     to_f64(n) / time.as_secs_f64().max(1e-9)
 }
 
-/// Converts bytes to MiB.
+/// Converts a number of bytes to MiB.
 pub fn mib(n_bytes: u64) -> f64 {
     to_f64(usize::try_from(n_bytes / 1024).unwrap_or_default()) / 1024.0
 }

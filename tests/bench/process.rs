@@ -1,34 +1,34 @@
-//! Resources that a process uses, read from Linux's `/proc`.
+//! Resources used by a process, read from Linux's `/proc`.
 
 use std::fs;
 use std::time::Duration;
 
 use crate::Outcome;
 
-/// Clock ticks per second of processor times, 100 on all Linux machines.
+/// Clock ticks per second in which processor times are counted. 100 on all Linux machines.
 const TICKS_PER_SECOND: u32 = 100;
 
 /// Processor time of a process.
 #[derive(Debug, Clone, Copy)]
 pub struct CpuTime {
-    /// Parent process.
+    /// Process id of the parent.
     pub parent: u32,
-    /// Time of the process itself.
+    /// Processor time of the process itself.
     pub own: Duration,
-    /// Time of its children that have exited.
+    /// Processor time of its children that have exited.
     pub of_children: Duration,
 }
 
 /// Memory, files and threads of a process.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Usage {
-    /// Resident memory.
+    /// Size of the resident memory.
     pub resident_bytes: u64,
-    /// Resident memory that is not mapped from files.
+    /// Size of the resident memory that is not mapped from files.
     pub anonymous_bytes: u64,
-    /// Open files.
+    /// Number of open files.
     pub n_files: usize,
-    /// Threads.
+    /// Number of threads.
     pub n_threads: usize,
 }
 
@@ -37,7 +37,7 @@ impl CpuTime {
     pub fn of(pid: u32) -> Outcome<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
         let (_, fields) = stat.rsplit_once(") ").ok_or("invalid stat")?;
-        // Fields are numbered from 1. The state after the name is field 3.
+        // Fields are numbered from 1. The state, which follows the name, is field 3.
         let number = |field: usize| -> Outcome<u32> {
             Ok(fields.split(' ').nth(field - 3).ok_or("invalid stat")?.parse()?)
         };
@@ -73,7 +73,7 @@ impl Usage {
     }
 }
 
-/// Reads the resident memory of process `pid` in bytes, without counting its files.
+/// Reads the resident memory of process `pid` in bytes. Faster than reading all of [`Usage`].
 pub fn resident_bytes(pid: u32) -> Outcome<u64> {
     Ok(Usage::of_status(&fs::read_to_string(format!("/proc/{pid}/status"))?).resident_bytes)
 }

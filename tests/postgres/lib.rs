@@ -36,7 +36,7 @@ use std::{env, fs, thread};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tokio::runtime::Builder;
 
-/// Directories in which distributions install the server, with a subdirectory for each version.
+/// Directories in which distributions install the server, with one subdirectory per version.
 const INSTALLED: [&str; 4] =
     ["/usr/lib/postgresql", "/usr/pgsql", "/opt/homebrew/opt", "/usr/local/opt"];
 
@@ -46,7 +46,7 @@ const SCRIPT: &str = include_str!("server.sh");
 /// Directory of the server that this process uses.
 static FOLDER: OnceLock<PathBuf> = OnceLock::new();
 
-/// Time between two checks of the start of the server.
+/// Pause between two checks that the server has started.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Returns the address of a new, empty database. Returns `None` if no server is available, which the first
@@ -54,7 +54,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 ///
 /// Blocks, but can be called from a task.
 pub fn new_database() -> Option<String> {
-    /// Counts the databases of this process.
+    /// Number of databases that this process has created.
     static N_DATABASES: AtomicU32 = AtomicU32::new(0);
     let server = server()?;
     let nth = N_DATABASES.fetch_add(1, Ordering::Relaxed);
@@ -78,7 +78,7 @@ pub fn new_pooled_database() -> Option<String> {
     Some(format!("{address}/{name}"))
 }
 
-/// Dumps the database at `url` to the file at `path` as SQL for [`stored_database`].
+/// Dumps the database at `url` as SQL to the file at `path`, for [`stored_database`].
 ///
 /// Blocks.
 pub fn dump(url: &str, path: &Path) {
@@ -86,7 +86,7 @@ pub fn dump(url: &str, path: &Path) {
     dump.args(["--no-owner", "--no-privileges", "--inserts", "--rows-per-insert=100", url]);
     let output = dump.stdin(Stdio::null()).stderr(Stdio::inherit()).output().unwrap();
     assert!(output.status.success(), "pg_dump: {}", output.status);
-    // Omits comments, psql commands and settings that older servers do not support.
+    // Without comments, psql commands and settings that older servers do not support.
     let text = String::from_utf8(output.stdout).unwrap();
     let skipped = ["--", "\\", "SET "];
     let lines = text.lines().filter(|line| !line.is_empty());
@@ -114,7 +114,7 @@ pub fn run(url: &str, sql: &str) {
     });
 }
 
-/// Returns the number that a query in the database at `url` selects.
+/// Runs a query in the database at `url` and returns the number that it selects.
 ///
 /// Blocks, but can be called from a task.
 pub fn number(url: &str, sql: &str) -> i64 {
@@ -123,7 +123,7 @@ pub fn number(url: &str, sql: &str) -> i64 {
     })
 }
 
-/// Runs `work` with a connection to the database at `url` on a thread with its own runtime.
+/// Runs `work` with a connection to the database at `url`, on a thread with its own runtime.
 ///
 /// Blocks, but can be called from a task.
 pub fn with_connection<T: Send>(url: &str, work: impl AsyncFnOnce(PgConnection) -> T + Send) -> T {
@@ -134,7 +134,7 @@ pub fn with_connection<T: Send>(url: &str, work: impl AsyncFnOnce(PgConnection) 
     thread::scope(|scope| scope.spawn(connect).join().unwrap())
 }
 
-/// Returns the directory of the programs of PostgreSQL, or `None` if it is not installed.
+/// Returns the directory with PostgreSQL's programs, or `None` if it is not installed.
 pub fn programs() -> Option<PathBuf> {
     if let Some(folder) = env::var_os("POSTGRES_BIN") {
         return Some(folder.into());
@@ -148,7 +148,8 @@ pub fn programs() -> Option<PathBuf> {
     folders.find(|folder| folder.join("initdb").is_file() && folder.join("pg_ctl").is_file())
 }
 
-/// Returns the address of the server without a database: `postgres://user:password@host:port`.
+/// Returns the address of the server without the name of a database:
+/// `postgres://user:password@host:port`.
 fn server() -> Option<&'static str> {
     static SERVER: OnceLock<Option<String>> = OnceLock::new();
     SERVER.get_or_init(find_server).as_deref()
@@ -162,21 +163,23 @@ fn find_server() -> Option<String> {
         report("tests on PostgreSQL are skipped: initdb is not installed");
         return None;
     };
-    // Another user of the same source tree has another server.
+    // The name contains the user, since another user of the same source tree has another server.
     let mut hash = DefaultHasher::new();
     (env!("CARGO_MANIFEST_DIR"), env::var_os("USER"), &programs).hash(&mut hash);
     let path = env::temp_dir().join(format!("triptych-postgres-{:016x}", hash.finish()));
     let mut options = OpenOptions::new();
     let options = options.create(true).truncate(false).read(true).write(true).mode(0o600);
     let mut known = options.open(path).unwrap();
-    // The lock is held until the file is closed, so that one process starts the server and others wait.
+    // The lock is held until the file is closed, so that one process starts the server while others
+    // wait.
     known.lock().unwrap();
     let mut folder = String::new();
     known.read_to_string(&mut folder).unwrap();
     Some(join(Path::new(&folder)).unwrap_or_else(|| start(&programs, &mut known)))
 }
 
-/// Writes a line to standard error once. The harness hides the output of `eprintln` of successful tests.
+/// Writes a line to standard error, but only once. `eprintln` would be hidden by the test harness if the
+/// test succeeds.
 fn report(line: &str) {
     static REPORTED: Once = Once::new();
     REPORTED.call_once(|| {
@@ -195,11 +198,11 @@ fn join(folder: &Path) -> Option<String> {
     Some(address)
 }
 
-/// Starts a server and writes its directory to the file `known`.
+/// Starts a server and writes the path of its directory to the file `known`.
 fn start(programs: &Path, known: &mut File) -> String {
     let folder = tempfile::Builder::new().prefix("triptych-postgres-").tempdir().unwrap().keep();
     fs::create_dir(folder.join("users")).unwrap();
-    // If another process binds the port before the server, the start and the tests fail.
+    // If another process takes one of the ports before the server does, the start and the tests fail.
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let [port, pooled_port] = listeners.map(|it| it.local_addr().unwrap().port());
     let secret = fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
@@ -227,7 +230,7 @@ fn start(programs: &Path, known: &mut File) -> String {
     let log = File::create(folder.join("log")).unwrap();
     let mut script = Command::new("sh");
     script.arg(folder.join("server.sh")).arg(programs).arg(&folder).arg(port.to_string());
-    // The script outlives this process. It must not receive interrupts of its group.
+    // The script outlives this process and must not receive the interrupts of its process group.
     script.process_group(0).stdin(Stdio::null());
     let mut script =
         script.stdout(log.try_clone().unwrap()).stderr(log).spawn().expect("sh is installed");

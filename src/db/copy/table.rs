@@ -1,9 +1,9 @@
-//! Descriptions of tables and the statements that read and write them in either engine.
+//! Descriptions of tables, and the statements that read and write them in either engine.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, Result};
 
-/// Values of a row: first its key, then its other columns.
+/// Values of a row: first those of its key, then those of the other columns.
 pub(super) type Row = Vec<Value>;
 
 /// Type of a column.
@@ -18,16 +18,16 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) name: String,
-    /// Columns of the key in its order, then the other columns.
+    /// Columns of the key in the key's order, then the other columns.
     pub(super) columns: Vec<(String, Kind)>,
     /// Number of columns in the key.
     pub(super) n_key: usize,
-    /// True if the table generates its key and never reuses one.
+    /// True if the table generates its keys and never reuses one.
     pub(super) has_counter: bool,
 }
 
 impl Table {
-    /// Returns the tables that `sql` creates, in an order in which references point backwards.
+    /// Returns the tables that `sql` creates, ordered so that each table refers only to earlier ones.
     pub(super) fn all(sql: &str) -> Result<Vec<Self>> {
         let file = Connection::open_in_memory()?;
         file.execute_batch(sql)?;
@@ -59,8 +59,9 @@ impl Table {
         Ok(tables)
     }
 
-    /// Selects the next `n_rows` by key: from the start, or after a key that is passed as
-    /// parameters. Texts are ordered by their bytes, which is not the default of a database.
+    /// Returns a statement that selects the next `n_rows` rows in the order of the key: from the start,
+    /// or after a key that is passed as parameters. Texts are ordered by their bytes, which is not the
+    /// default of a database.
     pub(super) fn select(&self, is_after: bool, n_rows: usize, is_database: bool) -> String {
         let ordered = |(name, kind): &(String, Kind)| match kind {
             Kind::Text if is_database => format!("{name} COLLATE \"C\""),
@@ -76,13 +77,13 @@ impl Table {
         format!("SELECT {names} FROM {table} {condition} ORDER BY {key} LIMIT {n_rows}")
     }
 
-    /// Inserts a row in a file.
+    /// Returns a statement that inserts a row in a file.
     pub(super) fn insert_one(&self) -> String {
         let values = parameters(self.columns.len(), false);
         format!("INSERT INTO {} ({}) VALUES ({values})", self.name, self.names())
     }
 
-    /// Inserts rows in a database from one list for each column.
+    /// Returns a statement that inserts rows in a database, given one list of values for each column.
     pub(super) fn insert_lists(&self) -> String {
         let lists = (1..).zip(&self.columns).map(|(n, (_, kind))| match kind {
             Kind::Integer => format!("${n}::bigint[]"),

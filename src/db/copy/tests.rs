@@ -39,8 +39,8 @@ CREATE TABLE n_people (n bigint PRIMARY KEY);
     is_locked: true,
 };
 
-/// Creates a file with people and things. The last of the people is deleted. The names of the things are
-/// not in the order of any language.
+/// Creates a file with people and things. The person with the highest key is deleted. The names of the
+/// things are in an order that no language uses.
 fn create_source(folder: &TempDir) -> CopyPlace {
     let path = folder.path().join("from.db");
     let file = TABLES.file.open(&path).unwrap();
@@ -64,7 +64,7 @@ fn open(place: &CopyPlace) -> Connection {
     Connection::open(path).unwrap()
 }
 
-/// Returns the rows of a file as text and the last generated key.
+/// Returns the rows of a file as text, and the key that was generated last.
 fn contents(place: &CopyPlace) -> Vec<String> {
     let file = open(place);
     let sql = "SELECT quote(id) || quote(name) FROM people UNION ALL

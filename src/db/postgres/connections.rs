@@ -1,11 +1,11 @@
 //! Connections to the database: a pool with time limits for transactions.
 //!
 //! A connection that is lost while idle is replaced silently. A connection that is lost during a
-//! transaction fails it and is not used again.
+//! transaction makes the transaction fail and is not used again.
 //!
-//! A pooler such as `PgBouncer` may send each transaction to another connection of the server. It is
-//! detected by startup options, which it rejects or drops. Behind a pooler all statements are in
-//! transactions, which apply their own settings and do not use earlier prepared statements.
+//! A pooler such as `PgBouncer` may send each transaction to another connection of the server. Poolers
+//! are detected because they reject or drop a startup option. Behind a pooler, all statements run in
+//! transactions that apply the settings themselves and do not use statements prepared before.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -29,28 +29,27 @@ use super::fault::{
 };
 use super::schema::{Schema, SchemaError};
 
-/// Time limit of waiting for a connection: longer than a busy service needs, shorter than a client
-/// waits.
+/// Maximum time to wait for a connection: longer than a busy service needs, shorter than a client waits.
 const ACQUIRE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Time limit of a whole transaction: less than a client waits, so that it learns the reason. The server
-/// cancels a statement sooner, so this is for a server that does not respond at all. A commit may have
-/// been made then, which its writer learns by sending it again.
+/// Time limit of a whole transaction. It is less than a client waits, so that the client learns the
+/// reason. The server cancels statements sooner, so this limit only affects servers that do not respond
+/// at all. A commit may then have been made. Its writer finds this out by sending it again.
 const DONE_WITHIN: Duration = Duration::from_secs(25);
 
-/// Time limit of a check for writes. Its caller has other servers to try.
+/// Time limit of a check that writes are accepted. Its caller can try other servers.
 const CHECKED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Time limit of a connection attempt that only explains why the pool fails to connect.
+/// Time limit of an attempt to connect that only serves to find out why the pool cannot.
 const LOOK_WITHIN: Duration = Duration::from_secs(1);
 
-/// Idle connections are closed after this, so that a quiet service leaves room for others.
+/// Time after which idle connections are closed, so that quiet services leave room for others.
 const IDLE_FOR: Duration = Duration::from_mins(10);
 
-/// Settings of a connection, times in milliseconds: limits of a statement, of waiting for a lock, and of
-/// an idle transaction, which holds the locks of a paused or lost service. Every statement finds its
-/// rows by an index, whatever its parameters are. Planning again or compiling would be slower than
-/// running it.
+/// Settings of a connection, with times in milliseconds: limits of a statement, of the wait for a lock,
+/// and of an idle transaction, which holds the locks of a service that is paused or lost. Plans are
+/// generic and not compiled, since every statement finds its rows by an index whatever its parameters
+/// are. Planning again or compiling would take longer than running it.
 const SETTINGS: [(&str, &str); 5] = [
     ("statement_timeout", "20000"),
     ("lock_timeout", "10000"),
@@ -59,26 +58,27 @@ const SETTINGS: [(&str, &str); 5] = [
     ("jit", "off"),
 ];
 
-/// A setting without meaning to the server, which is only set on direct connections.
+/// A setting that means nothing to the server. It reaches the server only on direct connections.
 const DIRECT: (&str, &str) = ("triptych.direct", "on");
 
-/// Tells if [`DIRECT`] reached the server.
+/// Statement that selects true if [`DIRECT`] reached the server.
 const IS_DIRECT: &str = "SELECT current_setting('triptych.direct', true) IS NOT DISTINCT FROM 'on'";
 
-/// Starts a transaction that writes. Row locks order the writers. Reads after locking see the commit of
-/// the previous writer. The access mode is not set, so that a database that was made read-only, for
-/// example because its disk is full, stays so.
+/// Statement that starts a transaction for writing. Row locks order the writers: a read after locking
+/// sees the commit of the previous writer. The access mode is not set, so that a database that was made
+/// read-only, for example because its disk is full, stays read-only.
 const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
-/// Starts a transaction that reads one snapshot.
+/// Statement that starts a transaction for reading, in which all statements see the same snapshot.
 const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/// Uses a megabyte of the disk until the end of the transaction, without waiting for standbys.
+/// Statements that use a megabyte of the disk until the end of the transaction, without waiting for
+/// standbys.
 const TRY_SPACE: &str = "SET LOCAL synchronous_commit = local;
     CREATE TEMP TABLE space_trial ON COMMIT DROP AS
     SELECT repeat('x', 1000) FROM generate_series(1, 1000)";
 
-/// Handle to the connections. Cheap to clone.
+/// Handle to the connections of a store. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Connections {
     pool: PgPool,
@@ -91,17 +91,18 @@ struct Shared {
     url: DatabaseUrl,
     options: ConnectionsOptions,
     runtime: Handle,
-    /// One permit for each connection that may write.
+    /// Permits for connections that write.
     writers: Arc<Semaphore>,
-    /// True once a pooler was found between this service and the server.
+    /// True once a pooler has been found between this service and the server.
     is_pooled: Arc<AtomicBool>,
-    /// Appended to the start of a transaction behind a pooler: applies settings and disables prepared
-    /// statements.
+    /// Statements that are appended to the start of a transaction behind a pooler. They apply the
+    /// settings and disable prepared statements.
     local_settings: String,
-    /// Format of the opened tables, with a statement that each transaction that writes starts with, to
-    /// compare it. Its lock on the table preserves the format until the end of the transaction.
+    /// Format of the opened tables, and a statement that reads it. Every transaction that writes starts
+    /// with this statement, whose lock on the table preserves the format until the end of the
+    /// transaction.
     known: OnceLock<(i32, String)>,
-    /// True if a write found the server's disk full and no check has found space since.
+    /// True if a write has found the server's disk full and no check has found space since.
     is_full: AtomicBool,
     /// True if the last attempt to reach the server failed.
     is_lost: AtomicBool,
@@ -109,60 +110,60 @@ struct Shared {
     n_timed_out: AtomicU64,
 }
 
-/// Settings of the connections of a store.
+/// Options of the connections of a store.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionsOptions {
-    /// Schema in which statements find tables that they do not qualify.
+    /// Schema in which statements find tables whose names they do not qualify.
     pub schema: &'static str,
-    /// Maximum number of connections. By default a server accepts a hundred, which several services
+    /// Maximum number of connections. By default, a server accepts a hundred, which several services
     /// share.
     pub n_max: u32,
-    /// Maximum number of connections that write. They are stuck while no standby confirms commits. The
-    /// other connections remain for reads.
+    /// Maximum number of connections that write. Writers are stuck while no standby confirms commits.
+    /// The other connections then remain available for reads.
     pub n_writers: usize,
 }
 
-/// Numbers of a server's connections, for metrics.
+/// Statistics of the connections to a server, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Figures {
-    /// Open connections.
+    /// Number of open connections.
     pub n_open: u64,
-    /// Open connections that are idle.
+    /// Number of open connections that are idle.
     pub n_idle: u64,
-    /// Callers that wait for a connection, or for the permit to write.
+    /// Number of callers that wait for a connection or for a permit to write.
     pub n_waiting: u64,
-    /// Callers that timed out since the start.
+    /// Number of callers that have timed out since the start.
     pub n_timed_out: u64,
     /// True if the last attempt to reach the server failed.
     pub is_lost: bool,
 }
 
-/// Scope of a snapshot.
+/// Scope in which reads see the same snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Snapshot {
-    /// Each statement has its own. For a single statement, this saves two round trips on a direct
-    /// connection. Its tables must be qualified.
+    /// Each statement has its own snapshot. For a single statement, this saves two round trips on a
+    /// direct connection. The names of its tables must be qualified.
     Statement,
-    /// All statements share one.
+    /// All statements of a transaction share one snapshot.
     Transaction,
 }
 
-/// An open transaction. Its connection is closed unless [`Self::finish`] is called.
+/// An open transaction. If it is dropped before [`Self::finish`], its connection is closed.
 #[derive(Debug)]
 pub struct Transaction {
-    /// `None` once it is dropped.
+    /// `None` only while it is dropped.
     connection: Option<PoolConnection<Postgres>>,
     shared: Arc<Shared>,
-    /// False for a single statement, which is its own transaction.
+    /// False if a single statement runs without an explicit transaction.
     is_open: bool,
     /// True if the transaction only reads.
     is_read: bool,
     is_clean: bool,
-    /// Permit of a transaction that writes.
+    /// Permit to write, if this transaction writes.
     writer: Option<OwnedSemaphorePermit>,
 }
 
-/// Counts a caller as waiting until it is dropped.
+/// Counts a caller as waiting until dropped.
 struct Waiting<'s>(&'s AtomicUsize);
 
 impl<'s> Waiting<'s> {
@@ -179,7 +180,8 @@ impl Drop for Waiting<'_> {
 }
 
 impl Connections {
-    /// Creates connections to the database at `url` on `runtime`, lazily.
+    /// Returns a handle to the database at `url`, whose connections are opened when needed. Their tasks
+    /// run on `runtime`.
     #[must_use]
     pub fn new(url: &DatabaseUrl, options: ConnectionsOptions, runtime: Handle) -> Self {
         let settings = SETTINGS.into_iter().chain([("search_path", options.schema)]);
@@ -203,10 +205,10 @@ impl Connections {
         let pool = PgPoolOptions::new()
             .max_connections(options.n_max)
             .acquire_timeout(ACQUIRE_WITHIN)
-            // Not logged by the pool: waits and timeouts are counted.
+            // Not logged by the pool, since waits and timeouts are counted here.
             .acquire_slow_threshold(ACQUIRE_WITHIN)
             .idle_timeout(IDLE_FOR)
-            // The first statement detects a lost connection without another round trip.
+            // A lost connection is detected by its first statement, without another round trip.
             .test_before_acquire(false)
             .after_connect(move |connection, _| {
                 let is_pooled = Arc::clone(&is_pooled);
@@ -224,14 +226,14 @@ impl Connections {
         Self { pool, shared: Arc::new(shared) }
     }
 
-    /// Returns true once a pooler was found, which sends each transaction to another connection of
-    /// the server. A connection that listens would leak its notifications to other callers.
+    /// Returns true once a pooler has been found, which sends each transaction to another connection of
+    /// the server. A connection that listens behind it would leak its notifications to other callers.
     #[must_use]
     pub fn is_pooled(&self) -> bool {
         self.shared.is_pooled()
     }
 
-    /// Runs `work`, which only reads. Retries on another connection if one was lost.
+    /// Runs `work`, which only reads. If a connection was lost, runs it again on another one.
     ///
     /// # Errors
     /// The error of `work` or of the database.
@@ -240,7 +242,7 @@ impl Connections {
         snapshot: Snapshot,
         work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Sync,
     ) -> Result<T, E> {
-        // All idle connections may have been lost with the server.
+        // All idle connections may have been lost together with the server.
         for _ in 0..self.shared.options.n_max {
             match self.within(DONE_WITHIN, self.read_once(snapshot, &work)).await {
                 Err(error) if error.unreachable_cause().is_some_and(is_lost) => {}
@@ -262,7 +264,7 @@ impl Connections {
     }
 
     /// Runs `work` in a transaction. Its writes are durable on return. If the connection is lost during
-    /// the commit, the writes may have been made.
+    /// the commit, this fails although the writes may have been made.
     ///
     /// # Errors
     /// The error of `work` or of the database.
@@ -278,8 +280,8 @@ impl Connections {
         self.within(DONE_WITHIN, done).await
     }
 
-    /// Creates or upgrades the tables of `schema` and returns their random number. From then on, writes
-    /// fail once a newer version of the program has upgraded the tables.
+    /// Creates or upgrades the tables of `schema`. Returns the random number that identifies them. From
+    /// then on, writes fail once a newer version of the program has upgraded the tables.
     ///
     /// # Errors
     /// The same as for [`Schema::open`].
@@ -291,7 +293,7 @@ impl Connections {
         Ok(era)
     }
 
-    /// Starts a transaction that reads one snapshot.
+    /// Starts a transaction for reading, in which all statements see the same snapshot.
     ///
     /// # Errors
     /// The error of the database.
@@ -299,7 +301,7 @@ impl Connections {
         self.begin(Some(BEGIN_READ), None).await
     }
 
-    /// Starts a transaction that writes.
+    /// Starts a transaction for writing.
     ///
     /// # Errors
     /// The error of the database.
@@ -308,8 +310,8 @@ impl Connections {
         self.begin(Some(BEGIN_WRITE), Some(writer)).await
     }
 
-    /// Tests if the database accepts writes with `sql`, which has no effect. After a write that found
-    /// the disk full, also writes a megabyte and rolls it back.
+    /// Checks that the database accepts writes by running `sql`, which must have no effect. If a write
+    /// has found the disk full, also writes a megabyte and rolls it back.
     ///
     /// # Errors
     /// The error of the database.
@@ -333,10 +335,10 @@ impl Connections {
         Ok(())
     }
 
-    /// Returns the outcome of `done` if it is ready before `limit`.
+    /// Returns the output of `done` if it completes within `limit`.
     ///
     /// # Errors
-    /// That of `done`, or [`Fault::Unreachable`] after `limit`.
+    /// The error of `done`, or [`Fault::Unreachable`] after `limit`.
     pub async fn within<T, E: From<sqlx::Error>>(
         &self,
         limit: Duration,
@@ -348,7 +350,7 @@ impl Connections {
         })
     }
 
-    /// Returns the current numbers of connections.
+    /// Returns the current statistics of the connections.
     #[must_use]
     pub fn figures(&self) -> Figures {
         let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
@@ -361,8 +363,8 @@ impl Connections {
         }
     }
 
-    /// Starts a transaction with `sql`, or a single statement if it is `None`. Replaces connections
-    /// that were lost while idle.
+    /// Starts a transaction with the statement `sql`. If that is `None`, prepares for a single statement
+    /// without a transaction. Replaces connections that were lost while idle.
     fn begin(
         &self,
         sql: Option<&'static str>,
@@ -414,8 +416,8 @@ impl Connections {
         .boxed()
     }
 
-    /// Returns a connection of the pool. Reconnects with other options if a pooler was found, and
-    /// with the current password if the server rejected the login.
+    /// Returns a connection of the pool. Connects again with other options if a pooler is found, or with
+    /// the current password if the server rejected the login.
     async fn acquire(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
         let _waiting = Waiting::new(&self.shared);
         let was_pooled = self.shared.is_pooled();
@@ -451,8 +453,8 @@ impl Connections {
         self.pool.acquire().await
     }
 
-    /// Returns the reason why the pool has no connection. The pool retries until its time limit and
-    /// does not report the failures.
+    /// Returns the reason why the pool has no connection. The pool itself retries until its time limit
+    /// without reporting failures.
     async fn explain_timeout(&self) -> sqlx::Error {
         if self.pool.size() >= self.shared.options.n_max {
             return sqlx::Error::PoolTimedOut;
@@ -482,8 +484,8 @@ impl Shared {
         self.is_pooled.load(Ordering::Relaxed)
     }
 
-    /// Returns the options of a new connection. A pooler supports neither startup options nor prepared
-    /// statements.
+    /// Returns the options of a new connection. Behind a pooler, it has neither startup options nor
+    /// prepared statements.
     fn connect_options(&self) -> PgConnectOptions {
         let options = self.url.connect_options();
         if self.is_pooled() {
@@ -513,8 +515,8 @@ impl Shared {
 }
 
 impl Transaction {
-    /// Commits if `result` is `Ok`, and rolls back otherwise. Returns `result`, unless the commit
-    /// fails.
+    /// Commits the transaction if `result` is `Ok`, and rolls it back otherwise. Returns `result`,
+    /// unless the commit fails.
     ///
     /// # Errors
     /// The error of `result` or of the commit.
@@ -522,7 +524,8 @@ impl Transaction {
         let end = match &result {
             Ok(_) if self.is_read => "ROLLBACK",
             Ok(_) => "COMMIT",
-            // Also if the server no longer accepts writes: the next connection may reach another server.
+            // Not used again even if the server only stopped accepting writes: the next connection may
+            // reach another server.
             Err(error) if error.unreachable_cause().is_some() => return result,
             Err(error) => {
                 if error.is_full() {
@@ -564,7 +567,7 @@ impl DerefMut for Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        // The pool spawns a task that returns or closes the connection.
+        // The pool spawns a task that returns or closes the connection, for which it needs the runtime.
         let _context = self.shared.runtime.enter();
         if let Some(mut connection) = self.connection.take()
             && !self.is_clean

@@ -9,7 +9,7 @@ use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use task::causes::chain;
 
 /// Codes of temporary errors: the server stops, starts, has too many connections, or rejects writes
-/// since another one is the leader. The same request may succeed later.
+/// because another server is the leader. The same request may succeed later.
 const PASSING: [&str; 13] = [
     "25006", // read only: it was the leader
     "25P03", // the transaction was idle for too long
@@ -29,25 +29,25 @@ const PASSING: [&str; 13] = [
 /// Class of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The server cannot be reached, rejects the user or password, or does not accept work now. The same
-    /// request may succeed later.
+    /// The server cannot be reached, rejects the user or password, or cannot work at the moment. The
+    /// same request may succeed later.
     Unreachable,
-    /// The disk of the server is full.
+    /// The server's disk is full.
     Full,
-    /// The files of the server are damaged.
+    /// The server's files are damaged.
     Corrupt,
-    /// The connections were closed.
+    /// The pool of connections was closed.
     Closed,
     /// A statement failed and would fail again.
     Statement,
 }
 
-/// Error of work on a connection.
+/// Error that work on a connection can have.
 pub trait WorkError: From<sqlx::Error> + Send {
-    /// Returns the error of the database if it is [`Fault::Unreachable`].
+    /// Returns the error of the database if its class is [`Fault::Unreachable`].
     fn unreachable_cause(&self) -> Option<&sqlx::Error>;
 
-    /// Returns true if it is [`Fault::Full`].
+    /// Returns true if the class of the error is [`Fault::Full`].
     fn is_full(&self) -> bool;
 }
 
@@ -61,7 +61,7 @@ impl WorkError for sqlx::Error {
     }
 }
 
-/// Returns true if the connection is unusable. If it was idle, no work was lost.
+/// Returns true if the connection can no longer be used. If it was idle, no work was lost.
 #[must_use]
 pub fn is_lost(error: &sqlx::Error) -> bool {
     match error {
@@ -71,7 +71,7 @@ pub fn is_lost(error: &sqlx::Error) -> bool {
                     .code()
                     .is_some_and(|code| code.starts_with("57P") || code.starts_with("08"))
         }
-        // A server that does not respond gets no more time.
+        // A server that did not respond in time does not get more time.
         sqlx::Error::Io(cause) => cause.kind() != io::ErrorKind::TimedOut && !is_unconnected(error),
         sqlx::Error::Protocol(_) => true,
         _ => false,
@@ -83,7 +83,7 @@ pub(super) fn is_refused_login(error: &sqlx::Error) -> bool {
     has_code_of(error, "28")
 }
 
-/// Returns true if the server is a pooler that rejects startup options.
+/// Returns true if the server is a pooler that rejected a startup option.
 pub(super) fn is_refused_option(error: &sqlx::Error) -> bool {
     has_code_of(error, "08P01")
 }
@@ -94,13 +94,13 @@ pub fn is_missing_table(error: &sqlx::Error) -> bool {
     has_code_of(error, "42P01") || has_code_of(error, "3F000")
 }
 
-/// Returns true if the code of an error begins with `start`.
+/// Returns true if the error code begins with `start`.
 fn has_code_of(error: &sqlx::Error, start: &str) -> bool {
     let code = error.as_database_error().and_then(DatabaseError::code);
     code.is_some_and(|code| code.starts_with(start))
 }
 
-/// Returns true if there was no connection to the server, so that no work was started.
+/// Returns true if no connection to the server was made, so that no work was started.
 #[must_use]
 pub fn is_unconnected(error: &sqlx::Error) -> bool {
     match error {
@@ -112,13 +112,13 @@ pub fn is_unconnected(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Returns true if the database of the address does not exist.
+/// Returns true if the database named in the address does not exist.
 #[must_use]
 pub fn is_no_database(error: &sqlx::Error) -> bool {
     has_code_of(error, "3D000")
 }
 
-/// Describes an error in the server's own words, without the location in its source.
+/// Describes an error in the server's own words. Omits the location in the server's source code.
 fn describe(error: &sqlx::Error) -> String {
     match error {
         sqlx::Error::Database(fault) => fault.message().to_owned(),
@@ -132,12 +132,13 @@ fn describe(error: &sqlx::Error) -> String {
 #[error("cannot connect: {}; `triptych doctor --store` says more", describe(.0))]
 struct NoConnection(sqlx::Error);
 
-/// Returns the error of a pool that got no connection because of `cause`. No connection was lost.
+/// Returns the error of a pool that could not connect because of `cause`. It does not count as a lost
+/// connection.
 pub(super) fn no_connection(cause: sqlx::Error) -> sqlx::Error {
     io::Error::other(NoConnection(cause)).into()
 }
 
-/// A permanent error, such as that of a rejected statement.
+/// An error that is permanent, such as that of a statement that the server rejected.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", describe(.0))]
 pub struct Refused(sqlx::Error);
@@ -148,26 +149,27 @@ impl From<sqlx::Error> for Refused {
     }
 }
 
-/// Returns advice about `error` if the server rejected the user or the database does not exist.
+/// Returns advice if `error` means that the server rejected the user or that the database does not
+/// exist.
 #[must_use]
 pub fn next_step(error: &(dyn StdError + 'static)) -> Option<&'static str> {
     let Refused(error) = causes(error).find_map(|cause| cause.downcast_ref())?;
     next_step_after(error.as_database_error()?.code().as_deref()?)
 }
 
-/// Returns an error and its causes.
+/// Returns an error followed by its causes.
 fn causes<'e>(
     error: &'e (dyn StdError + 'static),
 ) -> impl Iterator<Item = &'e (dyn StdError + 'static)> {
     successors(Some(error), |&error| error.source())
 }
 
-/// Problem of a server, with advice.
+/// A fault of a server, with advice about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnosis {
-    /// Problem in the words of the server or the system.
+    /// The fault, in the words of the server or of the system.
     pub text: String,
-    /// Advice.
+    /// What to do about the fault.
     pub next: &'static str,
 }
 
@@ -178,7 +180,8 @@ const CHECK_PLACE: &str = "check that it runs, and its host and port";
 const CHECK_TLS: &str =
     "check PGSSLMODE, the authority in PGSSLROOTCERT, and the server's certificate and its name";
 
-/// Returns the problem behind `error`, or `None` if no database is among its causes.
+/// Returns the fault of the database that caused `error`, or `None` if no database error is among its
+/// causes.
 #[must_use]
 pub fn diagnose(error: &(dyn StdError + 'static)) -> Option<Diagnosis> {
     let database = |cause: &'_ (dyn StdError + 'static)| {
@@ -208,7 +211,7 @@ fn diagnose_database(error: &sqlx::Error) -> Diagnosis {
     }
 }
 
-/// Returns advice about an error code.
+/// Returns what to do about an error with this code.
 fn next_step_after(code: &str) -> Option<&'static str> {
     Some(match code {
         "3D000" => "create it with `createdb NAME`, or correct the name at the end of the address",
@@ -222,7 +225,7 @@ fn next_step_after(code: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns true if the server crashed, as it does without space for its write-ahead log. The
+/// Returns true if the server crashed, as it does if there is no space for its write-ahead log. The
 /// request may have been executed.
 fn is_panic(fault: &dyn DatabaseError) -> bool {
     let fault = fault.try_downcast_ref::<PgDatabaseError>();
@@ -243,7 +246,8 @@ impl From<&sqlx::Error> for Fault {
             Error::Database(fault) => match fault.code().as_deref() {
                 Some("53100") => Self::Full,
                 Some("XX001" | "XX002") => Self::Corrupt,
-                // Class 28 rejects the login, which the operator of the service can fix.
+                // Codes of class 28 mean that the login was rejected, which the operator of the service
+                // can fix.
                 Some(code)
                     if PASSING.contains(&code)
                         || code.starts_with("08")
@@ -264,7 +268,7 @@ impl From<&sqlx::Error> for Fault {
     }
 }
 
-/// Converts a number of the database to an unsigned type.
+/// Converts a number from the database to an unsigned type.
 ///
 /// # Errors
 /// [`sqlx::Error::Decode`] if it is out of range.

@@ -1,4 +1,4 @@
-//! Tables of a store in their own schema, with the number of their format.
+//! Tables of a store in a schema of their own, and the number of their format.
 
 use sqlx::{AssertSqlSafe, PgConnection};
 use tracing::info;
@@ -6,11 +6,11 @@ use tracing::info;
 use super::fault::{Fault, WorkError};
 use crate::format;
 
-/// Key of the lock under which one of several services creates or upgrades the tables: the letters
-/// `tript`, since any number will do.
+/// Key of the lock that a service holds while it creates or upgrades the tables. The number is
+/// arbitrary: it spells `tript`.
 const CREATE_LOCK: i64 = 0x74_72_69_70_74;
 
-/// Encoding that can hold every text.
+/// Required encoding of the database, which can represent every text.
 const ENCODING: &str = "UTF8";
 
 /// Tables of a store.
@@ -20,21 +20,21 @@ pub struct Schema {
     pub name: &'static str,
     /// Number of the format, stored in a table `format` of the schema.
     pub version: i32,
-    /// Statements that upgrade older formats, the last of which leads to [`Self::version`]. Their
-    /// tables are qualified.
+    /// Statements that upgrade from older formats, in order. The last one leads to [`Self::version`].
+    /// The names of their tables are qualified.
     pub steps: &'static [&'static str],
     /// Statements that create the tables in an empty schema.
     pub tables: &'static str,
 }
 
-/// State of the tables of a store.
+/// State in which the tables of a store were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SchemaSeen {
-    /// The tables have this format.
+    /// The tables exist in this format.
     Format(i32),
-    /// The schema or its tables do not exist.
+    /// The schema or the tables do not exist.
     Missing {
-        /// True if the user of the connection may create them.
+        /// True if the connection's user may create them.
         can_create: bool,
     },
 }
@@ -46,15 +46,15 @@ pub enum SchemaError {
     /// The database failed.
     #[error("database failed")]
     Database(#[from] sqlx::Error),
-    /// Another version of the program made them.
+    /// The tables were created by another version of the program.
     #[error("tables have format {found}, expected {known}; {}", format::advice(*found, *known))]
     Version {
         /// Format of the tables.
         found: i64,
-        /// Format of this program, by [`Schema::version`].
+        /// Format that this program uses, from [`Schema::version`].
         known: i64,
     },
-    /// The encoding of the database cannot hold every text.
+    /// The encoding of the database cannot represent every text.
     #[error(
         "database has encoding {found}, expected UTF8; make another one: createdb --encoding UTF8 --template template0 NAME"
     )]
@@ -78,8 +78,8 @@ impl WorkError for SchemaError {
 }
 
 impl SchemaError {
-    /// Returns the found and the known format if `error` is that of a write after a newer version
-    /// of the program upgraded the tables.
+    /// Returns the found and the expected format if `error` is that of a write after a newer version of
+    /// the program has upgraded the tables.
     #[must_use]
     pub fn raised_format(error: &sqlx::Error) -> Option<(i64, i64)> {
         match error {
@@ -93,20 +93,20 @@ impl SchemaError {
 }
 
 impl Schema {
-    /// Creates missing tables or upgrades tables of an older format, in the transaction of `connection`.
-    /// Returns the random number of these tables.
+    /// Creates missing tables, or upgrades tables of an older format, in the transaction of
+    /// `connection`. Returns the random number that identifies these tables.
     ///
     /// # Errors
-    /// [`SchemaError`] if the database fails or has another encoding, or the format of the tables
-    /// cannot be upgraded.
+    /// [`SchemaError`] if the database fails or has another encoding, or the format of the tables cannot
+    /// be upgraded.
     pub async fn open(&self, connection: &mut PgConnection) -> Result<i64, SchemaError> {
         let sql = "SELECT current_setting('server_encoding')";
         let encoding: String = sqlx::query_scalar(sql).fetch_one(&mut *connection).await?;
         if encoding != ENCODING {
             return Err(SchemaError::Encoding { found: encoding });
         }
-        // Tables are created together with their format. If they exist, no service waits for
-        // another one that opens them and may have been paused.
+        // Tables and their format are created together. If they exist, no lock is taken, so a service
+        // does not wait for another one that is opening them and may be paused.
         if !self.are_there(connection).await? {
             self.create(connection).await?;
         }
@@ -115,20 +115,20 @@ impl Schema {
             Err(SchemaError::Version { .. }) => {}
             checked => return checked,
         }
-        // Releases the lock of the read, for which another service that upgrades would wait.
+        // Releases the lock that the read took, since another service that upgrades would wait for it.
         sqlx::raw_sql("ROLLBACK TO look").execute(&mut *connection).await?;
         self.upgrade(connection).await?;
         self.check(connection).await
     }
 
     /// Upgrades tables of an older format. Waits for open transactions that have read the format, as
-    /// every write does. Later transactions see the new format.
+    /// every one that writes does. Later transactions see the new format.
     async fn upgrade(&self, connection: &mut PgConnection) -> Result<(), SchemaError> {
         let Self { name, version, steps, .. } = *self;
         self.take_turn(connection).await?;
         let lock = format!("LOCK TABLE {name}.format IN ACCESS EXCLUSIVE MODE");
         sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *connection).await?;
-        // Read again: another service may have upgraded them meanwhile.
+        // Read again, since another service may have upgraded the tables in the meantime.
         let (found, _) = self.read_format(connection).await?;
         let (from, known) = (found.into(), version.into());
         let steps = format::steps_from(steps, from, known);
@@ -149,8 +149,8 @@ impl Schema {
         sqlx::query_as(AssertSqlSafe(sql)).fetch_one(connection).await
     }
 
-    /// Checks the format of the tables without changing anything, as on a read-only server. Returns
-    /// their random number.
+    /// Checks the format of the tables without changing anything, for a read-only server. Returns the
+    /// random number that identifies them.
     ///
     /// # Errors
     /// [`SchemaError`] if the database fails, or the tables have another format.
@@ -162,7 +162,7 @@ impl Schema {
         Ok(era)
     }
 
-    /// Looks for the tables without changing anything.
+    /// Looks for the tables without changing anything. Returns their state.
     ///
     /// # Errors
     /// The error of the database.
@@ -181,21 +181,22 @@ impl Schema {
         Ok(SchemaSeen::Missing { can_create })
     }
 
-    /// Returns true if there are tables. Reads the catalog, since `to_regclass` may still miss them in a
-    /// transaction that waited for their creation.
+    /// Returns true if the tables exist. Reads the catalog, since `to_regclass` may not see them yet in
+    /// a transaction that has waited for their creation.
     async fn are_there(&self, connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
         let look =
             "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = $1 AND tablename = 'format')";
         sqlx::query_scalar(look).bind(self.name).fetch_one(connection).await
     }
 
-    /// Waits for another service that creates or upgrades tables.
+    /// Waits for other services that create or upgrade tables, and keeps them waiting until the end of
+    /// the transaction.
     async fn take_turn(&self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
         let lock = "SELECT pg_advisory_xact_lock($1)";
         sqlx::query(lock).bind(CREATE_LOCK).execute(connection).await.map(drop)
     }
 
-    /// Creates the tables, unless another service did so meanwhile.
+    /// Creates the tables, unless another service has done so in the meantime.
     async fn create(&self, connection: &mut PgConnection) -> Result<(), SchemaError> {
         let Self { name, version, tables, .. } = *self;
         self.take_turn(connection).await?;
@@ -221,7 +222,7 @@ impl Schema {
     }
 }
 
-/// Returns the tables of the schema `name` that would generate an existing key next, as after
+/// Returns the tables of the schema `name` whose next generated key already exists. This happens after
 /// logical replication, which copies rows but not sequences.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Tests of upgrades of tables that several services use.
+//! Tests of upgrading tables that several services use.
 
 use futures::FutureExt as _;
 use test_postgres::{new_database, run};
@@ -15,7 +15,7 @@ const OLDER: Schema = Schema {
     tables: "CREATE TABLE things.things (id bigint PRIMARY KEY)",
 };
 
-/// Tables after two changes: a column and a value for it.
+/// Tables after two changes: a new column, and then a value for it.
 const NEWER: Schema = Schema {
     version: 5,
     steps: &[
@@ -63,7 +63,7 @@ async fn concurrent_services_upgrade_once_and_older_ones_stop_writing() {
     assert!(matches!(error, SchemaError::Version { found: 5, known: 3 }), "{error}");
 }
 
-/// An upgrade waits for an open write, which is preserved.
+/// An upgrade waits for a writing transaction that is open, whose write is preserved.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn upgrade_waits_for_writes_of_the_older_format() {
     let Some(url) = new_database() else { return };
