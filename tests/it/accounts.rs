@@ -1,4 +1,5 @@
-//! Accounts and API keys: their commands and services that check keys here or on another machine.
+//! Accounts and API keys: the commands for them, and services that check keys here or on another
+//! machine.
 
 use std::time::Duration;
 
@@ -10,10 +11,10 @@ use crate::support::command::Home;
 use crate::support::http::Http;
 use crate::support::running::Running;
 
-/// Longest wait until a running service sees a change.
+/// Maximum time until a running service applies a change.
 const SEEN_WITHIN: Duration = Duration::from_secs(20);
 
-/// A path that every key may read.
+/// A path that every valid key can read.
 const PATH: &str = "/api/datasets/";
 
 /// Operator's token of the accounts service.
@@ -176,7 +177,7 @@ async fn service_checks_keys_on_another_machine_and_fails_closed() {
     let unknown = Http::new(&base, Some("UP-000000000000000000000000"));
     assert_eq!(unknown.get(PATH).await.0, StatusCode::UNAUTHORIZED);
     assert_eq!(http.without_key().get("/portal").await.0, StatusCode::UNAUTHORIZED);
-    // Tags are granted to ids of keys, which the accounts service knows.
+    // Tags are granted to ids of keys, which only the accounts service knows.
     there.keys(&["create", "a friend's"]);
     let dataset = json!({"name": "shared", "tags": ["members"]});
     assert_eq!(http.post(PATH, &dataset).await.0, StatusCode::CREATED);
@@ -194,7 +195,7 @@ async fn service_checks_keys_on_another_machine_and_fails_closed() {
     assert_eq!(refused.headers()["retry-after"], "5");
     let want = json!({"details": null, "error": "API keys cannot be checked now: unavailable"});
     assert_eq!(refused.json::<Value>().await.unwrap(), want);
-    // The log line may follow the response.
+    // The log line may be written after the response.
     let look = || async {
         let log = service.stdout().concat();
         if log.contains("accounts are unreachable") { Ok(log) } else { Err(log) }
@@ -210,7 +211,8 @@ async fn service_checks_keys_on_another_machine_and_fails_closed() {
 #[test]
 fn closed_stdout_is_no_failure() {
     let place = Place::new();
-    // More than a pipe holds, so that the command writes after the reader is gone.
+    // The output exceeds the capacity of a pipe, so that the command still writes after the reader is
+    // gone.
     let keys: Vec<_> = (0..8).map(|_| place.keys(&["create", &"k".repeat(100)])).collect();
     assert_eq!(keys.len(), 8);
     let words = ["keys", "list", "--json"];

@@ -6,11 +6,11 @@ use crate::support::command::Home;
 use crate::support::up::Up;
 use crate::support::wait;
 
-/// Longest wait for a completion. The program gives a service less than a second to respond, which may
-/// not be enough while other tests run.
+/// Maximum time for a completion to appear. The program waits less than a second for a service, which
+/// may not be enough while other tests run.
 const COMPLETES_WITHIN: Duration = Duration::from_secs(30);
 
-/// Returns the completions of the last of `words`.
+/// Returns the completions for the last of `words`.
 fn complete(home: &Home, words: &[&str]) -> Vec<String> {
     let lines = home.run_ok(&[&["--", "triptych"], words].concat());
     let value = |line: &str| line.split('\t').next().unwrap_or_default().to_owned();

@@ -1,4 +1,5 @@
-//! The dataset service and its commands: rows are written, read and followed, and survive a kill.
+//! The dataset service and its commands. Rows are written, read and followed, and survive the kill of
+//! the service.
 
 mod bulk_insert;
 mod command;
@@ -34,7 +35,7 @@ async fn create(http: &Http, name: &str) -> i64 {
     body["id"].as_i64().unwrap()
 }
 
-/// Returns the row of a minute. Its values depend only on the minute.
+/// Returns a row for a minute. Its values depend only on `minute`.
 fn minute_row(minute: u32) -> Value {
     let close = 100.0 + f64::from(minute % 7);
     json!({
@@ -56,7 +57,7 @@ fn timestamp(minute: u32) -> String {
     format!("2026-03-{day:02}T{hour:02}:{minute:02}:00Z")
 }
 
-/// Inserts rows and checks that all of them are acknowledged.
+/// Inserts rows and checks that all of them were stored.
 async fn insert(http: &Http, dataset: i64, rows: &[Value]) {
     let request = json!({"dataset": dataset, "rows": rows});
     let (status, body) = http.post("/api/rows/bulk_insert/", &request).await;

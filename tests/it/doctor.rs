@@ -1,4 +1,4 @@
-//! `triptych doctor`: checks of configurations, addresses, directories, ports and nodes.
+//! `triptych doctor`: checks configurations, addresses, directories, ports and nodes.
 
 use std::net::TcpListener;
 
@@ -9,10 +9,10 @@ use crate::support::up::Up;
 /// Path of the configuration file in a home directory.
 const CONFIG: &str = ".config/triptych/config.toml";
 
-/// An address at which no service listens.
+/// Address at which no service listens.
 const NOBODY: &str = "http://127.0.0.1:1";
 
-/// Checks the exit code. Also checks that a line begins with `state` and contains all of `parts`.
+/// Checks the exit code, and that a line of output begins with `state` and contains all of `parts`.
 #[track_caller]
 fn check(output: &Output, code: i32, state: &str, parts: &[&str]) {
     let lines = output.out.replace("\n         ", " ");
@@ -188,7 +188,7 @@ fn other_program_at_the_collector_address_is_reported() {
     let up = Up::shared();
     let output = Home::new().run(&["doctor", "--otlp", up.text("head")]);
     check(&output, 1, "wrong", &["collector", "another program", "4318"]);
-    // It requires a key, as a collector may.
+    // A service that requires a key responds as some collectors do.
     let datasets = up.text("datasets").trim_end_matches("/api");
     let output = Home::new().run(&["doctor", "--otlp", datasets]);
     check(&output, 0, "warning", &["collector", "responds 401", "address of a collector"]);

@@ -1,4 +1,4 @@
-//! Functions on the nodes of a real cluster and the commands for functions.
+//! Functions on the nodes of a real cluster, and the commands for functions.
 
 mod command;
 mod compile;

@@ -1,4 +1,4 @@
-//! Services that respond with terminal control sequences, which no command may print.
+//! Services whose responses contain terminal control sequences. No command may print these.
 
 use model::text::is_unprintable;
 use serde_json::{Value, json};
@@ -8,29 +8,30 @@ use crate::support::pty::{Place, Session};
 use crate::support::running::WITHIN;
 use crate::support::{TRIPTYCH, server};
 
-/// Size of the terminal, wide enough to avoid line breaks.
+/// Size of the terminal, wide enough that lines do not wrap.
 const SIZE: (u16, u16) = (200, 50);
 
-/// Clears the screen, writes to the clipboard, sets the title, forges a line and reverses text.
+/// Sequences that clear the screen, write to the clipboard, set the title, forge a line and reverse
+/// text.
 const HOSTILE: &str = "a\u{1b}[2J\u{1b}]52;c;cHduZWQ=\u{7}b\u{9b}31m\u{9d}0;t\u{9c}c\r\nd\u{202e}e\u{2066}f\u{200b}g\u{feff}h\u{7f}";
 
-/// A valid content id, so that commands send requests.
+/// A valid content id, so that commands send their requests.
 const CID: &str = "bafkreieturf3xfwhkeqy4taa2r46jqkdlajcuoe2zsqwebnr4tinyx4uoy";
 
-/// Kind of response to every request.
+/// Response that is sent to every request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reply {
-    /// The shapes of the documents, with hostile text in every string.
+    /// The expected body, with hostile text in every string.
     Valid,
-    /// An object of no known shape.
+    /// An object of an unexpected form.
     Unknown,
-    /// An error of this status with a JSON body.
+    /// An error with this status and a JSON body.
     JsonError(u16),
-    /// An error of this status with a text body.
+    /// An error with this status and a text body.
     TextError(u16),
 }
 
-/// Serves `reply` to every request and returns the address.
+/// Serves `reply` to every request. Returns the address of the service.
 fn serve(reply: Reply) -> String {
     server::serve(move |request| {
         let path = request.target().split('?').next().unwrap_or_default();
@@ -48,7 +49,7 @@ fn serve(reply: Reply) -> String {
     })
 }
 
-/// Returns the body that the documents describe for `path`, with hostile text.
+/// Returns the body that is expected from `path`, with hostile text in every string.
 fn valid_body(path: &str) -> Value {
     let time = "2026-07-30T21:57:00Z";
     let page =
@@ -105,7 +106,7 @@ fn valid_body(path: &str) -> Value {
     }
 }
 
-/// Returns every command that sends requests, except commands that run until they are interrupted.
+/// Returns every command that sends requests, except those that run until they are interrupted.
 fn commands(home: &Home) -> Vec<Vec<String>> {
     let topic = home.write(
         "topic.json",
@@ -178,7 +179,7 @@ fn commands(home: &Home) -> Vec<Vec<String>> {
     lines.iter().map(|line| line.split(' ').map(word).collect()).collect()
 }
 
-/// Returns an environment in which every service is at `address`.
+/// Returns environment variables with which every service is at `address`.
 fn environment(address: &str) -> [(&'static str, String); 4] {
     [
         ("TRIPTYCH_HEAD", address.to_owned()),
@@ -188,7 +189,8 @@ fn environment(address: &str) -> [(&'static str, String); 4] {
     ]
 }
 
-/// Runs every command against a service with these replies. Checks that its output is escaped.
+/// Runs every command with a service that sends each of these replies. Checks that all output is
+/// escaped.
 #[track_caller]
 fn check(reply: Reply) {
     let address = serve(reply);
@@ -201,7 +203,7 @@ fn check(reply: Reply) {
         let output = home.run(&arguments);
         assert_ne!(output.code, 2, "valid command line: {arguments:?}: {output:?}");
         let is_raw = |letter: char| is_unprintable(letter) && letter != '\n';
-        // The line feed in a name must not begin a line that looks like our own.
+        // A line feed in a name must not begin a line that looks like one of the program's own.
         let is_forged = |line: &str| line.starts_with(r"d\u{202e}");
         let mut lines = output.out.lines().chain(output.err.lines());
         if output.out.contains(is_raw) || output.err.contains(is_raw) || lines.any(is_forged) {
@@ -241,7 +243,7 @@ fn terminal_receives_no_control_sequences() {
         let variables: Vec<(&str, &str)> =
             variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let home = Home::new();
-        // `--raw` prints bytes unchanged only into a pipe.
+        // `--raw` prints bytes unchanged, but only into a pipe.
         let raw_result = ["function", "result", "REQUEST", "--raw"].map(str::to_owned).to_vec();
         for arguments in commands(&home).iter().chain([&raw_result]) {
             let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -249,7 +251,8 @@ fn terminal_receives_no_control_sequences() {
             let session = Session::start_in(&place, TRIPTYCH, &arguments);
             session.wait_exit(WITHIN);
             let written = String::from_utf8(session.written()).unwrap();
-            // The terminal turns LF into CR LF. Progress redraws its own line.
+            // Removes what the terminal and the program may write: the terminal turns LF into CR LF, and
+            // progress redraws its own line.
             let written = written.replace("\r\n", "\n").replace("\x1b[K", "").replace('\r', "");
             let raw = written.find(|letter: char| is_unprintable(letter) && letter != '\n');
             assert_eq!(raw, None, "{reply:?} {arguments:?}: {written:?}");

@@ -1,4 +1,4 @@
-//! Metrics that the dashboard and the alerts in `assets/monitoring` use.
+//! Metrics that the dashboard and the alerts in `assets/monitoring` use must exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,10 +10,10 @@ use crate::support::up::Up;
 /// Prefixes of the program's metrics.
 const PREFIXES: [&str; 4] = ["b7s_", "triptych_datasets_", "triptych_inference_", "process_"];
 
-/// Suffixes of the values of a histogram or summary.
+/// Suffixes that the samples of a histogram or summary add to its name.
 const SUFFIXES: [&str; 3] = ["_bucket", "_sum", "_count"];
 
-/// Returns the names of the metrics in `text` without the suffixes of single values.
+/// Returns the names of the metrics in `text`, without the suffixes of samples.
 fn metric_names(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let names = words.filter(|word| PREFIXES.iter().any(|prefix| word.starts_with(prefix)));

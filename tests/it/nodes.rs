@@ -1,4 +1,4 @@
-//! Nodes as operators configure, watch, restart and stop them.
+//! Nodes as operators configure, observe, restart and stop them.
 
 mod operator;
 mod options;

@@ -1,11 +1,11 @@
-//! Headers of every response of the three services.
+//! Headers that every response of the three services must have.
 
 use std::collections::BTreeSet;
 
 use crate::support::http::Http;
 use crate::support::up::Up;
 
-/// Requests to the dataset service: methods, paths and bodies.
+/// Requests to the dataset service, as method, path and body.
 const DATASETS: [(&str, &str, &str); 24] = [
     ("GET", "/health", ""),
     ("GET", "/api/datasets/", ""),
@@ -33,7 +33,7 @@ const DATASETS: [(&str, &str, &str); 24] = [
     ("GET", "/nowhere", ""),
 ];
 
-/// Requests to the inference service.
+/// Requests to the inference service, as method, path and body.
 const INFERENCE: [(&str, &str, &str); 13] = [
     ("GET", "/health", ""),
     ("GET", "/api/v1/topics", ""),
@@ -50,7 +50,7 @@ const INFERENCE: [(&str, &str, &str); 13] = [
     ("GET", "/nowhere", ""),
 ];
 
-/// Requests to the head.
+/// Requests to the head, as method, path and body.
 const HEAD: [(&str, &str, &str); 13] = [
     ("GET", "/api/v1/health", ""),
     ("GET", "/api/v1/nodes", ""),
@@ -67,7 +67,7 @@ const HEAD: [(&str, &str, &str); 13] = [
     ("GET", "/nowhere", ""),
 ];
 
-/// Checks that all responses have the header. Checks that each status of `want` occurs.
+/// Checks that all responses have the header, and that each status in `want` occurs.
 async fn check(http: &Http, requests: &[(&str, &str, &str)], want: &[u16]) {
     let mut statuses = BTreeSet::new();
     for (method, path, body) in requests {

@@ -19,26 +19,26 @@ use vt100::Screen;
 
 use crate::support::pty::{Session, text};
 
-/// Longest wait for the first frame, which needs only the start of a process.
+/// Maximum time until the first frame, which needs only the start of a process.
 const PAINT_WITHIN: Duration = Duration::from_secs(30);
 
-/// Longest wait until the services of the local stack respond.
+/// Maximum time until the services of the local stack respond.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
-/// Longest wait for a change of the screen once all services run. The first execution compiles its
-/// module, which is a matter of seconds with a compiler that is not optimized.
+/// Maximum time until a change is visible once all services run. The first execution compiles its
+/// module, which takes some seconds with a compiler that was built without optimizations.
 const SHOWN_WITHIN: Duration = Duration::from_mins(1);
 
-/// Processes of the stack: four nodes and two services.
+/// Number of the stack's processes: four nodes and two services.
 const N_PROCESSES: usize = 6;
 
-/// Number of sizes of a terminal that is resized with the mouse.
+/// Number of sizes that a terminal has in turn while it is resized with the mouse.
 const N_SIZES: u16 = 50;
 
 /// Column at which the chart of the Data screen begins on a wide terminal.
 const CHART_LEFT: u16 = 52;
 
-/// Returns the short peer ids and the roles in the table of the Cluster screen.
+/// Returns the shortened peer ids and the roles in the table of the Cluster screen.
 fn nodes(screen: &Screen) -> BTreeSet<(String, String)> {
     let text = text(screen);
     let rows = text.lines().filter_map(|line| {
@@ -50,7 +50,7 @@ fn nodes(screen: &Screen) -> BTreeSet<(String, String)> {
     rows.collect()
 }
 
-/// Waits until the screen does not show `unwanted`.
+/// Waits until `unwanted` is not on the screen.
 #[track_caller]
 fn wait_gone(session: &Session, unwanted: &str) {
     session.wait_for(&format!("`{unwanted}` is gone"), SHOWN_WITHIN, |screen| {
@@ -58,7 +58,7 @@ fn wait_gone(session: &Session, unwanted: &str) {
     });
 }
 
-/// Waits until the Cluster screen lists the four nodes of the stack. Returns them.
+/// Waits until the Cluster screen lists the four nodes of the stack. Returns these nodes.
 #[track_caller]
 fn wait_nodes(session: &Session) -> BTreeSet<(String, String)> {
     session.wait_for("four nodes are listed", READY_WITHIN, |screen| {

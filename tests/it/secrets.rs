@@ -1,11 +1,11 @@
-//! Passwords in addresses are never printed, wherever an invalid address comes from.
+//! Passwords in addresses are never printed, wherever the invalid address comes from.
 
 use crate::support::command::{Home, Output};
 
-/// Password in every address.
+/// Password that every address contains.
 const SECRET: &str = "hunter2";
 
-/// Checks that a command fails without the password in its output.
+/// Checks that a command fails, and that its output does not contain the password.
 #[track_caller]
 fn check(output: &Output, case: &str) {
     assert_ne!(output.code, 0, "{case}: {output:?}");
@@ -13,7 +13,7 @@ fn check(output: &Output, case: &str) {
     assert!(!format!("{output:?}").contains(SECRET), "{case}: {output:?}");
 }
 
-/// Returns addresses with an invalid scheme, port or host, or without a scheme.
+/// Returns addresses whose scheme, port or host is invalid or whose scheme is missing.
 fn invalid_addresses(scheme: &str) -> [String; 4] {
     [
         format!("{}://me:{SECRET}@host/name", scheme.get(1..).unwrap()),

@@ -1,4 +1,4 @@
-//! Starts in difficult environments and the messages about them.
+//! Starting in difficult environments, and the messages about them.
 
 use std::path::PathBuf;
 
@@ -11,10 +11,10 @@ use crate::support::http::Http;
 use crate::support::process::{self, Signal};
 use crate::support::running::Running;
 
-/// An address at which no node listens.
+/// Address at which no node listens.
 const DEAD: &str = "/ip4/127.0.0.1/tcp/9";
 
-/// Log message of a service that receives SIGHUP.
+/// Message that a service logs when it receives SIGHUP.
 const HANGUP_IGNORED: &str = "ignored SIGHUP: options and files are read only at the start";
 
 #[test]

@@ -1,5 +1,5 @@
-//! Harness of the integration tests: the program in a terminal, as a command, as a service and as a
-//! whole stack, HTTP and processes.
+//! Harness of the integration tests. It runs the program in a terminal, as a command, as a service and
+//! as a whole stack, sends HTTP requests and observes processes.
 
 pub(crate) mod cluster;
 pub(crate) mod command;
@@ -14,14 +14,14 @@ pub(crate) mod svg;
 pub(crate) mod up;
 pub(crate) mod wait;
 
-/// Path of the program.
+/// Path of the main program.
 pub(crate) const TRIPTYCH: &str = env!("CARGO_BIN_EXE_triptych");
 
-/// Path of the program that starts with the screen.
+/// Path of the program that opens the screen when it starts.
 pub(crate) const TUI: &str = env!("CARGO_BIN_EXE_tui");
 
-/// Cache directory of all tests, so that functions are compiled once. The tester's own cache is not
-/// used.
+/// Cache directory shared by all tests, so that each function is compiled only once. The tester's own
+/// cache is not used.
 pub(crate) const CACHE: &str = env!("CARGO_TARGET_TMPDIR");
 
 /// Root of the repository.

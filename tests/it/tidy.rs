@@ -1,7 +1,7 @@
 //! Rules about our own sources that neither the compiler, clippy nor a manifest checks.
 //!
-//! They cover the size and the structure of files. Language is reviewed, not tested. The reasons are in
-//! `.github/CONTRIBUTING.md`.
+//! They are about the size and the structure of files. Language is reviewed instead of tested. The
+//! reasons for the rules are in `.github/CONTRIBUTING.md`.
 
 mod cycles;
 mod fences;
@@ -18,23 +18,23 @@ const MAIN_LINES_MAX: usize = 40;
 /// Maximum number of doc lines of the codemap, so that it can be read in one sitting.
 const CODEMAP_LINES_MAX: usize = 170;
 
-/// Number of lines from which a file must explain itself.
+/// Minimum number of lines of a file that must begin with docs.
 const DOCS_FROM_LINES: usize = 150;
 
-/// The file with unsafe code. wasmtime loads compiled code in no other way.
+/// The only file with unsafe code, since wasmtime can load compiled code in no other way.
 const UNSAFE: &str = "src/runtime/load.rs";
 
-/// Directories of a developer's machine.
+/// Prefixes of directories that exist only on a developer's machine.
 const MACHINE_FOLDERS: [&str; 5] = ["/home/", "/root/", "/Users/", "/work/", "/tmp/"];
 
-/// Fails with every place where `rule` is broken.
+/// Fails, naming every place where `rule` is broken.
 #[track_caller]
 fn check(rule: &str, broken: impl IntoIterator<Item = String>) {
     let broken: Vec<_> = broken.into_iter().collect();
     assert!(broken.is_empty(), "{rule}; broken in:\n  {}", broken.join("\n  "));
 }
 
-/// Fails with every line of `sources` for which `is_broken` returns true.
+/// Fails, naming every line of `sources` for which `is_broken` returns true.
 #[track_caller]
 fn check_lines<'a>(
     rule: &str,
@@ -85,8 +85,8 @@ fn constants_have_docs() {
     check("a constant has a `///` above it", bare);
 }
 
-/// Returns true if an undocumented constant begins at `index`. A constant of a trait implementation has
-/// the docs of the trait. Constants inside functions need no docs.
+/// Returns true if a constant without docs begins at `index`. Exempt are constants of trait
+/// implementations, which have the docs of the trait, and constants inside functions.
 fn is_bare_constant(lines: &[&str], index: usize) -> bool {
     let Some(line) = lines.get(index) else { return false };
     let item = line.trim_start();
@@ -111,7 +111,7 @@ fn is_bare_constant(lines: &[&str], index: usize) -> bool {
 
 #[test]
 fn unsafe_code_is_in_one_file() {
-    // The lint `unsafe_code` is denied, so unsafe code must name it.
+    // The lint `unsafe_code` is denied, so a file with unsafe code must contain its name.
     let names_it = |source: &Source| !source.is_tidy() && source.text.contains("unsafe_code");
     let files = sources::rust().into_iter().filter(names_it).map(|source| source.path);
     check("unsafe code is in one file", files.filter(|path| path != UNSAFE));

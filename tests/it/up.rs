@@ -1,4 +1,4 @@
-//! `triptych up`: its output, restarts of its processes and commands that find it.
+//! `triptych up`: its output, how it restarts its processes, and commands that find the stack.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::support::process::{self, Signal};
 use crate::support::running::Running;
 use crate::support::wait;
 
-/// Longest wait for a process of the stack.
+/// Maximum time until a process of the stack responds.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
 #[test]
@@ -47,7 +47,7 @@ async fn killed_process_is_restarted_alone() {
     let head = Http::new(line["head"].as_str().unwrap(), None);
     let pid = |idx: usize| u32::try_from(line["nodes"][idx]["pid"].as_u64().unwrap()).unwrap();
     let before = process::descendants(up.pid());
-    // The nodes are listed in the order of their start: the head, then the workers.
+    // Nodes are listed in the order in which they were started: first the head, then the workers.
     for (name, idx) in [("worker-1", 1), ("head", 0)] {
         process::signal(pid(idx), Signal::Kill);
         let restarted = up.wait_log(&format!("the {name} restarted"));
@@ -75,7 +75,7 @@ async fn token_from_the_environment_protects_the_head_and_the_stack_uses_it() {
     assert_eq!(Http::new(head, None).get("/api/v1/nodes").await.0, 401);
     let owner = Home::new().with("TRIPTYCH_HEAD", head).with("TRIPTYCH_REST_TOKEN", token);
     assert_eq!(owner.run_ok(&["nodes"]).lines().count(), 5, "a heading and four nodes");
-    // The inference service needs the token, too. An epoch of the demo topics lasts some seconds.
+    // The inference service needs the token, too. Its demo topics have epochs of some seconds.
     let inference = line["inference"].as_str().unwrap();
     let inference = Http::new(inference, line["api_key"].as_str());
     task::wait::until(READY_WITHIN, || async {
@@ -104,7 +104,7 @@ fn commands_of_the_same_user_find_the_stack_and_its_key() {
     let created = home.run(&["keys", "create", "me"]);
     let datasets = line["datasets"].as_str().unwrap();
     assert!(created.err.contains(&format!("not for the running local stack at {datasets}")));
-    // A configured key is for other services than the stack's.
+    // A key in the configuration is for other services, not for those of the stack.
     let key = home.run_ok(&["keys", "create", "me"]);
     let home = home.with("TRIPTYCH_API_KEY", key.trim());
     assert!(home.run_err(&["datasets", "list"]).contains("http://127.0.0.1:8081"));

@@ -1,4 +1,5 @@
-//! `triptych watch`: alerts for rows and services, by output, command and webhook.
+//! `triptych watch`: alerts about rows and services, which are printed, sent to a webhook or passed to a
+//! command.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use crate::support::command::Home;
 use crate::support::datasets::Service;
 use crate::support::server;
 
-/// Longest wait for a request that the program sends.
+/// Maximum time until the program sends a request.
 const REQUEST_WITHIN: Duration = Duration::from_mins(1);
 
 /// Creates a dataset with a column `close` of numbers. Returns its id.
@@ -29,7 +30,7 @@ async fn insert(service: &Service, dataset: i64, second: u32, close: f64) {
     assert!(status.is_success(), "{body}");
 }
 
-/// Returns rule, state and text of a line of JSON.
+/// Returns the rule, the state and the text in a line of JSON.
 fn alert_of(line: &str) -> [String; 3] {
     let line: Value = serde_json::from_str(line).unwrap();
     ["rule", "state", "text"].map(|name| line[name].as_str().unwrap().to_owned())
@@ -70,7 +71,7 @@ async fn value_below_its_limit_is_printed_and_sent() {
 
     insert(&service, dataset, 2, 100.5).await;
     assert_eq!(alert_of(&running.wait_lines(2)[1])[1], "resolved");
-    // The second request is sent after the command of the first alert has exited.
+    // The second request is sent only after the command for the first alert has exited.
     requests.recv_timeout(REQUEST_WITHIN).unwrap();
     let recorded = std::fs::read_to_string(&record).unwrap();
     assert!(recorded.starts_with("firing close of btcusd is 99.5, below 100\n"), "{recorded}");

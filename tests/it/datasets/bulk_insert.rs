@@ -13,21 +13,21 @@ use crate::support::http::Http;
 use crate::support::running::Running;
 use crate::support::server::LossyProxy;
 
-/// Rows per insert.
+/// Number of rows per insert.
 const BATCH: u32 = 20;
 
 /// Number of acknowledged inserts before the service is killed.
 const N_ACKNOWLEDGED: u32 = 15;
 
-/// Maximum number of inserts: a month of minutes.
+/// Maximum number of inserts that are tried: the rows of two weeks.
 const N_TRIED_MAX: u32 = 1000;
 
-/// Starts only this service in a directory.
+/// Starts only the dataset service, with the directory `data_dir`.
 pub(super) fn serve(data_dir: &str, key: &str) -> (Running, Http) {
     serve_with(data_dir, key, &[])
 }
 
-/// Starts it with additional environment variables.
+/// Like [`serve`], with additional environment variables.
 pub(super) fn serve_with(
     data_dir: &str,
     key: &str,
@@ -44,7 +44,7 @@ pub(super) fn new_key(data_dir: &str, name: &str) -> String {
     new_key_with(data_dir, name, &[])
 }
 
-/// Does the same with environment variables.
+/// Like [`new_key`], with additional environment variables.
 pub(super) fn new_key_with(data_dir: &str, name: &str, environment: &[(&str, &str)]) -> String {
     let made = Command::new(TRIPTYCH)
         .args(["keys", "create", name, "--data-dir", data_dir])
@@ -64,7 +64,7 @@ async fn acknowledged_rows_survive_a_kill() {
     let (service, http) = serve(&data_dir, &key);
     let dataset = create(&http, "it durable").await;
 
-    // Inserts continue while the service is killed, so the last one may or may not be stored.
+    // The service is killed while rows are inserted, so the last insert may or may not be stored.
     let (tell, mut acknowledged) = watch::channel(0_u32);
     let inserts = async {
         for batch in 0..N_TRIED_MAX {
@@ -98,15 +98,15 @@ async fn acknowledged_rows_survive_a_kill() {
         assert_eq!(row["close"].as_f64(), sent["values"]["close"].as_f64());
     }
 
-    // Buckets were written in the same commits as the rows.
+    // The buckets must contain exactly the stored rows, since they are written in the same commits.
     let path = format!("{path}&resolution=5m");
     let buckets = http.get_ok(&path).await;
     let counts = buckets.as_array().unwrap().iter().map(|bucket: &Value| bucket["count"].as_u64());
     assert_eq!(counts.sum::<Option<u64>>(), u64::try_from(rows.len()).ok());
 }
 
-/// Inserts two rows with the idempotency key `name`. Returns the response, or the error without
-/// one.
+/// Inserts two rows with the idempotency key `name`. Returns the status and body of the response, or the
+/// error if there is no response.
 async fn insert_named(http: &Http, dataset: i64, name: &str) -> Result<(u16, Value), String> {
     let body = json!({"dataset": dataset, "rows": [minute_row(0), minute_row(1)]});
     http.post_idempotent("/api/rows/bulk_insert/", &body, name)
@@ -114,8 +114,8 @@ async fn insert_named(http: &Http, dataset: i64, name: &str) -> Result<(u16, Val
         .map_err(|error| error.to_string())
 }
 
-/// Checks that a request through `proxied` is stored once although `lose` drops its response. `http`
-/// accesses the service directly.
+/// Checks that a request through `proxied` is stored once although the proxy `lose` drops the response.
+/// `http` accesses the service directly.
 async fn check_lost_answer(proxied: &Http, http: &Http, lose: &LossyProxy) {
     let dataset = create(http, "it lost").await;
     let stored = |revision: u64| Ok((201, json!({"inserted": 2, "revision": revision})));
@@ -140,7 +140,7 @@ async fn insert_with_a_lost_response_is_stored_once() {
     let proxied = Http::new(&format!("http://{}", cut.address), Some(&key));
     check_lost_answer(&proxied, &http, &cut).await;
 
-    // A command retries the request by itself.
+    // Here a command sends the request, and retries it by itself.
     let cut = LossyProxy::start(service, &["POST /api/rows/bulk_insert/"]);
     let address = format!("http://{}/api", cut.address);
     let home = Home::new().with("TRIPTYCH_DATASETS", &address).with("TRIPTYCH_API_KEY", &key);
@@ -160,7 +160,7 @@ async fn insert_with_a_lost_database_response_is_stored_once() {
     let (host, name) = host.split_once('/').expect("an address with a name");
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().display().to_string();
-    // The proxy is between the service and the database, which has committed.
+    // The proxy is between the service and the database, which has committed the insert.
     let cut = LossyProxy::start(host, &["INTO datasets.batches", "COMMIT"]);
     let store = format!("{user}@{}/{name}", cut.address);
     let environment = [("TRIPTYCH_STORE", store.as_str())];

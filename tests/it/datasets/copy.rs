@@ -1,4 +1,4 @@
-//! `triptych datasets copy`: from one store to another, killed and restarted.
+//! `triptych datasets copy` from one store to another. The command is killed and restarted.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,13 +7,13 @@ use super::{create, insert, minute_row};
 use crate::support::command::Home;
 use crate::support::datasets::Service;
 
-/// Rows of the dataset, in five commits of a copy.
+/// Number of rows of the dataset. A copy commits them in five parts.
 const ROWS: u32 = 40_000;
 
-/// Time limit for a copy to start on a busy machine.
+/// Maximum time until a copy has begun, on a busy machine.
 const BEGINS_WITHIN: Duration = Duration::from_mins(1);
 
-/// Returns a stopped service with two datasets. Also returns everything that it served.
+/// Returns a stopped service with two datasets, and everything that it served about them.
 async fn filled_service() -> (Service, Vec<String>) {
     let mut service = Service::start();
     let (http, home) = (service.http(), service.home());
@@ -23,7 +23,7 @@ async fn filled_service() -> (Service, Vec<String>) {
         let rows: Vec<_> = (part * ROWS / 4..(part + 1) * ROWS / 4).map(minute_row).collect();
         insert(&http, dataset, &rows).await;
     }
-    // A late row replaces another one.
+    // A late row that replaces an existing one.
     insert(&http, dataset, &[minute_row(17)]).await;
     home.run_ok(&["datasets", "tags", "long", "--add", "desk"]);
     let served = all_responses(&service).await;
@@ -49,14 +49,15 @@ async fn all_responses(service: &Service) -> Vec<String> {
     bodies
 }
 
-/// Verifies the store in `file`. Lets the service serve it instead of its own.
+/// Puts the store in `file` in the place of the service's own, which verifies it. Starts the service
+/// with it.
 fn put_in_place(service: &mut Service, file: &str) {
     let data_dir = service.data_dir();
     Home::new().run_ok(&["datasets", "restore", file, "--yes", "--data-dir", &data_dir]);
     service.start_again();
 }
 
-/// Starts a copy and kills it once `has_begun`.
+/// Starts a copy and kills it once `has_begun` returns true.
 async fn kill_a_copy(from: &str, to: &str, has_begun: impl Fn() -> bool + Send + Sync) {
     let copy = Home::new().start(&["datasets", "copy", from, to]);
     let begun = async || if has_begun() { Ok(()) } else { Err("it has not begun") };
@@ -136,7 +137,8 @@ async fn copy_of_a_copy_in_a_database_serves_the_same_bytes() {
     let (mut service, before) = filled_service().await;
     let (home, from) = (Home::new(), service.data_dir());
     let (back, began) = (home.path("back.db"), tokio::time::Instant::now());
-    // The progress of a copy to a database is not visible, so it is killed at several times.
+    // The progress of a copy to a database is not visible from outside, so it is killed after different
+    // times.
     for wait in [50, 150, 400] {
         let until = began.elapsed() + Duration::from_millis(wait);
         kill_a_copy(&from, &there, || began.elapsed() > until).await;

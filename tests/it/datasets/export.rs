@@ -1,4 +1,4 @@
-//! `triptych datasets export`: a range of a dataset as a file.
+//! `triptych datasets export`: writes a range of a dataset to a file.
 
 use std::fs;
 

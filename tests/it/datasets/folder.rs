@@ -1,4 +1,4 @@
-//! A data directory that is deleted, replaced or used twice while a service runs in it.
+//! A data directory that is deleted or replaced while a service uses it, or used by two services.
 
 use std::fs;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::support::datasets::Service;
 use crate::support::http::Http;
 use crate::support::running::Running;
 
-/// Number of concurrent programs that insert.
+/// Number of concurrent clients that insert.
 const N_WRITERS: u32 = 4;
 
-/// Inserts a row at a time from `first` until a row is rejected. Returns the error. No insert that
-/// begins once `is_over` is acknowledged.
+/// Inserts single rows, beginning with minute `first`, until one is rejected. Returns the error. Checks
+/// that no insert that began after `is_over` became true is acknowledged.
 async fn write_until_refused(
     http: Http,
     dataset: i64,
@@ -37,7 +37,8 @@ async fn write_until_refused(
     unreachable!("a number ends")
 }
 
-/// Does `harm` to the directory while rows are inserted. Checks that no further rows are acknowledged.
+/// Runs `harm`, which damages the directory, while rows are inserted. Checks that rows are rejected
+/// afterwards.
 async fn check_refused_after(service: &Service, dataset: i64, harm: impl FnOnce()) {
     let is_over = Arc::new(AtomicBool::new(false));
     let mut writers = JoinSet::new();
@@ -103,12 +104,12 @@ async fn directory_is_locked_by_one_service() {
     first.kill();
     let dataset = create(&service.http(), "kept").await;
     insert(&service.http(), dataset, &[minute_row(1)]).await;
-    // A killed service releases the lock.
+    // The system releases the lock of a killed service.
     service.restart();
     assert_eq!(service.n_rows("kept").await, 1);
 }
 
-/// A command that exits must not remove the log of the running service.
+/// When a command exits, it must not remove the log that the running service uses.
 #[tokio::test]
 async fn keys_created_next_to_a_running_service_are_valid() {
     let service = Service::start();

@@ -1,11 +1,11 @@
-//! `triptych datasets follow`: each new row, once, through a restart of the service.
+//! `triptych datasets follow`: prints each new row once, even if the service restarts.
 
 use serde_json::Value;
 
 use super::{create, insert, minute_row, timestamp};
 use crate::support::datasets::Service;
 
-/// Returns the timestamps of lines printed by `follow`.
+/// Returns the timestamps in the lines that `follow` printed.
 #[track_caller]
 fn timestamps(lines: &[String]) -> Vec<String> {
     let timestamp = |line: &String| {
@@ -31,7 +31,7 @@ async fn follow_prints_each_row_once_across_a_restart() {
     assert_eq!(timestamps(&running.wait_lines(5)), expected(115..120));
     insert(&service.http(), dataset, &rows(120..123)).await;
     assert_eq!(timestamps(&running.wait_lines(8)), expected(115..123));
-    // There are more rows than the replay, so there is a gap to fill.
+    // More rows than the replay has, so that there is a gap to be filled.
     service.restart();
     insert(&service.http(), dataset, &rows(123..400)).await;
     assert_eq!(timestamps(&running.wait_lines(285)), expected(115..400));
@@ -54,7 +54,7 @@ async fn follow_obeys_start_and_limit() {
     assert_eq!(timestamps(&lines), expected(300..950));
     let first: Value = serde_json::from_str(&lines[0]).unwrap();
     assert_eq!(first["close"].as_f64(), minute_row(300)["values"]["close"].as_f64());
-    // A closed output is not an error.
+    // A closed output is not treated as an error.
     let (line, code) =
         home.run_for_first_line(&["datasets", "follow", "live", "--json", "--since", &since]);
     assert_eq!((timestamps(&[line]), code), (expected([300]), Some(0)));

@@ -1,4 +1,4 @@
-//! `triptych datasets import`: files become datasets, with each row once, however often the import
+//! `triptych datasets import`: files become datasets that have each row once, however often the import
 //! is stopped.
 
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use super::timestamp;
 use crate::support::datasets::Service;
 use crate::support::{ROOT, wait};
 
-/// Returns a row of a flat download: a minute with one price.
+/// Returns a minute with one price, in the form of a flat row.
 fn flat(minute: u32, close: f64) -> Value {
     json!({"timestamp": timestamp(minute), "close": close})
 }
@@ -149,7 +149,7 @@ async fn capitalized_bars_become_bucket_columns() {
     let bucket: Value = serde_json::from_str(&bucket).unwrap();
     let figures = ["open", "high", "low", "close", "volume"].map(|name| bucket[name].as_f64());
     assert_eq!(figures, [1.0, 3.0, 0.5, 2.0, 7.0].map(Some), "{bucket}");
-    // Two columns with names that differ only by case are unchanged.
+    // Columns whose names differ only by case keep their names.
     home.write("both.csv", format!("Date,Open,open\n{},1,2\n", timestamp(0)).as_bytes());
     home.run_ok(&["datasets", "import", "both.csv"]);
     let want = json!({"timestamp": timestamp(0), "Open": 1, "open": 2});
@@ -184,7 +184,7 @@ async fn invalid_row_stops_the_import_which_resumes_after_the_last_valid_row() {
     let want: Vec<_> = (0..12).filter(|minute| *minute != 7).collect();
     let want: Vec<_> = want.iter().map(|minute| flat(*minute, f64::from(*minute))).collect();
     assert_eq!(service.rows("a").await.len(), want.len());
-    // The state of a completed import is removed: the next import starts at the beginning.
+    // A completed import leaves no state, so the next one starts at the beginning.
     let output = home.run(&[&arguments[..], &["--skip-bad"]].concat());
     assert!(output.code == 0 && !output.err.contains("resumes after"), "{output:?}");
     assert_eq!(service.n_rows("a").await, want.len());
@@ -279,7 +279,7 @@ async fn state_of_an_earlier_import_does_not_affect_a_new_dataset() {
     assert_eq!((output.code, service.n_rows("both").await), (0, 1), "{output:?}");
 }
 
-/// Checks that the dataset has each of the `n_rows` generated rows once, in order.
+/// Checks that the dataset has each of the `n_rows` generated rows once, and in order.
 async fn check_rows(service: &Service, n_rows: u32) {
     let rows = service.rows("a").await;
     assert_eq!(rows.len(), n_rows as usize);
@@ -291,7 +291,8 @@ async fn check_rows(service: &Service, n_rows: u32) {
 
 #[tokio::test]
 async fn killed_import_resumes_without_gaps_or_repeats() {
-    /// More rows than a service inserts before the kill, but few enough for a debug build.
+    /// Number of rows. The service cannot store all of them before the kill, but a debug build can
+    /// within the test.
     const ROWS: u32 = 40_000;
     let service = Service::start();
     let home = service.home();
@@ -304,7 +305,7 @@ async fn killed_import_resumes_without_gaps_or_repeats() {
     let mut n_before = 0;
     for _ in 0..3 {
         let running = home.start(&arguments);
-        // An import that was faster than the kill is complete.
+        // If the import was faster than the kill, it is complete.
         while service.n_rows("a").await <= n_before && n_before < ROWS as usize {}
         running.kill();
         n_before = service.n_rows("a").await;
@@ -360,11 +361,12 @@ async fn report_has_the_time_column_its_span_and_replaced_rows() {
 
 #[tokio::test]
 async fn file_out_of_order_is_sorted_and_resumed_after_a_kill() {
-    /// More rows than a service inserts before the kill.
+    /// Number of rows. The service cannot store all of them before the kill.
     const ROWS: u32 = 20_000;
     let service = Service::start();
     let home = service.home();
-    // Newest first, with each tenth row far out of order. The last line of a timestamp counts.
+    // Latest row first, and every tenth row far from its position. If a timestamp is repeated, the last
+    // line counts.
     let mut text = "time,close\n".to_owned();
     for row in (0..ROWS).rev() {
         let minute = if row % 10 == 0 { row * 7919 % ROWS } else { row };

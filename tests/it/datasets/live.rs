@@ -1,4 +1,4 @@
-//! `GET /api/rows/live/`: the latest rows, one per line.
+//! `GET /api/rows/live/`: returns the latest rows, one per line.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! `triptych datasets mirror`: datasets of another service, row for row, however often it is
+//! `triptych datasets mirror`: copies datasets of another service row by row, however often it is
 //! killed.
 
 use std::time::Duration;
@@ -10,10 +10,11 @@ use crate::support::command::Home;
 use crate::support::datasets::Service;
 use crate::support::server;
 
-/// Time limit for a copy to catch up on a busy machine.
+/// Maximum time until a copy has all rows, on a busy machine.
 const CAUGHT_UP_WITHIN: Duration = Duration::from_mins(1);
 
-/// A source and a target with a home for commands that copy from the former to the latter.
+/// A source service, a target service, and a home directory for commands that copy from the former to
+/// the latter.
 struct Pair {
     source: Service,
     target: Service,
@@ -31,7 +32,7 @@ impl Pair {
         [&["datasets", "mirror", url], more].concat()
     }
 
-    /// Waits until the target has the rows of the source's dataset in the dataset `copy`.
+    /// Waits until dataset `copy` of the target has the same rows as dataset `name` of the source.
     async fn caught_up(&self, name: &str, copy: &str) {
         let look = || async {
             let (want, got) = (self.source.rows(name).await, self.target.n_rows(copy).await);
@@ -65,7 +66,7 @@ async fn mirror_copies_datasets_with_columns_tags_and_rows() {
     ];
     insert(&http, body["id"].as_i64().unwrap(), &rows).await;
     let bars = create(&http, "bars").await;
-    // The rows are months apart, so there are several downloads.
+    // The rows are so far apart in time that several downloads are needed.
     let rows: Vec<_> = (0..900).map(|hour| minute_row(hour * 47)).collect();
     insert(&http, bars, &rows).await;
     create(&http, "empty").await;
@@ -89,7 +90,7 @@ async fn mirror_copies_datasets_with_columns_tags_and_rows() {
         shown["columns"].as_array().unwrap().iter().map(|it| it["dtype"].clone()).collect();
     assert_eq!(dtypes, ["float", "integer", "string", "boolean"]);
 
-    // The next run only copies new rows and updates the description of the dataset.
+    // The second run copies only new rows, and updates the dataset's description.
     let again = ["datasets", "list", "--search", "my_bars", "--json"];
     let change = json!({"metadata": {"frequency": "1min"}});
     let (status, body) = http.patch(&format!("/api/datasets/{bars}/"), &change).await;
@@ -121,7 +122,7 @@ async fn repeated_mirror_adds_late_and_corrected_rows_and_earlier_ones_if_reques
     let start = timestamp(20 * 1_440);
     once(&["--start", &start], 10);
     once(&["--start", &start], 0);
-    // There is an unwanted row before the start, a late row and a correction.
+    // A row before the requested start, which is not copied, a late row and a correction.
     let mut corrected = minute_row(25 * 1_440);
     corrected["values"]["close"] = json!(1234.5);
     insert(&http, bars, &[minute_row(7), minute_row(23 * 1_440 + 7), corrected]).await;
@@ -153,7 +154,7 @@ async fn future_rows_are_copied_and_shown() {
     assert!(shown.contains("latest row   2102-01-01T00:00:00Z"), "{shown}");
 }
 
-/// The state claims that everything was copied, but the copy has lost rows since.
+/// The stored state says that everything was copied, but the copy has lost rows since then.
 #[tokio::test]
 async fn incomplete_mirror_is_completed_before_it_is_reported_as_copied() {
     let pair = Pair::start();
@@ -184,13 +185,13 @@ async fn incomplete_mirror_is_completed_before_it_is_reported_as_copied() {
     assert_eq!(pair.target.rows("texts").await, pair.source.rows("texts").await);
 }
 
-/// The state of a killed mirror is written by hand, since it cannot be killed at an exact row.
+/// The state that a killed mirror leaves is written by hand, since it cannot be killed at an exact row.
 #[tokio::test]
 async fn killed_mirror_adds_late_rows_in_copied_ranges() {
     let pair = Pair::start();
     let http = pair.source.http();
     let bars = create(&http, "bars").await;
-    // There is a row for every hour of ten days.
+    // A row for every hour of ten days.
     let rows: Vec<_> = (0..240).map(|hour| minute_row(hour * 60)).collect();
     insert(&http, bars, &rows).await;
     let (url, state) = (pair.source.address(), pair.home.path("state"));
@@ -212,7 +213,7 @@ async fn killed_mirror_adds_late_rows_in_copied_ranges() {
     was_killed();
     once(0);
     was_killed();
-    // There are two rows on one day, one on another, a correction visible in daily buckets and a row
+    // Two rows on one day and one row on another, a correction that changes daily buckets, and a row
     // after all others.
     let mut corrected = minute_row(8 * 1_440);
     corrected["values"]["high"] = json!(1234.5);
@@ -250,7 +251,7 @@ fn mirror_rejects_the_same_source_and_target() {
 
 #[tokio::test]
 async fn repeatedly_killed_mirror_has_every_row_once() {
-    /// Several downloads with some thousands of rows in each run.
+    /// Number of rows. Each run needs several downloads of some thousands of rows.
     const ROWS: u32 = 30_000;
     let mut pair = Pair::start();
     let http = pair.source.http();
@@ -267,26 +268,26 @@ async fn repeatedly_killed_mirror_has_every_row_once() {
         while pair.target.n_rows("bars").await <= n_before {}
         running.kill();
         n_before = pair.target.n_rows("bars").await;
-        // New rows arrive while the mirror is down.
+        // New rows are stored while the mirror does not run.
         let rows: Vec<_> = (next..next + 150).map(minute_row).collect();
         insert(&http, dataset, &rows).await;
         next += 150;
     }
     let running = pair.home.start(&arguments);
     pair.caught_up("bars", "bars").await;
-    // It follows live, even if either service restarts.
+    // The mirror follows the source live, even if either service restarts.
     insert(&http, dataset, &[minute_row(next)]).await;
     pair.caught_up("bars", "bars").await;
     pair.target.restart();
     insert(&http, dataset, &[minute_row(next + 1)]).await;
     pair.caught_up("bars", "bars").await;
     pair.source.restart();
-    // The old connections are closed with it.
+    // A new client, since the restart has closed the connections of the old one.
     let http = pair.source.http();
     let rows: Vec<_> = (next + 2..next + 200).map(minute_row).collect();
     insert(&http, dataset, &rows).await;
     pair.caught_up("bars", "bars").await;
-    // There is a correction of a very old row and a new column.
+    // A correction of a very old row, and a new column.
     let mut row = minute_row(5);
     row["values"]["close"] = json!(1234.5);
     insert(&http, dataset, &[row]).await;
@@ -295,13 +296,13 @@ async fn repeatedly_killed_mirror_has_every_row_once() {
     assert_eq!(pair.target.n_rows("bars").await, (next + 200) as usize);
 }
 
-/// The source sends events without ids, caps ranges, limits rates and closes connections.
+/// The source sends events without ids, limits time ranges and rates, and closes connections early.
 #[tokio::test]
 async fn mirror_copies_a_strict_service() {
     let pair = Pair::start();
     let http = pair.source.http();
     let dataset = create(&http, "bars").await;
-    // There is a row each half hour of some weeks.
+    // A row for every half hour of some weeks.
     let rows: Vec<_> = (0..1_200).map(|row| minute_row(row * 30)).collect();
     insert(&http, dataset, &rows).await;
     let url =
@@ -312,7 +313,7 @@ async fn mirror_copies_a_strict_service() {
     insert(&http, dataset, &[minute_row(36_001), minute_row(36_002)]).await;
     pair.caught_up("bars", "bars").await;
     running.kill();
-    // There are more rows than a stream replays.
+    // More rows than a stream replays.
     let rows: Vec<_> = (36_003..36_303).map(minute_row).collect();
     insert(&http, dataset, &rows).await;
     let running = pair.home.start(&Pair::arguments(&url, &["bars"]));

@@ -1,4 +1,4 @@
-//! A service with files that cannot grow, as on a full disk.
+//! A service whose files cannot grow, as on a full disk.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::support::command::Home;
 use crate::support::http::Http;
 use crate::support::running::Running;
 
-/// Time limit of each wait on a busy machine.
+/// Time limit of each wait, on a busy machine.
 const WITHIN: Duration = Duration::from_mins(1);
 
-/// Rows in one request, a few hundred kilobytes of the file.
+/// Number of rows in one request, which add a few hundred kilobytes to the file.
 const ROWS: u32 = 5_000;
 
 fn row(second: u32) -> Value {
@@ -25,7 +25,7 @@ fn row(second: u32) -> Value {
     json!({"timestamp": timestamp.to_string(), "values": serde_json::Map::from_iter(values)})
 }
 
-/// Returns the rows of the `request_idx`-th request.
+/// Returns the rows of the request with this index.
 fn rows(dataset: i64, request_idx: u32) -> Value {
     let seconds = request_idx * ROWS..(request_idx + 1) * ROWS;
     json!({"dataset": dataset, "rows": seconds.map(row).collect::<Vec<_>>()})
@@ -37,8 +37,8 @@ async fn service_without_space_is_unhealthy_until_a_rejected_insert_fits() {
     let data_dir = folder.path().display().to_string();
     let key = Home::new().run_ok(&["keys", "create", "it", "--data-dir", &data_dir]);
     let arguments = ["datasets", "serve", "--listen", "127.0.0.1:0", "--data-dir", &data_dir];
-    // Each file is limited to some megabytes. A write beyond that fails instead of killing the
-    // process.
+    // Each file is limited to some megabytes. A write beyond the limit fails, since the signal that
+    // would kill the process is ignored.
     let service = Running::start_after("trap '' XFSZ; ulimit -S -f 6000", &arguments);
     let address = service.wait_log_field("dataset service listening", "address");
     let http = Http::new(&format!("http://{address}"), Some(key.trim()));
@@ -52,7 +52,7 @@ async fn service_without_space_is_unhealthy_until_a_rejected_insert_fits() {
         n_stored += 1;
     };
     assert_eq!(status, 507, "{refused}");
-    // A single row may fit by chance.
+    // A single row may still fit by chance.
     let row = json!({"dataset": dataset, "rows": [row(0)]});
     http.post("/api/rows/bulk_insert/", &row).await;
     for _ in 0..3 {

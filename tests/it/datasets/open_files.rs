@@ -1,4 +1,4 @@
-//! More readers than the service can open files for.
+//! More readers than the service can have open files.
 
 use std::time::Duration;
 
@@ -12,19 +12,20 @@ use crate::support::command::Home;
 use crate::support::http::Http;
 use crate::support::running::Running;
 
-/// Time limit of each wait on a busy machine.
+/// Time limit of each wait, on a busy machine.
 const WITHIN: Duration = Duration::from_mins(1);
 
-/// Limit of open files of the service.
+/// Maximum number of open files of the service.
 const OPEN_FILES: usize = 256;
 
 /// Number of readers.
 const READERS: usize = 300;
 
-/// Number of accounts of these readers, since one account only gets a part of the streams.
+/// Number of accounts to which the readers belong, since one account can have only a part of all
+/// streams.
 const ACCOUNTS: usize = 8;
 
-/// Reads the head of the response to a reader.
+/// Reads the head of the response that a reader receives.
 async fn head(stream: &mut TcpStream) -> String {
     let mut answer = Vec::new();
     while !answer.windows(4).any(|part| part == b"\r\n\r\n") {

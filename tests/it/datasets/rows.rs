@@ -1,4 +1,4 @@
-//! `GET /api/rows/`: pages of raw rows and of their buckets.
+//! `GET /api/rows/`: returns pages of raw rows or of buckets.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use task::wait;
 use super::{COLUMNS, assert_needs_key, create, insert, members, minute_row, timestamp};
 use crate::support::up::Up;
 
-/// Time limit for writing the market's history at the first start, which needs about 10 seconds of a
-/// processor without optimization.
+/// Maximum time in which the market's history is written at the first start. Without optimizations, this
+/// takes about 10 seconds of processor time.
 const HISTORY_WITHIN: Duration = Duration::from_mins(1);
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn buckets_are_exact_after_a_late_row_and_a_correction() {
         members(first),
         ["close", "count", "dataset_id", "high", "low", "open", "timestamp", "volume"],
     );
-    // Minutes 0 to 4, the last of which was corrected, then minutes 5 and 6.
+    // Contains minutes 0 to 4, of which the last was corrected. The next bucket has minutes 5 and 6.
     check_bucket(first, &timestamp(0), [100.5, 260.0, 98.75, 250.0, 11.25], 5);
     check_bucket(second, &timestamp(5), [100.5, 106.5, 103.75, 106.0, 11.5], 2);
 }
@@ -159,7 +159,8 @@ async fn responses_have_the_revision_that_they_include() {
     let head = http.send("HEAD", &parquet, "").await;
     assert_eq!((head.status().as_u16(), revision(&head)), (200, Some(last + 1)));
 
-    // A commit that does not change the range results in the same file, which includes the commit.
+    // After a commit that does not change the range, the file is the same, but its revision includes the
+    // commit.
     let until = format!("{parquet}&end={}", timestamp(20));
     let spooled = revision(&http.send("HEAD", &until, "").await);
     insert(&http, dataset, &[minute_row(30)]).await;

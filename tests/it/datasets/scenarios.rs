@@ -1,7 +1,8 @@
-//! `tests/data/datasets/scenarios.http`: calls of real clients and their responses, to the byte.
+//! `tests/data/datasets/scenarios.http`: requests of real clients and the exact bytes of their
+//! responses.
 //!
-//! The file describes its format. It is run from top to bottom against the program as a user starts
-//! it, on rows with fixed timestamps in the past.
+//! The file describes its format. Its requests are sent from top to bottom to the program as a user
+//! would start it, with rows whose timestamps are fixed and in the past.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -10,10 +11,10 @@ use super::bulk_insert::{new_key_with, serve_with};
 use crate::support::http::Http;
 use crate::support::scenarios::{Known, check, read_file};
 
-/// Minimum number of scenarios, so that a truncated file fails.
+/// Minimum number of scenarios, so that a truncated file does not pass.
 const N_SCENARIOS_MIN: usize = 60;
 
-/// Creates the datasets of the scenarios, numbered in this order.
+/// Creates the datasets of the scenarios, which get their ids in this order.
 async fn seed(owner: &Http) {
     let floats = ["open", "high", "low", "close", "volume", "volume_notional", "trades_done"];
     let floats: Vec<Value> =
@@ -58,7 +59,7 @@ fn typed_rows() -> Vec<Value> {
     ]
 }
 
-/// Returns minute `n` of 2026-07-29, which opens at its number and closes half above.
+/// Returns the row of minute `n` of 2026-07-29. It opens at `n` and closes half above that.
 fn minute(n: u32) -> Value {
     let open = f64::from(n);
     json!({"timestamp": format!("2026-07-29T{:02}:{:02}:00Z", n / 60, n % 60), "values": {
@@ -67,7 +68,7 @@ fn minute(n: u32) -> Value {
     }})
 }
 
-/// Returns the three rows in the upstream's documentation.
+/// Returns the three rows that the documentation of the upstream service shows.
 fn golden() -> Vec<Value> {
     let rows = [
         (
@@ -129,8 +130,8 @@ async fn scenarios_on_a_database_match_to_the_byte() {
     check_on(&[("TRIPTYCH_STORE", &url)], &text).await;
 }
 
-/// Returns the scenarios with rows numbered within their dataset, as in a database written by
-/// several services. A file numbers all of its rows.
+/// Returns the scenarios with row ids counted per dataset, as in a database that several services write.
+/// In a file, ids are counted over all datasets.
 fn numbered_by_dataset(text: &str) -> String {
     let row = "{\"id\":";
     let mut parts = text.split(row);
@@ -149,7 +150,7 @@ fn numbered_by_dataset(text: &str) -> String {
     })
 }
 
-/// Checks a service with these environment variables.
+/// Checks the scenarios with a service that has these environment variables.
 async fn check_on(environment: &[(&str, &str)], scenarios: &str) {
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().display().to_string();

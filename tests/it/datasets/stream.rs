@@ -1,4 +1,4 @@
-//! `GET /api/rows/stream/`: a replay, then new rows and heartbeats.
+//! `GET /api/rows/stream/`: sends a replay, then new rows and heartbeats.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use tokio::time::timeout;
 use super::{COLUMNS, create, insert, members, minute_row};
 use crate::support::up::Up;
 
-/// Number of rows of the replay, given by document 2.
+/// Number of rows in the replay, as in the upstream dataset service.
 const REPLAY_ROWS: u32 = 100;
 
-/// Time limit for an event. Heartbeats arrive every 30 seconds.
+/// Maximum time until the next event. Heartbeats are sent every 30 seconds.
 const EVENT_WITHIN: Duration = Duration::from_secs(40);
 
 /// One event of a stream.
 #[derive(Debug)]
 struct Event {
-    /// Name of the event. `message` if the line is missing, as in clients.
+    /// Name of the event. Clients use `message` if the event does not have one.
     name: String,
     data: Value,
 }
 
-/// Reads events one by one.
+/// Reads the events of a stream one by one.
 struct Events {
     response: Response,
     text: String,
@@ -34,7 +34,7 @@ impl Events {
         loop {
             if let Some(end) = self.text.find("\n\n") {
                 let event: String = self.text.drain(..end + 2).collect();
-                // A comment has no data and is not an event.
+                // A block with only a comment has no data and is not an event.
                 let Some(event) = read(&event) else { continue };
                 return event;
             }

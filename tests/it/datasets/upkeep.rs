@@ -41,7 +41,7 @@ async fn backup_of_a_running_service_can_be_restored() {
     assert_eq!(service.rows("kept").await, before);
 }
 
-/// A reader's tags from before a restore are no longer valid.
+/// After a restore, entity tags that a reader received before are invalid.
 #[tokio::test]
 async fn etag_from_before_a_restore_is_invalid_after_it() {
     let mut service = Service::start();
@@ -53,7 +53,7 @@ async fn etag_from_before_a_restore_is_invalid_after_it() {
     home.run_ok(&["datasets", "backup", &copy]);
     let (start, end) = (timestamp(0), timestamp(1_999));
     let path = format!("/api/rows/bulk_download/?dataset={dataset}&start={start}&end={end}");
-    // There is no tag while the store is being compacted.
+    // Responses have no entity tag while the store is being compacted.
     let tagged = async |http: Http, known: Option<&str>| {
         let look = || async {
             let (status, tag, body) = http.get_if_none_match(&path, known).await;

@@ -1,4 +1,4 @@
-//! `triptych function` against a cluster and against the store of this machine.
+//! `triptych function` with a cluster, and with the function store of this machine.
 
 use model::function::FunctionId;
 use serde_json::{Value, json};
@@ -8,10 +8,11 @@ use crate::support::command::{Home, demo};
 use crate::support::server;
 use crate::support::up::Up;
 
-/// The minimal module. It cannot be run without a start function.
+/// The smallest module. It cannot be run, since it has no start function.
 const MODULE: &[u8] = b"\0asm\x01\0\0\0";
 
-/// Writes `files` to a home, adds `name` and checks the single line of output.
+/// Writes `files` to a home directory, adds `name` and checks that the only line of output is the
+/// expected id.
 #[track_caller]
 fn check_added(name: &str, files: &[(&str, &[u8])], want: &str) {
     let home = Home::new();
@@ -23,7 +24,7 @@ fn check_added(name: &str, files: &[(&str, &[u8])], want: &str) {
     assert!(listed.starts_with(want) && listed.lines().count() == 1, "{listed}");
 }
 
-/// Returns bytes of a simple generator that begin as a module does.
+/// Returns pseudorandom bytes that begin like a module.
 fn content(seed: u32, n_bytes: usize) -> Vec<u8> {
     let mut x = seed;
     let mut next = || {
@@ -34,7 +35,7 @@ fn content(seed: u32, n_bytes: usize) -> Vec<u8> {
     [MODULE, bytes.get(MODULE.len()..).unwrap()].concat()
 }
 
-/// The ids are from `ipfs-unixfs-importer` (npm) with `cidVersion` 1 and `rawLeaves`.
+/// The ids were computed by `ipfs-unixfs-importer` (npm), with `cidVersion` 1 and `rawLeaves`.
 #[test]
 fn add_prints_the_id_that_ipfs_tools_compute_and_nothing_else() {
     let module = "bafkreieturf3xfwhkeqy4taa2r46jqkdlajcuoe2zsqwebnr4tinyx4uoy";
@@ -112,7 +113,7 @@ fn invalid_function_is_rejected() {
 async fn function_is_added_to_a_cluster_run_on_it_and_removed() {
     let up = Up::shared();
     let home = Home::new().with("TRIPTYCH_HEAD", up.text("head"));
-    // A module that no other test runs: its last section is an empty custom one.
+    // A module that no other test runs, since an empty custom section is appended.
     let mut module = std::fs::read(demo("hello.wasm")).unwrap();
     module.extend([0, 5, 1, b'x', b'c', b'l', b'i']);
     let path = home.write("own.wasm", &module);

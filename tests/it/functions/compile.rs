@@ -1,4 +1,4 @@
-//! Modules that are slow to compile: they occupy their slot, but not the worker.
+//! Modules that compile slowly: they occupy a slot of the worker, but do not block it otherwise.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use crate::support::command::{Home, demo};
 use crate::support::http::Http;
 use crate::support::process;
 
-/// Compile limit of the workers, in seconds: less than the time to compile the bomb.
+/// Time limit of compilations on the workers, in seconds. Compiling the bomb takes longer.
 const COMPILE_LIMIT_S: u64 = 3;
 
-/// Memory that a worker may keep after a costly module.
+/// Maximum memory by which a worker may have grown after a costly module.
 const KEPT_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Time for which other tests may occupy the processors.
+/// Maximum time for which other tests may occupy the processors.
 const OTHERS_END_WITHIN: Duration = Duration::from_mins(8);
 
-/// A head, a worker with one slot and a home for commands.
+/// A head, a worker with one slot, and a home directory for commands.
 struct Pair {
     head: Http,
     home: Home,
@@ -44,14 +44,14 @@ impl Pair {
         Self { head: Http::new(&node.rest_api(), None), home, worker, _head: node }
     }
 
-    /// Adds a function and returns the request that executes it.
+    /// Adds a function. Returns the body of a request that executes it.
     fn add(&self, path: &str, method: &str) -> Value {
         let id = self.home.run_ok(&["function", "add", path]);
         let id = id.split_whitespace().find(|word| word.starts_with("baf")).unwrap();
         json!({"function_id": id, "method": method, "config": {"number_of_nodes": 1}})
     }
 
-    /// Waits until the head lists function `id` as ready on the worker.
+    /// Waits until the head lists function `id` as compiled on the worker.
     async fn wait_ready(&self, id: &Value) {
         let look = || async {
             let nodes = self.head.get_ok("/api/v1/nodes").await;
@@ -73,7 +73,7 @@ impl Pair {
         self.head.post("/api/v1/functions/execute", request).await.1
     }
 
-    /// Waits until the head knows of this number of free slots.
+    /// Waits until the head counts this number of free slots.
     async fn wait_free(&self, n_free: u64) {
         let look = || async {
             let nodes = self.head.get_ok("/api/v1/nodes").await;
@@ -88,8 +88,8 @@ impl Pair {
     }
 }
 
-/// Returns a module of `n_functions` with `n_loops` nested loops each, which all change 1 000
-/// locals.
+/// Returns a module with `n_functions` functions. Each has `n_loops` nested loops, all of which change 1
+/// 000 locals.
 fn bomb(n_functions: usize, n_loops: usize) -> Vec<u8> {
     wat::parse_str(wat_bomb(n_functions, n_loops)).unwrap()
 }
@@ -107,7 +107,7 @@ fn wat_bomb(n_functions: usize, n_loops: usize) -> String {
     format!("(module {start} {functions})")
 }
 
-/// Adds a custom section with `name`, so that the compiled code of an earlier run is not found.
+/// Adds a custom section called `name`, so that compiled code from an earlier run is not found.
 fn renamed(mut module: Vec<u8>, name: &str) -> Vec<u8> {
     let name = &name.as_bytes()[..name.len().min(100)];
     let n_bytes = u8::try_from(name.len()).unwrap();
@@ -116,7 +116,7 @@ fn renamed(mut module: Vec<u8>, name: &str) -> Vec<u8> {
     module
 }
 
-/// Returns a module of many functions that drop four numbers.
+/// Returns a module with many functions, each of which drops four numbers.
 fn crowd(n_functions: usize) -> Vec<u8> {
     let function = "(func i32.const 0 drop i32.const 0 drop i32.const 1 drop i32.const 1 drop)";
     let functions = function.repeat(n_functions);
@@ -124,7 +124,7 @@ fn crowd(n_functions: usize) -> Vec<u8> {
     wat::parse_str(format!("(module {start} {functions})")).unwrap()
 }
 
-/// Returns true if `refused` is about a module that was not compiled within the limit.
+/// Returns true if the response `refused` says that a module was not compiled within the limit.
 fn is_too_slow(refused: &Value, compile_limit_s: u64) -> bool {
     let refused = refused.to_string();
     let own = format!("compilation of the module exceeds {compile_limit_s}s");
@@ -167,7 +167,7 @@ async fn module_that_compiles_too_long_holds_its_slot_until_the_compile_limit() 
 
 #[tokio::test]
 async fn first_run_waits_for_the_compiler_longer_than_a_run_may_take() {
-    // Compiling needs some seconds without optimizations. The head waits 3 s for a run.
+    // Without optimizations, compiling takes some seconds, whereas the head waits 3 s for a run.
     let pair = Pair::with_limits(3600, 1).await;
     let module = renamed(bomb(1, 19), &pair.home.path(""));
     let mut bomb = pair.add(&pair.home.write("bomb.wasm", &module), "bomb.wasm");
@@ -210,7 +210,7 @@ async fn installed_function_is_compiled_before_its_first_run() {
 
 #[tokio::test]
 async fn import_that_is_not_offered_is_found_before_compiling() {
-    // Compiling exceeds the limit.
+    // Compiling takes longer than the limit.
     let pair = Pair::start(1).await;
     let module = wat_bomb(150, 19).replacen("(module", r#"(module (import "env" "now" (func))"#, 1);
     let module = wat::parse_str(module).unwrap();

@@ -1,4 +1,5 @@
-//! `POST /api/v1/functions/evict` through its command: on the workers of a head and in a local store.
+//! `POST /api/v1/functions/evict`, sent by its command: removes functions from the workers of a head,
+//! and from a local store.
 
 use crate::support::cluster::Node;
 use crate::support::command::{Home, demo};

@@ -1,4 +1,4 @@
-//! `POST /api/v1/functions/execute`, as seen by clients of document 1.
+//! `POST /api/v1/functions/execute`, as existing clients of b7s use it.
 
 use model::function::FunctionId;
 use reqwest::StatusCode;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::ROOT;
 use crate::support::up::Up;
 
-/// Executes the function called `name`, with `more` added to the request.
+/// Executes the function called `name`. The members of `more` are added to the request.
 async fn execute(up: &Up, name: &str, more: Value) -> Value {
     let (function_id, method) = up.function(name);
     let mut request = json!({"function_id": function_id, "method": method});
@@ -20,7 +20,7 @@ async fn execute(up: &Up, name: &str, more: Value) -> Value {
     body
 }
 
-/// Returns the peers of a list, in order.
+/// Returns the peer ids in a list, in its order.
 fn peers(list: &Value) -> Vec<&str> {
     let mut peers: Vec<_> =
         list.as_array().unwrap().iter().map(|peer| peer.as_str().unwrap()).collect();

@@ -1,5 +1,5 @@
-//! A worker with an external runtime: this program in its role as bls-runtime, or a script around
-//! it.
+//! A worker with an external runtime: this program in its role as bls-runtime, wrapped in a script or
+//! not.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::support::cluster::Node;
 use crate::support::command::{Home, demo};
 use crate::support::{CACHE, TRIPTYCH};
 
-/// Writes a program that records each call and then is `triptych runtime`.
+/// Writes a script that records each call and then executes `triptych runtime`.
 fn write_runtime(home: &Home) -> PathBuf {
     let calls = home.path("calls");
     let script = format!(
@@ -19,7 +19,7 @@ fn write_runtime(home: &Home) -> PathBuf {
     PathBuf::from(home.write_program("runtime/wrapped", &script))
 }
 
-/// Starts a head with a worker that runs functions by `program`.
+/// Starts a head, and a worker that runs functions with `program`.
 fn head_and_worker(program: &Path, flags: &[&str]) -> (Node, Node) {
     let (folder, name) = (program.parent().unwrap(), program.file_name().unwrap());
     let (folder, name) = (folder.display().to_string(), name.to_str().unwrap());
@@ -29,7 +29,7 @@ fn head_and_worker(program: &Path, flags: &[&str]) -> (Node, Node) {
     (head, worker)
 }
 
-/// Runs hello with a variable and returns the response.
+/// Runs hello with an environment variable called `variable`. Returns the response.
 fn run_with_variable(home: &Home, head: &Node, variable: &str) -> Value {
     let rest_api = head.rest_api();
     let hello = demo("hello.wasm");
@@ -45,7 +45,7 @@ fn check_refused(reply: &Value, name: &str) {
     assert_eq!(reply["results"], Value::Null, "{name}: {reply}");
 }
 
-/// A shell runs the command in `BASH_ENV` before the script.
+/// A shell executes the commands in the file named by `BASH_ENV` before a script.
 #[tokio::test]
 async fn external_runtime_receives_only_allowed_variables() {
     let home = Home::new();
@@ -61,14 +61,14 @@ async fn external_runtime_receives_only_allowed_variables() {
         check_refused(&reply, name);
         assert!(!Path::new(&pwned).exists(), "{name} ran a command");
     }
-    // A long name is shortened to one line of an error.
+    // A long name is shortened, so that the error has one line.
     check_refused(&run_with_variable(&home, &head, "A\nB=1"), r"A\nB");
     let reply = run_with_variable(&home, &head, "COLOR=$(id) `id`; id\nred");
     let stdout = reply["results"][0]["result"]["stdout"].as_str().unwrap();
     assert!(stdout.contains("environment: COLOR=$(id) `id`; id\nred"), "{reply}");
 }
 
-/// A directory of compiled code is trusted, so only the operator may name it.
+/// Code in a directory of compiled code is trusted, so only the operator may name the directory.
 #[tokio::test]
 async fn own_program_passes_variables_to_the_function_and_reads_none() {
     let home = Home::new();
@@ -84,7 +84,7 @@ async fn own_program_passes_variables_to_the_function_and_reads_none() {
         assert_eq!(reply["results"][0]["peers"][0], worker.id(), "{reply}");
         assert!(!Path::new(&planted).exists(), "{name}");
     }
-    // Run by hand, it does not read the environment either.
+    // When the program is run by hand, it does not take the directory from the environment either.
     let home = home.with("XDG_CACHE_HOME", &planted).with("HOME", &planted);
     home.run_ok(&["runtime", &demo("hello.wasm")]);
     assert!(!Path::new(&planted).exists());
@@ -126,7 +126,7 @@ async fn external_runtime_returns_the_same_results_as_the_worker_itself() {
     assert_eq!(calls.lines().count(), 1, "the one ran it with the program: {calls}");
     assert!(calls.contains("--run-time 10000") && calls.contains("-- one --help"), "{calls}");
 
-    // The exit code is the same, too.
+    // The exit codes are equal, too.
     let fails = wat::parse_str(
         r#"(module (memory (export "memory") 1)
         (func (export "_start") unreachable))"#,

@@ -1,4 +1,4 @@
-//! Files of functions, read and written through the calls of their host.
+//! Files of functions, which guests read and write with host calls.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::support::TRIPTYCH;
 use crate::support::cluster::Node;
 use crate::support::command::Home;
 
-/// Returns a module with `body` and the imports of the guests here.
+/// Returns a module with `body` and the imports that these guests need.
 fn module(body: &str) -> Vec<u8> {
     wat::parse_str(format!(
         r#"(module
@@ -24,8 +24,8 @@ fn module(body: &str) -> Vec<u8> {
     .unwrap()
 }
 
-/// Prints the name of its second directory and `data/words.txt` in it. Tries to change that directory.
-/// Exits with another code than 0 if it cannot read, or can write.
+/// Prints the name of its second preopened directory and the content of `data/words.txt` in it. Then
+/// tries to change that directory. Exits with a code other than 0 if it cannot read or can write.
 const READS_ITS_FILES: &str = r#"
     (memory (export "memory") 1)
     (data (i32.const 0) "data/words.txt") (data (i32.const 100) "new")
@@ -49,8 +49,8 @@ const READS_ITS_FILES: &str = r#"
         (call $fail_if (i32.eqz (call $open_file (i32.const 100) (i32.const 3) (i32.const 1)
             (i64.const 64))) (i32.const 94)))"#;
 
-/// Runs the function at `path` on two workers, including one with an external runtime. Returns their
-/// common result.
+/// Runs the function at `path` on two workers, one of which has an external runtime. Returns their
+/// result, which must be equal.
 async fn run_on_both(home: &Home, path: &str) -> Value {
     let program = home.path("bls-runtime");
     std::os::unix::fs::symlink(TRIPTYCH, &program).unwrap();

@@ -1,4 +1,4 @@
-//! `triptych function run` without a head and `triptych runtime`: modules run on this machine.
+//! `triptych function run` without a head, and `triptych runtime`: both run modules on this machine.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::support::TRIPTYCH;
 use crate::support::command::{Home, demo};
 
-/// Returns a module in binary format.
+/// Returns a module with `body` as its start function, in binary format.
 fn module(body: &str) -> Vec<u8> {
     wat::parse_str(format!(
         r#"(module
@@ -18,7 +18,7 @@ fn module(body: &str) -> Vec<u8> {
     .unwrap()
 }
 
-/// Writes a module that exits with `code`. Returns its path.
+/// Writes a module that exits with `code`. Returns the path of the module.
 fn ends_with(home: &Home, code: u8) -> String {
     home.write(&format!("ends-with-{code}.wasm"), &module(&format!("i32.const {code} call $exit")))
 }
@@ -55,7 +55,7 @@ fn stored_function_runs_by_its_id() {
     assert!(why.contains("no function in the function store"), "{why}");
     let why = home.run_err(&[&run[..], &["--method", "other.wasm"]].concat());
     assert!(why.contains("has no module other.wasm"), "{why}");
-    // The file to run has the name of the directory, unless the caller names another.
+    // By default, the module that is named like the directory is run.
     home.write("both/both.wasm", &module("i32.const 0 call $exit"));
     home.write("both/fails.wasm", &module("i32.const 9 call $exit"));
     assert_eq!(home.run(&["function", "run", "both"]).code, 0);
@@ -71,7 +71,7 @@ fn end_of_a_function_is_printed_and_determines_the_exit_code() {
     let output = home.run(&["function", "run", &endless, "--run-limit", "1"]);
     assert!(output.code == 3 && output.out.contains("exit code 15\n"), "{output:?}");
     assert!(output.out.contains("time limit of 1s reached"), "{output:?}");
-    // Running on other nodes requires a head.
+    // Running on other nodes needs a head.
     for more in [&["--nodes", "2"][..], &["--subgroup", "gpu"], &["--async"]] {
         let why = home.run_err(&[&["function", "run", &endless], more].concat());
         assert!(why.contains("--head"), "{why}");
@@ -88,7 +88,7 @@ fn compiled_code_is_stored_in_the_cache_of_the_user() {
     home.run_ok(&["function", "run", &demo("hello.wasm")]);
     let compiled = Path::new(&cache).join("triptych/compiled");
     assert!(compiled.read_dir().unwrap().next().is_some(), "{}", compiled.display());
-    // The run itself leaves no files.
+    // A run leaves no files of its own behind.
     let runs = Path::new(&cache).join("triptych/runs");
     assert!(!runs.exists() || runs.read_dir().unwrap().next().is_none());
 }

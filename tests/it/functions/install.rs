@@ -1,4 +1,5 @@
-//! `POST /api/v1/functions/install` through its command: by content id and by a manifest's address.
+//! `POST /api/v1/functions/install`, sent by its command: installs by content id, or by the address of a
+//! manifest.
 
 use crate::support::cluster::Node;
 use crate::support::command::Home;

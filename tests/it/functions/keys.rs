@@ -1,4 +1,4 @@
-//! `triptych keys node`: identities of nodes, as keyforge writes them.
+//! `triptych keys node`: writes identities of nodes, in the format of keyforge.
 
 use crate::support::cluster::Node;
 use crate::support::command::Home;
@@ -11,7 +11,8 @@ fn key_is_written_once_and_used_by_a_node() {
     assert!(id.starts_with("12D3KooW") && id.len() == 52, "{id}");
     let read = |name: &str| std::fs::read(home.path(&format!("worker/{name}"))).unwrap();
     let (private, public) = (read("priv.bin"), read("pub.bin"));
-    // Two protobufs: a key type (Ed25519), then the seed with the public half, or only that half.
+    // Both files are protobufs. They contain the key type (Ed25519), followed by the seed and the public
+    // key, or only by the public key.
     assert_eq!((private.len(), private.get(..4)), (68, Some(&[8, 1, 18, 64][..])));
     assert_eq!((public.len(), public.get(..4)), (36, Some(&[8, 1, 18, 32][..])));
     assert_eq!(private.get(36..), public.get(4..));

@@ -5,10 +5,10 @@ use serde_json::Value;
 use crate::support::cluster::Node;
 use crate::support::command::Home;
 
-/// Bytes per write.
+/// Number of bytes per write.
 const WRITE_BYTES: usize = 64 * 1024;
 
-/// Writes a module that writes `n_mib` MiB of `letter`. Returns its path.
+/// Writes a module that prints `n_mib` MiB of `letter`. Returns the path of the module.
 fn writes(home: &Home, n_mib: usize, letter: char) -> String {
     let n_writes = n_mib * 1024 * 1024 / WRITE_BYTES;
     let module = wat::parse_str(format!(
@@ -39,12 +39,12 @@ fn run(home: &Home, head: &Node, path: &str) -> Value {
 #[tokio::test]
 async fn output_up_to_the_limit_arrives_complete() {
     let home = Home::new();
-    // It limits the response too. An unoptimized program needs a second for some megabytes.
+    // The option also limits the response. An unoptimized program needs a second for some megabytes.
     let limit = ["--output-limit", "2"];
     let head = Node::head(&limit);
     let worker = Node::worker(&head, &limit);
     head.has_workers(1).await;
-    // The second one is six times as long in transit.
+    // The second letter is escaped, so that it is six times as long in the response.
     for (letter, n_mib) in [('x', 2), ('\u{1b}', 1)] {
         let reply = run(&home, &head, &writes(&home, n_mib, letter));
         let result = &reply["results"][0]["result"];
@@ -61,7 +61,7 @@ async fn output_up_to_the_limit_arrives_complete() {
     drop(worker);
 }
 
-/// The worker's limit is higher than the head's.
+/// The limit of the worker is higher than that of the head.
 #[tokio::test]
 async fn too_long_response_is_an_error_immediately() {
     let home = Home::new();
@@ -74,7 +74,7 @@ async fn too_long_response_is_an_error_immediately() {
         assert_eq!(reply["code"], "500", "{reply}");
         let message = reply["message"].as_str().unwrap();
         assert!(message.contains(&worker.id()) && message.contains("--output-limit"), "{reply}");
-        // The next frame on the same line is read.
+        // The connection is still usable: the next frame on it is read.
         assert_eq!(run(&home, &head, &short)["code"], "200");
     }
 }

@@ -1,4 +1,4 @@
-//! One account cannot exclude others or determine the value, over real sockets.
+//! An account can neither exclude others nor determine the combined value, tested over real sockets.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::support::command::Home;
 use crate::support::http::Http;
 use crate::support::running::Running;
 
-/// Maximum time until a service listens, or an epoch of six seconds opens or closes.
+/// Maximum time until a service listens, or until an epoch of six seconds opens or closes.
 const WITHIN: Duration = Duration::from_mins(1);
 
 const SUBMISSIONS: &str = "/api/v1/topics/1/submissions";
 
-/// Submits and returns the status and the response.
+/// Submits a value. Returns the status and the body of the response.
 async fn submit(http: &Http, nonce: Option<u64>, model: &str, value: &str) -> (StatusCode, Value) {
     let mut body = json!({"model": model, "value": value});
     if let Some(nonce) = nonce {
@@ -25,7 +25,7 @@ async fn submit(http: &Http, nonce: Option<u64>, model: &str, value: &str) -> (S
     http.post(SUBMISSIONS, &body).await
 }
 
-/// Waits for an epoch that accepts the first submission of `model`. Returns its nonce.
+/// Submits a value of `model` repeatedly until an epoch accepts it. Returns the epoch's nonce.
 async fn open_epoch(http: &Http, model: &str, value: &str) -> u64 {
     let open = || async {
         match submit(http, None, model, value).await {
@@ -36,7 +36,7 @@ async fn open_epoch(http: &Http, model: &str, value: &str) -> u64 {
     wait::until(WITHIN, open).await.unwrap()
 }
 
-/// Waits until the epoch `nonce` is closed. Returns its combined and its signed value.
+/// Waits until epoch `nonce` is closed. Returns its combined value and its signed value.
 async fn values(http: &Http, nonce: u64) -> [f64; 2] {
     let path = "/emissions/v10/latest_network_inferences/1";
     let closed = || async {
@@ -76,7 +76,7 @@ async fn account_with_many_keys_cannot_exclude_others_or_move_the_value() {
     let address = inference.wait_log_field("inference service listening", "address");
     let base = format!("http://{address}");
 
-    // Sign-up is disabled by default if the service signs.
+    // If the service signs values, sign-up is closed by default.
     let stranger = json!({"name": "stranger", "password": "correct horse"});
     let sign_up = "/api/accounts/sign_up";
     assert_eq!(portal.post(sign_up, &stranger).await.0, StatusCode::FORBIDDEN);
@@ -104,7 +104,7 @@ async fn account_with_many_keys_cannot_exclude_others_or_move_the_value() {
         assert!((value - 4.3).abs() < 0.1, "{value}");
     }
 
-    // An operator's worker counts, but is not signed.
+    // A worker of an operator counts for the combined value, but not for the signed one.
     let nonce = open_epoch(&own, "a", "4.2").await;
     for (model, value) in [("b", "4.3"), ("c", "4.4"), ("d", "1000000")] {
         let (status, body) = submit(&own, Some(nonce), model, value).await;

@@ -1,4 +1,4 @@
-//! `triptych inference backtest` with a command as a model.
+//! `triptych inference backtest` with a command as the model.
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use crate::support::command::Home;
 use crate::support::datasets::Service;
 
-/// Creates a dataset with a value that grows by one per minute. Creates a topic that predicts it two
-/// minutes ahead.
+/// Creates a dataset whose value grows by one per minute, and a topic that predicts it two minutes
+/// ahead.
 async fn growing(service: &Service, home: &Home) {
     let id = home.run_ok(&["datasets", "create", "growing", "--column", "value"]);
     let id: u64 = id.trim().parse().unwrap();
@@ -24,7 +24,7 @@ async fn growing(service: &Service, home: &Home) {
     home.write("topic.json", settings.to_string().as_bytes());
 }
 
-/// Common arguments of `inference backtest`.
+/// Arguments of `inference backtest` that all of these tests use.
 const ARGUMENTS: [&str; 8] = [
     "inference",
     "backtest",
@@ -45,7 +45,7 @@ async fn accurate_model_is_ranked_first() {
     let service = Service::start();
     let home = service.home();
     growing(&service, &home).await;
-    // Reads the last row and adds the growth of two minutes.
+    // A model that reads the last row and adds the growth of two minutes.
     let sees = r#"sees=tail -n 1 | sed 's/.*"value":\([0-9]*\).*/\1/' | awk '{print "{\"value\":\"" $1+2 "\"}"}'"#;
     let told = backtest(&home, &["--model", sees, "--model", "broken=exit 3"]);
     let actors = told["actors"].as_array().unwrap();

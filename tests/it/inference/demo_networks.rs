@@ -1,5 +1,6 @@
-//! The topics of the local stack over synthetic rows of many seeds, by the models that the stack's
-//! workers run: the combined value beats the naive one, the uninformed one and the latest value.
+//! The topics of the local stack, replayed over synthetic rows of many seeds with the models that the
+//! stack's workers run. The combined value must beat the naive value, the uninformed value and the
+//! latest value.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -24,21 +25,21 @@ use runtime::run::{Run, START};
 
 use crate::support::command::demo;
 
-/// Seconds since 1970 at which synthetic rows begin: the start of 2026, at midnight.
+/// Time at which synthetic rows begin, in seconds since 1970: the start of 2026.
 const START_SECONDS: i64 = 1_767_225_600;
 
-/// Seconds between the first rows of consecutive seeds: a prime number, so that each seed begins in
-/// another phase of a regime.
+/// Distance between the first rows of consecutive seeds, in seconds. It is a prime number, so that each
+/// seed begins in another phase of the market's regimes.
 const SEED_SECONDS: i64 = 3_607;
 
-/// Rows from one epoch to the next: the epochs of both topics are twelve blocks long, with a row per
-/// block.
+/// Number of rows from one epoch to the next. The epochs of both topics have twelve blocks, with one row
+/// per block.
 const EPOCH_ROWS: u32 = 12;
 
-/// Rows beyond the last ground truth, since a row may be missing. Fewer than an epoch has.
+/// Number of rows after the last ground truth, since a row may be missing. Less than in an epoch.
 const SPARE_ROWS: u32 = 5;
 
-/// The models of a predictor, run in this process.
+/// The models of a topic's predictor, which are run in this process.
 #[derive(Clone)]
 struct DemoModel {
     runtime: Runtime,
@@ -99,8 +100,8 @@ fn replay(topic: &Topic, model: DemoModel, seed: i64, n_epochs: u32) -> Report {
     block_on(backtest.run(&rows, from, |_| ())).unwrap()
 }
 
-/// Replays both topics over the rows of each seed. Checks that combined values beat the others in all of
-/// the seeds but `n_losses_max`.
+/// Replays both topics over the rows of each seed. Checks that the combined value beats the others in
+/// all seeds except at most `n_losses_max`.
 fn check(n_seeds: i64, n_epochs: u32, n_losses_max: usize) {
     let n_runs = NonZeroU32::new(u32::try_from(n_seeds).unwrap()).unwrap();
     let options = RuntimeOptions::for_runs(n_runs, CompileIn::ThisProcess);
@@ -146,12 +147,13 @@ fn check_actors(report: &Report, n_epochs: u32) {
     let losses = report.actors.iter().map(|actor| actor.mean_plain_loss.to_bits());
     let distinct: BTreeSet<u64> = losses.collect();
     assert_eq!(distinct.len(), report.actors.len(), "an actor is a copy of another");
-    // Skill differs within a sensible range: the worst inferer is not far out of the others' range.
+    // The skill of the inferers differs, but not too much: the worst one is not far out of the range of
+    // the others.
     let worst = inferers.iter().map(|actor| actor.mean_plain_loss).fold(0.0, f64::max);
     assert!(worst < 5.0 * report.plain.naive, "{worst}");
 }
 
-/// As many epochs as a demo learns from in its first ten minutes.
+/// The number of epochs is that from which a demo learns in its first ten minutes.
 #[test]
 fn demo_networks_beat_naive_uninformed_and_persistence_within_ten_minutes() {
     check(12, 47, 0);

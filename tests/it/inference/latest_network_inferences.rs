@@ -9,10 +9,10 @@ use task::wait;
 use crate::support::http::Http;
 use crate::support::up::Up;
 
-/// Maximum time of two epochs. In the local stack each lasts 12 seconds.
+/// Maximum time for two epochs. In the local stack, each lasts 12 seconds.
 const EPOCHS_WITHIN: Duration = Duration::from_mins(1);
 
-/// Waits for the latest bundle of `topic` to satisfy `is_wanted`.
+/// Waits until the latest bundle of `topic` satisfies `is_wanted`. Returns the bundle.
 async fn bundle(
     http: &Http,
     topic: u32,
@@ -28,7 +28,7 @@ async fn bundle(
     wait::until(EPOCHS_WITHIN, look).await.unwrap()
 }
 
-/// Returns labels and numbers of labeled values.
+/// Returns the labels and numbers of labeled values.
 fn labeled(values: &Value) -> Vec<(String, f64)> {
     let values = values.as_array().unwrap().iter();
     values
@@ -36,7 +36,7 @@ fn labeled(values: &Value) -> Vec<(String, f64)> {
         .map(|(value, id)| {
             assert_eq!(value.as_object().unwrap().len(), 3, "{value}");
             assert_eq!(value["label_id"], id);
-            // Numbers are strings.
+            // Numbers are written as strings.
             let number = value["value"].as_str().unwrap().parse().unwrap();
             (value["label_name"].as_str().unwrap().to_owned(), number)
         })
@@ -47,7 +47,7 @@ fn labels(values: &Value) -> Vec<String> {
     labeled(values).into_iter().map(|(label, _)| label).collect()
 }
 
-/// Checks the documented format and returns the bundle.
+/// Checks that the body has the form of the chain's API. Returns its bundle.
 fn check_shape(body: &Value, topic: &str, want: &[&str]) -> Value {
     assert_eq!(body.as_object().unwrap().len(), 2, "{body}");
     let height: u64 = body["inference_block_height"].as_str().unwrap().parse().unwrap();
@@ -92,7 +92,7 @@ async fn classification_sums_to_one_and_changes_between_epochs() {
     let up = Up::shared();
     let http = up.inference();
     let first = bundle(&http, 2, |_| true).await;
-    // The predictions change with the market.
+    // The predictions must change with the market.
     let combined = |body: &Value| body["network_inferences"]["combined_value"].clone();
     let second = bundle(&http, 2, |body| combined(body) != combined(&first)).await;
     let nonce = |body: &Value| -> u64 {

@@ -1,4 +1,4 @@
-//! Requests and exact responses of `tests/data/inference/scenarios.http`.
+//! Requests, and the exact responses to them, in `tests/data/inference/scenarios.http`.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::support::running::Running;
 use crate::support::scenarios::{Known, check, read_file};
 use crate::support::up::Up;
 
-/// Minimum number of scenarios, which detects a truncated file.
+/// Minimum number of scenarios, so that a truncated file does not pass.
 const N_SCENARIOS_MIN: usize = 90;
 
-/// Maximum time until a topic opens an epoch, or learns an epoch of two blocks.
+/// Maximum time until a topic opens an epoch, or learns from an epoch of two blocks.
 const STEP_WITHIN: Duration = Duration::from_mins(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -23,7 +23,7 @@ async fn responses_match_the_scenarios() {
     check_on(up.inference(), up.text("api_key")).await;
 }
 
-/// Head and dataset service belong to the stack.
+/// The head and the dataset service are those of the shared stack.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn responses_with_a_database_match_the_scenarios() {
     let Some(store) = test_postgres::new_database() else { return };
@@ -42,7 +42,7 @@ async fn responses_with_a_database_match_the_scenarios() {
     check_on(Http::new(&format!("http://{address}"), Some(&key)), &key).await;
 }
 
-/// Checks the service of `http` with `key`.
+/// Checks the scenarios with the service of `http` and `key`.
 async fn check_on(http: Http, key: &str) {
     let open = create(&http, json!({"epoch_length": 100_000, "experimental": true})).await;
     let brief = json!({"epoch_length": 2, "worker_submission_window": 1, "experimental": true});
@@ -60,7 +60,8 @@ async fn check_on(http: Http, key: &str) {
     check(&read_file("inference"), http.base(), known, N_SCENARIOS_MIN).await;
 }
 
-/// Creates a topic of the machine's load without built-in forecasters. Returns its id.
+/// Creates a topic that predicts the machine's load, without built-in forecasters. Returns the topic's
+/// id.
 async fn create(http: &Http, changes: Value) -> String {
     let mut settings = json!({"metadata": "scenarios", "dataset": "machine_cpu",
         "column": "load_percent", "horizon_seconds": 1, "built_in_forecasters": false});
@@ -72,13 +73,13 @@ async fn create(http: &Http, changes: Value) -> String {
     created["topic"]["id"].as_str().unwrap().to_owned()
 }
 
-/// Submits to each epoch of `topic` until it has learned one, then pauses it.
+/// Submits a value to each epoch of `topic` until one has been learned from. Then pauses the topic.
 async fn submit_until_learned(http: &Http, topic: &str) {
     let submissions = format!("/api/v1/topics/{topic}/submissions");
     let (reputers, workers) = ("unfulfilled_reputer_nonces", "unfulfilled_worker_nonces");
     let reward = format!("/emissions/v10/topic_reward_nonce/{topic}");
     let learned = || async {
-        // No window is open between epochs.
+        // Fails between epochs, when no window is open.
         http.post(&submissions, &json!({"value": "42.5"})).await;
         let body = http.get_ok(&reward).await;
         if body["nonce"] == "0" { Err(body) } else { Ok(()) }
@@ -98,7 +99,7 @@ async fn submit_until_learned(http: &Http, topic: &str) {
     wait::until(STEP_WITHIN, is_done).await.unwrap();
 }
 
-/// Returns the first nonce of the response to `query` for `topic`.
+/// Returns the first nonce in the response to `query` for `topic`.
 async fn first_nonce(http: &Http, query: &str, topic: &str) -> Result<String, Value> {
     let body = http.get_ok(&format!("/emissions/v10/{query}/{topic}")).await;
     match body["nonces"]["nonces"].get(0) {

@@ -1,4 +1,4 @@
-//! Creates a topic with the CLI and submits an inference, which is in the served bundle.
+//! Creates a topic and submits an inference by commands. The inference must be in the served bundle.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ async fn submission_by_command_is_in_the_bundle() {
 
     let submit = || async {
         let said = home.run(&["inference", "submit", &id, "42.500", "--model", "mine"]);
-        // The first epoch opens with a block.
+        // Fails until the first epoch opens, with the next block.
         if said.code == 0 { Ok(()) } else { Err(said) }
     };
     wait::until(EPOCH_WITHIN, submit).await.unwrap();

@@ -1,4 +1,4 @@
-//! `triptych inference synthesize`.
+//! `triptych inference synthesize`: computes the results of cases.
 
 use serde_json::{Value, json};
 

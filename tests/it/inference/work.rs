@@ -1,4 +1,4 @@
-//! `triptych inference work` with programs as workers, over real sockets.
+//! `triptych inference work` with programs that infer, over real sockets.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::support::command::Home;
 use crate::support::process;
 use crate::support::up::Up;
 
-/// Maximum time of a few epochs of twelve blocks.
+/// Maximum time for a few epochs of twelve blocks.
 const EPOCHS_WITHIN: Duration = Duration::from_mins(2);
 
-/// Command that returns the latest load.
+/// Shell command that prints the latest load.
 const NEWEST: &str = r#"tail -n 1 | sed 's/.*"load_percent":\([0-9.]*\).*/{"value":"\1"}/'"#;
 
-/// Creates a topic and a home with commands that use the services.
+/// Creates a topic, and a home directory for commands that use the services.
 fn topic(up: &Up) -> (Home, String) {
     let home = Home::new()
         .with("TRIPTYCH_API_KEY", up.text("api_key"))
@@ -31,7 +31,7 @@ fn topic(up: &Up) -> (Home, String) {
     (home, id)
 }
 
-/// Returns the arguments of a worker.
+/// Returns the arguments of the command for a worker.
 fn work<'a>(topic: &'a str, model: &'a str, command: &'a str) -> Vec<&'a str> {
     vec!["inference", "work", topic, "--model", model, "--command", command, "--json"]
 }
@@ -67,7 +67,7 @@ async fn program_infers_in_each_epoch_and_is_in_the_bundle() {
 fn failed_program_is_restarted() {
     let up = Up::shared();
     let (home, id) = topic(&up);
-    // Fails the first time, with an error on standard error.
+    // A program that fails the first time, after it has written to standard error.
     let marker = home.path("marker");
     let fails =
         format!("[ -e {marker} ] || {{ touch {marker}; echo no luck >&2; exit 3; }}; {NEWEST}");
@@ -81,7 +81,7 @@ fn failed_program_is_restarted() {
 fn running_program_responds_by_line_and_is_restarted() {
     let up = Up::shared();
     let (home, id) = topic(&up);
-    // Writes the number of starts. Exits after two responses.
+    // A program that counts its starts and exits after two responses.
     let starts = home.path("starts");
     let twice = format!(
         "echo x >> {starts}; for i in 1 2; do read -r epoch; \
@@ -101,7 +101,7 @@ fn running_program_responds_by_line_and_is_restarted() {
 fn program_that_loads_for_longer_than_a_window_submits_in_a_later_one() {
     let up = Up::shared();
     let (home, id) = topic(&up);
-    // A window is open for 7 of 12 seconds.
+    // Loading takes longer than the window, which is open for 7 of 12 seconds.
     let loads = "sleep 14; while read -r epoch; do echo '{\"value\":1}'; done";
     let arguments = [work(&id, "heavy", loads), vec!["--limit", "2", "--keep-running"]].concat();
     let said = home.run(&arguments);

@@ -1,4 +1,4 @@
-//! Options of nodes from files and from the environment.
+//! Options of nodes, from the command line, from files and from the environment.
 
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ fn options_come_from_the_command_line_a_file_and_the_environment() {
     let n_addresses = addresses.as_array().unwrap().len();
     assert!(n_addresses == 2 && addresses.to_string().contains("/ws/p2p/"), "{addresses}");
 
-    // The command line overrides the environment.
+    // An option on the command line takes precedence over the environment.
     let worker = Node::start_with(&["--topic", "us"], &environment);
     let topics = json!(["us", "blockless/b7s/general"]);
     assert_eq!(worker.wait_log("topics node will subscribe to")["topics"], topics);

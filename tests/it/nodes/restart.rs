@@ -1,4 +1,4 @@
-//! Heads that are killed, with and without requests in progress.
+//! Heads that are killed, while requests are in progress or not.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::support::cluster::{Node, WITHIN};
 use crate::support::command::{Home, demo};
 use crate::support::http::Http;
 
-/// A runtime that records each run by name and lets it run for longer than a test.
+/// An external runtime that records each run by name and runs for longer than a test.
 const WRITING_RUNTIME: &str = "#!/bin/sh
 [ \"$NAME\" ] || exec echo hello
 echo \"$NAME $$\" >> \"${0%/*}/runs\"
@@ -31,7 +31,7 @@ async fn workers_reconnect_to_a_restarted_head() {
     let port = address.split('/').nth(4).unwrap();
     let head = Node::head(&["--private-key", &key, "--port", port]);
     assert_eq!((head.id(), head.address()), (id, address));
-    // The workers dial it again.
+    // The workers connect to the restarted head again.
     head.has_workers(workers.len()).await;
     let rest_api = head.rest_api();
     let added = home.run_ok(&["function", "add", &demo("hello.wasm"), "--head", &rest_api]);
@@ -93,7 +93,7 @@ async fn killed_head_fails_its_requests_and_frees_their_slots() {
     for result in lost.join_all().await {
         result.unwrap_err();
     }
-    // All slots are free, since the next requests occupy all of them.
+    // All slots must be free, since the next requests need all of them.
     let _clients = execute(&rest_apis[1], "next");
     wait_runs("next", SLOTS).await;
     assert_eq!(runs().lines().count(), 2 * SLOTS, "each once: {}", runs());

@@ -1,4 +1,4 @@
-//! Requests to a head and their exact responses, from `tests/data/cluster/scenarios.http`.
+//! Requests to a head, and the exact responses to them, in `tests/data/cluster/scenarios.http`.
 
 use crate::support::scenarios::{Known, check, read_file};
 use crate::support::up::Up;

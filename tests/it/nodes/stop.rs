@@ -8,7 +8,7 @@ use crate::support::command::Home;
 use crate::support::http::Http;
 use crate::support::process::Signal;
 
-/// Reads the clock for one second, then writes `done`.
+/// A function that reads the clock for one second, then prints `done`.
 const BUSY: &str = r#"(module
   (import "wasi_snapshot_preview1" "clock_time_get"
     (func $now (param i32 i64 i32) (result i32)))

@@ -44,7 +44,7 @@ fn commands_use_tls_and_explain_failures() {
     assert_eq!(output.code, 0, "{output:?}");
 }
 
-/// Returns the command in the help of `node` that creates a certificate.
+/// Returns the command that creates a certificate, as shown in the help of `node`.
 fn recipe() -> String {
     let help = Home::new().run_ok(&["node", "--help"]);
     let lines = help.lines().skip_while(|line| !line.starts_with("  openssl req -x509"));
@@ -61,7 +61,7 @@ fn certificate_by_the_command_in_the_help_is_accepted() {
     let mut shell = Command::new("sh");
     let folder = std::path::Path::new(&certificate).parent().unwrap();
     let created = shell.args(["-ec", &recipe]).current_dir(folder).output().unwrap();
-    // Without openssl only the command itself is checked.
+    // If openssl is not installed, only the text of the command is checked.
     if created.status.code() == Some(127) {
         return;
     }

@@ -1,4 +1,4 @@
-//! Spans of a request on a head and its worker, as a collector receives them.
+//! Spans of a request on a head and its worker, as a trace collector receives them.
 
 use std::sync::Arc;
 
@@ -25,14 +25,14 @@ use crate::support::process::Signal;
 /// Trace id of the client.
 const TRACE: [u8; 16] = [0xab; 16];
 
-/// Span id of the client.
+/// Id of the client's span.
 const CALLER: [u8; 8] = [0xcd; 8];
 
-/// A collector and the spans that it received, each with the role of its service.
+/// A collector, with the spans that it received and the role of the node that sent each.
 struct Collector {
     address: String,
     spans: Arc<Mutex<Vec<(String, Span)>>>,
-    // Stops when dropped.
+    // Task that serves the collector. It stops when dropped.
     _serving: JoinSet<()>,
 }
 
@@ -86,7 +86,7 @@ fn text(value: Option<&AnyValue>) -> String {
 async fn spans_of_head_and_worker_form_one_trace() {
     let (home, collector) = (Home::new(), Collector::start().await);
     let mut head = Node::head(&["--otlp", &collector.address]);
-    // By the options of b7s nodes.
+    // The collector is set by the options that b7s nodes have.
     let endpoint = collector.address.trim_start_matches("http://");
     let b7s = ["--enable-tracing", "--tracing-http-endpoint", endpoint];
     let mut worker = Node::worker(&head, &b7s);
@@ -122,7 +122,7 @@ async fn spans_of_head_and_worker_form_one_trace() {
 
 #[tokio::test]
 async fn unreachable_collector_is_logged_and_does_not_delay_the_exit() {
-    // The listener is dropped.
+    // The listener is dropped, so nothing listens at this address.
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let mut head = Node::head(&["--otlp", &format!("http://{gone}")]);
     Http::new(&head.rest_api(), None).get_ok("/api/v1/health").await;

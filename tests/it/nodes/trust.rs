@@ -1,4 +1,5 @@
-//! Trust between nodes: unknown peers, files of allowed heads and warnings about public addresses.
+//! Trust between nodes: unknown peers, files that list the allowed heads, and warnings about public
+//! addresses.
 
 use std::fs;
 
@@ -10,7 +11,7 @@ use crate::support::command::{Home, demo};
 use crate::support::http::Http;
 use crate::support::up::Up;
 
-/// Executes on `n_nodes` nodes, with two seconds to find them.
+/// Executes a function on `n_nodes` nodes, with two seconds for the roll call.
 async fn execute(head: &Http, (function_id, method): (&str, &str), n_nodes: usize) -> Value {
     let config = json!({ "number_of_nodes": n_nodes, "timeout": 2 });
     let body = json!({ "function_id": function_id, "method": method, "config": config });
@@ -56,7 +57,7 @@ async fn worker_applies_changes_of_its_file_of_heads() {
     let heads = home.write("heads.txt", b"# none yet\n");
     let head = Node::head(&[]);
     let worker = Node::worker(&head, &["--obey", &format!("@{heads}")]);
-    // The worker sends no offers to a head that it ignores.
+    // A worker sends no offers to a head that it ignores.
     worker.wait_log("peer connected");
     let rest_api = head.rest_api();
     let added = home.run_ok(&["function", "add", &demo("hello.wasm"), "--head", &rest_api]);

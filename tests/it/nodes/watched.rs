@@ -1,12 +1,12 @@
-//! Commands that list the nodes and the events of a cluster.
+//! Commands that list the nodes of a cluster and its events.
 
 use crate::support::cluster::Node;
 use crate::support::command::{Home, demo};
 
-/// Minimum number of events of a run on one node.
+/// Minimum number of events that a run on one node causes.
 const N_EVENTS: usize = 3;
 
-/// Maximum number of runs until the command follows the events.
+/// Maximum number of runs that are started until the command prints events.
 const RUNS_MAX: usize = 100;
 
 #[tokio::test]
@@ -28,13 +28,14 @@ async fn nodes_and_events_are_printed_as_text_and_json() {
     let id = home.run_ok(&["function", "add", &demo("hello.wasm")]);
     let request = home.run_ok(&["function", "run", id.trim(), "--async"]);
     home.run_ok(&["function", "result", request.trim(), "--wait"]);
-    // A completed execution is not followed.
+    // An execution that is complete has no further events.
     assert_eq!(home.run_ok(&["function", "events", request.trim(), "--json"]), "");
     let unknown = home.run_err(&["function", "events", "no-such-request"]);
     assert!(unknown.contains("the head has no execution"), "{unknown}");
 
     let following = home.start_in_background(&["function", "events", "--json"]);
-    // Events before the command follows are not printed, so run until there are some.
+    // Events before the command has connected are not printed, so functions are run until there is
+    // output.
     let lines = (0..RUNS_MAX).find_map(|_| {
         home.run_ok(&["function", "run", id.trim()]);
         following.try_lines(N_EVENTS)

@@ -1,4 +1,4 @@
-//! The Data screen with a dataset service that restarts or limits rates.
+//! The Data screen with a dataset service that restarts or limits the rate of requests.
 
 use serde_json::{Value, json};
 use vt100::Screen;
@@ -9,7 +9,8 @@ use crate::support::datasets::Service;
 use crate::support::http::Http;
 use crate::support::pty::{Session, WIDE, text};
 
-/// Returns a minute of 2026-03-01 as services write it and as the table shows it.
+/// Returns the timestamp of a minute of 2026-03-01, first as services write it and then as the table
+/// shows it.
 fn timestamp(minute: u32) -> (String, String) {
     let (hour, minute) = (minute / 60, minute % 60);
     (
@@ -47,20 +48,20 @@ fn open(service: &Service) -> Session {
 /// Column at which the table of rows begins on a wide terminal.
 const TABLE_FROM: usize = 57;
 
-/// Returns the timestamps in the table of rows from top to bottom.
+/// Returns the timestamps in the table of rows, from top to bottom.
 fn timestamps(screen: &Screen) -> Vec<String> {
     let text = text(screen);
     let row = |line: &str| {
-        // The tape to the left contains dates, too.
+        // The part to the left is excluded, since the tape contains dates, too.
         let table: String = line.chars().skip(TABLE_FROM).collect();
         let start = table.find("2026-03-01 ")?;
         table.get(start..start + 19).map(str::to_owned)
     };
-    // The summary contains dates without times.
+    // Only times of whole minutes count, since the summary contains dates without times.
     text.lines().filter_map(row).filter(|time| time.ends_with(":00")).collect()
 }
 
-/// Waits until the table shows `minute` and the minutes before it, latest first, each once.
+/// Waits until the table shows `minute` and the minutes before it, each once, with the latest first.
 #[track_caller]
 fn wait_contiguous(session: &Session, minute: u32) {
     session.wait_for(&format!("rows up to minute {minute}, each once"), SHOWN_WITHIN, |screen| {
@@ -89,7 +90,7 @@ async fn stream_resumes_after_restart_without_gaps_or_duplicates() {
     assert!(shown.contains("stale "), "the age of the data is shown:\n{shown}");
     wait_contiguous(&session, 202);
     service.start_again();
-    // More rows than a replay has, since the screen may not have reconnected.
+    // More rows than a replay has, which may arrive before the screen has reconnected.
     insert(&service.http(), &dataset, 203..420).await;
     session.wait_text("rows of 2026-03-01", SHOWN_WITHIN);
     wait_contiguous(&session, 419);
@@ -103,7 +104,7 @@ async fn stream_resumes_after_restart_without_gaps_or_duplicates() {
     }
     session.resize(WIDE);
     wait_contiguous(&session, 424 + u32::from(N_SIZES));
-    // The size returns before the next frame is drawn.
+    // The original size is restored before the next frame is drawn.
     for size in [(20, 5), WIDE, (150, 40), WIDE] {
         session.resize(size);
     }

@@ -1,4 +1,4 @@
-//! Every way in which the screen exits: it restores the terminal and leaves no process.
+//! The ways in which the screen exits. Each restores the terminal and leaves no process behind.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ fn attached_screen_starts_no_process_and_leaves_the_stack_running() {
     assert_eq!(short_ids(&again), short_ids(&first));
 }
 
-/// Returns the last characters of the four peer ids. Their beginnings are shortened to fit the table.
+/// Returns the last characters of the four peer ids. The table shortens ids at the beginning.
 fn short_ids(session: &Session) -> BTreeSet<String> {
     let nodes = wait_nodes(session).into_iter();
     nodes.map(|(peer, _)| peer.split('…').next_back().unwrap().to_owned()).collect()

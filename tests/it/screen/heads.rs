@@ -1,5 +1,5 @@
-//! Two heads of one cluster on one screen: the union of their nodes, a cordon on both, an execution on
-//! one and the loss of the other.
+//! Two heads of one cluster on one screen: all nodes that either knows, a cordon on both, an execution
+//! on one, and the failure of the other.
 
 use vt100::Screen;
 
@@ -9,7 +9,7 @@ use crate::support::cluster::Node;
 use crate::support::command::{Home, demo};
 use crate::support::pty::{Session, WIDE, text};
 
-/// Returns the end of a peer id as the table of nodes shows it.
+/// Returns the last characters of a peer id, as the table of nodes shows them.
 fn end(id: &str) -> &str {
     id.split_at(id.len() - 6).1
 }
@@ -39,7 +39,7 @@ async fn two_heads_are_shown_together_and_one_can_fail() {
     wait_row(&session, &second.id(), &["head"]);
     wait_row(&session, &other.id(), &["worker"]);
 
-    // Only the second head has cordoned the worker. The key cordons it on both.
+    // At first, only the second head has cordoned the worker. The key press then cordons it on both.
     let home = Home::new().with("TRIPTYCH_HEAD", &heads[1]);
     home.run_ok(&["nodes", "cordon", &worker.id()]);
     wait_row(&session, &worker.id(), &["cordoned 1/2"]);
@@ -48,7 +48,7 @@ async fn two_heads_are_shown_together_and_one_can_fail() {
     session.press("enter c");
     session.wait_text("Cordon this node?", SHOWN_WITHIN);
     session.press("y");
-    // Not the notice of the first head.
+    // The row of the second head has changed, not only the notice of the first.
     wait_row(&session, &worker.id(), &["2/2", " cordoned  "]);
     session.press("c");
     session.wait_text("gets work again", SHOWN_WITHIN);

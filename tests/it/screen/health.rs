@@ -1,4 +1,4 @@
-//! The health of the services in the header of every screen.
+//! Health of the services, as shown in the header of every screen.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -11,7 +11,7 @@ use crate::support::datasets::Service;
 use crate::support::process::Signal;
 use crate::support::pty::{Place, Session};
 
-/// Keys of the screens.
+/// Keys that open the screens.
 const SCREENS: [&str; 6] = ["1", "2", "3", "4", "5", "0"];
 
 #[test]
@@ -70,10 +70,10 @@ fn refused_key_differs_from_a_service_that_is_down() {
     session.wait_text("data ⊘ refused · P", SHOWN_WITHIN);
 }
 
-/// Offset of the schema version, `user_version`, in a SQLite file.
+/// Offset of the format number, `user_version`, in an SQLite file.
 const VERSION_AT: u64 = 60;
 
-/// Checks that the screen reports a file `name` of the local stack with an unknown format.
+/// Checks that the screen reports that the file `name` of the local stack has an unknown format.
 #[track_caller]
 fn check_other_format(name: &str) {
     let place = Place::default();
@@ -82,7 +82,7 @@ fn check_other_format(name: &str) {
     written.run_ok(&["keys", "create", "it", "--data-dir", &folder.display().to_string()]);
     let path = folder.join(name);
     fs::rename(folder.join("accounts.db"), &path).unwrap();
-    // The tables are in the write-ahead log, not in the file.
+    // Otherwise, the tables would be read from the write-ahead log instead of the file.
     fs::remove_file(folder.join("accounts.db-wal")).unwrap();
     fs::remove_file(folder.join("accounts.db-shm")).unwrap();
     let file = File::options().write(true).open(&path).unwrap();
@@ -90,7 +90,7 @@ fn check_other_format(name: &str) {
 
     let session = Session::start_in(&place, TUI, &[]);
     let shown = session.wait_text("failed to start the local stack", READY_WITHIN);
-    // The lines of the left panes break anywhere in a path.
+    // The path may wrap anywhere, so the lines of the left panes are joined.
     let left = shown.lines().filter_map(|line| line.split('│').nth(1));
     let left = left.collect::<String>().replace(' ', "");
     for wanted in [&*path.display().to_string(), "99", "restorethebackupmadebefore"] {

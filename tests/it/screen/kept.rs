@@ -1,4 +1,4 @@
-//! State stored between sessions. API keys, which must not leak.
+//! State that is stored between sessions, and API keys, which must not leak.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,8 +13,8 @@ use crate::support::TUI;
 use crate::support::datasets::Service;
 use crate::support::pty::{Place, Session, text};
 
-/// Starts a service with the datasets `one`, `two` and `three`. Returns it with a place that has the
-/// profile `it` of the service.
+/// Starts a service with the datasets `one`, `two` and `three`. Returns the service, and a place whose
+/// configuration has a profile `it` for the service.
 async fn start_service(background: Option<&'static [u8]>) -> (Service, Place<'static>) {
     let service = Service::start();
     for name in ["one", "two", "three"] {
@@ -30,13 +30,14 @@ async fn start_service(background: Option<&'static [u8]>) -> (Service, Place<'st
     (service, place)
 }
 
-/// Waits until dataset `name` is charted. Returns the column at which the chart begins.
+/// Waits until dataset `name` is charted. Returns the column at which its chart begins.
 fn wait_chart(session: &Session, name: &str) -> usize {
     session
         .wait_for(&format!("{name} is charted"), SHOWN_WITHIN, |screen| chart_column(screen, name))
 }
 
-/// Waits until the chart of `name` begins after column `left`. Returns its column.
+/// Waits until the chart of `name` begins to the right of column `left`. Returns the column at which it
+/// begins.
 fn wait_wider(session: &Session, name: &str, left: usize) -> usize {
     session.wait_for(&format!("the list is wider than {left}"), SHOWN_WITHIN, |screen| {
         chart_column(screen, name).filter(|now| *now > left)
@@ -74,7 +75,7 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
         .collect()
 }
 
-/// Returns an API key without the prefix that all keys share.
+/// Returns an API key without the prefix that all keys have.
 fn digits(key: &str) -> &str {
     key.strip_prefix("UP-").unwrap()
 }
@@ -156,7 +157,7 @@ async fn next_session_restores_profile_dataset_theme_layout_and_mouse() {
     session.press("q");
     session.wait_exit(SHOWN_WITHIN);
 
-    // The command line does not name the profile.
+    // No profile is named on the command line.
     let again = Session::start_in(&place, TUI, &[]);
     assert_eq!(wait_chart(&again, "two"), left);
     wait_ground(&again, LIGHT_GROUND);

@@ -1,4 +1,4 @@
-//! The Inference screen with a service that rejects requests beyond a quota.
+//! The Inference screen with a service that rejects requests once a quota is exhausted.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::support::http::Http;
 use crate::support::pty::{Place, Session, text};
 use crate::support::running::Running;
 
-/// Longest wait for an epoch to open or close.
+/// Maximum time until an epoch opens or closes.
 const WITHIN: Duration = Duration::from_mins(1);
 
-/// Starts an inference service that uses `datasets` and has five blocks per second.
+/// Starts an inference service that uses `datasets`. Its chain has five blocks per second.
 fn serve(datasets: &Service, listen: &str, more: &[&str]) -> (Running, String) {
     let (folder, address) = (datasets.data_dir(), datasets.address());
     let arguments = [
@@ -63,7 +63,7 @@ async fn exhausted_quota_is_shown_above_the_last_good_values() {
     let base = format!("http://{address}");
     infer(&datasets, &base).await;
     assert!(service.stop(), "the service exits with success");
-    // Enough for the topic, its values and some polls.
+    // The quota is enough for the topic, its values and some polls.
     let (_service, _) = serve(&datasets, &address, &["--requests-per-day", "7"]);
 
     let environment = [("TRIPTYCH_API_KEY", datasets.key())];
@@ -72,7 +72,7 @@ async fn exhausted_quota_is_shown_above_the_last_good_values() {
     session.wait_text("1 Cluster", PAINT_WITHIN);
     session.press("4");
     session.wait_text("42.5", SHOWN_WITHIN);
-    // A response in flight may arrive after the refusal. The header shows the latest.
+    // A response may arrive after a later request was refused. The header shows the latest outcome.
     let wanted = ["429 · retry in ", "42.5", "by hand", "infer ◐ 429 · retry "];
     session.wait_for("the quota in the pane and the header", SHOWN_WITHIN, |screen| {
         let shown = text(screen);

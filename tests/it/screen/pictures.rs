@@ -1,4 +1,4 @@
-//! Draws the pictures of the README from the running program.
+//! Draws the pictures for the README from the running program.
 
 use std::fs;
 use std::process::Command;
@@ -10,40 +10,41 @@ use super::{CHART_LEFT, PAINT_WITHIN, READY_WITHIN, SHOWN_WITHIN, wait_gone};
 use crate::support::pty::{Session, WIDE, text};
 use crate::support::{ROOT, TUI, svg};
 
-/// Longest wait for meaningful charts. Losses are known a minute after the first epoch.
+/// Maximum time until charts show enough. Losses are known a minute after the first epoch.
 const GROWN_WITHIN: Duration = Duration::from_mins(4);
 
-/// Epochs with known losses before the Inference screen is drawn.
+/// Number of epochs with known losses before the Inference screen is drawn.
 const N_LEARNED: u32 = 8;
 
-/// Default size of terminals.
+/// The usual default size of terminals.
 const SMALL: (u16, u16) = (80, 24);
 
-/// Workers of the local stack.
+/// Number of workers of the local stack.
 const N_WORKERS: usize = 3;
 
-/// Datasets of the local stack.
+/// Number of datasets of the local stack.
 const N_DATASETS: usize = 8;
 
-/// Label of the latest value on a card of the Overview.
+/// Label before the latest value on a card of the Overview.
 const NEWEST: &str = "newest ";
 
-/// Size of the PNG relative to the SVG, at which a cell has 10 by 22 whole pixels and no gaps.
+/// Size of the PNG relative to the SVG. With this factor, a cell has a whole number of pixels, 10 by 22,
+/// so that there are no gaps.
 const PNG_ZOOM: &str = "0.8333333";
 
-/// Notice in a corner of the screen after all services have started.
+/// Notice that the screen shows after all services have started.
 const STARTED: &str = "✓ local stack";
 
-/// Upper bound of the number of buckets, so that it has one digit.
+/// Maximum number of buckets, plus one. The number then has one digit.
 const BUCKETS_MAX: u32 = 10;
 
-/// Time for which the animation shows a still screen.
+/// Time for which the animation shows each still screen.
 const STILL: Duration = Duration::from_millis(2500);
 
-/// Number of frames of the live chart in the animation and time per frame.
+/// Number of frames of the live chart in the animation, and the time for which each is shown.
 const MOVING: (usize, Duration) = (12, Duration::from_millis(500));
 
-/// Draws the current screen and returns it.
+/// Writes the current screen as the picture `name`. Returns the screen.
 fn shoot(session: &Session, name: &str) -> Screen {
     let ground = if name.ends_with("light") { svg::LIGHT } else { svg::DARK };
     let screen = session.wait_for("a whole frame", SHOWN_WITHIN, |screen| Some(screen.clone()));
@@ -53,14 +54,14 @@ fn shoot(session: &Session, name: &str) -> Screen {
     let convert = Command::new("rsvg-convert")
         .args(["--zoom", PNG_ZOOM, &format!("{path}.svg"), "--output", &format!("{path}.png")])
         .status();
-    // Without the converter only the SVG is written.
+    // If the converter is not installed, only the SVG is written.
     if let Ok(status) = convert {
         assert!(status.success(), "{name}.png is drawn");
     }
     screen
 }
 
-/// Returns the next frames of the screen, each different from the one before.
+/// Returns the next frames of the screen, each of which differs from the previous one.
 fn record(session: &Session) -> Vec<(Screen, Duration)> {
     let mut frames: Vec<(Screen, Duration)> = Vec::new();
     while frames.len() < MOVING.0 {
@@ -73,7 +74,8 @@ fn record(session: &Session) -> Vec<(Screen, Duration)> {
     frames
 }
 
-/// Returns the number of epochs of the first topic with known losses, which follows its subgroup.
+/// Returns the number of epochs of the first topic whose losses are known. On the screen, it follows the
+/// topic's subgroup.
 fn n_learned(screen: &Screen) -> Option<u32> {
     let text = text(screen);
     let row =
@@ -91,7 +93,7 @@ fn has_sparks(screen: &Screen) -> bool {
     rows.filter(has_spark).count() >= N_DATASETS
 }
 
-/// Starts the screen with the local stack. Waits until its notice is gone.
+/// Starts the screen with the local stack, and waits until the notice about its start is gone.
 fn open() -> Session {
     let session = Session::start(TUI, &["--theme", "dark"], WIDE);
     session.wait_text("1 Clus", PAINT_WITHIN);
@@ -104,7 +106,7 @@ fn open() -> Session {
     session
 }
 
-/// Presses `keys`, which start run `number`. Waits for the end of the run.
+/// Presses `keys`, which start the run with this `number`. Waits until the run has ended.
 fn run(session: &Session, number: u32, keys: &str) {
     session.press(keys);
     session.wait_for(&format!("run {number} has ended"), SHOWN_WITHIN, |screen| {
@@ -114,17 +116,17 @@ fn run(session: &Session, number: u32, keys: &str) {
     });
 }
 
-/// Opens the form.
+/// Opens the form for executions.
 fn open_form(session: &Session) {
     session.press("e");
     session.wait_text("esc done", SHOWN_WITHIN);
 }
 
-/// Runs functions with equal results, on too many nodes, and with different results.
+/// Starts three runs: with equal results, on more nodes than there are, and with different results.
 fn run_some(session: &Session) {
     open_form(session);
     session.wait_text("function  hello", SHOWN_WITHIN);
-    // With a slow compiler the first run of a function may time out.
+    // With an unoptimized compiler, the first run of a function may time out.
     session.press("up");
     session.wait_text("function  whoami", SHOWN_WITHIN);
     run(session, 1, "ctrl-r");
@@ -137,7 +139,7 @@ fn run_some(session: &Session) {
         run(session, number, "R");
     }
     open_form(session);
-    // The number of nodes is three fields after the function, which has the focus.
+    // The focus is on the function. The field for the number of nodes is three fields further.
     session.press("tab tab tab backspace 9");
     run(session, 9, "ctrl-r");
     open_form(session);
@@ -151,8 +153,9 @@ fn run_some(session: &Session) {
     wait_gone(session, "failed to");
 }
 
-/// Runs `whoami` with a growing number of buckets until the workers are in different ones. The field of
-/// arguments is focused and empty. The first run has `number`. Returns the number of the last.
+/// Runs `whoami` with an increasing number of buckets until the workers are in different ones. The field
+/// of arguments must be focused and empty. The first run has `number`. Returns the number of the last
+/// run.
 fn disagree(session: &Session, number: u32) -> u32 {
     for (number, n_buckets) in (number..).zip(2..BUCKETS_MAX) {
         if n_buckets > 2 {
@@ -169,7 +172,7 @@ fn disagree(session: &Session, number: u32) -> u32 {
     panic!("all workers are in the same bucket");
 }
 
-/// Opens a dataset by its name.
+/// Opens the chart of a dataset by its name.
 fn chart(session: &Session, dataset: &str) {
     session.press(":");
     session.wait_text("a command or a name", SHOWN_WITHIN);
@@ -180,7 +183,7 @@ fn chart(session: &Session, dataset: &str) {
     session.wait_text(&format!("─ {dataset} ─"), SHOWN_WITHIN);
 }
 
-/// Selects the theme that `keys` reach in the list.
+/// Selects the theme to which `keys` lead in the list of themes.
 fn select_theme(session: &Session, keys: &str) {
     session.press("T");
     session.wait_text("goes back", SHOWN_WITHIN);
@@ -189,7 +192,7 @@ fn select_theme(session: &Session, keys: &str) {
     wait_gone(session, "goes back");
 }
 
-/// Opens the live market.
+/// Opens the Data screen with the live market.
 fn show_data(session: &Session) {
     session.press("3");
     session.wait_for("a live chart", SHOWN_WITHIN, |screen| {
@@ -199,7 +202,7 @@ fn show_data(session: &Session) {
     });
 }
 
-/// Draws the Cluster and the Data screen.
+/// Draws the Cluster screen and the Data screen. `ending` is appended to the names of the pictures.
 fn shoot_both(session: &Session, ending: &str) {
     session.press("1");
     session.wait_text("─ Result groups ─", SHOWN_WITHIN);
@@ -208,12 +211,12 @@ fn shoot_both(session: &Session, ending: &str) {
     shoot(session, &format!("data-{ending}"));
 }
 
-/// Draws the Overview once each card and each topic has its values.
+/// Draws the Overview once every card and every topic shows its values.
 fn shoot_overview(session: &Session) -> Screen {
     session.press("0");
     session.wait_for("all values", GROWN_WITHIN, |screen| {
         let text = text(screen);
-        // Pinned datasets have a stream.
+        // Pinned datasets show the state of their stream instead of this label.
         let n_whole = text.matches(NEWEST).count() + text.matches("live ·").count();
         let is_known = text.contains("MiB") && text.contains(" forecasters");
         let is_fresh = !text.contains("m ago");
@@ -226,7 +229,7 @@ fn shoot_overview(session: &Session) -> Screen {
 #[ignore = "writes screenshots/ and waits minutes for data in the charts"]
 fn screenshots() {
     let session = open();
-    // The history of epochs grows meanwhile.
+    // Wait on the Inference screen, while the history of epochs grows.
     session.press("4");
     session.wait_text("combined", SHOWN_WITHIN);
     run_some(&session);

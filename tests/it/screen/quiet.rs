@@ -1,4 +1,4 @@
-//! A screen without changes has no output and rarely wakes up.
+//! A screen without changes writes nothing and rarely wakes up.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use crate::support::datasets::Service;
 use crate::support::pty::{Place, Session};
 use crate::support::{TUI, process};
 
-/// Required duration without output.
+/// Time for which there must be no output.
 const STILL: Duration = Duration::from_secs(10);
 
-/// Longest wait for the screen to become still, while retries back off.
+/// Maximum time until the screen writes nothing more, while the pauses between retries grow.
 const STILL_WITHIN: Duration = Duration::from_mins(2);
 
 /// Maximum number of wake-ups in [`STILL`]: two per second.
 const WAKE_UPS_MAX: u64 = 20;
 
-/// Waits for [`STILL`] without output. Returns the number of wake-ups in that time.
+/// Waits until there is no output for [`STILL`]. Returns the number of wake-ups in that time.
 #[track_caller]
 fn wait_still(session: &Session) -> u64 {
     let before = session.wait_still(STILL, STILL_WITHIN, || process::wake_ups(session.pid));

@@ -1,5 +1,4 @@
-//! The program and its terminal: queries and their replies, modes, suspension, panics and missing
-//! terminals.
+//! The program and its terminal: queries and replies, modes, suspension, panics and missing terminals.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +18,7 @@ const DARK_GROUND: Color = Color::Rgb(0x11, 0x13, 0x1a);
 /// Background of the light theme.
 pub(super) const LIGHT_GROUND: Color = Color::Rgb(0xfb, 0xfb, 0xfd);
 
-/// A profile without services, so that the screen does not change.
+/// Configuration of a profile without services, so that the screen does not change.
 const NOWHERE: &str = "[profiles.nowhere]\n";
 
 /// Starts the screen in `place` without services.
@@ -94,7 +93,7 @@ fn key_during_a_resize_is_not_lost() {
     }
 }
 
-/// Checks that a program that `stop` suspends returns the terminal to its shell until it is resumed.
+/// Suspends a program by `stop`. Checks that it returns the terminal to its shell until it is resumed.
 #[track_caller]
 fn check_stop(stop: impl Fn(&Session)) {
     let place = Place::default().with_config(NOWHERE);
@@ -120,7 +119,7 @@ fn check_stop(stop: impl Fn(&Session)) {
         session.wait_text("╭─ Logs", SHOWN_WITHIN);
         session.press("1");
         session.wait_text("╭─ Nodes", SHOWN_WITHIN);
-        // The signals of this stop have arrived by then.
+        // By then, the signals of this stop have arrived.
         session.wait_still(Duration::from_millis(1_200), SHOWN_WITHIN, || ());
     }
     session.press("q");
@@ -154,7 +153,7 @@ fn hangup_and_sigterm_end_the_screen() {
     }
 }
 
-// Release builds have no `--break-in`.
+// Only debug builds have `--break-in`.
 #[cfg(debug_assertions)]
 #[test]
 fn panic_in_an_update_restores_the_terminal_and_names_the_report() {
@@ -168,7 +167,7 @@ fn panic_in_an_update_restores_the_terminal_and_names_the_report() {
     let report = session.home().path().join("state/triptych/log/panic.txt");
     let named = report.display().to_string();
     session.wait_for("the path of the report", Duration::ZERO, |screen| {
-        // The path is longer than a line.
+        // The path may wrap, so the lines are joined.
         text(screen).replace('\n', "").contains(&named).then_some(())
     });
     let text = fs::read_to_string(&report).unwrap();
@@ -215,7 +214,7 @@ fn dumb_terminal_is_refused_with_a_hint() {
     assert!(!session.written().contains(&b'\x1b'), "no mode is set");
 }
 
-/// Returns the output of `stty -a` for the session's terminal.
+/// Returns the output of `stty -a` in the session's terminal.
 fn terminal_modes(session: &Session) -> String {
     let device = fs::read_link(format!("/proc/{}/fd/0", session.pid)).unwrap();
     let script = format!("stty -a < {}", Path::new(&device).display());
@@ -231,7 +230,7 @@ fn copy_uses_clipboard_tool_or_else_the_terminal() {
     tool.write_program("bin/wl-copy", &format!("#!/bin/sh\nexec cat > '{copied}'\n"));
     let path = format!("{}:{}", tool.path("bin"), std::env::var("PATH").unwrap());
     let environment = [("PATH", path.as_str()), ("WAYLAND_DISPLAY", "wayland-0")];
-    // The port of the discard protocol is unused.
+    // Nothing listens at the port of the discard protocol.
     let arguments = ["--head", "http://127.0.0.1:9"];
     for (environment, notice) in
         [(&environment[..], "with wl-copy"), (&environment[..1], "to the terminal by OSC 52")]
@@ -253,7 +252,7 @@ fn copy_uses_clipboard_tool_or_else_the_terminal() {
 
 #[test]
 fn header_names_the_chosen_time_zone() {
-    // The port of the discard protocol is unused.
+    // Nothing listens at the port of the discard protocol.
     let head = ["--head", "http://127.0.0.1:9"];
     for (more, zone) in [(&[][..], " UTC"), (&["--time-zone", "Asia/Tokyo"], " JST")] {
         let session = Session::start(TUI, &[&head[..], more].concat(), (200, 50));

@@ -1,4 +1,5 @@
-//! A newcomer's tour without configuration: every screen shows live data. The exit leaves no processes.
+//! A first tour without configuration. Every screen shows live data, and no process is left after the
+//! exit.
 
 use std::time::Duration;
 
@@ -8,10 +9,10 @@ use super::{CHART_LEFT, N_PROCESSES, N_SIZES, PAINT_WITHIN, SHOWN_WITHIN, wait_g
 use crate::support::pty::{Place, Session, WIDE, text};
 use crate::support::{TUI, process};
 
-/// Longest wait for a new value of a topic with epochs of twelve seconds.
+/// Maximum time until a topic with epochs of twelve seconds has a new value.
 const CHANGED_WITHIN: Duration = Duration::from_mins(1);
 
-/// A pager that marks its input and waits for a key.
+/// A pager that changes the text it shows and waits for a key.
 const PAGER: &str = "sed s/Hello/Paged/; read key < /dev/tty";
 
 #[test]
@@ -19,7 +20,7 @@ fn all_screens_are_live_without_configuration_and_exit_leaves_nothing() {
     let place = Place { environment: &[("PAGER", PAGER)], ..Place::default() };
     let session = Session::start_in(&place, TUI, &[]);
     session.wait_text("1 Cluster", PAINT_WITHIN);
-    // The hint is shown while services start.
+    // This hint is shown while services start.
     session.wait_text("e then ^R", SHOWN_WITHIN);
     let nodes = wait_nodes(&session);
     assert_eq!(nodes.iter().filter(|(_, role)| role == "head").count(), 1, "{nodes:?}");
@@ -39,7 +40,7 @@ fn all_screens_are_live_without_configuration_and_exit_leaves_nothing() {
     process::wait_gone(pids);
 }
 
-/// Runs the prefilled form. Checks that all workers return the same result.
+/// Runs the function of the prefilled form. Checks that all workers return the same result.
 #[track_caller]
 fn execute(session: &Session) {
     session.press("e");
@@ -52,16 +53,16 @@ fn execute(session: &Session) {
     }
     assert!(shown.contains("Hello from WebAssembly"), "{shown}");
     assert!(shown.contains("worker-1 worker-2 worker-3"), "the group names them:\n{shown}");
-    // Keys now belong to the result, not to the form.
+    // Keys now apply to the result instead of the form.
     session.wait_text("edit form", SHOWN_WITHIN);
-    // The pager owns the terminal until it exits.
+    // The pager has the terminal until it exits.
     session.press("|");
     session.wait_text("Paged from WebAssembly", SHOWN_WITHIN);
     session.press("enter");
     session.wait_text("edit form", SHOWN_WITHIN);
 }
 
-/// Checks that the list has sparklines and the candles of the market change.
+/// Checks that the list shows sparklines, and that the candles of the market change.
 #[track_caller]
 fn data(session: &Session) {
     session.press("3");
@@ -80,7 +81,7 @@ fn data(session: &Session) {
     });
 }
 
-/// Returns the characters of a part of a row.
+/// Returns the characters in a range of columns of a row.
 fn cells(
     screen: &Screen,
     row: u16,
@@ -89,10 +90,10 @@ fn cells(
     columns.filter_map(move |column| screen.cell(row, column)?.contents().chars().next())
 }
 
-/// Returns the characters of the candles in the chart with their positions.
+/// Returns the characters of the candles in the chart, each with its position.
 fn candles(screen: &Screen) -> Vec<(u16, usize, char)> {
     let (rows, columns) = screen.size();
-    // Excludes the borders of the pane.
+    // The borders of the pane are excluded.
     let (rows, columns) = (6..rows.get() - 3, CHART_LEFT + 2..columns.get() - 12);
     rows.flat_map(|row| {
         let cells = cells(screen, row, columns.clone()).enumerate();
@@ -102,8 +103,8 @@ fn candles(screen: &Screen) -> Vec<(u16, usize, char)> {
     .collect()
 }
 
-/// Checks that a regression shows a combined value and a classification a value per label. Both change
-/// with the epochs.
+/// Checks that a regression shows its combined value and a classification the values of its labels, and
+/// that both change with the epochs.
 #[track_caller]
 fn inference(session: &Session) {
     session.press("4");
@@ -120,7 +121,7 @@ fn inference(session: &Session) {
     });
 }
 
-/// Returns the number below the word `combined`.
+/// Returns the number that is shown below the word `combined`.
 fn combined(screen: &Screen) -> Option<f64> {
     let text = text(screen);
     let mut lines = text.lines();
@@ -132,7 +133,7 @@ fn combined(screen: &Screen) -> Option<f64> {
     below.split_whitespace().next()?.parse().ok()
 }
 
-/// Returns the combined value of `label` after its bar.
+/// Returns the combined value of `label`, which is shown after its bar.
 fn label_value(screen: &Screen, label: &str) -> Option<String> {
     let text = text(screen);
     let mut lines = text.lines().filter(|line| line.contains('◆') && line.contains('◇'));

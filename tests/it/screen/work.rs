@@ -1,5 +1,5 @@
-//! Work in the screen: running a local module, starting and stopping workers, loss of the head during a
-//! run.
+//! Work on the screen: a local module is run, workers are started and stopped, and the head fails during
+//! a run.
 
 use std::fs;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::support::command::demo;
 use crate::support::process::{self, Signal};
 use crate::support::pty::{Session, WIDE, text};
 
-/// Longest wait for the start of a node.
+/// Maximum time until a node has started.
 const STARTS_WITHIN: Duration = Duration::from_mins(1);
 
-/// A module that runs until its limit.
+/// A module that runs until its time limit.
 const ENDLESS: &str = r#"(module (memory (export "memory") 1)
     (func (export "_start") (loop (br 0))))"#;
 
-/// Opens the form and enters the path of a function.
+/// Opens the form and enters `path` as its function.
 fn open_form(session: &Session, path: &str) {
     session.press("e");
     session.wait_text("POST /api/v1/functions/execute", SHOWN_WITHIN);
@@ -83,7 +83,7 @@ fn started_worker_runs_a_local_module_and_can_be_stopped() {
     process::wait_gone(added);
 
     session.press("R");
-    // A notice of its first start may still be visible.
+    // The notice about its first start may still be visible.
     session.wait_for("worker-4 runs again", STARTS_WITHIN, |screen| {
         row(screen, &["● worker-4", " running"])
     });
@@ -115,7 +115,7 @@ fn killed_head_is_restarted_and_the_screen_reports_it() {
     session.wait_for("peers with unknown results", SHOWN_WITHIN, |screen| {
         row(screen, &["worker-", "not known"])
     });
-    // A newer notice may have replaced this one. The list has both.
+    // A newer notice may have replaced this one on the screen, but the list contains both.
     session.press("!");
     session.wait_text("failed to keep head running", SHOWN_WITHIN);
     session.press("esc");

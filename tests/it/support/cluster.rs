@@ -9,7 +9,7 @@ use crate::support::process::{self, Signal};
 use crate::support::running::Running;
 pub(crate) use crate::support::running::WITHIN;
 
-/// A function that runs until its limit or until it is canceled.
+/// A function that runs until its time limit or until it is canceled.
 pub(crate) const ENDLESS: &str = r#"(module (memory (export "memory") 1)
   (func (export "_start") (loop $again (br $again))))"#;
 
@@ -45,30 +45,30 @@ impl Node {
         Self { process, _folder: folder }
     }
 
-    /// Peer id.
+    /// Returns the peer id.
     #[track_caller]
     pub(crate) fn id(&self) -> String {
         self.process.wait_log_field("created host", "id")
     }
 
-    /// Process id.
+    /// Returns the process id.
     pub(crate) fn pid(&self) -> u32 {
         self.process.pid()
     }
 
-    /// Multiaddress including the peer id.
+    /// Returns the multiaddress, including the peer id.
     #[track_caller]
     pub(crate) fn address(&self) -> String {
         self.wait_log("created host")["addresses"][0].as_str().unwrap().to_owned()
     }
 
-    /// Address of the REST API.
+    /// Returns the address of the REST API.
     #[track_caller]
     pub(crate) fn rest_api(&self) -> String {
         format!("http://{}", self.process.wait_log_field("Node API starting", "address"))
     }
 
-    /// Waits for the log line with `message` and returns it.
+    /// Waits for a log line whose message is `message` and returns it.
     #[track_caller]
     pub(crate) fn wait_log(&self, message: &str) -> Value {
         self.process.wait_log(message)
@@ -84,7 +84,7 @@ impl Node {
         self.process.kill();
     }
 
-    /// Stops the node. Returns true if it exits with success.
+    /// Asks the node to stop and waits. Returns true if it exits with success.
     #[track_caller]
     pub(crate) fn stop(&mut self) -> bool {
         self.process.stop()

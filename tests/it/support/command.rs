@@ -1,4 +1,4 @@
-//! Commands of the program that run to their end, in a home directory of their own.
+//! Commands of the program that run to completion, in a home directory of their own.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::support::running::{Running, wait_child};
 use crate::support::{CACHE, ROOT, TRIPTYCH};
 
-/// A home directory in which commands run. The tester's own environment does not reach them.
+/// A home directory in which commands run. They do not get the tester's own environment.
 pub(crate) struct Home {
     folder: TempDir,
     variables: Vec<(String, String)>,
@@ -19,7 +19,7 @@ pub(crate) struct Home {
 /// Output and exit code of a command.
 #[derive(Debug)]
 pub(crate) struct Output {
-    /// Exit code, -1 after a signal.
+    /// Exit code, or -1 if a signal ended the command.
     pub(crate) code: i32,
     /// Standard output.
     pub(crate) out: String,
@@ -37,13 +37,13 @@ impl Home {
         }
     }
 
-    /// Adds an environment variable.
+    /// Adds an environment variable for the commands.
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Replaces the program that the commands start.
+    /// Sets the program that is started for the commands.
     pub(crate) fn with_program(self, program: PathBuf) -> Self {
         Self { program, ..self }
     }
@@ -53,7 +53,7 @@ impl Home {
         self.folder.path().join(name).display().to_string()
     }
 
-    /// Writes a file and the directories above it. Returns its path.
+    /// Writes a file, and creates the directories above it. Returns the path of the file.
     pub(crate) fn write(&self, name: &str, content: &[u8]) -> String {
         let path = self.folder.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -97,20 +97,20 @@ impl Home {
     /// Runs a command with `input` as its standard input.
     pub(crate) fn run_with(&self, arguments: &[&str], input: &[u8]) -> Output {
         let mut child = self.spawn(&self.program, arguments);
-        // A command need not read its input.
+        // Fails for a command that does not read its input.
         drop(child.stdin.take().unwrap().write_all(input));
         wait_output(child)
     }
 
-    /// Runs a command with a standard output that is closed at its start.
+    /// Runs a command whose standard output is closed from the start.
     pub(crate) fn run_without_stdout(&self, arguments: &[&str]) -> Output {
         let mut child = self.spawn(&self.program, arguments);
         drop(child.stdout.take());
         wait_output(child)
     }
 
-    /// Runs a command and closes its standard output after its first line. Returns the line and the exit
-    /// code.
+    /// Runs a command and closes its standard output after it has written one line. Returns this line
+    /// and the exit code.
     pub(crate) fn run_for_first_line(&self, arguments: &[&str]) -> (String, Option<i32>) {
         let mut child = self.spawn(&self.program, arguments);
         let mut line = String::new();
@@ -123,7 +123,8 @@ impl Home {
         Running::from_command(self.spawn(&self.program, arguments))
     }
 
-    /// Starts a command as a script does with `&`: SIGINT is ignored unless the program handles it.
+    /// Starts a command as a script does with `&`: SIGINT is ignored unless the program installs a
+    /// handler.
     pub(crate) fn start_in_background(&self, arguments: &[&str]) -> Running {
         let program = self.program.to_str().unwrap();
         let script = ["-c", "trap '' INT; exec \"$0\" \"$@\"", program];
@@ -156,7 +157,7 @@ fn wait_output(child: Child) -> Output {
     }
 }
 
-/// Returns the path of a demo function that the program ships.
+/// Returns the path of a demo function that is part of the program.
 pub(crate) fn demo(name: &str) -> String {
     Path::new(ROOT).join("assets/functions").join(name).display().to_string()
 }

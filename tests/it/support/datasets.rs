@@ -1,4 +1,4 @@
-//! A dataset service with an API key and commands that use it.
+//! A dataset service with an API key, and the commands that use it.
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -13,7 +13,7 @@ pub(crate) struct Service {
     process: Option<Running>,
     address: String,
     key: String,
-    // Dropped last, since the service writes to it.
+    // Directory of the service. Dropped last, since the service writes to it.
     folder: TempDir,
 }
 
@@ -49,12 +49,12 @@ impl Service {
         assert!(self.process.take().unwrap().stop(), "the service exits with success");
     }
 
-    /// Starts the service again at the same address.
+    /// Starts the service again at the same address, after it was stopped or killed.
     pub(crate) fn start_again(&mut self) {
         self.start_again_with(&[]);
     }
 
-    /// Starts the service again at the same address with additional options.
+    /// Like [`Self::start_again`], with additional options.
     pub(crate) fn start_again_with(&mut self, options: &[&str]) {
         let listen = self.address.strip_prefix("http://").unwrap().to_owned();
         let (process, address) = serve(&self.data_dir(), &listen, options);
@@ -62,7 +62,7 @@ impl Service {
         self.process = Some(process);
     }
 
-    /// Deletes all datasets. New ids start from 1 again.
+    /// Deletes all datasets, so that new ids start from 1 again.
     pub(crate) fn delete_datasets(&mut self) {
         self.stop();
         for ending in ["", "-wal", "-shm"] {
@@ -72,32 +72,32 @@ impl Service {
         self.start_again();
     }
 
-    /// Data directory.
+    /// Returns the path of the data directory.
     pub(crate) fn data_dir(&self) -> String {
         self.folder.path().display().to_string()
     }
 
-    /// Address with the suffix `/api`.
+    /// Returns the address, with the suffix `/api`.
     pub(crate) fn address(&self) -> String {
         format!("{}/api", self.address)
     }
 
-    /// API key.
+    /// Returns the API key.
     pub(crate) fn key(&self) -> &str {
         &self.key
     }
 
-    /// Client of the service.
+    /// Returns a client of the service.
     pub(crate) fn http(&self) -> Http {
         Http::new(&self.address, Some(&self.key))
     }
 
-    /// Home directory with commands that use the service.
+    /// Returns a home directory in which commands use the service.
     pub(crate) fn home(&self) -> Home {
         Home::new().with("TRIPTYCH_DATASETS", &self.address()).with("TRIPTYCH_API_KEY", &self.key)
     }
 
-    /// Returns all rows of the dataset `name` as the service writes them.
+    /// Returns all rows of the dataset `name` in the form in which the service writes them.
     pub(crate) async fn rows(&self, name: &str) -> Vec<Value> {
         let path = format!("/api/rows/bulk_download/?dataset_name={name}");
         let body = self.http().get_ok(&path).await;

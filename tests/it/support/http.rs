@@ -1,12 +1,13 @@
-//! An HTTP client that does not depend on ours, so that tests see the responses as any client would.
+//! An HTTP client that is independent of the program's own, so that tests see responses as any client
+//! does.
 
 use std::time::Duration;
 
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 
-/// Longest time for a response. An execution responds when its work is done. The first execution
-/// compiles the module.
+/// Maximum time until a response arrives. An execution responds when it is complete, and the first one
+/// compiles its module.
 const RESPONDS_WITHIN: Duration = Duration::from_mins(1);
 
 /// A client of a service.
@@ -18,15 +19,15 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    /// Creates a client of the service at `base`, which sends `key` if there is one.
+    /// Creates a client of the service at `base`. It sends `key`, if given.
     pub(crate) fn new(base: &str, key: Option<&str>) -> Self {
-        // Fails if another test has installed it.
+        // Fails if another test has already installed it.
         drop(rustls::crypto::ring::default_provider().install_default());
         let client = Client::builder().no_proxy().build().unwrap();
         Self { client, base: base.to_owned(), key: key.map(str::to_owned) }
     }
 
-    /// Address of the service.
+    /// Returns the address of the service.
     pub(crate) fn base(&self) -> &str {
         &self.base
     }
@@ -36,7 +37,7 @@ impl Http {
         Self { key: None, ..self.clone() }
     }
 
-    /// Returns a request with the key.
+    /// Prepares a request with the key.
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.client.request(method, format!("{}{path}", self.base));
         match &self.key {
@@ -111,12 +112,13 @@ impl Http {
         read_json(path, self.request(Method::DELETE, path)).await
     }
 
-    /// Sends `POST` and returns the status of the response, if there is one.
+    /// Sends `POST` and returns the status of the response, or an error if there is no response.
     pub(crate) async fn try_post(&self, path: &str, body: &Value) -> reqwest::Result<StatusCode> {
         Ok(self.request(Method::POST, path).json(body).send().await?.status())
     }
 
-    /// Sends `POST` with an idempotency key. Returns status and JSON, if there is a response.
+    /// Sends `POST` with an idempotency key. Returns status and JSON of the response, or an error if
+    /// there is no response.
     pub(crate) async fn post_idempotent(
         &self,
         path: &str,

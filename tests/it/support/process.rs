@@ -11,23 +11,23 @@ use crate::support::wait;
 /// A signal to a process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Signal {
-    /// Request to exit.
+    /// SIGTERM, which asks the process to exit.
     Terminate,
-    /// Ctrl-C.
+    /// SIGINT, as sent by Ctrl-C.
     Interrupt,
-    /// Ctrl-Z.
+    /// SIGTSTP, as sent by Ctrl-Z.
     Stop,
-    /// Suspends the process as if it hung.
+    /// SIGSTOP, which suspends the process as if it hung.
     Halt,
-    /// Resumes the process.
+    /// SIGCONT, which resumes the process.
     Continue,
-    /// Loss of its terminal.
+    /// SIGHUP, as sent if the terminal is lost.
     HangUp,
-    /// Immediate end.
+    /// SIGKILL, which ends the process immediately.
     Kill,
 }
 
-/// Sends a signal. A process that has exited is ignored.
+/// Sends a signal. No effect if the process has exited.
 pub(crate) fn signal(pid: u32, signal: Signal) {
     let name = match signal {
         Signal::Terminate => "TERM",
@@ -38,7 +38,7 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
         Signal::HangUp => "HUP",
         Signal::Kill => "KILL",
     };
-    // The shell's own `kill`, since a system need not have the program.
+    // Uses the `kill` built into the shell, since the program of this name need not be installed.
     let status = Command::new("sh").args(["-c", &format!("kill -{name} {pid} 2>&-")]).status();
     assert!(status.is_ok(), "run sh: {status:?}");
 }
@@ -56,7 +56,8 @@ pub(crate) fn memory_bytes(pid: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
-/// Returns the number of voluntary context switches of each thread of a process, by its path.
+/// Returns the number of voluntary context switches of each thread of a process. A thread is identified
+/// by its path in `/proc`.
 pub(crate) fn wake_ups(pid: u32) -> BTreeMap<PathBuf, u64> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let of_task = |task: fs::DirEntry| {
@@ -90,7 +91,7 @@ pub(crate) fn wait_gone(pids: impl IntoIterator<Item = u32>) {
     wait::until("exit of all processes", WITHIN, || all_gone(&pids));
 }
 
-/// Returns the processes of `pids` that run as an error.
+/// Returns those of `pids` that still run as an error.
 pub(crate) fn all_gone(pids: &[u32]) -> Result<(), Vec<u32>> {
     let left: Vec<_> = pids.iter().copied().filter(|&pid| is_running(pid)).collect();
     if left.is_empty() { Ok(()) } else { Err(left) }
@@ -102,7 +103,7 @@ struct Stat {
     parent: u32,
 }
 
-/// Reads `/proc/PID/stat`, which begins with the id, the name in parentheses (which may contain any
+/// Parses `/proc/PID/stat`. It begins with the id, the name in parentheses (which may contain any
 /// character), the state and the parent.
 fn stat(pid: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -1,7 +1,7 @@
-//! The program in a terminal: a pty, an emulated screen and keys.
+//! The program in a terminal: a pseudoterminal (pty), an emulated screen and keys.
 //!
-//! A thread feeds the program's output to the screen and wakes waiting callers. The program's queries
-//! (cursor position, device attributes, background color) get the replies of a terminal. Synchronized
+//! A thread feeds the program's output to the screen and wakes waiting callers. It answers the program's
+//! queries (cursor position, device attributes, background color) as a terminal does. Synchronized
 //! frames (mode 2026) are examined only when they are complete.
 
 use std::io::{Read, Write};
@@ -22,19 +22,19 @@ use crate::support::{CACHE, wait};
 /// Size for which the screens are designed.
 pub(crate) const WIDE: (u16, u16) = (160, 45);
 
-/// Reply of a terminal with the background of the dark theme.
+/// Reply of a terminal that has the background of the dark theme.
 const DARK: &[u8] = b"\x1b]11;rgb:1111/1313/1a1a\x1b\\";
 
-/// Reply of a terminal with the background of the light theme.
+/// Reply of a terminal that has the background of the light theme.
 pub(crate) const LIGHT: &[u8] = b"\x1b]11;rgb:fbfb/fbfb/fdfd\x1b\\";
 
-/// Device attributes: a VT220 with ANSI color.
+/// Reply with the device attributes of a VT220 with ANSI color.
 const DEVICE: &[u8] = b"\x1b[?62;22c";
 
 /// Size of the read buffer, enough for a frame of a large screen.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Longest wait for the program's children after a failed test.
+/// Maximum time to wait for the exit of the program's children after a failed test.
 const CLEAN_UP_WITHIN: Duration = Duration::from_secs(5);
 
 /// A program in its own terminal and home directory.
@@ -44,20 +44,20 @@ pub(crate) struct Session {
     shared: Arc<Shared>,
     writer: Arc<Mutex<Box<dyn Write + Send>>>,
     master: Box<dyn MasterPty + Send>,
-    // Dropped last, since the program writes to it.
+    // Home directory. Dropped last, since the program writes to it.
     home: Arc<TempDir>,
 }
 
-/// Terminal, environment and home directory of a program.
+/// Terminal, environment and home directory in which a program is started.
 #[derive(Clone)]
 pub(crate) struct Place<'a> {
-    /// Columns and rows.
+    /// Number of columns and of rows.
     pub(crate) size: (u16, u16),
-    /// Environment variables in addition to the variables of a fresh machine.
+    /// Environment variables in addition to those of a fresh machine.
     pub(crate) environment: &'a [(&'a str, &'a str)],
-    /// Reply to the query of the background color. `None` if the terminal does not reply.
+    /// Reply to the query of the background color. `None` if the terminal does not reply to it.
     pub(crate) background: Option<&'static [u8]>,
-    /// Home directory, which earlier sessions may have used.
+    /// Home directory, which may contain files of earlier sessions.
     pub(crate) home: Arc<TempDir>,
 }
 
@@ -87,13 +87,13 @@ struct Terminal {
     parser: vt100::Parser<Replies>,
     /// Everything that the program wrote.
     bytes: Vec<u8>,
-    /// Length of `bytes` after each read with the time of the read.
+    /// Length of `bytes` after each read, and the time of the read.
     reads: Vec<(usize, Instant)>,
     exit: Option<ExitStatus>,
     is_closed: bool,
 }
 
-/// Replies to the program's queries.
+/// State from which the program's queries are answered.
 #[derive(Default)]
 struct Replies {
     background: Option<&'static [u8]>,
@@ -132,12 +132,12 @@ impl vt100::Callbacks for Replies {
 }
 
 impl Session {
-    /// Starts `program` with `arguments` in a terminal of `(columns, rows)`.
+    /// Starts `program` with `arguments` in a terminal of `size`, given as columns and rows.
     pub(crate) fn start(program: &str, arguments: &[&str], size: (u16, u16)) -> Self {
         Self::start_with(program, arguments, size, &[])
     }
 
-    /// Starts a program as [`Self::start`] does, with additional environment variables.
+    /// Like [`Self::start`], with additional environment variables.
     pub(crate) fn start_with(
         program: &str,
         arguments: &[&str],
@@ -163,7 +163,7 @@ impl Session {
 
         let pair = native_pty_system().openpty(pty_size(size)).unwrap();
         let mut child = pair.slave.spawn_command(command).unwrap();
-        // An open copy would hide that the program closes its own.
+        // The pty would stay open while this process has a copy of the program's end.
         drop(pair.slave);
         let reader = pair.master.try_clone_reader().unwrap();
         let writer = Arc::new(Mutex::new(pair.master.take_writer().unwrap()));
@@ -188,8 +188,8 @@ impl Session {
 
     /// Presses keys, separated by spaces and named as in the keymap: `e`, `ctrl-r`, `shift-tab`.
     ///
-    /// As in any terminal, a key that immediately follows `esc` forms one key with it. Wait for the
-    /// effect of `esc` first.
+    /// As in any terminal, `esc` and a key that immediately follows form a single key. Wait for the
+    /// effect of `esc` before pressing another key.
     pub(crate) fn press(&self, keys: &str) {
         for key in keys.split_whitespace() {
             let mut writer = self.writer.lock();
@@ -210,7 +210,7 @@ impl Session {
         self.writer.lock().write_all(bytes).unwrap();
     }
 
-    /// Home directory, for another session in the same place.
+    /// Returns the home directory, for another session in the same place.
     pub(crate) fn home(&self) -> Arc<TempDir> {
         Arc::clone(&self.home)
     }
@@ -220,8 +220,8 @@ impl Session {
         self.shared.terminal.lock().bytes.clone()
     }
 
-    /// Waits until the program is silent for `still`. Returns the result that `look` had at the
-    /// beginning of that time. Panics with the last output after `within`.
+    /// Waits until the program has written nothing for `still`. Returns the result of calling `look` at
+    /// the beginning of that time. Panics with the last output after `within`.
     #[track_caller]
     pub(crate) fn wait_still<T>(
         &self,
@@ -254,8 +254,8 @@ impl Session {
         self.master.resize(pty_size(size)).unwrap();
     }
 
-    /// Waits until `look` returns a value for the screen. Panics with the screen after `within`, or if
-    /// the program exits.
+    /// Waits until `look` returns a value for the screen. Panics with the content of the screen after
+    /// `within`, or if the program exits.
     #[track_caller]
     pub(crate) fn wait_for<T>(
         &self,
@@ -284,15 +284,15 @@ impl Session {
         self.shared.terminal.lock().bytes.len()
     }
 
-    /// Counts `wanted` in the output after the first `n_bytes`.
+    /// Returns the number of occurrences of `wanted` in the output after the first `n_bytes`.
     pub(crate) fn count_written(&self, wanted: &[u8], n_bytes: usize) -> usize {
         let terminal = self.shared.terminal.lock();
         let written = terminal.bytes.get(n_bytes..).unwrap_or_default();
         written.windows(wanted.len()).filter(|window| *window == wanted).count()
     }
 
-    /// Waits until the program has written more than `n_bytes`. Returns the time at which it did, or
-    /// `None` after `within`.
+    /// Waits until the program has written more than `n_bytes` in total. Returns the time at which it
+    /// did, or `None` after `within`.
     pub(crate) fn wrote_past(&self, n_bytes: usize, within: Duration) -> Option<Instant> {
         let mut terminal = self.shared.terminal.lock();
         let is_silent =
@@ -302,7 +302,7 @@ impl Session {
         terminal.reads.get(first).map(|(_, at)| *at)
     }
 
-    /// Waits until the screen shows `wanted` and returns its whole text.
+    /// Waits until `wanted` is on the screen. Returns the whole text of the screen.
     #[track_caller]
     pub(crate) fn wait_text(&self, wanted: &str, within: Duration) -> String {
         self.wait_for(&format!("`{wanted}` is shown"), within, |screen| {
@@ -335,7 +335,8 @@ impl Session {
         assert_eq!(screen.mouse_protocol_mode(), MouseProtocolMode::None, "the mouse is free");
         assert!(!screen.bracketed_paste(), "pastes are not bracketed");
         assert!(!screen.application_cursor(), "cursor keys are plain");
-        // Modes that the emulated screen lacks: focus reports, synchronized frames, kitty's keys.
+        // Modes that the emulated screen does not have: focus reports, synchronized frames and kitty's
+        // keys.
         let bytes = &terminal.bytes;
         for (set, reset) in [
             (b"\x1b[?1004h".as_slice(), b"\x1b[?1004l".as_slice()),
@@ -348,7 +349,7 @@ impl Session {
         }
     }
 
-    /// Asserts that the output selects no color except the terminal's default.
+    /// Asserts that the program has used no color other than the terminal's default.
     #[track_caller]
     pub(crate) fn assert_colorless(&self) {
         let written = String::from_utf8(self.written()).unwrap();
@@ -374,15 +375,15 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// Kills a program that a failed test left. Waits for its children, so that the home directory can
-    /// be removed.
+    /// Kills a program that a failed test has not stopped. Waits for its children, so that the home
+    /// directory can be removed.
     fn drop(&mut self) {
         if !process::is_running(self.pid) {
             return;
         }
         let children: Vec<_> = process::descendants(self.pid).into_iter().collect();
         process::signal(self.pid, Signal::Kill);
-        // The test has failed already, so remaining processes are not reported.
+        // The test has already failed, so children that are still running are not reported.
         drop(wait::try_until(CLEAN_UP_WITHIN, || process::all_gone(&children)));
     }
 }
@@ -408,10 +409,10 @@ pub(crate) fn text(screen: &Screen) -> String {
     rows.map(|row| row.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
-/// Reads the output until the program closes its end.
+/// Reads the output until the program closes its end of the pty.
 fn read(mut reader: Box<dyn Read + Send>, shared: &Shared, writer: &Mutex<Box<dyn Write + Send>>) {
     let mut chunk = vec![0_u8; CHUNK_BYTES];
-    // Linux reports a closed end as an error.
+    // Linux reports the closed end of a pty as an error.
     while let Ok(n_read @ 1..) = reader.read(&mut chunk) {
         let (mut replies, now) = (Vec::new(), Instant::now());
         shared.change(|terminal| {
@@ -422,14 +423,15 @@ fn read(mut reader: Box<dyn Read + Send>, shared: &Shared, writer: &Mutex<Box<dy
             replies = std::mem::take(&mut terminal.parser.callbacks_mut().pending);
         });
         if !replies.is_empty() {
-            // The program may have exited.
+            // Fails if the program has exited.
             drop(writer.lock().write_all(&replies));
         }
     }
     shared.change(|terminal| terminal.is_closed = true);
 }
 
-/// Returns the environment of a fresh machine: no configuration, no services, all colors.
+/// Returns the environment of a fresh machine, without configuration or services, in a terminal with all
+/// colors.
 fn clean_environment(home: &TempDir) -> Vec<(&'static str, String)> {
     let at = |leaf: &str| home.path().join(leaf).display().to_string();
     let path = std::env::var("PATH").unwrap_or_default();
@@ -482,7 +484,7 @@ fn non_zero((columns, rows): (u16, u16)) -> (NonZeroU16, NonZeroU16) {
     (NonZeroU16::new(columns).unwrap(), NonZeroU16::new(rows).unwrap())
 }
 
-/// Returns the last position of `wanted`.
+/// Returns the position of the last occurrence of `wanted`.
 fn last_of(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).rposition(|window| window == wanted)
 }

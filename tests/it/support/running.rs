@@ -1,5 +1,4 @@
-//! A process of the program that runs in the background: its output line by line, its signals, its
-//! exit.
+//! A process of the program in the background: its output line by line, signals to it, and its exit.
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -13,14 +12,14 @@ use serde_json::Value;
 use crate::support::process::{self, Signal};
 use crate::support::{CACHE, TRIPTYCH, wait};
 
-/// Longest wait for a line or for the exit of a process. Tests share the processors with one another and
+/// Maximum time until a process writes a line or exits. Tests share the processors with one another and
 /// with a compiler.
 pub(crate) const WITHIN: Duration = Duration::from_mins(1);
 
 /// A running process of the program. When dropped, a command is killed and a service is stopped.
 pub(crate) struct Running {
     child: Child,
-    /// Standard input of a service, which exits when it is closed. `None` for a command.
+    /// Standard input of a service, which exits when its input is closed. `None` for a command.
     stdin: Option<ChildStdin>,
     output: Arc<Output>,
 }
@@ -31,7 +30,7 @@ struct Output {
     changed: Condvar,
 }
 
-/// Lines written so far with the number of closed outputs.
+/// Lines that were written so far, and the number of outputs that have been closed.
 #[derive(Default)]
 struct Lines {
     stdout: Vec<String>,
@@ -57,7 +56,7 @@ impl Running {
         Self::spawn_service(shell, arguments, &[])
     }
 
-    /// Starts a service that does not ignore SIGHUP, even if the tests themselves run under `nohup`.
+    /// Starts a service that does not ignore SIGHUP, even if the tests themselves are run with `nohup`.
     pub(crate) fn start_with_hangup(arguments: &[&str]) -> Self {
         let mut env = Command::new("env");
         if cfg!(target_os = "linux") {
@@ -89,7 +88,7 @@ impl Running {
         running
     }
 
-    /// Reads the output of a command from its pipes.
+    /// Wraps a command whose output is read from its pipes.
     pub(super) fn from_command(mut child: Child) -> Self {
         let output = Arc::new(Output::default());
         output.read(child.stdout.take().unwrap(), |lines| &mut lines.stdout);
@@ -97,17 +96,17 @@ impl Running {
         Self { child, stdin: None, output }
     }
 
-    /// Process id.
+    /// Returns the process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Returns the lines of standard output so far.
+    /// Returns the lines of standard output that were written so far.
     pub(crate) fn stdout(&self) -> Vec<String> {
         self.output.lines.lock().stdout.clone()
     }
 
-    /// Returns the lines of standard output so far, if there are at least `n_lines`.
+    /// Returns the lines of standard output that were written so far, if there are at least `n_lines`.
     pub(crate) fn try_lines(&self, n_lines: usize) -> Option<Vec<String>> {
         Some(self.stdout()).filter(|lines| lines.len() >= n_lines)
     }
@@ -127,13 +126,14 @@ impl Running {
             .wait(text, |lines| lines.stderr.iter().any(|line| line.contains(text)).then_some(()));
     }
 
-    /// Waits for a log line with `message` on either output and returns it.
+    /// Waits for a log line whose message is `message`, on either output. Returns the line.
     #[track_caller]
     pub(crate) fn wait_log(&self, message: &str) -> Value {
         self.output.wait(message, |lines| lines.log(message).next())
     }
 
-    /// Waits for a log line with `message` and a string `field`. Returns the string.
+    /// Waits for a log line whose message is `message` and which has a string `field`. Returns the
+    /// string.
     #[track_caller]
     pub(crate) fn wait_log_field(&self, message: &str, field: &str) -> String {
         self.output.wait(&format!("`{field}` of {message}"), |lines| {
@@ -141,7 +141,8 @@ impl Running {
         })
     }
 
-    /// Sends SIGHUP until a log line has `message`, since the process may not handle signals yet.
+    /// Sends SIGHUP repeatedly until a log line has `message`, since the process may not handle signals
+    /// yet.
     #[track_caller]
     pub(crate) fn hang_up_until(&self, message: &str) {
         wait::until(message, WITHIN, || {
@@ -156,7 +157,7 @@ impl Running {
         self.child.wait().unwrap();
     }
 
-    /// Interrupts a command like a terminal and returns its exit code.
+    /// Interrupts a command as a terminal does and returns its exit code.
     #[track_caller]
     pub(crate) fn interrupt(mut self) -> Option<i32> {
         process::signal(self.pid(), Signal::Interrupt);
@@ -169,7 +170,7 @@ impl Running {
         wait_child(&mut self.child).code()
     }
 
-    /// Stops a service. Returns true if it exits with success.
+    /// Asks a service to stop and waits. Returns true if it exits with success.
     #[track_caller]
     pub(crate) fn stop(&mut self) -> bool {
         self.stdin.take();
@@ -185,8 +186,8 @@ impl Drop for Running {
         if self.stdin.is_some() && !thread::panicking() {
             self.stop();
         } else {
-            // After a panic, a second one would hide the first. Processes that a service started exit
-            // when their pipes close.
+            // Errors are ignored: after a panic, a second one would hide the first. Processes that a
+            // service has started exit when their pipes are closed.
             drop(self.child.kill());
             drop(self.child.wait());
         }
@@ -194,7 +195,7 @@ impl Drop for Running {
 }
 
 impl Lines {
-    /// Returns the log lines with `message`.
+    /// Returns the log lines whose message is `message`.
     fn log(&self, message: &str) -> impl Iterator<Item = Value> {
         let lines = self.stdout.iter().chain(&self.stderr);
         let lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -203,7 +204,7 @@ impl Lines {
 }
 
 impl Output {
-    /// Reads `pipe` in a thread and adds its lines to the list returned by `select`.
+    /// Reads `pipe` in a thread. Adds its lines to the list that `select` returns.
     fn read(
         self: &Arc<Self>,
         pipe: impl Read + Send + 'static,
@@ -220,7 +221,7 @@ impl Output {
         });
     }
 
-    /// Waits until `find` returns a value. Panics with the output if it does not in time, or if the
+    /// Waits until `find` returns a value. Panics with the output if this takes too long, or if the
     /// process closes both outputs before.
     #[track_caller]
     fn wait<T>(&self, wanted: &str, find: impl Fn(&Lines) -> Option<T>) -> T {
@@ -234,7 +235,7 @@ impl Output {
     }
 }
 
-/// Waits for the exit of `child`. Panics if it does not exit in time.
+/// Waits for the exit of `child`. Panics if this takes too long.
 #[track_caller]
 pub(super) fn wait_child(child: &mut Child) -> ExitStatus {
     wait::until("exit of the process", WITHIN, || {

@@ -1,5 +1,5 @@
-//! Requests and their exact responses from the files `tests/data/*/scenarios.http`, which describe their
-//! format.
+//! Requests and the exact responses to them, in the files `tests/data/*/scenarios.http`, which describe
+//! their format.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::support::ROOT;
 
-/// Longest time for a response, or for the expected part of a stream.
+/// Maximum time until a response, or the expected part of a stream, has arrived.
 const RESPONDS_WITHIN: Duration = Duration::from_secs(30);
 
 /// A request and the expected response.
@@ -29,9 +29,9 @@ struct Scenario {
 #[derive(Debug)]
 struct Want {
     status: u16,
-    /// Required headers. A header with value `-` must be absent.
+    /// Required headers. A header with the value `-` must be absent.
     headers: Vec<(String, String)>,
-    /// `None` if any body is accepted.
+    /// Expected body; `None` if any body is accepted.
     body: Option<String>,
     /// True if the response is a stream that continues after `body`.
     is_stream: bool,
@@ -71,7 +71,7 @@ fn parse_scenario(block: &str) -> Option<Scenario> {
     Some(Scenario { name, method, path, headers, body: body.trim_end().to_owned(), want })
 }
 
-/// Parses headers up to the first empty line. Returns them with the rest.
+/// Parses headers up to the first empty line. Returns the headers, and the text after that line.
 fn parse_headers(lines: &[&str]) -> (Vec<(String, String)>, String) {
     let end = lines.iter().position(|line| line.is_empty()).unwrap_or(lines.len());
     let (headers, rest) = lines.split_at(end);
@@ -82,7 +82,7 @@ fn parse_headers(lines: &[&str]) -> (Vec<(String, String)>, String) {
     (headers.iter().map(header).collect(), rest.get(1..).unwrap_or_default().join("\n"))
 }
 
-/// Values of placeholders.
+/// Values of placeholders, by name.
 pub(crate) type Known = BTreeMap<String, String>;
 
 /// Replaces the known placeholders in `text`.
@@ -93,8 +93,8 @@ fn fill(text: &str, known: &Known) -> String {
 }
 
 /// Returns true if `got` matches `want`. In `want`, `{{time}}` matches a timestamp, `{{number}}` a
-/// number, `{{text}}` everything up to the next quote and `{{rest}}` everything. Any other name matches
-/// everything up to the next quote and is added to `known`.
+/// number, `{{text}}` everything up to the next quote, and `{{rest}}` everything. A placeholder with any
+/// other name matches everything up to the next quote, and its value is added to `known`.
 fn matches(got: &str, want: &str, known: &mut Known) -> bool {
     let Some((before, rest)) = want.split_once("{{") else { return got == want };
     let Some((name, after)) = rest.split_once("}}") else { return got == want };
@@ -117,7 +117,7 @@ fn matches(got: &str, want: &str, known: &mut Known) -> bool {
     fits && matches(got, after, known)
 }
 
-/// Runs a scenario. The error describes the differences of the response.
+/// Runs a scenario. The error describes how the response differs from the expected one.
 async fn run(
     client: &reqwest::Client,
     base: &str,
@@ -148,7 +148,7 @@ async fn run(
         }
     }
     let wanted_body = want.body.as_deref().map(|body| fill(body, known));
-    // An empty line follows the last event.
+    // Each event is followed by an empty line.
     let n_lines = wanted_body.as_ref().map(|body| body.matches('\n').count() + 2);
     let got = read(response, n_lines.filter(|_| want.is_stream)).await?;
     if let Some(want) = &wanted_body
@@ -159,10 +159,10 @@ async fn run(
     if wrong.is_empty() { Ok(()) } else { Err(wrong) }
 }
 
-/// Reads the body, or its first `n_lines`.
+/// Reads the body of a response, or its first `n_lines` lines.
 async fn read(mut response: Response, n_lines: Option<usize>) -> Result<String, String> {
     let mut body = Vec::new();
-    // Includes the incomplete last line.
+    // The last line is counted even if it is incomplete.
     let n_read = |body: &[u8]| body.split(|byte| *byte == b'\n').count();
     while n_lines.is_none_or(|n_lines| n_read(&body) <= n_lines) {
         let chunk = timeout(RESPONDS_WITHIN, response.chunk()).await;
@@ -185,8 +185,8 @@ pub(crate) fn read_file(folder: &str) -> String {
     fs::read_to_string(format!("{ROOT}/tests/data/{folder}/scenarios.http")).unwrap()
 }
 
-/// Runs the scenarios of `text` in order against the service at `base`. There must be at least `n_min`,
-/// so that a truncated file does not pass.
+/// Runs the scenarios in `text` in order with the service at `base`. There must be at least `n_min`, so
+/// that a truncated file does not pass.
 pub(crate) async fn check(text: &str, base: &str, mut known: Known, n_min: usize) {
     let scenarios = parse(text);
     assert!(scenarios.len() >= n_min, "{} scenarios", scenarios.len());

@@ -11,16 +11,17 @@ use model::timestamp::Timestamp;
 
 use crate::support::ROOT;
 
-/// Longest time range of a download through [`forward_strictly`], in seconds: two days.
+/// Maximum time range of a download through [`forward_strictly`], in seconds: two days.
 const SPAN_MAX_SECONDS: i64 = 2 * 24 * 3600;
 
-/// Bytes after which [`forward_strictly`] breaks off a response: some rows.
+/// Number of bytes after which [`forward_strictly`] truncates a response: some rows.
 const CUT_BYTES: usize = 3_000;
 
 /// A request and the connection on which to respond.
 pub(crate) struct Request {
-    /// Request line and headers up to and including the empty line. The version is HTTP/1.0, so that
-    /// a server to which the request is forwarded sends no chunks and closes the connection.
+    /// Request line and headers, including the empty line after them. The version is changed to
+    /// HTTP/1.0, so that a server to which the request is forwarded sends no chunks and closes the
+    /// connection.
     head: String,
     body: Vec<u8>,
     stream: TcpStream,
@@ -45,12 +46,12 @@ impl Request {
         Ok(Self { head, body, stream })
     }
 
-    /// Path and query.
+    /// Returns the path and the query.
     pub(crate) fn target(&self) -> &str {
         self.head.split(' ').nth(1).unwrap_or_default()
     }
 
-    /// Value of the header with this name in lower case.
+    /// Returns the value of the header `name`, which must be in lower case.
     pub(crate) fn header(&self, name: &str) -> Option<String> {
         self.head.lines().find_map(|line| {
             let (of, value) = line.split_once(':')?;
@@ -58,12 +59,12 @@ impl Request {
         })
     }
 
-    /// Body as text.
+    /// Returns the body as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// Responds with `status`, such as `200 OK`, which may be followed by headers.
+    /// Sends a response with `status`, such as `200 OK`. Headers may be appended to the status.
     pub(crate) fn respond(mut self, status: &str, kind: &str, body: &[u8]) -> io::Result<()> {
         write!(
             self.stream,
@@ -83,7 +84,8 @@ impl Request {
     }
 }
 
-/// Accepts connections on a free port and handles each in a thread. Returns `host:port`.
+/// Accepts connections on a free port and handles each in its own thread. Returns the address as
+/// `host:port`.
 fn listen(handle: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -97,7 +99,7 @@ fn listen(handle: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static) 
     address
 }
 
-/// Handles one request per connection. Returns the address, beginning with `http://`.
+/// Handles one request per connection. Returns the address, which begins with `http://`.
 pub(crate) fn serve(handle: impl Fn(Request) -> io::Result<()> + Send + Sync + 'static) -> String {
     format!("http://{}", listen(move |stream| handle(Request::read(stream)?)))
 }
@@ -125,7 +127,7 @@ pub(crate) fn forward_from_elsewhere(base: &str) -> String {
 }
 
 /// Forwards requests to the dataset service at `base`. Behaves as the strictest service that the API
-/// permits: it caps time ranges, limits rates, truncates responses and sends events without ids.
+/// permits: it limits time ranges and rates, truncates responses and sends events without ids.
 pub(crate) fn forward_strictly(base: &str) -> String {
     let host = base.strip_prefix("http://").unwrap().to_owned();
     let n_downloads = AtomicUsize::new(0);
@@ -154,7 +156,7 @@ pub(crate) fn forward_strictly(base: &str) -> String {
     })
 }
 
-/// Copies at most `n_left` bytes of a response, without the ids of its events.
+/// Copies at most `n_left` bytes of a response, leaving out the ids of events.
 fn copy_without_ids(
     mut response: BufReader<TcpStream>,
     mut client: TcpStream,
@@ -182,7 +184,8 @@ fn span_seconds(target: &str) -> i64 {
     seconds("end") - seconds("start")
 }
 
-/// A proxy that loses a response: the server handles the request without the client's knowledge.
+/// A proxy that loses a response, so that a client does not learn that the server has handled its
+/// request.
 pub(crate) struct LossyProxy {
     /// Address of the proxy, `host:port`.
     pub(crate) address: String,
@@ -191,7 +194,7 @@ pub(crate) struct LossyProxy {
 
 impl LossyProxy {
     /// Forwards connections to the server at `host`. The first time that a client has sent all of
-    /// `marks` in this order, the connection is closed instead of returning the next response.
+    /// `marks` in this order, the connection is closed instead of forwarding the next response.
     pub(crate) fn start(host: &str, marks: &'static [&'static str]) -> Self {
         let (host, has_lost) = (host.to_owned(), Arc::new(AtomicBool::new(false)));
         let lost = Arc::clone(&has_lost);
@@ -212,7 +215,7 @@ impl LossyProxy {
     }
 }
 
-/// Copies requests. Sets `is_marked` once they contain all of `marks`.
+/// Copies requests to the server. Sets `is_marked` once they contain all of `marks`.
 fn copy_requests(
     mut client: TcpStream,
     mut server: TcpStream,
@@ -240,7 +243,8 @@ fn copy_requests(
     }
 }
 
-/// Copies responses until one follows a marked request and no other response was lost.
+/// Copies responses to the client. Stops at the response to a marked request, unless a response was lost
+/// before.
 fn copy_responses(
     mut server: TcpStream,
     mut client: TcpStream,

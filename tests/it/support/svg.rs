@@ -1,5 +1,5 @@
 //! Screens as SVG pictures. Box-drawing characters, blocks and braille are drawn as shapes, so that they
-//! join without gaps in any font. Equal screens give equal bytes.
+//! join without gaps in any font. Equal screens result in equal bytes.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -28,7 +28,7 @@ const DOT_RADIUS: f64 = 1.7;
 /// Radius of round corners.
 const CORNER_RADIUS: f64 = 6.0;
 
-/// Default background and text color.
+/// Default background and text color of a picture.
 pub(crate) type Ground = [&'static str; 2];
 
 /// Default colors of the dark theme.
@@ -37,13 +37,13 @@ pub(crate) const DARK: Ground = ["#11131a", "#d5d9e6"];
 /// Default colors of the light theme.
 pub(crate) const LIGHT: Ground = ["#fbfbfd", "#1c2030"];
 
-/// The sixteen ANSI colors.
+/// The sixteen named ANSI colors.
 const NAMED: [&str; 16] = [
     "#1d2029", "#f2707b", "#3fc294", "#f2b84b", "#6ea8fe", "#b794f6", "#56c7e8", "#d5d9e6",
     "#6b7388", "#ff8d96", "#63dcb0", "#ffd27a", "#93bfff", "#cdb2ff", "#84dcf5", "#ffffff",
 ];
 
-/// Style of a run of cells.
+/// Style that all cells of a run have.
 #[derive(Clone, PartialEq)]
 struct Style {
     text: String,
@@ -63,8 +63,8 @@ pub(crate) fn draw(screen: &Screen, ground: Ground) -> String {
     svg
 }
 
-/// Draws `frames` of equal size as an endless animation, each for its duration. Viewers without
-/// animations show the first frame.
+/// Draws `frames`, which must have the same size, as an endless animation that shows each frame for its
+/// duration. Viewers that do not support animations show the first frame.
 pub(crate) fn animate(frames: &[(Screen, Duration)], ground: Ground) -> String {
     let whole: f64 = frames.iter().map(|(_, duration)| duration.as_secs_f64()).sum();
     let mut svg = start(&frames[0].0, ground);
@@ -88,7 +88,7 @@ pub(crate) fn animate(frames: &[(Screen, Duration)], ground: Ground) -> String {
         for (top, cells) in rows(screen) {
             let mut row = String::new();
             draw_row(&mut row, 0.0, &cells, ground);
-            // Frames share equal rows.
+            // Equal rows of several frames are written only once.
             let next = ids.len();
             let id = *ids.entry(row.clone()).or_insert_with(|| {
                 writeln!(svg, "<defs><g id=\"r{next}\">{row}</g></defs>").unwrap();
@@ -102,7 +102,7 @@ pub(crate) fn animate(frames: &[(Screen, Duration)], ground: Ground) -> String {
     svg + &rest + "</g>\n</svg>\n"
 }
 
-/// Returns the head of a picture of the size of `screen`.
+/// Returns the beginning of a picture with the size of `screen`.
 fn start(screen: &Screen, ground: Ground) -> String {
     let (rows, columns) = screen.size();
     let (width, height) = (
@@ -119,7 +119,7 @@ fn start(screen: &Screen, ground: Ground) -> String {
     )
 }
 
-/// Returns the cells of each row with the row's top.
+/// Returns the cells of each row, with the distance of the row from the top.
 fn rows(screen: &Screen) -> impl Iterator<Item = (f64, Vec<&Cell>)> {
     let (rows, columns) = screen.size();
     (0..rows.get()).map(move |row| {
@@ -149,7 +149,8 @@ fn draw_row(svg: &mut String, top: f64, cells: &[&Cell], ground: Ground) {
     }
 }
 
-/// Splits `items` between neighbors that do not belong together. Returns each run with its position.
+/// Splits `items` into runs, whose neighbors satisfy `together`. Returns each run with the position of
+/// its first item.
 fn runs<T>(items: &[T], together: impl Fn(&T, &T) -> bool) -> Vec<(usize, &[T])> {
     let mut at = 0;
     let runs = items.chunk_by(together).map(|run| {
@@ -195,7 +196,8 @@ fn shape(svg: &mut String, (left, top): (f64, f64), letter: char, color: &str) {
         draw_rule(svg, (left, top), letter, arms, color);
     } else {
         let dots = u32::from(letter) - 0x2800;
-        // Bits are the upper three dots of each column, then the lowest dots.
+        // The lowest six bits are the upper three dots of each column, the highest two are the lowest
+        // dots.
         let places = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3)];
         for (bit, (column, row)) in places.into_iter().enumerate() {
             if dots >> bit & 1 == 1 {
@@ -212,7 +214,8 @@ fn shape(svg: &mut String, (left, top): (f64, f64), letter: char, color: &str) {
     }
 }
 
-/// Returns the part of its cell that a block fills: left, top, width and height as fractions.
+/// Returns the part of its cell that a block character fills: left, top, width and height as fractions
+/// of the cell.
 fn block(letter: char) -> Option<(f64, f64, f64, f64)> {
     let number = f64::from(u32::from(letter));
     Some(match letter {
@@ -229,7 +232,8 @@ fn block(letter: char) -> Option<(f64, f64, f64, f64)> {
     })
 }
 
-/// Returns the left, right, upper and lower arm of a box-drawing character: 0 missing, 1 thin, 2 thick.
+/// Returns the left, right, upper and lower arm of a box-drawing character: 0 means none, 1 thin, 2
+/// thick.
 fn rule(letter: char) -> Option<[usize; 4]> {
     Some(match letter {
         '─' => [1, 1, 0, 0],
@@ -332,7 +336,7 @@ fn color(color: Color, default: &str) -> String {
         Color::Rgb(red, green, blue) => format!("#{red:02x}{green:02x}{blue:02x}"),
         Color::Idx(index) => match (index, NAMED.get(usize::from(index))) {
             (_, Some(named)) => (*named).to_owned(),
-            // A cube of 6 × 6 × 6 colors, then 24 grays.
+            // Indexed colors: a cube of 6 × 6 × 6 colors, then 24 grays.
             (16..=231, None) => {
                 let at = index - 16;
                 let level = |digit: u8| if digit == 0 { 0 } else { 55 + 40 * digit };
@@ -347,7 +351,7 @@ fn color(color: Color, default: &str) -> String {
     }
 }
 
-/// Converts a count of cells.
+/// Converts a number of cells to a float.
 fn count(n_cells: usize) -> f64 {
     f64::from(u32::try_from(n_cells).unwrap_or(u32::MAX))
 }

@@ -10,16 +10,17 @@ use crate::support::http::Http;
 use crate::support::process;
 use crate::support::running::Running;
 
-/// A running stack with its own data directory. It is stopped when dropped. No process may remain.
+/// A running stack with its own data directory. Dropping it stops the stack and checks that no process
+/// remains.
 pub(crate) struct Up {
-    /// The line that `up` printed.
+    /// The JSON that `up` printed in its first line.
     pub(crate) line: Value,
     process: Option<Running>,
-    // Dropped last, since the processes write to it.
+    // Data directory. Dropped last, since the processes write to it.
     _folder: TempDir,
 }
 
-/// The stack that tests share as long as one of them holds it.
+/// The stack that tests share while any of them holds it.
 static SHARED: Mutex<Weak<Up>> = Mutex::new(Weak::new());
 
 impl Up {
@@ -43,35 +44,35 @@ impl Up {
         Self { line, process: Some(process), _folder: folder }
     }
 
-    /// Client of the head.
+    /// Returns a client of the head.
     pub(crate) fn head(&self) -> Http {
         Http::new(self.text("head"), None)
     }
 
-    /// Client of the dataset service. Paths begin with `/api`.
+    /// Returns a client of the dataset service. Its paths begin with `/api`.
     pub(crate) fn datasets(&self) -> Http {
         let root = self.text("datasets").strip_suffix("/api").unwrap();
         Http::new(root, Some(self.text("api_key")))
     }
 
-    /// Client of the inference service.
+    /// Returns a client of the inference service.
     pub(crate) fn inference(&self) -> Http {
         Http::new(self.text("inference"), Some(self.text("api_key")))
     }
 
-    /// Returns a string of the line.
+    /// Returns a string in the printed JSON.
     #[track_caller]
     pub(crate) fn text(&self, name: &str) -> &str {
         self.line[name].as_str().unwrap()
     }
 
-    /// Returns an array of the line.
+    /// Returns an array in the printed JSON.
     #[track_caller]
     pub(crate) fn list(&self, name: &str) -> &[Value] {
         self.line[name].as_array().unwrap()
     }
 
-    /// Returns content id and method of the function `name`.
+    /// Returns the content id and the method of the function called `name`.
     #[track_caller]
     pub(crate) fn function(&self, name: &str) -> (&str, &str) {
         let function = self.list("functions").iter().find(|function| function["name"] == name);
@@ -79,7 +80,7 @@ impl Up {
         (function["function_id"].as_str().unwrap(), function["method"].as_str().unwrap())
     }
 
-    /// Returns the sorted peer ids of the workers in `subgroup`, or of all workers.
+    /// Returns the sorted peer ids of the workers in `subgroup`, or of all workers if it is `None`.
     pub(crate) fn workers(&self, subgroup: Option<&str>) -> Vec<&str> {
         let nodes = self.list("nodes").iter().filter(|node| {
             node["role"] == "worker"

@@ -1,15 +1,15 @@
-//! Waiting for a condition outside of an async runtime, with a deadline.
+//! Waits for a condition outside of an async runtime, with a deadline.
 
 use std::fmt::Debug;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Time between two checks. A process or a service needs some tens of milliseconds for anything that
+/// Pause between two checks. A process or a service needs some tens of milliseconds for anything that
 /// tests wait for.
 const CHECK_EVERY: Duration = Duration::from_millis(10);
 
-/// Checks until `check` returns `Ok`. Panics with the last error after `within`.
+/// Calls `check` repeatedly until it returns `Ok`. Panics with its last error after `within`.
 #[track_caller]
 pub(crate) fn until<T, E: Debug>(
     wanted: &str,
@@ -22,7 +22,7 @@ pub(crate) fn until<T, E: Debug>(
     }
 }
 
-/// Checks until `check` returns `Ok`, or returns its last error after `within`.
+/// Calls `check` repeatedly until it returns `Ok`. Returns its last error after `within`.
 pub(crate) fn try_until<T, E>(
     within: Duration,
     mut check: impl FnMut() -> Result<T, E>,

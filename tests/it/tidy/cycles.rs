@@ -1,14 +1,14 @@
-//! The files of a crate import one another without cycles. Imports between a file and the files in its
-//! own directory do not count.
+//! The files of a crate must not import one another in cycles. Imports between a file and the files in
+//! its own directory do not count.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{check, sources};
 
-/// Path of a file in its crate, without extension. Empty for `lib.rs`.
+/// Path of a file in its crate, without its extension. Empty for `lib.rs`.
 type Module = Vec<String>;
 
-/// Files of the same crate that each file imports.
+/// For each file, the files of the same crate that it imports.
 type Imports = BTreeMap<Module, BTreeSet<Module>>;
 
 #[test]
@@ -33,7 +33,7 @@ fn cycles_are_found_except_between_parent_and_child() {
     assert_eq!(cycles(&imports(&files)), ["a -> e -> a"]);
 }
 
-/// Returns the text of each file without tests, by crate. All of the root package is one crate.
+/// Returns the text of each file by crate, without tests. The root package counts as one crate.
 fn crates() -> BTreeMap<String, BTreeMap<Module, String>> {
     let mut crates: BTreeMap<String, BTreeMap<Module, String>> = BTreeMap::new();
     for source in sources::rust() {
@@ -70,7 +70,8 @@ fn are_related(a: &[String], b: &[String]) -> bool {
     a.starts_with(b) || b.starts_with(a)
 }
 
-/// Returns the file to which a path used in `module` leads: its longest prefix that names one.
+/// Returns the file to which `path` leads when it is used in `module`: the longest prefix of the path
+/// that names a file.
 fn resolve(module: &[String], path: &[String], files: &BTreeMap<Module, String>) -> Option<Module> {
     let n_up = path.iter().take_while(|part| *part == "super").count();
     let (mut target, rest) = match path.first()?.as_str() {
@@ -89,7 +90,7 @@ fn resolve(module: &[String], path: &[String], files: &BTreeMap<Module, String>)
     named
 }
 
-/// Returns the paths in `use` items and all others that start with `crate` or `super`.
+/// Returns the paths in `use` items, and all other paths that start with `crate` or `super`.
 fn paths(text: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for item in text.split("use ").skip(1) {
@@ -101,7 +102,7 @@ fn paths(text: &str) -> Vec<Vec<String>> {
             let rest = text.get(at..).unwrap_or_default();
             let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
             let path = rest.split(|c: char| !is_path(c)).next().unwrap_or_default();
-            // The prefix of a tree, which is expanded above.
+            // The prefix of an import tree is skipped, since the tree was expanded above.
             if !path.ends_with("::") {
                 found.push(parts(path));
             }
@@ -115,7 +116,7 @@ fn parts(path: &str) -> Vec<String> {
     named.filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
-/// Expands a tree of imports, such as `a::{b, c::{d}}`, into paths.
+/// Expands an import tree, such as `a::{b, c::{d}}`, into its paths.
 fn expand(prefix: &mut Vec<String>, tree: &str, found: &mut Vec<Vec<String>>) {
     let mut depth = 0_usize;
     let branches = tree.split(|c: char| {
@@ -140,7 +141,7 @@ fn expand(prefix: &mut Vec<String>, tree: &str, found: &mut Vec<Vec<String>>) {
     }
 }
 
-/// Returns a shortest cycle through each file that is not on another one.
+/// Returns cycles of imports: for each file that is not on an earlier one, a shortest cycle through it.
 fn cycles(imports: &Imports) -> Vec<String> {
     let mut seen: BTreeSet<Module> = BTreeSet::new();
     let mut cycles = Vec::new();

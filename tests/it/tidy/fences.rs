@@ -1,17 +1,17 @@
-//! Dependencies and constructs that only some parts of the tree may use.
+//! Dependencies and constructs that may be used only in some parts of the tree.
 
 use super::{check_lines, sources};
 
-/// Part of the tree, a word, the paths below it that may use the word and the reason. The tests of a
-/// path belong to it.
+/// A rule: a part of the tree, a word, the paths below that part in which the word may be used
+/// (including their tests), and the reason.
 type Fence = (&'static str, &'static str, &'static [&'static str], &'static str);
 
-/// The fences.
+/// All fences.
 const FENCES: &[Fence] = &[
     (
         "src/",
         "libp2p",
-        // The bench compares with a bare swarm. The log limits its messages.
+        // Exceptions: the bench compares with a bare swarm, and the log limits its messages.
         &[
             "src/cluster/network",
             "src/cluster/identity",
@@ -24,7 +24,7 @@ const FENCES: &[Fence] = &[
     ("src/", "ratatui", &["src/tui/"], "one crate draws"),
     ("src/tui/", "'─'", BORDERS, "ratatui and the widgets draw borders"),
     ("src/tui/", "'│'", BORDERS, "ratatui and the widgets draw borders"),
-    // Tests check the colors of cells.
+    // Exception: tests check the colors of cells.
     ("src/", "Color::", &["src/tui/theme", "src/tui/view/tests"], "colors come from the theme"),
     (
         "src/",
@@ -73,7 +73,7 @@ const FENCES: &[Fence] = &[
     ),
 ];
 
-/// Words that a part of the screen must not use: part, word and reason.
+/// Words that must not be used in a part of the screen's code: the part, the word and the reason.
 const SCREEN: [(&str, &str, &str); 5] = [
     ("state", "async", "the state does no I/O"),
     ("update", "async", "an update does no I/O"),
@@ -82,10 +82,10 @@ const SCREEN: [(&str, &str, &str); 5] = [
     ("view", "&mut State", "drawing changes nothing"),
 ];
 
-/// Code that may draw borders.
+/// Paths of code that may draw borders.
 const BORDERS: &[&str] = &["src/tui/widget", "src/tui/view/tests"];
 
-/// Paths that may derive serde's traits: the JSON of the documents, stored records and messages.
+/// Paths of code that may derive serde's traits, for JSON of the APIs, stored records and messages.
 const SERDE: [&str; 21] = [
     "src/wire/",
     "src/alerts/", // files of rules and messages
@@ -118,7 +118,7 @@ fn is_in(path: &str, places: &[&str]) -> bool {
 fn screen_part(path: &str) -> Option<&str> {
     let mut names = path.strip_prefix("src/tui/")?.trim_end_matches(".rs").split('/');
     match names.next()? {
-        // Files of a single pane hold both updates and views.
+        // The files of a single pane may contain both updates and views.
         "screens" | "overlay" => {
             names.find(|name| ["state", "update", "view"].contains(name)).or(Some("update"))
         }
@@ -127,7 +127,7 @@ fn screen_part(path: &str) -> Option<&str> {
     }
 }
 
-/// Returns true if `line` contains `word`, not only as the end of a longer name.
+/// Returns true if `line` contains `word`. The end of a longer name does not count.
 fn contains(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line.split_at(at).0.chars().next_back();

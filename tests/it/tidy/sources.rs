@@ -1,11 +1,11 @@
-//! The files of the repository, read from the tree without git.
+//! The files of the repository, read from its directory without git.
 
 use std::fs;
 use std::path::Path;
 
 use crate::support::ROOT;
 
-/// Directories without text of ours.
+/// Directories that contain no text written by us.
 const SKIPPED: [&str; 5] = ["target", ".git", "node_modules", "screenshots", "snapshots"];
 
 /// Extensions of text files.
@@ -22,22 +22,22 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Returns true if the file contains the rules themselves, which name the things they forbid.
+    /// Returns true if the file contains these rules, which have to name what they forbid.
     pub(super) fn is_tidy(&self) -> bool {
         self.path.starts_with("tests/it/tidy")
     }
 
-    /// Returns the text before the tests at its end.
+    /// Returns the text of the file before the tests at its end.
     pub(super) fn production(&self) -> &str {
         self.text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default()
     }
 
-    /// Returns the line numbers from 1 and the lines without comments.
+    /// Returns the lines without comments, each with its number, starting at 1.
     pub(super) fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text.lines().enumerate().map(|(index, line)| (index + 1, without_comment(line)))
     }
 
-    /// Returns the paths, without extension, of the modules that this file declares for tests.
+    /// Returns the paths, without extension, of the modules that this file declares only for tests.
     fn test_modules(&self) -> Vec<String> {
         let path = self.path.trim_end_matches(".rs");
         let folder = match path.rsplit_once('/') {
@@ -52,7 +52,7 @@ impl Source {
     }
 }
 
-/// Removes a comment. Slashes after a colon are part of a URL.
+/// Removes a comment from a line. Slashes after a colon belong to a URL.
 pub(super) fn without_comment(line: &str) -> &str {
     let mut slashes = line.match_indices("//").map(|(at, _)| line.split_at(at).0);
     slashes.find(|before| !before.ends_with(':')).unwrap_or(line)
