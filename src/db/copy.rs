@@ -1,8 +1,8 @@
 //! Copies the tables of a store between a file and a database, in either direction.
 //!
-//! Both have the same tables, each with a primary key. All rows are copied in one transaction, by their
-//! keys and from one snapshot of the source. A stopped copy has no effect. Afterwards every row of the
-//! copy is compared with its source.
+//! Both have the same tables, each with a primary key. All rows are copied in one transaction, in the
+//! order of their keys and from one snapshot of the source. A copy that is stopped has no effect. At the
+//! end, every row of the copy is compared with its source.
 
 mod engine;
 mod table;
@@ -21,29 +21,30 @@ use crate::files::beside;
 use crate::postgres::DatabaseUrl;
 use crate::postgres::schema::Schema as SharedSchema;
 
-/// Rows of a page. A row may have up to a megabyte.
+/// Number of rows that are read at a time. A row may have up to a megabyte.
 const PAGE_ROWS: usize = 64;
 
 /// Maximum number of rows per insert.
 const INSERT_ROWS: usize = 4096;
 
-/// Bytes of rows per insert, give or take a page.
+/// Approximate maximum size of the rows per insert, in bytes. It can be exceeded by a page of
+/// [`PAGE_ROWS`].
 const INSERT_BYTES: usize = 4 << 20;
 
-/// The tables of a store in both engines.
+/// The tables of a store, for both engines.
 #[derive(Debug, Clone, Copy)]
 pub struct CopiedTables {
-    /// The tables in a file.
+    /// Schema of a file with these tables.
     pub file: Schema,
-    /// The schema of a database with the same tables and others that are not copied.
+    /// Schema of a database with the same tables, and others that are not copied.
     pub database: SharedSchema,
     /// Statements that run in a database after its rows were copied.
     pub finish: &'static str,
-    /// True if a service that has a file open locks `FILE.lock`.
+    /// True if a service that has a file open locks `FILE.lock`, so that it can be detected.
     pub is_locked: bool,
 }
 
-/// Location of the tables.
+/// Place where the tables are stored.
 #[derive(Debug, Clone)]
 pub enum CopyPlace {
     /// A file at this path.
@@ -56,18 +57,18 @@ pub enum CopyPlace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CopyProgress<'a> {
-    /// Rows of a table were inserted.
+    /// Some rows of a table were inserted.
     Rows {
         /// Name of the table.
         table: &'a str,
-        /// Number of rows so far.
+        /// Number of rows of the table inserted so far.
         n_rows: u64,
     },
     /// All rows of a table are copied and equal to their source.
     Copied {
         /// Name of the table.
         table: &'a str,
-        /// Number of rows in both stores.
+        /// Number of rows of the table.
         n_rows: u64,
     },
 }
@@ -82,19 +83,19 @@ pub enum CopyError {
     /// The destination failed.
     #[error("destination of the copy failed")]
     Write(#[source] EndError),
-    /// A service has a file of the copy open.
+    /// A service has one of the files open.
     #[error("{} is in use by a service; stop it first", path.display())]
     InUse {
         /// Path of the file.
         path: PathBuf,
     },
-    /// The destination has rows that differ from the source. They were not changed.
+    /// The destination has rows that differ from those of the source. They were not changed.
     #[error("table {table} of the destination has other rows; copy to an empty store")]
     NotEmpty {
         /// Name of the table.
         table: String,
     },
-    /// The destination was written during the copy.
+    /// Another program wrote to the destination during the copy.
     #[error(
         "rows of table {table} differ from the source; stop the services of the destination, and empty it"
     )]
@@ -102,18 +103,18 @@ pub enum CopyError {
         /// Name of the table.
         table: String,
     },
-    /// The caller stopped the copy.
+    /// The caller stopped the copy before it was complete.
     #[error("stopped before the copy was complete; run the same command again")]
     Stopped,
 }
 
-/// Receives progress and returns whether to continue.
+/// Function that receives the progress. Its result decides whether the copy continues.
 pub type OnProgress<'a> = &'a mut (dyn FnMut(CopyProgress<'_>) -> ControlFlow<()> + Send);
 
-/// Copies all rows of `tables` to an empty store, or compares them with an earlier copy. Returns their
-/// number.
+/// Copies all rows of `tables` to an empty store. If the destination already has rows, compares them
+/// with the source instead. Returns the number of rows.
 ///
-/// Blocks while files are read and written. Requires the context of a runtime.
+/// Blocks while files are read and written. Must be called in a tokio runtime.
 ///
 /// # Errors
 /// [`CopyError`].
@@ -155,7 +156,7 @@ pub async fn copy(
     Ok(n_rows)
 }
 
-/// Prevents services from opening a file during the copy.
+/// Locks a file, so that no service opens it during the copy.
 fn lock_file(
     tables: &CopiedTables,
     place: &CopyPlace,
@@ -183,7 +184,7 @@ async fn is_empty(end: &mut End, tables: &[Table]) -> Result<bool, EndError> {
     Ok(true)
 }
 
-/// Compares the rows of a table. Returns their number, or `None` if they differ.
+/// Compares the rows of a table in both stores. Returns their number, or `None` if they differ.
 async fn compare(
     source: &mut End,
     copied: &mut End,
@@ -239,7 +240,7 @@ fn report(on_progress: OnProgress<'_>, progress: CopyProgress<'_>) -> Result<(),
     if on_progress(progress).is_break() { Err(CopyError::Stopped) } else { Ok(()) }
 }
 
-/// Returns true if two rows have the same values. NaN equals itself.
+/// Returns true if two rows have the same values. NaN counts as equal to itself.
 fn is_same(a: &[Value], b: &[Value]) -> bool {
     a.len() == b.len()
         && a.iter().zip(b).all(|values| match values {

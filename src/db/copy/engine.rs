@@ -1,4 +1,4 @@
-//! One end of a copy, in either engine.
+//! One end of a copy, a store in either engine.
 
 use std::error::Error;
 
@@ -16,21 +16,21 @@ use crate::postgres::connections::{Connections, ConnectionsOptions, Transaction}
 /// Failure of an end of a copy.
 pub(super) type EndError = Box<dyn Error + Send + Sync>;
 
-/// Access to one end of a copy: its source or its destination.
+/// Access to one end of a copy: reading for the source, writing for the destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
     Write,
 }
 
-/// A store in one transaction, which is rolled back unless [`End::finish`] commits it.
+/// A store with an open transaction, which is rolled back unless [`End::finish`] commits it.
 pub(super) enum End {
     File(Connection),
     Database(Transaction),
 }
 
 impl End {
-    /// Opens a store. A missing store is created if it is written or in a database.
+    /// Opens a store. A missing store is created if it is a database or opened for writing.
     pub(super) async fn open(
         tables: &CopiedTables,
         place: &CopyPlace,
@@ -50,7 +50,8 @@ impl End {
             }
             (CopyPlace::Database(url), _) => {
                 let schema = tables.database;
-                // Two, since a connection behind a pooler might be replaced before it is closed.
+                // Two connections, since a connection behind a pooler might be replaced before it is
+                // closed.
                 let options = ConnectionsOptions { schema: schema.name, n_max: 2, n_writers: 1 };
                 let connections = Connections::new(url, options, Handle::current());
                 connections.open_tables(schema).await?;
@@ -58,7 +59,7 @@ impl End {
                     Access::Read => connections.begin_read().await?,
                     Access::Write => connections.begin_write().await?,
                 };
-                // The other end may be slow.
+                // The transaction may be idle for long, since the other end may be slow.
                 let sql = "SET LOCAL idle_in_transaction_session_timeout = 0";
                 sqlx::raw_sql(sql).execute(&mut *transaction).await?;
                 Ok(Self::Database(transaction))
@@ -66,7 +67,8 @@ impl End {
         }
     }
 
-    /// Returns the next `n_rows` of a table, by key, after the row `after`.
+    /// Returns the next `n_rows` rows of a table in the order of the key, starting after the row
+    /// `after`.
     pub(super) async fn page(
         &mut self,
         table: &Table,
@@ -116,7 +118,8 @@ impl End {
         Ok(())
     }
 
-    /// Returns the highest key that the table ever generated, or `None` if it generates none.
+    /// Returns the highest key that the table has ever generated, or `None` if it does not generate
+    /// keys.
     pub(super) async fn counter(&mut self, table: &Table) -> Result<Option<i64>, EndError> {
         match self {
             Self::File(file) => {
@@ -134,7 +137,7 @@ impl End {
         }
     }
 
-    /// Lets the table generate keys above `n`.
+    /// Makes the table generate keys above `n`.
     pub(super) async fn set_counter(&mut self, table: &Table, n: i64) -> Result<(), EndError> {
         match self {
             Self::File(file) => {
@@ -172,7 +175,7 @@ impl End {
     }
 }
 
-/// Returns the name of the sequence that generates the keys of a table, if there is one.
+/// Returns the name of the sequence that generates the keys of a table, or `None` if there is none.
 async fn sequence(c: &mut PgConnection, table: &Table) -> Result<Option<String>, sqlx::Error> {
     let Some((key, _)) = table.columns.first().filter(|_| table.has_counter) else {
         return Ok(None);
@@ -194,7 +197,7 @@ fn bind<'q>(
     }
 }
 
-/// Binds column `idx` of rows as a list.
+/// Binds the values of column `idx` in all rows as one list.
 fn bind_list<'q>(
     query: Query<'q, Postgres, PgArguments>,
     rows: &[Row],
