@@ -2,14 +2,12 @@
 //!
 //! An execution first acquires offered slots (`slots.rs`, chosen by `placement.rs`, queued in a
 //! `fair_queue.rs`). If that is not possible, it calls the roll (`rollcall.rs`). `gather.rs` then sends
-//! the work orders through `dispatch.rs`, collects the results and replaces workers that fail or are
+//! the work orders through `workers.rs`, collects the results and replaces workers that fail or are
 //! slow. `report.rs` derives code and message. `inbox.rs` routes replies of peers to their execution.
 //! `executions.rs` stores executions. The REST API is in `server.rs`.
 
-mod dispatch;
 mod executions;
 mod gather;
-mod inbound;
 mod inbox;
 mod install;
 mod node_registry;
@@ -19,6 +17,7 @@ mod report;
 mod rollcall;
 pub mod server;
 mod slots;
+mod workers;
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -37,7 +36,6 @@ use tracing::{Instrument as _, Span, field, info, info_span, warn};
 use uuid::Uuid;
 use web::address::Network;
 
-use self::dispatch::Lines;
 use self::executions::{Cause, Events, ExecutionStatus, Executions, Track};
 use self::inbox::{Inbox, Inboxes, Reply};
 use self::install::Installs;
@@ -46,6 +44,7 @@ pub use self::node_registry::{NodeRegistry, RegistryError};
 use self::order::{NodeCount, Order};
 use self::rollcall::{Roster, Selection};
 use self::slots::{Lease, SlotGrant, SlotRequest, Slots};
+use self::workers::Lines;
 use crate::message::{CallDigest, Code, NodeResult};
 use crate::node::WorkOptions;
 use crate::peers::Peer;

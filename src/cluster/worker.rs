@@ -2,15 +2,14 @@
 //!
 //! It accepts a roll call if it has a free slot and holds the function, which it fetches from a peer if
 //! necessary, preferably from the author. A work order waits for a slot and runs in a sandbox
-//! (`runtime`). Its result is signed. Our heads send orders on a line (`line.rs`), which also lets them
+//! (`runtime`). Its result is signed. Our heads send orders on a line (`heads.rs`), which also lets them
 //! cancel orders. Others send a message for each order.
 
 mod executor;
 mod external;
 mod functions;
-mod line;
+mod heads;
 mod refusal;
-mod rollcall;
 mod scratch_dir;
 mod shares;
 
@@ -161,9 +160,9 @@ impl Worker {
             n_slots,
             slots: Shares::new(n_slots.into()),
             orders: Shares::new(n_orders),
-            open_lines: Arc::new(Semaphore::new(line::LINES_MAX as usize)),
+            open_lines: Arc::new(Semaphore::new(heads::LINES_MAX as usize)),
             calls: Default::default(),
-            call_logs: Mutex::new(LruCache::new(rollcall::AUTHORS_MAX)),
+            call_logs: Mutex::new(LruCache::new(heads::AUTHORS_MAX)),
             phase: watch::Sender::new(Phase::Working),
             changed: Notify::new(),
             compilations: Compilations::default(),

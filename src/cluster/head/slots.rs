@@ -9,7 +9,6 @@
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -102,8 +101,6 @@ struct SlotTable {
     turn: u64,
     /// Counts served requests that had waited.
     n_served: u64,
-    /// Derives random numbers from the turn.
-    random: RandomState,
 }
 
 #[derive(Debug)]
@@ -288,7 +285,7 @@ impl Slots {
                 && (trust == Trust::Any || !is_newcomer(spare.weight, heaviest))
         });
         let spares = spares.collect();
-        let peers = table.draw(spares, 1)?;
+        let peers = SlotTable::draw(spares, 1)?;
         self.leases(&mut table, peers, want.function).pop()
     }
 
@@ -425,16 +422,12 @@ impl SlotTable {
     ) -> Option<Vec<PeerId>> {
         let mut candidates = self.candidates(want, Instant::now());
         candidates.retain(|(peer, _)| !reserved.contains(*peer));
-        self.draw(candidates, want.n)
+        Self::draw(candidates, want.n)
     }
 
-    fn draw(&self, candidates: Vec<(&PeerId, Candidate)>, n: usize) -> Option<Vec<PeerId>> {
+    fn draw(candidates: Vec<(&PeerId, Candidate)>, n: usize) -> Option<Vec<PeerId>> {
         let (peers, candidates): (Vec<&PeerId>, Vec<Candidate>) = candidates.into_iter().unzip();
-        let mut n_drawn = 0_u64;
-        let chosen = choose(&candidates, n, || {
-            n_drawn += 1;
-            self.random.hash_one((self.turn, n_drawn))
-        })?;
+        let chosen = choose(&candidates, n, rand::random::<u64>)?;
         Some(chosen.into_iter().filter_map(|idx| peers.get(idx).copied().cloned()).collect())
     }
 

@@ -49,12 +49,6 @@ pub struct Frame {
     /// Unparsed content.
     pub content: Bytes,
 }
-impl Frame {
-    /// Creates a frame.
-    pub const fn new(kind: u8, content: Bytes) -> Self {
-        Self { kind, content }
-    }
-}
 
 /// A received frame.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -40,7 +40,7 @@ use task::private;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::oneshot;
-use tokio::task::{JoinError, JoinHandle, spawn_blocking};
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 use wait4::{ResUse, Wait4 as _};
 
@@ -102,7 +102,7 @@ pub(super) enum ExternalError {
     Wait { source: io::Error },
     /// The node is stopping.
     #[error("the run was lost")]
-    Lost { source: Option<JoinError> },
+    Lost,
 }
 
 /// A process and its descendants. They can be killed until it has been waited for.
@@ -174,8 +174,8 @@ impl External {
         if let Ok(process) = started.await {
             return watch(process, running, stdin.unwrap_or_default(), limits).await;
         }
-        let failed = running.await.map_err(join_error)?.err();
-        Err(failed.unwrap_or(ExternalError::Lost { source: None }))
+        let failed = running.await.map_err(|_| ExternalError::Lost)?.err();
+        Err(failed.unwrap_or(ExternalError::Lost))
     }
 }
 
@@ -218,7 +218,7 @@ impl ExternalParts {
         let Some(group) = ProcessGroup::from_child(&child) else {
             // Without a valid process id, only the handle can kill it.
             child.kill().map_err(wait)?;
-            return Err(ExternalError::Lost { source: None });
+            return Err(ExternalError::Lost);
         };
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -335,7 +335,7 @@ async fn watch(
                 }
             }
             outcome = &mut running, if used.is_none() => {
-                used = Some(outcome.map_err(join_error)??);
+                used = Some(outcome.map_err(|_| ExternalError::Lost)??);
                 deadline = Instant::now() + CLOSE_WITHIN;
             }
             () = sleep_until(deadline) => {
@@ -352,7 +352,7 @@ async fn watch(
         }
     }
     let wall = started.elapsed();
-    let used = used.ok_or(ExternalError::Lost { source: None })?;
+    let used = used.ok_or(ExternalError::Lost)?;
     let written = std::mem::take(&mut *written.lock());
     Ok(outcome_of(written, &used, ended, limits, wall))
 }
@@ -472,10 +472,6 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.group.kill();
     }
-}
-
-fn join_error(source: JoinError) -> ExternalError {
-    ExternalError::Lost { source: Some(source) }
 }
 
 /// Input of a run.
