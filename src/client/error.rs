@@ -20,7 +20,7 @@ pub enum ClientError {
     )]
     Credentials,
     /// The text is not a token.
-    #[error("token contains other than printable characters")]
+    #[error("token contains unprintable characters")]
     Token,
     /// The system lacks something that HTTP needs.
     #[error("cannot create the HTTP client")]

@@ -123,7 +123,8 @@ impl Walk<'_> {
             match self.node(link.id)? {
                 Node::Directory(links) => {
                     let depth = depth.checked_sub(1);
-                    let too_deep = ContentError::TooMuch { what: "folders deep", max: DEPTH_MAX };
+                    let too_deep =
+                        ContentError::TooMuch { what: "levels of folders", max: DEPTH_MAX };
                     self.folder(&path, &links, depth.ok_or(too_deep)?)?;
                 }
                 file @ Node::File { .. } => {
@@ -161,7 +162,8 @@ impl Walk<'_> {
         if !data.is_empty() {
             pieces.push(data);
         }
-        let too_deep = ContentError::TooMuch { what: "nodes deep", max: FILE_DEPTH_MAX };
+        let too_deep =
+            ContentError::TooMuch { what: "levels of nodes in a file", max: FILE_DEPTH_MAX };
         let depth = if links.is_empty() { depth } else { depth.checked_sub(1).ok_or(too_deep)? };
         for link in links {
             let node = self.node(link.id)?;

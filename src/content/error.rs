@@ -27,7 +27,7 @@ pub enum FunctionsError {
         method: Method,
     },
     /// The content does not match its id.
-    #[error("{size_bytes} bytes of content do not match the id {id}")]
+    #[error("content of {size_bytes} bytes does not match id {id}")]
     Mismatch {
         /// The expected id.
         id: FunctionId,
@@ -112,7 +112,7 @@ pub enum ContentError {
     #[error("invalid archive")]
     Archive(#[from] io::Error),
     /// The manifest names an archive that is not part of the content.
-    #[error("archive at {address} is not part of the content")]
+    #[error("archive {address}, named by the manifest, is missing in the function's content")]
     ArchiveElsewhere {
         /// Address of the archive in the manifest.
         address: String,

@@ -64,13 +64,13 @@ pub enum FetchError {
         n_gateways: usize,
     },
     /// The id is the hash of an address, and the function has not been installed from this address yet.
-    #[error("{id} is not installed, and can only be installed from its address")]
+    #[error("{id} is not installed and can only be installed from the address of its manifest")]
     NotInstalled {
         /// The function.
         id: FunctionId,
     },
     /// The id is a CID of an unsupported kind.
-    #[error("{id} is not the id of a raw or dag-pb block with SHA-256")]
+    #[error("unsupported id {id}, expected the CID of a raw or dag-pb block with SHA-256")]
     Unsupported {
         /// The function.
         id: FunctionId,

@@ -101,7 +101,7 @@ pub enum WebError {
         elapsed: Duration,
     },
     /// No turn for a large download became free.
-    #[error("too many large functions are being fetched to read one from {host}")]
+    #[error("download from {host} was refused: too many large functions are being fetched")]
     Crowded {
         /// Host name or IP address.
         host: String,

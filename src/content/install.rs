@@ -40,7 +40,7 @@ pub enum InstallError {
     #[error("invalid function id")]
     Id(#[from] ParseError),
     /// The id is the hash of another address than the given one.
-    #[error("{id} is not the id of the manifest's address")]
+    #[error("id {id} does not match the address of the manifest")]
     Address {
         /// The id in the request.
         id: FunctionId,

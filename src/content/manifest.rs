@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn archive_is_found_like_by_b7s_nodes() {
+    fn archive_address_is_resolved_as_by_b7s_nodes() {
         let at = "https://example.com/manifest-address";
         let relative = r#"{"runtime":{"url":"runtime-address","checksum":"SUM"}}"#;
         check(at, relative, "https://example.com/runtime-address");
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn archive_of_directory_is_within_it() {
+    fn archive_path_stays_within_directory() {
         for address in [
             "/x/y.tar.gz",
             "x/y.tar.gz",

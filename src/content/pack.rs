@@ -53,7 +53,7 @@ impl Entry {
     pub(super) fn place(&mut self, path: &[&str], entry: Self) -> Result<(), ContentError> {
         let twice = || ContentError::Twice { path: shorten(&path.join("/")) };
         if path.len() > DEPTH_MAX {
-            return Err(ContentError::TooMuch { what: "folders deep", max: DEPTH_MAX });
+            return Err(ContentError::TooMuch { what: "levels of folders", max: DEPTH_MAX });
         }
         let (Some((last, folders)), mut at) = (path.split_last(), self) else { return Ok(()) };
         for name in path {

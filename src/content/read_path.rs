@@ -30,7 +30,7 @@ pub(super) fn read(path: &Path) -> Result<Entry, FunctionsError> {
 }
 
 fn folder(path: &Path, depth: usize, budget: &mut Budget) -> Result<Entry, FunctionsError> {
-    let too_deep = ContentError::TooMuch { what: "folders deep", max: DEPTH_MAX };
+    let too_deep = ContentError::TooMuch { what: "levels of folders", max: DEPTH_MAX };
     let depth = depth.checked_sub(1).ok_or(too_deep)?;
     let mut folder = Entry::folder();
     for entry in fs::read_dir(path).map_err(file_error("read the directory", path))? {

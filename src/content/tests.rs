@@ -210,7 +210,7 @@ async fn response_contains_all_bytes_of_function() {
 }
 
 #[tokio::test]
-async fn function_without_file_name_runs_under_any_and_takes_first_one() {
+async fn unnamed_module_runs_under_any_method_and_gets_first_given_name() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let id = FunctionId::from_module(&module(1)).content().unwrap();

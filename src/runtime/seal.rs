@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn code_opens_under_its_key_in_its_context_and_as_it_was_sealed() {
+    fn code_is_authentic_only_if_unchanged_and_with_its_key_and_context() {
         let tag = key(1).tag(b"hello", b"code");
         let opens = |key: SealKey, context: &[u8], code: &[u8]| {
             let bytes = [b"ab", code].concat();

@@ -253,7 +253,7 @@ impl Running {
         let mut facts = self.facts.clone();
         let seen = facts.wait_for(|facts| facts.ended.is_some() || look(facts).is_some()).await;
         let facts =
-            seen.with_context(|| format!("the {} is not watched any more", self.process))?.clone();
+            seen.with_context(|| format!("the {} is no longer watched", self.process))?.clone();
         look(&facts).with_context(|| {
             let ended = facts.ended.map(|ended| ended.text).unwrap_or_default();
             let trouble = facts.trouble.map(|text| format!(": {text}")).unwrap_or_default();

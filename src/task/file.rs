@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn write_replaces_file_and_leaves_no_draft() {
+    fn write_replaces_file_and_leaves_no_temporary_file() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("state");
         write_atomic(&path, b"a longer first", FileMode::Private).unwrap();

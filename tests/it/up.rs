@@ -40,7 +40,7 @@ fn output_is_addresses_and_one_key_followed_by_log_lines() {
 }
 
 #[tokio::test]
-async fn killed_process_is_restarted_alone() {
+async fn only_the_killed_process_is_restarted() {
     let folder = TempDir::new().unwrap();
     let up = Running::start(&["up", "--json", "--data-dir", &folder.path().display().to_string()]);
     let line: Value = serde_json::from_str(&up.wait_lines(1)[0]).unwrap();

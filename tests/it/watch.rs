@@ -79,7 +79,7 @@ async fn value_below_its_limit_is_printed_and_sent() {
 }
 
 #[tokio::test]
-async fn outage_and_silence_are_reported_and_end() {
+async fn start_and_end_of_outage_and_silence_are_reported() {
     let mut service = Service::start();
     let dataset = create(&service).await;
     let home = service.home();

@@ -11,7 +11,7 @@ pub enum ElementsError {
     #[error("object exceeds {ELEMENT_BYTES_MAX} bytes")]
     TooLong,
     /// The text contains a value other than an object.
-    #[error("text contains a value other than objects")]
+    #[error("text contains a value that is not an object")]
     NoObject,
     /// The text is truncated within an object or array.
     #[error("text ends within an object")]

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn latest_bundle_follows_reconnect() {
+    async fn latest_bundle_is_sent_after_reconnect() {
         let lines = |n: usize| {
             let events = [bundle(10 + n as u64)].map(Ok::<_, Infallible>);
             Sse::new(stream::iter(events)).into_response()

@@ -36,7 +36,7 @@ fn address_loses_trailing_slash_and_query() {
 }
 
 #[test]
-fn other_addresses_than_http_are_refused() {
+fn addresses_other_than_http_are_refused() {
     for text in ["", "127.0.0.1:8080", "ftp://a.example", "/api"] {
         check_address(text, None);
     }

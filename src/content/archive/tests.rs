@@ -51,7 +51,7 @@ fn files_and_folders_are_unpacked() {
 }
 
 #[test]
-fn paths_out_of_archive_are_rejected() {
+fn archive_paths_out_of_directory_are_rejected() {
     for path in ["../a", "a/../../b", "/etc/passwd", "a\\..\\b", "c:/x"] {
         refused(&[(path, EntryType::Regular, b"x")], "invalid path");
     }

@@ -61,7 +61,7 @@ fn block_with_other_hash_is_rejected() {
 }
 
 #[test]
-fn other_versions_and_several_roots_are_rejected() {
+fn car_of_other_version_or_with_several_roots_is_rejected() {
     // First bytes of version 2.
     let version_2 = [&[0x0a, 0xa1, 0x67], b"version".as_slice(), &[0x02]].concat();
     assert!(read(&version_2.into()).is_err());

@@ -30,7 +30,7 @@ fn greeter() -> Vec<u8> {
 }
 
 #[test]
-fn files_of_archive_are_files_of_package() {
+fn package_contains_files_of_its_archive() {
     let archive = greeter();
     let contents =
         Contents::of_dag(&package(&archive, "/a.tar.gz", &[("a.tar.gz", &archive)])).unwrap();

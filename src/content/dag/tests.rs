@@ -80,14 +80,14 @@ fn too_deep_tree_is_rejected() {
     for _ in 0..DEPTH_MAX + 2 {
         root = folder(&mut blocks, &[link(root, "a")]);
     }
-    refused(root, blocks, "folders deep");
+    refused(root, blocks, "levels of folders");
 
     let mut blocks = Blocks::new();
     let mut file = put(&mut blocks, Codec::Raw, "x");
     for _ in 0..=FILE_DEPTH_MAX {
         file = put(&mut blocks, Codec::DagPb, write_file(&[link(file, "")], &[1]));
     }
-    refused(file, blocks, "nodes deep");
+    refused(file, blocks, "levels of nodes in a file");
 }
 
 #[test]

@@ -291,7 +291,7 @@ async fn package_on_gateway_can_have_archive_elsewhere() {
 }
 
 #[test]
-fn gateway_is_a_web_address() {
+fn gateway_must_be_a_web_address() {
     for text in ["https://ipfs.io", "http://127.0.0.1:8080/below"] {
         assert_eq!(text.parse::<super::super::Gateway>().unwrap().to_string(), text);
     }

@@ -51,7 +51,7 @@ fn stranger_fills_its_share_and_then_evicts_its_own_functions() {
 }
 
 #[test]
-fn strangers_evict_no_pinned_functions_and_leave_reserve_of_named_ones() {
+fn strangers_evict_neither_pinned_functions_nor_reserve_of_named_peers() {
     let mut index = Index::new(LIMITS);
     fill(&mut index, 0..20, &Requester::Operator);
     fill(&mut index, 20..80, &named());

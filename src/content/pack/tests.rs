@@ -92,5 +92,5 @@ fn invalid_and_duplicate_paths_are_rejected() {
     misplaced(&[&["a"], &["a"]], "duplicate path `a`");
     misplaced(&[&["a"], &["a", "b"]], "duplicate path `a/b`");
     misplaced(&[&["a", "b"], &["a"]], "duplicate path `a`");
-    misplaced(&[&["a"; 17]], "folders deep");
+    misplaced(&[&["a"; 17]], "levels of folders");
 }

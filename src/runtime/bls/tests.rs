@@ -125,7 +125,7 @@ fn exit_codes_match_bls_runtime() {
 }
 
 #[test]
-fn given_directory_is_used_and_kept() {
+fn directory_named_by_flag_is_used_and_not_removed() {
     let keeps_a_file = r#"(module
         (import "wasi_snapshot_preview1" "path_open"
             (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))

@@ -257,7 +257,7 @@ mod tests {
         (import "example:shapes/empty" (instance))"#;
 
     #[test]
-    fn component_imports_of_offered_functions_and_of_types_pass() {
+    fn component_that_imports_offered_functions_and_types_is_accepted() {
         assert_eq!(check_text(&command(OFFERED)), Ok(()));
         let runs_max = NonZeroU32::MIN;
         let options = RuntimeOptions::for_runs(runs_max, CompileIn::ThisProcess);

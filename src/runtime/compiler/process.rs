@@ -93,7 +93,7 @@ pub(super) fn compile(
             CompileError::Program(ProgramError::CompileMemory { n_bytes })
         }
         // The system also kills a process if the whole machine is out of memory.
-        _ => failed(io::Error::other(format!("the compiler ended with {status}"))),
+        _ => failed(io::Error::other(format!("the compiler exited ({status})"))),
     })
 }
 

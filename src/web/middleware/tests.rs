@@ -72,17 +72,17 @@ async fn answer(method: &str, path: &str, body: &'static str) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn a_panic_answers_500_in_the_rooms_words() {
+async fn panic_results_in_500_with_the_error_body_of_the_service() {
     assert_eq!(answer("GET", "/panic/", "").await, (500, "internal error".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_never_ends_answers_504() {
+async fn endless_handler_results_in_504() {
     assert_eq!(answer("GET", "/slow/", "").await, (504, "no response in time".to_owned()));
 }
 
 #[tokio::test]
-async fn a_body_past_the_limit_answers_413() {
+async fn body_beyond_the_limit_results_in_413() {
     assert_eq!(answer("POST", "/length/", "0123456789").await, (200, "10".to_owned()));
     assert_eq!(answer("POST", "/length/", "0123456789a").await.0, 413);
 }
@@ -112,7 +112,7 @@ async fn shared_caches_store_only_responses_whose_handler_allows_it() {
 }
 
 #[tokio::test]
-async fn a_request_without_room_is_a_503_that_closes_the_connection() {
+async fn request_over_the_connection_limit_gets_503_and_its_connection_is_closed() {
     let mut request = Request::builder().uri("/length/").body(Body::empty()).unwrap();
     request.extensions_mut().insert(Overloaded("too many connections"));
     let response = router().oneshot(request).await.unwrap();

@@ -216,7 +216,7 @@ async fn each_request_of_a_connection_has_a_time_limit() {
 }
 
 #[tokio::test]
-async fn a_silent_http_2_connection_ends() {
+async fn silent_http_2_connection_is_closed() {
     let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     let sent = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &settings].concat();
     let lasted = lasts(&sent, 0).await;
@@ -234,7 +234,7 @@ async fn read_frame(stream: &mut TcpStream) -> Option<(u8, u8, Vec<u8>)> {
 }
 
 #[tokio::test]
-async fn an_idle_http_2_connection_that_answers_pings_ends() {
+async fn idle_http_2_connection_that_responds_to_pings_is_closed() {
     const DATA: u8 = 0;
     const PING: u8 = 6;
     const ACK: u8 = 1;

@@ -298,7 +298,7 @@ async fn repeatedly_killed_mirror_has_every_row_once() {
 
 /// The source sends events without ids, limits time ranges and rates, and closes connections early.
 #[tokio::test]
-async fn mirror_copies_a_strict_service() {
+async fn mirror_copies_from_a_service_with_strict_limits() {
     let pair = Pair::start();
     let http = pair.source.http();
     let dataset = create(&http, "bars").await;

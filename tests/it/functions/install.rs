@@ -34,7 +34,7 @@ async fn function_is_installed_from_its_manifest_and_called_by_its_address() {
 }
 
 #[tokio::test]
-async fn nodes_read_no_address_of_their_network_unless_allowed() {
+async fn nodes_download_from_private_addresses_only_if_allowed() {
     let manifest = format!("{}/manifest.json", server::serve_files("install"));
     let head = Node::head(&[]);
     let _worker = Node::worker(&head, &[]);

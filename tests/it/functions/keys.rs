@@ -38,7 +38,7 @@ fn key_is_written_once_and_used_by_a_node() {
 }
 
 #[test]
-fn file_that_is_no_key_is_not_overwritten() {
+fn file_without_a_key_is_not_overwritten() {
     let home = Home::new();
     home.write("worker/priv.bin", b"precious");
     let why = home.run_err(&["keys", "node", "-o", "worker"]);

@@ -34,7 +34,7 @@ async fn component_has_outcome_of_its_command() {
 }
 
 #[tokio::test]
-async fn failed_component_has_the_only_code_of_preview_2() {
+async fn failed_component_exits_with_code_1() {
     check(&command("(call $exit (i32.const 0))"), LIMITS, (RunEnd::Exited, 0)).await;
     check(&command("(call $exit (i32.const 9))"), LIMITS, (RunEnd::Exited, 1)).await;
 }
@@ -79,7 +79,7 @@ async fn output_of_component_is_truncated_and_traps_are_reported() {
 }
 
 #[tokio::test]
-async fn memories_of_component_are_added() {
+async fn memories_of_component_are_limited_together() {
     // Three pages for each memory, with a limit of four pages in total.
     let wat = r#"(component
         (core module $m (memory 3))

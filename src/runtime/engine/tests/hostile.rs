@@ -188,7 +188,7 @@ async fn exit_code_has_the_eight_bits_of_a_process() {
 }
 
 #[tokio::test]
-async fn call_that_asks_for_too_much_returns_an_error_number() {
+async fn excessive_host_call_returns_an_error_number() {
     const INVALID: i32 = 28;
     let poll = "(call $exit (call $poll (i32.const 0) (i32.const 64) (i32.const 1000000)
         (i32.const 128)))";

@@ -16,7 +16,7 @@ const HOUR: Limits = Limits { wall: Duration::from_hours(1), ..LIMITS };
 const SOON: Duration = Duration::from_mins(1);
 
 #[tokio::test]
-async fn waiting_guests_all_get_a_place() {
+async fn waiting_guests_all_run() {
     let (runtime, hello) = (runtime(2), demo("hello"));
     let mut runs = JoinSet::new();
     for run_idx in 0..12 {
@@ -45,7 +45,7 @@ async fn guest_does_not_see_memory_of_previous_one() {
 }
 
 #[tokio::test]
-async fn abandoned_guest_frees_its_place() {
+async fn abandoned_guest_frees_its_slot() {
     let runtime = runtime(1);
     let endless = command("(loop $on (br $on))");
     let abandoned =
