@@ -193,7 +193,7 @@ impl Processes {
         if claimed.is_none() {
             *claimed = Some(StackClaim::acquire(self.options.data_dir.clone())?);
         }
-        let data_dir = &claimed.as_ref().context("no local stack has been started")?.data_dir;
+        let data_dir = &claimed.as_ref().context("no local stack is running")?.data_dir;
         let folder = detached_nodes::free_folder(data_dir.folder(), name);
         fs::create_dir_all(&folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;
@@ -208,7 +208,7 @@ impl Processes {
             return Ok(Members::new(folder));
         }
         let claimed = self.claimed.lock();
-        Ok(Members::new(claimed.as_ref().context("no local stack has been started")?.data_dir.folder()))
+        Ok(Members::new(claimed.as_ref().context("no local stack is running")?.data_dir.folder()))
     }
 
     /// Returns the first unused name for a node of `role`.
