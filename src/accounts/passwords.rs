@@ -18,10 +18,10 @@ use crate::{AccountsError, blocking};
 /// recommends for argon2id. Computing a hash takes about 20 ms.
 const MEMORY_KIB: u32 = 19 * 1024;
 
-/// Passes over the memory.
+/// Number of passes over the memory of a hash.
 const ROUNDS: u32 = 2;
 
-/// Threads per hash.
+/// Number of threads per hash.
 const LANES: u32 = 1;
 
 /// Maximum number of concurrent hashes, which use 76 MiB, on any machine.

@@ -34,7 +34,7 @@ pub enum Dtype {
     Boolean,
 }
 
-/// A dataset as listed.
+/// Description of a dataset, as a service lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dataset {
     /// Id of the dataset.

@@ -1,4 +1,4 @@
-//! Values and rules of the domain, named as in the three documents.
+//! Values and rules of the domain, named as in the APIs of the upstream services.
 //!
 //! Defines nodes, functions, rows, buckets, topics and keys, and the rules that need nothing else,
 //! such as bucket bounds and valid names. This crate has no serde (see `wire`), async, clocks,

@@ -6,7 +6,7 @@
 //! shares the outcome of a check among callers, [`open_files`] divides up file descriptors. [`extract`]
 //! reads bodies and queries. [`query_names`] rejects unknown query parameters. [`mod@metrics`] counts,
 //! [`openapi`] describes an API and [`api_docs`] renders the description as a page. Endpoints and the
-//! format of error bodies, which differ between the documents, belong to other crates.
+//! format of error bodies, which differ between the services, belong to other crates.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), web::serve::BindError> {

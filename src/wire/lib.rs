@@ -1,6 +1,6 @@
-//! JSON bodies of the three documents, shared by servers and clients.
+//! JSON bodies of the three services' APIs, shared by servers and clients.
 //!
-//! Each module has the paths, the bodies and the conversions to and from `model` of one document.
+//! Each module has the paths, the bodies and the conversions to and from `model` of one API.
 //! [`paths`] has the shared paths and reexports all others.
 //!
 //! ```

@@ -90,8 +90,8 @@ impl Fixture {
         self.send_body((from, ""), (method, path), key, Body::from("x".repeat(100))).await
     }
 
-    /// Sends a request from address `from`. If `forwarded` is not empty, a proxy at that address claims
-    /// to forward it for another one.
+    /// Sends a request from address `from`. If `forwarded` is not empty, the request has it as its
+    /// `X-Forwarded-For` header, as if a proxy had sent it.
     async fn send_body(
         &self,
         (from, forwarded): (&str, &str),

@@ -77,7 +77,7 @@ fn archive_with_too_large_contents_is_rejected() {
     refused(&many, "files and folders");
 }
 
-/// A size in a header is an announcement and not trusted.
+/// The size in a header is not trusted: too large contents are detected while they are read.
 #[test]
 fn truncated_archive_is_rejected() {
     let mut header = Header::new_gnu();

@@ -23,7 +23,7 @@ pub(super) struct Adopted {
     pub(super) pid: u32,
     /// Directory that the process has locked.
     pub(super) folder: PathBuf,
-    /// Group with which the watch stops. The process keeps running.
+    /// Group whose stop ends the watch, but not the process.
     pub(super) group: Group,
     /// Notified to stop the process.
     pub(super) request: Arc<Notify>,
