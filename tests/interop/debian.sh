@@ -1,4 +1,4 @@
-# Sourced by scripts that need third-party programs.
+# Sourced by scripts that need programs from Debian's packages.
 
 # Installs Debian's packages of missing programs: `debian_packages PROGRAM[:PACKAGE]...`. By default a package
 # has the name of its program.
@@ -9,7 +9,7 @@ debian_packages() {
     done
     ((${#missing[@]})) || return 0
     [[ $EUID = 0 ]] || as_root=(sudo)
-    # Scripts that run in parallel install one after the other.
+    # The lock makes scripts that run in parallel install their packages one after the other.
     local apt=("${as_root[@]}" apt-get -o DPkg::Lock::Timeout=300)
     local install=("${apt[@]}" install --yes --no-install-recommends "${missing[@]}")
     # The package lists may be missing or outdated.

@@ -1,4 +1,4 @@
-// A feature of Node 22 that js-libp2p 3 needs and Node 20 lacks. Must be imported first.
+// Adds a feature of Node 22 that js-libp2p 3 needs to Node 20. Must be imported first.
 
 Promise.withResolvers ??= function () {
   let resolve, reject

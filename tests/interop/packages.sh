@@ -1,4 +1,4 @@
-# Sourced by `run.sh` scripts: fetches the pinned packages of the current directory the first time.
+# Sourced by `run.sh` scripts: installs the pinned packages of the current directory if they are missing.
 
 npm_packages() {
     if [[ ! node_modules/.package-lock.json -nt package-lock.json ]]; then
@@ -7,7 +7,7 @@ npm_packages() {
     fi
 }
 
-# Sets `venv` to the virtual environment, which is next to the program's build.
+# Sets `venv` to the path of the virtual environment, which is next to the program's build.
 python_packages() {
     venv=${CARGO_TARGET_DIR:-$(realpath ../../..)/target}/interop/$(basename "$PWD")
     if [[ ! $venv/installed -nt requirements.txt ]]; then

@@ -51,7 +51,8 @@ const node = await createLibp2p({
   services: {
     identify: identify(),
     ping: ping(),
-    // As in go-libp2p: messages are signed by their author, and identified by author and sequence number.
+    // As in go-libp2p, messages are signed by their author, and identified by the author and a sequence
+    // number.
     pubsub: gossipsub({ globalSignaturePolicy: 'StrictSign', allowPublishToZeroTopicPeers: false }),
     dht: kadDHT({ protocol: '/ipfs/kad/1.0.0', clientMode: true, peerInfoMapper: passthroughMapper })
   }
@@ -156,7 +157,8 @@ async function worker () {
   node.services.pubsub.addEventListener('message', ({ detail: { topic, data, from } }) => {
     const message = JSON.parse(new TextDecoder().decode(data))
     if (topic !== GENERAL || message.type !== 'MsgRollCall') return
-    // The older generation responds to the named peer, the newer one to the author of the message.
+    // The older generation responds to the peer that the message names, the newer one to the author of
+    // the message.
     if (isOld && message.origin == null) return
     tell(from, {
       type: 'MsgRollCallResponse',
@@ -193,7 +195,7 @@ async function worker () {
 
 async function find () {
   await join()
-  // The CID of the namespace as in go-libp2p's routing discovery.
+  // The CID for the namespace is computed as in go-libp2p's routing discovery.
   const key = CID.createV1(raw.code, await sha256.digest(new TextEncoder().encode(options.topic)))
   const found = await until(`${options.want} among the providers`, async () => {
     try {
@@ -217,7 +219,7 @@ process.on('unhandledRejection', fail)
 const roles = { head, worker, find }
 try {
   await roles[role]()
-  // Everything sent has been read. Closing all connections first would take time.
+  // Everything that was sent has been read. Closing all connections first would only take time.
   process.exit(0)
 } catch (error) {
   fail(error)

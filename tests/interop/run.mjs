@@ -59,7 +59,7 @@ class Children {
   }
 
   peer (...args) {
-    // Node 20 has websockets only with a flag.
+    // Node 20 supports WebSockets only with a flag.
     const flags = globalThis.WebSocket == null ? ['--experimental-websocket'] : []
     return this.start(process.execPath, [...flags, join(here, 'peer.mjs'), ...args])
   }
@@ -125,7 +125,7 @@ async function jsHead (children, generation, dial) {
     'head', '--dial', dial, '--function', cid, '--method', METHOD, '--generation', generation)
   const result = await line(head, 'the result', ({ stdout }) => stdout != null)
   same('the exit code', result.exit_code, 0)
-  // The greeting prints its environment.
+  // The function prints its environment.
   if (!result.stdout.includes('GREETED=js')) throw new Error(`it printed ${result.stdout}`)
   return result
 }

@@ -10,7 +10,7 @@ promtool check rules ../../assets/monitoring/alerts.yml
 promtool test rules alerts.yml
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# Writes each query as a rule, with values instead of Grafana's variables.
+# Writes each query as a rule, with values in place of Grafana's variables.
 python3 - ../../assets/monitoring/dashboard.json >"$work/queries.yml" <<'PYTHON'
 import json, sys
 

@@ -16,7 +16,7 @@ if [[ ${IN_NAMESPACE-} != yes ]]; then
     [[ $EUID = 0 ]] || alone=(unshare --user --map-root-user --mount)
     exec "${alone[@]}" "$0" "$program"
 fi
-# Scripts of packages must not find the systemd of this machine.
+# Hidden, so that scripts of packages do not find the systemd of this machine.
 mount -t tmpfs tmpfs /run
 work=$(mktemp -d)
 trap 'rm -rf --one-file-system "$work"' EXIT
@@ -27,7 +27,7 @@ fail() {
     exit 1
 }
 
-# Copies a shell and the libraries of both the shell and the program to the directory $1.
+# Copies a shell, and the libraries that the shell and the program need, to the directory $1.
 bring_libraries() {
     ldd "$program" /bin/sh | grep -o ' /[^ ]*\|^\s*/lib[^ ]*' | while read -r library; do
         install -D -m 755 "$(realpath "$library")" "$1$library"
@@ -35,7 +35,7 @@ bring_libraries() {
     install -D -m 755 "$(realpath /bin/sh)" "$1/bin/sh"
 }
 
-# Runs the program with the directory $1 as its root: prints the version, then compiles and runs a
+# Runs the program with the directory $1 as its root. It prints its version, then compiles and runs a
 # function. The mounts disappear with the namespace.
 runs_in() {
     local root=$1 said
@@ -50,7 +50,7 @@ runs_in() {
     [[ $said == "$("$program" --version)"*"Hello from WebAssembly"* ]] || fail "$root printed $said"
 }
 
-# Debian's package: installation, units, user, upgrade with changed options, removal.
+# Tests Debian's package: installation, units, user, upgrade with changed options, removal.
 debian() {
     local root=$work/debian unit
     mkdir -p "$root"/{etc,var/lib/dpkg/{info,updates},usr/lib/systemd}
@@ -77,7 +77,8 @@ debian() {
     [[ ! -e $root/usr/bin/triptych && ! -e $root/etc/triptych ]] || fail "files remain after a purge"
 }
 
-# The rpm: the same files as Debian's package at its own paths, its scripts, its program.
+# Tests the rpm: its files, which are those of Debian's package at the rpm's own paths, its scripts and
+# its program.
 rpm_package() {
     local root=$work/rpm package
     package=$(echo "$work"/release/*.rpm)
@@ -102,7 +103,7 @@ rpm_package() {
     runs_in "$root"
 }
 
-# The image: its only layer, without additional libraries.
+# Tests the image: its only layer, which has no additional libraries.
 image() {
     local root=$work/image layout=$work/layout manifest layer
     mkdir "$root" "$layout"
@@ -119,7 +120,7 @@ image() {
     runs_in "$root"
 }
 
-# The archive, the SBOM and the signed checksums. Changes of the latter must be detected.
+# Tests the archive, the SBOM and the signed checksums. Changes of the checksums must be detected.
 sums() (
     cd "$work/release"
     tar -xf ./*.tar.xz -C "$work"

@@ -6,7 +6,7 @@
 set -u
 bin=$1 folder=$2 port=$3
 export PGUSER=postgres PGHOST=127.0.0.1 PGPORT="$port" PGDATABASE=postgres PGPASSFILE="$folder/pgpass"
-# The server refuses to run as root.
+# PostgreSQL refuses to run as root.
 as_server=
 data=$folder/server
 mkdir "$data"
@@ -15,7 +15,8 @@ if [ "$(id -u)" = 0 ]; then
     chown postgres "$data" "$folder/password" "$folder/pgbouncer.ini" && chmod 711 "$folder" || exit 1
 fi
 cd "$data" || exit 1
-# `password` is fastest for clients. Members of the role `scram` use the default method of servers.
+# `password` is the fastest method for clients. Members of the role `scram` use the default method of
+# servers.
 $as_server "$bin/initdb" --pgdata "$data/data" --username postgres --pwfile "$folder/password" \
     --auth-local peer --auth-host password --encoding UTF8 --no-locale --no-sync || exit 1
 cat >>"$data/data/postgresql.conf" <<CONFIG
@@ -48,7 +49,7 @@ if command -v pgbouncer; then
 fi
 touch "$folder/ready"
 
-# Drops the databases of an exited process to save space.
+# Drops the databases of a process that has exited, to save space.
 drop_databases() {
     "$bin/psql" --quiet --no-align --tuples-only <<SQL
 SELECT format('DROP DATABASE %I WITH (FORCE)', datname) FROM pg_database WHERE datname LIKE 'test\_$1\_%' \gexec
@@ -70,7 +71,7 @@ while [ "$n_idle" -lt 15 ]; do
         fi
     done
     if [ "$n_idle" -ge 15 ]; then
-        # New processes cannot register any longer. If one just did, the server continues.
+        # New processes cannot register any more. If one has just done so, the server continues.
         mv "$folder/users" "$folder/left"
         if [ -n "$(ls "$folder/left")" ]; then
             mv "$folder/left" "$folder/users"

@@ -20,7 +20,7 @@ DATABASE, RESTORED = "rows", "restored"
 N_DATASETS = 1
 READERS_EACH = 5
 WRITES_EVERY_S = 0.2
-# A name in the certificate of the server and a name that is not.
+# A host name in the certificate of the server, and one that is not.
 NAMED, UNNAMED = "localhost", "127.0.0.1"
 
 
@@ -123,7 +123,7 @@ async def check_restored(server, program, home, load, dumped):
         services.serve(program, server.url(database=RESTORED))
         await wait_until(services.are_healthy, "services on the restored database respond")
         for dataset in load.datasets:
-            # The key in the dump can read its datasets.
+            # The dump contains the key, so the key can read its datasets.
             services.key = load.services.key
             values = set((await stored(services, dataset)).values())
             assert before[dataset] <= values <= after[dataset], f"dataset {dataset}: {len(values)} rows"

@@ -11,10 +11,10 @@ import time
 import service
 from service import DAY_S, wait
 
-# A measurement per second and the delay of a loaded machine.
+# A measurement is stored every second. The rest allows for the delays of a loaded machine.
 STORED_WITHIN_S = 5
 
-# Measurements between two deletions of old rows, fewer than the test stores.
+# Number of measurements between two deletions of old rows. The test stores more than that.
 PRUNE_EVERY = 60
 
 LEAP_S = 2 * DAY_S
@@ -37,8 +37,8 @@ class Datasets(service.Service):
         return {row["timestamp"] for row in self.ask(path)["results"]}
 
     def all_rows(self):
-        # Without a start a page covers the day before the latest row. It has no rows from before a leap
-        # of two days.
+        # Without a start, a page covers the day before the latest row. After a leap of two days, it
+        # would not contain earlier rows.
         start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
         return self.rows(f"&start={start:%Y-%m-%dT%H:%M:%SZ}")
 
@@ -54,7 +54,7 @@ class Datasets(service.Service):
 def test(datasets):
     datasets.set_clock(0)
     datasets.start()
-    # Old rows are deleted after the next measurements.
+    # Old rows are deleted only after further measurements.
     wait("rows", 2 * PRUNE_EVERY, lambda: len(datasets.rows()) >= PRUNE_EVERY - 3)
     kept = datasets.rows()
     datasets.set_clock(LEAP_S)
@@ -73,7 +73,7 @@ def test(datasets):
     datasets.set_clock(0)
     datasets.start()
     datasets.goes_on("started again with the right date")
-    # Rows in the future must not hide the latest rows from a page without bounds.
+    # Rows in the future must not hide the latest rows in a page without bounds.
     wait("the page of the newest rows", STORED_WITHIN_S, lambda: kept <= datasets.rows())
     n_warnings = datasets.log().count('"level":"warn"')
     assert n_warnings <= 5, f"{n_warnings} warnings"

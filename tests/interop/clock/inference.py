@@ -13,14 +13,14 @@ from service import DAY_S, wait
 BLOCK_MS = 100
 EPOCH_BLOCKS = 12
 
-# Two epochs and the delay of a loaded machine.
+# Duration of two epochs, and the delays of a loaded machine.
 TWO_EPOCHS_S = 2 * EPOCH_BLOCKS * BLOCK_MS / 1000 + 1.5
 
 
 class Inference(service.Service):
     def __init__(self, program, library):
         arguments = ["inference", "serve", "--demo", "--block-time-ms", str(BLOCK_MS)]
-        # There is no service at these addresses: epochs open and close without inferences.
+        # Nothing listens at these addresses, so epochs open and close without inferences.
         arguments += ["--head", "http://127.0.0.1:1", "--datasets", "http://127.0.0.1:1/api"]
         super().__init__(program, library, arguments)
 

@@ -41,7 +41,7 @@ class Service:
             "LD_PRELOAD": self.library,
             "FAKETIME_TIMESTAMP_FILE": str(self.clock),
             "FAKETIME_NO_CACHE": "1",
-            # As on a real machine, a correction of the date does not change the monotonic clock.
+            # As on a real machine, correcting the date does not change the monotonic clock.
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             "TRIPTYCH_API_KEY": self.key,
         }

@@ -20,7 +20,7 @@ def check(service):
         assert plain.status_code == 200, plain.text
         assert "content-encoding" not in plain.headers
         want = plain.content
-        # The second response comes from compressed chunks.
+        # The second response is read from compressed chunks.
         for turn in ("first", "again"):
             for name, read in READERS.items():
                 got = read(service, url)

@@ -26,7 +26,7 @@ def check(service):
         assert answer.status_code == 200, f"{path} {params}: {answer.status_code} {answer.text}"
         return answer
 
-    # Clients acquire the tag at each start, although they may already hold it.
+    # Clients acquire the tag whenever they start, although they may already hold it.
     assert get("/datasets/", limit=1).json()["results"] == []
     acquire = lambda: session.post(f"{base}/tags/acquire/", json={"tag_name": "public"}, timeout=15)
     first = acquire()
@@ -97,7 +97,7 @@ def pages(get, dataset):
 
     newest = get("/rows/", dataset=dataset, limit=1, ordering="-timestamp").json()["results"]
     assert newest[0]["timestamp"] == rows.bars()[-1]["timestamp"]
-    # The kit requests live data without an end and over more than a day.
+    # The kit requests live data without an end, and more than a day of it.
     open_ended = get("/rows/", dataset=dataset, ordering="timestamp", limit=250, start=text(LAST - timedelta(hours=50)))
     assert len(open_ended.json()["results"]) == 250 and open_ended.json()["next"]
 

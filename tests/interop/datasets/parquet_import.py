@@ -57,6 +57,6 @@ def read(service, dataset, file, path):
     rows = stored(service, dataset)
     assert [row["timestamp"] for row in rows] == [text(at) for at in file.times], rows[:3]
     for name, values in file.want.items():
-        # JSON has large floats without a decimal point.
+        # In JSON, large floats are written without a decimal point.
         got = [float(row[name]) if isinstance(value, float) and name in row else row.get(name) for row, value in zip(rows, values)]
         assert got == values, f"{name}: {got} is not {values}"

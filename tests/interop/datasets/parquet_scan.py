@@ -47,13 +47,13 @@ def check(service):
         connection.execute(f"CREATE SECRET (TYPE http, BEARER_TOKEN '{service.reader}')")
         told = "httpfs"
     except duckdb.Error:
-        # The extension is downloaded, which may be impossible.
+        # The extension has to be downloaded, which may be impossible.
         connection.register_filesystem(filesystem)
     query = f"SELECT count(*), min(low), max(high) FROM read_parquet('{url}') WHERE timestamp >= '2026-07-30T00:00:00Z'::TIMESTAMPTZ"
     got = connection.execute(query).fetchone()
     assert got == (len(last_day), min(row["low"] for row in last_day), max(row["high"] for row in last_day)), got
 
-    # The client sends no headers.
+    # The client cannot send headers, so the key is in the query.
     scanned = polars.scan_parquet(f"{url}&api_key={service.reader}", glob=False)
     from_day = scanned.filter(polars.col("timestamp") >= polars.lit("2026-07-30T00:00:00Z").str.to_datetime(time_zone="UTC"))
     assert from_day.select("close").collect()["close"].to_list() == [row["close"] for row in last_day]

@@ -134,7 +134,7 @@ def check(service):
         wait(all_heard, short)
         service.kill()
         service.start()
-        # New rows, a late row and a correction, some of which are inserted before the clients reconnect.
+        # New rows, a late row and a correction. Some of them are inserted before the clients reconnect.
         for minute in range(25, 40):
             insert(minute, minute)
         insert(-3, -3)
@@ -143,7 +143,7 @@ def check(service):
         for minute in range(40, 50):
             insert(minute, minute)
         wait(all_heard, short)
-        # A duplicate would follow immediately.
+        # A duplicate would arrive immediately.
         insert(50, 50)
         wait(all_heard, short)
         for name, heard in everyone.items():
@@ -157,7 +157,7 @@ def check(service):
             heard.ended = True
             if hasattr(heard, "process"):
                 heard.process.send_signal(signal.SIGTERM)
-        # A row wakes the waiting clients.
+        # The row wakes the clients that are waiting.
         service.insert(dataset, [row(60, 60)])
         for thread in threads:
             thread.join(timeout=10)

@@ -21,18 +21,18 @@ from wire import call, send
 DATABASE = "rows"
 # Pause between two batches of a writer.
 WRITES_EVERY_S = 0.3
-# Downtime of a part that others replace.
+# Downtime of a part whose work others take over.
 AWAY_S = 1
-# Time in which a former leader must not acknowledge a write.
+# Time for which a former leader is observed. It must not acknowledge a write.
 REFUSES_FOR_S = 2
-# Reads of a service, more than one lease of its quota contains.
+# Number of reads from a service, more than a lease of its quota contains.
 READS = 20
-# Rows of the downloaded dataset, rows of an insert and bytes of a row's text: more in all than
-# connections hold, also compressed to half.
+# Number of rows of the downloaded dataset, number of rows of an insert, and bytes of text per row. All
+# of it exceeds the buffers of connections, even if it is compressed to half.
 LARGE_ROWS = 8000
 LARGE_ROWS_EACH = 2000
 LARGE_TEXT_BYTES = 1000
-# The parts in order.
+# The parts, in the order in which they are killed.
 LOSSES = [
     "leader", "replica0", "frozen-leader", "haproxy", "standby", "postgres", "replica1", "frozen-patroni", "etcd",
     "replica2", "copies", "leader",
@@ -49,7 +49,7 @@ class Test:
         processes |= {process.name: process for process in self.services.replicas}
         if process := processes.get(what):
             process.kill()
-            # Keys in etcd expire meanwhile.
+            # The keys in etcd expire in the meantime.
             await asyncio.sleep(LEASE_S + AWAY_S if what == "etcd" else AWAY_S)
             process.start()
             return
@@ -78,7 +78,7 @@ class Test:
         kill(pids, signal.SIGSTOP)
         try:
             await self.cluster.wait_for_leader(leader)
-            # The server resumes before its Patroni learns that it is no longer the leader.
+            # The server resumes before its Patroni learns that it is not the leader any more.
             kill(pids[1:], signal.SIGCONT)
             write = leader.psql("INSERT INTO written VALUES (1)", DATABASE)
             quiet = subprocess.DEVNULL
@@ -101,7 +101,7 @@ class Test:
         n_stored = f"SELECT count(*) FROM datasets.batches WHERE dataset = {dataset}"
 
         async def is_waiting():
-            # The load has inserted one in each dataset, too.
+            # The load has also inserted a row in each dataset.
             return int(await leader.query(n_waiting) or 0) > N_DATASETS
 
         async def is_stored():
@@ -166,7 +166,8 @@ class Test:
         rest and returns the whole body, or None if it is cut off."""
         path = f"/api/rows/bulk_download/?dataset={dataset}&output=csv"
         port = random.choice(self.services.ports)
-        # Compressed text is sent while it is read. Other text of this length is spooled first.
+        # Compressed text is sent while it is read. Uncompressed text of this length would be spooled
+        # first.
         headers = ["Accept-Encoding: gzip"]
         response = await send(port, self.services.key, "GET", path, None, headers, is_narrow=True)
         assert response.status == 200, response.status
@@ -200,7 +201,7 @@ class Test:
             n_whole += downloaded is not None
             await load.go_on()
             print(f"lost {what}, all was well after {took:.1f} s: {load.losses()}", flush=True)
-        # The services have lost their memory, so everything is read from the database.
+        # The services have been restarted, so everything is read from the database.
         for process in self.services.replicas:
             process.kill()
             process.start()

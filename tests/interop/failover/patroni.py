@@ -10,10 +10,10 @@ from processes import Process, free_port, wait_until
 from wire import send
 
 N_NODES = 3
-# Time without a leader after which another one is elected.
+# Time without a leader after which another leader is elected.
 LEASE_S = 8
 RESPONDS_WITHIN_S = 2
-# Longest wait for a former leader, which may have to be copied again.
+# Maximum time until a former leader works again. Its data may have to be copied again.
 WHOLE_WITHIN_S = 90
 SETTINGS = {
     "ttl": LEASE_S,
@@ -58,8 +58,8 @@ class Node:
             "scope": "rows",
             "name": name,
             "restapi": {"listen": rest, "connect_address": rest},
-            # Before Patroni 3.0.3, a resumed leader regains its lease from its successor through
-            # `etcd3`.
+            # With `etcd3`, a leader that resumes takes its lease back from its successor before Patroni
+            # 3.0.3.
             "etcd": {"host": f"127.0.0.1:{etcd_port}"},
             "bootstrap": {"dcs": SETTINGS, "initdb": [{"encoding": "UTF8"}, "no-locale"]},
             "postgresql": {
@@ -76,7 +76,7 @@ class Node:
                 "pg_hba": [f"host {what} all 127.0.0.1/32 trust" for what in ["all", "replication"]],
             },
         }
-        # JSON is valid YAML.
+        # Written as JSON, which is valid YAML.
         path = pathlib.Path(home) / f"{name}.yml"
         path.write_text(json.dumps(config))
         user = "postgres" if os.geteuid() == 0 else None

@@ -15,7 +15,7 @@ CHECKS = {
     "consumer": consumer.check,
     "queries": queries.check,
     "sdk": sdk.check,
-    # Last, since it writes arbitrary data.
+    # The last one, since it writes arbitrary data.
     "description": description.check,
 }
 

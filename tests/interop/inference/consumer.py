@@ -43,7 +43,7 @@ async def drive(network):
     data.timestamp += 1
     found = Account.recover_message(encode_defunct(primitive=hashed(data)), signature=answer.signature)
     assert found != SIGNER, "another timestamp is another message"
-    # Several labels, a negative value, an unknown topic, an unknown key.
+    # A topic with several labels, a negative value, an unknown topic and an unknown key.
     stranger = AlloraAPIClient(api_key="UP-000000000000000000000000", base_api_url=base)
     for caller, topic, status in ((client, 2, 400), (client, 3, 400), (client, 999, 404), (stranger, 1, 401)):
         try:

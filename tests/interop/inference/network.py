@@ -10,7 +10,7 @@ import time
 import requests
 
 HERE = pathlib.Path(__file__).parent
-# Both services are started and queried in the same way.
+# The tests of both services start and query them with the same code.
 sys.path.insert(0, str(HERE.parent / "datasets"))
 
 from service import STARTS_WITHIN_S, Service, free_port, moment  # noqa: E402
@@ -19,12 +19,12 @@ FIRST_S = 1_785_196_800  # 2026-07-28T00:00:00Z
 DATASET = "walk"
 BLOCK_MS = 150
 EPOCH_BLOCKS = 12
-# More than one page of topics.
+# Number of topics, which do not fit on one page.
 N_TOPICS = 104
 PRICES = {"BTC/8h": 1, "ETH/5m": 1}
 CHAIN = "ethereum-11155111"
 CONTRACT = "0x8E45fbef38DaC54e32AfB27AC8cBab30E6818ce6"
-# A public key of a test.
+# A private key for tests, which is publicly known.
 SIGNER_KEY = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
 SETTLES_WITHIN_S = 90
 
@@ -135,7 +135,7 @@ class Network:
 
     def submit(self, topic, body):
         answer = self.call("POST", f"/api/v1/topics/{topic}/submissions", json=body)
-        # The window may have closed in between.
+        # The window may have closed in the meantime.
         assert answer.status_code in (200, 400, 409), answer.text
         return answer.json()
 

@@ -15,17 +15,18 @@ from allora_sdk.rpc_client.client import AlloraRPCClient
 from allora_sdk.rpc_client.config import AlloraNetworkConfig
 from allora_sdk.rpc_client.rest import EmissionsV9RestQueryServiceClient
 
-# Number of the client's queries of v10, then the minimum that it must parse. It cannot parse a few
-# responses.
+# Number of v10 queries that the client has, and the minimum number of responses that it must parse. It
+# cannot parse a few of them.
 N_QUERIES = 107
 N_READ_MIN = 95
-# Described queries that the client lacks: our extensions and two that are newer than its releases.
+# Queries in the API description that the client does not have: our extensions, and two that are newer
+# than its releases.
 OURS = {
     "/emissions/{version}/network_inferences/{topic_id}",
     "/emissions/{version}/active_inferers/{topic_id}",
     "/emissions/{version}/active_forecasters/{topic_id}",
 }
-# Fields that topics and parameters of the older version lack.
+# Fields of topics and parameters that the older version does not have.
 NEWER = re.compile(
     r"^(topic|topics)\.(c_norm|topic_type|output_arity|require_unity|unity_tolerance|label_\w+|max_labels\w+)$"
     r"|^params\.(max_canonical_label\w+|max_topic_label\w+|max_epoch_label\w+)$"
@@ -69,7 +70,7 @@ async def drive(network):
             await answer.aread()
             bodies.append(answer)
 
-        # The client has no parameter for an API key, so it gets a prepared session.
+        # The client has no parameter for an API key, so it is given a session that sends the key.
         hooks = {"response": [keep]}
         query.session = requests_async.AsyncSession(headers={"x-api-key": network.key}, event_hooks=hooks)
         async with query.session:

@@ -17,7 +17,7 @@ for (const chainSlug of Object.values(ChainSlug)) {
 
 const encode = (types, values) => AbiCoder.defaultAbiCoder().encode(types, values);
 
-// The hash of the consumer contract.
+// Returns the hash that the consumer contract computes.
 function message({ network_inference, timestamp, topic_id, extra_data, ...rest }) {
   const domain = encode(['bytes32', 'bytes32', 'bytes32', 'uint256', 'address'], [
     id('EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)'),
@@ -56,7 +56,7 @@ for (const { signature, inference_data: data } of answers) {
   assert.notEqual(recovered({ ...data, network_inference: data.network_inference + '0' }), signer);
 }
 
-// Several labels, a negative value, an unknown topic, an unknown price.
+// A topic with several labels, a negative value, an unknown topic and an unknown price.
 const refused = (asked, status, words) =>
   assert.rejects(asked, ({ message }) => message.includes(`status=${status}`) && message.includes(words));
 await refused(client.getInferenceByTopicID(2), 400, 'several labels');

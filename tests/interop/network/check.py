@@ -19,20 +19,22 @@ from wire import call
 
 N_REPLICAS = 3
 N_EPOCHS = 200
-# Topics with epochs that close at the same time.
+# Number of topics, whose epochs close at the same time.
 N_TOPICS = 4
 BLOCK_MS = 50
-# The shortest epoch of the chain. Its window is as long, so submissions race with its end.
+# The shortest epoch that the chain permits. Its window is as long, so submissions race with the end of
+# the epoch.
 EPOCH_BLOCKS = 12
 WRITERS_EACH = 2
 MODELS_EACH = 8
-# Pause between two submissions of a writer, so that all its models submit once per epoch.
+# Range of the pause between two submissions of a writer. With it, all models of the writer submit once
+# per epoch.
 SUBMITS_EVERY_S = (0.02, 0.11)
-# Pause between a restart and the next kill.
+# Pause between the restart of a service and the next kill.
 KILLS_EVERY_S = 1.5
 ROWS_EVERY_S = 0.3
 FIRST = 1_700_000_000
-# States of epochs that are open or without known losses.
+# States of epochs that are still open or whose losses are unknown.
 UNFINISHED = "0, 1"
 CLOSED = re.compile(r"closed nonce (\d+) of topic (\d+)")
 PAYLOAD_REPEATED = 6
@@ -52,7 +54,7 @@ class Servers:
         self.datasets = Process("datasets", serve, home)
         serve = [program, "inference", "serve", *shared, "--block-time-ms", str(BLOCK_MS)]
         serve += ["--datasets", f"http://127.0.0.1:{self.datasets_port}/api"]
-        # Only the models of this test exist.
+        # Only the models of this test submit.
         serve += ["--head", "http://127.0.0.1:1", "--workers-per-account", "0"]
         self.replicas = [
             Process(f"replica{n}", [*serve, *self.place(home, port)], home)
@@ -92,7 +94,7 @@ class Servers:
             "metadata": "walk", "dataset": "walk", "column": "value", "horizon_seconds": 1,
             "epoch_length": EPOCH_BLOCKS, "worker_submission_window": EPOCH_BLOCKS,
             "max_top_inferers_to_reward": 1000, "built_in_forecasters": False,
-            # Losses of short epochs are computed within the test.
+            # With short epochs, losses are computed within the test.
             "experimental": True,
         }
         port = self.ports[0]
@@ -142,7 +144,7 @@ class Writer:
             model = self.models[number % MODELS_EACH]
             number += 1
             value = self.results.next_value()
-            # Without a response the submission may have been stored or not.
+            # If there is no response, the submission may or may not have been stored.
             self.results.unknown[value] = (self.topic, model)
             port = random.choice(self.servers.ports)
             body = {"model": model, "value": value}

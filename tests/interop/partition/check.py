@@ -12,13 +12,13 @@ import time
 
 from net import NODE_PORT, REST_PORT, SPIN, Cluster, wait_until
 
-# Twice the interval of offers.
+# Maximum time until a cluster has recovered: twice the interval of offers.
 HEALED_WITHIN_S = 60
 RUN_LIMIT_S = 4
 # Timeout of roll calls.
 CALL_S = 2
-# Longest time for a response. A head waits for a roll call, then for at most two workers, each for the
-# run limit and 2 s more.
+# Maximum time for a response. A head waits for a roll call, and then for at most two workers, each for
+# the run limit and 2 s more.
 ANSWERED_WITHIN_S = CALL_S + 2 * (RUN_LIMIT_S + 2) + 1
 HELLO = pathlib.Path("../../../assets/functions/hello.wasm").resolve()
 
@@ -73,7 +73,7 @@ class Test:
         self.function, self.spin = self.functions["hello.wasm"], self.functions["spin.wasm"]
         for head in self.heads:
             wait_until(lambda: self.all_answer(head), f"all workers answer {head.name}")
-            # All workers install the other function.
+            # All workers install the other function, too.
             config = {"runtime": {"run_time": 10}, "number_of_nodes": len(names), "timeout": 5}
             head.execute(self.spin, "spin.wasm", **config)
 
@@ -104,7 +104,7 @@ class Test:
         """Interrupts links of workers in several ways at the same time."""
         w = self.workers
         plan = {
-            # Restored before, while and after the interruption is detected.
+            # The first three links are restored before, while and after the interruption is detected.
             "quick": (w["quick"].unplug, 8, w["quick"].plug_in),
             "long": (w["long"].unplug, 29, w["long"].plug_in),
             "longer": (w["longer"].unplug, 38, w["longer"].plug_in),
@@ -192,7 +192,7 @@ class Test:
                 line += f", back after {'never' if healed is None else f'{healed:.1f} s'}"
                 is_wrong |= healed is None or healed > HEALED_WITHIN_S
             else:
-                # Reachable workers execute.
+                # Workers that are reachable must execute the function.
                 is_wrong |= bool(failures)
             print(line)
             if is_wrong:

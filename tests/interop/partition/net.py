@@ -78,7 +78,7 @@ class Node:
         found = LISTENS.findall(self.log.read_text())
         return next((at for at in found if f"/ip4/{self.ip}/" in at), None)
 
-    # Ways to drop packets without notice to either side.
+    # Ways to drop packets without notifying either side.
 
     def unplug(self):
         run("ip", "link", "set", self.port, "down")

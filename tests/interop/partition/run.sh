@@ -26,7 +26,7 @@ folder=$(mktemp -d)
 remove() {
     local name
     for name in $(ip netns list 2>/dev/null | cut -d ' ' -f 1 | grep -E "^tp$$-"); do
-        # Only this script has started its processes.
+        # Only processes that this script has started are in the namespace.
         ip netns pids "$name" | xargs --no-run-if-empty kill -9 || true
         ip netns del "$name"
     done
@@ -34,7 +34,7 @@ remove() {
 }
 trap remove EXIT
 trap 'exit 1' INT TERM
-# Unlike `ip netns exec`, this keeps namespaces that are created inside visible and removable here.
+# Unlike with `ip netns exec`, namespaces that are created inside remain visible and removable outside.
 in_space() { nsenter --net="/run/netns/$1" "${@:2}"; }
 mkdir "$folder/links"
 ip netns add "tp$$-b"

@@ -17,8 +17,8 @@ from services import Services
 N_DATASETS = 2
 READERS_EACH = 10
 WRITES_EVERY_S = 0.2
-# Maximum number of connections to PostgreSQL by mode. In session mode a service holds its connections.
-# In transaction mode all services share fewer connections than a single service opens.
+# Maximum number of connections to PostgreSQL, by mode. In session mode, a service keeps its connections.
+# In transaction mode, all services share fewer connections than a single service opens.
 POOL_SIZES = {"session": 180, "transaction": 12}
 USER = "triptych"
 
@@ -36,7 +36,7 @@ def start_pgbouncer(mode, postgres_port, home):
         f"default_pool_size = {POOL_SIZES[mode]}", "server_login_retry = 1",
     ]
     config.write_text("\n".join([*lines, ""]))
-    # It refuses to run as root.
+    # PgBouncer refuses to run as root.
     user = "postgres" if os.geteuid() == 0 else None
     return Process(f"pgbouncer-{mode}", ["pgbouncer", str(config)], home, user), port
 

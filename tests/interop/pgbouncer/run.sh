@@ -11,7 +11,7 @@ cd "$(dirname "$0")"
 export PATH=$PATH:/usr/sbin PYTHONPATH=$PWD/../replicas
 debian_packages pgbouncer haproxy
 sql() { "$bin/psql" --host 127.0.0.1 --port "$port" --username postgres --quiet --command "$1"; }
-# The role is no superuser, but owns its databases.
+# The role is not a superuser, but owns its databases.
 sql 'CREATE ROLE triptych LOGIN'
 for mode in session transaction; do sql "CREATE DATABASE $mode OWNER triptych ENCODING UTF8"; done
 python3 -B check.py "$program" "$port" "$folder"

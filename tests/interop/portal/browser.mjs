@@ -1,4 +1,4 @@
-// A headless browser, controlled by its DevTools protocol.
+// A headless browser that is controlled with its DevTools protocol.
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

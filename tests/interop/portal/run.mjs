@@ -78,7 +78,7 @@ const cases = {
     await picture('log-in');
     await picture('log-in', 'light');
     await browser.value('document.getElementById("log-in-name").focus()');
-    // Password, button, link.
+    // The focus moves to the password, then the button, then the link.
     for (const _ of 'ppp') await browser.press('Tab');
     assert.equal(await browser.value('document.activeElement.id'), 'show-sign-up');
     await browser.press('Enter');
@@ -136,7 +136,7 @@ const cases = {
   async 'names turn nothing around and hide nothing'() {
     const name = 'abc\u202edef\u200b';
     const escaped = 'abc\\u{202e}def\\u{200b}';
-    // The service may refuse the name, but the earlier response stays visible.
+    // The service may refuse the name, but the response that arrived before stays visible.
     await browser.value(`(async () => {
       const real = fetch;
       fetch = async (...asked) => {
@@ -383,7 +383,7 @@ const cases = {
   async 'the page asked nobody but its service, and nothing went wrong on it'() {
     const foreign = browser.requests.filter((url) => !url.startsWith(`${base}/`) && !url.startsWith('data:') && url !== 'about:blank');
     assert.deepEqual(foreign, []);
-    // The browser also logs intentional refusals.
+    // The browser also logs refusals that the test intends.
     const wrong = browser.errors.filter((text) => !/status of (401|403) /.test(text));
     assert.deepEqual(wrong, []);
   },

@@ -14,7 +14,7 @@ if [[ -z $browser ]]; then
     debian_packages chromium
     browser=$(command -v chromium)
 fi
-# Node 22 needs no flag for it.
+# Node 22 needs no flag for WebSockets.
 flags=()
 if ! node -e 'process.exit(typeof WebSocket === "undefined" ? 1 : 0)'; then flags+=(--experimental-websocket); fi
 exec node "${flags[@]}" run.mjs "$program" "$browser" "$pictures"

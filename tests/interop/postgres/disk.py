@@ -20,11 +20,12 @@ from wire import call
 
 FIRST = 1_700_000_000
 ROWS_EACH = 200
-# A larger disk does not belong to the test.
+# A disk that is larger than this was not set up for the test.
 DISK_BYTES_MAX = 1 << 30
-# Writes until the disk is full. A write first uses free pages. The log has files of 16 MiB.
+# Maximum number of writes until the disk is full. Writes use free pages first, and the log has files of
+# 16 MiB.
 TRIES_MAX = 300
-# /health is at most half a second old.
+# The outcome of /health is at most half a second old.
 HEALTH_WITHIN_S = 2
 
 
@@ -75,7 +76,7 @@ def batch(dataset, number):
 
 def topic(number):
     settings = {"metadata": f"topic {number} " + "x" * 200, "dataset": "full", "column": "value"}
-    # Longer than the submission window of seven one-minute blocks.
+    # The horizon must exceed the submission window of seven one-minute blocks.
     return {**settings, "horizon_seconds": 600}
 
 
@@ -119,7 +120,7 @@ async def check_log(program, database, folder, home, control):
         filler.unlink()
         await wait_until(lambda: starts(control), "the server runs")
         await wait_until(service.is_healthy, "the service is healthy again")
-        # The refused insert may have been stored.
+        # The insert that was refused may have been stored.
         status, answer = await insert()
         assert status == 201, answer
         assert await n_stored(service, dataset) == (n_batches + 1) * ROWS_EACH

@@ -4,7 +4,8 @@
 # users).
 . "$(dirname "${BASH_SOURCE[0]}")/../debian.sh"
 find_programs() { ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1; }
-# Below the ports of outgoing connections, which could occupy the port of a server before its restart.
+# Chooses ports below those of outgoing connections, which could take the port of a server before its
+# restart.
 free_port() {
     python3 - <<'PYTHON'
 import random, socket
@@ -26,7 +27,7 @@ if [[ -z $bin ]]; then
     bin=$(find_programs)
 fi
 folder=$(mktemp -d)
-# The server refuses to run as root.
+# PostgreSQL refuses to run as root.
 as_server=()
 if [[ $EUID = 0 ]]; then
     as_server=(runuser -u postgres --)

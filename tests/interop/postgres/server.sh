@@ -19,7 +19,7 @@ port = $port
 unix_socket_directories = ''
 max_connections = 200
 CONFIG
-# After a kill the server first recovers the databases of all tests.
+# After a kill, the server first recovers the databases of all tests.
 control=("${as_server[@]}" "$bin/pg_ctl" --pgdata "$folder/data" --log "$folder/log" --wait --timeout 240)
 end_server() {
     "${control[@]}" stop --mode immediate >/dev/null || true

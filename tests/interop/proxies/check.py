@@ -15,7 +15,7 @@ import time
 
 WITHIN_S = 60
 GUIDE = pathlib.Path(__file__).parents[3] / "assets/operate.txt"
-# Concurrent requests that the service accepts from one network. A client opens more.
+# Maximum number of concurrent requests that the service accepts from one network. A client opens more.
 NETWORK_MAX = 4096 // 4
 N_SLOW = NETWORK_MAX + 200
 STEP = "2024-01-01T00:%02d:%02dZ"

@@ -14,7 +14,7 @@ import reads
 import stream
 from stack import Stack
 
-# In this order: the last two look at the submissions of `worker_submits`.
+# The order matters: the last two tests check the submissions of `worker_submits`.
 TESTS = [
     reads.doctests_pass,
     errors.missing_stack_is_explained,

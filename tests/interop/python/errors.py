@@ -29,7 +29,7 @@ def missing_stack_is_explained(stack):
         lambda: triptych.worker(topic=1)(len).run(),
     ):
         assert isinstance(expect(call, *text), triptych.NoStackError)
-    # A record without a process that holds the lock is of a stack that was killed.
+    # If no process holds the lock, the record is that of a stack that was killed.
     folder = stack.path / "stack"
     folder.mkdir(mode=0o700)
     (folder / "running.json").write_text('{"api_key": "UP-000000000000000000000000"}')

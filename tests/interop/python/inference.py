@@ -22,7 +22,7 @@ def last_close(rows):
     return rows["close"].iloc[-1]
 
 
-# It works while the other tests run.
+# This worker runs while the other tests do.
 STEADY = triptych.worker(topic=1, model="steady")(last_close)
 
 

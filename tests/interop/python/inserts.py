@@ -40,7 +40,7 @@ def frames_are_stored_and_read_back(_):
     }.items():
         assert triptych.insert(name, form, create=True) == 5, name
         pandas.testing.assert_frame_equal(triptych.rows(name), got)
-    # Without pyarrow rows are sent as lines of JSON.
+    # Without pyarrow, rows are sent as lines of JSON.
     arrow_of, _frames._arrow_of = _frames._arrow_of, lambda *_: None
     try:
         for name, form in {"lines-pandas": want, "lines-polars": polars.from_pandas(want)}.items():
@@ -66,7 +66,7 @@ def missing_values_are_left_out(_):
         assert list(got["price"].isna()) == [False, True, False, False, False], name
         assert list(got["side"].isna()) == [False, False, True, False, False], name
         assert name == "gaps-polars" or "nothing" not in got.columns, "a column of no type is left out"
-    # Whole numbers with a gap are floats in pandas.
+    # In pandas, a column of whole numbers with a missing value has floats.
     triptych.insert("trades", frame(), create=True)
     n = pandas.DataFrame({"timestamp": gaps["timestamp"], "n": [1, None, 3, 4, 5]})
     triptych.insert("trades", n, merge=True)

@@ -8,7 +8,7 @@ program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")"
 source ../packages.sh
 python_packages
-# A build leaves files next to the sources.
+# Building the package writes files next to its sources, so a copy is used.
 sources=$(mktemp -d)
 cp -r ../../../assets/python/. "$sources"
 "$venv/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps \

@@ -22,7 +22,7 @@ class Stack:
         self.folder = tempfile.TemporaryDirectory(prefix="interop-python-")
         self.path = pathlib.Path(self.folder.name)
         self.process = None
-        # The configuration of this user is hidden.
+        # The configuration of the user who runs the tests is hidden.
         for name in [name for name in os.environ if name.startswith("TRIPTYCH_")]:
             del os.environ[name]
         os.environ |= {
@@ -38,7 +38,7 @@ class Stack:
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError(f"the stack did not start:\n{self.log()[-2000:]}")
-        # The market has its past before its first live row.
+        # The past of the market is stored before its first live row.
         deadline = time.monotonic() + WITHIN_S
         while len(triptych.latest(MARKET, 5, frame="arrow")) < 5:
             assert time.monotonic() < deadline, f"the market has no rows:\n{self.log()[-2000:]}"

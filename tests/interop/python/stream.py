@@ -34,7 +34,7 @@ def rows_arrive_once_over_a_restart(stack):
     stack.stop()
     stack.start()
     assert triptych.Client().services().datasets != old
-    # More than a replay, then a late row.
+    # More rows than a replay has, and then a late row.
     triptych.insert("feed", [row(number) for number in range(5, 255)])
     triptych.insert("feed", [{"timestamp": "2025-12-31", "n": 255}])
     assert sorted(take(251)) == list(range(5, 256))

@@ -22,10 +22,10 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
-# Longest wait for the first epoch of a topic.
+# Maximum time until the first epoch of a topic.
 WITHIN_S = 180
 
-# Replacements for addresses of other machines.
+# Replacements for addresses on other machines.
 ELSEWHERE = [
     ("http://10.0.0.5", "http://127.0.0.1"),
     ("/ip4/10.0.0.5/", "/ip4/127.0.0.1/"),
@@ -33,7 +33,7 @@ ELSEWHERE = [
     ("https://example.org", "http://127.0.0.1:8082"),
 ]
 
-# Beginnings of commands that start services, with the output that shows that they serve.
+# Beginnings of commands that start services, with the output that shows that the service is ready.
 SERVERS = [
     (r"triptych up\b", r"^API key"),
     (r"triptych node .*--role head", r'"Node API starting"'),
@@ -42,7 +42,7 @@ SERVERS = [
     (r"triptych inference serve", r'"inference service listening"'),
 ]
 
-# Beginnings of commands that print endlessly, with output that shows that they work.
+# Beginnings of commands that print endlessly, with the output that shows that they work.
 ENDLESS = [
     (r"curl -N ", r"^data:"),
     (r"triptych datasets follow", r"^\d"),
@@ -53,12 +53,12 @@ ENDLESS = [
 # Beginnings of commands that open the screen.
 SCREEN = [r"triptych( --profile \w+)?$"]
 
-# Beginnings of commands that other steps of `.ci/run` execute.
+# Beginnings of commands that other steps of `.ci/run` execute already.
 DONE_ELSEWHERE = [
     "cargo install", "cargo run --release", "cargo test", "pip install", "python3 -c",
 ]
 
-# Beginnings of commands that are retried until they succeed, since they need a closed epoch.
+# Beginnings of commands that are retried until they succeed, since they need an epoch that has closed.
 EVENTUAL = [r"triptych inference show"]
 
 
@@ -196,7 +196,7 @@ def run_command(shell, command, program, environment):
         return wait_for(log, ready, pid)
     enough = matching(ENDLESS, command)
     if enough:
-        # On a terminal, jq does not buffer lines.
+        # jq buffers lines unless it writes to a terminal.
         pid, log = shell.start(command.replace("| jq ", "| jq --unbuffered "))
         wait_for(log, enough, pid)
         return end(pid)

@@ -17,12 +17,12 @@ from processes import wait_until
 from services import Services
 from wire import send
 
-# "kill" is SIGKILL, "pause" is SIGSTOP of every process. The others are modes of pg_ctl.
+# "kill" sends SIGKILL, and "pause" sends SIGSTOP to every process. The others are modes of pg_ctl.
 LOSSES = [
     "replica0", "postgres killed", "replica1", "postgres fast", "postgres paused", "replica2",
     "postgres immediate", "postgres killed",
 ]
-# Downtime of a part. With "fast" it exceeds the time for which a request waits for a connection.
+# Downtime of a part. With "fast", it exceeds the time that a request waits for a connection.
 AWAY_S = 2
 AWAY_FAST_S = 7
 
@@ -50,7 +50,7 @@ class Database:
         else:
             assert await self.run("stop", "--mode", how)
         await asyncio.sleep(AWAY_FAST_S if how == "fast" else AWAY_S)
-        # The port is free once the children of a killed server have exited.
+        # The port is free only after the children of a killed server have exited.
         for _ in range(20):
             if await self.run("start"):
                 return

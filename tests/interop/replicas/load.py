@@ -13,15 +13,15 @@ from wire import call, send
 N_DATASETS = 3
 READERS_EACH = 100
 STALLING_READERS_EACH = 3
-# Time for which slow readers pause, longer than a service buffers commits for them.
+# Maximum pause of slow readers. A service does not buffer commits for them that long.
 STALL_S = 30
 WRITERS_EACH = 4
 ROWS_EACH = 5
-# Pause between two batches of a writer, so that the readers can keep up.
+# Pause of a writer between two batches, so that the readers can keep up.
 WRITES_EVERY_S = 0.1
-# Batches of each writer between two failures.
+# Number of batches that each writer stores between two failures.
 BATCHES_BETWEEN = 8
-# Rows of a page.
+# Number of rows in a page.
 PAGE_ROWS = 10_000
 FIRST = 1_700_000_000
 EVENT = re.compile(rb"data: ([^\n]*)\nid: ([^\n]*)\n")
@@ -64,7 +64,8 @@ class Writer:
                 if status in (200, 201):
                     acknowledgements.add(text)
                     continue
-                # The batch is being stored, or was stored by a server with a late response.
+                # The batch is either being stored, or has been stored by a server whose response was
+                # late.
                 is_under_way = status == 409 and "is in progress" in text
                 assert status in (0, 502, 503, 504) or is_under_way, f"{status} {text}"
                 self.refusals[(status, text)] += 1
@@ -82,7 +83,7 @@ class Reader:
 
     def __init__(self, services, dataset, stop):
         self.services, self.dataset, self.stop = services, dataset, stop
-        # The received rows: their ids and values.
+        # The rows received so far: the last id, their numbers and their values.
         self.last_id, self.numbers, self.values = None, [], []
         self.n_connections, self.longest_gap_s, self.read_at = 0, 0, None
 
@@ -151,7 +152,7 @@ class StallingReader(Reader):
             await asyncio.wait_for(self.stop.wait(), STALL_S)
         except asyncio.TimeoutError:
             pass
-        # It reads everything sent meanwhile, then pauses again.
+        # The reader reads everything that was sent in the meantime, then pauses again.
         self.stall_at = time.monotonic() + random.uniform(1, STALL_S / 3)
 
 
@@ -165,7 +166,7 @@ class Load:
         self.services = services
         self.datasets = [await create(services, f"lost {n}") for n in range(n_datasets)]
         self.writers = [Writer(services, d, place) for d in self.datasets for place in range(WRITERS_EACH)]
-        # A reader with a row resumes after it when its stream is cut off.
+        # When the stream of a reader that has a row is cut off, it resumes after that row.
         for writer in self.writers:
             await writer.insert([writer.place - WRITERS_EACH])
         self.stop = asyncio.Event()

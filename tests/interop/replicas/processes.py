@@ -11,7 +11,7 @@ import time
 from wire import WITHIN_S
 
 
-# Below the ports of outgoing connections, one of which could take the port of a program between its exit and
+# Below the ports of outgoing connections, which could take the port of a program between its exit and
 # its restart.
 PORTS = iter(random.sample(range(10_000, 30_000), 2000))
 

@@ -7,7 +7,7 @@ from processes import Process, create_key, free_port
 from wire import call
 
 N_REPLICAS = 3
-# Length of the end of a log that is printed after a failure.
+# Number of last bytes of a log that are printed after a failure.
 LOG_BYTES = 3000
 
 
@@ -30,7 +30,7 @@ class Services:
             place = ["--listen", f"127.0.0.1:{port}", "--data-dir", f"{self.home}/replica{n}"]
             command = [*serve, *place, "--unlimited-loopback"]
             self.replicas.append(Process(f"replica{n}", command, self.home))
-        # A service with a quota.
+        # A further service, which has a quota.
         self.limited_port = free_port()
         place = ["--listen", f"127.0.0.1:{self.limited_port}", "--data-dir", f"{self.home}/limited"]
         self.replicas.append(Process("limited", [*serve, *place], self.home))

@@ -5,7 +5,8 @@ import json
 import socket
 
 WITHIN_S = 60
-# Buffer and segment size of a narrow connection, small enough that a paused reader blocks the sender.
+# Buffer and segment size of a narrow connection. They are so small that a paused reader blocks the
+# sender.
 NARROW_BYTES = 4096
 NARROW_PACKET_BYTES = 536
 
@@ -20,7 +21,7 @@ class Response:
         if "content-length" in self.headers:
             yield await self.reader.readexactly(int(self.headers["content-length"]))
             return
-        # A body without its last chunk is an error.
+        # A body whose last chunk is missing is an error.
         while size := int(await self.reader.readline(), 16):
             yield (await self.reader.readexactly(size + 2))[:-2]
 

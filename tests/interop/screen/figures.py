@@ -111,7 +111,7 @@ def check_data(figures):
         return float(stack.newest(ids[name], 1)[0][column])
 
     for name in ("ethusd", "solusd", "eurusd"):
-        # Values are polled one by one and are up to 10 s old.
+        # Values are polled one after the other and can be 10 s old.
         figures.check(
             f"data: LAST of {name}", "3", rf"synthetic_{name}[^│\n]*[▁-█] *(\d[\d ]*\.\d+) ││",
             lambda name=name: [row["close"] for row in stack.newest(ids[f"synthetic_{name}"], 12)],
@@ -219,7 +219,7 @@ def main():
     stack = Stack(sys.argv[1])
     try:
         stack.terminal.press("4", 1)
-        # The losses of the first epochs are known.
+        # Wait until the losses of the first epochs are known.
         stack.terminal.wait(r"mean of \d+ epochs", 180)
         figures = Figures(stack)
         check_cluster(figures)

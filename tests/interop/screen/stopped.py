@@ -12,12 +12,12 @@ import time
 
 from service import Stack
 
-# Screens that use each service, by its name in the header.
+# Keys of the screens that use each service, by the service's name in the header.
 SHOWN = {"head": "10", "data": "30", "infer": "40"}
 PROCESS = {"head": "head", "data": "datasets", "infer": "inference"}
-# Longest time after which a screen must show the failure.
+# Maximum time until a screen must show the failure.
 WITHIN_S = 5
-# Time for drawing and reading the screen.
+# Additional time for drawing and reading the screen.
 SLACK_S = 10
 
 

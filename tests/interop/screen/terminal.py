@@ -12,7 +12,7 @@ import time
 
 import pyte
 
-# Escape sequences that pyte prints as text: private modes, titles and queries.
+# Escape sequences that pyte would print as text: private modes, titles and queries.
 UNKNOWN = re.compile(
     rb"\x1b\[[<>=?][0-9;]*[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1bP[^\x1b]*\x1b\\"
     rb"|\x1b\[[0-9;]*n|\x1b\[[0-9;]* q"
