@@ -63,7 +63,7 @@ fn stored_function_runs_by_its_id() {
 }
 
 #[test]
-fn end_of_a_function_is_printed_and_determines_the_exit_code() {
+fn reason_for_a_functions_end_is_printed_and_determines_the_exit_code() {
     let home = Home::new();
     let output = home.run(&["function", "run", &ends_with(&home, 7)]);
     assert!(output.code == 3 && output.out.contains("exit code 7\n"), "{output:?}");

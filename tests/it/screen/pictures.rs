@@ -35,7 +35,7 @@ const PNG_ZOOM: &str = "0.8333333";
 /// Notice that the screen shows after all services have started.
 const STARTED: &str = "✓ local stack";
 
-/// Maximum number of buckets, plus one. The number then has one digit.
+/// Exclusive upper bound of the number of buckets, which thereby has one digit.
 const BUCKETS_MAX: u32 = 10;
 
 /// Time for which the animation shows each still screen.
