@@ -59,12 +59,10 @@ fn first_frame_names_parts_being_started() {
 #[test]
 fn the_cluster_screen() {
     for (width, height) in SIZES {
-        let mut screen = Harness::ready(width, height);
-        screen.state.notices.clear();
+        let screen = Harness::quiet((width, height));
         check("cluster-ready", &screen);
     }
-    let (width, height) = STATE_SIZE;
-    let mut screen = Harness::ready(width, height);
+    let mut screen = Harness::ready(STATE_SIZE.0, STATE_SIZE.1);
     screen.run_split();
     screen.press("1");
     check_state("cluster-run", &screen);
@@ -88,8 +86,7 @@ fn cluster_screen_of_many_nodes() {
         screen.press("home enter down");
         check("cluster-unfolded", &screen);
     }
-    let (width, height) = STATE_SIZE;
-    let mut screen = Harness::ready(width, height);
+    let mut screen = Harness::ready(STATE_SIZE.0, STATE_SIZE.1);
     screen.take(Event::Nodes(screen.head(), Ok(harness::many_nodes()), Duration::from_millis(12)));
     screen.state.notices.clear();
     screen.press("down A");
@@ -114,9 +111,7 @@ fn the_execute_screen() {
         screen.state.notices.clear();
         check("execute-done", &screen);
     }
-    let (width, height) = STATE_SIZE;
-    let mut screen = Harness::ready(width, height);
-    screen.state.notices.clear();
+    let mut screen = Harness::quiet(STATE_SIZE);
     screen.press("e");
     check_state("execute-form", &screen);
     screen.press("ctrl-r");
@@ -126,9 +121,7 @@ fn the_execute_screen() {
 
 #[test]
 fn run_that_is_followed() {
-    let (width, height) = STATE_SIZE;
-    let mut screen = Harness::ready(width, height);
-    screen.state.notices.clear();
+    let mut screen = Harness::quiet(STATE_SIZE);
     screen.run_live();
     check_state("execute-live", &screen);
     let id = screen.state.runs.newest().unwrap().id;
@@ -170,8 +163,7 @@ fn cluster_screen_without_a_head() {
 
 #[test]
 fn local_processes_and_the_form_of_a_node() {
-    let (width, height) = STATE_SIZE;
-    let mut screen = Harness::ready(width, height);
+    let mut screen = Harness::ready(STATE_SIZE.0, STATE_SIZE.1);
     let usage =
         |cpu, mib: u64| crate::local::Usage { cpu_percent: Some(cpu), memory_bytes: mib << 20 };
     screen.take(Event::Usage(vec![
@@ -192,8 +184,7 @@ fn local_processes_and_the_form_of_a_node() {
 
 #[test]
 fn presets_and_the_list_of_functions() {
-    let (width, height) = STATE_SIZE;
-    let mut screen = Harness::ready(width, height);
+    let mut screen = Harness::ready(STATE_SIZE.0, STATE_SIZE.1);
     screen.press("e ctrl-s enter");
     screen.state.notices.clear();
     screen.press("ctrl-o");
@@ -205,14 +196,11 @@ fn presets_and_the_list_of_functions() {
 #[test]
 fn the_logs_screen() {
     for (width, height) in SIZES {
-        let mut screen = Harness::ready(width, height);
-        screen.state.notices.clear();
+        let mut screen = Harness::quiet((width, height));
         screen.press("5");
         check("logs", &screen);
     }
-    let (width, height) = STATE_SIZE;
-    let mut screen = Harness::ready(width, height);
-    screen.state.notices.clear();
+    let mut screen = Harness::quiet(STATE_SIZE);
     screen.press("5 /");
     screen.type_text("roll");
     screen.press("enter w");
@@ -228,17 +216,14 @@ fn the_logs_screen() {
 
 #[test]
 fn the_help() {
-    let mut screen = Harness::ready(160, 45);
-    screen.state.notices.clear();
+    let mut screen = Harness::quiet((160, 45));
     screen.press("?");
     check_state("help", &screen);
 }
 
 #[test]
 fn overlays() {
-    let (width, height) = STATE_SIZE;
-    let mut screen = Harness::ready(width, height);
-    screen.state.notices.clear();
+    let mut screen = Harness::quiet(STATE_SIZE);
     screen.press(":");
     screen.type_text("res");
     check_state("palette", &screen);
@@ -268,9 +253,7 @@ fn the_overview_screen() {
 
 #[test]
 fn profiles_and_keys() {
-    let (width, height) = STATE_SIZE;
-    let mut screen = Harness::ready(width, height);
-    screen.state.notices.clear();
+    let mut screen = Harness::quiet(STATE_SIZE);
     let addresses = Addresses {
         heads: vec!["https://head.example.org".to_owned()],
         datasets: Some("https://data.example.org/api".to_owned()),
@@ -301,8 +284,7 @@ fn click_closes_an_overlay_or_confirms_its_row() {
 
 #[test]
 fn failures_keep_the_screen() {
-    let mut screen = Harness::ready(160, 45);
-    screen.state.notices.clear();
+    let mut screen = Harness::quiet((160, 45));
     screen.pass(Duration::from_mins(1));
     let failure = Failure::new(
         "list the nodes",

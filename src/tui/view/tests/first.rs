@@ -40,13 +40,11 @@ fn first_screen_contains_advice_and_is_not_half_empty() {
 
 #[test]
 fn names_of_start_here_are_opened_by_keys_and_clicks() {
-    let mut screen = Harness::ready(160, 45);
-    screen.state.notices.clear();
+    let mut screen = Harness::quiet((160, 45));
     screen.press("tab down enter");
     assert_eq!(screen.state.screen, Screen::Execute);
     assert_eq!(screen.state.execute.form.text(FormField::Method), "hello.wasm");
-    let mut screen = Harness::ready(160, 45);
-    screen.state.notices.clear();
+    let mut screen = Harness::quiet((160, 45));
     let shown = screen.text();
     let y = shown.lines().position(|line| line.contains("  mean  ")).expect("a function");
     let target = screen.hits().target_at(84, u16::try_from(y).unwrap());
@@ -57,8 +55,7 @@ fn names_of_start_here_are_opened_by_keys_and_clicks() {
 #[test]
 fn smallest_screens_have_first_steps() {
     for (width, height) in [(60, 20), (60, 16)] {
-        let mut screen = Harness::ready(width, height);
-        screen.state.notices.clear();
+        let screen = Harness::quiet((width, height));
         screen.shows(&["Start here", "e then ^R", "worker-1"]);
     }
 }
@@ -161,8 +158,7 @@ fn execute_screen_focuses_the_form_without_editing_it() {
 #[test]
 fn local_nodes_have_names_everywhere() {
     for (width, height) in [(160, 45), (80, 24)] {
-        let mut screen = Harness::ready(width, height);
-        screen.state.notices.clear();
+        let mut screen = Harness::quiet((width, height));
         screen.shows(&["worker-2 12D"]);
         screen.run_split();
         screen.shows(&["worker-1 worker-2"]);

@@ -73,6 +73,13 @@ impl Harness {
         screen
     }
 
+    /// Like [`Self::ready`], without notices.
+    pub(crate) fn quiet(size: (u16, u16)) -> Self {
+        let mut screen = Self::ready(size.0, size.1);
+        screen.state.notices.clear();
+        screen
+    }
+
     /// Returns the first head.
     pub(crate) fn head(&self) -> HeadId {
         self.head_at(0)

@@ -73,8 +73,7 @@ fn refusals_contain_reason_and_advice() {
         ("nothing to page", |screen| screen.press("1 tab tab |"), &["nothing to page through yet"]),
     ];
     for (name, cause, wanted) in cases {
-        let mut screen = Harness::ready(160, 45);
-        screen.state.notices.clear();
+        let mut screen = Harness::quiet((160, 45));
         println!("{name}");
         cause(&mut screen);
         screen.shows(wanted);

@@ -54,8 +54,7 @@ fn overview_without_responses() {
 
 #[test]
 fn run_that_all_peers_failed() {
-    let (width, height) = STATE_SIZE;
-    let mut screen = Harness::ready(width, height);
+    let mut screen = Harness::ready(STATE_SIZE.0, STATE_SIZE.1);
     screen.press("e ctrl-r");
     let id = screen.state.runs.newest().unwrap().id;
     screen.pass(Duration::from_millis(900));
@@ -153,9 +152,7 @@ fn topic_of_forty_inferers() {
         let address = format!("allo1{}k8w2h7t{}", letters[0], letters[1]);
         (address, 67_500.0 + f64::from(idx * idx % 97))
     });
-    let (width, height) = STATE_SIZE;
-    let mut screen = Harness::ready(width, height);
-    screen.state.notices.clear();
+    let mut screen = Harness::quiet(STATE_SIZE);
     screen.press("4");
     let topic = model::topic::TopicId::new(1).unwrap();
     screen.state.inference.selected = Some(topic);
@@ -208,8 +205,7 @@ fn tokens(screen: &Harness, name: theme::Name) -> String {
 
 #[test]
 fn every_cell_uses_a_theme_token() {
-    let mut screen = Harness::ready(80, 24);
-    screen.state.notices.clear();
+    let mut screen = Harness::quiet((80, 24));
     screen.run_split();
     screen.press("1");
     for name in theme::Name::ALL {
