@@ -1,10 +1,6 @@
 //! Draws the results of a run: its groups, the output of the selected group, and comparisons.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget as _;
+use ratatui::prelude::*;
 use similar::ChangeTag;
 use wire::functions::{ExecuteResponse, ResultGroupBody};
 

@@ -1,8 +1,6 @@
 //! Draws the recent activity of each worker, with a bar for each period.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::widgets::Widget as _;
+use ratatui::prelude::*;
 
 use crate::state::nodes::{Node, PERIOD};
 use crate::view::{Frame, draw_empty, focus_if, split_rows};

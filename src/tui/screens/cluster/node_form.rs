@@ -1,8 +1,6 @@
 //! Draws the form that starts a node, and the question before a process is stopped.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::text::Line;
+use ratatui::prelude::*;
 
 use crate::action::Action;
 use crate::event::Target;
@@ -95,7 +93,7 @@ fn draw_node_field(
 }
 
 /// Returns the hint or error of a field.
-fn note(frame: Frame<'_>, field: NodeField) -> (String, ratatui::style::Style) {
+fn note(frame: Frame<'_>, field: NodeField) -> (String, Style) {
     let form = &frame.state.cluster.node_form;
     match form.trouble(field).filter(|_| form.is_tried) {
         Some(trouble) => (format!("└ {trouble}"), frame.theme.down),

@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget as _;
+use ratatui::prelude::*;
 
 use crate::action::Action;
 use crate::keymap::Layer;

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::text::{Line, Span};
+use ratatui::prelude::*;
 
 use crate::action::Action;
 use crate::event::{Effect, Target};

@@ -1,7 +1,6 @@
 //! Draws the table of runs.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::prelude::*;
 
 use crate::screens::cluster::state::Pane;
 use crate::state::layout::TableName;

@@ -3,10 +3,7 @@
 
 use model::dataset::Dataset;
 use model::topic::TopicId;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::Modifier;
-use ratatui::text::{Line, Span};
+use ratatui::prelude::*;
 use wire::functions::FunctionBody;
 use wire::inference::TopicSummary;
 

@@ -9,8 +9,7 @@
 //! ╰────────────────╯╰────────────────╯
 //! ```
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::prelude::*;
 
 use crate::action::Action;
 use crate::event::Target;

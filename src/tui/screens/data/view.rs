@@ -21,9 +21,7 @@ pub(crate) mod rows;
 use std::time::Duration;
 
 use model::dataset::Dataset;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::widgets::Widget as _;
+use ratatui::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
 use crate::action::Action;

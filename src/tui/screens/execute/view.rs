@@ -4,11 +4,7 @@ mod form;
 
 use std::time::Duration;
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget as _;
+use ratatui::prelude::*;
 
 use crate::action::Action;
 use crate::event::Target;

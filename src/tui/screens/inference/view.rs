@@ -25,11 +25,8 @@ use std::time::Duration;
 
 use model::timestamp::Timestamp;
 use model::topic::TopicId;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
-use ratatui::widgets::{LineGauge, Widget as _};
+use ratatui::prelude::*;
+use ratatui::widgets::LineGauge;
 use wire::inference::TopicSummary;
 
 use crate::event::Target;

@@ -1,9 +1,6 @@
 //! Draws the Logs screen, and log lines on other screens.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
+use ratatui::prelude::*;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::state::{Edge, Line as LogLine, OWN_SOURCE};

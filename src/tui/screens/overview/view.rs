@@ -12,10 +12,7 @@
 use std::time::Duration;
 
 use model::topic::TopicId;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget as _;
+use ratatui::prelude::*;
 use wire::inference::TopicSummary;
 
 use super::state::{RUNS_MAX, TOPICS_EVERY};

@@ -5,10 +5,7 @@ use std::time::Duration;
 use model::resolution::Resolution;
 use model::row::Bucket;
 use model::timestamp::Timestamp;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget as _;
+use ratatui::prelude::*;
 use strum::VariantArray as _;
 use unicode_width::UnicodeWidthStr;
 

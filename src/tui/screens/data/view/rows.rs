@@ -4,11 +4,9 @@ use std::cmp::Ordering;
 
 use model::row::Value;
 use model::timestamp::Timestamp;
-use ratatui::buffer::Buffer;
-use ratatui::layout::{Flex, Rect};
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
-use ratatui::widgets::{self, Row, StatefulWidget, TableState, Widget};
+use ratatui::layout::Flex;
+use ratatui::prelude::*;
+use ratatui::widgets::{self, Row, TableState};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::action::Action;

@@ -1,8 +1,6 @@
 //! Draws the form: its fields, their notes, and its request.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
+use ratatui::prelude::*;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr as _;
 use wire::functions::ExecuteRequest;

@@ -2,11 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget as _;
+use ratatui::prelude::*;
 use unicode_width::UnicodeWidthStr;
 use wire::inference::ActorSummary;
 
