@@ -109,7 +109,8 @@ impl Hub {
         }
     }
 
-    /// Closes the streams of a dataset, since its commits after the published ones are unknown. The readers reconnect and get the missing rows.
+    /// Closes the streams of a dataset, since the commits after the published ones are unknown. The
+    /// readers reconnect and get the missing rows.
     pub(crate) fn lose(&self, dataset: DatasetId) {
         if let Some(followed) = self.readers.lock().datasets.get_mut(&dataset) {
             followed.lose();

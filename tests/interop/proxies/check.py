@@ -76,8 +76,7 @@ class Setup:
         self.wait_for(self.port)
         columns = [{"name": "a", "dtype": "float"}]
         self.private = self.create({"name": "private", "columns": columns})
-        self.public = self.create({"name": "open", "columns": columns, "tags": ["public"]})
-        for dataset in (self.private, self.public):
+        for dataset in (self.private,):
             self.insert(dataset, 0)
 
     def create(self, dataset):
