@@ -1,12 +1,8 @@
 //! Mirror: copies datasets of another service with the same API and updates the copies continuously.
 //!
-//! `fetch` reads rows of a range from the source. `copy` brings a dataset up to the latest row and
-//! compares it with the source. Then `live` keeps it up to date. Timestamps are unique, so that a row
-//! that is received twice is stored once.
+//! Timestamps are unique, so that a row that is received twice is stored once.
 
 mod copy;
-mod fetch;
-mod live;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,16 +16,18 @@ use model::escape::escape_line;
 use model::timestamp::Timestamp;
 use parking_lot::Mutex;
 use task::group::Group;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 
-use self::copy::{Comparison, Copy};
-use self::live::LiveCopy;
+use self::copy::Copy;
 use crate::checkpoint;
 use crate::event::Reporter;
 use crate::find::{DatasetFilter, find_dataset, list_datasets};
 
 /// Maximum number of datasets that are updated continuously. Each needs a connection on both sides.
 const FOLLOWED_MAX: usize = 500;
+
+/// Maximum number of datasets that are downloaded concurrently.
+const DOWNLOADS_MAX: usize = 4;
 
 /// Options of a mirror.
 #[derive(Debug)]
@@ -51,8 +49,6 @@ pub struct MirrorOptions {
     pub start: Option<Timestamp>,
     /// True to keep the copies up to date.
     pub is_live: bool,
-    /// Maximum number of concurrent downloads. At least 1.
-    pub n_parallel: usize,
     /// Directory of the checkpoints.
     pub checkpoints: PathBuf,
 }
@@ -62,7 +58,6 @@ struct Mirror {
     source: Datasets,
     target: Datasets,
     reporter: Box<dyn Reporter>,
-    downloads: Semaphore,
     /// Directory of the checkpoints of this source and this target.
     folder: PathBuf,
     options: MirrorOptions,
@@ -108,8 +103,7 @@ pub async fn run(
     let folder = options.checkpoints.join(name);
     let datasets_text = counted(datasets.len(), "dataset");
     reporter.note(&format!("copying {datasets_text} of {}", source.address()));
-    let downloads = Semaphore::new(options.n_parallel);
-    let mirror = Arc::new(Mirror { source, target, reporter, downloads, folder, options });
+    let mirror = Arc::new(Mirror { source, target, reporter, folder, options });
     mirror.run(datasets, group).await
 }
 
@@ -148,17 +142,17 @@ impl Mirror {
         let failed = Mutex::new(Vec::new());
         let (alive, mut all_ended) = mpsc::channel::<()>(1);
         stream::iter(datasets)
-            .for_each_concurrent(self.options.n_parallel, |dataset| async {
+            .for_each_concurrent(DOWNLOADS_MAX, |dataset| async {
                 let name = escape_line(&dataset.name).into_owned();
                 match self.copy(dataset, group).await {
-                    Ok(Some((following, copy))) => {
-                        let alive = alive.clone();
+                    Ok(copy) if self.options.is_live => {
+                        let (alive, following) = (alive.clone(), group.clone());
                         group.spawn("mirror a dataset", async move {
-                            following.run(copy).await;
+                            copy.run(following).await;
                             drop(alive);
                         });
                     }
-                    Ok(None) => {}
+                    Ok(_) => {}
                     Err(error) => {
                         self.reporter.note(&format!("dataset {name} was not copied: {error:#}"));
                         failed.lock().push(name);
@@ -176,28 +170,13 @@ impl Mirror {
         if failed.is_empty() { Ok(()) } else { bail!("cannot copy {}", failed.join(", ")) }
     }
 
-    /// Copies a dataset. Returns its stream if the copy is to be updated continuously.
-    async fn copy(
-        self: &Arc<Self>,
-        dataset: Dataset,
-        group: &Group,
-    ) -> anyhow::Result<Option<(LiveCopy, Copy)>> {
+    /// Copies the existing rows of a dataset.
+    async fn copy(self: &Arc<Self>, dataset: Dataset, group: &Group) -> anyhow::Result<Copy> {
         let mut copy = Copy::open(Arc::clone(self), dataset).await?;
-        let is_resumed = copy.checkpoint.is_whole && copy.checkpoint.last_event_id.is_some();
-        let live = if self.options.is_live {
-            Some(LiveCopy::begin(&mut copy, group).await?)
-        } else {
-            None
-        };
-        // A resumed stream delivers all missing rows.
-        if live.is_none() || !is_resumed {
-            // Without a stream, only comparing rows finds all corrections.
-            let is_compared_by_rows = copy.checkpoint.is_whole && live.is_none();
-            let by = if is_compared_by_rows { Comparison::Rows } else { Comparison::Days };
-            let n_rows = copy.backfill(by).await?;
+        if let Some(n_rows) = copy.download(group).await? {
             let (name, rows) = (copy.name(), counted_short(n_rows, "row"));
             self.reporter.note(&format!("{name} is copied: {rows} received"));
         }
-        Ok(live.map(|live| (live, copy)))
+        Ok(copy)
     }
 }

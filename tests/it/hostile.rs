@@ -155,7 +155,6 @@ fn commands(home: &Home) -> Vec<Vec<String>> {
         "datasets import ROWS --dry-run",
         "datasets export 1 -o out.csv",
         "datasets export 1 -o out.json",
-        "datasets replay 1 --speed max",
         "datasets follow 1 --last 1 --limit 1",
         "datasets follow 1 --last 1 --limit 1 --json",
         "inference show 1",

@@ -56,9 +56,6 @@ pub(crate) struct MirrorCommand {
     /// Exit once all rows that exist now are copied
     #[arg(long)]
     once: bool,
-    /// Concurrent downloads
-    #[arg(long, default_value_t = 4, value_name = "N")]
-    parallel: usize,
     /// File with the source's key, instead of `TRIPTYCH_SOURCE_API_KEY`
     #[arg(long, value_name = "FILE")]
     source_key_file: Option<PathBuf>,
@@ -89,7 +86,6 @@ pub(super) async fn run(command: MirrorCommand) -> anyhow::Result<()> {
         give_tags: command.give_tags,
         start: command.start,
         is_live: !command.once,
-        n_parallel: command.parallel.max(1),
         checkpoints,
     };
     let group = Group::default();

@@ -1,95 +1,92 @@
-//! A dataset that is being copied: its dataset at the target, its columns and its rows.
+//! A dataset that is being copied: first by bulk downloads, then by the stream of the source.
 //!
-//! Days that are the same at the source and the target are not copied again, so that a stopped copy
-//! resumes without a record of its progress. A copy is verified in the same way.
+//! Rows are downloaded in ascending order and stored as they arrive, so that a failed or interrupted
+//! download continues after the last stored row. The position in the stream is recorded before the
+//! download, so that the stream delivers every row that is inserted during the download, too.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
+use client::datasets::download::DownloadQuery;
+use client::datasets::elements::{Elements, ElementsError};
 use client::datasets::insert::{InsertBody, InsertMode};
-use client::datasets::{Datasets, NamedRow, Rows, RowsQuery};
+use client::datasets::{Datasets, NamedRow};
+use client::error::ClientError;
+use client::stream::StreamEvent;
+use client::stream::resume::{self, Repeats, ResumeFrom, RowBatch, RowEvent};
 use formats::read::column_mapping::ColumnMapping;
-use futures::{StreamExt as _, stream};
-use model::count::format_count;
 use model::dataset::{Dataset, DatasetId, Dtype};
 use model::escape::escape_line;
 use model::page::Limit;
 use model::resolution::Resolution;
-use model::row::{Bucket, Row};
+use model::row::Row;
 use model::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
+use task::backoff::Backoff;
+use task::group::Group;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout_at};
 use wire::datasets::{CreateColumn, CreateDataset};
 
 use super::Mirror;
-use super::fetch::{STEP, fetch, find_owned, read_columns};
 use crate::checkpoint;
 use crate::event::Work;
-use crate::retry::retry_transient;
+use crate::find::read_range;
+use crate::retry::{is_transient, retry_transient};
 
-/// Time range of a download, the same as in the public service's own clients.
-const CHUNK: Duration = Duration::from_hours(14 * 24);
+/// Longest time range of a download, the same as in the public service's own clients.
+const SPAN_MAX: Duration = Duration::from_hours(14 * 24);
 
-/// Length of the buckets by which a copy is compared.
-const DAY: Duration = Duration::from_hours(24);
+/// Shortest time range that is halved.
+const SPAN_MIN: Duration = Duration::from_mins(1);
 
-/// Maximum relative difference of two sums of the same numbers. It allows for a million additions but is
-/// less than the share of a row in a day.
-const SUM_TOLERANCE: f64 = 1e-9;
+/// Failures before the time range is halved, the same as in the public service's own clients.
+const TRIES_MAX: u32 = 3;
 
-/// Number of rows of a request.
+/// Number of failures without progress after which the copy of a dataset fails.
+const FAILURES_MAX: u32 = 24;
+
+/// Shortest and longest wait before a retry.
+const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+
+/// Number of rows of an insert.
 const INSERT_ROWS: usize = 5_000;
 
-/// Maximum number of comparisons after which a copy that still receives rows fails: its source is
-/// corrected faster than it is read, or does not serve the rows that it counts.
-const ROUNDS_MAX: usize = 4;
+/// Smallest step between two timestamps.
+const STEP: Duration = Duration::from_micros(1);
 
-/// The first day of the calendar, before any row.
-const CALENDAR_BEGINS: Timestamp = Timestamp::from_seconds(-62_135_596_800);
+/// Maximum number of batches of rows that wait. The source is slowed down when they are full.
+const EVENTS_CAPACITY: usize = 8;
 
-/// Time ranges with both ends included.
-type Spans = Vec<(Timestamp, Timestamp)>;
-
-/// First comparison of a copy with its source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Comparison {
-    /// By days, which reveals late rows and most corrections.
-    Days,
-    /// By rows, which reveals all differences.
-    Rows,
-}
+/// Time limit of the first row of the stream of a dataset with rows.
+const BEGINS_WITHIN: Duration = Duration::from_mins(1);
 
 /// A dataset that is being copied.
 pub(super) struct Copy {
-    pub(super) mirror: Arc<Mirror>,
+    mirror: Arc<Mirror>,
     /// Dataset of the source.
-    pub(super) dataset: Dataset,
-    pub(super) target: DatasetId,
+    dataset: Dataset,
+    target: DatasetId,
     columns: Vec<(String, Dtype)>,
-    pub(super) checkpoint: CopyCheckpoint,
+    checkpoint: CopyCheckpoint,
 }
 
-/// State that a stopped mirror cannot find in the copy itself, in a file for each copy.
+/// Progress of a copy, in a file for each copy.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct CopyCheckpoint {
+struct CopyCheckpoint {
     /// Id of the dataset at the target. The checkpoint is void for another one.
     target: i64,
-    /// Timestamp before which rows were not copied, or `None` for no bound.
-    start: Option<String>,
-    /// True if the copy was complete once. Then the stream is enough to resume.
-    pub(super) is_whole: bool,
-    /// Event of the source's stream up to which all rows are stored, including late ones.
-    pub(super) last_event_id: Option<String>,
-}
-
-/// Rows of the copy.
-struct CopiedRows {
-    /// Timestamp of the latest one.
-    newest: Timestamp,
-    /// Mapping that makes them comparable with columns of the source.
-    plan: ColumnMapping,
+    /// Timestamp in microseconds before which rows were not copied. `None` for no bound.
+    start: Option<i64>,
+    /// Timestamp in microseconds up to which an unfinished download is stored.
+    through: Option<i64>,
+    /// True once a download is complete.
+    is_whole: bool,
+    /// Event of the source's stream after which it delivers all rows that are not stored.
+    last_event_id: Option<String>,
 }
 
 impl Copy {
@@ -100,46 +97,32 @@ impl Copy {
     pub(super) async fn open(mirror: Arc<Mirror>, dataset: Dataset) -> anyhow::Result<Self> {
         let columns = read_columns(&mirror.source, dataset.id).await?;
         let name = format!("{}{}", mirror.options.prefix, dataset.name);
-        let (target, is_new) = if let Some(target) = find_owned(&mirror.target, &name).await? {
-            let is_same =
-                target.description == dataset.description && target.metadata == dataset.metadata;
-            if !is_same {
-                let failed = || format!("cannot change the description of dataset {name}");
-                let described =
-                    retry_transient(|| mirror.target.describe(&dataset, target.id)).await;
-                described.with_context(failed)?;
+        let service = &mirror.target;
+        let target = if let Some(target) = find_owned(service, &name).await? {
+            if target.description != dataset.description || target.metadata != dataset.metadata {
+                let described = retry_transient(|| service.describe(&dataset, target.id)).await;
+                described.with_context(|| format!("cannot describe dataset {name}"))?;
             }
-            (target.id, false)
+            target.id
         } else {
+            let column = |(name, dtype): &(String, Dtype)| CreateColumn::new(name, *dtype);
             let body = CreateDataset {
                 name: name.clone(),
                 description: dataset.description.clone(),
                 metadata: dataset.metadata.clone(),
-                columns: columns
-                    .iter()
-                    .map(|(name, dtype)| CreateColumn::new(name, *dtype))
-                    .collect(),
+                columns: columns.iter().map(column).collect(),
                 tags: mirror.options.give_tags.clone(),
             };
-            let created = retry_transient(|| mirror.target.create(&body)).await;
-            (created.with_context(|| format!("cannot create dataset {name}"))?.id, true)
+            let created = retry_transient(|| service.create(&body)).await;
+            created.with_context(|| format!("cannot create dataset {name}"))?.id
         };
-        let path = mirror.checkpoint_path(dataset.id);
-        let checkpoint: CopyCheckpoint =
-            if is_new { CopyCheckpoint::default() } else { checkpoint::read(&path) };
-        let checkpoint = if checkpoint.target == target.get() {
-            checkpoint
-        } else {
-            CopyCheckpoint { target: target.get(), ..CopyCheckpoint::default() }
-        };
+        let start = mirror.options.start.map(Timestamp::micros);
+        let mut checkpoint: CopyCheckpoint = checkpoint::read(&mirror.checkpoint_path(dataset.id));
         // An earlier mirror may have left out rows that are requested now.
-        let start = mirror.options.start;
-        let started = checkpoint.start.as_deref().and_then(|text| text.parse().ok());
-        let checkpoint = CopyCheckpoint {
-            start: start.map(|start| start.to_string()),
-            is_whole: checkpoint.is_whole && start >= started,
-            ..checkpoint
-        };
+        if checkpoint.target != target.get() || start < checkpoint.start {
+            checkpoint =
+                CopyCheckpoint { target: target.get(), start, ..CopyCheckpoint::default() };
+        }
         let copy = Self { mirror, dataset, target, columns, checkpoint };
         copy.add_columns().await?;
         Ok(copy)
@@ -150,14 +133,14 @@ impl Copy {
         escape_line(&self.dataset.name).into()
     }
 
-    /// Reports a message about it.
-    pub(super) fn note(&self, text: &str) {
+    fn note(&self, text: &str) {
         self.mirror.reporter.note(text);
     }
 
     /// Adds missing columns to the target.
     async fn add_columns(&self) -> anyhow::Result<()> {
-        let existing = read_columns(&self.mirror.target, self.target).await?;
+        let target = &self.mirror.target;
+        let existing = read_columns(target, self.target).await?;
         for (name, dtype) in &self.columns {
             match existing.iter().find(|(existing, _)| existing == name) {
                 Some((_, existing)) if existing == dtype => {}
@@ -165,263 +148,315 @@ impl Copy {
                     bail!("column {name} is {dtype} in the source, but {existing} in the copy")
                 }
                 None => {
-                    let failed = || format!("cannot add column {name} to the copy");
-                    let target = &self.mirror.target;
-                    let added =
-                        retry_transient(|| target.add_column(self.target, name, *dtype)).await;
-                    added.with_context(failed)?;
+                    let added = retry_transient(|| target.add_column(self.target, name, *dtype));
+                    added.await.with_context(|| format!("cannot add column {name} to the copy"))?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Stores all rows up to the latest one of the source. Returns the number of new rows.
+    /// Downloads the rows that exist now. Returns their number, `None` if the stream delivers all
+    /// missing rows.
     ///
     /// # Errors
-    /// An error if rows cannot be fetched or stored, or the copy still lacks rows. Rows that were stored
-    /// remain.
-    pub(super) async fn backfill(&mut self, by: Comparison) -> anyhow::Result<u64> {
+    /// An error if rows cannot be fetched or stored. Rows that were stored remain.
+    pub(super) async fn download(&mut self, group: &Group) -> anyhow::Result<Option<u64>> {
+        let is_live = self.mirror.options.is_live;
+        if is_live && self.checkpoint.is_whole && self.checkpoint.last_event_id.is_some() {
+            return Ok(None);
+        }
+        let range = read_range(&self.mirror.source, self.dataset.id).await;
+        let range = range.context("cannot read the first and the latest row")?;
+        if is_live && self.checkpoint.last_event_id.is_none() {
+            let position = self.find_position(group, range.is_some()).await;
+            self.checkpoint.last_event_id = position.context("cannot open the stream")?;
+        }
         let mut n_rows = 0;
-        if let (Some(newest), Some(oldest)) = (self.newest().await?, self.oldest().await?) {
-            let first = oldest.max(self.start());
+        if let Some((oldest, newest)) = range {
+            let from = self.first_missing().await?.unwrap_or(oldest).max(oldest);
             let mirror = Arc::clone(&self.mirror);
-            let mut progress = mirror.reporter.begin(format!("copying {}", self.name()), 0);
-            if first <= newest {
-                let progress = progress.as_mut();
-                n_rows = self.copy_missing(first, newest, by, progress).await?;
-            }
+            let mut work = mirror.reporter.begin(format!("copying {}", self.name()), 0);
+            n_rows = self.download_range(from, newest, work.as_mut()).await?;
         }
         self.checkpoint.is_whole = true;
+        self.checkpoint.through = None;
         self.write_checkpoint()?;
+        Ok(Some(n_rows))
+    }
+
+    /// Returns the timestamp from which rows are downloaded. `None` for the first row.
+    async fn first_missing(&self) -> anyhow::Result<Option<Timestamp>> {
+        let start = self.mirror.options.start;
+        if let Some(through) = self.checkpoint.through {
+            return Ok(Some(Timestamp::from_micros(through) + STEP));
+        }
+        // With an explicit start, late and corrected rows are copied, too.
+        if !self.checkpoint.is_whole || (start.is_some() && !self.mirror.options.is_live) {
+            return Ok(start);
+        }
+        let newest = newest_timestamp(&self.mirror.target, self.target).await?;
+        Ok(newest.map(|newest| newest + STEP).max(start))
+    }
+
+    /// Downloads and stores the rows from `start` to `newest`. Returns their number.
+    async fn download_range(
+        &mut self,
+        mut start: Timestamp,
+        newest: Timestamp,
+        work: &mut dyn Work,
+    ) -> anyhow::Result<u64> {
+        let whole = newest.since(start).as_secs_f64();
+        let mut backoff = Backoff::new(RETRY.0, RETRY.1);
+        let (mut span, mut n_rows, mut n_failed) = (SPAN_MAX, 0, 0);
+        let plan = ColumnMapping::of_service(self.columns.iter().cloned());
+        while start <= newest {
+            let end = newest.min(start + span - STEP);
+            let before = self.checkpoint.through;
+            let done = self.download_span(&plan, start, end, &mut n_rows).await;
+            if let Some(through) = self.checkpoint.through.filter(|at| Some(*at) != before) {
+                start = Timestamp::from_micros(through) + STEP;
+                n_failed = 0;
+                backoff.reset();
+            }
+            let left = newest.since(start.min(newest)).as_secs_f64();
+            work.update(n_rows, (whole > 0.0).then(|| 1.0 - left / whole));
+            let Err(error) = done else {
+                start = end + STEP;
+                span = SPAN_MAX.min(span * 2);
+                continue;
+            };
+            let is_too_wide = match failure(&error) {
+                Failure::Later(wait) => {
+                    sleep(wait).await;
+                    continue;
+                }
+                Failure::Final => return Err(error),
+                Failure::TooWide => true,
+                Failure::Transient => {
+                    n_failed += 1;
+                    if n_failed >= FAILURES_MAX {
+                        return Err(error);
+                    }
+                    sleep(backoff.next_wait()).await;
+                    n_failed % TRIES_MAX == 0 && span > SPAN_MIN
+                }
+            };
+            if is_too_wide {
+                if span < SPAN_MIN {
+                    return Err(error.context("service does not serve even a minute of rows"));
+                }
+                span /= 2;
+            }
+        }
         Ok(n_rows)
     }
 
-    /// Returns the timestamp before which rows are not copied.
-    fn start(&self) -> Timestamp {
-        self.mirror.options.start.unwrap_or(Timestamp::MIN)
+    /// Downloads and stores the rows from `start` to `end`, adds their number to `n_rows` and records
+    /// the last one.
+    async fn download_span(
+        &mut self,
+        plan: &ColumnMapping,
+        start: Timestamp,
+        end: Timestamp,
+        n_rows: &mut u64,
+    ) -> anyhow::Result<()> {
+        let query = DownloadQuery {
+            dataset: self.dataset.id,
+            resolution: Resolution::Raw,
+            start: Some(start),
+            end: Some(end),
+            output: "json",
+        };
+        let mut rows = Vec::new();
+        let mut elements = Elements::default();
+        let mut download =
+            self.mirror.source.download(&query).await.context("cannot fetch rows")?;
+        loop {
+            let next = download.next().await;
+            if let Ok(Some(bytes)) = &next {
+                elements.feed(bytes, |object| {
+                    let row = plan.row_of_json(object);
+                    let row: Row = row.map_err(|reason| anyhow!("invalid row: {reason}"))?;
+                    rows.extend(Some(row).filter(|row| (start..=end).contains(&row.timestamp)));
+                    anyhow::Ok(())
+                })?;
+                if rows.len() < INSERT_ROWS {
+                    continue;
+                }
+            }
+            // Rows before a failure are valid.
+            if let Some(last) = rows.last() {
+                let through = last.timestamp.micros();
+                self.insert(&rows).await?;
+                *n_rows += rows.len() as u64;
+                rows.clear();
+                self.checkpoint.through = Some(through);
+                self.write_checkpoint()?;
+            }
+            if next.context("cannot fetch rows")?.is_none() {
+                return elements.end().context("cannot fetch rows");
+            }
+        }
     }
 
-    /// Stores the rows from `first` to `newest` that the copy lacks or has with other values.
-    /// Returns their number.
-    async fn copy_missing(
-        &self,
-        first: Timestamp,
-        newest: Timestamp,
-        by: Comparison,
-        progress: &mut dyn Work,
-    ) -> anyhow::Result<u64> {
-        let mut n_rows = 0;
-        let mut differing = match by {
-            Comparison::Days => self.find_differences(first, newest).await?,
-            Comparison::Rows => vec![(first, newest)],
-        };
-        for _ in 0..ROUNDS_MAX {
-            let n_before = n_rows;
-            let copied = self.read_copied().await?;
-            for (start, end) in differing {
-                n_rows += self.copy_span(start, end, copied.as_ref(), progress).await?;
+    /// Returns the id of an event of the source's stream after which it delivers all future rows.
+    /// `None` if it has no ids or no rows.
+    async fn find_position(&self, group: &Group, has_rows: bool) -> anyhow::Result<Option<String>> {
+        let (group, mut events) = self.follow(group, ResumeFrom::default());
+        let deadline = Instant::now() + BEGINS_WITHIN;
+        let position = loop {
+            match timeout_at(deadline, events.recv()).await {
+                Ok(Some(StreamEvent::Connected)) if !has_rows => break Ok(None),
+                Ok(Some(StreamEvent::Item(batch))) => break Ok(batch.last_event_id),
+                Ok(Some(StreamEvent::Lost { why, .. })) if is_final(&why) => break Err(why.into()),
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => {
+                    break Err(anyhow!("received no rows within {} s", BEGINS_WITHIN.as_secs()));
+                }
             }
-            // Without new rows, everything that the source serves was compared row by row.
-            if n_rows == n_before {
+        };
+        group.shutdown().await;
+        position
+    }
+
+    /// Opens the stream of the source in a task of the returned group.
+    fn follow(&self, group: &Group, from: ResumeFrom) -> (Group, mpsc::Receiver<RowEvent>) {
+        let (sender, events) = mpsc::channel(EVENTS_CAPACITY);
+        let group = group.child();
+        let source = self.mirror.source.clone();
+        group.spawn("follow a dataset", resume::follow(source, self.dataset.id, from, sender));
+        (group, events)
+    }
+
+    /// Stores the rows of the stream until the source refuses permanently.
+    pub(super) async fn run(mut self, group: Group) {
+        if let Err(error) = self.store_stream(&group).await {
+            self.note(&format!("{} is no longer updated: {error:#}", self.name()));
+        }
+    }
+
+    async fn store_stream(&mut self, group: &Group) -> anyhow::Result<()> {
+        let newest = newest_timestamp(&self.mirror.target, self.target).await?;
+        // Without an event id, rows after this timestamp are read by pages.
+        let newest = newest.or(self.mirror.options.start).unwrap_or(Timestamp::MIN);
+        let last_event_id = self.checkpoint.last_event_id.clone();
+        let from = ResumeFrom { newest: Some(newest), last_event_id, repeats: Repeats::Give };
+        let (group, mut events) = self.follow(group, from);
+        let mut is_lost = false;
+        let mut stored = Ok(());
+        while let Some(event) = events.recv().await {
+            stored = self.store_event(event, &mut is_lost).await;
+            if stored.is_err() {
                 break;
             }
-            differing = self.find_differences(first, newest).await?;
         }
-        self.check_count(first, newest).await?;
-        Ok(n_rows)
+        group.shutdown().await;
+        stored
     }
 
-    /// Stores the rows of a span that the copy lacks. Returns their number.
-    async fn copy_span(
-        &self,
-        begin: Timestamp,
-        newest: Timestamp,
-        copied: Option<&CopiedRows>,
-        progress: &mut dyn Work,
-    ) -> anyhow::Result<u64> {
-        let (source, mirror, id) = (&self.mirror.source, &self.mirror, self.dataset.id);
-        let plan = ColumnMapping::of_service(self.columns.iter().cloned());
-        let fetch_one = async |start, end| {
-            let _permit = mirror.downloads.acquire().await?;
-            fetch(source, id, &plan, start, end).await
-        };
-        let fetch_chunk =
-            async |(start, end)| anyhow::Ok((fetch_one(start, end).await?, start, end));
-        let chunks = stream::iter(chunks(begin, newest)).map(&fetch_chunk);
-        let mut chunks = std::pin::pin!(chunks.buffered(mirror.options.n_parallel));
-        let mut n_rows = 0;
-        while let Some(chunk) = chunks.next().await {
-            let (mut fetched, mut start, end) = chunk?;
-            loop {
-                let until = fetched.until;
-                if let Some(copied) = copied.filter(|copied| copied.newest >= start) {
-                    fetched.rows = self.retain_missing(copied, fetched.rows, start, until).await?;
-                }
-                n_rows += fetched.rows.len() as u64;
-                self.insert(&fetched.rows).await?;
-                progress.update(n_rows, share(begin, newest, until));
-                if until >= end {
-                    break;
-                }
-                start = until + STEP;
-                fetched = fetch_one(start, end).await?;
+    async fn store_event(&mut self, event: RowEvent, is_lost: &mut bool) -> anyhow::Result<()> {
+        let name = self.name();
+        match event {
+            StreamEvent::Item(batch) => self.store_batch(batch).await?,
+            StreamEvent::Connected if *is_lost => {
+                *is_lost = false;
+                self.note(&format!("the stream of {name} is back"));
             }
-        }
-        Ok(n_rows)
-    }
-
-    /// Returns the spans of days in which the copy differs from the source. A source without buckets of
-    /// days, for example with only texts, is compared by the number of rows.
-    async fn find_differences(&self, first: Timestamp, until: Timestamp) -> anyhow::Result<Spans> {
-        let source = read_days(&self.mirror.source, self.dataset.id, first, until).await?;
-        if source.is_empty() {
-            let (n_source, n_target) = self.count_rows(first, until).await?;
-            return Ok(if n_source > n_target { vec![(first, until)] } else { Vec::new() });
-        }
-        let target = read_days(&self.mirror.target, self.target, first, until).await?;
-        let differing = find_differing_days(&source, &target).into_iter();
-        let within = differing.map(|(start, end)| (start.max(first), end.min(until)));
-        Ok(within.filter(|(start, end)| start <= end).collect())
-    }
-
-    /// Checks that the copy has at least as many rows as the source. Rows that are deleted at the
-    /// source remain in the copy.
-    async fn check_count(&self, first: Timestamp, newest: Timestamp) -> anyhow::Result<()> {
-        let (n_source, n_target) = self.count_rows(first, newest).await?;
-        if n_source <= n_target {
-            return Ok(());
-        }
-        let differ = format!(
-            "{} counts {} rows from {first} to {newest}, the copy {}",
-            self.mirror.source.address(),
-            format_count(n_source),
-            format_count(n_target),
-        );
-        if self.mirror.options.is_live {
-            // The stream delivers late rows.
-            self.note(&format!("{}: {differ}; new and late rows follow", self.name()));
-            return Ok(());
-        }
-        bail!("{differ}\nhint: run the same command again, it copies the missing rows")
-    }
-
-    /// Returns the number of rows of the source and of the copy from `first` to `last`.
-    async fn count_rows(&self, first: Timestamp, last: Timestamp) -> anyhow::Result<(u64, u64)> {
-        let n_source = count_span(&self.mirror.source, self.dataset.id, first, last).await?;
-        let n_target = count_span(&self.mirror.target, self.target, first, last).await?;
-        Ok((n_source, n_target))
-    }
-
-    /// Returns the state of the copy, or `None` if it has no rows.
-    async fn read_copied(&self) -> anyhow::Result<Option<CopiedRows>> {
-        let Some(newest) = self.newest_copied().await? else { return Ok(None) };
-        let mut plan = ColumnMapping::of_service(self.columns.iter().cloned());
-        for (name, _) in read_columns(&self.mirror.target, self.target).await? {
-            if !self.columns.iter().any(|(known, _)| *known == name) {
-                plan.leave_out(&name);
+            StreamEvent::Lost { why, .. } if is_final(&why) => return Err(why.into()),
+            StreamEvent::Lost { why, .. } if !*is_lost => {
+                *is_lost = true;
+                let why = why.why();
+                self.note(&format!("the stream of {name} is lost and is reopened: {why}"));
             }
+            StreamEvent::Reset => {
+                self.checkpoint.last_event_id = None;
+                self.write_checkpoint()?;
+                self.note(&format!(
+                    "the stream of {name} cannot be resumed: rows after the latest one of the copy \
+                     are read again, earlier ones may be missing"
+                ));
+            }
+            _ => {}
         }
-        Ok(Some(CopiedRows { newest, plan }))
-    }
-
-    /// Returns the part of `rows` that the copy lacks or has with other values. `rows` are all rows from
-    /// `start` to `until`.
-    async fn retain_missing(
-        &self,
-        copied: &CopiedRows,
-        mut rows: Vec<Row>,
-        mut start: Timestamp,
-        until: Timestamp,
-    ) -> anyhow::Result<Vec<Row>> {
-        while !rows.is_empty() && start <= until {
-            let fetched = fetch(&self.mirror.target, self.target, &copied.plan, start, until).await;
-            let fetched = fetched.context("cannot compare with the rows of the copy")?;
-            rows.retain(|row| {
-                let at = fetched.rows.binary_search_by_key(&row.timestamp, |row| row.timestamp);
-                !at.is_ok_and(|at| fetched.rows.get(at) == Some(row))
-            });
-            start = fetched.until + STEP;
-        }
-        Ok(rows)
+        Ok(())
     }
 
     /// Stores rows of the stream and records that they are stored.
-    ///
-    /// # Errors
-    /// An error if they are refused.
-    pub(super) async fn store_live(
-        &mut self,
-        mut rows: Vec<NamedRow>,
-        last_event_id: Option<String>,
-    ) -> anyhow::Result<()> {
-        let start = self.start();
-        rows.retain(|row| row.timestamp >= start);
+    async fn store_batch(&mut self, batch: RowBatch) -> anyhow::Result<()> {
+        let RowBatch { mut rows, last_event_id } = batch;
+        let start = self.mirror.options.start;
+        rows.retain(|row| Some(row.timestamp) >= start);
         let is_known = |name: &String| self.columns.iter().any(|(known, _)| known == name);
         if !rows.iter().all(|row| row.values.keys().all(is_known)) {
             self.columns = read_columns(&self.mirror.source, self.dataset.id).await?;
             self.add_columns().await?;
         }
-        let rows: Vec<_> = rows.into_iter().map(|row| order_values(row, &self.columns)).collect();
-        self.insert(&rows).await?;
+        let order = |mut row: NamedRow| Row {
+            timestamp: row.timestamp,
+            values: self.columns.iter().map(|(name, _)| row.values.remove(name)).collect(),
+        };
+        let rows: Vec<Row> = rows.into_iter().map(order).collect();
+        for rows in rows.chunks(INSERT_ROWS) {
+            self.insert(rows).await?;
+        }
         if last_event_id.is_some() {
             self.checkpoint.last_event_id = last_event_id;
-        }
-        self.write_checkpoint()
-    }
-
-    async fn insert(&self, rows: &[Row]) -> anyhow::Result<()> {
-        let names: Vec<String> = self.columns.iter().map(|(name, _)| name.clone()).collect();
-        for rows in rows.chunks(INSERT_ROWS) {
-            let body = InsertBody::new(self.target, &names, rows);
-            let target = &self.mirror.target;
-            retry_transient(|| target.insert_body(&body, InsertMode::Replace))
-                .await
-                .context("cannot store rows in the copy")?;
+            self.write_checkpoint()?;
         }
         Ok(())
     }
 
+    async fn insert(&self, rows: &[Row]) -> anyhow::Result<()> {
+        let names: Vec<String> = self.columns.iter().map(|(name, _)| name.clone()).collect();
+        let body = InsertBody::new(self.target, &names, rows);
+        let target = &self.mirror.target;
+        let inserted = retry_transient(|| target.insert_body(&body, InsertMode::Replace)).await;
+        inserted.context("cannot store rows in the copy").map(drop)
+    }
+
     /// Writes the checkpoint, after the rows are stored.
-    pub(super) fn write_checkpoint(&self) -> anyhow::Result<()> {
+    fn write_checkpoint(&self) -> anyhow::Result<()> {
         let path: PathBuf = self.mirror.checkpoint_path(self.dataset.id);
         checkpoint::write(&path, &self.checkpoint)
             .with_context(|| format!("cannot write the checkpoint {}", path.display()))
     }
+}
 
-    /// Returns the timestamp of the latest row of the source, even if it is in the future.
-    pub(super) async fn newest(&self) -> anyhow::Result<Option<Timestamp>> {
-        newest_timestamp(&self.mirror.source, self.dataset.id).await
-    }
+/// Reaction to a failed download.
+enum Failure {
+    /// The service asks to retry after this time.
+    Later(Duration),
+    /// The time range is too wide for the service.
+    TooWide,
+    /// A retry may succeed.
+    Transient,
+    /// A retry cannot succeed.
+    Final,
+}
 
-    /// Returns the timestamp of the latest row of the copy.
-    pub(super) async fn newest_copied(&self) -> anyhow::Result<Option<Timestamp>> {
-        newest_timestamp(&self.mirror.target, self.target).await
-    }
-
-    /// Returns a lower bound of the timestamps of the source.
-    async fn oldest(&self) -> anyhow::Result<Option<Timestamp>> {
-        let query = RowsQuery {
-            start: Some(CALENDAR_BEGINS),
-            ..RowsQuery::oldest(self.dataset.id, Resolution::Raw, Limit::clamp(1))
-        };
-        if let Ok(oldest) = first_of(&self.mirror.source, query).await {
-            return Ok(oldest);
+fn failure(error: &anyhow::Error) -> Failure {
+    /// Text of the documents for a range that is too wide.
+    const TOO_WIDE: &str = "time range exceeds maximum";
+    match error.downcast_ref::<ClientError>() {
+        Some(ClientError::Limited { retry_after, .. }) => {
+            Failure::Later(retry_after.unwrap_or(RETRY.1).max(RETRY.0))
         }
-        // By document 2, the span of days is not limited.
-        let days = RowsQuery { start: None, resolution: Resolution::Day, ..query };
-        first_of(&self.mirror.source, days).await
+        Some(ClientError::Refused { status: 400, message }) if message.contains(TOO_WIDE) => {
+            Failure::TooWide
+        }
+        Some(error) if error.status().is_some() && !is_transient(error) => Failure::Final,
+        None if !error.is::<ElementsError>() => Failure::Final,
+        _ => Failure::Transient,
     }
 }
 
-/// Converts a row to values in the order of `columns`.
-fn order_values(mut row: NamedRow, columns: &[(String, Dtype)]) -> Row {
-    let values = columns.iter().map(|(name, _)| row.values.remove(name)).collect();
-    Row { timestamp: row.timestamp, values }
+/// Returns true if the stream cannot be opened by a retry.
+fn is_final(why: &ClientError) -> bool {
+    matches!(why.status(), Some(401 | 403 | 404))
 }
 
-/// Returns the timestamp of the latest row of a dataset, even if it is in the future, unlike a page
-/// without bounds, which stops at the current time.
+/// Returns the timestamp of the latest row of a dataset, even if it is in the future.
 async fn newest_timestamp(
     service: &Datasets,
     dataset: DatasetId,
@@ -430,152 +465,22 @@ async fn newest_timestamp(
     Ok(rows.context("cannot read the latest row")?.first().map(|row| row.timestamp))
 }
 
-/// Returns the timestamp of the first row of a response.
-async fn first_of(service: &Datasets, query: RowsQuery) -> anyhow::Result<Option<Timestamp>> {
-    let page =
-        retry_transient(|| service.rows(&query)).await.context("cannot read the first row")?;
-    Ok(match page.rows {
-        Rows::Raw(rows) => rows.first().map(|row| row.timestamp),
-        Rows::Buckets(buckets) => buckets.first().map(|bucket| bucket.timestamp),
-    })
-}
-
-/// Reads the days from that of `first` to that of `last`.
-async fn read_days(
-    service: &Datasets,
-    dataset: DatasetId,
-    first: Timestamp,
-    last: Timestamp,
-) -> anyhow::Result<Vec<Bucket>> {
-    let day = |timestamp| Resolution::Day.bucket_start(timestamp);
-    let mut query = RowsQuery {
-        start: Some(day(first)),
-        end: Some(day(last) + DAY),
-        ..RowsQuery::oldest(dataset, Resolution::Day, Limit::clamp(usize::MAX))
+/// Finds the dataset called `name` that the key owns.
+async fn find_owned(target: &Datasets, name: &str) -> anyhow::Result<Option<Dataset>> {
+    let failed = || format!("cannot find dataset {name} at {}", target.address());
+    let Some(found) = retry_transient(|| target.find_by_name(name)).await.with_context(failed)?
+    else {
+        return Ok(None);
     };
-    let mut days: Vec<Bucket> = Vec::new();
-    loop {
-        let page =
-            retry_transient(|| service.rows(&query)).await.context("cannot read the days")?;
-        let Rows::Buckets(buckets) = page.rows else { return Ok(days) };
-        days.extend(buckets);
-        // A cursor that does not advance would cause an endless loop.
-        let Some(next) = page.next.filter(|next| query.after < Some(*next)) else {
-            return Ok(days);
-        };
-        query.after = Some(next);
+    let access = retry_transient(|| target.access(found.id, true)).await.with_context(failed)?;
+    if access.is_owner {
+        return Ok(Some(found));
     }
+    bail!("dataset {name} of the target belongs to another key\nhint: pass a --prefix")
 }
 
-/// Returns the number of rows of a dataset from `first` to `last`.
-///
-/// Counts twice with one bound each, since the span between two bounds is limited.
-async fn count_span(
-    service: &Datasets,
-    dataset: DatasetId,
-    first: Timestamp,
-    last: Timestamp,
-) -> anyhow::Result<u64> {
-    let count_from = async |start| {
-        let query = RowsQuery {
-            start: Some(start),
-            ..RowsQuery::oldest(dataset, Resolution::Raw, Limit::clamp(1))
-        };
-        let page = retry_transient(|| service.rows(&query)).await.context("cannot count rows")?;
-        page.count.with_context(|| format!("{} does not count rows", service.address()))
-    };
-    Ok(count_from(first).await?.saturating_sub(count_from(last + STEP).await?))
-}
-
-/// Returns the days that differ, with adjacent ones of the source as one span.
-fn find_differing_days(source: &[Bucket], target: &[Bucket]) -> Spans {
-    let is_same = |day: &Bucket| {
-        let found = target.binary_search_by_key(&day.timestamp, |day| day.timestamp);
-        found.ok().and_then(|idx| target.get(idx)).is_some_and(|held| is_alike(day, held))
-    };
-    let runs = source.chunk_by(|one, next| is_same(one) == is_same(next));
-    let differing =
-        runs.filter_map(|run| Some((run.first().filter(|day| !is_same(day))?, run.last()?)));
-    differing.map(|(first, last)| (first.timestamp, last.timestamp + DAY - STEP)).collect()
-}
-
-/// Returns true if two days probably have the same rows. Each service adds them up in its own
-/// order.
-fn is_alike(a: &Bucket, b: &Bucket) -> bool {
-    let near = |a: f64, b: f64| (a - b).abs() <= SUM_TOLERANCE * a.abs().max(b.abs());
-    a.count == b.count
-        && near(a.open, b.open)
-        && near(a.high, b.high)
-        && near(a.low, b.low)
-        && near(a.close, b.close)
-        && near(a.volume, b.volume)
-}
-
-/// Returns the spans from `begin` to `newest`, each of at most [`CHUNK`].
-fn chunks(begin: Timestamp, newest: Timestamp) -> impl Iterator<Item = (Timestamp, Timestamp)> {
-    let mut next = Some(begin).filter(|begin| *begin <= newest);
-    std::iter::from_fn(move || {
-        let start = next?;
-        let end = (start + CHUNK - STEP).min(newest);
-        next = Some(end + STEP).filter(|start| *start <= newest);
-        Some((start, end))
-    })
-}
-
-fn share(begin: Timestamp, newest: Timestamp, until: Timestamp) -> Option<f64> {
-    let whole = newest.since(begin).as_secs_f64();
-    (whole > 0.0).then(|| (until.since(begin).as_secs_f64() / whole).min(1.0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns a day of March with a number of rows.
-    fn day(day: i64, count: u64) -> Bucket {
-        let timestamp = Timestamp::from_seconds(1_772_323_200 + (day - 1) * 86_400);
-        Bucket { timestamp, open: 1.0, high: 2.0, low: 0.5, close: 1.5, volume: 0.1, count }
-    }
-
-    #[test]
-    fn differing_and_missing_days_are_found_as_spans() {
-        let source =
-            [(1, 5), (2, 5), (3, 5), (5, 5), (6, 5)].map(|(number, count)| day(number, count));
-        let mut target =
-            [(1, 5), (2, 4), (4, 1), (5, 5), (6, 5)].map(|(number, count)| day(number, count));
-        target[3].volume += 1e-16;
-        target[4].high = 3.0;
-        let apart = find_differing_days(&source, &target);
-        let got: Vec<_> = apart.iter().map(|(a, b)| format!("{a} {b}")).collect();
-        let want = [
-            "2026-03-02T00:00:00Z 2026-03-03T23:59:59.999999Z",
-            "2026-03-06T00:00:00Z 2026-03-06T23:59:59.999999Z",
-        ];
-        assert_eq!(got, want);
-    }
-
-    #[track_caller]
-    fn check(begin: &str, newest: &str, want: &[(&str, &str)]) {
-        let chunks = chunks(begin.parse().unwrap(), newest.parse().unwrap());
-        let got: Vec<_> = chunks.map(|(start, end)| (start.to_string(), end.to_string())).collect();
-        let want: Vec<_> =
-            want.iter().map(|&(start, end)| (start.to_owned(), end.to_owned())).collect();
-        assert_eq!(got, want);
-    }
-
-    #[test]
-    fn chunks_cover_each_timestamp_once() {
-        check(
-            "2026-01-01T00:00:00Z",
-            "2026-01-31T12:00:00Z",
-            &[
-                ("2026-01-01T00:00:00Z", "2026-01-14T23:59:59.999999Z"),
-                ("2026-01-15T00:00:00Z", "2026-01-28T23:59:59.999999Z"),
-                ("2026-01-29T00:00:00Z", "2026-01-31T12:00:00Z"),
-            ],
-        );
-        let one = "2026-01-01T00:00:00Z";
-        check(one, one, &[(one, one)]);
-        check("2026-01-02T00:00:00Z", one, &[]);
-    }
+async fn read_columns(service: &Datasets, id: DatasetId) -> anyhow::Result<Vec<(String, Dtype)>> {
+    let columns = retry_transient(|| service.columns(id)).await;
+    let columns = columns.context("cannot read the columns")?;
+    Ok(columns.into_iter().map(|column| (column.name, column.dtype)).collect())
 }

@@ -107,7 +107,7 @@ async fn mirror_copies_datasets_with_columns_tags_and_rows() {
 }
 
 #[tokio::test]
-async fn repeated_mirror_adds_late_and_corrected_rows_and_earlier_ones_if_requested() {
+async fn repeated_mirror_adds_new_rows_and_earlier_ones_if_requested() {
     let pair = Pair::start();
     let http = pair.source.http();
     let bars = create(&http, "bars").await;
@@ -121,13 +121,15 @@ async fn repeated_mirror_adds_late_and_corrected_rows_and_earlier_ones_if_reques
     };
     let start = timestamp(20 * 1_440);
     once(&["--start", &start], 10);
-    once(&["--start", &start], 0);
-    // A row before the requested start, which is not copied, a late row and a correction.
+    // There is an unwanted row before the start, a late row and a correction.
     let mut corrected = minute_row(25 * 1_440);
     corrected["values"]["close"] = json!(1234.5);
     insert(&http, bars, &[minute_row(7), minute_row(23 * 1_440 + 7), corrected]).await;
-    once(&["--start", &start], 2);
-    once(&[], 21);
+    once(&["--start", &start], 11);
+    once(&[], 32);
+    assert_eq!(pair.target.rows("bars").await, pair.source.rows("bars").await);
+    insert(&http, bars, &[minute_row(44_000), minute_row(44_001)]).await;
+    once(&[], 2);
     assert_eq!(pair.target.rows("bars").await, pair.source.rows("bars").await);
     once(&[], 0);
 }
@@ -154,44 +156,12 @@ async fn future_rows_are_copied_and_shown() {
     assert!(shown.contains("latest row   2102-01-01T00:00:00Z"), "{shown}");
 }
 
-/// The stored state says that everything was copied, but the copy has lost rows since then.
+/// The state of a killed mirror is written by hand, since it cannot be killed at an exact row.
 #[tokio::test]
-async fn incomplete_mirror_is_completed_before_it_is_reported_as_copied() {
-    let pair = Pair::start();
-    let http = pair.source.http();
-    let texts = json!({"name": "texts", "columns": [{"name": "s", "dtype": "string"}]});
-    let (status, body) = http.post("/api/datasets/", &texts).await;
-    assert!(status.is_success(), "{body}");
-    let rows: Vec<_> = (0..50)
-        .map(|minute| json!({"timestamp": timestamp(minute * 600), "values": {"s": "a"}}))
-        .collect();
-    insert(&http, body["id"].as_i64().unwrap(), &rows).await;
-    let (url, state) = (pair.source.address(), pair.home.path("state"));
-    let arguments = Pair::arguments(&url, &["texts", "--once", "--state-dir", &state]);
-    let output = pair.home.run(&arguments);
-    assert!(output.code == 0 && output.err.contains("50 rows received"), "{output:?}");
-    let folder = std::fs::read_dir(&state).unwrap().next().unwrap().unwrap().path();
-    let file = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
-    let kept = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, kept.replace("\"is_whole\":true", "\"is_whole\":false")).unwrap();
-    let span = format!("start={}&end={}", timestamp(600), timestamp(6_000));
-    let id = pair.home.run_ok(&["datasets", "show", "texts", "--json"]);
-    let id: Value = serde_json::from_str(&id).unwrap();
-    let path = format!("/api/rows/?dataset={}&{span}", id["id"]);
-    let (status, body) = pair.target.http().delete(&path).await;
-    assert!(status.is_success(), "{status}: {body}");
-    let output = pair.home.run(&arguments);
-    assert!(output.code == 0 && output.err.contains("10 rows received"), "{output:?}");
-    assert_eq!(pair.target.rows("texts").await, pair.source.rows("texts").await);
-}
-
-/// The state that a killed mirror leaves is written by hand, since it cannot be killed at an exact row.
-#[tokio::test]
-async fn killed_mirror_adds_late_rows_in_copied_ranges() {
+async fn killed_mirror_continues_its_download() {
     let pair = Pair::start();
     let http = pair.source.http();
     let bars = create(&http, "bars").await;
-    // A row for every hour of ten days.
     let rows: Vec<_> = (0..240).map(|hour| minute_row(hour * 60)).collect();
     insert(&http, bars, &rows).await;
     let (url, state) = (pair.source.address(), pair.home.path("state"));
@@ -204,23 +174,11 @@ async fn killed_mirror_adds_late_rows_in_copied_ranges() {
     once(240);
     let folder = std::fs::read_dir(&state).unwrap().next().unwrap().unwrap().path();
     let file = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
-    let was_killed = || {
-        let kept = std::fs::read_to_string(&file).unwrap();
-        let left = kept.replace("\"is_whole\":true", "\"is_whole\":false");
-        assert_ne!(left, kept);
-        std::fs::write(&file, left).unwrap();
-    };
-    was_killed();
-    once(0);
-    was_killed();
-    // Two rows on one day and one row on another, a correction that changes daily buckets, and a row
-    // after all others.
-    let mut corrected = minute_row(8 * 1_440);
-    corrected["values"]["high"] = json!(1234.5);
-    let late = [minute_row(7), minute_row(11), minute_row(3 * 1_440 + 7), corrected];
-    insert(&http, bars, &late).await;
-    insert(&http, bars, &[minute_row(14_401)]).await;
-    once(5);
+    let mut kept: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let through: model::timestamp::Timestamp = timestamp(229 * 60).parse().unwrap();
+    (kept["is_whole"], kept["through"]) = (json!(false), json!(through.micros()));
+    std::fs::write(&file, kept.to_string()).unwrap();
+    once(10);
     assert_eq!(pair.target.rows("bars").await, pair.source.rows("bars").await);
 }
 
