@@ -63,7 +63,7 @@ use crate::hub::{Hub, Writers};
 use crate::key_limit::KeyLimit;
 use crate::page_cache::PageCache;
 pub use crate::replicas::POLL_EVERY;
-pub use crate::server::{DatasetsOptions, DatasetsService, MetadataFilters, StartError};
+pub use crate::server::{DatasetsOptions, DatasetsService, StartError};
 pub use crate::source::load::LoadOptions;
 pub use crate::source::market::{MarketOptions, synthetic_closes};
 

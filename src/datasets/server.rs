@@ -100,20 +100,8 @@ pub struct DatasetsOptions {
     pub market: Option<MarketOptions>,
     /// Limits and caches of reads.
     pub reads: ReadOptions,
-    /// The number of metadata filters that a search may combine.
-    pub metadata_filters: MetadataFilters,
     /// Sites with pages that can read responses with a key.
     pub reader_sites: Vec<ReaderSites>,
-}
-
-/// Number of metadata filters that a search accepts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum MetadataFilters {
-    /// One, by document 2. Several are an error.
-    #[default]
-    One,
-    /// Any number. A match has all of them.
-    All,
 }
 
 /// Failure to start the service.
@@ -189,7 +177,6 @@ impl DatasetsService {
             clock,
             group: group.clone(),
             inserts: bulk_insert::new_limit(),
-            metadata_filters: options.metadata_filters,
             streams: StreamLimit::new(streams_max()),
             health: Arc::default(),
         });
@@ -259,7 +246,6 @@ pub(crate) struct Shared {
     pub(crate) group: Group,
     /// Limits the memory for bodies of inserts.
     pub(crate) inserts: KeyLimit,
-    pub(crate) metadata_filters: MetadataFilters,
     /// Limits the endless responses of each account.
     pub(crate) streams: StreamLimit,
     /// Shares the outcome of health checks.

@@ -4,12 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ::datasets::{
-    ArchiveStorage, DatasetsOptions, DatasetsService, LoadOptions, MarketOptions, MetadataFilters,
-    ReadOptions,
+    ArchiveStorage, DatasetsOptions, DatasetsService, LoadOptions, MarketOptions, ReadOptions,
 };
 use anyhow::Context as _;
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use stack::data_dir::DataDir;
 use task::clock::Clock;
 use task::group::Group;
@@ -45,13 +43,6 @@ pub(crate) struct ServeCommand {
     /// Size of the cache of compressed downloads next to the store; 0 for no cache
     #[arg(long, default_value_t = 1024, value_name = "MIB")]
     piece_cache_mib: u32,
-    /// Metadata filters of a search: one, as documented, or any number, all of which must match
-    #[arg(long, value_name = "N", default_value = "one",
-        value_parser = PossibleValuesParser::new(["one", "all"]).map(|text| match text.as_str() {
-            "all" => MetadataFilters::All,
-            _ => MetadataFilters::One,
-        }))]
-    metadata_filters: MetadataFilters,
     /// Let web pages of this origin read with a key, such as `https://example.com`; `*` for all
     /// origins. May be repeated
     #[arg(long, value_name = "ORIGIN", help_heading = "Browsers")]
@@ -117,7 +108,6 @@ pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
                 .then(|| Duration::from_hours(command.raw_range_cap.into())),
             piece_bytes_max: u64::from(command.piece_cache_mib) << 20,
         },
-        metadata_filters: command.metadata_filters,
         reader_sites: command.cors,
     };
     let started = DatasetsService::start(options, &group, clock).await;

@@ -19,8 +19,7 @@ use wire::paths;
 use super::columns::dtype_of;
 use super::error::Result;
 use super::openapi::{CreateDatasets, CreatedDatasets, DatasetNumber, PageOf};
-use super::{Caller, MetadataFilters, PathParams, read_params, single_page};
-use crate::catalog::FIELDS_MAX;
+use super::{Caller, PathParams, read_params, single_page};
 use crate::error::{Invalid, OperationError};
 use crate::query::params::Params;
 use crate::query::{self};
@@ -99,7 +98,7 @@ fn envelope(
 /// Filters the datasets that the key sees by one field of their metadata.
 ///
 /// The parameter is the name of the field, and its value the whole value of the field:
-/// `?ticker=btcusd`. Exactly one field per request, unless the operator allows more.
+/// `?ticker=btcusd`. Exactly one field per request.
 #[utoipa::path(get, path = paths::DATASETS_SEARCH, operation_id = "search_datasets", tag = "datasets",
     params(("ticker" = String, Query, description = "An example. Any metadata field can be used."),
         PageOf),
@@ -112,9 +111,9 @@ pub(super) async fn search(
     let (skip, limit) = (params.number("offset")?.unwrap_or(0), params.limit(ROWS_DEFAULT)?);
     let others = params.0.iter().filter(|(name, _)| !matches!(name.as_str(), "limit" | "offset"));
     let filters: Vec<(String, String)> = others.cloned().collect();
-    match (filters.len(), app.metadata_filters) {
-        (0, _) => return Err(Invalid::from("one metadata filter is required").into()),
-        (1, _) | (2..=FIELDS_MAX, MetadataFilters::All) => {}
+    match filters.len() {
+        0 => return Err(Invalid::from("one metadata filter is required").into()),
+        1 => {}
         _ => {
             let text = "multiple metadata filters are temporarily unsupported";
             return Err(Invalid::from(text).into());

@@ -171,7 +171,6 @@ fn app_on(
         clock: clock.clone(),
         group: group.clone(),
         inserts: super::bulk_insert::new_limit(),
-        metadata_filters: MetadataFilters::One,
         streams: StreamLimit::new(N_STREAMS),
         health: Arc::default(),
     });
@@ -316,7 +315,6 @@ async fn service_listens_on_the_reported_port() {
         load: None,
         market: None,
         reads: ReadOptions::USUAL,
-        metadata_filters: MetadataFilters::One,
         reader_sites: Vec::new(),
     };
     let group = Group::default();

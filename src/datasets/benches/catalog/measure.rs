@@ -8,7 +8,7 @@ use std::{env, fs};
 
 use accounts::Accounts;
 use accounts::gate::{Gate, GateOptions};
-use datasets::{DatasetsOptions, DatasetsService, MetadataFilters, POLL_EVERY, ReadOptions};
+use datasets::{DatasetsOptions, DatasetsService, POLL_EVERY, ReadOptions};
 use serde_json::Value;
 use task::clock::Clock;
 use task::group::Group;
@@ -102,7 +102,6 @@ async fn serve(folder: &Path, group: &Group) -> Outcome<(SocketAddr, Keys)> {
         load: None,
         market: None,
         reads: ReadOptions::USUAL,
-        metadata_filters: MetadataFilters::All,
         reader_sites: Vec::new(),
     };
     let service = DatasetsService::start(options, group, clock).await?;
@@ -174,9 +173,6 @@ fn figures(connection: &mut Connection, keys: &Keys, n: usize) -> Outcome<()> {
     row(connection, "metadata, a third match", holder, |_| format!("{found}?source=tiingo"))?;
     row(connection, "metadata, a third match, from anywhere", holder, |round| {
         format!("{found}?source=tiingo&offset={}", pick(round) / 4)
-    })?;
-    row(connection, "two metadata filters", holder, |_| {
-        format!("{found}?source=kraken&frequency=1min")
     })?;
     row(connection, "one dataset", holder, |round| format!("{list}{}/", pick(round) + 1))
 }

@@ -298,18 +298,6 @@ async fn two_metadata_filters_are_rejected() {
 }
 
 #[tokio::test]
-async fn several_metadata_filters_are_accepted_if_allowed() {
-    let mut service = Service::with_bars(0).await;
-    Arc::make_mut(&mut service.app).metadata_filters = MetadataFilters::All;
-    service.router = router(Arc::clone(&service.app), None, &[]);
-    let path = "/api/datasets/search/?source=test&ticker=btcusd";
-    assert_eq!(service.get(&service.reader, path).await.1["count"], 1);
-    let path = "/api/datasets/search/?source=test&ticker=ethusd";
-    assert_eq!(service.get(&service.reader, path).await.1["count"], 0);
-    assert_eq!(service.get(&service.reader, "/api/datasets/search/").await.0, 400);
-}
-
-#[tokio::test]
 async fn search_results_have_pages() {
     let service = Service::start().await;
     let all: Vec<_> =
