@@ -191,11 +191,32 @@ impl Datasets {
     /// [`ClientError::Refused`] if the time range exceeds the maximum of the resolution or the key
     /// cannot see the dataset, or any error of the connection.
     pub async fn rows(&self, query: &RowsQuery) -> Result<RowsPage, ClientError> {
+        self.rows_of(query, &[]).await
+    }
+
+    /// Reads a page of rows or buckets with these columns, all if empty. Buckets with selected columns
+    /// are returned as [`Rows::Raw`]. Cancel-safe.
+    ///
+    /// # Errors
+    /// Same as [`Self::rows`]. Also if a column does not exist.
+    pub async fn rows_of(
+        &self,
+        query: &RowsQuery,
+        columns: &[String],
+    ) -> Result<RowsPage, ClientError> {
         let call = self.transport.get(paths::ROWS).query(&query.pairs());
+        let call = call.query(&[("columns", comma_separated(columns))]);
         let call = call.seeing(&self.seen, query.dataset);
         let (rows, next, count) = if query.resolution == Resolution::Raw {
             let page: Envelope<RawRowBody> = call.json("a page of rows").await?;
             let rows = page.results.into_iter().map(named).collect::<Result<Vec<_>, _>>()?;
+            (Rows::Raw(rows), page.next, page.count)
+        } else if !columns.is_empty() {
+            let page: Envelope<FlatRow> = call.json("a page of buckets").await?;
+            let mut rows: Vec<NamedRow> = convert(page.results, "a page of buckets")?;
+            for row in &mut rows {
+                row.values.remove("dataset_id");
+            }
             (Rows::Raw(rows), page.next, page.count)
         } else {
             let page: Envelope<BucketBody> = call.json("a page of buckets").await?;
@@ -216,7 +237,21 @@ impl Datasets {
         dataset: DatasetId,
         limit: Limit,
     ) -> Result<Vec<NamedRow>, ClientError> {
-        let query = (("dataset", dataset.get()), ("limit", limit.get()));
+        self.newest_of(dataset, &[], limit).await
+    }
+
+    /// Reads the latest rows with these columns, all if empty, latest first. Cancel-safe.
+    ///
+    /// # Errors
+    /// Same as [`Self::rows_of`].
+    pub async fn newest_of(
+        &self,
+        dataset: DatasetId,
+        columns: &[String],
+        limit: Limit,
+    ) -> Result<Vec<NamedRow>, ClientError> {
+        let columns = comma_separated(columns);
+        let query = (("dataset", dataset.get()), ("limit", limit.get()), ("columns", columns));
         let call = self.transport.get(paths::ROWS_LIVE).query(&query);
         let body = call.seeing(&self.seen, dataset).bytes().await?;
         body.split(|byte| *byte == b'\n')
@@ -332,6 +367,11 @@ impl TryFrom<FlatRow> for NamedRow {
     fn try_from(row: FlatRow) -> Result<Self, Self::Error> {
         named_of(&row.timestamp, row.values)
     }
+}
+
+/// Returns the parameter that selects `columns`, `None` for all.
+pub(crate) fn comma_separated(columns: &[String]) -> Option<String> {
+    (!columns.is_empty()).then(|| columns.join(","))
 }
 
 fn named(row: RawRowBody) -> Result<NamedRow, ClientError> {

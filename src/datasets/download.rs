@@ -30,7 +30,7 @@ use tracing::{error, warn};
 use tsdb::catalog::DatasetRef;
 use tsdb::span::{Order, Span};
 use tsdb::store::row_batch::RowBatch;
-use tsdb::store::{Count, PageRead, Sight, Store, StoreError};
+use tsdb::store::{Count, PageRead, Store, StoreError};
 use web::metrics::Metrics;
 
 use crate::download_cache::{DownloadCache, PieceKey};
@@ -143,7 +143,8 @@ impl Datasets {
         let span = query.bounds.span(query.resolution)?;
         self.reach(key, &query.dataset, seen).await?;
         let sight = self.sight(key, query.dataset.clone()).await?;
-        let Sight { dataset, columns, .. } = sight;
+        let columns = query.columns.of(&sight, query.resolution)?.into_owned();
+        let dataset = sight.dataset;
         let range = Range { dataset: dataset.id, resolution: query.resolution, span };
         let form = ETag::hash((self.era, dataset.id, names_of(&columns), query.output));
         Ok(Source { dataset, columns, range, form })

@@ -14,6 +14,7 @@ use model::block::Block;
 use model::dataset::{Column, DatasetId};
 use model::key::KeyId;
 use model::page::REPLAY_ROWS;
+use model::resolution::Resolution;
 use serde::Serialize;
 use tsdb::catalog::DatasetRef;
 use tsdb::store::{Since, Store, StoreError};
@@ -23,6 +24,7 @@ use crate::Datasets;
 use crate::error::{OperationError, Result};
 use crate::hub::frame::{CommitRows, Frame, frames_of};
 use crate::hub::{CutOff, Hub, HubEvent, Subscription};
+use crate::query::SelectedColumns;
 
 /// Number of missed rows that are read at a time: a few megabytes of events.
 const MISSED_ROWS: usize = 8192;
@@ -72,6 +74,7 @@ pub(crate) enum FollowFrom {
 pub(crate) struct FollowStream {
     pub(crate) dataset: DatasetId,
     key: KeyId,
+    columns: SelectedColumns,
     /// True if the key may have lost access.
     must_recheck_access: bool,
     datasets: Datasets,
@@ -141,7 +144,7 @@ impl FollowStream {
                     // A commit between subscribing and reading arrives both ways.
                     Some(HubEvent::Frame(frame)) => match frame.after(revision) {
                         None => continue,
-                        events => return Ok(events),
+                        Some(events) => return Ok(Some(self.columns.filter_events(events))),
                     },
                     Some(HubEvent::Lost) => return Err(FollowEnd::Lost),
                 },
@@ -152,7 +155,7 @@ impl FollowStream {
             };
             self.state = state;
             if !events.is_empty() {
-                return Ok(Some(events));
+                return Ok(Some(self.columns.filter_events(events)));
             }
         }
     }
@@ -167,9 +170,12 @@ impl Datasets {
         &self,
         key: KeyId,
         which: DatasetRef,
+        columns: SelectedColumns,
         from: FollowFrom,
     ) -> Result<FollowStream> {
-        let dataset = self.sight(key, which).await?.dataset.id;
+        let sight = self.sight(key, which).await?;
+        columns.of(&sight, Resolution::Raw)?;
+        let dataset = sight.dataset.id;
         let state = match from {
             FollowFrom::Newest => State::Replay,
             FollowFrom::After(cursor) => State::Behind(cursor),
@@ -177,7 +183,7 @@ impl Datasets {
         // The limit of streams must be checked before the response starts.
         let live = self.hub.subscribe(dataset, key).ok_or(OperationError::FULL)?;
         let (datasets, must_recheck_access) = (self.clone(), false);
-        Ok(FollowStream { dataset, key, must_recheck_access, datasets, state, live })
+        Ok(FollowStream { dataset, key, columns, must_recheck_access, datasets, state, live })
     }
 
     /// Appends the latest rows, oldest first, to `events`.

@@ -5,14 +5,22 @@
 
 pub(crate) mod params;
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bytes::Bytes;
+use formats::write::bucket_columns;
+use model::dataset::{Column, TIMESTAMP};
 use model::page::Limit;
 use model::resolution::Resolution;
 use model::timestamp::Timestamp;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::value::RawValue;
 use tsdb::catalog::DatasetRef;
 use tsdb::span::{Order, Span};
+use tsdb::store::Sight;
+use wire::datasets::EVENT_DATA;
 
 use self::params::Params;
 use crate::error::Invalid;
@@ -36,6 +44,10 @@ pub(crate) struct Bounds {
     pub(crate) end: Option<Timestamp>,
 }
 
+/// Columns of a response: all, or those that the request names.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct SelectedColumns(Option<Vec<String>>);
+
 /// Start of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Position {
@@ -54,6 +66,7 @@ pub(crate) struct RowsQuery {
     pub(crate) order: Order,
     pub(crate) limit: Limit,
     pub(crate) position: Position,
+    pub(crate) columns: SelectedColumns,
 }
 
 /// Returns the maximum distance between both bounds: `raw_span_max` for raw rows, or else that of
@@ -62,6 +75,62 @@ const fn span_max(resolution: Resolution, raw_span_max: Option<Duration>) -> Opt
     match resolution {
         Resolution::Raw => raw_span_max,
         _ => resolution.span_max(),
+    }
+}
+
+impl SelectedColumns {
+    /// Returns the columns of a dataset's rows, or of its buckets, with an empty name for those that
+    /// are not selected.
+    ///
+    /// # Errors
+    /// [`Invalid`] if there is no column of a selected name.
+    pub(crate) fn of<'a>(
+        &self,
+        sight: &'a Sight,
+        resolution: Resolution,
+    ) -> Result<Cow<'a, [Column]>, Invalid> {
+        let is_bucketed = resolution.bucket().is_some();
+        let columns = if is_bucketed {
+            Cow::Owned(bucket_columns(sight.dataset.id))
+        } else {
+            Cow::Borrowed(sight.columns.as_slice())
+        };
+        let Some(names) = &self.0 else { return Ok(columns) };
+        let is_known = |name: &String| columns.iter().any(|column| column.name == *name);
+        if let Some(name) = names.iter().find(|name| *name != TIMESTAMP && !is_known(name)) {
+            let of = if is_bucketed { " of buckets" } else { "" };
+            return Err(format!("there is no column {name}{of}").into());
+        }
+        let mut selected = columns.into_owned();
+        for column in &mut selected {
+            if !names.contains(&column.name) {
+                column.name.clear();
+            }
+        }
+        Ok(Cow::Owned(selected))
+    }
+
+    /// Removes the values of other columns from the data of rendered events.
+    pub(crate) fn filter_events(&self, events: Bytes) -> Bytes {
+        let Some(names) = &self.0 else { return events };
+        let text = String::from_utf8_lossy(&events);
+        let mut filtered = String::with_capacity(text.len());
+        let mut is_row = false;
+        for line in text.split_inclusive('\n') {
+            if let Some(event) = line.strip_prefix("event: ") {
+                is_row = event.trim_end() == EVENT_DATA;
+            }
+            let row = line.strip_prefix("data: ").filter(|_| is_row);
+            let row = row.and_then(|row| serde_json::from_str(row).ok());
+            let Some(mut row): Option<BTreeMap<String, &RawValue>> = row else {
+                filtered.push_str(line);
+                continue;
+            };
+            row.retain(|name, _| name == TIMESTAMP || names.contains(name));
+            let row = serde_json::to_string(&row).unwrap_or_default();
+            filtered.extend(["data: ", &row, "\n"]);
+        }
+        filtered.into()
     }
 }
 

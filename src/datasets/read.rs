@@ -219,7 +219,9 @@ impl Datasets {
             1
         };
         let span = wanted.key.span;
-        let mut ahead = ReadAhead::read(&*self.store, sight, &request.query, span, n_pages)?;
+        let columns = request.query.columns.of(sight, request.query.resolution)?;
+        let query = &request.query;
+        let mut ahead = ReadAhead::read(&*self.store, sight, &columns, query, span, n_pages)?;
         let (page, depends_on) = ahead.take_page();
         let first = render_page(&page, &request.params, depends_on, write);
         // There was a commit in between: see the tag in `respond`.
@@ -314,7 +316,8 @@ impl Datasets {
         run_blocking(move || {
             let store = &*datasets.store;
             let sight = store.sight(Some(key), &query.dataset)?.ok_or(OperationError::NotFound)?;
-            let (page, _) = ReadAhead::read(store, &sight, &query, span, 1)?.take_page();
+            let columns = query.columns.of(&sight, query.resolution)?;
+            let (page, _) = ReadAhead::read(store, &sight, &columns, &query, span, 1)?.take_page();
             datasets.metrics.add_n(metrics::ROWS_OUT, &["live"], n_rows(&page));
             Ok(convert(&page))
         })

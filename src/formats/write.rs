@@ -65,6 +65,20 @@ struct Field {
     is_nullable: bool,
 }
 
+/// Returns the columns of the buckets of a dataset, in order.
+#[must_use]
+pub fn bucket_columns(dataset_id: DatasetId) -> Vec<Column> {
+    let floats = BAR_COLUMNS.map(|name| (name, Dtype::Float));
+    let column = |(name, dtype): (&str, Dtype)| Column {
+        id: 0,
+        dataset_id,
+        name: name.to_owned(),
+        dtype,
+        created_at: Timestamp::default(),
+    };
+    floats.into_iter().chain([("count", Dtype::Integer)]).map(column).collect()
+}
+
 /// Writes the rows of a dataset.
 #[derive(Debug, Clone)]
 pub struct Writer {
@@ -113,7 +127,8 @@ impl Output {
 }
 
 impl Writer {
-    /// Creates a writer of rows of `dataset` with all its columns, including deleted columns.
+    /// Creates a writer of rows of `dataset` with all its columns, or of its buckets with
+    /// [`bucket_columns`]. Columns with an empty name are not written.
     #[must_use]
     pub fn new(dataset: DatasetId, columns: &[Column]) -> Self {
         Self::of_names(dataset, columns.iter().map(|column| column.name.clone()).collect())
@@ -254,14 +269,16 @@ impl Writer {
         let at = put_integer(to, at, self.dataset.get());
         let at = put(to, at, b",\"timestamp\":");
         let at = self.timestamps.put(to, at, bucket.timestamp);
-        let Bucket { open, high, low, close, volume, .. } = *bucket;
+        let Bucket { open, high, low, close, volume, count, .. } = *bucket;
         let numbers = [open, high, low, close, volume];
-        let at = BAR_COLUMNS
-            .iter()
-            .zip(numbers)
-            .fold(at, |at, (name, number)| put_number(to, at, name, number));
-        let at = put(to, at, b",\"count\":");
-        let at = put_count(to, at, bucket.count);
+        let mut at = at;
+        for idx in &self.shown {
+            at = self.keys.get(*idx).map_or(at, |key| key.put(to, at));
+            at = match numbers.get(*idx) {
+                Some(number) => put_float(to, at, *number),
+                None => put_integer(to, at, i64::try_from(count).unwrap_or(i64::MAX)),
+            };
+        }
         put(to, at, b"}")
     }
 
@@ -313,16 +330,6 @@ pub fn push_envelope(to: &mut Vec<u8>, count: i64, links: EnvelopeLinks<'_>) {
 
 fn timestamp_at(timestamps: &[Timestamp], row_idx: usize) -> Timestamp {
     timestamps.get(row_idx).copied().unwrap_or_default()
-}
-
-/// Writes a member of a bucket.
-fn put_number(to: &mut Vec<u8>, at: usize, name: &str, number: f64) -> usize {
-    let at = put_with(to, at, |to| to.extend([",\"", name, "\":"].concat().bytes()));
-    put_float(to, at, number)
-}
-
-fn put_count(to: &mut Vec<u8>, at: usize, count: u64) -> usize {
-    put_integer(to, at, i64::try_from(count).unwrap_or(i64::MAX))
 }
 
 /// Completes an object of the members from `start` to `at`, each of which begins with a comma.

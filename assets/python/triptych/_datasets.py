@@ -62,16 +62,12 @@ def rows(
     """
     client = client or Client()
     library = _frames.kind(frame or client.frame)
-    query = {**_dataset(name), "resolution": resolution, "output": "parquet", **_bounds(start, end)}
+    query = {**_dataset(name), **_columns_of(columns), "resolution": resolution, "output": "parquet"}
     path = "/rows/bulk_download/"
+    query.update(_bounds(start, end))
     data = client.datasets.call("GET", path, query, within=DOWNLOAD_WITHIN_S)
     wanted = None if columns is None else ["timestamp", *(c for c in columns if c != "timestamp")]
-    try:
-        return _frames.from_parquet(data, library, wanted)
-    except Exception as error:
-        if wanted is None:
-            raise
-        raise TriptychError(f"dataset {name} has not all of the columns {columns}: {error}") from None
+    return _frames.from_parquet(data, library, wanted)
 
 
 def latest(
@@ -90,6 +86,7 @@ def follow(
     *,
     last: int = 0,
     since: Time | None = None,
+    columns: list[str] | None = None,
     client: Client | None = None,
 ) -> Iterator[Row]:
     """Yields the rows of a dataset as they arrive, each once, as a dict with `timestamp` and values.
@@ -101,6 +98,7 @@ def follow(
         name: Name or number of the dataset.
         last: Number of the latest rows to begin with.
         since: Time from which stored rows are yielded first, in place of `last`.
+        columns: Columns to yield, in addition to `timestamp`; by default all.
         client: Services to use; by default those that the commands use.
 
     Example:
@@ -108,13 +106,14 @@ def follow(
         ...     print(row["timestamp"], row["close"])
     """
     client = client or Client()
+    which = {**_dataset(name), **_columns_of(columns)}
     if since is not None:
-        return _Follower(client, name, _time.parse(since) - MICROSECOND).rows()
-    query = {**_dataset(name), "limit": min(max(last, 1), ROWS_MAX), "output": "ndjson"}
+        return _Follower(client, which, _time.parse(since) - MICROSECOND).rows()
+    query = {**which, "limit": min(max(last, 1), ROWS_MAX), "output": "ndjson"}
     found = [_row(line) for line in client.datasets.call("GET", "/rows/live/", query).splitlines()]
     latest_at = found[0]["timestamp"] if found else EARLIEST
     first = list(reversed(found[:last]))
-    return _chain(first, _Follower(client, name, latest_at).rows())
+    return _chain(first, _Follower(client, which, latest_at).rows())
 
 
 def _chain(first: list[Row], others: Iterator[Row]) -> Iterator[Row]:
@@ -125,8 +124,8 @@ def _chain(first: list[Row], others: Iterator[Row]) -> Iterator[Row]:
 class _Follower:
     """A reader of a stream, and what it has seen."""
 
-    def __init__(self, client: Client, name: Name, latest_at: dt.datetime) -> None:
-        self.client, self.name, self.latest_at = client, name, latest_at
+    def __init__(self, client: Client, which: dict[str, Any], latest_at: dt.datetime) -> None:
+        self.client, self.which, self.latest_at = client, which, latest_at
         self.last_event_id = ""
         self.recent: dict[dt.datetime, Row] = {}
 
@@ -148,9 +147,8 @@ class _Follower:
         """Yields the new rows of one connection."""
         headers = {"Last-Event-ID": self.last_event_id} if self.last_event_id else {}
         is_resumed, n_rows, previous = bool(headers), 0, None
-        query = _dataset(self.name)
         path = "/rows/stream/"
-        line = self.client.datasets.open("GET", path, query, headers=headers, within=SILENCE_MAX_S)
+        line = self.client.datasets.open("GET", path, self.which, headers=headers, within=SILENCE_MAX_S)
         with line:
             for event, event_id, data in events(line):
                 pauses.reset()
@@ -178,7 +176,7 @@ class _Follower:
         if self.latest_at + MICROSECOND >= until:
             return
         start = None if self.latest_at == EARLIEST else self.latest_at + MICROSECOND
-        query = {**_dataset(self.name), "output": "ndjson", **_bounds(start, until - MICROSECOND)}
+        query = {**self.which, "output": "ndjson", **_bounds(start, until - MICROSECOND)}
         path = "/rows/bulk_download/"
         with self.client.datasets.open("GET", path, query, within=DOWNLOAD_WITHIN_S) as lines:
             for line in lines:
@@ -292,6 +290,13 @@ def _dataset(name: Name) -> dict[str, Any]:
     if not isinstance(name, str) or not name:
         raise TriptychError(f"{name!r} is not a dataset: pass its name or its number")
     return {"dataset_name": name}
+
+
+def _columns_of(columns: list[str] | None) -> dict[str, str]:
+    """Returns the parameter that selects columns; none if a name has a comma."""
+    if columns is None or any("," in column for column in columns):
+        return {}
+    return {"columns": ",".join(columns) or "timestamp"}
 
 
 def _bounds(start: Time | None, end: Time | None) -> dict[str, str | None]:

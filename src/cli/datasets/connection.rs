@@ -51,6 +51,14 @@ pub(super) struct RangeFlags {
     pub(super) resolution: Resolution,
 }
 
+/// Flag that selects columns.
+#[derive(Debug, Clone, Args)]
+pub(super) struct ColumnsFlag {
+    /// Only these columns, such as `close,volume` [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(super) columns: Vec<String>,
+}
+
 impl DatasetFlags {
     /// Connects to the service and finds the dataset.
     ///

@@ -7,11 +7,10 @@ use clap::Args;
 use client::datasets::Datasets;
 use client::datasets::download::DownloadQuery;
 use client::datasets::download_file::DownloadFile;
-use client::datasets::elements::{Elements, ElementsError};
 use client::datasets::row_counter::RowCounter;
 use transfer::event::{Reporter as _, Work};
 
-use super::connection::{DatasetFlags, RangeFlags};
+use super::connection::{ColumnsFlag, DatasetFlags, RangeFlags};
 use super::progress::{ProgressReporter, share};
 use crate::cli::output::write_data;
 use crate::cli::parse::STDIO;
@@ -22,12 +21,10 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   triptych datasets export btcusd -o btcusd.csv
   triptych datasets export btcusd -o day.parquet --start 2026-07-30 --end 2026-07-31
+  triptych datasets export btcusd --resolution 1h --columns close,volume -o hours.csv
   triptych datasets export btcusd --resolution 1h --format ndjson | jq .close
 
 A file appears under its name once it is complete, and replaces an existing one then.";
-
-/// Status of a service that does not support a format.
-const BAD_REQUEST: u16 = 400;
 
 /// The flags of `datasets export`.
 #[derive(Debug, Args)]
@@ -38,6 +35,8 @@ pub(crate) struct ExportCommand {
     /// csv, json, ndjson, parquet or arrow [default: by the file's ending, else csv]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
+    #[command(flatten)]
+    columns: ColumnsFlag,
     #[command(flatten)]
     range: RangeFlags,
     #[command(flatten)]
@@ -85,6 +84,7 @@ pub(super) async fn run(command: ExportCommand) -> anyhow::Result<()> {
         start: command.range.start,
         end: command.range.end,
         output: format.into(),
+        columns: command.columns.columns,
     };
     let name = escape_line(&dataset.name);
     let writing = || format!("cannot write {}", path.display());
@@ -106,42 +106,19 @@ pub(super) async fn run(command: ExportCommand) -> anyhow::Result<()> {
 /// Writes the download to `to`. Returns the number of rows, as far as it is known.
 async fn export(
     service: &Datasets,
-    mut query: DownloadQuery,
+    query: DownloadQuery,
     format: Format,
     to: &mut ExportTarget,
     progress: &mut dyn Work,
 ) -> anyhow::Result<u64> {
-    let mut opened = service.download(&query).await;
-    // A service without NDJSON has JSON, which is converted here.
-    let is_converted = format == Format::Ndjson
-        && opened.as_ref().is_err_and(|error| error.status() == Some(BAD_REQUEST));
-    if is_converted {
-        query.output = Format::Json.into();
-        opened = service.download(&query).await;
-    }
-    let mut download = opened?;
+    let mut download = service.download(&query).await?;
     let mut counter = RowCounter::new(format.into());
-    let mut elements = Elements::default();
     while let Some(bytes) = download.next().await? {
-        if is_converted {
-            let mut lines = Vec::new();
-            elements.feed(&bytes, |object| {
-                lines.extend_from_slice(object);
-                lines.push(b'\n');
-                Ok::<_, ElementsError>(())
-            })?;
-            counter.count(&lines);
-            to.write(&lines).await?;
-        } else {
-            counter.count(&bytes);
-            to.write(&bytes).await?;
-        }
+        counter.count(&bytes);
+        to.write(&bytes).await?;
         let n_rows = counter.n_rows();
         let share = n_rows.zip(download.n_rows()).map(|(n_rows, n_all)| share(n_rows, n_all));
         progress.update(n_rows.unwrap_or(0), share);
-    }
-    if is_converted {
-        elements.end()?;
     }
     Ok(counter.n_rows().or(download.n_rows()).unwrap_or(0))
 }

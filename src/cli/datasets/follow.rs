@@ -12,7 +12,7 @@ use model::timestamp::Timestamp;
 use task::group::Group;
 use tokio::sync::mpsc;
 
-use super::connection::DatasetFlags;
+use super::connection::{ColumnsFlag, DatasetFlags};
 use super::rows::json_of;
 use crate::cli::output::{StreamStatus, print, print_json, tell};
 use crate::cli::parse::parse_timestamp;
@@ -30,6 +30,8 @@ pub(crate) struct FollowCommand {
     /// Start with the rows from this time on
     #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
     since: Option<Timestamp>,
+    #[command(flatten)]
+    columns: ColumnsFlag,
     /// Print each row as a line of JSON
     #[arg(long)]
     json: bool,
@@ -46,7 +48,8 @@ pub(crate) struct FollowCommand {
 /// If there is no such dataset, or it was deleted.
 pub(super) async fn run(command: FollowCommand) -> anyhow::Result<()> {
     let (service, dataset) = command.dataset.find().await?;
-    let mut printer = Printer { n_left: command.limit, is_json: command.json };
+    let ColumnsFlag { columns } = command.columns;
+    let mut printer = Printer { n_left: command.limit, is_json: command.json, columns };
     let newest = match command.since {
         Some(since) => Some(since - std::time::Duration::from_micros(1)),
         None => print_latest(&service, dataset.id, command.last, &mut printer).await?,
@@ -56,7 +59,8 @@ pub(super) async fn run(command: FollowCommand) -> anyhow::Result<()> {
     }
     let (sender, mut events) = mpsc::channel(EVENTS_CAPACITY);
     let group = Group::default();
-    let resume_from = ResumeFrom { newest, ..ResumeFrom::default() };
+    let columns = printer.columns.clone();
+    let resume_from = ResumeFrom { newest, columns, ..ResumeFrom::default() };
     group.spawn("follow a dataset", resume::follow(service, dataset.id, resume_from, sender));
     stop::run_until_stopped(&group, print_events(&mut events, &mut printer)).await
 }
@@ -70,7 +74,8 @@ async fn print_latest(
 ) -> anyhow::Result<Option<Timestamp>> {
     // At least one row. Its timestamp is the starting point.
     let limit = Limit::clamp(n_rows.min(ROWS_MAX));
-    let mut rows = service.newest(dataset, limit).await.context("cannot read the latest rows")?;
+    let rows = service.newest_of(dataset, &printer.columns, limit).await;
+    let mut rows = rows.context("cannot read the latest rows")?;
     let newest = rows.first().map(|row| row.timestamp);
     rows.truncate(n_rows);
     rows.reverse();
@@ -110,6 +115,8 @@ async fn print_events(
 struct Printer {
     n_left: Option<u64>,
     is_json: bool,
+    /// Names of the columns. Empty for all.
+    columns: Vec<String>,
 }
 
 impl Printer {

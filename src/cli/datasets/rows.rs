@@ -9,7 +9,7 @@ use model::page::{Limit, ROWS_MAX};
 use model::resolution::Resolution;
 use model::row::{Bucket, Row, Value};
 
-use super::connection::{DatasetFlags, RangeFlags};
+use super::connection::{ColumnsFlag, DatasetFlags, RangeFlags};
 use crate::cli::output::{print, print_json, table};
 
 /// Name of the number of rows in a bucket, next to the columns of bars.
@@ -20,6 +20,8 @@ const COUNT: &str = "count";
 pub(crate) struct RowsCommand {
     #[command(flatten)]
     range: RangeFlags,
+    #[command(flatten)]
+    columns: ColumnsFlag,
     /// Maximum number of rows
     #[arg(long, default_value_t = 20, value_name = "N")]
     limit: usize,
@@ -39,7 +41,9 @@ pub(crate) struct RowsCommand {
 /// If there is no such dataset, or the request fails.
 pub(super) async fn run(command: RowsCommand) -> anyhow::Result<()> {
     let (service, dataset) = command.dataset.find().await?;
+    let ColumnsFlag { columns: selected } = command.columns;
     let names: Vec<String> = match command.range.resolution {
+        _ if !selected.is_empty() => selected.clone(),
         Resolution::Raw => {
             let columns = service.columns(dataset.id).await.context("cannot read the columns")?;
             columns.into_iter().map(|column| column.name).collect()
@@ -56,7 +60,7 @@ pub(super) async fn run(command: RowsCommand) -> anyhow::Result<()> {
     let (mut n_left, mut cells) = (command.limit, Vec::new());
     while n_left > 0 {
         query.limit = Limit::clamp(n_left.min(ROWS_MAX));
-        let page = service.rows(&query).await.context("cannot read the rows")?;
+        let page = service.rows_of(&query, &selected).await.context("cannot read the rows")?;
         let rows = match page.rows {
             Rows::Raw(rows) => rows,
             Rows::Buckets(buckets) => buckets.into_iter().map(row_of).collect(),

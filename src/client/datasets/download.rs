@@ -11,7 +11,7 @@ use model::timestamp::Timestamp;
 use tokio::time::timeout;
 use wire::paths;
 
-use super::Datasets;
+use super::{Datasets, comma_separated};
 use crate::error::ClientError;
 use crate::transport::Transport;
 
@@ -36,6 +36,8 @@ pub struct DownloadQuery {
     /// Name of the format: `json` and `csv` as in the upstream dataset service, others if the service
     /// supports them.
     pub output: &'static str,
+    /// Names of the columns. Empty for all.
+    pub columns: Vec<String>,
 }
 
 /// A download in progress. Dropping it cancels it.
@@ -65,6 +67,7 @@ impl Datasets {
         ];
         let bounds = [("start", query.start), ("end", query.end)];
         pairs.extend(bounds.into_iter().filter_map(|(name, at)| Some((name, at?.to_string()))));
+        pairs.extend(comma_separated(&query.columns).map(|columns| ("columns", columns)));
         let call = self.transport.get(paths::ROWS_BULK_DOWNLOAD).within(None).query(&pairs);
         let call = call.seeing(&self.seen, query.dataset);
         let opened = timeout(BEGINS_WITHIN, call.open()).await;

@@ -156,6 +156,7 @@ async fn reads_include_commits_seen_before() {
         start: None,
         end: None,
         output: "csv",
+        columns: Vec::new(),
     };
     datasets.download(&query).await.unwrap();
     read(3).await;

@@ -20,7 +20,7 @@ use wire::paths;
 use super::{
     BATCH_ROWS_MAX, Follow, Line, Lost, RecentRows, SILENCE_MAX, Sse, StreamEvent, reconnect, row,
 };
-use crate::datasets::{Datasets, NamedRow, RowsQuery};
+use crate::datasets::{Datasets, NamedRow, RowsQuery, comma_separated};
 use crate::error::ClientError;
 
 /// Smallest difference between two timestamps.
@@ -36,6 +36,8 @@ pub struct ResumeFrom {
     pub last_event_id: Option<String>,
     /// Treatment of rows in the first replay that are not later than `newest`.
     pub repeats: Repeats,
+    /// Names of the columns that are read. Empty for all.
+    pub columns: Vec<String>,
 }
 
 /// Treatment of rows that the reader might already have.
@@ -104,6 +106,7 @@ impl Follow for Reader {
     ) -> Result<Infallible, Lost> {
         let transport = self.datasets.transport.clone();
         let mut call = transport.get(paths::ROWS_STREAM).query(&[("dataset", self.dataset.get())]);
+        call = call.query(&[("columns", comma_separated(&self.resume_from.columns))]);
         let is_resumed = self.resume_from.last_event_id.is_some();
         if let Some(id) = &self.resume_from.last_event_id {
             call = call.after_event(id);
@@ -191,7 +194,7 @@ impl Reader {
             return Ok(());
         }
         loop {
-            let page = self.datasets.rows(&query).await?;
+            let page = self.datasets.rows_of(&query, &self.resume_from.columns).await?;
             let mut rows = page.rows.into_raw();
             rows.retain(|row| self.recent.add(row));
             self.give(rows, events).await?;

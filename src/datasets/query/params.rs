@@ -7,7 +7,7 @@ use model::timestamp::Timestamp;
 use tsdb::catalog::DatasetRef;
 use tsdb::span::Order;
 
-use super::{Bounds, Position, RowsQuery};
+use super::{Bounds, Position, RowsQuery, SelectedColumns};
 use crate::error::Invalid;
 
 /// Rejection of a request that names no dataset, in the words of document 2.
@@ -21,6 +21,7 @@ pub(crate) struct DownloadQuery {
     /// Bounds, at any distance.
     pub(crate) bounds: Bounds,
     pub(crate) output: Output,
+    pub(crate) columns: SelectedColumns,
 }
 
 /// Names and values of a query string, in order.
@@ -91,6 +92,7 @@ impl Params {
             },
             limit: self.limit(ROWS_DEFAULT)?,
             position,
+            columns: self.columns()?,
         })
     }
 
@@ -102,6 +104,7 @@ impl Params {
             resolution: self.resolution()?,
             bounds: self.bounds()?,
             output: self.output(Output::Json)?,
+            columns: self.columns()?,
         })
     }
 
@@ -119,8 +122,20 @@ impl Params {
             limit: self.limit(LIVE_ROWS_DEFAULT)?,
             // The response has no count.
             position: Position::After(Timestamp::MAX),
+            columns: self.columns()?,
         };
         Ok((query, self.output(Output::Ndjson)?))
+    }
+
+    /// # Errors
+    /// [`Invalid`] if a name is empty.
+    pub(crate) fn columns(&self) -> Result<SelectedColumns, Invalid> {
+        let Some(text) = self.get("columns") else { return Ok(SelectedColumns::default()) };
+        let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+        if names.iter().any(String::is_empty) {
+            return Err("columns must be names separated by commas".into());
+        }
+        Ok(SelectedColumns(Some(names)))
     }
 
     fn output(&self, default: Output) -> Result<Output, Invalid> {

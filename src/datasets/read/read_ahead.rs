@@ -4,7 +4,7 @@
 
 use formats::write::{bare_row_bytes, text_bytes};
 use model::block::{Block, Rows};
-use model::dataset::Column;
+use model::dataset::{Column, DatasetId};
 use tsdb::span::{Order, Span};
 use tsdb::store::{Count, PAGE_TEXT_BYTES_MAX, PageRead, Sight, Store, StoreError};
 
@@ -18,7 +18,9 @@ const PAGE_VALUES_MAX: usize = 640_000;
 /// Rows that were read and are not in a page yet.
 #[derive(Debug)]
 pub(super) struct ReadAhead<'a> {
-    sight: &'a Sight,
+    dataset: DatasetId,
+    /// Columns of the pages.
+    columns: &'a [Column],
     query: &'a RowsQuery,
     /// Timestamps of the query, starting with the next page.
     span: Span,
@@ -35,7 +37,8 @@ impl<'a> ReadAhead<'a> {
     /// Reads up to `n_pages` pages of the rows of `span`. Several require a cursor and no texts.
     pub(super) fn read(
         store: &dyn Store,
-        sight: &'a Sight,
+        sight: &Sight,
+        columns: &'a [Column],
         query: &'a RowsQuery,
         span: Span,
         n_pages: usize,
@@ -53,7 +56,8 @@ impl<'a> ReadAhead<'a> {
         let page = store.page(sight.dataset.id, &read)?;
         let (is_whole, count) = (page.rows.len() < n_rows, page.count.unwrap_or(0));
         let (rows, revision) = (page.rows, page.revision);
-        Ok(Self { sight, query, span, limit, rows, is_whole, count, revision })
+        let dataset = sight.dataset.id;
+        Ok(Self { dataset, columns, query, span, limit, rows, is_whole, count, revision })
     }
 
     /// Returns true if the next page here is the first page of `span` and complete.
@@ -69,7 +73,7 @@ impl<'a> ReadAhead<'a> {
     ///
     /// A page of very long rows has fewer of them, which bounds its memory.
     pub(super) fn take_page(&mut self) -> (RowsPage<'a>, Span) {
-        let (dataset, columns) = (self.sight.dataset.id, self.sight.columns.as_slice());
+        let (dataset, columns) = (self.dataset, self.columns);
         let n_rows = match &self.rows {
             Rows::Raw(block) => n_fitting(block, columns, self.limit),
             Rows::Buckets(_) => self.limit,

@@ -27,7 +27,9 @@ use super::error::Result;
 use super::headers::{
     Accepted, IfNoneMatch, Seen, not_modified, set_coding, set_revision, set_tag,
 };
-use super::openapi::{AtResolution, InBounds, KeyInQuery, SeenCommit, WhichDataset, one_of};
+use super::openapi::{
+    AtResolution, InBounds, InColumns, KeyInQuery, SeenCommit, WhichDataset, one_of,
+};
 use super::{Caller, read_params};
 use crate::download::spool::SpooledFile;
 use crate::download::{Download, DownloadRequest, DownloadResponse, RangeFacts};
@@ -63,7 +65,7 @@ fn outputs() -> Object {
 /// sent as it is read, without `Content-Length`. A truncated response ends its connection with an
 /// error. A key can have four concurrent downloads.
 #[utoipa::path(get, path = paths::ROWS_BULK_DOWNLOAD, operation_id = "download_rows", tag = "rows",
-    params(WhichDataset, InBounds, AtResolution, InForm, KeyInQuery, SeenCommit),
+    params(WhichDataset, InBounds, AtResolution, InColumns, InForm, KeyInQuery, SeenCommit),
     responses((status = 200, description = "All rows, oldest first", content(
             (Vec<FlatRow> = "application/json"), (String = "text/csv"),
             (String = "application/x-ndjson"), (Vec<u8> = "application/vnd.apache.parquet"),
@@ -215,7 +217,7 @@ fn parse_range(range: &str, size: u64) -> ByteRange {
 /// The response is limited to about 16 MB, so it has fewer rows than requested if they are very
 /// long.
 #[utoipa::path(get, path = paths::ROWS_LIVE, operation_id = "newest_rows", tag = "rows",
-    params(WhichDataset, InBounds, InForm, SeenCommit, ("limit" = Option<u64>, Query, minimum = 1,
+    params(WhichDataset, InBounds, InColumns, InForm, SeenCommit, ("limit" = Option<u64>, Query, minimum = 1,
         description = "Maximum number of rows, 100 by default. A limit above 10 000 is lowered to that.")),
     responses((status = 200, description = "Rows, by default one JSON object in each line", content(
             (String = "application/x-ndjson"), (Vec<FlatRow> = "application/json"),

@@ -104,6 +104,16 @@ pub(super) struct AtResolution {
     resolution: Option<String>,
 }
 
+/// Columns of a query.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what `Params` parses")]
+pub(super) struct InColumns {
+    /// Names of columns, separated by commas, such as `close,volume`. Only their values are
+    /// returned, next to the timestamps. All columns by default.
+    columns: Option<String>,
+}
+
 /// Commit that the caller has seen.
 #[derive(Debug, IntoParams)]
 #[into_params(parameter_in = Header)]

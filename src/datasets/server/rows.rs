@@ -13,7 +13,9 @@ use wire::paths;
 
 use super::error::Result;
 use super::headers::{IfNoneMatch, Seen, not_modified, set_revision, set_tag};
-use super::openapi::{AtResolution, InBounds, PageBody, PageOf, SeenCommit, WhichDataset, one_of};
+use super::openapi::{
+    AtResolution, InBounds, InColumns, PageBody, PageOf, SeenCommit, WhichDataset, one_of,
+};
 use super::{Caller, read_params};
 use crate::error::Invalid;
 use crate::query::params::Params;
@@ -54,7 +56,7 @@ fn orders() -> Object {
 /// A page is limited to about 16 MB, so it has fewer rows than requested if the rows are very long
 /// or have very many columns. Its `next` continues after its last row.
 #[utoipa::path(get, path = paths::ROWS, operation_id = "list_rows", tag = "rows",
-    params(WhichDataset, InBounds, AtResolution, PageOf, Position, SeenCommit),
+    params(WhichDataset, InBounds, AtResolution, InColumns, PageOf, Position, SeenCommit),
     responses((status = 200, description = "A page of rows or buckets", body = PageBody,
         headers(("X-Revision" = u64,
             description = "The last commit of the dataset that the page includes")))))]

@@ -22,7 +22,7 @@ use wire::datasets::{Connected, EVENT_CONNECTED, EVENT_END, EVENT_HEARTBEAT, End
 use wire::paths;
 
 use super::error::{Result, STREAMS_FULL};
-use super::openapi::{KeyInQuery, WhichDataset};
+use super::openapi::{InColumns, KeyInQuery, WhichDataset};
 use super::{App, Caller, HEARTBEAT_EVERY, read_params};
 use crate::follow::{Cursor, FollowEnd, FollowFrom, FollowStream, render_event};
 
@@ -44,7 +44,7 @@ const RETRY: &[u8] = b"retry: 3000\n\n";
 /// new row follows as it is inserted, and a `heartbeat` every 30 seconds. If heartbeats stop, the
 /// connection is lost.
 #[utoipa::path(get, path = paths::ROWS_STREAM, operation_id = "follow_rows", tag = "rows",
-    params(WhichDataset, KeyInQuery, ("last_event_id" = Option<String>, Query,
+    params(WhichDataset, InColumns, KeyInQuery, ("last_event_id" = Option<String>, Query,
         description = "The id of the last event that the reader has received, for readers that cannot \
             send the header `Last-Event-ID`. The rows after it are sent first.")),
     responses((status = 200, description = "Events", body = String,
@@ -64,7 +64,8 @@ pub(super) async fn get(
     let last = header.filter(|id| !id.is_empty()).or_else(|| params.get(LAST_EVENT_ID_PARAM));
     let from = last.map_or(FollowFrom::Newest, |last| FollowFrom::After(Cursor::parse(last)));
     let permit = app.streams.take(&verified).ok_or(STREAMS_FULL)?;
-    let follow = app.datasets.follow(caller, params.dataset()?, from).await?;
+    let (dataset, columns) = (params.dataset()?, params.columns()?);
+    let follow = app.datasets.follow(caller, dataset, columns, from).await?;
     let events = (Events::new(follow, caller, key, app), permit);
     let body = stream::unfold(events, async |(mut events, permit)| {
         let bytes = events.next().await?;

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use model::block::{Block, Rows};
-use model::dataset::{BAR_COLUMNS, Column, DatasetId, Dtype};
+use model::dataset::{Column, DatasetId, Dtype};
 use model::resolution::Resolution;
 
 use super::{Field, Output, Writer, arrow, parquet};
@@ -25,7 +25,8 @@ enum Form {
 }
 
 impl Document {
-    /// Creates a file of rows of `dataset`, or of its buckets at `resolution`.
+    /// Creates a file of rows of `dataset` with `columns`, or of its buckets at `resolution` with
+    /// [`bucket_columns`](super::bucket_columns). Columns with an empty name are not written.
     pub fn new(
         output: Output,
         dataset: DatasetId,
@@ -116,19 +117,10 @@ impl Document {
 }
 
 fn fields(columns: &[Column], is_bucketed: bool) -> Vec<Field> {
-    if is_bucketed {
-        let field = |(name, dtype): (&str, Dtype)| Field {
-            name: name.to_owned(),
-            dtype,
-            is_nullable: false,
-        };
-        let floats = BAR_COLUMNS.map(|name| (name, Dtype::Float));
-        return floats.into_iter().chain([("count", Dtype::Integer)]).map(field).collect();
-    }
     let field = |column: &Column| Field {
         name: column.name.clone(),
         dtype: column.dtype,
-        is_nullable: true,
+        is_nullable: !is_bucketed,
     };
     columns.iter().map(field).collect()
 }

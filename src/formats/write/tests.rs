@@ -182,13 +182,22 @@ fn block() -> Block {
 
 fn page(rows: &Rows) -> String {
     let mut to = Vec::new();
-    Writer::new(DatasetId::new(3).unwrap(), &columns()).page(&mut to, rows);
+    let dataset = DatasetId::new(3).unwrap();
+    let columns = match rows {
+        Rows::Raw(_) => columns(),
+        Rows::Buckets(_) => bucket_columns(dataset),
+    };
+    Writer::new(dataset, &columns).page(&mut to, rows);
     String::from_utf8(to).unwrap()
 }
 
 fn document(output: Output, resolution: Resolution, rows: &[Rows]) -> Vec<u8> {
     let id = DatasetId::new(3).unwrap();
-    let mut document = Document::new(output, id, &columns(), resolution);
+    let columns = match resolution {
+        Resolution::Raw => columns(),
+        _ => bucket_columns(id),
+    };
+    let mut document = Document::new(output, id, &columns, resolution);
     let mut to = Vec::new();
     document.begin(&mut to);
     for rows in rows {

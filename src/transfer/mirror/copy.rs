@@ -267,6 +267,7 @@ impl Copy {
             start: Some(start),
             end: Some(end),
             output: "json",
+            columns: Vec::new(),
         };
         let mut rows = Vec::new();
         let mut elements = Elements::default();
@@ -341,7 +342,8 @@ impl Copy {
         // Without an event id, rows after this timestamp are read by pages.
         let newest = newest.or(self.mirror.options.start).unwrap_or(Timestamp::MIN);
         let last_event_id = self.checkpoint.last_event_id.clone();
-        let from = ResumeFrom { newest: Some(newest), last_event_id, repeats: Repeats::Give };
+        let (newest, repeats) = (Some(newest), Repeats::Give);
+        let from = ResumeFrom { newest, last_event_id, repeats, ..ResumeFrom::default() };
         let (group, mut events) = self.follow(group, from);
         let mut is_lost = false;
         let mut stored = Ok(());

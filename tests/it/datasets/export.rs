@@ -41,6 +41,28 @@ async fn export_writes_the_format_of_the_file_name() {
 }
 
 #[tokio::test]
+async fn commands_read_the_selected_columns() {
+    let service = Service::start();
+    let (http, home) = (service.http(), service.home());
+    let dataset = create(&http, "out").await;
+    insert(&http, dataset, &[minute_row(0), minute_row(1)]).await;
+    let row = |minute| json!({"close": 100 + minute, "timestamp": timestamp(minute)});
+    let lines = |arguments: &[&str]| -> Vec<Value> {
+        let out = home.run_ok(&[&["datasets"], arguments, &["out", "--columns", "close"]].concat());
+        out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    assert_eq!(lines(&["export", "--format", "ndjson"]), [row(0), row(1)]);
+    assert_eq!(lines(&["rows", "--json", "--ascending"]), [row(0), row(1)]);
+    let hours = ["rows", "--json", "--resolution", "1h"];
+    assert_eq!(lines(&hours), [json!({"close": 101, "timestamp": timestamp(0)})]);
+    assert_eq!(lines(&["follow", "--json", "--limit", "2"]), [row(0), row(1)]);
+    let since = ["follow", "--json", "--limit", "2", "--since", "2000-01-01"];
+    assert_eq!(lines(&since), [row(0), row(1)]);
+    let why = home.run_err(&["datasets", "export", "out", "--columns", "clsoe"]);
+    assert!(why.contains("there is no column clsoe"), "{why}");
+}
+
+#[tokio::test]
 async fn export_does_not_count_line_ends_in_texts_as_rows() {
     let service = Service::start();
     let (http, home) = (service.http(), service.home());

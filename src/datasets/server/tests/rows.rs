@@ -497,3 +497,43 @@ async fn negative_zero_keeps_its_sign() {
     let (text, _) = service.text("/api/rows/?dataset=1").await;
     assert!(text.contains(r#""close":-0}"#), "{text}");
 }
+
+/// Every read of rows and buckets takes the names of columns.
+#[tokio::test]
+async fn selected_columns_are_returned_alone() {
+    let service = Service::with_bars(130).await;
+    let text = async |path: &str| service.text(&format!("/api/rows/{path}")).await.0;
+    let page = page(&service, "dataset=1&limit=1&columns=volume,close").await;
+    assert_eq!(page["results"][0]["values"], json!({"close": 0.5, "volume": 2}));
+    let next = page["next"].as_str().unwrap();
+    assert!(next.contains("columns=volume%2Cclose"), "{next}");
+    let body = text("?dataset=1&limit=1&resolution=1h&columns=close,count").await;
+    let bucket = r#"{"dataset_id":1,"timestamp":"2026-07-29T00:00:00Z","close":59.5,"count":60}"#;
+    assert!(body.ends_with(&format!("[{bucket}]}}")), "{body}");
+    for (path, want) in [
+        ("live/?dataset=1&limit=1", "{\"close\":129.5,\"timestamp\":\"2026-07-29T02:09:00Z\"}\n"),
+        (
+            "bulk_download/?dataset=1&output=csv&end=2026-07-29T00:00:00Z",
+            "timestamp,close\n2026-07-29T00:00:00Z,0.5\n",
+        ),
+        (
+            "bulk_download/?dataset=1&output=csv&resolution=1d",
+            "timestamp,close\n2026-07-29T00:00:00Z,129.5\n",
+        ),
+    ] {
+        assert_eq!(text(&format!("{path}&columns=close")).await, want);
+        assert_ne!(text(path).await, want, "the same range with all columns");
+    }
+    for (path, want) in [
+        ("?dataset=1&columns=close,vwap", "there is no column vwap"),
+        ("?dataset=1&columns=vwap&resolution=1h", "there is no column vwap of buckets"),
+        ("?dataset=1&columns=close,,open", "columns must be names separated by commas"),
+        ("live/?dataset=1&columns=vwap", "there is no column vwap"),
+        ("bulk_download/?dataset=1&columns=vwap", "there is no column vwap"),
+        ("stream/?dataset=1&columns=vwap", "there is no column vwap"),
+    ] {
+        let (status, body) = service.get(&service.reader, &format!("/api/rows/{path}")).await;
+        assert_eq!(status, 400, "{path}");
+        assert!(body["error"].as_str().unwrap().starts_with(want), "{path}: {body}");
+    }
+}

@@ -95,6 +95,22 @@ async fn stream_connects_replays_and_follows() {
 }
 
 #[tokio::test]
+async fn stream_has_the_selected_columns() {
+    let service = Service::with_bars(1).await;
+    let path = format!("{PATH}&columns=close,volume");
+    let mut reader = Reader::of(&service.router, &service.reader, &path, None).await;
+    assert_eq!(reader.next().await.unwrap().0, "connected");
+    let row = |minute: usize, close: f64| {
+        let data = json!({"close": close, "timestamp": timestamp_of(minute), "volume": 2});
+        Some(("data".to_owned(), data))
+    };
+    assert_eq!(reader.next().await, row(0, 0.5));
+    service.insert(vec![bar(1), bar(2)]).await;
+    assert_eq!(reader.next().await, row(1, 1.5));
+    assert_eq!(reader.next().await, row(2, 2.5));
+}
+
+#[tokio::test]
 async fn heartbeats_are_sent_every_thirty_seconds() {
     let service = Service::with_bars(1).await;
     let mut reader = Reader::open(&service).await;

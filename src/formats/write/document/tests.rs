@@ -8,6 +8,7 @@ use model::row::Bucket;
 use model::timestamp::Timestamp;
 
 use super::*;
+use crate::write::bucket_columns;
 
 const DTYPES: [(&str, Dtype); 5] = [
     ("price", Dtype::Float),
@@ -53,7 +54,11 @@ fn block(rows: std::ops::Range<usize>) -> Block {
 
 fn render(output: Output, resolution: Resolution, pieces: &[Rows]) -> Vec<u8> {
     let dataset = DatasetId::new(3).unwrap();
-    let mut document = Document::new(output, dataset, &columns(), resolution);
+    let columns = match resolution {
+        Resolution::Raw => columns(),
+        _ => bucket_columns(dataset),
+    };
+    let mut document = Document::new(output, dataset, &columns, resolution);
     let mut to = Vec::new();
     document.begin(&mut to);
     for piece in pieces {

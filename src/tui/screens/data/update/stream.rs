@@ -252,6 +252,7 @@ impl State {
             start,
             end,
             output: self.export.format(),
+            columns: Vec::new(),
         };
         self.export.progress = Some(ExportSize::default());
         self.effects.push(Effect::Export { query, path: PathBuf::from(path) });
