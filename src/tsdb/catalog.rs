@@ -210,12 +210,6 @@ pub enum Refusal {
         /// The name.
         name: String,
     },
-    /// Another dataset has this id, or the rows of a deleted one are still being removed.
-    #[error("dataset number is already taken: {dataset}")]
-    NumberTaken {
-        /// The id.
-        dataset: DatasetId,
-    },
     /// The dataset has rows that the change would fold into other buckets.
     #[error("the dataset has rows, and its buckets would be made of other columns")]
     Refolds,

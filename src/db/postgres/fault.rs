@@ -71,8 +71,12 @@ pub fn is_lost(error: &sqlx::Error) -> bool {
                     .code()
                     .is_some_and(|code| code.starts_with("57P") || code.starts_with("08"))
         }
-        // A server that did not respond in time does not get more time.
-        sqlx::Error::Io(cause) => cause.kind() != io::ErrorKind::TimedOut && !is_unconnected(error),
+        sqlx::Error::Io(cause) => {
+            let is_unconnected =
+                matches!(cause.get_ref(), Some(cause) if cause.is::<NoConnection>());
+            // A server that did not respond in time does not get more time.
+            cause.kind() != io::ErrorKind::TimedOut && !is_unconnected
+        }
         sqlx::Error::Protocol(_) => true,
         _ => false,
     }
@@ -88,28 +92,10 @@ pub(super) fn is_refused_option(error: &sqlx::Error) -> bool {
     has_code_of(error, "08P01")
 }
 
-/// Returns true if a table or schema does not exist.
-#[must_use]
-pub fn is_missing_table(error: &sqlx::Error) -> bool {
-    has_code_of(error, "42P01") || has_code_of(error, "3F000")
-}
-
 /// Returns true if the error code begins with `start`.
 fn has_code_of(error: &sqlx::Error, start: &str) -> bool {
     let code = error.as_database_error().and_then(DatabaseError::code);
     code.is_some_and(|code| code.starts_with(start))
-}
-
-/// Returns true if no connection to the server was made, so that no work was started.
-#[must_use]
-pub fn is_unconnected(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::Database(_) => is_refused_login(error),
-        sqlx::Error::Io(error) => {
-            matches!(error.get_ref(), Some(cause) if cause.is::<NoConnection>())
-        }
-        _ => false,
-    }
 }
 
 /// Returns true if the database named in the address does not exist.

@@ -9,12 +9,11 @@
 //! continues when its caller is gone.
 
 mod append;
-mod archived;
 mod batches;
 mod binary;
 mod buckets;
 mod catalog;
-mod copying;
+mod engine;
 mod head;
 mod hints;
 pub mod look;

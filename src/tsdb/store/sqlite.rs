@@ -5,7 +5,6 @@
 //! `append.rs`).
 
 mod append;
-mod archived;
 pub(crate) mod backup;
 mod batches;
 mod bucket_reader;
@@ -13,8 +12,8 @@ mod buckets;
 mod catalog;
 mod chunk_index;
 mod chunks;
-mod copying;
 mod delete;
+mod engine;
 mod maintenance;
 pub(super) mod postings;
 mod progress;
@@ -30,6 +29,7 @@ pub(crate) mod verify;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use db::connection::OpenError;
 use db::fault::DatabaseFault;
@@ -49,7 +49,6 @@ use task::private;
 
 use self::bucket_reader::Page;
 use self::chunk_index::ChunkIndexCache;
-use self::maintenance::Maintenance;
 use self::readers::Readers;
 use super::archived::Beneath;
 use super::batch::StoredBatch;
@@ -73,7 +72,8 @@ type Writer = db::writer::Writer<StoreError>;
 pub struct SqliteStore {
     writer: Arc<Writer>,
     readers: Readers,
-    maintenance: Maintenance,
+    /// Ends the maintenance when it is dropped.
+    _maintenance: Sender<()>,
     chunk_indexes: ChunkIndexCache,
     /// See [`ChunkId`](super::row_batch::ChunkId).
     era: i64,
@@ -102,9 +102,9 @@ impl SqliteStore {
         let writer = Writer::start(&tables::SCHEMA, connection, Arc::clone(&files))
             .map_err(StoreError::failed)?;
         let writer = Arc::new(writer);
-        let maintenance = Maintenance::start(Arc::clone(&writer), files)?;
+        let maintenance = maintenance::start(Arc::clone(&writer), files)?;
         let chunk_indexes = ChunkIndexCache::default();
-        Ok(Self { writer, readers, maintenance, chunk_indexes, era, _in_use: in_use })
+        Ok(Self { writer, readers, _maintenance: maintenance, chunk_indexes, era, _in_use: in_use })
     }
 
     /// Appends rows, with archived rows beneath the stored rows.
@@ -251,13 +251,7 @@ impl Store for SqliteStore {
     }
 
     fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool>> {
-        async move {
-            let work = move |connection: &Connection| delete::dataset(connection, dataset);
-            let deleted = self.write(work).await;
-            self.maintenance.wake();
-            deleted
-        }
-        .boxed()
+        self.write(move |connection| delete::dataset(connection, dataset))
     }
 
     fn settle(&self) -> BoxFuture<'_, Result<()>> {

@@ -74,7 +74,7 @@ pub(super) async fn create(
 /// Creates a dataset, which can be given its id.
 ///
 /// # Errors
-/// [`Refusal`] if the name or the id is in use.
+/// [`Refusal::NameTaken`] if the name is in use, or [`StoreError::Failed`] if the given id may be.
 pub(super) async fn insert(
     c: &mut PgConnection,
     new: &NewDataset,
@@ -101,24 +101,18 @@ pub(super) async fn insert(
     .bind(Time(now))
     .fetch_optional(&mut *c)
     .await?;
-    let Some(inserted) = inserted else { return Err(taken(c, new, id).await?.into()) };
+    let Some(inserted) = inserted else {
+        return Err(match id {
+            Some(id) => StoreError::failed(format!("dataset number {id} or its name is taken")),
+            None => Refusal::NameTaken { name: new.name.clone() }.into(),
+        });
+    };
     let id = dataset_id(inserted)?;
     add_columns(c, id, &[], &new.columns, now).await?;
     for tag in &new.tags {
         tags::attach(c, id, new.owner, tag).await?;
     }
     Ok(new.dataset(id, now))
-}
-
-/// Returns the reason why a dataset cannot be created.
-async fn taken(c: &mut PgConnection, new: &NewDataset, id: Option<DatasetId>) -> Result<Refusal> {
-    let sql = "SELECT EXISTS (SELECT FROM datasets.datasets WHERE id = $1)
-         OR EXISTS (SELECT FROM datasets.doomed WHERE dataset = $1)";
-    let is_taken: bool = sqlx::query_scalar(sql).bind(id.map(DatasetId::get)).fetch_one(c).await?;
-    Ok(match id {
-        Some(dataset) if is_taken => Refusal::NumberTaken { dataset },
-        _ => Refusal::NameTaken { name: new.name.clone() },
-    })
 }
 
 /// Adds the columns that a dataset lacks after its `old` columns.

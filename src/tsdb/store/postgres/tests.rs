@@ -315,20 +315,3 @@ fn changes_of_the_source_are_copied_by_the_next_run() {
     assert_ne!(second[0], first[0]);
     assert_eq!(copy_all(&there, &back), second);
 }
-
-#[tokio::test]
-async fn taken_id_and_taken_name_are_distinct_errors() {
-    let Some(url) = new_database() else { return };
-    let store = open(&url);
-    let id = contract::create(&store, contract::new_dataset("there")).await;
-    let mut copied = store.next_entry(None).unwrap().unwrap();
-    copied.dataset.name = "renamed".to_owned();
-    let error = store.create_copy(copied.clone()).await.unwrap_err();
-    let want = Refusal::NumberTaken { dataset: id };
-    assert!(matches!(&error, StoreError::Refused(refusal) if *refusal == want), "{error}");
-    copied.dataset.id = DatasetId::new(id.get() + 1000).unwrap();
-    copied.dataset.name = "there".to_owned();
-    let error = store.create_copy(copied).await.unwrap_err();
-    let want = Refusal::NameTaken { name: "there".to_owned() };
-    assert!(matches!(&error, StoreError::Refused(refusal) if *refusal == want), "{error}");
-}

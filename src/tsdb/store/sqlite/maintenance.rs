@@ -5,7 +5,7 @@
 
 use std::error::Error;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
@@ -43,36 +43,23 @@ const FREE_PAGES_KEPT: i64 = 256;
 /// Pages that one step returns to the disk: about 1 MB.
 const FREE_PAGES_STEP: i64 = 256;
 
-/// Handle to the thread, which exits when this is dropped.
-#[derive(Debug)]
-pub(super) struct Maintenance {
-    wakes: SyncSender<()>,
-}
-
-impl Maintenance {
-    /// Starts the thread, which first looks for work that an earlier run left.
-    pub(super) fn start(writer: Arc<Writer>, files: Arc<DatabaseFiles>) -> Result<Self> {
-        // One pending wake is enough.
-        let (wakes, woken) = mpsc::sync_channel(1);
-        thread::Builder::new()
-            .name("datasets-maintenance".to_owned())
-            .spawn(move || run(&woken, &writer, &files))
-            .map_err(StoreError::failed)?;
-        Ok(Self { wakes })
-    }
-
-    /// Wakes the thread to look for work.
-    pub(super) fn wake(&self) {
-        self.wakes.try_send(()).ok();
-    }
+/// Starts the thread, which first looks for work that an earlier run left. It exits when the returned
+/// handle is dropped.
+pub(super) fn start(writer: Arc<Writer>, files: Arc<DatabaseFiles>) -> Result<Sender<()>> {
+    let (running, ended) = mpsc::channel();
+    thread::Builder::new()
+        .name("datasets-maintenance".to_owned())
+        .spawn(move || run(&ended, &writer, &files))
+        .map_err(StoreError::failed)?;
+    Ok(running)
 }
 
 /// Returns true if the handle was dropped.
-fn is_over(woken: &Receiver<()>) -> bool {
-    woken.try_recv() == Err(TryRecvError::Disconnected)
+fn is_over(ended: &Receiver<()>) -> bool {
+    ended.try_recv() == Err(TryRecvError::Disconnected)
 }
 
-fn run(woken: &Receiver<()>, writer: &Writer, files: &DatabaseFiles) {
+fn run(ended: &Receiver<()>, writer: &Writer, files: &DatabaseFiles) {
     let mut seen = None;
     let mut n_looks = LOOKS_PER_TRIM;
     loop {
@@ -84,12 +71,12 @@ fn run(woken: &Receiver<()>, writer: &Writer, files: &DatabaseFiles) {
         if seen != Some(n_jobs) {
             let n_new = n_jobs.wrapping_sub(seen.unwrap_or(n_jobs));
             let n_steps_max = if n_new < QUIET_JOBS { u64::MAX } else { BUSY_STEPS };
-            let mut done = delete_all(woken, writer);
+            let mut done = delete_all(ended, writer);
             if n_looks >= LOOKS_PER_TRIM {
                 n_looks = 0;
-                done = done.and_then(|()| trim_batches(woken, writer));
+                done = done.and_then(|()| trim_batches(ended, writer));
             }
-            match done.and_then(|()| pack_some(woken, writer, n_steps_max)) {
+            match done.and_then(|()| pack_some(ended, writer, n_steps_max)) {
                 Ok(true) => seen = Some(writer.n_jobs()),
                 Ok(false) => seen = Some(writer.n_jobs().wrapping_sub(1)),
                 Err(StoreError::Closed) => return,
@@ -101,14 +88,14 @@ fn run(woken: &Receiver<()>, writer: &Writer, files: &DatabaseFiles) {
             }
         }
         n_looks = n_looks.saturating_add(1);
-        if woken.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Disconnected) {
+        if ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Disconnected) {
             return;
         }
     }
 }
 
-fn delete_all(woken: &Receiver<()>, writer: &Writer) -> Result<()> {
-    while !is_over(woken) {
+fn delete_all(ended: &Receiver<()>, writer: &Writer) -> Result<()> {
+    while !is_over(ended) {
         if !writer.run_blocking(|connection: &Connection| delete::step(connection))? {
             break;
         }
@@ -116,9 +103,9 @@ fn delete_all(woken: &Receiver<()>, writer: &Writer) -> Result<()> {
     Ok(())
 }
 
-fn trim_batches(woken: &Receiver<()>, writer: &Writer) -> Result<()> {
+fn trim_batches(ended: &Receiver<()>, writer: &Writer) -> Result<()> {
     let mut after = i64::MIN;
-    while !is_over(woken) {
+    while !is_over(ended) {
         let trim = move |connection: &Connection| batches::trim(connection, after);
         let Some(next) = writer.run_blocking(trim)? else { break };
         after = next;
@@ -128,11 +115,11 @@ fn trim_batches(woken: &Receiver<()>, writer: &Writer) -> Result<()> {
 
 /// Packs chunks and returns free space until all work is done, another job arrives, or `n_steps_max` is
 /// reached. Returns true if all work is done.
-fn pack_some(woken: &Receiver<()>, writer: &Writer, n_steps_max: u64) -> Result<bool> {
+fn pack_some(ended: &Receiver<()>, writer: &Writer, n_steps_max: u64) -> Result<bool> {
     let start = writer.n_jobs();
     for n_steps in 0..n_steps_max {
         let is_disturbed = writer.n_jobs() != start.wrapping_add(n_steps);
-        if is_over(woken) || (n_steps_max > BUSY_STEPS && is_disturbed) {
+        if is_over(ended) || (n_steps_max > BUSY_STEPS && is_disturbed) {
             return Ok(false);
         }
         let step =

@@ -8,21 +8,22 @@ use model::block::Block;
 use model::dataset::DatasetId;
 use model::row::Bucket;
 use model::timestamp::Timestamp;
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
-use super::progress::Progress;
+use super::progress::{self, Progress};
 use super::series::SeriesId;
-use super::{Result, SqliteStore, StoreError, append, catalog, chunks, copying, scan, tail};
-use crate::catalog::TagChange;
+use super::tables::dataset_id;
+use super::{Result, SqliteStore, StoreError, append, buckets, catalog, chunks, scan, tail};
+use crate::catalog::{DatasetRef, NewDataset, TagChange, TagFilter};
 use crate::span::Span;
 use crate::store::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth, Beneath, RowDeletion};
 use crate::store::engine::{CatalogEntry, Engine};
 use crate::store::session::ready;
-use crate::store::{Append, Appended, OnCommit, OnRemoval, records, tags};
+use crate::store::{Append, Appended, OnCommit, OnRemoval, Sight, records, tags};
 
 impl Engine for SqliteStore {
     fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>> {
-        self.readers.read(|connection| copying::next_entry(connection, after))
+        self.readers.read(|connection| next_entry(connection, after))
     }
 
     fn grants(&self) -> Result<Vec<TagChange>> {
@@ -30,7 +31,7 @@ impl Engine for SqliteStore {
     }
 
     fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>> {
-        self.write(move |connection| copying::create(connection, &entry))
+        self.write(move |connection| create(connection, &entry))
     }
 
     fn copy_buckets(
@@ -39,7 +40,7 @@ impl Engine for SqliteStore {
         buckets: Vec<Bucket>,
         kept_from: Timestamp,
     ) -> BoxFuture<'_, Result<()>> {
-        self.write(move |connection| copying::put_buckets(connection, dataset, buckets, kept_from))
+        self.write(move |connection| put_buckets(connection, dataset, buckets, kept_from))
     }
 
     fn append_over(
@@ -155,4 +156,51 @@ fn remove_rows(
     chunks::cut(connection, SeriesId::rows(dataset), span, &empty)?;
     progress.recount(connection, dataset)?;
     if newer.is_empty() { Ok(()) } else { append::put(connection, dataset, &newer, None, progress) }
+}
+
+/// Returns the dataset with the lowest id above `after`.
+fn next_entry(connection: &Connection, after: Option<DatasetId>) -> Result<Option<CatalogEntry>> {
+    let sql = "SELECT id FROM datasets WHERE id > ?1 ORDER BY id LIMIT 1";
+    let after = after.map_or(0, DatasetId::get);
+    let Some(id) = connection.find(sql, [after], dataset_id)? else { return Ok(None) };
+    let sight = catalog::sight(connection, None, &DatasetRef::Id(id))?;
+    let Some(Sight { dataset, columns, newest, .. }) = sight else { return Ok(None) };
+    Ok(Some(CatalogEntry {
+        dataset,
+        owner: catalog::owner(connection, id)?,
+        columns,
+        tags: ready(tags::list(&mut &*connection, TagFilter::OfDataset(id)))?,
+        newest,
+        kept_from: Progress::read(connection, id)?.kept_from,
+    }))
+}
+
+/// Creates a dataset from a catalog entry.
+fn create(connection: &Connection, entry: &CatalogEntry) -> Result<()> {
+    let CatalogEntry { dataset, .. } = entry;
+    let new = [NewDataset::from(entry)];
+    catalog::create_numbered(connection, &new, Some(dataset.id), dataset.created_at)?;
+    for column in &entry.columns {
+        let sql = "UPDATE columns SET created_at = ?3 WHERE dataset = ?1 AND name = ?2";
+        let created = column.created_at.micros();
+        connection.run(sql, params![dataset.id.get(), column.name, created])?;
+    }
+    progress::touch(connection, dataset.id, dataset.updated_at)
+}
+
+/// Stores buckets of pruned rows.
+fn put_buckets(
+    connection: &Connection,
+    dataset: DatasetId,
+    new: Vec<Bucket>,
+    kept_from: Timestamp,
+) -> Result<()> {
+    let mut progress = Progress::read(connection, dataset)?;
+    if progress.newest.is_some() {
+        return Err(StoreError::failed(format!("dataset {dataset} has rows, and is no copy")));
+    }
+    buckets::extend_finest(connection, dataset, new)?;
+    progress.kept_from = progress.kept_from.max(Some(kept_from));
+    progress.revision += 1;
+    progress.save(connection, dataset)
 }
