@@ -32,6 +32,8 @@ def rows_are_frames_of_three_libraries(_):
     assert bars["close"].tolist() == polars["close"].to_list() == arrow["close"].to_pylist()
     close = triptych.rows(MARKET, start, end, columns=["close"])
     assert list(close.columns) == ["timestamp", "close"] and len(close) == len(bars)
+    live = triptych.follow(MARKET, last=1, columns=["close"])
+    assert [set(next(live)) for _ in range(2)] == [{"timestamp", "close"}] * 2
     hours = triptych.rows(MARKET, end - dt.timedelta(hours=3), end, resolution="1h")
     assert list(hours.columns) == ["timestamp", "open", "high", "low", "close", "volume", "count"]
     latest = triptych.latest(MARKET, 7)
