@@ -39,7 +39,7 @@ use task::wait::until;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
-use self::actor::{Actor, Command, Connections};
+use self::actor::{Actor, Connections, NetworkCommand};
 use self::address::Scope;
 pub use self::address::{Advertised, AdvertisedError, BootNode, BootNodeError};
 use self::dialer::Dialer;
@@ -179,7 +179,7 @@ pub enum Event {
 /// Handle to the network. Clones share one task.
 #[derive(Debug, Clone)]
 pub struct Network {
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<NetworkCommand>,
     peer_id: PeerId,
     listening: Arc<RwLock<Vec<Multiaddr>>>,
     advertised: Arc<[Multiaddr]>,
@@ -293,7 +293,7 @@ impl Network {
         let unreached = || async {
             let (reply, unreached) = oneshot::channel();
             // A network that has stopped does not reply.
-            drop(self.commands.send(Command::Unreached { reply }).await);
+            drop(self.commands.send(NetworkCommand::Unreached { reply }).await);
             unreached.await.unwrap_or_default()
         };
         let look = || async {
@@ -363,14 +363,14 @@ impl Network {
         self.guard.set_allowed(allowed);
         let peers = self.guard.named_peers();
         // A network that has stopped needs no exemptions.
-        drop(self.commands.send(Command::Exempt { peers }).await);
+        drop(self.commands.send(NetworkCommand::Exempt { peers }).await);
     }
 
     /// Records that connected `peer` has the same role. Only some of these neighbors stay connected.
     pub fn neighbor(&self, peer: &PeerId) {
         if let Some(peer) = id(peer) {
             // If the queue is full, this is recorded with the next offer.
-            drop(self.commands.try_send(Command::Neighbor { peer }));
+            drop(self.commands.try_send(NetworkCommand::Neighbor { peer }));
         }
     }
 
@@ -380,7 +380,7 @@ impl Network {
     /// Returns [`PublishError::Refused`] if gossipsub refuses the topic.
     pub async fn subscribe(&self, topic: &str) -> Result<(), PublishError> {
         let (done, outcome) = oneshot::channel();
-        self.command(Command::Subscribe { topic: topic.to_owned(), done }).await?;
+        self.command(NetworkCommand::Subscribe { topic: topic.to_owned(), done }).await?;
         outcome.await.map_err(|_| PublishError::Stopped)?
     }
 
@@ -390,7 +390,7 @@ impl Network {
     /// Returns [`PublishError::NoListeners`] if no peer listens.
     pub async fn publish(&self, topic: &str, bytes: Vec<u8>) -> Result<(), PublishError> {
         let (done, outcome) = oneshot::channel();
-        self.command(Command::Publish { topic: topic.to_owned(), bytes, done }).await?;
+        self.command(NetworkCommand::Publish { topic: topic.to_owned(), bytes, done }).await?;
         outcome.await.map_err(|_| PublishError::Stopped)?
     }
 
@@ -460,13 +460,14 @@ impl Network {
         let gone = || failed(io::ErrorKind::NotConnected.into());
         let id = id(peer).ok_or_else(gone)?;
         let (opened, outcome) = oneshot::channel();
-        let command = Command::Open { peer: id, protocol: StreamProtocol::new(protocol), opened };
+        let command =
+            NetworkCommand::Open { peer: id, protocol: StreamProtocol::new(protocol), opened };
         self.commands.send(command).await.map_err(|_| SendError::Stopped)?;
         // The connection was closed before its handler saw the request.
         outcome.await.map_err(|_| gone())?.map_err(failed)
     }
 
-    async fn command(&self, command: Command) -> Result<(), PublishError> {
+    async fn command(&self, command: NetworkCommand) -> Result<(), PublishError> {
         self.commands.send(command).await.map_err(|_| PublishError::Stopped)
     }
 }

@@ -34,7 +34,7 @@ use crate::network::{
     PublishError,
 };
 use crate::peers::Peers;
-use crate::worker::{ExecutionOptions, StartError, Worker, answer_bytes_max};
+use crate::worker::{ExecutionOptions, Worker, WorkerError, answer_bytes_max};
 use crate::{NodeContext, metrics};
 
 /// Options of a node.
@@ -186,7 +186,7 @@ pub enum NodeError {
     Registry(#[from] RegistryError),
     /// It cannot run functions.
     #[error(transparent)]
-    Worker(#[from] StartError),
+    Worker(#[from] WorkerError),
 }
 
 /// A running node. Its tasks belong to the group it was started in. They continue when the handle is

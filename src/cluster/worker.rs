@@ -32,7 +32,7 @@ use tokio::time::{Instant, timeout};
 use tracing::{Instrument as _, debug, field, info, info_span, warn};
 use web::rate_limit::LogLimit;
 
-pub use self::executor::{ExecutionOptions, StartError};
+pub use self::executor::{ExecutionOptions, WorkerError};
 use self::executor::{Executor, ExecutorError};
 pub use self::external::ExternalRuntime;
 use self::functions::Compilations;
@@ -143,14 +143,14 @@ impl Worker {
     /// functions.
     ///
     /// # Errors
-    /// Returns [`StartError`] if the runtime cannot be set up.
+    /// Returns [`WorkerError`] if the runtime cannot be set up.
     pub fn new(
         context: NodeContext,
         concurrency: NonZeroU32,
         limits: Limits,
         execution: ExecutionOptions,
         attributes: BTreeMap<String, String>,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, WorkerError> {
         let n_slots = u16::try_from(concurrency.get()).unwrap_or(u16::MAX);
         let n_orders = usize::from(n_slots) + WAITING_MAX as usize;
         let worker = Self(Arc::new(WorkerParts {

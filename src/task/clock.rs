@@ -11,14 +11,14 @@ use tokio::time::Instant;
 ///
 /// The system can correct the date at any time, which does not affect stopwatches.
 #[derive(Debug, Clone)]
-pub struct Clock(Source);
+pub struct Clock(TimeSource);
 
 /// Measures elapsed time independently of the date.
 #[derive(Debug, Clone)]
 pub struct Stopwatch(Start);
 
 #[derive(Debug, Clone)]
-enum Source {
+enum TimeSource {
     System,
     Manual(Arc<ManualTime>),
 }
@@ -40,7 +40,7 @@ impl Clock {
     /// Returns the system's clock.
     #[must_use]
     pub const fn system() -> Self {
-        Self(Source::System)
+        Self(TimeSource::System)
     }
 
     /// Returns a clock for tests that changes only by [`Self::advance`] and [`Self::set`]. Clones share
@@ -48,24 +48,24 @@ impl Clock {
     #[must_use]
     pub fn manual(date: Timestamp) -> Self {
         let date = AtomicI64::new(date.micros());
-        Self(Source::Manual(Arc::new(ManualTime { date, elapsed: AtomicI64::new(0) })))
+        Self(TimeSource::Manual(Arc::new(ManualTime { date, elapsed: AtomicI64::new(0) })))
     }
 
     /// Returns true for a manual clock.
     #[must_use]
     pub const fn is_manual(&self) -> bool {
-        matches!(self.0, Source::Manual(_))
+        matches!(self.0, TimeSource::Manual(_))
     }
 
     /// Returns the current date.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
-            Source::System => {
+            TimeSource::System => {
                 let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 Timestamp::default() + elapsed
             }
-            Source::Manual(time) => Timestamp::from_micros(time.date.load(Ordering::SeqCst)),
+            TimeSource::Manual(time) => Timestamp::from_micros(time.date.load(Ordering::SeqCst)),
         }
     }
 
@@ -73,8 +73,8 @@ impl Clock {
     #[must_use]
     pub fn stopwatch(&self) -> Stopwatch {
         Stopwatch(match &self.0 {
-            Source::System => Start::System(Instant::now()),
-            Source::Manual(time) => {
+            TimeSource::System => Start::System(Instant::now()),
+            TimeSource::Manual(time) => {
                 let started_micros = time.elapsed.load(Ordering::SeqCst);
                 Start::Manual { time: Arc::clone(time), started_micros }
             }
@@ -83,7 +83,7 @@ impl Clock {
 
     /// Advances a manual clock. No effect on the system's clock.
     pub fn advance(&self, by: Duration) {
-        if let Source::Manual(time) = &self.0 {
+        if let TimeSource::Manual(time) = &self.0 {
             let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
             time.elapsed.fetch_add(by, Ordering::SeqCst);
             time.date.fetch_add(by, Ordering::SeqCst);
@@ -92,7 +92,7 @@ impl Clock {
 
     /// Corrects the date of a manual clock without any elapsed time. No effect on the system's clock.
     pub fn set(&self, date: Timestamp) {
-        if let Source::Manual(time) = &self.0 {
+        if let TimeSource::Manual(time) = &self.0 {
             time.date.store(date.micros(), Ordering::SeqCst);
         }
     }

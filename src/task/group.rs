@@ -15,11 +15,11 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 ///
 /// Every task of the program belongs to a group. Clones refer to the same set.
 #[derive(Debug, Clone, Default)]
-pub struct Group(Arc<Shared>);
+pub struct Group(Arc<GroupTasks>);
 
 /// State in one [`Arc`], since cloning a `CancellationToken` acquires a lock that all its clones share.
 #[derive(Debug, Default)]
-struct Shared {
+struct GroupTasks {
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -61,7 +61,7 @@ impl Group {
     #[must_use]
     pub fn child(&self) -> Self {
         let stop = self.0.stop.child_token();
-        Self(Arc::new(Shared { tasks: TaskTracker::new(), stop }))
+        Self(Arc::new(GroupTasks { tasks: TaskTracker::new(), stop }))
     }
 
     /// Asks every task to stop, without waiting.

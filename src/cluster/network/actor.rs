@@ -43,7 +43,7 @@ const WAITING_MAX: usize = 256;
 
 /// Command to the task.
 #[derive(Debug)]
-pub(super) enum Command {
+pub(super) enum NetworkCommand {
     Subscribe {
         topic: String,
         done: oneshot::Sender<Result<(), PublishError>>,
@@ -76,7 +76,7 @@ pub(super) enum Command {
 /// State of the task.
 pub(super) struct Actor {
     pub(super) swarm: Swarm<Behaviour>,
-    pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) commands: mpsc::Receiver<NetworkCommand>,
     pub(super) events: mpsc::Sender<Event>,
     pub(super) dialer: Dialer,
     pub(super) rendezvous: Rendezvous,
@@ -127,10 +127,10 @@ impl Actor {
         self.next_look = self.next_look.min(Instant::now() + LOOK_SOON);
     }
 
-    fn perform(&mut self, command: Command) {
+    fn perform(&mut self, command: NetworkCommand) {
         // The receiver of the outcome might be gone.
         match command {
-            Command::Subscribe { topic, done } => {
+            NetworkCommand::Subscribe { topic, done } => {
                 self.rendezvous.join(&topic);
                 self.look_soon();
                 let gossip = &mut self.swarm.behaviour_mut().gossip;
@@ -138,7 +138,7 @@ impl Actor {
                 let outcome = subscribed.map(drop).map_err(|error| refused(&error));
                 drop(done.send(outcome));
             }
-            Command::Publish { topic, bytes, done } => {
+            NetworkCommand::Publish { topic, bytes, done } => {
                 let gossip = &mut self.swarm.behaviour_mut().gossip;
                 let outcome = match gossip.publish(IdentTopic::new(topic), bytes) {
                     Ok(_) => Ok(()),
@@ -149,10 +149,10 @@ impl Actor {
                 };
                 drop(done.send(outcome));
             }
-            Command::Open { peer, protocol, opened } => self.open(peer, protocol, opened),
-            Command::Unreached { reply } => drop(reply.send(self.dialer.unreached())),
-            Command::Neighbor { peer } => self.take_neighbor(peer),
-            Command::Exempt { peers } => {
+            NetworkCommand::Open { peer, protocol, opened } => self.open(peer, protocol, opened),
+            NetworkCommand::Unreached { reply } => drop(reply.send(self.dialer.unreached())),
+            NetworkCommand::Neighbor { peer } => self.take_neighbor(peer),
+            NetworkCommand::Exempt { peers } => {
                 let limits = &mut self.swarm.behaviour_mut().limits;
                 for peer in &peers {
                     limits.bypass_peer_id(peer);

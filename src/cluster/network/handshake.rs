@@ -63,29 +63,30 @@ impl PendingHandshakes {
     /// closed when it is displaced.
     fn begin(&mut self, host: HostNetwork) -> oneshot::Receiver<()> {
         self.open.retain(|(_, keep)| !keep.is_closed());
-        let mut n_by_host: HashMap<HostNetwork, usize> = HashMap::new();
-        for (host, _) in &self.open {
-            *n_by_host.entry(*host).or_default() += 1;
-        }
-        let n_own = n_by_host.get(&host).copied().unwrap_or_default();
+        let n_own = self.open.iter().filter(|(other, _)| *other == host).count();
         let crowded = if n_own >= self.n_of_host_max {
-            Some(n_own)
+            Some(host)
         } else if self.open.len() >= HOSTS * self.n_of_host_max {
-            n_by_host.values().max().copied()
+            self.most_crowded()
         } else {
             None
         };
-        let is_crowded = |(other, _): &(HostNetwork, _)| match crowded {
-            Some(n) if n == n_own => *other == host,
-            Some(n) => n_by_host.get(other) == Some(&n),
-            None => false,
-        };
-        if let Some(oldest) = self.open.iter().position(is_crowded) {
+        if let Some(oldest) = self.open.iter().position(|(other, _)| Some(*other) == crowded) {
             self.open.remove(oldest);
         }
         let (keep, displaced) = oneshot::channel();
         self.open.push_back((host, keep));
         displaced
+    }
+
+    /// Returns the host with the most handshakes, of several the one with the oldest handshake.
+    fn most_crowded(&self) -> Option<HostNetwork> {
+        let mut n_by_host: HashMap<HostNetwork, usize> = HashMap::new();
+        for (host, _) in &self.open {
+            *n_by_host.entry(*host).or_default() += 1;
+        }
+        let hosts = self.open.iter().rev().map(|(host, _)| *host);
+        hosts.max_by_key(|host| n_by_host.get(host).copied())
     }
 }
 

@@ -76,7 +76,7 @@ pub(super) fn key(topic: &str) -> RecordKey {
 
 /// An action that is due.
 #[derive(Debug, PartialEq)]
-pub(super) enum Action {
+pub(super) enum TableAction {
     /// Tell the table that this node belongs to the topic.
     Provide(RecordKey),
     /// Ask the table for members of the topic.
@@ -191,7 +191,7 @@ impl Rendezvous {
         now: Instant,
         n_peers: usize,
         n_routed: impl FnOnce() -> usize,
-    ) -> Vec<Action> {
+    ) -> Vec<TableAction> {
         let provided_before = |wait| self.provided.is_none_or(|at| now - at >= wait);
         let is_provided_again =
             provided_before(AGAIN_EVERY) || self.is_table_new && provided_before(LOOK_EVERY);
@@ -221,14 +221,14 @@ impl Rendezvous {
         for topic in &mut self.topics {
             if !topic.is_provided {
                 topic.is_provided = true;
-                actions.push(Action::Provide(topic.key.clone()));
+                actions.push(TableAction::Provide(topic.key.clone()));
             }
             if is_look_due(topic) {
                 topic.looked = Some(now);
                 // Each connection costs both nodes some milliseconds. Two hundred workers that each
                 // dial half of the wanted peers at one time are busy for ten seconds.
                 self.n_invitations = self.wanted.div_ceil(8);
-                actions.push(Action::Look(topic.key.clone()));
+                actions.push(TableAction::Look(topic.key.clone()));
             }
         }
         actions
@@ -336,11 +336,14 @@ mod tests {
         rendezvous.join("general");
         let mut due = |n_peers, n_routed| rendezvous.due(Instant::now(), n_peers, || n_routed);
         assert_eq!(due(0, 0), [], "no peer to ask");
-        assert_eq!(due(1, 1), [Action::Provide(key("general")), Action::Look(key("general"))]);
+        assert_eq!(
+            due(1, 1),
+            [TableAction::Provide(key("general")), TableAction::Look(key("general"))]
+        );
         assert_eq!(due(1, 1), []);
         tokio::time::advance(LOOK_EVERY).await;
         assert_eq!(due(3, 1), [], "enough");
-        assert_eq!(due(2, 1), [Action::Look(key("general"))]);
+        assert_eq!(due(2, 1), [TableAction::Look(key("general"))]);
         tokio::time::advance(AGAIN_EVERY).await;
         assert_eq!(due(3, 1).len(), 2, "also with enough peers");
     }
@@ -350,15 +353,15 @@ mod tests {
         let mut rendezvous = Rendezvous::new(16);
         rendezvous.join("general");
         rendezvous.set_has_head(true, Instant::now());
-        assert_eq!(rendezvous.due(Instant::now(), 1, || 1), [Action::Provide(key("general"))]);
+        assert_eq!(rendezvous.due(Instant::now(), 1, || 1), [TableAction::Provide(key("general"))]);
         tokio::time::advance(SETTLE.0 / 2).await;
         assert_eq!(rendezvous.due(Instant::now(), 1, || 1), []);
         tokio::time::advance(SETTLE.1).await;
-        assert_eq!(rendezvous.due(Instant::now(), 1, || 1), [Action::Look(key("general"))]);
+        assert_eq!(rendezvous.due(Instant::now(), 1, || 1), [TableAction::Look(key("general"))]);
         tokio::time::advance(LOOK_EVERY).await;
         assert_eq!(rendezvous.due(Instant::now(), 1, || 1), [], "the mesh grows slowly");
         rendezvous.set_has_head(false, Instant::now());
-        assert_eq!(rendezvous.due(Instant::now(), 0, || 1), [Action::Look(key("general"))]);
+        assert_eq!(rendezvous.due(Instant::now(), 0, || 1), [TableAction::Look(key("general"))]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -370,7 +373,7 @@ mod tests {
         rendezvous.note_table_peer();
         assert_eq!(rendezvous.due(Instant::now(), 1, || 2), []);
         tokio::time::advance(LOOK_EVERY).await;
-        assert_eq!(rendezvous.due(Instant::now(), 1, || 2), [Action::Provide(key("general"))]);
+        assert_eq!(rendezvous.due(Instant::now(), 1, || 2), [TableAction::Provide(key("general"))]);
         assert_eq!(rendezvous.due(Instant::now(), 1, || 2), []);
     }
 

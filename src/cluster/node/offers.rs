@@ -104,6 +104,7 @@ impl Offers {
         self.context.group.spawn("offers", async move { offers.serve(&peer, &bell).await });
     }
 
+    /// Sends a peer offers that are due, until it is disconnected.
     async fn serve(&self, peer: &PeerId, bell: &Notify) {
         let peers = &self.context.peers;
         let mut latest = self.latest.subscribe();

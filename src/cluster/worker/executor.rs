@@ -60,7 +60,7 @@ impl Default for ExecutionOptions {
 
 /// A worker has no usable runtime.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum WorkerError {
     /// The runtime in this process.
     #[error("cannot set up the runtime")]
     Runtime(#[from] RuntimeError),
@@ -132,13 +132,13 @@ impl Executor {
         concurrency: NonZeroU32,
         limits: Limits,
         options: ExecutionOptions,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, WorkerError> {
         let ExecutionOptions { workspace, compiled_folder, compile_in, compile_within, external } =
             options;
         let function_dirs = match &workspace {
             Some(workspace) => {
                 let cleared = clear(workspace).and_then(|()| workspace.canonicalize());
-                let path = cleared.map_err(|source| StartError::Workspace {
+                let path = cleared.map_err(|source| WorkerError::Workspace {
                     workspace: workspace.clone(),
                     source,
                 })?;
@@ -158,7 +158,7 @@ impl Executor {
                     .ok_or_else(no_workspace)
                     .and_then(|workspace| External::new(external, &workspace, compiled_folder))
                     .map(Host::External)
-                    .map_err(|source| StartError::External { program, source })?
+                    .map_err(|source| WorkerError::External { program, source })?
             }
             None => Host::Here {
                 runtime: Runtime::new(RuntimeOptions {

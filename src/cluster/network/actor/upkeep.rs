@@ -8,7 +8,7 @@ use libp2p::{Multiaddr, PeerId, StreamProtocol, identify};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use super::super::rendezvous::{self, Action};
+use super::super::rendezvous::{self, TableAction};
 use super::super::{Protocols, dialer};
 use super::{Actor, LOOK_EVERY, LOOK_SOON};
 use crate::identity::model_peer_id;
@@ -42,12 +42,12 @@ impl Actor {
             let n_routed = || kad.kbuckets().map(|bucket| bucket.num_entries()).sum();
             for action in self.rendezvous.due(now, n_peers, n_routed) {
                 match action {
-                    Action::Provide(key) => {
+                    TableAction::Provide(key) => {
                         if let Err(error) = kad.start_providing(key) {
                             debug!(%error, "failed to provide a topic");
                         }
                     }
-                    Action::Look(key) => {
+                    TableAction::Look(key) => {
                         kad.get_providers(key);
                     }
                 }

@@ -214,6 +214,6 @@ async fn external_runtime_requires_the_program_and_a_workspace() {
         ExecutionOptions { external: Some(external("/bin/sh")), ..ExecutionOptions::default() },
     ] {
         let outcome = Executor::new(functions.clone(), NonZeroU32::MIN, LIMITS_DEFAULT, options);
-        assert!(matches!(outcome, Err(StartError::External { .. })));
+        assert!(matches!(outcome, Err(WorkerError::External { .. })));
     }
 }
