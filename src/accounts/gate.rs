@@ -34,7 +34,7 @@ use web::middleware::{Next, wrap};
 use web::rate_limit::{CALLERS_MAX, Rate, RateLimiter, retry_seconds};
 use wire::accounts::KeyLimits;
 
-use self::limits::{Allowance, Usage};
+use self::limits::{Allowance, ConsumerUsage};
 pub use self::limits::{Exceeded, Limits};
 use crate::AccountsError;
 use crate::account::AccountId;
@@ -145,15 +145,15 @@ pub struct Admitted(pub Verified);
 /// Gate of a service. Cheap to clone: all clones share the counts.
 #[derive(Debug, Clone)]
 pub struct Gate {
-    shared: Arc<Shared>,
+    shared: Arc<GateState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct GateState {
     keys: Keys,
     options: GateOptions,
     clock: Clock,
-    usage: Mutex<LruCache<Consumer, Usage>>,
+    usage: Mutex<LruCache<Consumer, ConsumerUsage>>,
     strangers: RateLimiter<Network>,
     lookups: Semaphore,
 }
@@ -193,7 +193,7 @@ impl Gate {
     /// Creates a gate that checks requests against `keys`.
     #[must_use]
     pub fn new(keys: impl Into<Keys>, options: GateOptions, clock: Clock) -> Self {
-        let shared = Shared {
+        let shared = GateState {
             keys: keys.into(),
             options,
             clock,
@@ -272,7 +272,7 @@ impl Gate {
         let limits = self.shared.options.limits.overridden(key.limits);
         let (now, date) = (Instant::now(), self.shared.clock.now());
         let mut usage = self.shared.usage.lock();
-        let usage = usage.get_or_insert_mut(Consumer::from_key(key), Usage::default);
+        let usage = usage.get_or_insert_mut(Consumer::from_key(key), ConsumerUsage::default);
         usage.admit(limits, now, date, n_bytes).map_err(Refusal::Limited)
     }
 }

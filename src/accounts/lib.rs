@@ -141,10 +141,10 @@ impl AccountsError {
 #[derive(derive_more::Debug, Clone)]
 #[debug("Accounts")]
 pub struct Accounts {
-    shared: Arc<Shared>,
+    shared: Arc<AccountsState>,
 }
 
-struct Shared {
+struct AccountsState {
     store: Store,
     cache: Mutex<Cache>,
     /// Locked by the request that checks the cached keys against the store.
@@ -189,7 +189,7 @@ impl Accounts {
 
     async fn new(store: Store, clock: Clock) -> Result<Self, AccountsError> {
         let start = sessions::find_newest(&store).await?.unwrap_or_else(|| clock.now());
-        let shared = Shared {
+        let shared = AccountsState {
             store,
             cache: Mutex::default(),
             checks: tokio::sync::Mutex::default(),

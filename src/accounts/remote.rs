@@ -50,11 +50,11 @@ pub enum Keys {
 /// Keys of another service, cached for a few seconds. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RemoteKeys {
-    shared: Arc<Shared>,
+    shared: Arc<RemoteCache>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct RemoteCache {
     ask: Box<dyn KeyLookup>,
     turns: Semaphore,
     answers: Mutex<LruCache<KeyHash, CachedKey>>,
@@ -136,7 +136,7 @@ impl Keys {
 impl RemoteKeys {
     /// Creates the keys of another service, which `ask` queries.
     pub fn new(ask: impl KeyLookup + 'static) -> Self {
-        let shared = Shared {
+        let shared = RemoteCache {
             ask: Box::new(ask),
             turns: Semaphore::new(QUESTIONS_MAX),
             answers: Mutex::new(LruCache::new(CALLERS_MAX)),

@@ -41,7 +41,7 @@ use web::metrics::Metrics;
 
 pub use self::error::InferenceError;
 use crate::math::sortition::Record;
-use crate::network::cache::{Cache, Entry};
+use crate::network::cache::{Cache, CachedTopic};
 use crate::network::chain::{Blocks, Chain, Leap};
 use crate::network::epoch::is_open;
 use crate::network::epoch_end::{closing, lesson};
@@ -83,10 +83,10 @@ pub struct Sender {
 #[derive(Clone, derive_more::Debug)]
 #[debug("Inference")]
 pub struct Inference {
-    shared: Arc<Shared>,
+    shared: Arc<NetworkState>,
 }
 
-struct Shared {
+struct NetworkState {
     store: Store,
     chain: Chain,
     retention: Retention,
@@ -126,7 +126,7 @@ impl Inference {
         }
         let open = || {
             let (path, clock, options) = (path.to_owned(), clock.clone(), options.clone());
-            blocking(move || Shared::open(Store::open(&path)?, clock, &options))
+            blocking(move || NetworkState::open(Store::open(&path)?, clock, &options))
         };
         let is_busy =
             |error: &InferenceError| matches!(error, InferenceError::Store(e) if e.is_busy());
@@ -147,7 +147,7 @@ impl Inference {
         for topic in &options.topics {
             topic.check()?;
         }
-        let open = move || Shared::open(Store::connect(&url)?, clock, &options);
+        let open = move || NetworkState::open(Store::connect(&url)?, clock, &options);
         Ok(Self { shared: Arc::new(blocking(open).await?) })
     }
 
@@ -160,7 +160,7 @@ impl Inference {
         clock: Clock,
         options: InferenceOptions,
     ) -> Result<Self, InferenceError> {
-        let open = move || Shared::open(Store::connect_read_only(&url)?, clock, &options);
+        let open = move || NetworkState::open(Store::connect_read_only(&url)?, clock, &options);
         Ok(Self { shared: Arc::new(blocking(open).await?) })
     }
 
@@ -395,11 +395,11 @@ impl Inference {
     async fn cached<T: Clone + Send + 'static>(
         &self,
         topic: TopicId,
-        slot: fn(&mut Entry) -> &mut Option<T>,
-        load: fn(&Shared, TopicId) -> Result<T, InferenceError>,
+        slot: fn(&mut CachedTopic) -> &mut Option<T>,
+        load: fn(&NetworkState, TopicId) -> Result<T, InferenceError>,
     ) -> Result<T, InferenceError> {
         if self.shared.store.is_shared() {
-            let catch_up_and_load = move |shared: &Shared| {
+            let catch_up_and_load = move |shared: &NetworkState| {
                 shared.catch_up(topic)?;
                 load(shared, topic)
             };
@@ -413,8 +413,8 @@ impl Inference {
     async fn recent<T: Clone + Send + 'static>(
         &self,
         topic: TopicId,
-        slot: fn(&mut Entry) -> &mut Option<T>,
-        load: fn(&Shared, TopicId) -> Result<T, InferenceError>,
+        slot: fn(&mut CachedTopic) -> &mut Option<T>,
+        load: fn(&NetworkState, TopicId) -> Result<T, InferenceError>,
     ) -> Result<T, InferenceError> {
         match slot(&mut self.shared.cache.get(topic)).take() {
             Some(known) => Ok(known),
@@ -425,14 +425,14 @@ impl Inference {
     /// Runs `work` on a blocking thread.
     async fn with_store<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Shared) -> Result<T, InferenceError> + Send + 'static,
+        work: impl FnOnce(&NetworkState) -> Result<T, InferenceError> + Send + 'static,
     ) -> Result<T, InferenceError> {
         let shared = Arc::clone(&self.shared);
         blocking(move || work(&shared)).await
     }
 }
 
-impl Shared {
+impl NetworkState {
     fn open(
         store: Store,
         clock: Clock,

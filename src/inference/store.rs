@@ -37,7 +37,7 @@ pub use self::error::StoreError;
 pub use self::relearn::{PastLesson, Relearnable, Relearned};
 pub use self::retention::EpochTotals;
 use self::session::{Lock, Session, values};
-use self::versions::Turn;
+use self::versions::IfLocked;
 pub use self::versions::Versions;
 pub use self::view::Bundles;
 pub use self::worker_quota::NEWCOMERS_MAX;
@@ -46,7 +46,7 @@ use wire::inference::LabeledValue;
 use crate::math::outlier::Baseline;
 use crate::math::regret::Losses;
 use crate::network::chain::Blocks;
-use crate::network::epoch::Progress;
+use crate::network::epoch::EpochProgress;
 use crate::network::learned::Learned;
 use crate::network::selection::Arrival;
 use crate::network::submission::Submission;
@@ -78,7 +78,7 @@ pub enum SubmitOutcome {
 
 /// State of an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum EpochState {
     Open = 0,
     Closed = 1,
     Empty = 2,
@@ -351,18 +351,18 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::blocks`].
-    pub fn progress(&self, topic: TopicId) -> Result<Progress, StoreError> {
+    pub fn progress(&self, topic: TopicId) -> Result<EpochProgress, StoreError> {
         self.read(|session| {
             let id = number(topic.get());
             let sql = "SELECT max(nonce) FROM epochs WHERE topic_id = ?1";
             let last_nonce = session.value::<Option<i64>>(sql, [id])?.map(height);
-            let nonces = |state: State| {
+            let nonces = |state: EpochState| {
                 let sql = "SELECT nonce FROM epochs
                            WHERE topic_id = ?1 AND state IN (0, 1) AND state = ?2 ORDER BY nonce";
                 session.all(sql, [id, state as i64], |row| Ok(height(row.get(0)?)))
             };
-            let (open, unlearned) = (nonces(State::Open)?, nonces(State::Closed)?);
-            Ok(Progress { last_nonce, open, unlearned })
+            let (open, unlearned) = (nonces(EpochState::Open)?, nonces(EpochState::Closed)?);
+            Ok(EpochProgress { last_nonce, open, unlearned })
         })
     }
 
@@ -379,7 +379,7 @@ impl Store {
         at: Timestamp,
     ) -> Result<bool, StoreError> {
         self.write(move |session| {
-            if !versions::lock(session, topic, Turn::Wait)? {
+            if !versions::lock(session, topic, IfLocked::Wait)? {
                 return Ok(false);
             }
             let sql = "INSERT INTO epochs (topic_id, nonce, state, opened_at)
@@ -387,7 +387,7 @@ impl Store {
                            (SELECT 1 FROM epochs WHERE topic_id = ?1 AND nonce > ?5)";
             let ([id, at_nonce], from) =
                 (key(topic, nonce), number(nonce) - number(epoch_length.max(1)));
-            let values = [id, at_nonce, State::Open as i64, at.micros(), from];
+            let values = [id, at_nonce, EpochState::Open as i64, at.micros(), from];
             let is_new = session.run(sql, values)? > 0;
             if is_new {
                 versions::change(session, topic)?;
@@ -435,7 +435,7 @@ fn is_in(
     session: &Session<'_>,
     topic: TopicId,
     nonce: BlockHeight,
-    state: State,
+    state: EpochState,
     lock: Lock,
 ) -> Result<bool, StoreError> {
     let sql = "SELECT state FROM epochs WHERE topic_id = ?1 AND nonce = ?2";

@@ -34,14 +34,14 @@ const CONTENT: &str = "text/plain; version=0.0.4; charset=utf-8";
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Metric {
     name: &'static str,
-    kind: Kind,
+    kind: MetricKind,
     labels: &'static [&'static str],
     /// Doc comment of the metric's constant, which starts with a space.
     help: &'static str,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
+enum MetricKind {
     Counter,
     Gauge,
     /// Sum in milliseconds and count.
@@ -60,26 +60,26 @@ type Labels = &'static [Text];
 /// Describes a counter, which only grows, with a value for each set of `labels`.
 #[must_use]
 pub const fn counter(name: Text, labels: Labels, help: Text) -> Metric {
-    Metric { name, kind: Kind::Counter, labels, help }
+    Metric { name, kind: MetricKind::Counter, labels, help }
 }
 
 /// Describes a gauge, which grows and shrinks.
 #[must_use]
 pub const fn gauge(name: Text, labels: Labels, help: Text) -> Metric {
-    Metric { name, kind: Kind::Gauge, labels, help }
+    Metric { name, kind: MetricKind::Gauge, labels, help }
 }
 
 /// Describes a duration that is exported as a sum of milliseconds and a count.
 #[must_use]
 pub const fn summary(name: Text, help: Text) -> Metric {
-    Metric { name, kind: Kind::Summary, labels: &[], help }
+    Metric { name, kind: MetricKind::Summary, labels: &[], help }
 }
 
 /// Describes a duration in seconds that is exported with the counts at or below each of the ascending
 /// `bounds`.
 #[must_use]
 pub const fn histogram(name: Text, labels: Labels, bounds: &'static [f64], help: Text) -> Metric {
-    Metric { name, kind: Kind::Histogram(bounds), labels, help }
+    Metric { name, kind: MetricKind::Histogram(bounds), labels, help }
 }
 
 impl Metric {
@@ -115,8 +115,8 @@ pub struct Metrics {
 /// formatting of labels. Cheap to clone: all clones share the value.
 #[derive(Debug, Clone)]
 pub struct Series {
-    kind: Kind,
-    value: Arc<Value>,
+    kind: MetricKind,
+    value: Arc<Measurement>,
 }
 
 /// Keeps a gauge raised by one until dropped.
@@ -124,7 +124,7 @@ pub struct Series {
 pub struct RaisedGauge(Series);
 
 #[derive(Debug, Default)]
-struct Value {
+struct Measurement {
     /// Value or count. Unused by a histogram, whose count is the sum of its `counts`.
     n: AtomicU64,
     /// Sum of all durations in nanoseconds. It overflows after 584 years.
@@ -195,10 +195,10 @@ impl Metrics {
         for metric in self.tables.iter().copied().flatten() {
             let name = format!("{}{}", self.prefix, metric.name);
             let kind = match metric.kind {
-                Kind::Counter => "counter",
-                Kind::Gauge => "gauge",
-                Kind::Summary => "summary",
-                Kind::Histogram(_) => "histogram",
+                MetricKind::Counter => "counter",
+                MetricKind::Gauge => "gauge",
+                MetricKind::Summary => "summary",
+                MetricKind::Histogram(_) => "histogram",
             };
             push_line(&mut text, &format!("# HELP {name}{}", metric.help));
             push_line(&mut text, &format!("# TYPE {name} {kind}"));
@@ -215,10 +215,10 @@ impl Metrics {
 }
 
 impl Series {
-    fn new(kind: Kind) -> Self {
-        let n_counts = if let Kind::Histogram(bounds) = kind { bounds.len() + 1 } else { 0 };
+    fn new(kind: MetricKind) -> Self {
+        let n_counts = if let MetricKind::Histogram(bounds) = kind { bounds.len() + 1 } else { 0 };
         let counts = (0..n_counts).map(|_| AtomicU64::default()).collect();
-        Self { kind, value: Arc::new(Value { counts, ..Value::default() }) }
+        Self { kind, value: Arc::new(Measurement { counts, ..Measurement::default() }) }
     }
 
     /// Adds `n` to a counter.
@@ -235,9 +235,9 @@ impl Series {
 
     /// Records a duration.
     pub fn observe(&self, time: Duration) {
-        let Value { n, sum_ns, counts } = &*self.value;
+        let Measurement { n, sum_ns, counts } = &*self.value;
         sum_ns.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Relaxed);
-        let count = if let Kind::Histogram(bounds) = self.kind {
+        let count = if let MetricKind::Histogram(bounds) = self.kind {
             let seconds = time.as_secs_f64();
             counts.get(bounds.partition_point(|bound| *bound < seconds)).unwrap_or(n)
         } else {
@@ -248,13 +248,13 @@ impl Series {
 
     fn push_text(&self, text: &mut String, name: &str, labels: &str) {
         let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
-        let Value { n, sum_ns, counts } = &*self.value;
+        let Measurement { n, sum_ns, counts } = &*self.value;
         let mut n = n.load(Relaxed);
-        if matches!(self.kind, Kind::Counter | Kind::Gauge) {
+        if matches!(self.kind, MetricKind::Counter | MetricKind::Gauge) {
             return push_line(text, &format!("{name}{braced} {n}"));
         }
         let mut sum = Duration::from_nanos(sum_ns.load(Relaxed)).as_secs_f64();
-        if let Kind::Histogram(bounds) = self.kind {
+        if let MetricKind::Histogram(bounds) = self.kind {
             let comma = if labels.is_empty() { "" } else { "," };
             let bounds = bounds.iter().map(ToString::to_string).chain(["+Inf".to_owned()]);
             for (bound, count) in bounds.zip(counts) {

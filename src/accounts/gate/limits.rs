@@ -29,7 +29,7 @@ pub struct Limits {
 
 /// Recent usage of an account or a key.
 #[derive(Debug, Default)]
-pub(super) struct Usage {
+pub(super) struct ConsumerUsage {
     /// Time at which the whole burst will be available again.
     full_at: Option<Instant>,
     /// Day to which the counters apply, in days since 1970.
@@ -86,7 +86,7 @@ impl Limits {
     }
 }
 
-impl Usage {
+impl ConsumerUsage {
     /// Counts a request with a body of `n_bytes`, if the limits allow it.
     pub(super) fn admit(
         &mut self,

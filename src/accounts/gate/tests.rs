@@ -389,7 +389,7 @@ async fn revoked_key_is_rejected() {
 #[test]
 fn days_begin_at_midnight_even_before_1970() {
     let limits = Limits { requests_per_day: 1, ..Limits::NONE };
-    let (mut usage, now) = (Usage::default(), Instant::now());
+    let (mut usage, now) = (ConsumerUsage::default(), Instant::now());
     for (date_text, is_admitted) in [
         ("1969-12-31T23:59:59Z", true),
         ("1969-12-31T23:59:59Z", false),
@@ -404,7 +404,7 @@ fn days_begin_at_midnight_even_before_1970() {
 #[test]
 fn clock_set_back_grants_no_second_quota() {
     let limits = Limits { requests_per_day: 1, ..Limits::NONE };
-    let (mut usage, now) = (Usage::default(), Instant::now());
+    let (mut usage, now) = (ConsumerUsage::default(), Instant::now());
     for (date_text, is_admitted) in [
         ("2026-09-21T12:00:00Z", true),
         ("2026-09-20T12:00:00Z", false),

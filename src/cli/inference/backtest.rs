@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use ::inference::network::addresses;
 use ::inference::network::backtest::{
-    ActorResult, Backtest, Model, Prediction, Report, Step, baselines,
+    ActorResult, Backtest, BacktestProgress, Model, Prediction, Report, baselines,
 };
-use ::inference::network::topic::{Source, Topic, demo_topics, settings};
+use ::inference::network::topic::{Topic, TopicSource, demo_topics, settings};
 use ::inference::network::upstream::{Cause, FlatRow, Rows as _, lines, parse_prediction};
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
@@ -158,7 +158,7 @@ fn command_model(text: &str, group: &Group) -> anyhow::Result<CommandModel> {
 }
 
 async fn find_dataset_id(rows: &DatasetRows, topic: &Topic) -> anyhow::Result<DatasetId> {
-    let Source { dataset, dataset_id, .. } = &topic.source;
+    let TopicSource { dataset, dataset_id, .. } = &topic.source;
     if let Some(id) = dataset_id {
         return Ok(*id);
     }
@@ -167,8 +167,8 @@ async fn find_dataset_id(rows: &DatasetRows, topic: &Topic) -> anyhow::Result<Da
 }
 
 /// Draws the progress on a terminal, once for each percent.
-fn show(is_shown: bool, step: Step) {
-    let Step { n_done, n_epochs } = step;
+fn show(is_shown: bool, step: BacktestProgress) {
+    let BacktestProgress { n_done, n_epochs } = step;
     let percent = n_done * 100 / n_epochs.max(1);
     if !is_shown || (n_done < n_epochs && percent == (n_done - 1) * 100 / n_epochs.max(1)) {
         return;

@@ -74,7 +74,7 @@ pub struct Candidate {
 
 /// Places of a role in an epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Places {
+pub struct RolePlaces {
     /// Maximum number of active actors.
     pub n_max: usize,
     /// Maximum share of newcomers, 0 to 1: the topic's quantile. At least one newcomer has a place.
@@ -83,7 +83,7 @@ pub struct Places {
 
 /// Returns the active workers among `candidates`: the best by score, then by record, then by
 /// arrival. Newcomers are limited if there are other actors.
-pub fn choose_active(mut candidates: Vec<Candidate>, places: Places) -> BTreeSet<Address> {
+pub fn choose_active(mut candidates: Vec<Candidate>, places: RolePlaces) -> BTreeSet<Address> {
     candidates.sort_by(|a, b| {
         let by_score = b.score.total_cmp(&a.score);
         let by_record = by_score.then(b.record.cmp(&a.record));
@@ -110,8 +110,8 @@ pub fn choose_active(mut candidates: Vec<Candidate>, places: Places) -> BTreeSet
 
 /// Returns the maximum number of active newcomers next to `n_known` other actors, by their share of all
 /// active actors.
-fn newcomers_max(n_known: usize, places: Places) -> usize {
-    let Places { n_max, newcomer_share } = places;
+fn newcomers_max(n_known: usize, places: RolePlaces) -> usize {
+    let RolePlaces { n_max, newcomer_share } = places;
     let beside = |n_newcomers: usize| {
         let n_active = n_newcomers.saturating_add(n_known).min(n_max);
         count(n_newcomers) <= newcomer_share * count(n_active)

@@ -17,7 +17,7 @@ use model::topic::Address;
 
 use crate::math::pair_values::PairValues;
 use crate::math::regret::{Regrets, RoleValues};
-use crate::math::synthesis::combine::{Table, named};
+use crate::math::synthesis::combine::{EpochTable, named};
 use crate::math::synthesis::implied::Implied;
 use crate::math::synthesis::weights::{Generation, Params, normalized, scale};
 
@@ -121,7 +121,7 @@ pub fn synthesize(epoch: &Epoch<'_>) -> Result<Synthesis, SynthesisError> {
     let params = Params { regret_scale: common_scale(epoch), ..*epoch.params };
     let epoch = &Epoch { params: &params, ..*epoch };
     let implied = Implied::new(epoch);
-    let table = Table::new(epoch, &implied);
+    let table = EpochTable::new(epoch, &implied);
     let line = table.line(&epoch.regrets.ordinary);
     let mut weights = line.clone();
     table.weigh(&mut weights);
@@ -145,7 +145,7 @@ pub fn synthesize(epoch: &Epoch<'_>) -> Result<Synthesis, SynthesisError> {
 }
 
 /// Returns the confidence interval of each label over all actors by `shares`.
-fn intervals(table: &Table<'_>, shares: &[f64]) -> Vec<Values> {
+fn intervals(table: &EpochTable<'_>, shares: &[f64]) -> Vec<Values> {
     let of_label =
         |values: &Vec<f64>| interval::percentiles(values, shares, &interval::PERCENTILES);
     let intervals = table.values().iter().map(of_label);

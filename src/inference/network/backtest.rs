@@ -87,7 +87,7 @@ pub enum BacktestError {
 
 /// Progress of a backtest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
+pub struct BacktestProgress {
     /// Number of finished epochs.
     pub n_done: u64,
     /// Total number of epochs.
@@ -193,7 +193,7 @@ impl Backtest {
         &self,
         rows: &[FlatRow],
         from: Timestamp,
-        mut progress: impl FnMut(Step) + Send,
+        mut progress: impl FnMut(BacktestProgress) + Send,
     ) -> Result<Report, BacktestError> {
         let column = &self.topic.source.column;
         let known: Vec<FlatRow> =
@@ -227,7 +227,7 @@ impl Backtest {
                 let uninformed = self.uninformed(&bundle, before, &sums);
                 pending.push_back(Pending { due, before, bundle, interval, uninformed });
             }
-            progress(Step { n_done: n_done + 1, n_epochs });
+            progress(BacktestProgress { n_done: n_done + 1, n_epochs });
             at = at + self.every;
         }
         for epoch in pending {
@@ -453,7 +453,7 @@ const PRIOR: f64 = 1.0;
 
 /// Kind of a baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BaselineKind {
     /// The latest value or direction.
     Last,
     /// The mean of the values, or the frequency of each direction.
@@ -465,15 +465,19 @@ enum Kind {
 /// A baseline model of a topic.
 #[derive(Debug)]
 struct Simple {
-    kind: Kind,
+    kind: BaselineKind,
     topic: Topic,
     name: &'static str,
 }
 
 /// Returns the baselines of `topic`: `last` and `mean`, for numbers also `drift`.
 pub fn baselines(topic: &Topic) -> Vec<Arc<dyn Model>> {
-    let kinds = [(Kind::Last, "last"), (Kind::Mean, "mean"), (Kind::Drift, "drift")];
-    let is_valid = |kind: Kind| kind != Kind::Drift || topic.truth == Truth::Value;
+    let kinds = [
+        (BaselineKind::Last, "last"),
+        (BaselineKind::Mean, "mean"),
+        (BaselineKind::Drift, "drift"),
+    ];
+    let is_valid = |kind: BaselineKind| kind != BaselineKind::Drift || topic.truth == Truth::Value;
     let model =
         |(kind, name)| -> Arc<dyn Model> { Arc::new(Simple { kind, topic: topic.clone(), name }) };
     kinds.into_iter().filter(|(kind, _)| is_valid(*kind)).map(model).collect()
@@ -512,9 +516,9 @@ impl Simple {
     fn value(&self, series: &[(&FlatRow, f64)]) -> Option<f64> {
         let (newest, last) = series.last()?;
         Some(match self.kind {
-            Kind::Last => *last,
-            Kind::Mean => series.iter().map(|(_, v)| v).sum::<f64>() / count(series.len()),
-            Kind::Drift => {
+            BaselineKind::Last => *last,
+            BaselineKind::Mean => series.iter().map(|(_, v)| v).sum::<f64>() / count(series.len()),
+            BaselineKind::Drift => {
                 let since = newest.timestamp - self.topic.source.horizon;
                 let (_, before) = series.iter().find(|(row, _)| row.timestamp >= since)?;
                 last + (last - before)
@@ -523,7 +527,7 @@ impl Simple {
     }
 
     /// Returns the frequency of each direction over a horizon, or only the latest one for
-    /// [`Kind::Last`].
+    /// [`BaselineKind::Last`].
     fn directions(&self, series: &[(&FlatRow, f64)]) -> Option<Vec<(String, String)>> {
         let labels = ["up", "down", "flat"];
         let mut beliefs = [PRIOR; 3];
@@ -534,7 +538,7 @@ impl Simple {
             Some(self.topic.truth_of(&labels, *before, after))
         });
         let moves: Vec<Vec<f64>> = moves.collect();
-        let counted = if self.kind == Kind::Last {
+        let counted = if self.kind == BaselineKind::Last {
             moves.get(moves.len().saturating_sub(1)..).unwrap_or_default()
         } else {
             &moves

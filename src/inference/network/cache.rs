@@ -10,7 +10,7 @@ use model::topic::TopicId;
 use parking_lot::{Mutex, ReentrantMutex};
 use task::cache::{self, Capacity};
 
-use crate::network::epoch::Progress;
+use crate::network::epoch::EpochProgress;
 use crate::network::queries::TopicActors;
 use crate::network::topics::TOPICS_MAX;
 use crate::store::{Bundles, StoredLearned};
@@ -22,11 +22,11 @@ const CAPACITY: Capacity = Capacity { n_values_max: 2 * TOPICS_MAX, bytes_max: 6
 
 /// Cached data of a topic. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Entry {
+pub(crate) struct CachedTopic {
     /// Number of changes of the topic at that time.
     n_changes: u64,
     /// Progress of its epochs.
-    pub progress: Option<Arc<Progress>>,
+    pub progress: Option<Arc<EpochProgress>>,
     /// Latest bundle.
     pub bundles: Option<Arc<Bundles>>,
     /// Actors of the latest bundle.
@@ -42,7 +42,7 @@ pub(crate) struct Entry {
 pub(crate) struct Cache {
     /// Changes of each topic. Locked while an entry is replaced.
     changes: Mutex<BTreeMap<TopicId, Changes>>,
-    entries: cache::Cache<(TopicId, u64), Entry>,
+    entries: cache::Cache<(TopicId, u64), CachedTopic>,
     loading: ReentrantMutex<()>,
 }
 
@@ -62,7 +62,7 @@ impl Default for Cache {
     }
 }
 
-impl Entry {
+impl CachedTopic {
     /// Removes data that changes when an epoch closes. `known` is the new learned state, if the
     /// epoch closed.
     pub(crate) fn close(&mut self, known: Option<StoredLearned>) {
@@ -84,7 +84,7 @@ impl Entry {
 
 impl Cache {
     /// Returns the entry of `topic`.
-    pub(crate) fn get(&self, topic: TopicId) -> Entry {
+    pub(crate) fn get(&self, topic: TopicId) -> CachedTopic {
         let changes = self.changes.lock().get(&topic).copied().unwrap_or_default();
         self.entry(topic, changes.n)
     }
@@ -95,7 +95,7 @@ impl Cache {
     pub(crate) fn load<T: Clone, E>(
         &self,
         topic: TopicId,
-        slot: fn(&mut Entry) -> &mut Option<T>,
+        slot: fn(&mut CachedTopic) -> &mut Option<T>,
         read: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
         if let Some(known) = slot(&mut self.get(topic)).take() {
@@ -115,7 +115,7 @@ impl Cache {
     }
 
     /// Updates the entry of `topic` with `change`.
-    pub(crate) fn change(&self, topic: TopicId, change: impl FnOnce(&mut Entry)) {
+    pub(crate) fn change(&self, topic: TopicId, change: impl FnOnce(&mut CachedTopic)) {
         self.replace(topic, self.changes.lock().entry(topic).or_default(), change);
     }
 
@@ -130,27 +130,33 @@ impl Cache {
         changes.version = version;
         self.replace(topic, changes, |entry| {
             let known_before = entry.last_known().cloned();
-            *entry = Entry { n_changes: entry.n_changes, known_before, ..Entry::default() };
+            *entry =
+                CachedTopic { n_changes: entry.n_changes, known_before, ..CachedTopic::default() };
         });
         true
     }
 
-    fn replace(&self, topic: TopicId, changes: &mut Changes, change: impl FnOnce(&mut Entry)) {
+    fn replace(
+        &self,
+        topic: TopicId,
+        changes: &mut Changes,
+        change: impl FnOnce(&mut CachedTopic),
+    ) {
         let mut entry = self.entry(topic, changes.n);
         // The outdated entry is emptied to free memory.
-        self.put(topic, Entry { n_changes: changes.n, ..Entry::default() });
+        self.put(topic, CachedTopic { n_changes: changes.n, ..CachedTopic::default() });
         changes.n += 1;
         entry.n_changes = changes.n;
         change(&mut entry);
         self.put(topic, entry);
     }
 
-    fn entry(&self, topic: TopicId, n_changes: u64) -> Entry {
+    fn entry(&self, topic: TopicId, n_changes: u64) -> CachedTopic {
         let entry = self.entries.get(&(topic, n_changes));
-        entry.unwrap_or_else(|| Entry { n_changes, ..Entry::default() })
+        entry.unwrap_or_else(|| CachedTopic { n_changes, ..CachedTopic::default() })
     }
 
-    fn put(&self, topic: TopicId, entry: Entry) {
+    fn put(&self, topic: TopicId, entry: CachedTopic) {
         let known = entry.last_known().map_or(0, |known| known.learned.n_bytes());
         let n_bytes = known + entry.bundles.as_ref().map_or(0, |bundles| bundles.n_bytes());
         self.entries.put((topic, entry.n_changes), entry, n_bytes);

@@ -11,7 +11,7 @@ use crate::network::topic::Timing;
 
 /// Progress of a topic's epochs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Progress {
+pub struct EpochProgress {
     /// Latest epoch that was ever opened.
     pub last_nonce: Option<BlockHeight>,
     /// Open epochs, oldest first.
@@ -22,7 +22,7 @@ pub struct Progress {
 
 /// A due step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum EpochStep {
     /// Close the epoch after its window.
     Close {
         /// Block at which the epoch opened.
@@ -69,12 +69,12 @@ pub fn patience(timing: Timing, horizon: Duration, block_time: Duration) -> Bloc
 /// The first epoch opens immediately, later epochs after an epoch length. If the window was missed,
 /// missed epochs are skipped and the next one opens immediately. Epochs are learned from in order, so
 /// only the oldest is due.
-pub fn due(care: Care, progress: &Progress, height: BlockHeight) -> Vec<Step> {
+pub fn due(care: Care, progress: &EpochProgress, height: BlockHeight) -> Vec<EpochStep> {
     let timing = care.timing;
     let mut steps = Vec::new();
     for nonce in &progress.open {
         if height >= close_height(timing, *nonce) {
-            steps.push(Step::Close { nonce: *nonce });
+            steps.push(EpochStep::Close { nonce: *nonce });
         }
     }
     if let Some(nonce) = progress.unlearned.first() {
@@ -82,17 +82,17 @@ pub fn due(care: Care, progress: &Progress, height: BlockHeight) -> Vec<Step> {
         // Rows can be late, but not indefinitely.
         let given_up_at = asked_from.saturating_add(care.patience);
         if height >= asked_from {
-            steps.push(Step::Learn { nonce: *nonce, is_last_try: height >= given_up_at });
+            steps.push(EpochStep::Learn { nonce: *nonce, is_last_try: height >= given_up_at });
         }
     }
     let next = next_nonce(timing, progress.last_nonce, height);
     if care.opens && height >= next {
         let late = height.saturating_sub(next);
         if is_open(timing, next, height) {
-            steps.push(Step::Open { nonce: next, n_skipped: 0 });
+            steps.push(EpochStep::Open { nonce: next, n_skipped: 0 });
         } else {
             let n_skipped = 1 + late / timing.epoch_length.max(1);
-            steps.push(Step::Open { nonce: height, n_skipped });
+            steps.push(EpochStep::Open { nonce: height, n_skipped });
         }
     }
     steps
@@ -128,24 +128,28 @@ mod tests {
 
     const CARE: Care = Care { timing: TIMING, patience: 60, opens: true };
 
-    fn progress(last: BlockHeight, open: &[BlockHeight], unlearned: &[BlockHeight]) -> Progress {
-        Progress { last_nonce: Some(last), open: open.to_vec(), unlearned: unlearned.to_vec() }
+    fn progress(
+        last: BlockHeight,
+        open: &[BlockHeight],
+        unlearned: &[BlockHeight],
+    ) -> EpochProgress {
+        EpochProgress { last_nonce: Some(last), open: open.to_vec(), unlearned: unlearned.to_vec() }
     }
 
     #[track_caller]
-    fn check(progress: &Progress, height: BlockHeight, want: &[Step]) {
+    fn check(progress: &EpochProgress, height: BlockHeight, want: &[EpochStep]) {
         assert_eq!(due(CARE, progress, height), want);
     }
 
     #[test]
     fn first_epoch_opens_immediately() {
-        check(&Progress::default(), 5, &[Step::Open { nonce: 5, n_skipped: 0 }]);
+        check(&EpochProgress::default(), 5, &[EpochStep::Open { nonce: 5, n_skipped: 0 }]);
     }
 
     #[test]
     fn window_closes_after_its_last_block() {
         check(&progress(5, &[5], &[]), 11, &[]);
-        check(&progress(5, &[5], &[]), 12, &[Step::Close { nonce: 5 }]);
+        check(&progress(5, &[5], &[]), 12, &[EpochStep::Close { nonce: 5 }]);
         check(&progress(5, &[], &[]), 16, &[]);
         assert!(is_open(TIMING, 5, 5) && is_open(TIMING, 5, 11));
         assert!(!is_open(TIMING, 5, 4) && !is_open(TIMING, 5, 12));
@@ -159,19 +163,19 @@ mod tests {
 
     #[test]
     fn next_epoch_keeps_its_nonce_during_its_window() {
-        check(&progress(5, &[], &[]), 17, &[Step::Open { nonce: 17, n_skipped: 0 }]);
-        check(&progress(5, &[], &[]), 23, &[Step::Open { nonce: 17, n_skipped: 0 }]);
+        check(&progress(5, &[], &[]), 17, &[EpochStep::Open { nonce: 17, n_skipped: 0 }]);
+        check(&progress(5, &[], &[]), 23, &[EpochStep::Open { nonce: 17, n_skipped: 0 }]);
     }
 
     #[test]
     fn missed_epochs_are_skipped_and_counted() {
-        check(&progress(5, &[], &[]), 24, &[Step::Open { nonce: 24, n_skipped: 1 }]);
-        check(&progress(5, &[], &[]), 17 + 36, &[Step::Open { nonce: 53, n_skipped: 4 }]);
+        check(&progress(5, &[], &[]), 24, &[EpochStep::Open { nonce: 24, n_skipped: 1 }]);
+        check(&progress(5, &[], &[]), 17 + 36, &[EpochStep::Open { nonce: 53, n_skipped: 4 }]);
     }
 
     #[test]
     fn open_epoch_closes_before_the_next_opens() {
-        let steps = [Step::Close { nonce: 5 }, Step::Open { nonce: 500, n_skipped: 41 }];
+        let steps = [EpochStep::Close { nonce: 5 }, EpochStep::Open { nonce: 500, n_skipped: 41 }];
         check(&progress(5, &[5], &[]), 500, &steps);
     }
 
@@ -179,15 +183,15 @@ mod tests {
     fn oldest_epoch_is_learned_after_the_lag_and_finally_abandoned() {
         let progress = progress(60, &[], &[5, 17]);
         check(&progress, 64, &[]);
-        check(&progress, 65, &[Step::Learn { nonce: 5, is_last_try: false }]);
+        check(&progress, 65, &[EpochStep::Learn { nonce: 5, is_last_try: false }]);
         let last = due(CARE, &progress, 125);
-        assert_eq!(last.first(), Some(&Step::Learn { nonce: 5, is_last_try: true }));
+        assert_eq!(last.first(), Some(&EpochStep::Learn { nonce: 5, is_last_try: true }));
     }
 
     #[test]
     fn paused_topic_closes_but_does_not_open_epochs() {
         let rest = Care { opens: false, ..CARE };
-        assert_eq!(due(rest, &progress(5, &[5], &[]), 500), [Step::Close { nonce: 5 }]);
+        assert_eq!(due(rest, &progress(5, &[5], &[]), 500), [EpochStep::Close { nonce: 5 }]);
     }
 
     #[test]

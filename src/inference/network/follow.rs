@@ -11,7 +11,7 @@ use tracing::{info, warn};
 
 use crate::network::topic::Topic;
 use crate::network::topics::TopicList;
-use crate::{Inference, InferenceError, Shared};
+use crate::{Inference, InferenceError, NetworkState};
 
 /// Polling interval, which is the maximum delay for streams and runners. Each poll needs two round
 /// trips.
@@ -74,7 +74,7 @@ impl Inference {
     pub(crate) async fn follow_services(self) {
         let mut is_lost = false;
         while self.shared.store.is_shared() {
-            match self.with_store(Shared::catch_up_all).await {
+            match self.with_store(NetworkState::catch_up_all).await {
                 Ok(has_changed) => {
                     // Steps that failed meanwhile are due again.
                     if has_changed || is_lost {
@@ -97,7 +97,7 @@ impl Inference {
     }
 }
 
-impl Shared {
+impl NetworkState {
     /// Removes cached data of `topic` if another service changed it.
     pub(crate) fn catch_up(&self, topic: TopicId) -> Result<(), InferenceError> {
         if let Some(version) = self.store.version(Some(topic))? {

@@ -8,12 +8,12 @@ use wire::inference::{ActorSummary, Bundle, HistoryEpoch, WorkerValues};
 
 use crate::math::regret::{ByActor, Losses, Role, RoleValues};
 use crate::math::synthesis::weights::{normalized, weights};
-use crate::network::epoch::Progress;
+use crate::network::epoch::EpochProgress;
 use crate::network::learned::{Experience, Learned};
 use crate::network::submission::Submission;
 use crate::network::topic::Topic;
 use crate::store::{Bundles, Input, StoreError};
-use crate::{Inference, InferenceError, Shared};
+use crate::{Inference, InferenceError, NetworkState};
 
 /// Value that a regret is compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Inference {
     /// [`InferenceError::NoBundle`] before the first. Otherwise as [`Self::history`].
     pub async fn latest(&self, topic: TopicId) -> Result<Arc<Bundles>, InferenceError> {
         self.find_topic(topic)?;
-        self.cached(topic, |entry| &mut entry.bundles, Shared::load_newest).await
+        self.cached(topic, |entry| &mut entry.bundles, NetworkState::load_newest).await
     }
 
     /// Returns the latest bundle like [`Self::latest`], but possibly without recent changes by other
@@ -80,7 +80,7 @@ impl Inference {
         topic: TopicId,
     ) -> Result<Arc<Bundles>, InferenceError> {
         self.find_topic(topic)?;
-        self.recent(topic, |entry| &mut entry.bundles, Shared::load_newest).await
+        self.recent(topic, |entry| &mut entry.bundles, NetworkState::load_newest).await
     }
 
     /// Returns the bundle of the epoch `nonce` of `topic`.
@@ -100,9 +100,9 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError`] if the topic does not exist, or the store fails.
-    pub async fn progress(&self, topic: TopicId) -> Result<Progress, InferenceError> {
+    pub async fn progress(&self, topic: TopicId) -> Result<EpochProgress, InferenceError> {
         self.find_topic(topic)?;
-        let progress = self.cached(topic, |entry| &mut entry.progress, Shared::load_progress);
+        let progress = self.cached(topic, |entry| &mut entry.progress, NetworkState::load_progress);
         Ok(progress.await?.as_ref().clone())
     }
 
@@ -111,8 +111,8 @@ impl Inference {
     pub(crate) async fn recent_epochs(
         &self,
         topic: TopicId,
-    ) -> Result<Arc<Progress>, InferenceError> {
-        self.recent(topic, |entry| &mut entry.progress, Shared::load_progress).await
+    ) -> Result<Arc<EpochProgress>, InferenceError> {
+        self.recent(topic, |entry| &mut entry.progress, NetworkState::load_progress).await
     }
 
     /// Returns the learned state of `topic`.
@@ -121,7 +121,7 @@ impl Inference {
     /// [`InferenceError`] if the topic does not exist, or the store fails.
     pub async fn learned(&self, topic: TopicId) -> Result<Arc<Learned>, InferenceError> {
         self.find_topic(topic)?;
-        Ok(self.cached(topic, |entry| &mut entry.known, Shared::load_learned).await?.learned)
+        Ok(self.cached(topic, |entry| &mut entry.known, NetworkState::load_learned).await?.learned)
     }
 
     /// Returns the submissions for the epoch `nonce` of `topic`, sorted by worker, with values for
@@ -233,7 +233,7 @@ impl Inference {
     }
 }
 
-impl Shared {
+impl NetworkState {
     pub(crate) fn load_newest(&self, topic: TopicId) -> Result<Arc<Bundles>, InferenceError> {
         let read = || {
             let bundles = self.store.bundles(topic, None)?;
@@ -242,7 +242,7 @@ impl Shared {
         self.cache.load(topic, |entry| &mut entry.bundles, read)
     }
 
-    fn load_progress(&self, topic: TopicId) -> Result<Arc<Progress>, InferenceError> {
+    fn load_progress(&self, topic: TopicId) -> Result<Arc<EpochProgress>, InferenceError> {
         let read = || Ok(Arc::new(self.store.progress(topic)?));
         self.cache.load(topic, |entry| &mut entry.progress, read)
     }
@@ -291,7 +291,7 @@ pub struct Overview {
     /// Settings of the topic.
     pub topic: Arc<Topic>,
     /// Progress of its epochs.
-    pub progress: Arc<Progress>,
+    pub progress: Arc<EpochProgress>,
     /// Actors of its latest bundle.
     pub actors: Arc<TopicActors>,
 }
@@ -320,7 +320,8 @@ impl Inference {
         let mut overviews = Vec::new();
         for topic in self.topics() {
             let progress = self.recent_epochs(topic.id).await?;
-            let actors = self.recent(topic.id, |entry| &mut entry.actors, Shared::load_actors);
+            let actors =
+                self.recent(topic.id, |entry| &mut entry.actors, NetworkState::load_actors);
             let actors = actors.await?;
             overviews.push(Overview { topic, progress, actors });
         }
@@ -328,7 +329,7 @@ impl Inference {
     }
 }
 
-impl Shared {
+impl NetworkState {
     fn load_actors(&self, topic: TopicId) -> Result<Arc<TopicActors>, InferenceError> {
         let read = || {
             let learned = self.load_learned(topic)?.learned;

@@ -19,7 +19,7 @@ use tracing::{Instrument as _, Span, debug, info, info_span, warn};
 use wire::inference::network::PredictorModelSettings;
 
 use crate::network::addresses;
-use crate::network::epoch::{self, Care, Step, due};
+use crate::network::epoch::{self, Care, EpochStep, due};
 use crate::network::problems::Failing;
 use crate::network::submission::Payload;
 use crate::network::topic::{Predictor, Topic};
@@ -153,19 +153,19 @@ impl Runner {
         let care = Care { timing: *timing, patience, opens: *is_active };
         for step in due(care, &progress, height) {
             let (what, done) = match step {
-                Step::Close { nonce } => {
+                EpochStep::Close { nonce } => {
                     let close = self.inference.close(id, nonce);
                     let closed = close.instrument(self.span("CloseEpoch", nonce)).await;
                     ("epoch could not be closed", closed.map(drop))
                 }
-                Step::Learn { nonce, is_last_try } => {
+                EpochStep::Learn { nonce, is_last_try } => {
                     let learn = self.learn(nonce, is_last_try);
                     (
                         "epoch could not be learned from",
                         learn.instrument(self.span("LearnEpoch", nonce)).await,
                     )
                 }
-                Step::Open { nonce, n_skipped } => {
+                EpochStep::Open { nonce, n_skipped } => {
                     let open = self.open(nonce, n_skipped);
                     (
                         "epoch could not be opened",

@@ -17,7 +17,7 @@ use model::topic::{Address, BlockHeight};
 
 use crate::math::outlier::Baseline;
 use crate::math::regret::{ByActor, ByRole, Role};
-use crate::math::sortition::{Candidate, Places, Record, choose_active};
+use crate::math::sortition::{Candidate, Record, RolePlaces, choose_active};
 use crate::math::statistics::moving_average;
 use crate::network::learned::{Experience, Learned};
 use crate::network::submission::Submission;
@@ -57,7 +57,7 @@ pub struct Withdrawn {
 /// Places and known actors of a role in an epoch.
 struct RoleContext<'a> {
     role: Role,
-    places: Places,
+    places: RolePlaces,
     scores: &'a ByActor<f64>,
     experience: &'a ByActor<Experience>,
     /// Score of actors without one.
@@ -145,7 +145,7 @@ impl<'a> RoleContext<'a> {
         let n_max = usize::try_from(topic.active_max[role]).unwrap_or(usize::MAX);
         Self {
             role,
-            places: Places { n_max, newcomer_share },
+            places: RolePlaces { n_max, newcomer_share },
             scores: &learned.scores[role],
             experience: &learned.experience[role],
             initial_score: learned.initial_score(role),

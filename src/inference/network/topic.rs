@@ -95,7 +95,7 @@ pub struct Judging {
 
 /// Source of a topic's inputs and ground truth.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct TopicSource {
     /// Name of the dataset.
     pub dataset: String,
     /// Id of the dataset, or `None` until it was found by its name. From then on the topic reads this
@@ -239,7 +239,7 @@ pub struct Topic {
     /// Evaluation of actors.
     pub judging: Judging,
     /// Source of inputs and ground truth.
-    pub source: Source,
+    pub source: TopicSource,
     /// Definition of the ground truth.
     pub truth: Truth,
     /// Function that infers in each epoch, or `None` if only submissions are combined.

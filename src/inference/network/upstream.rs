@@ -10,7 +10,7 @@ use model::timestamp::Timestamp;
 use model::topic::SINGLE_LABEL;
 use serde_json::{Map, Value};
 
-use crate::network::topic::Source;
+use crate::network::topic::TopicSource;
 
 /// A row: a timestamp and the numbers by column.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,7 +97,7 @@ const TRUTH_ROWS: u32 = 10;
 pub async fn truth_after(
     rows: &dyn Rows,
     dataset: DatasetId,
-    source: &Source,
+    source: &TopicSource,
     at: Timestamp,
 ) -> Result<Option<f64>, Cause> {
     let from = at + source.horizon;

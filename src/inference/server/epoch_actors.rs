@@ -71,12 +71,12 @@ struct Export {
     document: Document,
     /// Epochs that are still to be read, in batches.
     batches: VecDeque<RangeInclusive<BlockHeight>>,
-    state: State,
+    state: FilePart,
     _permits: Permits,
 }
 
 #[derive(Clone, Copy)]
-enum State {
+enum FilePart {
     Begin,
     Rows,
     End,
@@ -121,7 +121,7 @@ pub(super) async fn get(
         actor,
         document: Document::new(output, DatasetId::FIRST, &columns(), Resolution::Raw),
         batches: batches(&sizes),
-        state: State::Begin,
+        state: FilePart::Begin,
         _permits: permits,
     };
     let body = Body::from_stream(try_unfold(export, Export::next));
@@ -176,12 +176,12 @@ impl Export {
     async fn next(mut self) -> io::Result<Option<(Bytes, Self)>> {
         let mut piece = Vec::new();
         match self.state {
-            State::End => return Ok(None),
-            State::Begin => {
+            FilePart::End => return Ok(None),
+            FilePart::Begin => {
                 self.document.begin(&mut piece);
-                self.state = State::Rows;
+                self.state = FilePart::Rows;
             }
-            State::Rows => {
+            FilePart::Rows => {
                 // A batch can be empty, without rows of the actor or with incomplete groups.
                 while piece.is_empty()
                     && let Some(nonces) = self.batches.pop_front()
@@ -190,7 +190,7 @@ impl Export {
                 }
                 if piece.is_empty() {
                     self.document.end(&mut piece);
-                    self.state = State::End;
+                    self.state = FilePart::End;
                 }
             }
         }

@@ -43,7 +43,7 @@ const MISSED_MAX: u32 = 100;
 pub(super) type Permits = (OwnedSemaphorePermit, StreamPermit);
 
 /// Client of a stream.
-struct Reader {
+struct StreamReader {
     service: App,
     topic: TopicId,
     news: watch::Receiver<News>,
@@ -80,7 +80,8 @@ pub(super) async fn get(
         Some(since) => service.inference.nonces(topic, since, MISSED_MAX).await?.into(),
         None => VecDeque::new(),
     };
-    let reader = Reader { service, topic, news, missed, seen, _permits: permits, _open: open };
+    let reader =
+        StreamReader { service, topic, news, missed, seen, _permits: permits, _open: open };
     let events = unfold(reader, |mut reader| async move {
         let event = reader.next().await?;
         Some((stream::iter(event), reader))
@@ -136,7 +137,7 @@ fn event(bundles: &Bundles) -> Option<Pieces> {
     join(event).ok().map(|event| Box::new(once(Ok(event))) as Pieces)
 }
 
-impl Reader {
+impl StreamReader {
     /// Returns the next event, or a comment after a period without events. Returns `None` once the
     /// service stops.
     async fn next(&mut self) -> Option<Pieces> {

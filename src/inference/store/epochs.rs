@@ -6,10 +6,10 @@ use model::timestamp::Timestamp;
 use model::topic::{BlockHeight, TopicId};
 
 use super::session::{Lock, Session, values};
-use super::versions::{self, Turn};
+use super::versions::{self, IfLocked};
 use super::{
-    CloseInput, Lesson, Relearned, State, Store, StoreError, insert, is_in, key, number, pairs,
-    record, relearn, retention, view,
+    CloseInput, EpochState, Lesson, Relearned, Store, StoreError, insert, is_in, key, number,
+    pairs, record, relearn, retention, view,
 };
 use crate::math::outlier::Baseline;
 use crate::math::pair_values::FullBundle;
@@ -56,8 +56,8 @@ impl Store {
     ) -> Result<Option<StoredLearned>, StoreError> {
         self.write(move |write| {
             // Skips the epoch if another service closes it, but waits for submissions in progress.
-            if !versions::lock(write, topic, Turn::Skip)?
-                || !is_in(write, topic, nonce, State::Open, Lock::Exclusive)?
+            if !versions::lock(write, topic, IfLocked::Skip)?
+                || !is_in(write, topic, nonce, EpochState::Open, Lock::Exclusive)?
             {
                 return Ok(None);
             }
@@ -69,7 +69,7 @@ impl Store {
                 learned: Arc::clone(&known.learned),
                 baseline: view::baseline(write, topic)?,
             });
-            let next = if closing.is_some() { State::Closed } else { State::Empty };
+            let next = if closing.is_some() { EpochState::Closed } else { EpochState::Empty };
             let summary = closing.as_ref().map(|closing| record::write_summary(&closing.bundle));
             let sql = "UPDATE epochs SET state = ?3, closed_at = ?4, summary = ?5
                        WHERE topic_id = ?1 AND nonce = ?2";
@@ -103,8 +103,8 @@ impl Store {
         teach: impl FnOnce(&FullBundle, &Learned) -> Option<Lesson> + Send + 'static,
     ) -> Result<Option<StoredLearned>, StoreError> {
         self.write(move |write| {
-            if !versions::lock(write, topic, Turn::Skip)?
-                || !is_in(write, topic, nonce, State::Closed, Lock::Exclusive)?
+            if !versions::lock(write, topic, IfLocked::Skip)?
+                || !is_in(write, topic, nonce, EpochState::Closed, Lock::Exclusive)?
             {
                 return Ok(None);
             }
@@ -116,7 +116,7 @@ impl Store {
             let Some(lesson) = lesson else {
                 let sql = "UPDATE epochs SET state = ?3 WHERE topic_id = ?1 AND nonce = ?2";
                 let [id, nonce] = key(topic, nonce);
-                write.run(sql, [id, nonce, State::GivenUp as i64])?;
+                write.run(sql, [id, nonce, EpochState::GivenUp as i64])?;
                 return Ok(Some(known));
             };
             relearn::take_snapshot(write, topic, nonce, &known.learned, retention)?;

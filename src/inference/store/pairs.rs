@@ -60,7 +60,7 @@ fn put_name(bytes: &mut Vec<u8>, name: &Address) {
 /// Decodes pairs, which are empty for an epoch without pairs, or after they were deleted.
 pub(super) fn read(bytes: Option<&[u8]>) -> Result<PairValues, StoreError> {
     let Some(bytes) = bytes else { return Ok(PairValues::default()) };
-    let mut reader = Reader { bytes };
+    let mut reader = PairReader { bytes };
     let pairs = reader.form().and_then(|()| reader.pairs());
     pairs
         .filter(|_| reader.bytes.is_empty())
@@ -69,7 +69,7 @@ pub(super) fn read(bytes: Option<&[u8]>) -> Result<PairValues, StoreError> {
 
 /// Decodes the regrets of pairs into `regrets`.
 pub(super) fn read_regrets(bytes: &[u8], regrets: &mut Regrets) -> Result<(), StoreError> {
-    let mut reader = Reader { bytes };
+    let mut reader = PairReader { bytes };
     let mut read = || {
         reader.form()?;
         regrets.one_out_inferer = reader.pairwise()?;
@@ -81,11 +81,11 @@ pub(super) fn read_regrets(bytes: &[u8], regrets: &mut Regrets) -> Result<(), St
 }
 
 /// Remaining bytes.
-struct Reader<'b> {
+struct PairReader<'b> {
     bytes: &'b [u8],
 }
 
-impl<'b> Reader<'b> {
+impl<'b> PairReader<'b> {
     fn names(&mut self) -> Option<Vec<Address>> {
         let n_names = self.count()?;
         let mut names = Vec::new();
@@ -163,12 +163,12 @@ pub(super) fn write_past(past: &Past) -> Vec<u8> {
 /// Decodes past epochs.
 pub(super) fn read_past(bytes: &[u8]) -> Result<Past, StoreError> {
     let unfit = || StoreError::Word { text: "a topic's past epochs".to_owned() };
-    let mut reader = Reader { bytes };
+    let mut reader = PairReader { bytes };
     let epochs = read_epochs(&mut reader).ok_or_else(unfit)?;
     if reader.bytes.is_empty() { Ok(Past::new(epochs)) } else { Err(unfit()) }
 }
 
-fn read_epochs(reader: &mut Reader<'_>) -> Option<Vec<PastEpoch>> {
+fn read_epochs(reader: &mut PairReader<'_>) -> Option<Vec<PastEpoch>> {
     let [FORM] = reader.take(1)? else { return None };
     let n_epochs = reader.count()?;
     let mut epochs: Vec<PastEpoch> = Vec::new();

@@ -11,10 +11,10 @@ use model::topic::{BlockHeight, TopicId};
 use wire::inference::LabeledValue;
 
 use super::session::{Session, values};
-use super::versions::{self, Turn};
+use super::versions::{self, IfLocked};
 use super::{
-    Input, State, Store, StoreError, StoredLearned, height, key, number, pairs, record, retention,
-    view,
+    EpochState, Input, Store, StoreError, StoredLearned, height, key, number, pairs, record,
+    retention, view,
 };
 use crate::math::pair_values::FullBundle;
 use crate::math::regret::Losses;
@@ -134,7 +134,7 @@ impl Store {
         epochs: Vec<Relearned>,
     ) -> Result<Option<StoredLearned>, StoreError> {
         self.write(move |write| {
-            versions::lock(write, topic, Turn::Wait)?;
+            versions::lock(write, topic, IfLocked::Wait)?;
             let known = view::learned(write, topic, None)?;
             if known.stamp != stamp {
                 return Ok(None);
@@ -181,7 +181,7 @@ pub(super) fn put(
     let [id, nonce] = key(topic, *nonce);
     let sql = "UPDATE epochs SET state = ?3, truth = ?4, combined_loss = ?5, naive_loss = ?6
                WHERE topic_id = ?1 AND nonce = ?2";
-    let (state, truth) = (State::Learned as i64, record::write(truth)?);
+    let (state, truth) = (EpochState::Learned as i64, record::write(truth)?);
     write.run(sql, values![id, nonce, state, truth, losses.combined, losses.naive])?;
     let sql = "INSERT INTO losses (topic_id, nonce, record, pairs) VALUES (?1, ?2, ?3, ?4)
                ON CONFLICT (topic_id, nonce) DO UPDATE SET

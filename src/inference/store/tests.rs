@@ -141,7 +141,7 @@ on_each_engine! {
 }
 
 /// Returns the stored data of the topic, from all copied tables.
-fn contents(store: &Store, topic: &Topic) -> (Vec<Topic>, Option<Blocks>, Progress, String) {
+fn contents(store: &Store, topic: &Topic) -> (Vec<Topic>, Option<Blocks>, EpochProgress, String) {
     let topics = store.topics().unwrap();
     let (blocks, progress) = (store.blocks().unwrap(), store.progress(topic.id).unwrap());
     let learned = store.learned(topic.id, None).unwrap();
@@ -304,7 +304,7 @@ fn check_stored(store: &Store) {
     assert_eq!(store.blocks().unwrap(), Some(blocks));
     assert_eq!(store.topics().unwrap(), crate::tests::test_topics());
     let topic = crate::tests::test_topics().remove(0);
-    let progress = Progress { last_nonce: Some(49), open: vec![49], unlearned: vec![37] };
+    let progress = EpochProgress { last_nonce: Some(49), open: vec![49], unlearned: vec![37] };
     assert_eq!(store.progress(topic.id).unwrap(), progress);
     let input = Input { at: at(1), value: 1.5 };
     assert_eq!(store.input(topic.id, 25).unwrap(), Some(input));

@@ -24,7 +24,7 @@ UPDATE versions SET version = version + 1 WHERE topic_id = 0;
 
 /// Behavior if another service holds the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum IfLocked {
     /// Wait for the lock.
     Wait,
     /// Leave the step to that service.
@@ -46,13 +46,17 @@ pub struct Versions {
 
 /// Locks `topic` until the end of the transaction. Returns false if it was skipped, or the topic
 /// was deleted.
-pub(super) fn lock(session: &Session<'_>, topic: TopicId, turn: Turn) -> Result<bool, StoreError> {
+pub(super) fn lock(
+    session: &Session<'_>,
+    topic: TopicId,
+    turn: IfLocked,
+) -> Result<bool, StoreError> {
     if !session.is_shared() {
         return Ok(true);
     }
     let sql = match turn {
-        Turn::Wait => "SELECT 1 FROM versions WHERE topic_id = ?1 FOR UPDATE",
-        Turn::Skip => "SELECT 1 FROM versions WHERE topic_id = ?1 FOR UPDATE SKIP LOCKED",
+        IfLocked::Wait => "SELECT 1 FROM versions WHERE topic_id = ?1 FOR UPDATE",
+        IfLocked::Skip => "SELECT 1 FROM versions WHERE topic_id = ?1 FOR UPDATE SKIP LOCKED",
     };
     Ok(session.find(sql, [number(topic.get())], |_| Ok(()))?.is_some())
 }

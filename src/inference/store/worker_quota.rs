@@ -5,7 +5,7 @@ use model::timestamp::Timestamp;
 use model::topic::{BlockHeight, TopicId};
 
 use super::session::{Lock, Session, values};
-use super::{LABELS_MAX, State, Store, StoreError, SubmitOutcome, insert, is_in, key, record};
+use super::{EpochState, LABELS_MAX, Store, StoreError, SubmitOutcome, insert, is_in, key, record};
 use crate::math::sortition::Record;
 use crate::network::submission::{Origin, Submission};
 use crate::network::topic::SUBMISSIONS_MAX;
@@ -140,7 +140,7 @@ impl Epoch<'_, '_> {
         origin: Origin,
         at: Timestamp,
     ) -> Result<SubmitOutcome, StoreError> {
-        if !is_in(self.write, self.topic, self.nonce, State::Open, Lock::Shared)? {
+        if !is_in(self.write, self.topic, self.nonce, EpochState::Open, Lock::Shared)? {
             return Ok(SubmitOutcome::NotOpen);
         }
         let is_trusted = origin.record == Record::Trusted;

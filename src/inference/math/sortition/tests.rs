@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const PLACES: Places = Places { n_max: 32, newcomer_share: 0.25 };
+const PLACES: RolePlaces = RolePlaces { n_max: 32, newcomer_share: 0.25 };
 
 fn candidate(idx: usize, score: f64, record: Record) -> Candidate {
     let worker = format!("allo1worker{idx:04}").parse().unwrap();
@@ -104,7 +104,7 @@ proptest! {
     fn result_does_not_depend_on_order(
         candidates in candidates(), n_max in 1..40_usize, newcomer_share in 0.0..=1.0_f64,
     ) {
-        let places = Places { n_max, newcomer_share };
+        let places = RolePlaces { n_max, newcomer_share };
         let reversed = candidates.iter().rev().cloned().collect();
         prop_assert_eq!(choose_active(candidates, places), choose_active(reversed, places));
     }
@@ -113,7 +113,7 @@ proptest! {
     fn places_are_filled_but_not_exceeded(
         candidates in candidates(), n_max in 1..40_usize, newcomer_share in 0.0..=1.0_f64,
     ) {
-        let active = choose_active(candidates.clone(), Places { n_max, newcomer_share });
+        let active = choose_active(candidates.clone(), RolePlaces { n_max, newcomer_share });
         prop_assert!(active.len() <= n_max);
         let n_known = candidates.iter().filter(|of| of.record != Record::Newcomer).count();
         let n_certain = if n_known == 0 { candidates.len() } else { n_known };
@@ -124,7 +124,7 @@ proptest! {
     fn newcomers_do_not_exceed_their_share(
         candidates in candidates(), n_max in 4..40_usize, newcomer_share in 0.0..=0.5_f64,
     ) {
-        let active = choose_active(candidates.clone(), Places { n_max, newcomer_share });
+        let active = choose_active(candidates.clone(), RolePlaces { n_max, newcomer_share });
         let n_newcomers = count(&candidates, &active, Record::Newcomer);
         let n_known = candidates.iter().filter(|of| of.record != Record::Newcomer).count();
         let n_active = crate::math::statistics::count((n_newcomers + n_known).min(n_max));
@@ -134,7 +134,7 @@ proptest! {
 
     #[test]
     fn known_actor_is_not_replaced_by_a_worse_one(candidates in candidates(), n_max in 1..40_usize) {
-        let active = choose_active(candidates.clone(), Places { n_max, newcomer_share: 0.25 });
+        let active = choose_active(candidates.clone(), RolePlaces { n_max, newcomer_share: 0.25 });
         let lowest = candidates.iter().filter(|of| active.contains(&of.worker));
         let lowest = lowest.map(|of| of.score).fold(f64::INFINITY, f64::min);
         let mut resting = candidates.iter().filter(|of| !active.contains(&of.worker));

@@ -15,7 +15,7 @@ pub const ABSENT: f64 = f64::NEG_INFINITY;
 /// Actors of an epoch by position: inferers first, then the forecasters that imply a value, each by
 /// address. A line has a number for each position.
 #[derive(Debug)]
-pub struct Table<'a> {
+pub struct EpochTable<'a> {
     epoch: &'a Epoch<'a>,
     inferers: Vec<&'a Address>,
     forecasters: Vec<&'a Address>,
@@ -23,7 +23,7 @@ pub struct Table<'a> {
     values: Vec<Vec<f64>>,
 }
 
-impl<'a> Table<'a> {
+impl<'a> EpochTable<'a> {
     /// Arranges the actors of `epoch`.
     pub fn new(epoch: &'a Epoch<'a>, implied: &'a Implied) -> Self {
         let n_labels = epoch.inferences.first_key_value().map_or(0, |(_, values)| values.len());

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use model::topic::Address;
 
 use super::Values;
-use super::combine::{ABSENT, Table, named};
+use super::combine::{ABSENT, EpochTable, named};
 use super::implied::Implied;
 use super::weights::dot;
 use crate::math::pair_values::PairValues;
@@ -17,14 +17,14 @@ use crate::math::regret::PairwiseRegrets;
 
 /// A family of regrets, with the column of each actor.
 struct Against<'t, 'a> {
-    table: &'t Table<'a>,
+    table: &'t EpochTable<'a>,
     pairwise: &'t PairwiseRegrets,
     inferers: Vec<Option<usize>>,
     forecasters: Vec<Option<usize>>,
 }
 
 impl<'t, 'a> Against<'t, 'a> {
-    fn new(table: &'t Table<'a>, pairwise: &'t PairwiseRegrets) -> Self {
+    fn new(table: &'t EpochTable<'a>, pairwise: &'t PairwiseRegrets) -> Self {
         let columns = |pairs: &PairValues, names: &[&Address]| {
             names.iter().map(|name| pairs.columns().binary_search(name).ok()).collect()
         };
@@ -57,7 +57,7 @@ impl<'t, 'a> Against<'t, 'a> {
 
 /// Combines the values without each inferer, by the regrets of that case and with the values
 /// implied without the inferer. Empty with fewer than two inferers.
-pub fn one_out_inferer(table: &Table<'_>, implied: &Implied) -> BTreeMap<Address, Values> {
+pub fn one_out_inferer(table: &EpochTable<'_>, implied: &Implied) -> BTreeMap<Address, Values> {
     if table.inferers().len() < 2 {
         return BTreeMap::new();
     }
@@ -105,20 +105,20 @@ fn without_inferer(against: &Against<'_, '_>, implied: &Implied, withheld_idx: u
 
 /// Combines the values without each forecaster, by the regrets of that case. Empty with fewer than
 /// two forecasters.
-pub fn one_out_forecaster(table: &Table<'_>) -> BTreeMap<Address, Values> {
+pub fn one_out_forecaster(table: &EpochTable<'_>) -> BTreeMap<Address, Values> {
     each_forecaster(table, &table.epoch().regrets.one_out_forecaster, |is_named| !is_named)
 }
 
 /// Combines the inferers with each single forecaster, by the regrets of that case. Empty with fewer
 /// than two forecasters.
-pub fn one_in_forecaster(table: &Table<'_>) -> BTreeMap<Address, Values> {
+pub fn one_in_forecaster(table: &EpochTable<'_>) -> BTreeMap<Address, Values> {
     each_forecaster(table, &table.epoch().regrets.one_in_forecaster, |is_named| is_named)
 }
 
 /// Combines the values for each forecaster by its row of `pairwise`. Forecasters are included if
 /// `counts` returns true, which gets true for the forecaster of the row.
 fn each_forecaster(
-    table: &Table<'_>,
+    table: &EpochTable<'_>,
     pairwise: &PairwiseRegrets,
     counts: impl Fn(bool) -> bool,
 ) -> BTreeMap<Address, Values> {

@@ -34,7 +34,7 @@ async fn drift_wins_on_a_straight_line() {
     assert_eq!(report.n_closed, 290);
     // The truth of the last epoch is after the end.
     assert_eq!(report.n_learned, 289);
-    assert_eq!(steps.lock().last(), Some(&Step { n_done: 290, n_epochs: 290 }));
+    assert_eq!(steps.lock().last(), Some(&BacktestProgress { n_done: 290, n_epochs: 290 }));
     let inferers: Vec<&str> =
         report.actors.iter().filter(|a| a.role == Role::Inferer).map(|a| a.name.as_str()).collect();
     assert_eq!(inferers, ["baseline: drift", "baseline: last", "baseline: mean"]);

@@ -9,8 +9,8 @@ use wire::inference::cases::Decimal;
 use wire::inference::network::{PredictorSettings, TopicSettings};
 
 use super::{
-    EPOCH_LENGTH_MIN, Judging, Keep, LABELS_PER_SUBMISSION_MAX, Labeling, Predictor, Source,
-    Timing, Topic, TopicKind, Truth, ValueRange, WorkerWhitelist, canonical_label,
+    EPOCH_LENGTH_MIN, Judging, Keep, LABELS_PER_SUBMISSION_MAX, Labeling, Predictor, Timing, Topic,
+    TopicKind, TopicSource, Truth, ValueRange, WorkerWhitelist, canonical_label,
 };
 use crate::math::loss::{LossMethod, LossRule};
 use crate::math::regret::ByRole;
@@ -115,7 +115,7 @@ pub fn topic(
             Some(_) => Truth::Direction { threshold: number!(settings.direction_threshold, 0.0) },
             None => Truth::Value,
         },
-        source: Source {
+        source: TopicSource {
             dataset_id: dataset_id(settings.dataset_id)?,
             dataset: settings.dataset,
             column: settings.column,

@@ -34,7 +34,7 @@ use crate::{Inference, InferenceError};
 
 /// Format of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Form {
+struct BundleForm {
     /// True for a number per value, as up to v9, instead of labeled values.
     is_old: bool,
     /// True if arrays about forecasters are filled.
@@ -48,10 +48,15 @@ type Written = (BlockHeight, Bytes);
 
 /// Cached bodies of the latest bundles, unless they are long. At most one for each topic and format.
 #[derive(Debug, Default)]
-pub(in crate::server) struct Bodies(RwLock<HashMap<(TopicId, Form), Written>>);
+pub(in crate::server) struct Bodies(RwLock<HashMap<(TopicId, BundleForm), Written>>);
 
 impl Bodies {
-    fn respond(&self, topic: &Topic, form: Form, bundles: &Bundles) -> Result<Response, ApiError> {
+    fn respond(
+        &self,
+        topic: &Topic,
+        form: BundleForm,
+        bundles: &Bundles,
+    ) -> Result<Response, ApiError> {
         let (key, nonce) = ((topic.id, form), bundles.bundle.nonce);
         let held = self.0.read().get(&key).filter(|(of, _)| *of == nonce).map(|(_, b)| b.clone());
         if let Some(body) = held {
@@ -73,7 +78,7 @@ impl Bodies {
     /// Returns a response with `head` and `pairs` and caches it if it is short.
     fn keep(
         &self,
-        key: (TopicId, Form),
+        key: (TopicId, BundleForm),
         nonce: BlockHeight,
         head: &impl Serialize,
         pairs: PairBody,
@@ -128,14 +133,14 @@ pub(in crate::server) async fn newest_bundle(
     is_resistant: bool,
 ) -> Result<Response, ApiError> {
     let topic = params.topic()?;
-    let form = Form::read(params, &topic, is_resistant)?;
+    let form = BundleForm::read(params, &topic, is_resistant)?;
     let bundles = params.service.inference.latest(topic.id).await?;
     params.service.bodies.respond(&topic, form, &bundles)
 }
 
 async fn older_bundle(params: &Params, is_resistant: bool) -> Result<Response, ApiError> {
     let topic = params.topic()?;
-    let form = Form::read(params, &topic, is_resistant)?;
+    let form = BundleForm::read(params, &topic, is_resistant)?;
     let bundles = params.service.inference.bundle_at(topic.id, params.height()?).await?;
     let bundle = select_bundle(&topic, form, &bundles);
     let pairs = PairBody::new(&bundle, form.is_old);
@@ -147,7 +152,7 @@ async fn older_bundle(params: &Params, is_resistant: bool) -> Result<Response, A
     bundle_body::answer(&body, vec![pairs])
 }
 
-impl Form {
+impl BundleForm {
     fn read(params: &Params, topic: &Topic, is_resistant: bool) -> Result<Self, ApiError> {
         let resists = topic.labels.len() == 1 && topic.kind == TopicKind::Regression;
         if is_resistant && !resists {
@@ -164,7 +169,7 @@ impl Form {
 }
 
 /// Returns the bundle of `form`.
-fn select_bundle(topic: &Topic, form: Form, bundles: &Bundles) -> FullBundle {
+fn select_bundle(topic: &Topic, form: BundleForm, bundles: &Bundles) -> FullBundle {
     let resistant = bundles.resistant.as_ref().filter(|_| form.is_resistant);
     let FullBundle { mut bundle, mut without_inferer } =
         resistant.unwrap_or(&bundles.bundle).clone();

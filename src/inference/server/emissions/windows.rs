@@ -15,7 +15,7 @@ use super::super::topics;
 use super::{AddressMember, Answer, ApiError, FOUND, HeightPart, Params, TopicPart, Version};
 use crate::math::regret::Role;
 use crate::network::addresses;
-use crate::network::epoch::{self, Progress};
+use crate::network::epoch::{self, EpochProgress};
 use crate::network::topic::{Timing, Topic};
 
 /// Returns whether a topic exists.
@@ -209,7 +209,7 @@ pub(super) async fn topic_reward_nonce(params: Params) -> Answer<RewardNonce> {
 /// Topic, its progress and the height of the chain.
 struct Standing {
     topic: Arc<Topic>,
-    progress: Progress,
+    progress: EpochProgress,
     height: BlockHeight,
 }
 

@@ -10,9 +10,9 @@ use wire::inference::Bundle;
 use wire::inference::chain::{NetworkInferencesAtBlock, ValueBundle};
 
 /// Shared parameters with a description that is compiled once.
-pub(in crate::server) struct Shared<Fields>(PhantomData<Fields>);
+pub(in crate::server) struct CompiledOnce<Fields>(PhantomData<Fields>);
 
-impl<Fields: IntoParams> IntoParams for Shared<Fields> {
+impl<Fields: IntoParams> IntoParams for CompiledOnce<Fields> {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
         describe::<Fields>()
     }
@@ -23,13 +23,13 @@ fn describe<Fields: IntoParams>() -> Vec<Parameter> {
 }
 
 /// Version of the chain's API.
-pub(in crate::server) type Version = Shared<VersionFields>;
+pub(in crate::server) type Version = CompiledOnce<VersionFields>;
 
 /// Topic in a path.
-pub(in crate::server) type TopicPart = Shared<TopicFields>;
+pub(in crate::server) type TopicPart = CompiledOnce<TopicFields>;
 
 /// Epoch in a path.
-pub(in crate::server) type HeightPart = Shared<HeightFields>;
+pub(in crate::server) type HeightPart = CompiledOnce<HeightFields>;
 
 /// Version of the chain's API.
 #[derive(IntoParams)]
