@@ -259,14 +259,6 @@ fn value(text: &str) -> Payload {
 }
 
 #[tokio::test]
-async fn dataset_id_is_stored_before_the_first_epoch() {
-    let topic = Topic { is_active: false, ..test_topics().remove(0) };
-    let mut stage = Stage::with_topic(topic, 1).await;
-    stage.runner.tick().await;
-    assert_eq!(stage.inference.topics()[0].source.dataset_id, DatasetId::new(1));
-}
-
-#[tokio::test]
 async fn first_epoch_opens_immediately_and_is_served_after_its_window() {
     let mut stage = Stage::load().await;
     stage.runner.tick().await;

@@ -189,30 +189,7 @@ impl Runner {
             match self.inference.begin_asking(&self.topic, nonce).await {
                 Ok(true) => self.ask_and_log(nonce).await,
                 Ok(false) => {}
-                Err(error) => {
-                    return self.file_failed("run of the workers could not be reserved", &error);
-                }
-            }
-        }
-        self.find_dataset().await;
-    }
-
-    /// Stores the id of the dataset with the topic's dataset name as soon as possible, since
-    /// another dataset might get the name later.
-    async fn find_dataset(&mut self) {
-        let id = self.topic.id;
-        if self.topic.source.dataset_id.is_some() {
-            return;
-        }
-        match self.dataset().await {
-            Ok(_) => {
-                if let Some(topic) = self.inference.topic(id) {
-                    self.topic = topic;
-                }
-            }
-            // The epoch that needs it reports the error.
-            Err(error) => {
-                debug!(topic.id = %id, cause = chain(&error), "no dataset yet for topic {id}");
+                Err(error) => self.file_failed("run of the workers could not be reserved", &error),
             }
         }
     }

@@ -31,7 +31,7 @@ pub enum StoreError {
     /// The disk is full. Reads still work.
     #[error("disk of the inference file is full; writes resume once there is space")]
     DiskFull,
-    /// A statement failed.
+    /// A statement or a commit failed.
     #[error("inference file could not be read or written")]
     Statement(#[source] DatabaseFault),
     /// The database is unreachable or overloaded. A retry might succeed.
@@ -43,9 +43,6 @@ pub enum StoreError {
     /// Another service changed the topics in the meantime.
     #[error("topics were changed by another service at the same time")]
     Raced,
-    /// The changes of several callers were rolled back.
-    #[error("inference file cannot commit")]
-    Commit(#[source] DatabaseFault),
     /// The writer of the file has stopped.
     #[error("inference file is closed")]
     Closed,
@@ -68,7 +65,7 @@ impl StoreError {
     pub fn is_busy(&self) -> bool {
         match self {
             Self::Open(error) => error.is_busy(),
-            Self::Statement(fault) | Self::Commit(fault) => fault.is_busy(),
+            Self::Statement(fault) => fault.is_busy(),
             _ => false,
         }
     }
@@ -86,7 +83,7 @@ impl From<CommitError> for StoreError {
         match error {
             CommitError::Full => Self::DiskFull,
             CommitError::Replaced => Self::Replaced,
-            CommitError::Database(fault) => Self::Commit(fault),
+            CommitError::Database(fault) => Self::Statement(fault),
             CommitError::Upgraded { found } => {
                 let Schema { name, version: known, .. } = tables::SCHEMA;
                 Self::Open(OpenError::Version { name, found, known })

@@ -17,6 +17,10 @@ pub const NEWCOMERS_MAX: u32 = 512;
 /// Counter of an epoch's labels.
 const LABELS: &str = "labels";
 
+/// Counter with the time until which one service runs the workers of an epoch, in microseconds
+/// since 1970.
+const ASKED_UNTIL: &str = "asked until";
+
 impl Store {
     /// Stores `submission` for the epoch `nonce`, if the epoch is open and it is the worker's first
     /// one.
@@ -41,9 +45,7 @@ impl Store {
             submitted => submitted,
         }
     }
-}
 
-impl Store {
     /// Returns true if exactly this `submission` is stored for the epoch `nonce`.
     ///
     /// # Errors
@@ -62,15 +64,9 @@ impl Store {
             self.read(|session| session.find(sql, values, |row| Ok((row.get(0)?, row.get(1)?))))?;
         Ok(stored == Some(record::write_submission(submission)?))
     }
-}
 
-/// Counter with the time until which one service runs the workers of an epoch, in microseconds
-/// since 1970.
-const ASKED_UNTIL: &str = "asked until";
-
-impl Store {
     /// Reserves running the workers of the epoch `nonce` until `until`. Returns false if another
-    /// service has reserved it at `at`. Always true for a file.
+    /// service has reserved it at `at`.
     ///
     /// # Errors
     /// As [`Store::blocks`].
@@ -81,9 +77,6 @@ impl Store {
         at: Timestamp,
         until: Timestamp,
     ) -> Result<bool, StoreError> {
-        if !self.is_shared() {
-            return Ok(true);
-        }
         self.write(move |session| {
             let sql = "INSERT INTO counters (topic_id, nonce, name, n) VALUES (?1, ?2, ?3, ?4)
                  ON CONFLICT (topic_id, nonce, name) DO UPDATE SET n = excluded.n
@@ -105,9 +98,6 @@ impl Store {
         nonce: BlockHeight,
         is_done: bool,
     ) -> Result<(), StoreError> {
-        if !self.is_shared() {
-            return Ok(());
-        }
         let until = if is_done { i64::MAX } else { 0 };
         self.write(move |session| {
             let sql = "UPDATE counters SET n = ?4 WHERE topic_id = ?1 AND nonce = ?2 AND name = ?3";
