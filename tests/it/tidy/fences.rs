@@ -45,7 +45,7 @@ const FENCES: &[Fence] = &[
         "sqlx",
         &[
             "src/db/",
-            "src/tsdb/store/postgres",
+            "src/tsdb/store",
             "src/tsdb/benches/figures/postgres.rs",
             "src/accounts/store",
             "src/accounts/tests",
