@@ -3,6 +3,7 @@
 //!
 //! A key is stored in the keyring if available, otherwise in the file. It is neither shown nor logged.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -229,20 +230,12 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
     write_atomic(path, format!("{text}\n").as_bytes(), FileMode::Private)
 }
 
-/// Rejects a file that other users can read, on systems with such permissions.
-#[cfg_attr(
-    not(unix),
-    expect(unused_variables, clippy::unnecessary_wraps, reason = "no permissions")
-)]
+/// Rejects a file that other users can read.
 fn refuse_shared(path: &Path) -> anyhow::Result<()> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        let mode = fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
-        if mode.permissions().mode() & 0o077 != 0 {
-            let path = path.display();
-            bail!("other users can read the key in {path}\nhint: chmod 600 {path}");
-        }
+    let metadata = fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
+    if metadata.permissions().mode() & 0o077 != 0 {
+        let path = path.display();
+        bail!("other users can read the key in {path}\nhint: chmod 600 {path}");
     }
     Ok(())
 }
@@ -280,10 +273,8 @@ mod tests {
         assert_eq!(keys.in_file("far").unwrap(), None);
     }
 
-    #[cfg(unix)]
     #[test]
     fn file_that_others_can_read_is_rejected() {
-        use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let keys = keys(folder.path());
         keys.store("far", &key(1)).unwrap();

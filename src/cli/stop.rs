@@ -7,6 +7,8 @@ use anyhow::Context as _;
 use clap::Args;
 use stack::process::STAY;
 use task::group::Group;
+use task::process::{has_terminal, ignores_hangup};
+use tokio::signal::unix::{self, SignalKind};
 use tokio::sync::oneshot;
 use tracing::{Level, info};
 
@@ -93,21 +95,15 @@ pub(crate) async fn run_until_stopped(
 
 /// Ignores SIGHUP, which terminates a process by default, until [`wait_for_stop`] receives it.
 fn ignore_hangup_during_start() -> anyhow::Result<()> {
-    #[cfg(unix)]
-    if !task::process::ignores_hangup() {
-        use tokio::signal::unix::{SignalKind, signal};
-        drop(signal(SignalKind::hangup()).context("cannot receive signals")?);
+    if !ignores_hangup() {
+        drop(unix::signal(SignalKind::hangup()).context("cannot receive signals")?);
     }
     Ok(())
 }
 
-#[cfg(unix)]
 async fn signal(events: StopEvents) -> anyhow::Result<&'static str> {
-    use task::process::{has_terminal, ignores_hangup};
-    use tokio::signal::unix::{SignalKind, signal};
-
     let had_terminal = has_terminal();
-    let listen = |kind| signal(kind).context("cannot receive signals");
+    let listen = |kind| unix::signal(kind).context("cannot receive signals");
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut terminate = listen(SignalKind::terminate())?;
     // Under nohup a service outlives its terminal, which receiving the signal would change.
@@ -129,12 +125,6 @@ async fn signal(events: StopEvents) -> anyhow::Result<&'static str> {
         _ = terminate.recv() => "SIGTERM",
         () = hung_up => "SIGHUP",
     })
-}
-
-#[cfg(not(unix))]
-async fn signal(_: StopEvents) -> anyhow::Result<&'static str> {
-    tokio::signal::ctrl_c().await.context("cannot receive signals")?;
-    Ok("interrupt")
 }
 
 async fn wait_for_parent_exit(events: StopEvents) {

@@ -79,7 +79,6 @@ impl Program {
         let mut shell = Command::new("sh");
         shell.args(["-c", command]).envs(environment).kill_on_drop(true);
         shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        #[cfg(unix)]
         shell.process_group(0);
         let mut child = shell.spawn().context("cannot start a shell")?;
         let stdin = child.stdin.take();
@@ -220,7 +219,6 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         // The process group id remains valid until the child has been waited for.
-        #[cfg(unix)]
         if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok())
             && let Some(pid) = rustix::process::Pid::from_raw(pid)
             && let Err(error) =

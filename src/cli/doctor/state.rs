@@ -1,5 +1,6 @@
 //! Checks of the services' data directory, its files and addresses to serve at.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -62,15 +63,8 @@ pub(super) async fn check(data_dir: Option<PathBuf>) -> Vec<Finding> {
 }
 
 /// Returns the owner of the directory, if not the current user.
-#[cfg(unix)]
 fn other_owner(folder: &fs::Metadata) -> Option<u32> {
-    use std::os::unix::fs::MetadataExt as _;
     Some(folder.uid()).filter(|owner| *owner != rustix::process::geteuid().as_raw())
-}
-
-#[cfg(not(unix))]
-const fn other_owner(_folder: &fs::Metadata) -> Option<u32> {
-    None
 }
 
 fn check_folder(what: String, folder: &Path, metadata: &fs::Metadata) -> Finding {
@@ -92,15 +86,9 @@ fn check_folder(what: String, folder: &Path, metadata: &fs::Metadata) -> Finding
 }
 
 /// Returns the free space of the disk of `folder`. `None` if the system does not report it.
-#[cfg(unix)]
 fn free_mib(folder: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(folder).ok()?;
     Some(disk.f_bavail.saturating_mul(disk.f_frsize) >> 20)
-}
-
-#[cfg(not(unix))]
-const fn free_mib(_folder: &Path) -> Option<u64> {
-    None
 }
 
 /// State of a file that was opened, or the error.

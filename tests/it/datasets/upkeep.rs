@@ -1,6 +1,7 @@
 //! `triptych datasets verify`, `backup` and `restore`: maintenance of a service's file.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -73,11 +74,8 @@ async fn etag_from_before_a_restore_is_invalid_after_it() {
     assert_ne!(second, first);
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn files_of_a_service_are_private_to_its_user() {
-    use std::os::unix::fs::PermissionsExt as _;
-
     let mode = |path: &str| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let service = Service::start();
     let home = service.home().with("TRIPTYCH_DATA_DIR", &service.data_dir());

@@ -123,7 +123,6 @@ fn runtime_accepts_the_command_line_of_bls_runtime() {
     assert!(help.code == 0 && help.out.contains("--limited-fuel <N>"), "{help:?}");
 }
 
-#[cfg(unix)]
 #[test]
 fn program_called_bls_runtime_behaves_as_one() {
     let home = Home::new();

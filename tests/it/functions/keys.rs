@@ -1,5 +1,7 @@
 //! `triptych keys node`: writes identities of nodes, in the format of keyforge.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use crate::support::cluster::Node;
 use crate::support::command::Home;
 
@@ -20,12 +22,8 @@ fn key_is_written_once_and_used_by_a_node() {
         assert_eq!(read(name), id.as_bytes(), "{name}");
     }
     assert!(read("pubkey.txt").starts_with(b"CAESI"), "the base64 of pub.bin");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        let metadata = std::fs::metadata(home.path("worker/priv.bin")).unwrap();
-        assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
-    }
+    let metadata = std::fs::metadata(home.path("worker/priv.bin")).unwrap();
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
 
     let why = home.run_err(&["keys", "node", "-o", "worker"]);
     assert!(why.contains(id), "{why}");

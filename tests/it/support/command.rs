@@ -1,6 +1,7 @@
 //! Commands of the program that run to completion, in a home directory of their own.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -64,11 +65,7 @@ impl Home {
     /// Writes an executable file, as [`Self::write`] does.
     pub(crate) fn write_program(&self, name: &str, content: &str) -> String {
         let path = self.write(name, content.as_bytes());
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt as _;
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        }
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         path
     }
 
