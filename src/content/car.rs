@@ -9,50 +9,28 @@ use super::error::ContentError;
 use super::varint;
 
 /// Name of the format in errors.
-const WHAT: &str = "CAR of version 1";
+const WHAT: &str = "CAR of version 1 with one root";
 
 /// Maximum number of blocks of a function. The largest function in one file has some 1000. Each further
 /// file can add one.
 pub(super) const BLOCKS_MAX: usize = 16 * 1024;
 
-/// Maximum size of a header. A header with one root has 58 bytes.
-const HEADER_BYTES_MAX: usize = 4096;
-
 /// Maximum size of a block that links to others, which is also the maximum that IPFS tools exchange.
 const NODE_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// CBOR tag of a content id.
-const TAG_CID: u64 = 42;
+/// Header in CBOR up to the length of the root: a map whose first member is `roots`, a list of one id.
+const HEADER_START: &[u8] = b"\xa2\x65roots\x81\xd8\x2a\x58";
 
-/// The value of the item is in the next byte.
-const ONE_BYTE: u8 = 0x18;
-
-/// The value of the item is in the next two bytes.
-const TWO_BYTES: u8 = 0x19;
-
-/// The value of the item is in the next eight bytes.
-const EIGHT_BYTES: u8 = 0x1b;
+/// Header in CBOR after the root: the member `version`, which is 1.
+const HEADER_END: &[u8] = b"\x67version\x01";
 
 /// Verified blocks by id.
 pub(super) type Blocks = BTreeMap<ContentId, Bytes>;
 
-/// Types of CBOR items.
-mod major {
-    pub(super) const NUMBER: u8 = 0;
-    pub(super) const BYTES: u8 = 2;
-    pub(super) const TEXT: u8 = 3;
-    pub(super) const LIST: u8 = 4;
-    pub(super) const MAP: u8 = 5;
-    pub(super) const TAG: u8 = 6;
-}
-
-/// Reads the roots and blocks of a CAR. The blocks share its memory.
-pub(super) fn read(car: &Bytes) -> Result<(Vec<ContentId>, Blocks), ContentError> {
+/// Reads the root and the blocks of a CAR. The blocks share its memory.
+pub(super) fn read(car: &Bytes) -> Result<(ContentId, Blocks), ContentError> {
     let (header, mut rest) = varint::read_prefixed(car).ok_or_else(malformed)?;
-    if header.len() > HEADER_BYTES_MAX {
-        return Err(malformed());
-    }
-    let roots = roots(header).ok_or_else(malformed)?;
+    let root = root(header).ok_or_else(malformed)?;
     let mut blocks = Blocks::new();
     while !rest.is_empty() {
         let (section, after) = varint::read_prefixed(rest).ok_or_else(malformed)?;
@@ -72,7 +50,7 @@ pub(super) fn read(car: &Bytes) -> Result<(Vec<ContentId>, Blocks), ContentError
             return Err(ContentError::TooMuch { what: "blocks", max: BLOCKS_MAX });
         }
     }
-    Ok((roots, blocks))
+    Ok((root, blocks))
 }
 
 /// Writes a CAR with one root and `blocks` in order.
@@ -80,16 +58,10 @@ pub(super) fn write<'a>(
     root: ContentId,
     blocks: impl IntoIterator<Item = (ContentId, &'a Bytes)>,
 ) -> Bytes {
-    let mut header = Vec::new();
-    put(major::MAP, 2, &mut header);
-    put_text("roots", &mut header);
-    put(major::LIST, 1, &mut header);
-    put(major::TAG, TAG_CID, &mut header);
-    let id = [vec![0], root.bytes()].concat();
-    put(major::BYTES, id.len() as u64, &mut header);
-    header.extend(id);
-    put_text("version", &mut header);
-    put(major::NUMBER, 1, &mut header);
+    let mut header = HEADER_START.to_vec();
+    // A length below 128 is one byte in both formats. In CBOR, an id follows a zero byte.
+    varint::write_prefixed(&[&[0], root.bytes().as_slice()].concat(), &mut header);
+    header.extend_from_slice(HEADER_END);
     let mut car = Vec::new();
     varint::write_prefixed(&header, &mut car);
     for (id, block) in blocks {
@@ -101,78 +73,12 @@ pub(super) fn write<'a>(
     car.into()
 }
 
-/// Parses a header: a CBOR map with the keys `roots` and `version` in any order.
-fn roots(header: &[u8]) -> Option<Vec<ContentId>> {
-    let (n_fields, mut rest) = item(header, major::MAP)?;
-    let (mut roots, mut version) = (None, None);
-    for _ in 0..n_fields.min(2) {
-        let (length, after) = item(rest, major::TEXT)?;
-        let (name, after) = after.split_at_checked(usize::try_from(length).ok()?)?;
-        rest = match name {
-            b"roots" => {
-                let (ids, after) = ids(after)?;
-                roots = Some(ids);
-                after
-            }
-            b"version" => {
-                let (number, after) = item(after, major::NUMBER)?;
-                version = Some(number);
-                after
-            }
-            _ => return None,
-        };
-    }
-    if n_fields == 2 && version == Some(1) && rest.is_empty() { roots } else { None }
-}
-
-fn ids(list: &[u8]) -> Option<(Vec<ContentId>, &[u8])> {
-    let (n_ids, mut rest) = item(list, major::LIST)?;
-    let mut ids = Vec::new();
-    for _ in 0..n_ids {
-        let (tag, after) = item(rest, major::TAG)?;
-        let (length, after) = item(after, major::BYTES)?;
-        let (bytes, after) = after.split_at_checked(usize::try_from(length).ok()?)?;
-        let (id, n_read) = ContentId::read(bytes.strip_prefix(&[0])?)?;
-        if tag != TAG_CID || n_read + 1 != bytes.len() {
-            return None;
-        }
-        ids.push(id);
-        rest = after;
-    }
-    Some((ids, rest))
-}
-
-/// Parses the head of a CBOR item of type `want`. Returns the item's value or length and the remaining
-/// bytes.
-fn item(bytes: &[u8], want: u8) -> Option<(u64, &[u8])> {
-    let (first, rest) = bytes.split_first()?;
-    if first >> 5 != want {
-        return None;
-    }
-    match first & 0x1f {
-        small @ ..24 => Some((small.into(), rest)),
-        ONE_BYTE => rest.split_first().map(|(byte, rest)| ((*byte).into(), rest)),
-        TWO_BYTES => {
-            rest.split_first_chunk().map(|(n, rest)| (u16::from_be_bytes(*n).into(), rest))
-        }
-        _ => None,
-    }
-}
-
-fn put(kind: u8, number: u64, out: &mut Vec<u8>) {
-    match u8::try_from(number) {
-        Ok(small @ ..24) => out.push(kind << 5 | small),
-        Ok(byte) => out.extend([kind << 5 | ONE_BYTE, byte]),
-        Err(_) => {
-            out.push(kind << 5 | EIGHT_BYTES);
-            out.extend(number.to_be_bytes());
-        }
-    }
-}
-
-fn put_text(text: &str, out: &mut Vec<u8>) {
-    put(major::TEXT, text.len() as u64, out);
-    out.extend_from_slice(text.as_bytes());
+/// Parses a header in the form that IPFS tools write.
+fn root(header: &[u8]) -> Option<ContentId> {
+    let (id, rest) = varint::read_prefixed(header.strip_prefix(HEADER_START)?)?;
+    let id = id.strip_prefix(&[0])?;
+    let (root, n_bytes) = ContentId::read(id)?;
+    (n_bytes == id.len() && rest == HEADER_END).then_some(root)
 }
 
 fn malformed() -> ContentError {

@@ -57,11 +57,8 @@ impl Dag {
 
     /// Reads a CAR with one root.
     pub(super) fn read_any(car: &Bytes) -> Result<Self, ContentError> {
-        let (roots, blocks) = car::read(car)?;
-        match roots.as_slice() {
-            [root] => Ok(Self { root: *root, blocks }),
-            _ => Err(ContentError::Malformed { what: "CAR, expected one root" }),
-        }
+        let (root, blocks) = car::read(car)?;
+        Ok(Self { root, blocks })
     }
 
     /// Returns the file or directory of the tree.

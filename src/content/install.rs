@@ -18,13 +18,12 @@ use tokio::time::Instant;
 use tracing::info;
 
 use super::archive::unpack;
-use super::fetch::SEARCH_WITHIN;
+use super::fetch::{Flight, SEARCH_WITHIN};
 use super::http::{ReadLimits, START_WITHIN, WebError};
 use super::kept::{InstallSource, Requester};
 use super::manifest::{self, Manifest};
 use super::pack::Entry;
 use super::peers::Peers;
-use super::single_flight::Flight;
 use super::turns::{Claim, Purpose};
 use super::verify::{NameHints, VerifiedFunction};
 use super::{FetchError, Function, Functions, FunctionsError, blocking};

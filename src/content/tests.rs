@@ -5,8 +5,8 @@ use model::node::PeerId;
 use tempfile::TempDir;
 
 use super::fetch::FetchError;
+use super::fetch::Flight;
 use super::pack::tests::content;
-use super::single_flight::Flight;
 use super::*;
 /// A network without peers.
 struct NoPeers;
