@@ -3,8 +3,6 @@
 //! [`Processes`](crate::processes::Processes) implements [`LocalStack`]. Tests of the screen have their
 //! own implementations.
 
-mod fields;
-
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,8 +12,6 @@ use model::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, VariantArray};
 use tokio::sync::mpsc;
-
-pub use self::fields::Fields;
 
 /// Addresses of the three services, with the credentials for them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -256,6 +252,53 @@ pub struct LocalLog {
     pub fields: Fields,
 }
 
+/// Fields of a log line, of which the screen stores tens of thousands. Their names and values alternate
+/// and are concatenated in one text.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Fields {
+    text: Box<str>,
+    /// Offset in `text` at which each name and each value ends.
+    ends: Box<[usize]>,
+}
+
+impl Fields {
+    /// Returns each name with its value.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> + Clone {
+        let mut start = 0;
+        self.ends.chunks_exact(2).filter_map(move |ends| {
+            let &[middle, end] = ends else { return None };
+            let name = self.text.get(start..middle)?;
+            start = end;
+            Some((name, self.text.get(middle..end)?))
+        })
+    }
+
+    /// Returns the number of fields.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len() / 2
+    }
+
+    /// Returns true if there are no fields.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+}
+
+impl<N: AsRef<str>, V: AsRef<str>> FromIterator<(N, V)> for Fields {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
+        let (mut text, mut ends) = (String::new(), Vec::new());
+        for (name, value) in pairs {
+            for part in [name.as_ref(), value.as_ref()] {
+                text.push_str(part);
+                ends.push(text.len());
+            }
+        }
+        Self { text: text.into(), ends: ends.into() }
+    }
+}
+
 /// Severity of a log line.
 #[derive(
     Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, VariantArray,
@@ -294,5 +337,24 @@ impl Level {
     #[must_use]
     pub fn named(text: &str) -> Self {
         text.parse().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pairs: &[(&str, &str)]) {
+        let fields: Fields = pairs.iter().copied().collect();
+        assert_eq!(fields.pairs().collect::<Vec<_>>(), pairs);
+        assert_eq!((fields.len(), fields.is_empty()), (pairs.len(), pairs.is_empty()));
+    }
+
+    #[test]
+    fn fields_round_trip() {
+        check(&[]);
+        check(&[("", "")]);
+        check(&[("peer", "12D3"), ("exit", ""), ("größe", "3 µs")]);
     }
 }

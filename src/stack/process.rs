@@ -1,16 +1,15 @@
 //! A single process of the local stack: how it is started, how its log is read and how it is stopped.
 
-mod adopted;
-
 use std::fs::File;
 use std::io::SeekFrom;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use task::group::Group;
@@ -21,6 +20,8 @@ use tokio::io::{
 use tokio::process::{Child, Command as OsCommand};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
+
+use crate::data_dir::is_locked;
 
 /// Line that a parent writes to the standard input of a child before the parent exits, so that the child
 /// keeps running.
@@ -43,6 +44,12 @@ const LINE_BYTES_MAX: u64 = 16 * 1024;
 
 /// Interval for reading the log file of a detached process.
 const READ_EVERY: Duration = Duration::from_millis(250);
+
+/// Interval at which the lock of an adopted process is checked. The system notifies only of the exit of child processes.
+const CHECK_EVERY: Duration = Duration::from_secs(2);
+
+/// Interval at which the lock of an adopted process is checked while waiting for its exit.
+const WAIT_EVERY: Duration = Duration::from_millis(20);
 
 /// A log line of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -158,7 +165,6 @@ impl Command {
         }
         // In its own process group, so that ^C in the terminal reaches only this process, which then
         // stops its children in the right order.
-        #[cfg(unix)]
         command.process_group(0);
         let mut child =
             command.spawn().with_context(|| format!("cannot start the {}", self.process))?;
@@ -205,7 +211,7 @@ impl Command {
         }
         let running = Running::new(pid, facts, command, true);
         let request = Arc::clone(&running.end_request);
-        let adopted = adopted::Adopted { pid, folder, group: group.clone(), request };
+        let adopted = Adopted { pid, folder, group: group.clone(), request };
         group.spawn("adopted process", adopted.watch(tell));
         running
     }
@@ -439,19 +445,13 @@ fn learn(facts: &mut Facts, line: &Line) -> bool {
     *facts != before
 }
 
-/// Sends SIGTERM, for processes to which there is no pipe.
-#[cfg(unix)]
-fn terminate(pid: Option<u32>) {
-    use rustix::process::{Pid, Signal, kill_process};
+/// Sends a signal to a process, to which there may be no pipe.
+fn send_signal(pid: Option<u32>, signal: Signal) {
     let Some(pid) = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) else { return };
-    if let Err(error) = kill_process(pid, Signal::TERM) {
-        tracing::warn!(%error, "could not send SIGTERM to a process");
+    if let Err(error) = kill_process(pid, signal) {
+        tracing::warn!(%error, "could not send {signal:?} to a process");
     }
 }
-
-/// Has no effect without signals. The process is killed later.
-#[cfg(not(unix))]
-fn terminate(_: Option<u32>) {}
 
 /// Conditions under which a process is stopped.
 struct Ends {
@@ -486,7 +486,7 @@ async fn wait_or_end(mut child: Child, tell: watch::Sender<Facts>, mut ends: End
         status
     } else {
         if stdin.take().is_none() {
-            terminate(child.id());
+            send_signal(child.id(), Signal::TERM);
         }
         if let Ok(status) = timeout(DRAIN_MAX, child.wait()).await {
             status
@@ -503,6 +503,48 @@ async fn wait_or_end(mut child: Child, tell: watch::Sender<Facts>, mut ends: End
         Err(error) => Ended { code: None, text: error.to_string() },
     };
     tell.send_modify(|facts| facts.ended = Some(ended));
+}
+
+/// A process that an earlier run of this program left running. It is not a child of this process, so its
+/// lock shows whether it runs.
+struct Adopted {
+    pid: u32,
+    /// Directory that the process has locked.
+    folder: PathBuf,
+    /// Group whose stop ends the watch, but not the process.
+    group: Group,
+    /// Notified to stop the process.
+    request: Arc<Notify>,
+}
+
+impl Adopted {
+    /// Watches the process until it exits or the group stops. Terminates the process on request.
+    async fn watch(self, tell: watch::Sender<Facts>) {
+        let is_requested = loop {
+            tokio::select! {
+                () = self.group.stopped() => return,
+                () = self.request.notified() => break true,
+                () = sleep(CHECK_EVERY) => if !is_locked(&self.folder) { break false },
+            }
+        };
+        let mut code = None;
+        if is_requested {
+            send_signal(Some(self.pid), Signal::TERM);
+            if timeout(DRAIN_MAX, wait_for_unlock(&self.folder)).await.is_ok() {
+                code = Some(0);
+            } else {
+                send_signal(Some(self.pid), Signal::KILL);
+            }
+        }
+        let text = "it was no child of this process".to_owned();
+        tell.send_modify(|facts| facts.ended = Some(Ended { code, text }));
+    }
+}
+
+async fn wait_for_unlock(folder: &Path) {
+    while is_locked(folder) {
+        sleep(WAIT_EVERY).await;
+    }
 }
 
 #[cfg(test)]

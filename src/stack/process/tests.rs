@@ -97,7 +97,7 @@ async fn detached_process_outlives_group_and_logs_to_file() {
     assert!(!running.has_ended(), "the group is gone, the process is not");
     drop(request);
     // The handle is dropped, so the process is terminated by its id.
-    terminate(Some(running.pid));
+    send_signal(Some(running.pid), Signal::TERM);
 }
 
 #[tokio::test]
