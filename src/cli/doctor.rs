@@ -4,7 +4,6 @@
 
 mod database;
 mod endpoints;
-mod node;
 mod services;
 mod state;
 
@@ -30,7 +29,6 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   triptych doctor                                    everything that this user's commands and services use
   triptych doctor --listen :8081                     also checks that this address is free to serve at
-  triptych doctor --node-config head.yaml            also a node's file: its key, ports, boot nodes
   triptych doctor --store postgres://triptych@db/triptych    also a database
   triptych doctor --archive s3://triptych/rows       also an archive of old rows
   triptych doctor --otlp http://otel:4318            also the collector that services send spans to
@@ -47,9 +45,6 @@ pub(crate) struct DoctorCommand {
     /// Address at which a service of this machine is to be served, such as :8081; may be repeated
     #[arg(long, value_name = "ADDRESS")]
     listen: Vec<String>,
-    /// File of options of a node, as for `triptych node --config`
-    #[arg(long, value_name = "FILE")]
-    node_config: Option<PathBuf>,
     /// Database of services, as for `triptych datasets serve --store`
     #[arg(long, env = "TRIPTYCH_STORE", hide_env_values = true, value_name = "URL")]
     store: Option<DatabaseUrl>,
@@ -115,7 +110,7 @@ impl Finding {
 /// # Errors
 /// If something is wrong.
 pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
-    let DoctorCommand { data_dir, listen, node_config, store, archive, json, .. } = command;
+    let DoctorCommand { data_dir, listen, store, archive, json, .. } = command;
     let mut findings = services::check(command.addresses, command.key).await;
     let stack_folder = running_folder().filter(|_| data_dir.is_none());
     findings.extend(state::check(data_dir).await);
@@ -124,9 +119,6 @@ pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
     }
     for address in &listen {
         findings.push(state::check_address(address).await);
-    }
-    if let Some(path) = node_config {
-        findings.extend(node::check(&path).await);
     }
     if let Some(url) = &store {
         findings.push(database::check(url).await);

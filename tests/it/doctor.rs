@@ -1,4 +1,4 @@
-//! `triptych doctor`: checks configurations, addresses, directories, ports and nodes.
+//! `triptych doctor`: checks configurations, addresses, directories and ports.
 
 use std::net::TcpListener;
 
@@ -113,39 +113,6 @@ fn addresses_of_collector_and_accounts_are_checked() {
 }
 
 #[test]
-fn node_configuration_is_checked_with_its_files_and_addresses() {
-    let boot = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = boot.local_addr().unwrap().port();
-    let home = Home::new();
-    let id = home.run_ok(&["keys", "node", "-o", "key"]);
-    let node = |port: u16, key: &str| {
-        let boot = format!("/ip4/127.0.0.1/tcp/{port}/p2p/{}", id.trim());
-        let text = format!("boot-nodes: [{boot}]\nprivate-key: {key}\n");
-        let path = home.write("node.yaml", text.as_bytes());
-        home.run(&["doctor", "--node-config", &path])
-    };
-    let output = node(port, "key/priv.bin");
-    check(&output, 0, "ok", &["boot node", "accepts connections"]);
-    check(&output, 0, "ok", &["private key", id.trim()]);
-    check(&node(1, "key/priv.bin"), 1, "wrong", &["boot node", "cannot connect"]);
-    check(&node(port, "nothing.bin"), 1, "wrong", &["private key", "triptych keys node"]);
-    for (option, parts) in [
-        (format!("otlp: {NOBODY}"), ["collector", "refused"]),
-        (
-            format!("role: head\nrest-api: {}", boot.local_addr().unwrap()),
-            ["address", "another address"],
-        ),
-        ("prometheus-address: 300.1.1.1:1".to_owned(), ["address 300.1.1.1:1", "another address"]),
-    ] {
-        let path = home.write("node.yaml", format!("{option}\n").as_bytes());
-        check(&home.run(&["doctor", "--node-config", &path]), 1, "wrong", &parts);
-    }
-    home.write("node.yaml", b"prot: 3\n");
-    let output = home.run(&["doctor", "--node-config", "node.yaml"]);
-    check(&output, 1, "wrong", &["node.yaml", "prot", "triptych node --help"]);
-}
-
-#[test]
 fn json_output_has_one_line_per_check() {
     let out = Home::new().run_ok(&["doctor", "--json"]);
     let lines: Vec<serde_json::Value> =
@@ -153,7 +120,6 @@ fn json_output_has_one_line_per_check() {
     assert!(lines.len() >= 3 && lines.iter().all(|line| line["state"] == "ok"), "{out}");
 }
 
-#[cfg(unix)]
 #[test]
 fn data_directory_and_key_file_readable_by_others_cause_warnings() {
     use std::fs;

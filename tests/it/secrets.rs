@@ -78,7 +78,6 @@ fn configuration_files_do_not_leak_passwords() {
     ] {
         let path = home.write(name, text.as_bytes());
         check(&home.run(&["node", "--config", &path]), &text);
-        check(&home.run(&["doctor", "--node-config", &path]), &text);
     }
     for address in [format!("http://me:{SECRET}@127.0.0.1:1"), format!("ftp://me:{SECRET}@host")] {
         for service in ["head", "datasets", "inference"] {

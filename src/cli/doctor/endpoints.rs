@@ -35,7 +35,7 @@ const OTLP_TYPE: &str = "application/x-protobuf";
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// Checks that `host` accepts connections at `port`, whatever listens there.
-pub(super) async fn check_port(what: String, host: &str, port: u16, next: &str) -> Finding {
+async fn check_port(what: String, host: &str, port: u16, next: &str) -> Finding {
     match timeout(CONNECT_WITHIN, TcpStream::connect((host, port))).await {
         Ok(Ok(_)) => Finding::ok(what, "accepts connections"),
         Ok(Err(error)) => Finding::wrong(what, format!("cannot connect: {error}"), next),
@@ -56,7 +56,7 @@ pub(super) async fn check(flags: &EndpointFlags) -> Vec<Finding> {
 }
 
 /// Checks that the collector accepts connections and a request without spans.
-pub(super) async fn check_collector(collector: &Collector) -> Finding {
+async fn check_collector(collector: &Collector) -> Finding {
     let what = format!("collector {}", collector.redacted());
     let (host, port) = collector.host_and_port();
     let next = "check that it runs, and --otlp or TRIPTYCH_OTLP";
