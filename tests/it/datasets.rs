@@ -8,7 +8,6 @@ mod export;
 mod folder;
 mod follow;
 mod import;
-mod live;
 mod mirror;
 mod no_space;
 mod open_files;
@@ -17,7 +16,6 @@ mod scenarios;
 mod stream;
 mod upkeep;
 
-use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use crate::support::http::Http;
@@ -63,18 +61,4 @@ async fn insert(http: &Http, dataset: i64, rows: &[Value]) {
     let (status, body) = http.post("/api/rows/bulk_insert/", &request).await;
     assert!(status.is_success(), "{status}: {body}");
     assert_eq!(body["inserted"], rows.len(), "{body}");
-}
-
-/// Checks that a request without a key is refused.
-async fn assert_needs_key(http: &Http, path: &str) {
-    let (status, body) = http.without_key().get_json(path).await;
-    assert_eq!(status, StatusCode::UNAUTHORIZED, "{path}");
-    assert_eq!(body, json!({"error": "Missing API key"}), "{path}");
-}
-
-/// Returns the sorted names of an object's members.
-fn members(value: &Value) -> Vec<&str> {
-    let mut names: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
-    names.sort_unstable();
-    names
 }

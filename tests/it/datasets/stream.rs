@@ -1,4 +1,4 @@
-//! `GET /api/rows/stream/`: sends a replay, then new rows and heartbeats.
+//! `GET /api/rows/stream/` of the load of the machine.
 
 use std::time::Duration;
 
@@ -6,11 +6,7 @@ use reqwest::Response;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::{COLUMNS, create, insert, members, minute_row};
 use crate::support::up::Up;
-
-/// Number of rows in the replay, as in the upstream dataset service.
-const REPLAY_ROWS: u32 = 100;
 
 /// Maximum time until the next event. Heartbeats are sent every 30 seconds.
 const EVENT_WITHIN: Duration = Duration::from_secs(40);
@@ -54,48 +50,6 @@ fn read(event: &str) -> Option<Event> {
     };
     let data = serde_json::from_str(field("data")?).unwrap();
     Some(Event { name: field("event").unwrap_or("message").to_owned(), data })
-}
-
-#[tokio::test]
-async fn stream_replays_follows_and_sends_heartbeats() {
-    let up = Up::shared();
-    let http = up.datasets();
-    let dataset = create(&http, "it stream").await;
-    let rows: Vec<_> = (0..REPLAY_ROWS + 20).map(minute_row).collect();
-    insert(&http, dataset, &rows).await;
-
-    let response = http.open(&format!("/api/rows/stream/?dataset={dataset}")).await;
-    assert_eq!(response.status(), 200);
-    let kind = response.headers()["content-type"].to_str().unwrap();
-    assert!(kind.starts_with("text/event-stream"), "{kind}");
-    let mut events = Events { response, text: String::new() };
-
-    let connected = events.next().await;
-    assert_eq!(connected.name, "connected");
-    assert_eq!(members(&connected.data), ["dataset_id", "message"]);
-    assert_eq!(connected.data["dataset_id"], dataset);
-    assert!(connected.data["message"].is_string());
-
-    // The latest hundred rows, oldest first.
-    for minute in 20..REPLAY_ROWS + 20 {
-        check_row(&events.next().await, minute);
-    }
-    for minute in REPLAY_ROWS + 20..REPLAY_ROWS + 23 {
-        insert(&http, dataset, &[minute_row(minute)]).await;
-        check_row(&events.next().await, minute);
-    }
-    let heartbeat = events.next().await;
-    assert_eq!(heartbeat.name, "heartbeat");
-    assert_eq!(members(&heartbeat.data), ["timestamp"]);
-}
-
-#[track_caller]
-fn check_row(event: &Event, minute: u32) {
-    let sent = minute_row(minute);
-    assert_eq!((event.name.as_str(), &event.data["timestamp"]), ("data", &sent["timestamp"]));
-    for column in COLUMNS {
-        assert_eq!(event.data[column].as_f64(), sent["values"][column].as_f64(), "{column}");
-    }
 }
 
 #[tokio::test]

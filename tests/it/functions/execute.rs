@@ -64,25 +64,6 @@ async fn equal_results_of_all_workers_are_one_group() {
 }
 
 #[tokio::test]
-async fn arguments_environment_and_input_reach_the_function() {
-    let up = Up::shared();
-    let request = json!({
-        "parameters": [{"name": "ignored", "value": "one"}, {"value": "two"}],
-        "config": {
-            "number_of_nodes": 1,
-            "stdin": "rows",
-            "env_vars": [{"name": "COLOR", "value": "blue"}],
-        },
-    });
-    let body = execute(&up, "hello", request).await;
-    let stdout = body["results"][0]["result"]["stdout"].as_str().unwrap();
-    for wanted in ["argument 1: one\n", "argument 2: two\n", "environment: COLOR=blue\n", "rows\n"]
-    {
-        assert!(stdout.contains(wanted), "`{wanted}` is in {stdout}");
-    }
-}
-
-#[tokio::test]
 async fn different_results_are_separate_groups() {
     let up = Up::shared();
     let body = execute(&up, "whoami", json!({"config": {"number_of_nodes": 3}})).await;
@@ -115,17 +96,6 @@ async fn request_for_a_subgroup_runs_on_its_nodes_only() {
 }
 
 #[tokio::test]
-async fn request_for_more_nodes_than_a_subgroup_has_fails_with_the_reason() {
-    let up = Up::shared();
-    let config = json!({"number_of_nodes": 3, "timeout": 1});
-    let body = execute(&up, "hello", json!({"subgroup": "gpu", "config": config})).await;
-    assert_eq!(body["code"], "408", "{body}");
-    assert!(!body["message"].as_str().unwrap_or_default().is_empty(), "{body}");
-    assert!(is_uuid(body["request_id"].as_str().unwrap()));
-    assert!(body.get("results").is_none(), "{body}");
-}
-
-#[tokio::test]
 async fn unknown_function_fails_with_the_reason() {
     let up = Up::shared();
     let request = json!({
@@ -135,14 +105,6 @@ async fn unknown_function_fails_with_the_reason() {
     let body = execute(&up, "hello", request).await;
     assert_ne!(body["code"], "200", "{body}");
     assert!(!body["message"].as_str().unwrap_or_default().is_empty(), "{body}");
-}
-
-#[tokio::test]
-async fn request_without_a_function_is_rejected() {
-    let up = Up::shared();
-    let (status, body) = up.head().post("/api/v1/functions/execute", &json!({"method": "a"})).await;
-    assert_eq!(status, StatusCode::BAD_REQUEST);
-    assert!(body["message"].as_str().unwrap().contains("function ID is required"), "{body}");
 }
 
 #[tokio::test]

@@ -120,14 +120,3 @@ async fn forecaster_is_active_once_losses_are_known() {
     let n_inferers = bundle["inferer_values"].as_array().unwrap().len();
     assert_eq!(n_one_out, n_forecasters * n_inferers, "{bundle}");
 }
-
-#[tokio::test]
-async fn key_and_topic_are_required() {
-    let up = Up::shared();
-    let http = up.inference();
-    let path = "/emissions/v10/latest_network_inferences/1";
-    let (status, _) = http.without_key().get(path).await;
-    assert_eq!(status, StatusCode::UNAUTHORIZED);
-    let (status, body) = http.get_json("/emissions/v10/latest_network_inferences/99").await;
-    assert_eq!(status, StatusCode::NOT_FOUND, "{body}");
-}
