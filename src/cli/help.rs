@@ -83,11 +83,12 @@ mod tests {
         }
         words.retain(|word| !word.is_empty());
         let with_value = |word: String| match word.as_str() {
-            "MULTIADDRESS" => format!("/ip4/127.0.0.1/tcp/9527/p2p/{PEER}"),
             "CID" => FUNCTION.to_owned(),
             "PEER_ID" => PEER.to_owned(),
             "ADDRESS" => ACTOR.to_owned(),
-            _ => word.replace("URL", "http://127.0.0.1:8080"),
+            _ => word
+                .replace("URL", "http://127.0.0.1:8080")
+                .replace("MULTIADDRESS", &format!("/ip4/127.0.0.1/tcp/9527/p2p/{PEER}")),
         };
         words.into_iter().map(with_value).collect()
     }
