@@ -28,29 +28,20 @@ const PARAMS_DEFAULT: Params = Params {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaseError {
-    /// The algorithm is unknown.
-    #[error("unknown algorithm `{text}`, expected mad-v0.17 or stdev-oct2024")]
-    Algorithm {
-        /// Shortened text.
-        text: String,
-    },
-    /// A text is not a number.
-    #[error("{what} `{text}` is not a decimal number")]
-    Number {
-        /// Name of the number.
-        what: &'static str,
-        /// Shortened text.
-        text: String,
-    },
+    /// A text is not a number, an algorithm or the name of an actor.
+    #[error("{0}")]
+    Invalid(String),
     /// The epoch cannot be combined.
     #[error(transparent)]
     Synthesis(#[from] SynthesisError),
-    /// The name does not belong to an actor.
-    #[error("unknown actor `{name}`")]
-    Name {
-        /// Shortened name.
-        name: String,
-    },
+}
+
+impl CaseError {
+    /// Describes `text`, of which only the start is quoted.
+    fn invalid(what: &str, text: &str, expected: &str) -> Self {
+        let start: String = text.chars().take(80).collect();
+        Self::Invalid(format!("invalid {what} `{start}`, expected {expected}"))
+    }
 }
 
 /// Result of a case, with its explanation.
@@ -129,10 +120,12 @@ fn params(algorithm: Option<&str>, params: &CaseParams) -> Result<Params, CaseEr
     let or = |what, given: &Option<Decimal>, default| {
         Ok::<_, CaseError>(optional(what, given.as_ref())?.unwrap_or(default))
     };
-    let unknown = || algorithm.unwrap_or_default().chars().take(32).collect();
-    let generation = algorithm.map_or(Ok(PARAMS_DEFAULT.generation), str::parse);
+    let generation = |text: &str| {
+        let expected = "mad-v0.17 or stdev-oct2024";
+        text.parse().map_err(|_| CaseError::invalid("algorithm", text, expected))
+    };
     Ok(Params {
-        generation: generation.map_err(|_| CaseError::Algorithm { text: unknown() })?,
+        generation: algorithm.map_or(Ok(PARAMS_DEFAULT.generation), generation)?,
         p_norm: or("p_norm", &params.p_norm, PARAMS_DEFAULT.p_norm)?,
         c_norm: or("c_norm", &params.c_norm, PARAMS_DEFAULT.c_norm)?,
         epsilon: or("epsilon_topic", &params.epsilon_topic, PARAMS_DEFAULT.epsilon)?,
@@ -149,7 +142,7 @@ fn number(what: &'static str, text: &Decimal) -> Result<f64, CaseError> {
     let parsed: Option<f64> = text.0.trim().parse().ok();
     parsed
         .filter(|number| number.is_finite())
-        .ok_or_else(|| CaseError::Number { what, text: text.0.chars().take(80).collect() })
+        .ok_or_else(|| CaseError::invalid(what, &text.0, "a decimal number"))
 }
 
 fn optional(what: &'static str, text: Option<&Decimal>) -> Result<Option<f64>, CaseError> {
@@ -258,7 +251,7 @@ impl Names {
     /// Returns the address of `name`.
     fn address(&self, name: &str) -> Result<Address, CaseError> {
         let address = self.addresses.get(name).cloned();
-        address.ok_or_else(|| CaseError::Name { name: name.chars().take(80).collect() })
+        address.ok_or_else(|| CaseError::invalid("actor", name, "a name of the case"))
     }
 
     /// Returns the name of `address`.
