@@ -3,7 +3,7 @@
 //!
 //! Screens and overlays handle their own events in their `update` modules.
 
-pub(crate) mod perform;
+mod perform;
 
 use std::time::Duration;
 
@@ -13,14 +13,15 @@ use crate::action::Action;
 use crate::event::{DataEvent, Effect, Event, Target, Timer};
 use crate::keymap::{Chord, Layer, Resolved};
 use crate::local::{Addresses, Level, LocalEvent};
-use crate::overlay::Overlay;
-use crate::overlay::{self, alerts, choices, profiles};
+use crate::overlay::view::{Surface, draw_confirm};
+use crate::overlay::{self, alerts, choices, copy_as, help, palette, profiles};
 use crate::screens::cluster::state::ClusterContext;
 use crate::screens::cluster::update::{on_local, on_nodes};
 use crate::screens::cluster::{self, operator};
 use crate::screens::update::{self, PROCESS_SCREENS, connect, load_nodes_of, on_copied, show};
 use crate::screens::{Screen, data, execute, inference, logs, overview};
 use crate::state::field::Field;
+use crate::state::overlay::Overlay;
 use crate::state::services::{HeadId, Service};
 use crate::state::{Dirty, State, session, stack};
 use crate::theme::Theme;
@@ -167,9 +168,15 @@ fn urgency(state: &State, event: &Event) -> Dirty {
     }
 }
 
-/// Finishes an update: restores the saved selection, records closed streams, hides expired notices.
+/// Finishes an update: performs the actions chosen in an overlay, restores the saved selection, records closed streams, hides expired notices.
 /// Returns the requested effects.
 fn settle(state: &mut State) -> Vec<Effect> {
+    let is_action = |effect: &Effect| matches!(effect, Effect::Perform(_));
+    while let Some(idx) = state.effects.iter().position(is_action) {
+        if let Effect::Perform(action) = state.effects.remove(idx) {
+            perform::perform(state, action);
+        }
+    }
     session::select(state);
     execute::update::choose_head(state);
     state.effects.append(&mut state.data.effects);
@@ -199,7 +206,7 @@ fn press(state: &mut State, chord: Chord) {
         // A key that does not continue the sequence can have its own binding.
         Resolved::Nothing if !pending.is_empty() => press(state, chord),
         Resolved::Nothing if matches!(state.overlays.last(), Some(Overlay::Jump(_))) => {
-            overlay::spell(state, chord);
+            overlay::update::spell(state, chord);
         }
         Resolved::Nothing => {
             if let (Some(Overlay::Profiles(row)), Some('U')) =
@@ -238,7 +245,7 @@ pub(super) fn undo(state: &mut State) {
 }
 
 fn edited(state: &mut State) {
-    if overlay::edited(state) {
+    if overlay::update::edited(state) {
         return;
     }
     match state.screen {
@@ -259,7 +266,7 @@ fn click(state: &mut State, target: Target) {
     match target {
         Target::Screen(screen) => perform::perform(state, Action::Show(screen)),
         Target::Action(action) => perform::perform(state, action),
-        _ if overlay::click(state, target) => {}
+        _ if overlay::update::click(state, target) => {}
         Target::Output(output) => state.results_mut().look.show(output),
         _ => point(state, target),
     }
@@ -337,7 +344,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -
         Screen::Logs => logs::view::draw(middle, buf, frame, &mut hits),
         Screen::Overview => overview::view::draw(middle, buf, frame, &mut hits),
     }
-    overlay::draw(middle, buf, frame, &mut hits);
+    draw_overlay(middle, buf, frame, &mut hits);
     // After the overlay, which removes all places beneath it.
     header::draw(top, buf, frame, &mut hits);
     footer::draw(bottom, buf, frame, &mut hits);
@@ -354,6 +361,43 @@ fn rows(area: Rect, n_last: u16) -> [Rect; 3] {
     let [top, rest] = split_rows(area, 1);
     let [middle, bottom] = split_rows(rest, rest.height.saturating_sub(n_last));
     [top, middle, bottom]
+}
+
+/// Draws the topmost overlay over `area`, if there is one. The screen beneath cannot be clicked. A
+/// click outside the overlay closes it.
+fn draw_overlay(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let Some(overlay) = frame.state.overlays.last() else { return };
+    if matches!(overlay, Overlay::Jump(_)) {
+        // Labels are drawn last, over the whole frame.
+        return;
+    }
+    hits.clear();
+    hits.add(area, Target::Action(Action::Back));
+    // The rest of the screen is the preview of a theme.
+    if !matches!(overlay, Overlay::Themes(_)) {
+        buf.set_style(area, Style::reset().patch(frame.theme.bg).patch(frame.theme.faint));
+    }
+    let on = Surface { area, buf, frame, hits };
+    match overlay {
+        Overlay::Jump(_) => {}
+        Overlay::Help(help) => help::draw(on, help),
+        Overlay::ConfirmQuit => draw_confirm(on),
+        Overlay::Palette(palette) => palette::draw(on, palette),
+        Overlay::Themes(themes) => choices::draw_themes(on, *themes),
+        Overlay::AddNode => cluster::node_form::draw(on),
+        Overlay::ConfirmStop => cluster::node_form::draw_confirm(on),
+        Overlay::ConfirmNode(question) => operator::draw(on, question),
+        Overlay::Presets(row) => execute::view::draw_presets(on, *row),
+        Overlay::PresetName(name) => execute::view::preset_prompt(name, frame).draw(on),
+        Overlay::Save(save) => save.prompt(frame).draw(on),
+        Overlay::CopyAs(copy_as) => copy_as::draw(on, copy_as),
+        Overlay::Columns(row) => choices::draw_columns(on, *row),
+        Overlay::Profiles(row) => profiles::draw(on, *row),
+        Overlay::Key(form) => profiles::draw_key(on, form),
+        Overlay::Alerts(row) => alerts::draw(on, *row),
+        Overlay::AddAlert(field) => alerts::prompt(field, frame).draw(on),
+        Overlay::Notices(row) => choices::draw_notices(on, *row),
+    }
 }
 
 fn draw_too_small(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) {

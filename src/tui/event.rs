@@ -385,6 +385,8 @@ pub(crate) enum Effect {
     SendAlert(Alert),
     /// Rings the bell, and shows a notification outside of the terminal.
     NotifyTerminal(String),
+    /// Performs an action after the current update.
+    Perform(crate::action::Action),
     /// Sends [`Event::TimerDue`] after this time.
     SetTimer(Timer, Duration),
     /// Clears a timer.

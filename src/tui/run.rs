@@ -19,12 +19,12 @@ use crate::event::{Effect, Event, Timer};
 use crate::keymap::{Chord, Keymap};
 use crate::local::{LocalEvent, LocalStack};
 use crate::mouse::Mouse;
-use crate::overlay::Overlay;
 use crate::pacer::Pacer;
 use crate::profiles::{ProfileStore, Profiles};
 use crate::replies::Replies;
 #[cfg(debug_assertions)]
 use crate::screens::Screen;
+use crate::state::overlay::Overlay;
 use crate::state::{Dirty, State, session};
 use crate::terminal::{self, Signal, Signals, Tui};
 use crate::theme::depth::Depth;

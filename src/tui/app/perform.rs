@@ -4,9 +4,7 @@ use crate::action::Action;
 use crate::app::{INTERRUPT_WITHIN, point};
 use crate::event::{Effect, Target, Timer};
 use crate::keymap::Layer;
-use crate::overlay::copy_as::CopyMenu;
-use crate::overlay::save::SaveForm;
-use crate::overlay::{self, Overlay};
+use crate::overlay;
 use crate::screens::cluster::state::ClusterContext;
 use crate::screens::cluster::{self, operator, processes};
 use crate::screens::execute::state::FormField;
@@ -15,6 +13,9 @@ use crate::screens::inference::state::Feed;
 use crate::screens::update::{load_nodes, send_copy, show};
 use crate::screens::{Screen, overview};
 use crate::state::State;
+use crate::state::overlay::CopyMenu;
+use crate::state::overlay::Overlay;
+use crate::state::overlay::SaveForm;
 use crate::widget::format;
 
 pub(crate) fn perform(state: &mut State, action: Action) {
@@ -37,7 +38,7 @@ pub(crate) fn perform(state: &mut State, action: Action) {
         | Action::Alerts
         | Action::Profiles
         | Action::Columns => {
-            overlay::toggle(state, action);
+            overlay::update::toggle(state, action);
         }
         Action::Export if matches!(state.screen, Screen::Logs | Screen::Inference) => export(state),
         Action::Jump => state.open(Overlay::Jump(String::new())),
@@ -53,7 +54,7 @@ pub(crate) fn perform(state: &mut State, action: Action) {
         Action::Interrupt => interrupt(state),
         Action::Suspend => state.effects.push(Effect::Suspend),
         Action::Zoom => state.is_zoomed ^= true,
-        Action::EnterKey | Action::ForgetKey => overlay::key(state, action),
+        Action::EnterKey | Action::ForgetKey => overlay::update::key(state, action),
         Action::Narrower
         | Action::Wider
         | Action::Shorter
@@ -94,7 +95,7 @@ fn in_view(state: &mut State, action: Action) {
     if let Some(Overlay::AddNode) = state.overlays.last() {
         return processes::in_form(state, action);
     }
-    if overlay::act(state, action) {
+    if overlay::update::act(state, action) {
         return;
     }
     let (now, page) = (state.now, state.page());

@@ -2,9 +2,9 @@ use std::collections::HashSet;
 
 use super::*;
 use crate::harness::{Harness, entries};
-use crate::overlay::Overlay;
 use crate::screens::Screen;
 use crate::state::field::Field;
+use crate::state::overlay::Overlay;
 use crate::user_file::Setting;
 
 /// Returns every chain of layers that can be in force.
@@ -41,7 +41,7 @@ fn chains() -> Vec<Vec<Layer>> {
         Overlay::Presets(0),
         Overlay::PresetName(Field::default()),
         Overlay::Jump(String::new()),
-        Overlay::Save(crate::overlay::save::SaveForm::default()),
+        Overlay::Save(crate::state::overlay::SaveForm::default()),
     ] {
         screen.state.open(overlay);
         chains.push(screen.state.layers());

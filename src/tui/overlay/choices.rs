@@ -8,41 +8,13 @@ use crate::overlay::view::{List, Surface, raise};
 use crate::screens::{Screen, cluster, data, inference};
 use crate::state::State;
 use crate::state::layout::TableName;
-use crate::theme::custom::CustomTheme;
+use crate::state::overlay::Themes;
 use crate::theme::{Name, Theme};
 use crate::view::hits::Hits;
 use crate::view::wrap::wrapped;
 use crate::view::{Frame, centered, notices, split_rows};
 use crate::widget::pane::Pane;
 use crate::widget::{format, paint};
-
-/// The list of themes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Themes {
-    /// The theme to restore on cancel.
-    pub(crate) before: Option<Name>,
-    /// The row selected, of [`Self::rows`].
-    pub(crate) row: usize,
-}
-
-impl Themes {
-    /// Returns the list with `current` selected.
-    pub(crate) fn new(current: Option<Name>, own: &[&'static CustomTheme]) -> Self {
-        let row = Self::rows(own).position(|row| row == current).unwrap_or(0);
-        Self { before: current, row }
-    }
-
-    /// Returns all choices. `None` is the automatic choice. Custom themes are last.
-    pub(crate) fn rows(own: &[&'static CustomTheme]) -> impl Iterator<Item = Option<Name>> {
-        let all = Name::ALL.into_iter().chain(own.iter().map(|own| Name::Custom(own)));
-        std::iter::once(None).chain(all.map(Some))
-    }
-
-    /// Returns the selected theme.
-    pub(crate) fn selected(&self, own: &[&'static CustomTheme]) -> Option<Name> {
-        Self::rows(own).nth(self.row).flatten()
-    }
-}
 
 /// Returns the focused table with the titles of its columns, or `None` if no table has focus.
 pub(crate) fn focused_table(state: &State) -> Option<(TableName, Vec<&'static str>)> {

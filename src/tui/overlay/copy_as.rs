@@ -14,6 +14,7 @@ use crate::screens::Screen;
 use crate::screens::cluster::state::Pane as ClusterPane;
 use crate::screens::execute::state::presets::quoted;
 use crate::state::State;
+use crate::state::overlay::CopyMenu;
 use crate::state::runs::Run;
 use crate::state::services::Service;
 use crate::view::results::gist;
@@ -23,15 +24,6 @@ use crate::widget::pane::Pane;
 
 /// Placeholder for the key in a command line.
 const KEY_VARIABLE: &str = "$API_KEY";
-
-/// The formats to copy the selection in.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct CopyMenu {
-    /// The selected format.
-    pub(crate) row: usize,
-    /// The name and the text of each format.
-    pub(crate) forms: Vec<(&'static str, String)>,
-}
 
 impl CopyMenu {
     /// Returns the formats for the selection of the current screen.

@@ -3,10 +3,10 @@
 use ratatui::prelude::*;
 
 use crate::action::Action;
-use crate::keymap::{Bound, Layer};
+use crate::keymap::Layer;
 use crate::overlay::view::{Surface, raise};
 use crate::screens::Screen;
-use crate::state::field::Field;
+use crate::state::overlay::Help;
 use crate::view::field::draw_search;
 use crate::view::{Frame, centered, split_rows};
 use crate::widget::pane::Pane;
@@ -23,26 +23,6 @@ const TWO_COLUMNS_WIDTH: u16 = 76;
 
 /// Maximum distance from the middle of a gap at which the columns are split.
 const GAP_ROWS_MAX: usize = 9;
-
-/// The state of the help overlay.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Help {
-    /// The text filter over keys and titles.
-    pub(crate) filter: Field,
-    /// The first row shown.
-    pub(crate) scroll: usize,
-}
-
-impl Help {
-    /// Returns true if `binding` passes the filter.
-    pub(crate) fn shows(&self, binding: &Bound) -> bool {
-        let wanted = self.filter.value().trim();
-        let title = binding.action.title().to_lowercase();
-        wanted.is_empty()
-            || title.contains(&wanted.to_lowercase())
-            || binding.keys_text().split("  ").any(|keys| keys == wanted)
-    }
-}
 
 /// Draws the bindings that pass the filter.
 pub(crate) fn draw(on: Surface<'_>, help: &Help) {

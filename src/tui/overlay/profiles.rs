@@ -1,19 +1,15 @@
 //! Profiles and their keys: choosing, opening, checking and storing.
 
-use std::fmt;
-
-use model::key::ApiKey;
 use ratatui::text::{Line, Span};
 
 use crate::action::Action;
 use crate::event::{Effect, ProfileEvent};
 use crate::keymap::Layer;
 use crate::local::Addresses;
-use crate::overlay::Overlay;
 use crate::overlay::view::{List, Surface, raise};
 use crate::profiles::{Choice, NO_PROFILE};
 use crate::screens::update::{connect, enter};
-use crate::state::field::Field;
+use crate::state::overlay::{KeyForm, KeyStep, Overlay};
 use crate::state::resource::Failure;
 use crate::state::services::{Health, Service};
 use crate::state::{State, stack};
@@ -22,55 +18,6 @@ use crate::view::{centered, spinner, split_rows, strip};
 use crate::widget::pane::Pane;
 use crate::widget::{format, paint};
 
-/// The form for an API key. The typed text is never shown.
-#[derive(Clone)]
-pub(crate) struct KeyForm {
-    /// Profile that the key belongs to.
-    pub(crate) profile: String,
-    pub(crate) input: Field,
-    pub(crate) step: KeyStep,
-}
-
-/// Progress of entering a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum KeyStep {
-    Typed,
-    /// The key is being checked with a service.
-    Tried,
-    /// The key is invalid or refused, or the service is unreachable.
-    Refused(Failure),
-}
-
-impl KeyForm {
-    /// Returns an empty form for the key of `profile`.
-    pub(crate) fn new(profile: &str) -> Self {
-        let input = Field::edited("");
-        Self { profile: profile.to_owned(), input, step: KeyStep::Typed }
-    }
-
-    /// Returns the typed key, or sets an error that describes the format.
-    pub(crate) fn key(&mut self) -> Option<ApiKey> {
-        let key = self.input.value().parse().ok();
-        self.step = match key {
-            Some(_) => KeyStep::Tried,
-            None => KeyStep::Refused(Failure::new(
-                "read the key",
-                "a key is UP- and 24 hexadecimal digits",
-                "",
-            )),
-        };
-        key
-    }
-}
-
-impl fmt::Debug for KeyForm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyForm")
-            .field("profile", &self.profile)
-            .field("step", &self.step)
-            .finish_non_exhaustive()
-    }
-}
 /// Returns the row of the services in use.
 pub(crate) fn current_row(state: &State) -> usize {
     let in_use = &state.services.addresses;

@@ -13,6 +13,7 @@ use crate::screens::Screen;
 use crate::screens::inference::state::History;
 use crate::state::State;
 use crate::state::field::Field;
+use crate::state::overlay::SaveForm;
 use crate::view::Frame;
 
 /// A table to export.
@@ -21,15 +22,6 @@ pub(crate) struct ExportTable {
     columns: &'static [&'static str],
     /// Rows of cells. An empty cell is `None`.
     pub(crate) rows: Vec<Vec<Option<String>>>,
-}
-
-/// The prompt for a file.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct SaveForm {
-    /// The path, as typed.
-    pub(crate) path: Field,
-    /// Text to write, or `None` for the visible table.
-    pub(crate) text: Option<String>,
 }
 
 impl SaveForm {

@@ -8,9 +8,9 @@ use super::{Frame, notices, spinner, strip};
 use crate::action::Action;
 use crate::event::Target;
 use crate::keymap::{Bound, Chord, Layer};
-use crate::overlay::Overlay;
 use crate::screens::{Screen, cluster};
 use crate::state::State;
+use crate::state::overlay::Overlay;
 use crate::widget::paint;
 
 /// Maximum number of keys with one hint: one for each direction.

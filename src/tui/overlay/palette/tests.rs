@@ -2,7 +2,7 @@ use super::*;
 use crate::event::Event;
 use crate::harness::Harness;
 use crate::keymap::TABLE;
-use crate::overlay::Overlay;
+use crate::state::overlay::Overlay;
 use crate::theme::Name;
 
 #[track_caller]

@@ -8,7 +8,6 @@ use crate::action::Action;
 use crate::event::{Effect, Target, Timer};
 use crate::keymap::Layer;
 use crate::local::{Level, LocalEvent, LocalFunction};
-use crate::overlay::Overlay;
 use crate::screens::cluster::processes;
 use crate::screens::cluster::state::{
     ClusterContext, Folds, NodeGroup, NodeOrder, NodeRow, Pane, State, next_attribute,
@@ -18,6 +17,7 @@ use crate::screens::{Screen, execute};
 use crate::state::State as Whole;
 use crate::state::navigation::{Steps as _, moved, sort_by};
 use crate::state::nodes::Node;
+use crate::state::overlay::Overlay;
 use crate::state::resource::Failure;
 use crate::state::services::{HeadId, Service};
 

@@ -9,9 +9,9 @@ use model::topic::TopicId;
 use crate::action::Action;
 use crate::event::{Effect, LatestBundle, Timer};
 use crate::overlay;
-use crate::overlay::moved;
-use crate::overlay::palette::Goal;
 use crate::state::State as Whole;
+use crate::state::overlay::moved;
+use crate::state::palette::Goal;
 use crate::state::resource::{Failure, Resource};
 
 /// Poll interval of topics in view, as on the Inference screen.
@@ -130,7 +130,7 @@ pub(crate) fn load_topics(state: &mut Whole) {
 pub(crate) fn act(state: &mut Whole, action: Action) {
     if action == Action::Open {
         if let Some(goal) = state.overview_rows().into_iter().nth(state.overview.row) {
-            overlay::reach(state, goal);
+            overlay::update::reach(state, goal);
         }
         return;
     }

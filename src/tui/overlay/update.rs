@@ -1,0 +1,246 @@
+//! Updates of overlays: opening, moving the selection, confirming it.
+
+use std::mem::discriminant;
+
+use crate::action::Action;
+use crate::event::{Effect, Target};
+use crate::keymap::Chord;
+use crate::overlay::save::ExportTable;
+use crate::overlay::{alerts, choices, palette, profiles};
+use crate::screens::update::{send_copy, show};
+use crate::screens::{Screen, cluster, execute, inference};
+use crate::state::State;
+use crate::state::field::Field;
+use crate::state::navigation::Steps as _;
+use crate::state::overlay::{Help, KeyStep, Overlay, Themes, moved};
+use crate::state::palette::{Goal, Palette};
+use crate::widget::format::counted;
+
+/// Opens the overlay of `action`, or closes it if it is on top.
+pub(crate) fn toggle(state: &mut State, action: Action) {
+    let overlay = match action {
+        Action::Help => Overlay::Help(Help { filter: Field::edited(""), scroll: 0 }),
+        Action::Palette => Overlay::Palette(Box::new(Palette::new(palette::entries(state)))),
+        Action::Themes => Overlay::Themes(Themes::new(state.theme, &state.custom_themes)),
+        Action::Notices => {
+            // The visible notices are part of the list.
+            state.notices.clear();
+            Overlay::Notices(0)
+        }
+        Action::Alerts => Overlay::Alerts(0),
+        Action::Columns => {
+            if choices::focused_table(state).is_none() {
+                return state.notify_refused("no table has focus", String::new());
+            }
+            Overlay::Columns(0)
+        }
+        Action::Profiles => Overlay::Profiles(profiles::current_row(state)),
+        _ => return,
+    };
+    if state.overlays.last().is_some_and(|top| discriminant(top) == discriminant(&overlay)) {
+        state.close();
+    } else {
+        state.open(overlay);
+        let form = profiles::refused_form(state).filter(|_| action == Action::Profiles);
+        if let Some(form) = form {
+            state.open(Overlay::Key(form));
+        }
+    }
+}
+
+/// Handles an action in the topmost overlay. Returns true if there is one.
+pub(crate) fn act(state: &mut State, action: Action) -> bool {
+    if state.overlays.is_empty() {
+        return false;
+    }
+    if action == Action::Open {
+        take(state);
+        return true;
+    }
+    let n_rows = n_rows(state);
+    let Some(overlay) = state.overlays.last_mut() else { return false };
+    if let Some(row) = overlay.row() {
+        *row = moved(action, *row, n_rows);
+    }
+    preview_theme(state);
+    true
+}
+
+/// Returns the number of rows of the topmost overlay, if it is a list.
+fn n_rows(state: &State) -> usize {
+    match state.overlays.last() {
+        Some(Overlay::Palette(palette)) => palette.matches.len(),
+        Some(Overlay::Themes(_)) => Themes::rows(&state.custom_themes).count(),
+        Some(Overlay::CopyAs(copy_as)) => copy_as.forms.len(),
+        Some(Overlay::Notices(_)) => state.notices.past().len(),
+        Some(Overlay::Alerts(_)) => state.alerts.rules().len(),
+        Some(Overlay::Columns(_)) => {
+            choices::focused_table(state).map_or(0, |(_, titles)| titles.len())
+        }
+        Some(Overlay::Profiles(_)) => state.profiles.choices().len(),
+        Some(Overlay::Presets(_)) => state.execute.presets.len(),
+        // Only the view knows the number of lines.
+        Some(Overlay::Help(_)) => usize::MAX,
+        _ => 0,
+    }
+}
+
+/// Previews the selected theme.
+fn preview_theme(state: &mut State) {
+    if let Some(Overlay::Themes(themes)) = state.overlays.last() {
+        state.theme = themes.selected(&state.custom_themes);
+    }
+}
+
+/// Opens the form for the key of the selected profile or the one in use, or removes that key.
+pub(crate) fn key(state: &mut State, action: Action) {
+    let row = match state.overlays.last() {
+        Some(Overlay::Profiles(row)) => Some(*row),
+        _ => None,
+    };
+    profiles::act(state, action, row);
+}
+
+/// Handles a typed letter of a jump label. Any other key closes the labels.
+pub(crate) fn spell(state: &mut State, chord: Chord) {
+    match (state.overlays.last_mut(), chord.letter()) {
+        (Some(Overlay::Jump(typed)), Some(letter)) if typed.is_empty() => typed.push(letter),
+        _ => {
+            state.close();
+        }
+    }
+}
+
+/// Handles an edit of the overlay's text field. Returns true if there is an overlay.
+pub(crate) fn edited(state: &mut State) -> bool {
+    match state.overlays.last_mut() {
+        Some(Overlay::Palette(palette)) => palette.find(),
+        Some(Overlay::Help(help)) => help.scroll = 0,
+        Some(Overlay::Key(form)) => form.step = KeyStep::Typed,
+        Some(_) => {}
+        None => return false,
+    }
+    true
+}
+
+/// Handles a click in the topmost overlay. Returns true if there is one.
+pub(crate) fn click(state: &mut State, target: Target) -> bool {
+    let Some(overlay) = state.overlays.last_mut() else { return false };
+    let (Target::Row { row, .. }, Some(selected)) = (target, overlay.row()) else { return true };
+    *selected = row;
+    if matches!(overlay, Overlay::Palette(_) | Overlay::CopyAs(_) | Overlay::Columns(_)) {
+        take(state);
+    } else {
+        preview_theme(state);
+    }
+    true
+}
+
+/// Confirms the selection of the topmost overlay.
+fn take(state: &mut State) {
+    match state.overlays.last() {
+        Some(Overlay::Help(help)) if !help.filter.value().is_empty() => {
+            let bindings = state.keys.in_force(&state.layers_beneath());
+            let first = bindings.into_iter().find(|binding| help.shows(binding));
+            if let Some(action) = first.map(|binding| binding.action) {
+                state.close();
+                state.effects.push(Effect::Perform(action));
+            }
+        }
+        Some(Overlay::Palette(palette)) => {
+            if let Some(goal) = palette.selected().map(|entry| entry.goal.clone()) {
+                while state.close() {}
+                reach(state, goal);
+            }
+        }
+        Some(Overlay::Themes(themes)) => {
+            let chosen = themes.selected(&state.custom_themes);
+            state.close();
+            state.theme = chosen;
+        }
+        Some(Overlay::Notices(_)) => {
+            state.close();
+        }
+        Some(Overlay::Alerts(row)) => state.alerts.acknowledge(*row),
+        Some(Overlay::AddAlert(_)) => alerts::add(state),
+        Some(Overlay::Columns(row)) => choices::toggle_column(state, *row),
+        Some(Overlay::Profiles(row)) => profiles::take(state, *row),
+        Some(Overlay::Presets(row)) => execute::update::take_preset(state, *row),
+        Some(Overlay::PresetName(_)) => execute::update::keep_preset(state),
+        Some(Overlay::CopyAs(copy_as)) => {
+            let text = copy_as.selected();
+            state.close();
+            send_copy(state, text);
+        }
+        Some(Overlay::Key(_)) => profiles::try_key(state),
+        Some(Overlay::Save(_)) => save(state),
+        _ => {}
+    }
+}
+
+/// Writes the current view to the named file. Does nothing without a name.
+fn save(state: &mut State) {
+    let Some(Overlay::Save(form)) = state.overlays.last() else { return };
+    let (path, is_json) = (form.path.value().trim().to_owned(), form.is_json());
+    if path.is_empty() {
+        return;
+    }
+    let text = form.text.clone();
+    state.close();
+    let (text, what) = if let Some(text) = text {
+        let n_lines = counted(text.lines().count(), "line");
+        (text, n_lines)
+    } else {
+        let table = ExportTable::for_screen(state);
+        (table.text(is_json), counted(table.rows.len(), "row"))
+    };
+    state.effects.push(Effect::Save { path: path.into(), text, what });
+}
+
+/// Opens the target of a palette entry.
+pub(crate) fn reach(state: &mut State, goal: Goal) {
+    match goal {
+        Goal::Act(screen, action) => {
+            if let Some(screen) = screen {
+                show(state, screen);
+            }
+            let here = state.keys.in_force(&state.layers_beneath());
+            let is_bound = here.iter().any(|binding| binding.action == action);
+            if screen == Some(Screen::Execute) && !is_bound {
+                state.execute.focus_form();
+            }
+            state.effects.push(Effect::Perform(action));
+        }
+        Goal::Theme(theme) => state.theme = theme,
+        Goal::Dataset(dataset) => {
+            show(state, Screen::Data);
+            state.data.find_dataset(dataset, state.now);
+        }
+        Goal::Topic(topic) => {
+            show(state, Screen::Inference);
+            let topics = state.inference.topics.value().map_or(&[][..], |list| &list.topics);
+            let row = topics.iter().position(|listed| listed.topic_id == topic.get());
+            if let Some(row) = row {
+                let pane = inference::state::Pane::Topics.number();
+                state.inference.click(Target::Row { pane, row });
+            }
+        }
+        Goal::Node(peer_id) => {
+            show(state, Screen::Cluster);
+            state.cluster.show_node(peer_id);
+        }
+        Goal::Function(id, method) => {
+            show(state, Screen::Execute);
+            state.execute.focus_form();
+            let known = state.execute.form.find(&id, &method);
+            if let Some(function) = known.map(|(_, function)| function.clone()) {
+                state.execute.form.added(&function);
+            }
+        }
+        Goal::Run(id) => {
+            show(state, Screen::Cluster);
+            state.cluster.results.run = Some(id);
+            state.cluster.focus = cluster::state::Pane::Groups;
+        }
+    }
+}

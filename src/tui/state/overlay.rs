@@ -1,0 +1,226 @@
+//! The stack of modal overlays, topmost last, and the state of each overlay.
+
+use std::fmt;
+
+use model::key::ApiKey;
+
+use crate::action::Action;
+use crate::keymap::{Bound, Layer};
+use crate::state::field::Field;
+use crate::state::navigation;
+use crate::state::nodes::NodeChange;
+use crate::state::palette::Palette;
+use crate::state::resource::Failure;
+use crate::theme::Name;
+use crate::theme::custom::CustomTheme;
+
+/// A modal overlay.
+#[derive(Debug, Clone)]
+pub(crate) enum Overlay {
+    Help(Help),
+    /// Labels on all click targets, and the typed part of a label.
+    Jump(String),
+    /// Question before quitting while a run is pending.
+    ConfirmQuit,
+    /// The command palette.
+    Palette(Box<Palette>),
+    /// The list of themes, with a preview.
+    Themes(Themes),
+    /// The columns of the focused table: the selected row.
+    Columns(usize),
+    /// Past notices: the selected row, counted from the latest.
+    Notices(usize),
+    /// The rules for alerts: the selected row.
+    Alerts(usize),
+    /// The prompt for a rule.
+    AddAlert(Field),
+    /// The list of profiles: the selected row.
+    Profiles(usize),
+    /// The form for the API key of a profile.
+    Key(KeyForm),
+    /// The form that starts a node on this machine.
+    AddNode,
+    /// Question before the selected local process is stopped.
+    ConfirmStop,
+    /// Question before nodes are changed.
+    ConfirmNode(NodeChange),
+    /// The list of presets: the selected row.
+    Presets(usize),
+    /// The prompt for the name of a new preset.
+    PresetName(Field),
+    /// The prompt for a file to write to.
+    Save(SaveForm),
+    /// The formats to copy the selection in.
+    CopyAs(CopyMenu),
+}
+
+impl Overlay {
+    /// Returns the layer of keys with the highest precedence while it is on top.
+    pub(crate) const fn layer(&self) -> Layer {
+        match self {
+            Self::Help(_) => Layer::Help,
+            Self::Jump(_) => Layer::Jump,
+            Self::ConfirmQuit | Self::ConfirmStop | Self::ConfirmNode(_) => Layer::Confirm,
+            Self::Palette(_) => Layer::Palette,
+            Self::Profiles(_) => Layer::Profiles,
+            Self::Key(_) | Self::PresetName(_) | Self::Save(_) | Self::AddAlert(_) => Layer::Prompt,
+            Self::Alerts(_) => Layer::Alerts,
+            Self::AddNode => Layer::NodeForm,
+            Self::Presets(_) => Layer::Presets,
+            Self::Themes(_) | Self::Notices(_) | Self::CopyAs(_) | Self::Columns(_) => {
+                Layer::Choice
+            }
+        }
+    }
+
+    /// Returns the focused text field, if it belongs to the overlay.
+    pub(crate) const fn field(&mut self) -> Option<&mut Field> {
+        match self {
+            Self::Help(help) => Some(&mut help.filter),
+            Self::Palette(palette) => Some(&mut palette.input),
+            Self::Key(form) => Some(&mut form.input),
+            Self::PresetName(text) | Self::AddAlert(text) => Some(text),
+            Self::Save(save) => Some(&mut save.path),
+            _ => None,
+        }
+    }
+
+    /// Returns the selected row of a list, or the first visible row of the help.
+    pub(crate) const fn row(&mut self) -> Option<&mut usize> {
+        match self {
+            Self::Help(help) => Some(&mut help.scroll),
+            Self::Palette(palette) => Some(&mut palette.row),
+            Self::Themes(themes) => Some(&mut themes.row),
+            Self::CopyAs(copy_as) => Some(&mut copy_as.row),
+            Self::Notices(row)
+            | Self::Alerts(row)
+            | Self::Profiles(row)
+            | Self::Presets(row)
+            | Self::Columns(row) => Some(row),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the row that `action` moves to from `row` of a list in an overlay.
+pub(crate) fn moved(action: Action, row: usize, n_rows: usize) -> usize {
+    /// Rows in a page of an overlay, about as many as are visible.
+    const PAGE: usize = 10;
+    navigation::moved(action, row, n_rows, PAGE).unwrap_or(row)
+}
+
+/// The formats to copy the selection in.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CopyMenu {
+    /// The selected format.
+    pub(crate) row: usize,
+    /// The name and the text of each format.
+    pub(crate) forms: Vec<(&'static str, String)>,
+}
+
+/// The prompt for a file.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SaveForm {
+    /// The path, as typed.
+    pub(crate) path: Field,
+    /// Text to write, or `None` for the visible table.
+    pub(crate) text: Option<String>,
+}
+
+/// The state of the help overlay.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Help {
+    /// The text filter over keys and titles.
+    pub(crate) filter: Field,
+    /// The first row shown.
+    pub(crate) scroll: usize,
+}
+
+impl Help {
+    /// Returns true if `binding` passes the filter.
+    pub(crate) fn shows(&self, binding: &Bound) -> bool {
+        let wanted = self.filter.value().trim();
+        let title = binding.action.title().to_lowercase();
+        wanted.is_empty()
+            || title.contains(&wanted.to_lowercase())
+            || binding.keys_text().split("  ").any(|keys| keys == wanted)
+    }
+}
+
+/// The list of themes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Themes {
+    /// The theme to restore on cancel.
+    pub(crate) before: Option<Name>,
+    /// The row selected, of [`Self::rows`].
+    pub(crate) row: usize,
+}
+
+impl Themes {
+    /// Returns the list with `current` selected.
+    pub(crate) fn new(current: Option<Name>, own: &[&'static CustomTheme]) -> Self {
+        let row = Self::rows(own).position(|row| row == current).unwrap_or(0);
+        Self { before: current, row }
+    }
+
+    /// Returns all choices. `None` is the automatic choice. Custom themes are last.
+    pub(crate) fn rows(own: &[&'static CustomTheme]) -> impl Iterator<Item = Option<Name>> {
+        let all = Name::ALL.into_iter().chain(own.iter().map(|own| Name::Custom(own)));
+        std::iter::once(None).chain(all.map(Some))
+    }
+
+    /// Returns the selected theme.
+    pub(crate) fn selected(&self, own: &[&'static CustomTheme]) -> Option<Name> {
+        Self::rows(own).nth(self.row).flatten()
+    }
+}
+
+/// The form for an API key. The typed text is never shown.
+#[derive(Clone)]
+pub(crate) struct KeyForm {
+    /// Profile that the key belongs to.
+    pub(crate) profile: String,
+    pub(crate) input: Field,
+    pub(crate) step: KeyStep,
+}
+
+/// Progress of entering a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum KeyStep {
+    Typed,
+    /// The key is being checked with a service.
+    Tried,
+    /// The key is invalid or refused, or the service is unreachable.
+    Refused(Failure),
+}
+
+impl KeyForm {
+    /// Returns an empty form for the key of `profile`.
+    pub(crate) fn new(profile: &str) -> Self {
+        let input = Field::edited("");
+        Self { profile: profile.to_owned(), input, step: KeyStep::Typed }
+    }
+
+    /// Returns the typed key, or sets an error that describes the format.
+    pub(crate) fn key(&mut self) -> Option<ApiKey> {
+        let key = self.input.value().parse().ok();
+        self.step = match key {
+            Some(_) => KeyStep::Tried,
+            None => KeyStep::Refused(Failure::new(
+                "read the key",
+                "a key is UP- and 24 hexadecimal digits",
+                "",
+            )),
+        };
+        key
+    }
+}
+
+impl fmt::Debug for KeyForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyForm")
+            .field("profile", &self.profile)
+            .field("step", &self.step)
+            .finish_non_exhaustive()
+    }
+}
