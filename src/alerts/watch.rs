@@ -340,7 +340,7 @@ impl Source {
         let actors = actors.collect();
         let mut facts = vec![Fact::Epoch { topic, nonce: bundle.nonce, actors }];
         if needs_ranks {
-            match inference.leaderboard(topic, RANKED_EPOCHS).await {
+            match inference.leaderboard(topic, RANKED_EPOCHS, None).await {
                 Ok(board) => {
                     let ranks = board.actors.into_iter();
                     let ranks = ranks.map(|actor| (actor.worker, actor.name, actor.rank)).collect();

@@ -118,8 +118,10 @@ impl Inference {
         &self,
         topic: TopicId,
         n_epochs: u32,
+        period: Option<&str>,
     ) -> Result<Leaderboard, ClientError> {
         let call = self.get(paths::TOPIC_LEADERBOARD, topic).query(&[("epochs", n_epochs)]);
+        let call = call.query(&[("period", period)]);
         call.json("a topic's leaderboard").await
     }
 

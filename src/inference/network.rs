@@ -4,6 +4,7 @@
 //! [`selection`] and [`close`] end a window, [`learned`] learns from losses, and [`runner`] executes due
 //! steps. [`backtest`] replays a topic over past rows. [`signer`] signs values for consumer contracts.
 
+mod actor_scores;
 pub mod addresses;
 pub mod backtest;
 pub(crate) mod cache;

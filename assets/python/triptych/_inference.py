@@ -67,11 +67,25 @@ def history(
 
 
 def leaderboard(
-    topic: int, epochs: int = 100, *, frame: str | None = None, client: Client | None = None
+    topic: int,
+    epochs: int = 100,
+    *,
+    period: str | None = None,
+    frame: str | None = None,
+    client: Client | None = None,
 ) -> Frame:
     """Returns the actors of a topic by their mean loss over its latest epochs.
 
-    `rank` is missing for an actor with too few epochs.
+    `rank` is missing for an actor with too few epochs. Other columns score an actor: `median_loss`,
+    `better_than_naive` and `directional_accuracy` (shares), `correlation` with the combined value,
+    `contribution` (how much worse the network is without it, in percent) and `missed_epochs` in a row.
+
+    Args:
+        topic: Number of the topic.
+        epochs: Number of latest epochs.
+        period: "24h", "7d", "30d" or "all", instead of `epochs`.
+        frame: "pandas", "polars" or "arrow"; by default the first of them that is installed.
+        client: Services to use; by default those that the commands use.
 
     Example:
         >>> triptych.leaderboard(1)[["rank", "name", "mean_loss"]]      # doctest: +SKIP
@@ -79,7 +93,8 @@ def leaderboard(
     client = client or Client()
     library = _frames.kind(frame or client.frame)
     path = f"/api/v1/topics/{topic}/leaderboard"
-    return _frames.from_rows(client.inference.get_json(path, {"epochs": epochs})["actors"], library)
+    query = {"epochs": epochs, "period": period}
+    return _frames.from_rows(client.inference.get_json(path, query)["actors"], library)
 
 
 def backtest(

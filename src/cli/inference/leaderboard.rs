@@ -15,6 +15,9 @@ pub(crate) struct LeaderboardCommand {
     /// Number of latest epochs that count, from 1 to 500
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
     epochs: u32,
+    /// Epochs that opened within this time count instead: 24h, 7d, 30d or all
+    #[arg(long, conflicts_with = "epochs", value_parser = ["24h", "7d", "30d", "all"])]
+    period: Option<String>,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
@@ -27,9 +30,9 @@ pub(crate) struct LeaderboardCommand {
 /// # Errors
 /// If there is no such topic, or the request fails.
 pub(crate) async fn run(command: LeaderboardCommand) -> anyhow::Result<()> {
-    let LeaderboardCommand { topic, epochs, json } = command;
+    let LeaderboardCommand { topic, epochs, period, json } = command;
     let (topic, service) = topic.connect().await?;
-    let board = service.leaderboard(topic, epochs).await;
+    let board = service.leaderboard(topic, epochs, period.as_deref()).await;
     let board = board.with_context(|| format!("cannot read the leaderboard of topic {topic}"))?;
     if json {
         return print_body(&board);
@@ -42,21 +45,46 @@ fn text(board: &Leaderboard) -> String {
         return "no epoch has losses yet, since its ground truth is pending".to_owned();
     }
     let rows: Vec<_> = board.actors.iter().map(|actor| row(actor, board.min_epochs)).collect();
-    let header = ["rank", "actor", "role", "epochs", "mean loss", "plain"];
-    format!("{}\n{}\n{}", sums(&board.epochs), basis(board), table(&header, &rows, &[0, 3, 4, 5]))
+    let header = [
+        "rank",
+        "actor",
+        "role",
+        "epochs",
+        "mean loss",
+        "median",
+        "plain",
+        "beats naive",
+        "direction",
+        "correlation",
+        "contributes",
+        "missed",
+    ];
+    let right = [0, 3, 4, 5, 6, 7, 8, 9, 10, 11];
+    format!("{}\n{}\n{}", sums(&board.epochs), basis(board), table(&header, &rows, &right))
 }
 
 fn row(actor: &RankedActor, min_epochs: u64) -> Vec<String> {
     let unranked = || format!("unranked, {} of {min_epochs} epochs", actor.n_counted_epochs);
     let rank = actor.rank.map(|rank| rank.to_string());
+    let percent = |share: Option<f64>| share.map_or_else(dash, |it| format!("{:.0} %", it * 100.0));
     vec![
         rank.clone().unwrap_or_default(),
         actor.name.clone().unwrap_or_else(|| actor.worker.clone()),
         actor.role.clone(),
         actor.n_epochs.to_string(),
         rank.map_or_else(unranked, |_| format!("{:.6}", actor.mean_loss)),
+        format!("{:.6}", actor.median_loss),
         format!("{:.6}", actor.mean_plain_loss),
+        percent(actor.better_than_naive),
+        percent(actor.directional_accuracy),
+        actor.correlation.map_or_else(dash, |correlation| format!("{correlation:.2}")),
+        actor.contribution.map_or_else(dash, |percent| format!("{percent:+.2} %")),
+        actor.missed_epochs.to_string(),
     ]
+}
+
+fn dash() -> String {
+    "-".to_owned()
 }
 
 /// Describes the basis of the ranks.
@@ -105,6 +133,11 @@ mod tests {
             n_counted_epochs,
             mean_loss: -0.5,
             mean_plain_loss: 0.25,
+            median_loss: -0.75,
+            better_than_naive: Some(0.6),
+            contribution: Some(1.5),
+            correlation: Some(0.875),
+            ..RankedActor::default()
         }
     }
 

@@ -7,17 +7,34 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use model::timestamp::Timestamp;
 use model::topic::{Address, BlockHeight, TopicId};
 use wire::inference::network::{EpochLosses, Leaderboard, RankedActor};
 use wire::inference::{Bundle, HistoryEpoch, LabeledValue};
 
 use crate::math::loss::LossRule;
-use crate::math::regret::{Losses, Role};
-use crate::math::statistics::count;
+use crate::math::regret::{ByActor, Losses, Role};
+use crate::math::statistics::{count, median};
+use crate::network::actor_scores::{PastValues, Truths};
 use crate::network::submission::numbers;
 use crate::network::topic::{Topic, Truth};
 use crate::{Inference, InferenceError};
+
+/// Epochs that a leaderboard covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Period {
+    /// The latest ones, at most this many.
+    Latest(u32),
+    /// Those that opened within this duration.
+    Last(Duration),
+    /// All that are stored.
+    All,
+}
+
+/// Maximum number of epochs of a period.
+const PERIOD_EPOCHS_MAX: u32 = 10_000;
 
 /// Default number of epochs to average: twenty minutes of the shortest epochs.
 pub const EPOCHS_DEFAULT: u32 = 100;
@@ -38,34 +55,64 @@ const LOSSES_READ_MAX: usize = 250_000;
 const EPOCHS_MIN: usize = 5;
 
 impl Inference {
-    /// Ranks the actors of the latest `n_epochs` of `topic` that were learned from, or of fewer epochs
-    /// if it has many actors.
+    /// Ranks the actors of the epochs of `topic` in `period` that were learned from, or of the latest
+    /// ones among them if it has many actors.
     ///
     /// # Errors
     /// [`InferenceError`] if the topic does not exist, or the store fails.
     pub async fn ranking(
         &self,
         topic: TopicId,
-        n_epochs: u32,
+        period: Period,
     ) -> Result<Leaderboard, InferenceError> {
         let settings = self.find_topic(topic)?;
+        let (n_epochs, since) = self.bounds(&settings, period);
         let newest = self.losses_until(topic, BlockHeight::MAX, 1).await?;
         let Some((_, losses)) = newest.first() else {
-            return Ok(ranking(&settings, &[], &[], n_epochs));
+            return Ok(ranking(&settings, &[], &[], &PastValues::default(), n_epochs));
         };
         let n_actors = losses.inferer.len() + losses.forecaster.len();
         let n_losses = n_actors + losses.inferer.len() * losses.forecaster.len();
         let n_affordable = (LOSSES_READ_MAX / n_losses.max(1)).max(EPOCHS_MIN);
         let n_epochs = n_epochs.min(u32::try_from(n_affordable).unwrap_or(u32::MAX));
-        let losses = self.losses_until(topic, BlockHeight::MAX, n_epochs).await?;
+        let mut losses = self.losses_until(topic, BlockHeight::MAX, n_epochs).await?;
         // Also reads as many earlier epochs for the baseline, plus the epochs without a ground truth.
         let lag = settings.timing.ground_truth_lag / settings.timing.epoch_length.max(1);
         let lag = u32::try_from(lag).unwrap_or(u32::MAX);
-        let limit = n_epochs.saturating_mul(2).saturating_add(lag).min(2 * EPOCHS_MAX);
+        let limit = n_epochs.saturating_mul(2).saturating_add(lag);
         let history = self.history(topic, 0..=BlockHeight::MAX, limit).await?;
-        let mut board = ranking(&settings, &history, &losses, n_epochs);
+        let is_before = |epoch: &&HistoryEpoch| {
+            epoch.opened_at.parse::<Timestamp>().is_ok_and(|opened_at| opened_at < since)
+        };
+        if let Some(last) = history.iter().rfind(is_before) {
+            losses.retain(|(nonce, _)| *nonce > last.nonce);
+        }
+        let values = match (losses.last(), losses.first()) {
+            (Some((first, _)), Some((last, _))) => {
+                let nonces = *first..=*last;
+                let rows = self.read(topic, move |store| store.epoch_actors(topic, &nonces));
+                PastValues::new(rows.await?)
+            }
+            _ => PastValues::default(),
+        };
+        let mut board = ranking(&settings, &history, &losses, &values, n_epochs);
         self.add_names(topic, &mut board.actors).await?;
         Ok(board)
+    }
+
+    /// Returns the maximum number of epochs of a period, and its start.
+    fn bounds(&self, topic: &Topic, period: Period) -> (u32, Timestamp) {
+        match period {
+            Period::Latest(n_epochs) => (n_epochs, Timestamp::MIN),
+            Period::All => (PERIOD_EPOCHS_MAX, Timestamp::MIN),
+            Period::Last(duration) => {
+                let chain = self.chain();
+                let n_blocks = duration.as_millis() / chain.block_time().as_millis().max(1);
+                let n_epochs = n_blocks / u128::from(topic.timing.epoch_length.max(1)) + 1;
+                let n_epochs = u32::try_from(n_epochs).unwrap_or(u32::MAX);
+                (n_epochs.min(PERIOD_EPOCHS_MAX), chain.now() - duration)
+            }
+        }
     }
 
     /// Adds the name of each actor's latest submission, so that it keeps its name when it misses an
@@ -99,16 +146,21 @@ fn ranking(
     topic: &Topic,
     history: &[HistoryEpoch],
     losses: &[(BlockHeight, Losses)],
+    values: &PastValues,
     n_epochs: u32,
 ) -> Leaderboard {
     let rule = topic.judging.loss;
+    let gains = losses.iter().map(|(_, losses)| Role::ALL.map(|role| losses.scores(role)));
+    let gains = gains.collect();
+    let truths = truths_with_earlier(history);
+    let scoring = Scoring { topic, losses, gains, values, truths };
     let by_nonce: BTreeMap<BlockHeight, &Losses> =
         losses.iter().map(|(nonce, losses)| (*nonce, losses)).collect();
-    let mut truths = Truths::default();
+    let mut baseline = Baseline::default();
     let mut epochs = Vec::new();
     for epoch in history.iter().filter(|epoch| !epoch.truth.is_empty()) {
-        let uninformed = truths.uninformed_loss(topic, &epoch.truth);
-        truths.take(&epoch.truth);
+        let uninformed = baseline.uninformed_loss(topic, &epoch.truth);
+        baseline.take(&epoch.truth);
         if let Some(losses) = by_nonce.get(&epoch.nonce) {
             epochs.push(EpochLosses {
                 nonce: epoch.nonce,
@@ -121,32 +173,15 @@ fn ranking(
     }
     let min = usize::try_from(RANKED_EPOCHS_MIN.min(n_epochs)).unwrap_or(usize::MAX);
     let Standings { ranked, common, unranked } = standings(records(losses), min);
-    let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
-    let actor = |record: &Record<'_>, counted: &BTreeSet<usize>| {
-        let losses: Vec<f64> =
-            counted.iter().filter_map(|at| record.losses.get(at)).copied().collect();
-        let mean = |of: &dyn Fn(f64) -> f64| {
-            losses.iter().map(|loss| of(*loss)).sum::<f64>() / count(losses.len().max(1))
-        };
-        RankedActor {
-            worker: record.worker.to_string(),
-            role: record.role.name().to_owned(),
-            name: None,
-            rank: None,
-            n_epochs: number(record.losses.len()),
-            n_counted_epochs: number(losses.len()),
-            mean_loss: mean(&|loss| loss),
-            mean_plain_loss: mean(&|loss| rule.plain(loss)),
-        }
-    };
-    let mut actors: Vec<RankedActor> = ranked.iter().map(|record| actor(record, &common)).collect();
+    let mut actors: Vec<RankedActor> =
+        ranked.iter().map(|record| scoring.actor(record, &common)).collect();
     actors.sort_by(|a, b| a.mean_loss.total_cmp(&b.mean_loss));
     for (rank, ranked) in (1..).zip(&mut actors) {
         ranked.rank = Some(rank);
     }
     actors.extend(unranked.iter().map(|(record, n_counted)| RankedActor {
         n_counted_epochs: number(*n_counted),
-        ..actor(record, &record.losses.keys().copied().collect())
+        ..scoring.actor(record, &record.losses.keys().copied().collect())
     }));
     Leaderboard {
         topic_id: topic.id.get(),
@@ -156,6 +191,77 @@ fn ranking(
         is_logarithmic: !rule.allow_negative,
         actors,
     }
+}
+
+/// Returns the ground truth of each epoch with the one before it.
+fn truths_with_earlier(history: &[HistoryEpoch]) -> Truths<'_> {
+    let mut before: Option<&[LabeledValue]> = None;
+    let known = history.iter().filter(|epoch| !epoch.truth.is_empty());
+    let with_earlier = known.map(|epoch| {
+        let earlier = before.replace(&epoch.truth);
+        (epoch.nonce, (&*epoch.truth, earlier))
+    });
+    with_earlier.collect()
+}
+
+/// Past epochs from which actors are scored.
+struct Scoring<'a> {
+    topic: &'a Topic,
+    /// Losses by epoch, latest first.
+    losses: &'a [(BlockHeight, Losses)],
+    /// Increase of the loss without each inferer and each forecaster, by epoch.
+    gains: Vec<[ByActor<f64>; 2]>,
+    values: &'a PastValues,
+    truths: Truths<'a>,
+}
+
+impl Scoring<'_> {
+    /// Returns an actor with its scores over the epochs `counted`, without rank and name.
+    fn actor(&self, record: &Record<'_>, counted: &BTreeSet<usize>) -> RankedActor {
+        let rule = self.topic.judging.loss;
+        let own: Vec<f64> =
+            counted.iter().filter_map(|at| record.losses.get(at)).copied().collect();
+        let of_epochs = counted.iter().filter_map(|at| self.losses.get(*at));
+        let naive: Vec<f64> = of_epochs.clone().map(|(_, losses)| losses.naive).collect();
+        let n_better = own.iter().zip(&naive).filter(|(own, naive)| own < naive).count();
+        let gains = counted.iter().filter_map(|at| self.gains.get(*at));
+        let gains: Vec<f64> = gains
+            .filter_map(|[inferers, forecasters]| match record.role {
+                Role::Inferer => inferers.get(record.worker),
+                Role::Forecaster => forecasters.get(record.worker),
+            })
+            .copied()
+            .collect();
+        let nonces = of_epochs.map(|(nonce, _)| *nonce).collect();
+        let actor = (record.role, record.worker.as_str());
+        let scores = self.values.scores(actor, &nonces, &self.topic.truth, &self.truths);
+        RankedActor {
+            worker: record.worker.to_string(),
+            role: record.role.name().to_owned(),
+            name: None,
+            rank: None,
+            n_epochs: number(record.losses.len()),
+            n_counted_epochs: number(own.len()),
+            mean_loss: mean(&own),
+            mean_plain_loss: mean(&own.iter().map(|loss| rule.plain(*loss)).collect::<Vec<_>>()),
+            median_loss: median(&own).unwrap_or_default(),
+            better_than_naive: (!own.is_empty()).then(|| count(n_better) / count(own.len())),
+            // A mean of logarithms is the logarithm of a ratio.
+            contribution: (!rule.allow_negative && !gains.is_empty())
+                .then(|| (10_f64.powf(mean(&gains)) - 1.0) * 100.0),
+            directional_accuracy: scores.directional_accuracy,
+            correlation: scores.correlation,
+            missed_epochs: number(record.losses.keys().next().copied().unwrap_or_default()),
+        }
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / count(values.len().max(1))
+}
+
+fn number(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
 }
 
 /// Losses of an actor by index of the epoch, where 0 is the latest.
@@ -218,12 +324,12 @@ pub(super) fn standings(mut records: Vec<Record<'_>>, min: usize) -> Standings<'
 
 /// Ground truths so far.
 #[derive(Default)]
-struct Truths {
+struct Baseline {
     n_epochs: u32,
     sum: f64,
 }
 
-impl Truths {
+impl Baseline {
     fn take(&mut self, truth: &[LabeledValue]) {
         if let Some(first) = truth.first() {
             self.n_epochs += 1;

@@ -339,6 +339,19 @@ async fn leaderboard_has_learned_and_plain_losses_and_a_baseline() {
     assert!(near(&of("allo1a")["mean_plain_loss"], 2.01 / 3.0), "{body}");
     assert!(near(&of("allo1a")["mean_loss"], -2.0 / 3.0), "{body}");
     assert!(near(&of("allo1b")["mean_plain_loss"], 50.0 / 3.0), "{body}");
+    // The first bundle is the mean of both. Later ones follow the nearer one.
+    let (near_one, far_one) = (of("allo1a"), of("allo1b"));
+    assert!(near(&near_one["better_than_naive"], 1.0 / 12.0), "{body}");
+    assert!(near(&far_one["better_than_naive"], 0.0), "{body}");
+    assert_eq!((&near_one["median_loss"], &near_one["missed_epochs"]), (&json!(0.0), &json!(0)));
+    assert!(near_one["contribution"].as_f64().unwrap() > 0.0, "{body}");
+    assert!(far_one["contribution"].as_f64().unwrap() < near_one["contribution"].as_f64().unwrap());
+    // From 50 to 51 and from 51 to 52, but not from 52 to 50, both values have the right direction.
+    let direction = far_one["directional_accuracy"].as_f64().unwrap();
+    assert!((direction - 2.0 / 3.0).abs() < 0.05, "{body}");
+    let (_, day) = fixture.get("/api/v1/topics/1/leaderboard?period=24h").await;
+    assert_eq!(day["actors"], body["actors"]);
+    assert_eq!(fixture.get("/api/v1/topics/1/leaderboard?period=1h").await.0, 400);
     assert_eq!((&of("allo1a")["name"], &of("allo1a")["n_epochs"]), (&json!("peer"), &json!(13)));
     assert!(actors.iter().zip(1..).all(|(actor, rank)| actor["rank"] == rank), "{body}");
     let losses: Vec<f64> = actors.iter().map(|a| a["mean_loss"].as_f64().unwrap()).collect();

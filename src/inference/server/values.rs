@@ -1,6 +1,8 @@
 //! Values of a topic beyond the chain's queries: weights, intervals, past epochs and the
 //! leaderboard.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::response::Response;
 use model::topic::decimal;
@@ -18,7 +20,7 @@ use super::request::Params;
 use crate::math::regret::{ByActor, Role, RoleValues};
 use crate::math::synthesis::interval::PERCENTILES;
 use crate::network::close::Interval;
-use crate::network::leaderboard;
+use crate::network::leaderboard::{self, Period};
 
 /// Returns the newest bundle with all arrays, weights and confidence intervals.
 #[utoipa::path(get, path = paths::TOPIC_LATEST, operation_id = "latest", tag = "network",
@@ -114,12 +116,25 @@ pub(super) async fn history(params: Params) -> Result<Json<TopicHistory>, ApiErr
 #[utoipa::path(get, path = paths::TOPIC_LEADERBOARD, operation_id = "leaderboard",
     tag = "network", params(TopicPart, ("epochs" = Option<u32>, Query, minimum = 1, maximum = 500,
         description = "Number of newest learned epochs to average; fewer for a topic with many actors, \
-                       100 by default.")),
+                       100 by default."),
+        ("period" = Option<String>, Query,
+            description = "`24h`, `7d`, `30d` or `all`: the epochs that opened since then, at most \
+                       10 000, instead of `epochs`.")),
     responses((status = 200, description = "Leaderboard", body = Leaderboard)))]
 pub(super) async fn leaderboard(params: Params) -> Result<Json<Leaderboard>, ApiError> {
     let (id, inference) = (params.topic_id()?, &params.service.inference);
     let n_epochs = params.limit("epochs", leaderboard::EPOCHS_DEFAULT, leaderboard::EPOCHS_MAX)?;
-    Ok(Json(inference.ranking(id, n_epochs).await?))
+    let period = match params.find("period")?.as_deref() {
+        None => Period::Latest(n_epochs),
+        Some("24h") => Period::Last(Duration::from_hours(24)),
+        Some("7d") => Period::Last(Duration::from_hours(7 * 24)),
+        Some("30d") => Period::Last(Duration::from_hours(30 * 24)),
+        Some("all") => Period::All,
+        Some(_) => {
+            return Err(ApiError::mismatch("period", format_args!("expected 24h, 7d, 30d or all")));
+        }
+    };
+    Ok(Json(inference.ranking(id, period).await?))
 }
 
 /// Returns a past epoch with its bundle, weights, truth, losses and scores.

@@ -191,7 +191,7 @@ impl Runner {
                     let what = format!("read the leaderboard of topic {topic}");
                     let call =
                         // More epochs than a chart has columns.
-                        async |it: Inference| it.leaderboard(topic, 100).await;
+                        async |it: Inference| it.leaderboard(topic, 100, None).await;
                     let result = ask(service, &what, call).await;
                     InferenceEvent::Leaderboard { topic, result }
                 });

@@ -422,7 +422,7 @@ pub struct EpochLosses {
 }
 
 /// An actor with its mean loss, over the common epochs if ranked, else over its own.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct RankedActor {
     /// Address of the actor.
     pub worker: String,
@@ -440,4 +440,25 @@ pub struct RankedActor {
     pub mean_loss: f64,
     /// Mean of its losses, not logarithmic.
     pub mean_plain_loss: f64,
+    /// Median of its losses as used for learning.
+    #[serde(default)]
+    pub median_loss: f64,
+    /// Share of epochs in which its loss was below that of the naive value, 0 to 1.
+    #[serde(default)]
+    pub better_than_naive: Option<f64>,
+    /// Increase of the network's loss without the actor, in percent: a geometric mean. Null if the
+    /// topic allows negative losses.
+    #[serde(default)]
+    pub contribution: Option<f64>,
+    /// Share of epochs in which it predicted the direction from the ground truth before, or the right
+    /// label, 0 to 1.
+    #[serde(default)]
+    pub directional_accuracy: Option<f64>,
+    /// Correlation of its predicted changes, or probabilities, with those of the combined value, −1 to
+    /// 1.
+    #[serde(default)]
+    pub correlation: Option<f64>,
+    /// Number of latest epochs that it missed in a row.
+    #[serde(default)]
+    pub missed_epochs: u64,
 }

@@ -172,6 +172,7 @@ fn actors_are_ranked_by_mean_loss_whatever_their_role() {
         n_counted_epochs: if rank.is_some() { 12 } else { 2 },
         mean_loss,
         mean_plain_loss: mean_loss,
+        ..RankedActor::default()
     };
     let actors = vec![
         ranked("allo1ccc", "inferer", Some(1), 1.0),

@@ -151,6 +151,7 @@ fn leaderboard(topic_id: u64) -> Leaderboard {
         n_counted_epochs: 100,
         mean_loss: 31.25 + f64::from(idx * 7 % 15) * 4.5,
         mean_plain_loss: 31.25 + f64::from(idx * 7 % 15) * 4.5,
+        ..RankedActor::default()
     };
     let inferers = ACTORS.iter().skip(1).map(|actor| (actor, "inferer"));
     let forecasters = FORECASTERS.iter().map(|actor| (actor, "forecaster"));
