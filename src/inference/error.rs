@@ -29,7 +29,7 @@ pub enum InferenceError {
         /// Block at which the epoch opened.
         nonce: BlockHeight,
     },
-    /// The worker submitted another payload for this nonce before, which stays.
+    /// The worker already submitted a different payload for this nonce, which is kept.
     #[error("worker already submitted another payload for nonce {nonce}")]
     Repeated {
         /// Block at which the epoch opened.
@@ -46,12 +46,12 @@ pub enum InferenceError {
         /// Address of the worker on the chain.
         worker: Address,
     },
-    /// The epoch has reached a maximum.
+    /// The epoch has reached a maximum, such as that of submissions.
     #[error("epoch {nonce} is full: {limit}")]
     Full {
         /// Block at which the epoch opened.
         nonce: BlockHeight,
-        /// Reached maximum.
+        /// Description of the reached maximum.
         limit: String,
     },
     /// The payload does not match the topic.
@@ -85,7 +85,7 @@ pub enum InferenceError {
     /// The maximum number of topics is reached.
     #[error("maximum of {TOPICS_OF_KEY_MAX} topics per key or {TOPICS_MAX} in total is reached")]
     TooManyTopics,
-    /// The learned state at that time is not stored.
+    /// Learning again from `from` is impossible, since no earlier learned state is stored.
     #[error("{}", too_far_back(*.from, *.earliest))]
     TooFarBack {
         /// First epoch to learn from again.
@@ -93,7 +93,7 @@ pub enum InferenceError {
         /// First epoch for which this is possible, or `None` if there is none.
         earliest: Option<BlockHeight>,
     },
-    /// The topic learned from another epoch in the meantime.
+    /// Another epoch of the topic was learned from concurrently.
     #[error("topic learned from another epoch in the meantime; retry")]
     Relearning,
     /// The store failed.

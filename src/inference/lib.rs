@@ -1,4 +1,4 @@
-//! Document 3: a prediction network of one chain, from submissions to the served values.
+//! A prediction network of one chain, from submissions to the served values.
 //!
 //! [`Inference`] is the entry point to submit, close, learn and read. [`math`] has the formulas as
 //! plain functions, [`network`] the topics, epochs and their schedule, [`store`] the SQLite file or
@@ -106,7 +106,7 @@ struct NetworkState {
 pub struct News {
     /// Number of bundles since the program started.
     pub n_bundles: u64,
-    /// Number of created or changed topics since then.
+    /// Number of created or changed topics since the program started.
     pub n_changes: u64,
 }
 
@@ -134,8 +134,8 @@ impl Inference {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Opens the network in the database at `url`, which other services can serve at the same time,
-    /// or creates one.
+    /// Opens the network in the database at `url`, or creates it. Other services can use the same
+    /// database at the same time.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -154,7 +154,7 @@ impl Inference {
     /// Opens the network in a read-only database, such as a standby. No epoch opens or closes here.
     ///
     /// # Errors
-    /// As [`Self::open`], or the database has no network.
+    /// As [`Self::open`], or if the database contains no network.
     pub async fn connect_read_only(
         url: DatabaseUrl,
         clock: Clock,
@@ -192,7 +192,8 @@ impl Inference {
         self.submit_of(Origin::NETWORK, sender, payload).await
     }
 
-    /// Stores or only validates `payload` from `origin`. Counts the outcome in the metrics.
+    /// Stores `payload` from `origin`, or only validates it in a dry run. Counts the outcome in the
+    /// metrics.
     ///
     /// # Errors
     /// As [`Self::submit`].
@@ -226,7 +227,7 @@ impl Inference {
         };
         let is_trusted = submitter.is_operators() || settings.whitelist.is_enabled;
         let submitted = self.with_store(move |shared| {
-            // A client repeats a submission if the response was lost, even after the window.
+            // A client that did not receive the response submits again, possibly after the window.
             let or_kept = |outcome, submission: &Submission| {
                 let is_kept = shared.store.has_submission(topic, nonce, submission)?;
                 Ok(if is_kept { SubmitOutcome::Taken } else { outcome })
@@ -256,8 +257,8 @@ impl Inference {
         }
     }
 
-    /// Opens the epoch `nonce` of `topic`. Returns true if it is new and at least an epoch length after
-    /// the others.
+    /// Opens the epoch `nonce` of `topic`. Returns false if the topic already has this epoch, a later one,
+    /// or one that opened less than an epoch length before.
     ///
     /// # Errors
     /// [`InferenceError`] if the topic does not exist, or the store fails.
@@ -299,8 +300,8 @@ impl Inference {
         Ok(closed)
     }
 
-    /// Learns from the epoch `nonce` of `topic` with its `outcome`, or gives the epoch up without
-    /// one. Returns true if it was closed and not learned from before.
+    /// Learns from the epoch `nonce` of `topic` with its `outcome`, or gives the epoch up if that is
+    /// `None`. Returns true if the epoch was closed and had not been learned from.
     ///
     /// # Errors
     /// [`InferenceError`] if the topic does not exist, or the store fails.
@@ -438,7 +439,7 @@ impl NetworkState {
         clock: Clock,
         options: &InferenceOptions,
     ) -> Result<Self, InferenceError> {
-        // The chain of a database has one clock and one block time.
+        // All services of a database share its clock and its block time.
         let shared_at = store.versions()?.map(|versions| versions.at);
         let now = shared_at.filter(|_| !clock.is_manual()).unwrap_or_else(|| clock.now());
         let starting = Blocks::starting(now, options.block_time);

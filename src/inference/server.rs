@@ -275,7 +275,7 @@ pub fn router(
     count_requests(add_layers(router, options), counts)
 }
 
-/// Serves `api` and rejects query parameters that it does not describe.
+/// Serves `api` and rejects query parameters that are not described in it.
 fn check_names(api: OpenApiRouter<App>, reject: fn(BodyError) -> Response) -> Router<App> {
     let (router, description) = api.split_for_parts();
     check_query_names(router, &description, &[], reject)

@@ -133,9 +133,9 @@ impl Store {
     /// Opens the file at `path`, creating it and its directory if they are missing.
     ///
     /// # Errors
-    /// [`StoreError`] if the file cannot be opened, or was written by another version. It [is
-    /// busy](StoreError::is_busy) after the last store of it was dropped until its writer thread has
-    /// closed it.
+    /// [`StoreError`] if the file cannot be opened, or was written by another version. The file [is
+    /// busy](StoreError::is_busy) from the drop of its previous store until that store's writer thread
+    /// has closed it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         Ok(Self(Engine::File(StoreFile::open(path)?)))
     }
@@ -429,7 +429,7 @@ impl Store {
     }
 }
 
-/// Returns true if the epoch `nonce` is in `state`. Locks it with `lock` until the end of the
+/// Returns true if the epoch `nonce` is in `state`. Also locks the epoch until the end of the
 /// transaction.
 fn is_in(
     session: &Session<'_>,

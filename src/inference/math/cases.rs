@@ -1,6 +1,6 @@
 //! Computation of single epochs in the form of [`wire::inference::cases`].
 //!
-//! Names in a case are arbitrary texts. They are mapped to addresses in their order.
+//! Names in a case are arbitrary texts. They are mapped to addresses that sort in the same order.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ pub struct CaseResult {
     pub result: SynthesisResult,
     /// Scale of the regrets for the combined value, or `None` if they were not used.
     pub scale: Option<f64>,
-    /// Weights of the actors: inferers first, each by name.
+    /// Weights of the actors: inferers sorted by name, then forecasters sorted by name.
     pub actors: Vec<ActorShare>,
 }
 
@@ -205,7 +205,7 @@ fn actors(
     actors
 }
 
-/// Mapping of a case's names to addresses in their order.
+/// Mapping of a case's names to addresses that sort in the same order.
 #[derive(Debug)]
 struct Names {
     addresses: BTreeMap<String, Address>,
@@ -324,8 +324,8 @@ impl Names {
     }
 }
 
-/// Returns the names of inferers and of forecasters in `regrets`. Only the first families
-/// distinguish them. In the others, an otherwise unknown name counts as both.
+/// Returns the names of inferers and of forecasters in `regrets`. A name that only occurs in a row of a
+/// left-out or single actor might be either, so it is returned as both.
 fn in_regrets(regrets: &CaseRegrets) -> (Vec<String>, Vec<String>) {
     let inferers = regrets.inferer.keys().chain(regrets.naive_inferer.keys());
     let mut inferers = inferers.chain(regrets.one_out_inferer.keys()).cloned().collect::<Vec<_>>();

@@ -94,8 +94,9 @@ impl<T: Exact> Exact for BTreeMap<Address, T> {
     }
 }
 
-/// Deserializes values by address, in the order of the addresses. Known addresses are shared, since an
-/// epoch of a thousand inferers and fifty forecasters has 50 000 of them.
+/// Deserializes values by address, in the order of the addresses. Addresses that are known are shared
+/// instead of allocated, since an epoch of a thousand inferers and fifty forecasters repeats them 50 000
+/// times.
 pub(crate) struct ActorsReader<'k, T>(pub(crate) &'k BTreeMap<Address, T>);
 
 impl<'de, T: Exact> DeserializeSeed<'de> for ActorsReader<'_, T> {

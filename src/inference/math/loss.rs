@@ -47,12 +47,13 @@ impl LossRule {
         if self.allow_negative { loss } else { loss.max(self.floor).log10() }
     }
 
-    /// Returns a loss of this rule before its logarithm, if it uses one.
+    /// Reverts the logarithm of a loss of this rule, if the rule uses one.
     pub fn plain(&self, loss: f64) -> f64 {
         if self.allow_negative { loss } else { 10.0_f64.powf(loss) }
     }
 
-    /// Converts a plain loss to this rule, the inverse of [`Self::plain`]. Always finite.
+    /// Takes the logarithm of a plain loss, if this rule uses one. The inverse of [`Self::plain`],
+    /// always finite.
     pub fn of_plain(&self, plain: f64) -> f64 {
         if self.allow_negative {
             plain.clamp(f64::MIN, f64::MAX)

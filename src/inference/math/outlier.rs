@@ -1,9 +1,9 @@
 //! Outliers: inferences of a topic with a single output that are too far from the epoch's median.
 //!
 //! As on the chain, the inferences of a closing epoch first update the topic's median and average
-//! spread. Then they are filtered with the result. The previous median would remove every actor that
-//! follows a moving market. The value without outliers is the same [synthesis](crate::math::synthesis)
-//! of fewer inferences.
+//! spread. Then they are filtered by the updated values, since the previous median would exclude every
+//! actor that follows a moving market. The value without outliers is the
+//! [synthesis](crate::math::synthesis) of the remaining inferences.
 
 use std::collections::BTreeMap;
 
@@ -50,8 +50,8 @@ impl Baseline {
         knows && (value - self.median).abs() > THRESHOLD * self.spread
     }
 
-    /// Returns true if `value` is too far off to be signed: an outlier, or, if all values are
-    /// alike, a value farther from the median than the median from zero.
+    /// Returns true if `value` is too far off to be signed: an outlier, or, if the spread is 0, a value
+    /// that is farther from the median than zero is.
     #[must_use]
     pub fn is_unsignable(&self, value: f64) -> bool {
         if self.spread == 0.0 { self.is_far_off(value) } else { self.is_outlier(value) }
@@ -75,7 +75,8 @@ impl Baseline {
         Self::without(inferences, |value| self.is_outlier(value))
     }
 
-    /// Returns `inferences` without [unsignable](Self::is_unsignable) values, or `None` as above.
+    /// Returns `inferences` without [unsignable](Self::is_unsignable) values, or `None` if all or none
+    /// of them are unsignable.
     #[must_use]
     pub fn signable(
         &self,

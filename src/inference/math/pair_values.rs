@@ -1,4 +1,5 @@
-//! Values of pairs of actors in one block of numbers: a list of values for each row and column.
+//! Values of pairs of actors in one array of numbers, which contains a list of numbers for each row and
+//! column.
 //!
 //! A thousand inferers and fifty forecasters are 50 000 pairs. As objects with names and decimal texts
 //! they need 16 MB in memory, on disk and in a response. As numbers they need 400 kB.
@@ -62,7 +63,7 @@ impl PairValues {
         is_valid.then_some(Self { rows, columns, width, numbers })
     }
 
-    /// Creates pairs with one number from `by_row`. Columns are sorted.
+    /// Creates pairs with one number each from `by_row`. Columns are sorted.
     pub fn from_rows<'r>(
         by_row: impl IntoIterator<Item = (&'r Address, &'r BTreeMap<Address, f64>)>,
     ) -> Self {
@@ -193,7 +194,7 @@ impl PairValues {
         Some(start..start + n_numbers)
     }
 
-    /// Returns the pairs with other sorted rows and columns.
+    /// Returns a copy with these sorted rows and columns. New pairs have no number.
     fn resize(&self, rows: Vec<Address>, columns: Vec<Address>) -> Self {
         let places: Vec<Option<usize>> =
             columns.iter().map(|name| self.columns.binary_search(name).ok()).collect();

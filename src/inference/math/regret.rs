@@ -18,7 +18,8 @@ use crate::math::synthesis::weights::Params;
 /// Quantile of the regrets for a newcomer, by the chain's parameters.
 const INITIAL_REGRET_QUANTILE: f64 = 0.25;
 
-/// Distance of a newcomer below the center (over p), by the chain's parameters.
+/// The initial regret of a newcomer is below the center by this number divided by p, by the chain's
+/// parameters.
 const P_NORM_SAFE_DIV: f64 = 8.25;
 
 /// Value for each actor by address.
@@ -34,14 +35,14 @@ pub enum Role {
     Forecaster,
 }
 
-/// A value for inferers and the same for forecasters.
+/// A value for inferers and one for forecasters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(bound(serialize = "T: Exact", deserialize = "T: Exact"))]
 pub struct ByRole<T> {
-    /// Part of the inferers.
+    /// Value for inferers.
     #[serde(with = "exact")]
     pub inferer: T,
-    /// Part of the forecasters.
+    /// Value for forecasters.
     #[serde(with = "exact")]
     pub forecaster: T,
 }
@@ -49,25 +50,25 @@ pub struct ByRole<T> {
 /// Values of inferers and forecasters, such as regrets against one value.
 pub type RoleValues = ByRole<ByActor<f64>>;
 
-/// Regrets of inferers and forecasters against values that each leave out or add one actor, the
-/// row.
+/// Regrets of inferers and forecasters (columns) against values in which one actor (row) is left out or
+/// added.
 pub type PairwiseRegrets = ByRole<PairValues>;
 
 /// Regrets of a topic's actors in all families.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Regrets {
-    /// Against the combined value.
+    /// Regrets against the combined value.
     pub ordinary: RoleValues,
     /// Regrets of inferers against the naive value.
     #[serde(with = "exact")]
     pub naive: ByActor<f64>,
-    /// Against the combined value without the inferer of the row.
+    /// Regrets against the combined value without the inferer of the row.
     #[serde(skip)]
     pub one_out_inferer: PairwiseRegrets,
-    /// Against the combined value without the forecaster of the row.
+    /// Regrets against the combined value without the forecaster of the row.
     #[serde(skip)]
     pub one_out_forecaster: PairwiseRegrets,
-    /// Against the inferers combined with the forecaster of the row.
+    /// Regrets against the inferers combined with only the forecaster of the row.
     #[serde(skip)]
     pub one_in_forecaster: PairwiseRegrets,
 }
@@ -206,10 +207,11 @@ impl<T> IndexMut<Role> for ByRole<T> {
 impl Losses {
     /// Returns the increase of the epoch's loss without each actor of `role`.
     ///
-    /// For an inferer, this is the loss of the combined value without it minus that with it. For a
-    /// forecaster, it combines two reductions: of the naive loss as the only forecaster, and of the
-    /// combined loss next to the others. The more forecasters, the less the former counts. It is 0 for
-    /// an actor that cannot be left out.
+    /// For an inferer, this is the loss of the combined value without the inferer minus the loss with
+    /// it. For a forecaster, it is an average of two reductions: how much the forecaster alone reduces
+    /// the naive loss, and how much it reduces the combined loss in addition to the other forecasters.
+    /// The more forecasters there are, the less the former counts. The result is 0 for an actor that
+    /// cannot be left out.
     pub fn scores(&self, role: Role) -> ByActor<f64> {
         let share_alone = 2.0_f64.powf(1.0 - count(self.forecaster.len()));
         let score = |name: &Address| {
@@ -299,8 +301,8 @@ pub struct Crowd<'a> {
     pub n_min: usize,
 }
 
-/// Returns the initial regret of a newcomer: low among the experienced actors, so that it has to
-/// earn its weight. Returns `None` with too few actors.
+/// Returns the initial regret of a newcomer: low among the experienced actors, so that newcomers have to
+/// earn their weight. Returns `None` if there are too few actors.
 pub fn initial_regret(crowd: Crowd<'_>, params: &Params) -> Option<f64> {
     if crowd.experienced.len() >= crowd.n_min {
         let low = quantile(crowd.experienced, INITIAL_REGRET_QUANTILE)?;

@@ -1,9 +1,9 @@
 //! Merit sortition: the choice of the actors that are active in an epoch.
 //!
-//! As on the chain, these are the best by the moving average of their scores, up to a number of places.
-//! Scores of resting actors move toward a quantile of active actors' scores, so that newcomers get a
-//! chance. As an extension, actors without a score have at most a share of the places, since an account
-//! can submit with any number of names.
+//! As on the chain, the actors with the highest moving averages of their scores are active, up to a
+//! maximum number of places. The other actors that submitted rest. Their scores move toward a quantile
+//! of active actors' scores, so that newcomers get a chance. As an extension, actors without a score get
+//! at most a share of the places, since an account can submit under any number of names.
 
 use std::collections::BTreeSet;
 
@@ -46,14 +46,14 @@ pub const fn missed_epochs(
     }
 }
 
-/// Standing of an actor, lowest first.
+/// Standing of an actor, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Record {
-    /// Submitted by an account, without a score.
+    /// Actor of an account, without a score.
     Newcomer,
-    /// With a score.
+    /// Actor of an account, with a score.
     Scored,
-    /// Submitted by the operator, or by a whitelisted worker.
+    /// Actor of the operator or on the whitelist.
     Trusted,
 }
 
@@ -68,11 +68,11 @@ pub struct Candidate {
     pub record: Record,
     /// Arrival of its submission, in any unit. Earlier arrival takes precedence at equal scores.
     pub arrival: i64,
-    /// True if its value is far from the values of known actors. Such newcomers rest.
+    /// True if its value is far from the values of known actors. Such newcomers are not active.
     pub is_far: bool,
 }
 
-/// Places of a role in an epoch.
+/// Limits of the active actors of a role in an epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RolePlaces {
     /// Maximum number of active actors.
@@ -120,7 +120,7 @@ fn newcomers_max(n_known: usize, places: RolePlaces) -> usize {
     (1..=n_max).take_while(|n_newcomers| beside(*n_newcomers)).last().unwrap_or(1)
 }
 
-/// Returns the initial score next to actors with `scores`: two deviations below the lowest, so that
+/// Returns the score of newcomers among actors with `scores`: two deviations below the lowest, so that
 /// newcomers do not displace them. It is 0 without scores.
 pub fn initial_score(scores: &[f64]) -> f64 {
     let lowest = scores.iter().copied().reduce(f64::min);

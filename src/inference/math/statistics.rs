@@ -43,8 +43,8 @@ pub fn robust_deviation(values: &[f64]) -> f64 {
     MAD_TO_DEVIATION * median(&distances).unwrap_or_default()
 }
 
-/// Returns the moving average after `newest`, which has the weight `alpha`. The first value is the
-/// average.
+/// Returns the moving average after `newest`, which has the weight `alpha`. Without a previous average,
+/// it is `newest`.
 pub fn moving_average(previous: Option<f64>, newest: f64, alpha: f64) -> f64 {
     previous.map_or(newest, |previous| alpha * newest + (1.0 - alpha) * previous)
 }

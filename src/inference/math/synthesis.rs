@@ -24,12 +24,12 @@ use crate::math::synthesis::weights::{Generation, Params, normalized, scale};
 /// One number per label, in the topic's order.
 pub type Values = Vec<f64>;
 
-/// Treatment of inferers without regrets.
+/// Treatment of actors without regrets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Newcomers {
     /// No actor has a regret yet. All inferers have equal weights. Forecasters are ignored.
     Everyone,
-    /// Regret of actors without one in a family.
+    /// Actors without a regret in a family get this one.
     WithRegret(f64),
 }
 
@@ -57,13 +57,15 @@ pub struct Synthesis {
     pub combined: Values,
     /// Value combined of inferers only.
     pub naive: Values,
-    /// Value implied by each forecaster. A forecaster without a present inferer is missing.
+    /// Value implied by each forecaster. Forecasters that expect no loss of a present inferer are
+    /// missing.
     pub implied: BTreeMap<Address, Values>,
-    /// Combined value without each inferer. Empty with fewer than two.
+    /// Combined value without each inferer. Empty with fewer than two inferers.
     pub one_out_inferer: BTreeMap<Address, Values>,
-    /// Combined value without each forecaster. Empty with fewer than two.
+    /// Combined value without each forecaster. Empty with fewer than two forecasters.
     pub one_out_forecaster: BTreeMap<Address, Values>,
-    /// Value combined of the inferers with each single forecaster. Empty with fewer than two.
+    /// Value combined of the inferers with each single forecaster. Empty with fewer than two
+    /// forecasters.
     pub one_in_forecaster: BTreeMap<Address, Values>,
     /// Value implied by each forecaster (row) without each inferer (column).
     pub one_out_inferer_forecaster: PairValues,
@@ -99,9 +101,9 @@ pub enum SynthesisError {
 
 /// Computes all values of `epoch`.
 ///
-/// The value of a single inferer is the result, without weights or leaving out. The cost is proportional
-/// to inferers × forecasters if inferers are regular. Each pair with a single submission adds the cost
-/// of another weight.
+/// With a single inferer, its value is the result, and no actor is left out. The cost is proportional to
+/// inferers × forecasters if inferers are regular. Each pair with a single submission adds the cost of
+/// another weight.
 ///
 /// # Errors
 /// [`SynthesisError::NoInferences`] without inferences, [`SynthesisError::Uneven`] if their numbers of

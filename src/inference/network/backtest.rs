@@ -297,8 +297,8 @@ impl Backtest {
         Ok(Some((closing.bundle, outer)))
     }
 
-    /// Returns the uninformed prediction for an epoch, which is the latest value before the first
-    /// ground truth.
+    /// Returns the uninformed prediction for an epoch. Before the first ground truth, it is `before`,
+    /// the latest value.
     fn uninformed(&self, bundle: &FullBundle, before: f64, sums: &Sums) -> Values {
         let n_labels = bundle.combined_value.len();
         match self.topic.truth {
@@ -317,7 +317,8 @@ impl Backtest {
     ) -> Result<(), BacktestError> {
         let source = &self.topic.source;
         let place = rows.partition_point(|row| row.timestamp < epoch.due);
-        // As in a running network, a row that is late by the horizon is not used.
+        // As in a running network, a row that is later than expected by more than the horizon is not
+        // used.
         let row = rows.get(place).filter(|row| row.timestamp <= epoch.due + source.horizon);
         let Some(after) = row.and_then(|row| row.values.get(&source.column)) else {
             return Ok(());
@@ -448,7 +449,7 @@ fn labels(topic: &Topic, submissions: &[Submission]) -> Vec<String> {
     labels
 }
 
-/// Weight of each direction before any row.
+/// Count of each direction before the first row is counted.
 const PRIOR: f64 = 1.0;
 
 /// Kind of a baseline.

@@ -15,15 +15,15 @@ use crate::network::queries::TopicActors;
 use crate::network::topics::TOPICS_MAX;
 use crate::store::{Bundles, StoredLearned};
 
-/// Maximum number and size of entries, with an entry of an earlier change for each topic. The size is
-/// that of learned regrets and latest bundles: some twenty topics of a thousand inferers and fifty
-/// forecasters, or thousands with a dozen actors.
+/// Maximum number and size of entries. Each topic has space for an outdated entry in addition to the
+/// current one. The size is that of learned regrets and latest bundles: some twenty topics of a thousand
+/// inferers and fifty forecasters, or thousands with a dozen actors.
 const CAPACITY: Capacity = Capacity { n_values_max: 2 * TOPICS_MAX, bytes_max: 64 << 20 };
 
 /// Cached data of a topic. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CachedTopic {
-    /// Number of changes of the topic at that time.
+    /// Number of changes of the topic when the data was read.
     n_changes: u64,
     /// Progress of its epochs.
     pub progress: Option<Arc<EpochProgress>>,
@@ -40,13 +40,13 @@ pub(crate) struct CachedTopic {
 /// Entries by topic.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    /// Changes of each topic. Locked while an entry is replaced.
+    /// Change counter of each topic. The lock is held while an entry is replaced.
     changes: Mutex<BTreeMap<TopicId, Changes>>,
     entries: cache::Cache<(TopicId, u64), CachedTopic>,
     loading: ReentrantMutex<()>,
 }
 
-/// Changes of a topic.
+/// Change counter of a topic.
 #[derive(Debug, Clone, Copy, Default)]
 struct Changes {
     /// Number of changes.

@@ -108,7 +108,7 @@ impl Pace {
 pub struct Leap {
     /// Size of the correction in microseconds, negative if the date was set back.
     pub micros: i64,
-    /// Blocks with the same heights by the corrected date, with which the next run continues.
+    /// Chain with the same heights by the corrected date, from which the next run continues.
     pub blocks: Blocks,
 }
 
@@ -127,7 +127,7 @@ impl Chain {
         let time = if self.clock.is_manual() { pace.time() } else { date };
         let before = pace.time();
         let behind = before.micros().saturating_sub(time.micros());
-        // The response was delayed.
+        // The date is slightly behind because the database's response was delayed.
         let is_late = pace.is_shared && (0..LEAP_MICROS_MIN).contains(&behind);
         let is_back = pace.is_shared && pace.blocks == blocks && behind >= LEAP_MICROS_MIN;
         let height = pace.blocks.height(before);

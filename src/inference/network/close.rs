@@ -28,7 +28,7 @@ pub struct Closing {
     pub shares: RoleValues,
     /// Forecasts of the built-in forecasters, as submissions.
     pub forecasts: Vec<Submission>,
-    /// Bundle without outliers, or `None` without outliers or with several labels.
+    /// Bundle that excludes outliers, or `None` if there are none or the topic has several labels.
     pub resistant: Option<FullBundle>,
     /// Value to sign, if it differs from the combined value.
     pub signed: Option<Signed>,
@@ -42,12 +42,12 @@ pub struct Closing {
     pub moved_scores: Option<Arc<Learned>>,
 }
 
-/// Combined value without inferences that are too far off, with its interval.
+/// Combined value that excludes inferences that are too far off, with its interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Signed {
     /// Value of each label.
     pub value: Vec<LabeledValue>,
-    /// Confidence intervals of the values it is combined of.
+    /// Confidence intervals of the values that it combines.
     pub intervals: Vec<Interval>,
 }
 
@@ -61,7 +61,7 @@ pub struct Interval {
     pub values: Values,
 }
 
-/// Data for closing an epoch besides its submissions.
+/// Data for closing an epoch in addition to its submissions.
 #[derive(Debug, Clone, Copy)]
 pub struct CloseContext<'a> {
     /// Labels, in the order of their ids.

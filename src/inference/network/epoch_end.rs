@@ -48,7 +48,7 @@ impl Inference {
 
     /// Learns again from the epochs of `topic` from `from` on, with corrected `outcomes`. Epochs without
     /// an outcome keep their ground truth. Served bundles do not change, nor do the scores of actors
-    /// that only rested since.
+    /// that have only rested since `from`.
     ///
     /// # Errors
     /// [`InferenceError`] with the reason. Nothing changes in this case.
@@ -132,8 +132,8 @@ fn keep_resting(replay: &mut Replay, known: &Learned) {
     }
 }
 
-/// Closes the epoch `nonce` of `topic` with the submissions of its active actors. Returns `None` if
-/// they make no bundle, which is logged.
+/// Closes the epoch `nonce` of `topic` with the submissions of its active actors. Returns `None` if no
+/// bundle can be computed, which is logged.
 pub(crate) fn closing(topic: &Topic, nonce: BlockHeight, closable: CloseInput) -> Option<Closing> {
     let id = topic.id;
     let CloseInput { arrivals, labels, learned: known, baseline } = closable;

@@ -1,6 +1,6 @@
-//! Following changes by other services of the same database. They are noticed before cached data is
-//! returned. For streams and runners, they are polled. Not applicable to a file, which has a single
-//! service.
+//! Detection of changes that other services of the same database have made. Before cached data is
+//! returned, it is checked for such changes. For streams and runners, the database is polled. A file is
+//! used by a single service and is not checked.
 
 use std::time::Duration;
 
@@ -37,8 +37,8 @@ impl Inference {
         self.with_store(|shared| shared.catch_up_all().map(drop)).await
     }
 
-    /// Returns true if this service should run the workers of `topic` for the epoch `nonce`, since
-    /// no other one does or did. The reservation lasts for half of the window.
+    /// Reserves running the workers of `topic` for the epoch `nonce`. Returns false if another service
+    /// runs them or has run them. The reservation lasts for half of the window.
     pub(crate) async fn begin_asking(
         &self,
         topic: &Topic,

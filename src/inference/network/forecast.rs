@@ -93,7 +93,7 @@ fn expect_average(judged: &[Judged<'_>], alpha: f64) -> ByActor<f64> {
 /// out luck.
 const N_SIMILAR: usize = 20;
 
-/// Weight of an inferer's mean loss, in epochs, compared with the similar epochs.
+/// Weight of an inferer's mean loss. Each similar epoch has the weight 1.
 const MEAN_COUNTS: f64 = 5.0;
 
 /// Minimum spread, for inferers that always infer the same.

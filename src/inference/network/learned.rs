@@ -83,7 +83,7 @@ pub struct Learned {
     pub experience: ByRole<ByActor<Experience>>,
 }
 
-/// Fields of the record of [`Learned`].
+/// Serialized form of the resting actors' targets.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "ByRole<Option<f64>>")]
 struct RestingTargets {
@@ -93,7 +93,7 @@ struct RestingTargets {
     forecaster: Option<f64>,
 }
 
-/// Fields of the record of [`Learned`].
+/// Serialized form of the actors' experience.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "ByRole<ByActor<Experience>>")]
 struct ExperienceByRole {
@@ -121,8 +121,8 @@ pub struct BundleError;
 impl Learned {
     /// Returns the treatment of inferers without a regret.
     ///
-    /// The chain checks if the topic's initial regret is 0, which remains so in a network with
-    /// fewer than ten actors. Here it is checked if anything was learned.
+    /// On the chain, a topic counts as new while its initial regret is 0, which never changes in a
+    /// network with fewer than ten actors. Here it counts as new until it has learned from an epoch.
     pub fn newcomers(&self) -> Newcomers {
         if self.regrets.is_empty() {
             Newcomers::Everyone
@@ -179,7 +179,7 @@ impl Learned {
         Ok(losses)
     }
 
-    /// Returns the score of an actor without one.
+    /// Returns the score of an actor of `role` that has none yet.
     pub fn initial_score(&self, role: Role) -> f64 {
         let experience = &self.experience[role];
         let is_scored = |name: &Address| experience.get(name).is_some_and(|seen| seen.n_epochs > 0);

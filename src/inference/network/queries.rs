@@ -24,11 +24,11 @@ pub enum Against {
     Naive,
     /// The combined value without this actor.
     OneOut(Role, Address),
-    /// The inferers combined with only this forecaster, including its own regret.
+    /// The inferers combined with only this forecaster, which has such a regret itself.
     OneIn(Address),
 }
 
-/// Declares queries of a topic by the store's methods of the same names.
+/// Declares queries of a topic that call the store's methods of the same names.
 macro_rules! queries {
     ($($(#[$about:meta])+ $query:ident($($name:ident: $kind:ty),+) -> $found:ty;)+) => {
         impl Inference {$(

@@ -36,10 +36,10 @@ const STDOUT_BYTES_MAX: usize = 64 * 1024;
 /// one.
 const MODELS_AT_ONCE: usize = 4;
 
-/// Timeout of a request for a few rows, normally a matter of milliseconds.
+/// Timeout of a request for a few rows, which normally takes milliseconds.
 pub(crate) const ROWS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Name of the most frequent request to a dataset in errors.
+/// Description of reading a dataset in errors.
 const READ: &str = "reading rows of";
 
 /// Minimum pause between two checks of the chain, so that a stopped clock does not keep a task
@@ -115,7 +115,7 @@ impl Runner {
                         tasks.spawn("topic", runner.run());
                     }
                 }
-                // Bundles do not change topics.
+                // Wakes only when topics change, not for bundles.
                 if news.wait_for(|news| news.n_changes != n_changes).await.is_err() {
                     return;
                 }
@@ -248,8 +248,8 @@ impl Runner {
         }
     }
 
-    /// Returns the value of the topic's column at its horizon after `input`, from the first row
-    /// there or later. Returns `None` if there is no such row yet.
+    /// Returns the value of the topic's column one horizon after `input`, from the first row at that
+    /// time or later. Returns `None` if there is no such row yet.
     async fn outcome(&self, input: Input) -> Result<Option<f64>, StepError> {
         let dataset = self.dataset().await?;
         let truth = truth_after(self.rows.as_ref(), dataset, &self.topic.source, input.at);
@@ -341,7 +341,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Runs `job` and submits its outputs, only the first for `model`. Returns the numbers of
+    /// Runs `job` and submits its outputs. A job for `model` has only one. Returns the numbers of
     /// expected and of submitted outputs.
     async fn run_and_take(
         &self,
@@ -358,7 +358,7 @@ impl Runner {
         Ok((n_outputs, n_taken))
     }
 
-    /// Runs `job` before the window of `nonce` closes.
+    /// Runs `job`, at most until the window of `nonce` closes.
     async fn run_in_time(
         &self,
         nonce: BlockHeight,

@@ -234,7 +234,7 @@ const DIGITS_MAX: usize = 160;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AmountError {
-    /// Amounts of the contract are unsigned.
+    /// The number is negative. Amounts of the contract are unsigned.
     #[error("{text} is negative, which contracts cannot represent")]
     Negative {
         /// The number.

@@ -104,7 +104,7 @@ pub struct Submission {
     pub worker: Address,
     /// Name of the worker, if known.
     pub name: Option<String>,
-    /// Value for a topic with a single output. Otherwise the submitted values other than the
+    /// Value for a topic with a single output. Otherwise the submitted values that differ from the
     /// default, without ids until the labels of the epoch are known. Empty without an inference.
     pub inference: Vec<LabeledValue>,
     /// Expected losses by inferer, shared since there might be a thousand.

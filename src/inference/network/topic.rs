@@ -216,7 +216,8 @@ pub struct Topic {
     pub creator: Option<Address>,
     /// True if epochs open. Open epochs of a paused topic still end.
     pub is_active: bool,
-    /// Both the maximum share of newcomers in an epoch's places and the quantile for resting actors.
+    /// Maximum share of newcomers among an epoch's active actors, which is also the quantile toward
+    /// which scores of resting actors move.
     pub active_quantiles: ByRole<f64>,
     /// Quantile for reputers. There is only one.
     pub active_reputer_quantile: f64,

@@ -17,7 +17,7 @@ use crate::{Inference, InferenceError, News};
 /// Maximum number of topics. Each one has a task and reads the store at each block.
 pub const TOPICS_MAX: usize = 4096;
 
-/// Maximum number of topics of a key, so that no key uses up all places.
+/// Maximum number of topics of a key, so that no single key can reach [`TOPICS_MAX`].
 pub const TOPICS_OF_KEY_MAX: usize = 256;
 
 /// Topics of a network as last loaded.
@@ -48,7 +48,7 @@ impl TopicList {
     }
 
     pub(crate) fn read(store: &Store) -> Result<Self, StoreError> {
-        // Later changes have another version.
+        // The version is read first, so that later changes are noticed.
         let version = store.version(None)?;
         let topics = store.topics()?.into_iter().map(|topic| (topic.id, Arc::new(topic)));
         Ok(Self { by_id: topics.collect(), newest_deleted: store.newest_deleted()?, version })
@@ -281,8 +281,8 @@ impl Inference {
         Ok(alone)
     }
 
-    /// Applies `change` to the list in memory, after it was made in the store to the list with the
-    /// version `known`.
+    /// Applies `change`, which is already stored, to the list in memory, if that has the version `known`
+    /// which was changed in the store.
     fn listed(&self, known: Option<i64>, change: impl FnOnce(&mut TopicList)) {
         let mut list = self.shared.topics.write();
         // Otherwise it is reloaded when it is next checked.

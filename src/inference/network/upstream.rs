@@ -89,7 +89,7 @@ pub trait Rows: Send + Sync {
 /// Number of rows to search for a value of the column, which the first rows might lack.
 const TRUTH_ROWS: u32 = 10;
 
-/// Returns the value of `source`'s column at its horizon after `at`, from the first row there or
+/// Returns the value of `source`'s column one horizon after `at`, from the first row at that time or
 /// later. Returns `None` if there is no such row yet.
 ///
 /// # Errors
@@ -133,7 +133,7 @@ pub enum Nodes {
 }
 
 impl From<Nodes> for i64 {
-    /// Returns the number in document 1: -1 for all.
+    /// Returns the number as in a request to the cluster: -1 for all.
     fn from(nodes: Nodes) -> Self {
         match nodes {
             Nodes::All => -1,

@@ -18,7 +18,7 @@ use super::error::ApiError;
 use crate::math::pair_values::{FullBundle, PairValues};
 use crate::math::regret::Losses;
 
-/// Start of the values of pairs in a body.
+/// JSON before the values of pairs in a body.
 const PLACE: &str = "\"one_out_inferer_forecaster_values\":[";
 
 /// Maximum number of values of pairs in a body that is sent at once.
@@ -99,7 +99,7 @@ fn put(bytes: &mut Vec<u8>, is_first: bool, element: &impl Serialize) -> serde_j
     serde_json::to_writer(bytes, element)
 }
 
-/// Returns `head` as pieces of JSON, with each of `bodies` in the next list of pairs.
+/// Serializes `head` in pieces and inserts each of `bodies` into its next list of pairs.
 ///
 /// # Errors
 /// [`ApiError`] if `head` cannot be serialized.
@@ -124,7 +124,7 @@ pub(super) fn pieces(
     Ok(Box::new(pieces.chain(once(Ok(text.into())))))
 }
 
-/// Returns a response with `head` as JSON and `bodies` in it.
+/// Returns a response with `head` as JSON, into which `bodies` are inserted.
 ///
 /// # Errors
 /// See [`pieces`].

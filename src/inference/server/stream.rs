@@ -121,7 +121,7 @@ async fn last_event(
     Ok(newest.first().filter(|newest| last <= **newest).map(|_| last))
 }
 
-/// Returns the event of a bundle in pieces, with its data in one line, or `None` if it cannot be
+/// Returns the event of a bundle in pieces, with its data on one line, or `None` if it cannot be
 /// serialized.
 fn event(bundles: &Bundles) -> Option<Pieces> {
     let nonce = bundles.bundle.nonce;

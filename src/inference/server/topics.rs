@@ -25,7 +25,7 @@ use crate::network::queries::Overview;
 use crate::network::retention::DAY;
 use crate::network::topic::{Topic, TopicKind};
 
-/// Start of a topic's actors. Quotes inside of texts are escaped.
+/// JSON before a topic's actors. Texts cannot contain it, since their quotes are escaped.
 const PLACE: &str = "\"actors\":[";
 
 /// Returns all topics with their schedule and actors.

@@ -29,10 +29,10 @@ use super::{StoreError, tables};
 const CONNECTIONS: ConnectionsOptions =
     ConnectionsOptions { schema: tables::SHARED_NAME, n_max: 16, n_writers: 12 };
 
-/// A write without effect.
+/// Write without an effect, which checks that writes are accepted.
 const CHECK: &str = "UPDATE chain SET id = id WHERE false";
 
-/// Access to every table.
+/// Query that accesses every table.
 const LOOK: &str =
     "SELECT FROM chain, topics, epochs, submissions, labels, counters, bundles, losses,
      baselines, learned, snapshots, holdings, versions LIMIT 0";
@@ -48,7 +48,7 @@ pub(super) struct StoreDatabase {
 
 impl Drop for StoreDatabase {
     fn drop(&mut self) {
-        // The database rolls back operations in progress.
+        // The database rolls back the operations that are interrupted by this.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

@@ -159,7 +159,7 @@ fn read_epoch(row: &Row<'_>, names: &Names) -> Result<Vec<EpochActor>, StoreErro
     Ok(actors)
 }
 
-/// Returns the value of the label of `like`, which most often is at `idx`.
+/// Returns the value of `values` with the label of `like`, which is most often at `idx`.
 fn find(values: &[LabeledValue], idx: usize, like: &LabeledValue) -> Option<f64> {
     let is_same = |value: &&LabeledValue| value.label_name == like.label_name;
     let found = values.get(idx).filter(is_same).or_else(|| values.iter().find(is_same));

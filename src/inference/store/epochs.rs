@@ -21,7 +21,7 @@ use crate::network::selection::Withdrawn;
 /// Learned state of a topic as read from the store.
 #[derive(Debug, Clone)]
 pub struct StoredLearned {
-    /// Number of the write it is from, or 0 before the first.
+    /// Number of the write that stored it, or 0 before the first write.
     pub stamp: i64,
     /// Learned state.
     pub learned: Arc<Learned>,
@@ -34,7 +34,7 @@ pub struct EndOptions {
     pub at: Timestamp,
     /// Retention of the topic's epochs.
     pub retention: Retention,
-    /// Learned state that was read before. It is read again if it is `None` or outdated.
+    /// Learned state that was read earlier. It is read again if this is `None` or outdated.
     pub known: Option<StoredLearned>,
 }
 
@@ -42,8 +42,8 @@ impl Store {
     /// Closes the epoch `nonce` with the result of `make`, or without a bundle if that is `None`.
     /// Returns the learned state, or `None` if the epoch was not open.
     ///
-    /// No submission is accepted between the read and the commit. With several services, a single
-    /// service closes the epoch, after concurrent submissions to the others.
+    /// No submission is accepted between the read and the commit. If several services try to close the
+    /// epoch, only one does, after concurrent submissions to the others.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -89,9 +89,9 @@ impl Store {
         })
     }
 
-    /// Learns from the epoch `nonce` with the result of `teach` on its bundle and the learned state, or
-    /// gives the epoch up if that is `None`. Returns the learned state, or `None` if the epoch was not
-    /// closed or was learned from before.
+    /// Learns from the epoch `nonce` with the result of `teach`, which is called with its bundle and the
+    /// learned state. If the result is `None`, the epoch is given up. Returns the learned state, or
+    /// `None` if the epoch was not closed or was already learned from.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -129,7 +129,7 @@ impl Store {
     }
 }
 
-/// Stores the scores of `moved`, the only difference from `before`.
+/// Stores the scores of `moved`, which differs from `before` only in them.
 fn keep_moved(
     write: &Session<'_>,
     topic: TopicId,

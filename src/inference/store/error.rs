@@ -40,13 +40,13 @@ pub enum StoreError {
     /// The database failed for another reason.
     #[error("inference database failed")]
     Database(#[source] Box<dyn Error + Send + Sync>),
-    /// Another service changed the topics in the meantime.
+    /// Another service changed the topics concurrently.
     #[error("topics were changed by another service at the same time")]
     Raced,
     /// The writer of the file has stopped.
     #[error("inference file is closed")]
     Closed,
-    /// Rolls back a submission: a maximum is reached, or it was only validated.
+    /// Rolls back a submission because a maximum is reached or it was only to be validated.
     #[error("payload was not stored")]
     NotKept(SubmitOutcome),
     /// A record is malformed.

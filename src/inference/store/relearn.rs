@@ -28,7 +28,7 @@ const SNAPSHOT_EVERY: u64 = 32;
 /// Maximum number of snapshots per topic: about a thousand epochs can be learned from again.
 const SNAPSHOTS_MAX: u32 = 32;
 
-/// Divisor of a topic's size limit that gives the maximum size of its snapshots.
+/// The maximum size of a topic's snapshots is its size limit divided by this.
 const SNAPSHOTS_PART: u64 = 4;
 
 /// An epoch that was learned from or given up.
@@ -98,8 +98,7 @@ impl Store {
         })
     }
 
-    /// Returns the first epoch of `topic` that can be learned from again, or `None` without such an
-    /// epoch.
+    /// Returns the first epoch of `topic` that can be learned from again, or `None` if there is none.
     ///
     /// # Errors
     /// As [`Store::blocks`].
@@ -121,8 +120,8 @@ impl Store {
         self.read(|session| view::bundle(session, topic, nonce))
     }
 
-    /// Replaces the learned state and the results of `epochs`. Returns `None` without changes if an
-    /// epoch was learned from since the write `stamp`.
+    /// Replaces the learned state and the results of `epochs`. Changes nothing and returns `None` if an
+    /// epoch was learned from after the write `stamp`.
     ///
     /// # Errors
     /// As [`Store::blocks`].

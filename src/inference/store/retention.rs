@@ -1,7 +1,7 @@
 //! Size and limits of each topic's epochs and learned state.
 //!
-//! An epoch is counted when it closes and again when it changes. Totals per topic make the cost
-//! independent of the number of epochs.
+//! The size of an epoch is determined when it closes and again when it changes. It is added to totals
+//! per topic, so that the cost does not depend on the number of epochs.
 
 use model::timestamp::Timestamp;
 use model::topic::{BlockHeight, TopicId};
@@ -10,8 +10,8 @@ use super::session::Session;
 use super::{EPOCHS_KEPT, Store, StoreError, height, key, number};
 use crate::network::retention::Retention;
 
-/// Maximum number of epochs that are thinned, and of epochs that are deleted, when an epoch closes.
-/// After a limit was lowered, the store catches up gradually without delaying any epoch.
+/// Maximum number of epochs that are thinned, and of epochs that are deleted, each time an epoch closes.
+/// After a limit was lowered, the store therefore reaches it gradually, without delaying any epoch.
 const AT_ONCE: u32 = 16;
 
 /// SQL for the size of the epoch `?2` of topic `?1`, in bytes. Long values have overflow pages, the last
@@ -199,7 +199,7 @@ fn thin_oldest(write: &Session<'_>, topic: TopicId) -> Result<bool, StoreError> 
 
 /// Deletes some epochs of deleted topics. Returns true if more might be left.
 pub(super) fn drop_leftovers(write: &Session<'_>) -> Result<bool, StoreError> {
-    // Steps from id to id in the index, since reading every epoch would take long.
+    // Skips from id to id in the index, since reading every epoch would take long.
     let keys: Vec<(i64, i64)> = write.all(
         "WITH RECURSIVE ids(id) AS (
              SELECT min(topic_id) FROM epochs

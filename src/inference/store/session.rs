@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use super::StoreError;
 
-/// Timeout of a statement, shorter than that of a handler, so that callers get the reason.
+/// Timeout of a statement, shorter than that of a handler, so that the response contains the reason.
 const STEP_WITHIN: Duration = Duration::from_secs(8);
 
 /// Connection for a transaction or for single reads.
@@ -180,7 +180,7 @@ impl Session<'_> {
     }
 }
 
-/// Blocks until a step of PostgreSQL is done or times out. Works on any thread, since the step is
+/// Blocks until a PostgreSQL operation is done or times out. Works on any thread, since the operation is
 /// excluded from the cooperative budget of a runtime's task.
 pub(super) fn wait<T, E: From<sqlx::Error>>(
     step: impl Future<Output = Result<T, E>>,

@@ -1,8 +1,8 @@
 //! Versions by which services that share a database notice each other's changes. The version of a topic
 //! is a number that changes with its cached data. The list of topics also has a version.
 //!
-//! The row of a version is also the lock of its topic, so that only a single service at a time opens,
-//! closes or learns from an epoch of it. Not applicable to a file, which has a single service.
+//! The row of a version is also the lock of its topic, so that only one service at a time opens, closes
+//! or learns from one of its epochs. Not applicable to a file, which has a single service.
 
 use std::collections::BTreeMap;
 
@@ -22,12 +22,12 @@ INSERT INTO versions (topic_id, version) SELECT id, 0 FROM topics ON CONFLICT DO
 UPDATE versions SET version = version + 1 WHERE topic_id = 0;
 ";
 
-/// Behavior if another service holds the lock.
+/// Behavior if another service holds the lock of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IfLocked {
     /// Wait for the lock.
     Wait,
-    /// Leave the step to that service.
+    /// Do nothing and leave the operation to that service.
     Skip,
 }
 
@@ -44,8 +44,8 @@ pub struct Versions {
     pub topics: BTreeMap<TopicId, i64>,
 }
 
-/// Locks `topic` until the end of the transaction. Returns false if it was skipped, or the topic
-/// was deleted.
+/// Locks `topic` until the end of the transaction. Returns false if another service holds the lock and
+/// it was to be skipped, or if the topic was deleted.
 pub(super) fn lock(
     session: &Session<'_>,
     topic: TopicId,
@@ -99,7 +99,8 @@ pub(super) fn delete(session: &Session<'_>, topic: TopicId) -> Result<(), StoreE
 }
 
 impl Store {
-    /// Returns the version of `topic`, or of the list of topics, or `None` for a file.
+    /// Returns the version of `topic`, or that of the list of topics if `topic` is `None`. Returns
+    /// `None` for a file.
     ///
     /// # Errors
     /// As [`Self::blocks`].

@@ -150,7 +150,7 @@ impl Store {
         })
     }
 
-    /// Returns the latest epoch up to `nonce` that was learned from and to which both of `pair`
+    /// Returns the latest epoch up to `nonce` that was learned from and to which both actors of `pair`
     /// submitted, if any.
     ///
     /// # Errors
@@ -208,7 +208,7 @@ impl Store {
         Ok(found.into_iter().rev().map(height).collect())
     }
 
-    /// Returns the learned state of `topic`, which is `known` if that is current.
+    /// Returns the learned state of `topic`, which is `known` if that is still current.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -296,8 +296,8 @@ fn full_bundle(record: &str, pairs: Option<&[u8]>) -> Result<FullBundle, StoreEr
     Ok(FullBundle { bundle: record::read_bundle(record)?, without_inferer })
 }
 
-/// Returns the submissions of the epoch `nonce`, sorted by worker, with the circumstances of their
-/// arrival.
+/// Returns the submissions of the epoch `nonce`, sorted by worker, each with its arrival time and its
+/// submitter's trust.
 pub(super) fn arrivals(
     session: &Session<'_>,
     topic: TopicId,
@@ -321,7 +321,8 @@ pub(super) fn arrivals(
     })
 }
 
-/// Returns the learned state of `topic`, which is `known` if that is current. Then it is cheap.
+/// Returns the learned state of `topic`, which is `known` if that is still current. In that case, only
+/// the stamp is read.
 pub(super) fn learned(
     session: &Session<'_>,
     topic: TopicId,

@@ -1,5 +1,5 @@
-//! Storing submissions, with counters for each epoch: labels, and submissions by submitter and by kind
-//! of worker. A counter is a single row.
+//! Storage of submissions, with counters for each epoch: the number of labels, and the number of
+//! submissions by submitter and by kind of worker. Each counter is a row.
 
 use model::timestamp::Timestamp;
 use model::topic::{BlockHeight, TopicId};
@@ -17,8 +17,8 @@ pub const NEWCOMERS_MAX: u32 = 512;
 /// Counter of an epoch's labels.
 const LABELS: &str = "labels";
 
-/// Counter with the time until which one service runs the workers of an epoch, in microseconds
-/// since 1970.
+/// Counter that stores a deadline: until then, one service has reserved running the workers of an epoch.
+/// In microseconds since 1970.
 const ASKED_UNTIL: &str = "asked until";
 
 impl Store {
@@ -40,7 +40,7 @@ impl Store {
             epoch.take(&submission, origin, at)
         });
         match taken {
-            // It was returned as an error to roll back the submission.
+            // The outcome was returned as an error to roll back the submission.
             Err(StoreError::NotKept(outcome)) => Ok(outcome),
             submitted => submitted,
         }
@@ -65,8 +65,8 @@ impl Store {
         Ok(stored == Some(record::write_submission(submission)?))
     }
 
-    /// Reserves running the workers of the epoch `nonce` until `until`. Returns false if another
-    /// service has reserved it at `at`.
+    /// Reserves running the workers of the epoch `nonce` until `until`. Returns false if another service
+    /// has an unexpired reservation at `at`.
     ///
     /// # Errors
     /// As [`Store::blocks`].
@@ -87,8 +87,8 @@ impl Store {
         })
     }
 
-    /// Records that the workers of the epoch `nonce` have run, so that no other service runs them,
-    /// or releases the reservation if that failed.
+    /// Records that the workers of the epoch `nonce` have run, so that no other service runs them, or
+    /// releases the reservation if they failed.
     ///
     /// # Errors
     /// As [`Store::blocks`].

@@ -56,7 +56,7 @@ pub(crate) async fn measure() -> Outcome<()> {
     let mut seen: BTreeMap<u64, String> = BTreeMap::new();
     for kill in 0..KILLS {
         let (mut service, key) = start(folder.path(), address).await?;
-        // Moments are distributed over an epoch and differ between kills.
+        // The times of the kills are distributed over an epoch.
         let alive = Duration::from_micros(20_000 + (kill * 7919) % 480 * 1000);
         let began = Instant::now();
         let mut connection = Connection::open(address).await?;
@@ -121,7 +121,7 @@ async fn remember(folder: &Path, seen: &mut BTreeMap<u64, String>) -> Outcome<()
 /// Block time that exceeds the duration of the test.
 const LASTING: Duration = Duration::from_hours(24);
 
-/// Returns the topic paused, so that no epoch opens.
+/// Returns the paused topic, so that no epoch opens.
 fn resting() -> Outcome<inference::network::topic::Topic> {
     let mut topic = topic(1, EPOCH_LENGTH)?;
     topic.is_active = false;
@@ -140,8 +140,8 @@ fn copied(folder: &Path) -> Outcome<tempfile::TempDir> {
     Ok(copy)
 }
 
-/// Returns the number of lost submissions, of epochs with a changed bundle and of epochs without a
-/// bundle or a state that explains it.
+/// Returns the number of lost submissions, the number of epochs with a changed bundle, and the number of
+/// epochs that have no bundle and no state that explains its absence.
 async fn judge(
     folder: &Path,
     acknowledged: &BTreeMap<u64, BTreeSet<String>>,

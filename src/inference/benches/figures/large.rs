@@ -31,18 +31,18 @@ const N_INFERERS: usize = 1000;
 /// Number of forecasters, each of which forecasts all inferers.
 const N_FORECASTERS: usize = 50;
 
-/// Number of epochs. Their size is a multiple of [`LIMIT`].
+/// Number of epochs. Their total size is a multiple of [`LIMIT`].
 const N_EPOCHS: u64 = 16;
 
-/// Retention of the topic in bytes. The learned state needs nearly 9 MB, twice, which leaves space
-/// for less than ten epochs.
+/// Retention of the topic in bytes. The learned state is stored twice, each with nearly 9 MB, which
+/// leaves space for less than ten epochs.
 const LIMIT: u64 = 50_000_000;
 
-/// Additional bytes of the file, such as the write-ahead log.
+/// Maximum size of the file beyond [`LIMIT`], in bytes, such as for the write-ahead log.
 const BESIDE: u64 = 25_000_000;
 
-/// Number of submissions to the learned and to a new topic, each of its own account. An epoch
-/// accepts 512 of newcomers.
+/// Number of submissions to each of two topics, one of which has learned. Each submission is of its own
+/// account. An epoch accepts 512 of newcomers.
 const N_SUBMISSIONS: usize = 500;
 
 /// Number of epochs with timed submissions, of which the median is reported.

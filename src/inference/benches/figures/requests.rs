@@ -29,7 +29,7 @@ const CONNECTIONS: usize = 32;
 /// Duration of a measurement.
 const SPAN: Duration = Duration::from_secs(3);
 
-/// Maximum useful block time, so that no epoch closes.
+/// Block time that exceeds the duration of the measurement, so that no epoch closes.
 const LONG: Duration = Duration::from_mins(5);
 
 /// Measures the rate of the latest bundle.

@@ -41,7 +41,7 @@ struct Size {
 #[derive(Debug, Clone, Copy)]
 enum Away {
     Nobody,
-    /// This many of a thousand inferers, others in each epoch.
+    /// This number of a thousand inferers, different ones in each epoch.
     Some(usize),
 }
 
@@ -175,7 +175,7 @@ fn losses(numbers: &mut Numbers, inferers: &[Address], forecasters: &[Address]) 
     }
 }
 
-/// Prints the size of the stored learned state of a network of `size` and the time to read it.
+/// Prints the size of the stored learned state of a network of `size` and the time to read that state.
 fn kept(size: Size) -> Outcome<()> {
     let folder = tempfile::tempdir()?;
     let (path, empty) = (folder.path().join("inference.db"), folder.path().join("empty.db"));

@@ -37,7 +37,7 @@ fn parsed(value: &Value) -> f64 {
     value.as_str().unwrap_or_else(|| panic!("{value} is no decimal text")).parse().unwrap()
 }
 
-/// Compares each number of `want` with that of `got`. Returns how many there are.
+/// Compares each number of `want` with that of `got`. Returns how many numbers were compared.
 #[track_caller]
 fn check(what: &str, got: &Value, want: &Value, tolerance: &Value) -> usize {
     match (got, want) {

@@ -10,7 +10,7 @@ fn candidate(idx: usize, score: f64, record: Record) -> Candidate {
     Candidate { worker, score, record, arrival, is_far: false }
 }
 
-/// Returns this many candidates of each record, newcomers first.
+/// Returns `n_newcomers` and `n_scored` candidates, newcomers first.
 fn crowd(n_newcomers: usize, n_scored: usize) -> Vec<Candidate> {
     let newcomers = (0..n_newcomers).map(|idx| candidate(idx, -1.0, Record::Newcomer));
     let scored = (n_newcomers..n_newcomers + n_scored).map(|idx| {

@@ -9,11 +9,11 @@ use super::weights::{self, dot};
 use super::{Epoch, Newcomers, Values};
 use crate::math::regret::{ByActor, RoleValues};
 
-/// Regret of an actor that is ignored in a line: it has no weight and does not affect the scale.
+/// Regret that marks an actor as ignored: it has no weight and does not affect the scale.
 pub const ABSENT: f64 = f64::NEG_INFINITY;
 
 /// Actors of an epoch by position: inferers first, then the forecasters that imply a value, each by
-/// address. A line has a number for each position.
+/// address. A line is a list with one number per position.
 #[derive(Debug)]
 pub struct EpochTable<'a> {
     epoch: &'a Epoch<'a>,
@@ -68,14 +68,14 @@ impl<'a> EpochTable<'a> {
         }
     }
 
-    /// Returns the line of `regrets`.
+    /// Returns `regrets` as a line.
     pub fn line(&self, regrets: &RoleValues) -> Vec<f64> {
         let mut line = self.aligned(&self.inferers, &regrets.inferer);
         line.extend(self.aligned(&self.forecasters, &regrets.forecaster));
         line
     }
 
-    /// Returns the line of the inferers' naive regrets, without forecasters.
+    /// Returns the inferers' naive regrets as a line, in which forecasters are ignored.
     pub fn naive_line(&self) -> Vec<f64> {
         self.aligned(&self.inferers, &self.epoch.regrets.naive)
     }
@@ -91,7 +91,7 @@ impl<'a> EpochTable<'a> {
         }
     }
 
-    /// Returns the mean of the values with the regrets of `line`.
+    /// Returns the mean of the values, weighted by the regrets of `line`.
     pub fn combined(&self, mut line: Vec<f64>) -> Values {
         self.weigh(&mut line);
         self.mean(line.iter().sum(), self.values.iter().map(|values| dot(values, &line)))

@@ -9,8 +9,8 @@ use super::{Epoch, Newcomers, Values};
 use crate::math::pair_values::PairValues;
 use crate::math::statistics::median;
 
-/// Minimum share of the weight without an inferer. Below it, the rest is weighed separately, since
-/// its weights relative to a much better inferer have lost their digits.
+/// Minimum share of the total weight that remains if an inferer is left out. Below it, the remaining
+/// weights are computed separately, since they have lost their precision next to a much better inferer.
 const REST_MIN: f64 = 1e-3;
 
 /// Values implied by all forecasters of an epoch, with all inferers and without each.
@@ -25,7 +25,8 @@ pub struct Implied {
 struct Forecaster {
     name: Address,
     value: Values,
-    /// Values by position of the inferer and label, or NaN if no forecast inferer would be left.
+    /// Values by position of the left-out inferer and label, or NaN if no forecast inferer would be
+    /// left.
     without: Vec<f64>,
 }
 
@@ -144,8 +145,8 @@ fn value(epoch: &Epoch<'_>, elements: &Elements<'_>) -> Option<Values> {
 }
 
 /// Returns the values implied by `elements` without each inferer of the epoch, by the inferer's position
-/// and the label, or NaN without remaining inferers. Without an inferer that was not forecast, this is
-/// `whole`.
+/// and the label, or NaN without remaining inferers. If the left-out inferer was not forecast, the value
+/// is `whole`.
 fn without_each(epoch: &Epoch<'_>, elements: &Elements<'_>, whole: &[f64]) -> Vec<f64> {
     let n_labels = whole.len();
     let mut without = whole.repeat(epoch.inferences.len());
@@ -168,9 +169,9 @@ fn without_each(epoch: &Epoch<'_>, elements: &Elements<'_>, whole: &[f64]) -> Ve
 /// Returns the values implied by `elements` without each of them, by element and label, from shared
 /// sums, so that the cost is linear.
 ///
-/// This requires a common scale. Without it, the result is empty. The sums start from both ends and are
-/// only added, so that no digits are lost. Entries are NaN if the left-out element has nearly all of the
-/// weight.
+/// This requires a common scale. Without it, the result is empty. The sums are accumulated from both
+/// ends and nothing is subtracted, so that no precision is lost. Entries are NaN if the left-out element
+/// has nearly all of the weight.
 fn shared_without(epoch: &Epoch<'_>, elements: &Elements<'_>, n_labels: usize) -> Vec<f64> {
     let is_shared = epoch.params.common_scale().is_some();
     if !is_shared || epoch.newcomers == Newcomers::Everyone || elements.values.len() < 3 {
@@ -193,7 +194,7 @@ fn shared_without(epoch: &Epoch<'_>, elements: &Elements<'_>, n_labels: usize) -
     without
 }
 
-/// Returns the sums of all `numbers` except each.
+/// Returns the sum of all other numbers for each of `numbers`.
 fn without_one(numbers: impl DoubleEndedIterator<Item = f64> + Clone) -> Vec<f64> {
     let before = |sum: &mut f64, number: f64| {
         let before = *sum;

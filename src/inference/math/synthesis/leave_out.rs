@@ -1,8 +1,8 @@
 //! Values without one actor, or with a single forecaster.
 //!
-//! Each case weighs all its actors, so that there are inferers × (inferers + forecasters) weights
-//! for leaving out each inferer. The row `synthesis` of the bench `figures` has the cost for a
-//! thousand inferers and fifty forecasters.
+//! Each left-out actor requires new weights of all others, which is inferers × (inferers + forecasters)
+//! weights for all inferers. The row `synthesis` of the bench `figures` measures the cost for a thousand
+//! inferers and fifty forecasters.
 
 use std::collections::BTreeMap;
 
@@ -36,8 +36,8 @@ impl<'t, 'a> Against<'t, 'a> {
         }
     }
 
-    /// Returns the regrets of all actors against the value of `name`, with that of newcomers for
-    /// pairs that never met.
+    /// Returns the regrets of all actors against the value without or with only `name`. Pairs without a
+    /// regret have that of newcomers.
     fn line(&self, name: &Address) -> Vec<f64> {
         let newcomer = self.table.newcomer();
         let mut line = Vec::with_capacity(self.inferers.len() + self.forecasters.len());
@@ -55,8 +55,8 @@ impl<'t, 'a> Against<'t, 'a> {
     }
 }
 
-/// Combines the values without each inferer, by the regrets of that case and with the values
-/// implied without the inferer. Empty with fewer than two inferers.
+/// Combines the values of all other actors for each left-out inferer, with the regrets and implied
+/// values of that case. Empty with fewer than two inferers.
 pub fn one_out_inferer(table: &EpochTable<'_>, implied: &Implied) -> BTreeMap<Address, Values> {
     if table.inferers().len() < 2 {
         return BTreeMap::new();
@@ -78,8 +78,8 @@ fn without_inferer(against: &Against<'_, '_>, implied: &Implied, withheld_idx: u
     if let Some(place) = inferers.get_mut(withheld_idx) {
         *place = ABSENT;
     }
-    // A forecaster without another inferer has no value. In 2024 it still affected the scale. With
-    // a common scale, it could only reduce the others' weights.
+    // A forecaster that expects no loss of another inferer has no value. In 2024 it still affected the
+    // scale. With a common scale, it could only reduce the others' weights.
     let has_common_scale = table.epoch().params.common_scale().is_some();
     for (place, value) in forecasters.iter_mut().zip(&implied) {
         if has_common_scale && value.is_none() {
@@ -103,20 +103,20 @@ fn without_inferer(against: &Against<'_, '_>, implied: &Implied, withheld_idx: u
     table.mean(weight, sums)
 }
 
-/// Combines the values without each forecaster, by the regrets of that case. Empty with fewer than
-/// two forecasters.
+/// Combines the values of all other actors for each left-out forecaster, with the regrets of that case.
+/// Empty with fewer than two forecasters.
 pub fn one_out_forecaster(table: &EpochTable<'_>) -> BTreeMap<Address, Values> {
     each_forecaster(table, &table.epoch().regrets.one_out_forecaster, |is_named| !is_named)
 }
 
-/// Combines the inferers with each single forecaster, by the regrets of that case. Empty with fewer
+/// Combines the inferers with each single forecaster, with the regrets of that case. Empty with fewer
 /// than two forecasters.
 pub fn one_in_forecaster(table: &EpochTable<'_>) -> BTreeMap<Address, Values> {
     each_forecaster(table, &table.epoch().regrets.one_in_forecaster, |is_named| is_named)
 }
 
-/// Combines the values for each forecaster by its row of `pairwise`. Forecasters are included if
-/// `counts` returns true, which gets true for the forecaster of the row.
+/// Combines the values for each forecaster with its row of `pairwise`. `counts` returns true if a
+/// forecaster is included. Its argument is true for the forecaster of the row.
 fn each_forecaster(
     table: &EpochTable<'_>,
     pairwise: &PairwiseRegrets,

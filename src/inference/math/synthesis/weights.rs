@@ -6,13 +6,14 @@
 
 use crate::math::statistics::{deviation, robust_deviation};
 
-/// Distance above the center (over p) from which the 2024 weights are constant.
+/// The 2024 weights are constant above the center plus this number divided by p.
 const CEILING_2024: f64 = 6.75;
 
-/// Maximum distance of the best actor below the center (over p) in 2024, to which all are lifted.
+/// If the best actor of 2024 is more than this number divided by p below the center, all actors are
+/// lifted by the excess.
 const BEST_2024: f64 = 8.25;
 
-/// Distance below the center (over p) from which a 2024 weight is zero.
+/// A 2024 weight is zero below the center minus this number divided by p.
 const FLOOR_2024: f64 = 17.25;
 
 /// Weight function of the chain.
@@ -89,7 +90,7 @@ pub fn weigh(line: &mut [f64], params: &Params) {
     }
 }
 
-/// Returns the weight function of regrets next to the `best` one, with this `scale`.
+/// Returns the function from a regret to its weight, given the `best` regret and the `scale`.
 ///
 /// Values proportional to 1 / (1 + e^z) are multiplied by a factor that prevents underflow of the
 /// greatest.
@@ -111,8 +112,8 @@ pub fn weight_beside(best: f64, scale: f64, params: &Params) -> impl Fn(f64) -> 
     }
 }
 
-/// Returns the dot product of the common part of `values` and `weights`. Four independent sums
-/// allow parallel execution.
+/// Returns the dot product of `values` and `weights`, ignoring the excess of the longer one. Four
+/// independent sums allow the processor to add in parallel.
 pub fn dot(values: &[f64], weights: &[f64]) -> f64 {
     let n_common = values.len().min(weights.len());
     let (values, weights) = (values.split_at(n_common).0, weights.split_at(n_common).0);

@@ -16,7 +16,8 @@ fn inferences(values: [f64; 4]) -> BTreeMap<Address, Values> {
     ["a", "b", "c", "d"].map(name).into_iter().zip(values.map(|value| vec![value])).collect()
 }
 
-/// `d` is an outlier in half of the epochs: correct if it is higher, wrong if it is lower.
+/// `d` is far from the others in half of the epochs: it is correct if it is above them, and wrong if it
+/// is below.
 fn learned(n_epochs: u32) -> Learned {
     let mut past = Past::default();
     for epoch in 0..n_epochs {

@@ -35,7 +35,7 @@ use crate::{Inference, InferenceError};
 /// Format of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct BundleForm {
-    /// True for a number per value, as up to v9, instead of labeled values.
+    /// True if each value is a single number, as up to v9, instead of a list of labeled values.
     is_old: bool,
     /// True if arrays about forecasters are filled.
     is_full: bool,
