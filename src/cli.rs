@@ -56,7 +56,7 @@ struct Cli {
     screen: tui::TuiCommand,
 }
 
-/// Name of the subcommand with options that can also be in a file and in the environment.
+/// Name of the subcommand whose options can also be set in a file and in the environment.
 const NODE: &str = "node";
 
 /// Exit code for invalid arguments and unsuitable terminals.
@@ -130,7 +130,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match parse_screen_alone(&arguments).map_or_else(|| parse(arguments), Ok) {
         Ok(cli) => cli,
         Err(error) => match error.downcast::<clap::Error>() {
-            // Includes help and version.
+            // The parser also reports help and version as errors.
             Ok(error) => error.exit(),
             Err(error) => {
                 output::report_error(&error);

@@ -1,4 +1,4 @@
-//! `tui`: starts `triptych`, which stands in the same directory and opens its screen.
+//! `tui`: starts `triptych`, which is in the same directory and opens its screen.
 
 use std::env::{args_os, current_exe};
 use std::os::unix::process::CommandExt as _;

@@ -30,7 +30,7 @@ const NAMES_MAX: usize = 200;
 
 /// Prints completions and exits if a shell requested them. Returns otherwise.
 pub(super) fn complete_if_requested() {
-    // Most starts are no such request and do not even build the commands.
+    // Most starts are not such requests and do not even need to set up the commands.
     if env::var_os(VARIABLE).is_some() {
         CompleteEnv::with_factory(command).var(VARIABLE).complete();
     }

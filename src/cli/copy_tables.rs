@@ -1,5 +1,5 @@
 //! `triptych keys copy` and `triptych inference copy`: copy a whole store to another, whichever engines
-//! they use. Also the arguments that name a store and copying until a signal.
+//! they use. Also contains the arguments that name a store, and copying until a signal arrives.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -52,8 +52,8 @@ impl fmt::Display for StorePlace {
 }
 
 impl StorePlace {
-    /// Replaces a directory by the store's file in it, `file_in`. The target of a copy is a file if its
-    /// name ends in `.db`, otherwise a directory, which is created.
+    /// Replaces a directory by the path of the store's file in it, as returned by `file_in`. The target
+    /// of a copy is a file if its name ends in `.db`, otherwise a directory, which is created.
     fn resolve(self, is_source: bool, file_in: FileIn) -> anyhow::Result<Self> {
         let Self::Path(path) = self else { return Ok(self) };
         if path.to_str().is_some_and(|text| text.contains("://")) {
@@ -82,7 +82,8 @@ impl StorePlace {
     }
 }
 
-/// Returns the stores to copy from and to, with directories replaced by `file_in` them.
+/// Returns the stores to copy from and to. Directories are replaced by the files that `file_in` returns
+/// for them.
 ///
 /// # Errors
 /// If they are the same, or the source does not exist.
@@ -101,8 +102,8 @@ pub(crate) fn resolve_places(
     Ok((from, to))
 }
 
-/// Runs `work` on a thread that may block. A signal sets the flag passed to `work`. This still waits for
-/// `work`.
+/// Runs `work` on a blocking thread. A signal sets the flag passed to `work`. Even then, this returns
+/// only after `work`.
 ///
 /// # Errors
 /// Errors of `work`. Also if signals cannot be received.
@@ -130,11 +131,11 @@ pub(crate) struct CopyFlags {
     to: StorePlace,
 }
 
-/// Copies `tables`, which a data directory has in `file_in`.
+/// Copies `tables`. In a data directory, they are in the file that `file_in` returns.
 ///
 /// # Errors
-/// If a store cannot be opened, read or written, the target is not empty, or the copy differs from
-/// its source.
+/// If a store cannot be opened, read or written, the target is not empty, or the copy differs from its
+/// source.
 pub(crate) async fn run(
     flags: CopyFlags,
     tables: CopiedTables,

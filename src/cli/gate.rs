@@ -24,7 +24,8 @@ use web::host_names::{HostName, HostNames};
 use crate::cli::config::{parsed_variable, variable};
 use crate::cli::own_files::{connect_accounts, open_accounts};
 
-/// Environment variable with the token with which services ask about keys.
+/// Environment variable with the token that authorizes a service to check keys at the service with the
+/// accounts.
 pub(crate) const TOKEN_VARIABLE: &str = "TRIPTYCH_ACCOUNTS_TOKEN";
 
 /// Warns of a data directory that other users of the machine can read.

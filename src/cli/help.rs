@@ -42,7 +42,7 @@ mod tests {
     use crate::cli::shell::Guide;
     use crate::cli::{Cli, NODE, node};
 
-    /// Id of a peer, in place of that of a reader's node.
+    /// Id of a peer, which replaces placeholders in examples.
     const PEER: &str = "12D3KooWRp3AVk7qtc2Av6xiqgAza1ZouksQaYcS2cvN94kHSCoa";
 
     /// Returns the command lines of an example: from `triptych ` up to a comment, a pipe, or the
@@ -161,7 +161,7 @@ mod tests {
         for line in lines {
             let mut words = words(&line);
             if line.starts_with("triptych inference serve") {
-                // The unit has both in its environment.
+                // The unit's environment contains both addresses.
                 words.extend(["--head=http://h", "--datasets=http://d/api"].map(str::to_owned));
             }
             assert!(parse(&words).is_ok(), "{line}");

@@ -210,8 +210,8 @@ pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
     }
 }
 
-/// Lets only operators create accounts, unless they decided otherwise: every key can submit and the
-/// service signs values that are made of submissions.
+/// Lets only operators create accounts, unless they decided otherwise, since every key can submit and
+/// the service signs values that are computed from submissions.
 async fn close_sign_up(accounts: &Accounts) -> anyhow::Result<()> {
     if accounts.close_sign_up_by_default().await.context("cannot close sign-up")? {
         warn!(

@@ -356,7 +356,7 @@ fn format_seconds(timestamp: Timestamp) -> String {
     Timestamp::from_seconds(timestamp.seconds()).to_string()
 }
 
-/// Prints a key's secret only, for scripts, or all about the key.
+/// Prints a key's secret: alone, for scripts, or with the other properties of the key.
 async fn print_secret(
     accounts: &Accounts,
     id: KeyId,

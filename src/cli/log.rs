@@ -120,7 +120,7 @@ fn init(
 ) -> anyhow::Result<FlushGuard> {
     let targets = Targets::new()
         .with_default(Level::WARN)
-        // It warns whenever a node knows no peer, as every first node does.
+        // Kademlia warns whenever a node knows no peer, which is normal for a first node.
         .with_target("libp2p_kad", Level::ERROR)
         .with_targets(CRATES.map(|name| (name, level)));
     let (buffered, guard) = BufferedLines::start(writer, lost_line)?;

@@ -270,7 +270,7 @@ async fn drain(chosen: ChosenNodes, within: Duration, cancels: bool) -> anyhow::
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the reason why an idle node is not drained, or why it is no use to wait for it.
+/// Returns the reason why an idle node is not drained, or why waiting for it is useless.
 fn undone_by(before: &NodeDetail, now: &NodeDetail) -> Option<String> {
     let id = &now.node.peer_id;
     if !now.node.cordoned {

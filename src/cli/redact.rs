@@ -13,7 +13,7 @@ use model::address::{REDACTED, redact_address};
 const WITH_PASSWORD: [&str; 2] = ["postgres://", "postgresql://"];
 
 /// Removes secrets from `error`: the value of an argument of `command` if the help hides the value of
-/// its variable. In other arguments, whatever looks like credentials.
+/// its environment variable, and everything that looks like credentials in other arguments.
 pub(super) fn redact(mut error: clap::Error, command: &Command) -> clap::Error {
     let is_secret = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(shown)) => {

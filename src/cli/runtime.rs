@@ -14,8 +14,8 @@ use clap::Args;
 
 use crate::cli::config::compiled_folder;
 
-/// Name under which nodes look for a runtime. Under this name, such as by a link, the program is
-/// one.
+/// Name under which nodes look for a runtime. If this program is called by this name, such as through a
+/// link, it acts as the runtime.
 const RUNTIME_NAME: &str = "bls-runtime";
 
 /// Exit code of bls-runtime for an invalid command line.

@@ -54,13 +54,14 @@ impl ProcessFlags {
 /// Events that stop a process, next to SIGINT and SIGTERM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopEvents {
-    /// SIGHUP, for a command that is of use only to its terminal.
+    /// SIGHUP, for a command that is useful only in its terminal.
     Hangup,
     /// Loss of the terminal that a service was started in. SIGHUP itself does not stop a service,
     /// since tools for logs and configurations send it to have files read again.
     LostTerminal,
-    /// The same and the exit of the process that holds the other end of standard input. However it
-    /// exits, the pipe closes, unless it wrote [`STAY`] before.
+    /// Loss of the terminal, and the exit of the process that holds the other end of standard input.
+    /// However that process exits, the pipe closes. It writes [`STAY`] before if this process is to
+    /// continue.
     LostParent,
 }
 
@@ -106,7 +107,7 @@ async fn signal(events: StopEvents) -> anyhow::Result<&'static str> {
     let listen = |kind| unix::signal(kind).context("cannot receive signals");
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut terminate = listen(SignalKind::terminate())?;
-    // Under nohup a service outlives its terminal, which receiving the signal would change.
+    // A service under nohup must outlive its terminal, so it does not listen for the signal.
     let mut hangup = if ignores_hangup() { None } else { Some(listen(SignalKind::hangup())?) };
     let hung_up = async {
         while let Some(hangup) = &mut hangup {

@@ -108,7 +108,7 @@ impl ScreenSettings {
     }
 }
 
-/// Finds the theme called `name`, which is named at `place`.
+/// Finds the theme called `name`. `place`, where that name was given, is for errors.
 ///
 /// # Errors
 /// If it does not exist, or its file is invalid.

@@ -88,7 +88,7 @@ pub(crate) struct ShowCommand {
     dataset: DatasetFlags,
 }
 
-/// A dataset with all that is shown of it.
+/// A dataset with all properties that `show` prints.
 struct DatasetSummary {
     dataset: Dataset,
     columns: Vec<Column>,

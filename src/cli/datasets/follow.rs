@@ -72,7 +72,7 @@ async fn print_latest(
     n_rows: usize,
     printer: &mut Printer,
 ) -> anyhow::Result<Option<Timestamp>> {
-    // At least one row. Its timestamp is the starting point.
+    // At least one row is read, since its timestamp is the starting point.
     let limit = Limit::clamp(n_rows.min(ROWS_MAX));
     let rows = service.newest_of(dataset, &printer.columns, limit).await;
     let mut rows = rows.context("cannot read the latest rows")?;
@@ -80,7 +80,7 @@ async fn print_latest(
     rows.truncate(n_rows);
     rows.reverse();
     printer.print(&rows)?;
-    // Without rows, every row to come is after the beginning of time.
+    // Without rows, following starts before any possible timestamp.
     Ok(newest.or(Some(Timestamp::MIN)))
 }
 

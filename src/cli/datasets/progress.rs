@@ -40,7 +40,7 @@ impl ProgressReporter {
         Self { is_terminal: can_redraw() }
     }
 
-    /// Creates a reporter of concurrent operations, which writes lines on a terminal, too.
+    /// Creates a reporter of concurrent operations, which prints lines even on a terminal.
     pub(super) const fn shared() -> Self {
         Self { is_terminal: false }
     }

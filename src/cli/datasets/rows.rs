@@ -12,7 +12,7 @@ use model::row::{Bucket, Row, Value};
 use super::connection::{ColumnsFlag, DatasetFlags, RangeFlags};
 use crate::cli::output::{print, print_json, table};
 
-/// Name of the number of rows in a bucket, next to the columns of bars.
+/// Name of the column with the number of rows in a bucket, in addition to prices and volume.
 const COUNT: &str = "count";
 
 /// The flags of `datasets rows`.

@@ -60,8 +60,8 @@ impl StoreFlags {
         }
     }
 
-    /// Returns the path of a store to read. If no flag names a store, it is that of the running
-    /// local stack, as other commands use its services.
+    /// Returns the path of a store to read. If no flag names a store, it is that of the running local
+    /// stack, whose services other commands use, too.
     ///
     /// # Errors
     /// As [`Self::path`].

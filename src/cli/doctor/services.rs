@@ -19,7 +19,7 @@ use model::key::ApiKey;
 use stack::local::Addresses;
 use stack::running::find_running;
 
-/// Name of addresses that are in no profile.
+/// Name shown for addresses that are not from a profile.
 const HERE: &str = "this command";
 
 /// Checks the configuration file and all services that it, the flags or the environment name. Also
@@ -48,7 +48,7 @@ pub(super) async fn check(flags: AddressFlags, key: KeyFlag) -> Vec<Finding> {
     findings
 }
 
-/// Checks the local stack, if it runs. `is_only`: no other service is checked.
+/// Checks the local stack, if it is running. `is_only` is true if no other service is checked.
 async fn check_local_stack(is_only: bool) -> Vec<Finding> {
     match find_running() {
         None if is_only => {

@@ -23,7 +23,7 @@ const RESTORE: &str = "restore a backup, or move the file away; see `triptych ma
 /// State of a file that can be opened.
 const OPENS: &str = "opens";
 
-/// State of a file that a service has locked, after it opened it.
+/// State of a file that a service has opened and locked.
 const IN_USE: &str = "is in use by a service";
 
 /// Advice for a data directory that cannot be used.

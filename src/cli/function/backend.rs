@@ -254,8 +254,8 @@ impl FunctionBackend {
         }
     }
 
-    /// Removes function `id` from the stores of the workers or from that of this machine, or all
-    /// functions that are not pinned. Returns the outcome at each store.
+    /// Removes function `id`, or all functions that are not pinned if it is `None`, from the stores of
+    /// the workers or from that of this machine. Returns the outcome at each store.
     ///
     /// # Errors
     /// If the head rejects the request, or the store cannot delete files.

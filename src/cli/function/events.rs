@@ -15,7 +15,8 @@ use super::backend::{HeadFlags, NOT_FOUND};
 use crate::cli::output::{print, print_body, tell};
 use crate::cli::stop;
 
-/// Capacity for events to be printed. The head waits once it is full. It disconnects a slow reader.
+/// Maximum number of events that wait to be printed. Once it is reached, the head waits. It disconnects
+/// a reader that is too slow.
 const EVENTS_MAX: usize = 256;
 
 /// The flags of `function events`.
@@ -96,7 +97,7 @@ async fn has_ended(head: &Functions, id: &str) -> anyhow::Result<bool> {
         Err(error) if error.status() == Some(NOT_FOUND) => {
             bail!("the head has no execution {id}")
         }
-        // The stream reports a lost connection.
+        // The stream itself reports a lost connection.
         Err(_) => Ok(false),
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn text(response: &ExecuteResponse) -> String {
     text
 }
 
-/// Returns why a response is no success, also for heads of b7s, which give no message.
+/// Returns the reason why a response is not a success, also for heads of b7s, which send no message.
 pub(super) fn reason(code: &str, message: &str) -> String {
     let meaning = match code {
         "202" => "it is in progress",

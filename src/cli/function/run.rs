@@ -27,8 +27,8 @@ const FUNCTION_FAILED: u8 = 3;
 /// Number of nodes that selects all nodes that respond.
 const ALL: i64 = -1;
 
-/// Maximum size of the input, in bytes: as much as a function can have of content. Heads accept
-/// some 3 MiB and report more.
+/// Maximum size of the input, in bytes, equal to the maximum size of a function's content. Heads accept
+/// only some 3 MiB and reject more with a reason.
 const STDIN_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Pages of WebAssembly in a mebibyte.
@@ -257,7 +257,7 @@ fn request(command: &RunCommand) -> anyhow::Result<ExecuteRequest> {
         limited_memory_pages: command.memory.unwrap_or_default().saturating_mul(PAGES_IN_MIB),
         ..RuntimeConfig::default()
     };
-    // Requests carry it as text.
+    // Requests contain the input as text.
     let stdin = command.stdin.as_deref().map(|path| read_text(path, STDIN_BYTES_MAX));
     let config = ExecuteConfig {
         number_of_nodes: command.nodes,

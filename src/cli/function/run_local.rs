@@ -79,7 +79,7 @@ pub(super) async fn run(
 }
 
 /// Reads the module at `path`. If that is a directory, reads a module in it and writes the directory's
-/// files to `files_to`. Returns its name, the program and true if it is of a directory.
+/// files to `files_to`. Returns the module's name, its program, and true if `path` is a directory.
 async fn read_path(
     path: &Path,
     method: Option<Method>,

@@ -46,7 +46,8 @@ pub(crate) fn synthesize(command: &ComputeCommand) -> anyhow::Result<()> {
     print_json(&serde_json::to_string_pretty(&json!({ "cases": results }))?)
 }
 
-/// Returns the name and the members of `result` that `expected` names, or all.
+/// Returns `name` and the members of `result` that `expected` contains, or all members without
+/// `expected`.
 fn result_json(
     name: &str,
     expected: Option<&Names>,

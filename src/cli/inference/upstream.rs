@@ -15,10 +15,10 @@ use model::timestamp::Timestamp;
 use task::cache::{Cache, Capacity};
 use wire::functions::{EnvVar, ExecuteConfig, ExecuteRequest, ExecuteResponse};
 
-/// Maximum number of remembered content ids. A network has at most a topic for each.
+/// Maximum number of cached content ids. Each topic of a network needs at most one.
 const NAMES_MAX: usize = 4096;
 
-/// Maximum number of distinguished datasets of the same name. A search by name lists exact matches
+/// Maximum number of datasets of the same name that are told apart. A search by name lists exact matches
 /// first.
 const NAMED_DATASETS: usize = 100;
 

@@ -22,7 +22,8 @@ use super::TopicFlags;
 use crate::cli::output::{StreamStatus, print, print_body, table, tell};
 use crate::cli::stop;
 
-/// Capacity for bundles to be printed. The service skips to its latest once it is full.
+/// Maximum number of bundles that wait to be printed. Once it is reached, the service skips to its
+/// latest bundle.
 const EVENTS_CAPACITY: usize = 4;
 
 /// Flags of `inference show`.
@@ -72,7 +73,7 @@ pub(super) async fn show(command: ShowCommand) -> anyhow::Result<()> {
     let details = service.latest_with_weights(topic).await.ok();
     let details = details.filter(|details| details.network_inferences.nonce == nonce);
     if let Some(details) = details.as_ref().filter(|_| !outlier_resistant) {
-        // It has every array, also the one-in values of each forecaster.
+        // The bundle of `details` has all arrays, including the one-in values of each forecaster.
         latest.bundle = details.network_inferences.clone();
     }
     if json {
@@ -158,7 +159,7 @@ async fn poll(
     }
 }
 
-/// Returns true if a retry is no use.
+/// Returns true if a retry cannot succeed.
 pub(super) fn is_final(why: &ClientError) -> bool {
     matches!(why.status(), Some(400 | 401 | 403 | 404))
 }

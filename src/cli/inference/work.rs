@@ -112,7 +112,7 @@ struct ProgramWorker {
     dataset: Option<DatasetId>,
     /// Latest epoch that this worker is done with.
     done: Option<u64>,
-    /// Response that could not be submitted with its nonce and the response time of the program.
+    /// Response that could not be submitted, with its nonce and the program's response time.
     unsent: Option<(u64, SubmissionBody, Duration)>,
     /// Pauses after failures of the program.
     backoff: Backoff,
@@ -147,7 +147,7 @@ pub(crate) async fn run(mut command: WorkCommand) -> anyhow::Result<()> {
         done: None,
         unsent: None,
         backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
-        // It does not know when the next window opens.
+        // A service that fails does not tell when the next window opens.
         service_backoff: Backoff::new(FIRST_PAUSE, LOOK_EVERY),
         noted: None,
         n_submitted: 0,
@@ -242,7 +242,7 @@ impl ProgramWorker {
 
     /// Runs the program and submits its response.
     async fn epoch(&mut self, window: &EpochWindow) -> anyhow::Result<()> {
-        // It might be stored already. Another response might differ.
+        // The unsent response might be stored already, and a new one might differ from it.
         let unsent = self.unsent.take().filter(|(nonce, ..)| *nonce == window.nonce);
         let (submission, took) = match unsent {
             Some((_, submission, took)) => (submission, took),
@@ -429,10 +429,10 @@ fn submission(
     Ok(Some(SubmissionBody { nonce, model: model.map(str::to_owned), ..response }))
 }
 
-/// Returns true if `response` is a valid one of a program to a topic with these labels.
+/// Returns true if a program can respond with `response` to a topic with these labels.
 fn is_valid(response: &SubmissionBody, labels: &[String]) -> bool {
     let SubmissionBody { nonce, model, value, values, forecast, dry_run } = response;
-    // The command sets these.
+    // These members are set by the command, not by the program.
     let has_others = nonce.is_some() || model.is_some() || *dry_run;
     let has_one_form = value.is_none() || (values.is_empty() && is_single(labels));
     let mut numbers = value.iter().chain(values.values()).chain(forecast.values()).peekable();

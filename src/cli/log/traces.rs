@@ -38,10 +38,10 @@ const LAST_WITHIN: Duration = Duration::from_secs(2);
 pub(crate) struct Collector(Box<Url>);
 
 impl Collector {
-    /// Parses the address of a collector. Without a path it gets that of spans.
+    /// Parses the address of a collector. An address without a path gets the path for spans.
     ///
     /// # Errors
-    /// If it is not an HTTP address, or contains a user or a password. It is not repeated.
+    /// If it is not an HTTP address, or contains a user or a password. The error does not repeat it.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let url = text.parse::<Url>().ok();
         let is_http = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();

@@ -1,4 +1,4 @@
-//! Options of a node, with the names of document 1 and of existing nodes.
+//! Options of a node, with the names that b7s and its existing nodes use.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU32;
