@@ -65,7 +65,7 @@ impl Coding {
             *place = Some(weight_of(weight));
         }
         let plain = identity.or(others);
-        // A coding that is not named is accepted, after all that are.
+        // If several have the same weight, the first one wins.
         let choices = [(zstd, Self::Zstd), (gzip, Self::Gzip), (plain, Self::Identity)];
         let best = choices
             .into_iter()

@@ -380,7 +380,7 @@ impl Place {
         [self.line, self.next.offset_bytes, self.next.line]
     }
 
-    /// Restores a place from such numbers.
+    /// Restores a place from the numbers that were stored for it.
     #[must_use]
     pub const fn of_numbers([line, offset_bytes, next_line]: [u64; 3]) -> Self {
         Self { line, next: Position { offset_bytes, line: next_line } }

@@ -1,4 +1,4 @@
-//! Renders rows as text: CSV or JSON in the three forms of document 2.
+//! Renders rows as text: CSV or JSON in the three forms of the service's API.
 //!
 //! This is hand-written because a bulk download spends nearly all its time here and because numbers must
 //! look as the upstream (in Go) prints them. `cargo bench -p datasets --bench http -- download` shows
@@ -95,12 +95,13 @@ pub struct Writer {
     /// timestamp.
     flat: Vec<Option<usize>>,
     timestamps: TimestampWriter,
-    /// Separate, since rows are rarely created on the day of their timestamp.
+    /// Separate from the writer of row timestamps, since each caches its last date and rows are rarely
+    /// created on the day of their timestamp.
     created: TimestampWriter,
 }
 
 impl Output {
-    /// Returns the extension of its files.
+    /// Returns the file extension of the format.
     pub fn extension(self) -> &'static str {
         match self {
             // The extension that is registered for the format.
@@ -109,7 +110,7 @@ impl Output {
         }
     }
 
-    /// Returns its media type.
+    /// Returns the media type of the format.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
@@ -120,7 +121,7 @@ impl Output {
         }
     }
 
-    /// Returns true if it is text, which compresses well.
+    /// Returns true if the format is text, which compresses well.
     pub const fn is_text(self) -> bool {
         matches!(self, Self::Json | Self::Csv | Self::Ndjson)
     }
@@ -332,7 +333,7 @@ fn timestamp_at(timestamps: &[Timestamp], row_idx: usize) -> Timestamp {
     timestamps.get(row_idx).copied().unwrap_or_default()
 }
 
-/// Completes an object of the members from `start` to `at`, each of which begins with a comma.
+/// Turns the members from `start` to `at`, each of which begins with a comma, into an object.
 #[inline]
 fn put_object(to: &mut Vec<u8>, start: usize, at: usize) -> usize {
     put(to, start, b"{");
@@ -377,7 +378,7 @@ pub fn row_bytes_max(columns: &[Column]) -> usize {
     bare_row_bytes(columns) + if has_texts { ROW_TEXT_BYTES_MAX } else { 0 }
 }
 
-/// Estimates the same without texts.
+/// Estimates the same as [`row_bytes_max`], but without texts.
 pub fn bare_row_bytes(columns: &[Column]) -> usize {
     let names = columns.iter().map(|column| text_bytes(&column.name) + VALUE_BYTES);
     ROW_BYTES + names.sum::<usize>()

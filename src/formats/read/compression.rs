@@ -22,7 +22,7 @@ const MAGIC: [(&[u8], Compression); 5] = [
     (b"PK\x03\x04", Compression::Zip),
 ];
 
-/// Length of the longest of them.
+/// Length of the longest entry of `MAGIC`.
 const MAGIC_BYTES_MAX: u64 = 6;
 
 /// Maximum memory of an xz block in KiB: several times as much as `xz -9` needs.

@@ -52,8 +52,8 @@ impl<R: BufRead> CsvReader<R> {
         Self { text, delimiter, line, fields, ends, fields_max, fault: None, begin_line: 0, at }
     }
 
-    /// Stops reading a record at the first field after `fields_max`, which bounds the memory.
-    /// [`n_fields`](Self::n_fields) is then one more.
+    /// Stops reading a record at the first field after `fields_max`, which bounds the memory. For such a
+    /// record, [`n_fields`](Self::n_fields) returns `fields_max` plus one.
     #[must_use]
     pub fn with_fields_max(self, fields_max: usize) -> Self {
         Self { fields_max, ..self }

@@ -183,7 +183,7 @@ impl CsvHead {
         if is_header {
             return Ok(Self { delimiter, fields: unique(first.fields.clone())?, begin: first_end });
         }
-        // A comment with as many fields as the data, just before it, names them.
+        // A comment just before the data, with the same number of fields, contains their names.
         let fields = match comment.filter(|_| options.has_header.is_none()) {
             Some(names) => unique(names)?,
             None => (0..first.fields.len()).map(numbered).collect(),
@@ -227,7 +227,7 @@ fn split(sample: &[u8], begin: Position, delimiter: u8) -> Result<Vec<SampleReco
         let fields = match reader.fields() {
             Some(fields) => fields.map(|(field, _)| field.to_owned()).collect(),
             None if records.is_empty() => return Err(FileError::form("its header is not UTF-8")),
-            // Reading will report it.
+            // The same error is reported when the rows are read.
             None => Vec::new(),
         };
         records.push(SampleRecord { begin: at, end, fields });

@@ -61,9 +61,9 @@ impl Decimal {
 pub(super) enum Telling {
     /// The text has no mark or is not a number.
     Nothing,
-    /// It is only a number with this mark.
+    /// The text is a number only with this mark.
     One(Decimal),
-    /// It is a different number with each mark: `1,234`.
+    /// The text is a different number with each mark, such as `1,234`.
     Open,
 }
 

@@ -165,8 +165,8 @@ impl ParquetRecords {
 }
 
 impl Content {
-    /// Passes the batch of numbers that begins with the next row, if there is one. Returns their
-    /// number.
+    /// Passes the batch of numbers that begins with the next row, if there is one. Returns how many
+    /// numbers were passed.
     fn push_floats(&mut self, name: &str, sink: &mut impl ColumnSink) -> Result<usize, FileError> {
         let Self::Values { batch: Some(batch), .. } = self else { return Ok(0) };
         let numbers = batch.next_floats();

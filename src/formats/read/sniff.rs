@@ -79,7 +79,7 @@ struct Seen {
     /// Values that the file does not declare as whole numbers.
     n_undeclared: usize,
     n_number_texts: usize,
-    /// Values that are not numbers but may be texts. They do not count as values.
+    /// Dashes, which are not numbers but may be texts. They do not count as values.
     n_dashes: usize,
     /// Quoted texts that would represent a missing value without quotes. They do not count as
     /// values.
@@ -145,9 +145,9 @@ impl SniffedFields {
 }
 
 impl Field {
-    /// Returns true if it contains timestamps: at least half of its values if it `is_called_so`,
-    /// otherwise nine in ten. Ambiguous dates count. Other values are reported when the file is
-    /// read.
+    /// Returns true if the field contains timestamps: at least half of its values if its name suggests
+    /// timestamps (`is_called_so`), otherwise nine in ten. Ambiguous dates count. Other values are
+    /// reported when the file is read.
     fn is_time(&self, is_called_so: bool) -> bool {
         let Seen { n_timestamps, n_values, .. } = self.seen;
         let is_half = n_timestamps > 0 && n_timestamps * 2 >= n_values;

@@ -156,7 +156,7 @@ fn reading_resumes_after_any_row() {
     check_resumes(&parquet("gzip-groups"), PARQUET);
 }
 
-/// Number of rows of the files written by pyarrow.
+/// Options for reading the files written by pyarrow.
 const PARQUET: ReadOptions = ReadOptions::new(Format::Parquet);
 
 /// Returns the path of a file written by pyarrow with `make.py` next to it.
@@ -336,7 +336,7 @@ fn date_and_time_of_day_are_one_timestamp() {
     check("a.csv", "Date,Time,Open\n2026-01-02,09:30:00,1.5\n2026-01-02,09:31:00,2\n", &want);
     check("a.tsv", "<DATE>\t<TIME>\t<OPEN>\n2026.01.02\t09:30\t1.5\n2026.01.02\t09:31\t2\n", &want);
     check("a.csv", "DATE,TIME,OPEN\n20260102,093000,1.5\n20260102,093100,2\n", &want);
-    // A whole timestamp is preferred.
+    // A field with date and time is preferred to separate fields.
     check(
         "a.csv",
         "timestamp,Date,Time\n1700000000,2026-01-02,09:30\n",

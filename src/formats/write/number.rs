@@ -16,7 +16,7 @@ const DECIMAL_BELOW: f64 = 9_999_999.0;
 /// many.
 const SCALE: u64 = 100_000_000;
 
-/// The same as a float.
+/// [`SCALE`] as a float.
 const SCALE_FLOAT: f64 = 100_000_000.0;
 
 /// Numbers of at least this many [`SCALE`]ths have no exponent in Go.
@@ -66,7 +66,7 @@ pub(super) fn put_float(to: &mut Vec<u8>, at: usize, number: f64) -> usize {
     put_long(to, at, number)
 }
 
-/// Writes this many [`SCALE`]ths, below 10^15. Returns the number of bytes.
+/// Writes `scaled` divided by [`SCALE`]. `scaled` is below 10^15. Returns the number of bytes.
 #[inline]
 fn set_decimal(place: &mut [u8; 32], is_negative: bool, scaled: u64) -> usize {
     let (whole, rest) = (scaled / SCALE, scaled % SCALE);

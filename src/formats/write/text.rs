@@ -59,7 +59,7 @@ pub(super) fn put_in<const N: usize>(
     }
 }
 
-/// The same if the text must grow. It is separate so that it does not occupy registers of the
+/// Slow path for a text that must grow. It is separate so that it does not occupy registers of the
 /// callers.
 #[cold]
 #[inline(never)]

@@ -48,8 +48,8 @@ const TIME_WORDS: [&str; 16] = [
     "begin",
 ];
 
-/// Words in names of other fields, even if they are times: deadlines and increasing numbers. Names of
-/// the end of an interval are not names of its beginning.
+/// Words in the names of fields that are not the row's timestamp, even if their values are times:
+/// deadlines and increasing numbers. The end of an interval is not its beginning.
 const OTHER_WORDS: [&str; 21] = [
     "id",
     "expiry",
@@ -105,7 +105,7 @@ pub struct TimeFields {
 }
 
 impl TimeFields {
-    /// Returns true if `field` is one of them.
+    /// Returns true if `field` is one of these fields.
     #[must_use]
     pub fn contains(&self, field: &str) -> bool {
         self.name == field || self.time_of_day.as_deref() == Some(field)

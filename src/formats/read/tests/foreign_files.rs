@@ -125,7 +125,7 @@ fn header_is_detected_by_the_values_below_it() {
         "1381095240,122.0,1\n1381095300,122.5,2\n",
         &["1: 2013-10-06T21:34:00Z 122 1", "2: 2013-10-06T21:35:00Z 122.5 2"],
     );
-    // Bars without a header have the times of their begin and end.
+    // Bars without a header have the times of their beginning and end.
     check_csv(
         "1704153600000,1.5,1704153659999\n1704153660000,2.5,1704153719999\n",
         &["1: 2024-01-02T00:00:00Z 1.5 1704153659999", "2: 2024-01-02T00:01:00Z 2.5 1704153719999"],
