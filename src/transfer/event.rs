@@ -7,12 +7,12 @@ pub trait Reporter: Debug + Send + Sync {
     /// Shows a message to the user.
     fn note(&self, text: &str);
 
-    /// Shows the progress of work such as `importing a.csv`. `n_rows` were stored by an earlier
-    /// run. They count, except for the rate.
+    /// Shows the progress of work such as `importing a.csv`. `n_rows` were stored by an earlier run.
+    /// They count toward the total, but not toward the rate.
     fn begin(&self, work: String, n_rows: u64) -> Box<dyn Work>;
 }
 
-/// Work in progress. It has failed if this is dropped.
+/// Work in progress. Dropping it without a call of [`Self::finish`] means that the work failed.
 pub trait Work: Send {
     /// Updates the number of rows and the completed share of the work, from 0 to 1, if it is known.
     fn update(&mut self, n_rows: u64, share: Option<f64>);

@@ -46,7 +46,7 @@ struct FileProgress {
     dataset: i64,
     rows: u64,
     place: [u64; 3],
-    /// Not `sorted`, whose rows an earlier version counted in another order.
+    /// Not named `sorted`, since an earlier version stored another count under that name.
     sorted_in_parts: u64,
     done: bool,
 }

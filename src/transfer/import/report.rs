@@ -42,7 +42,7 @@ pub struct ImportReport {
     cut: Examples,
 }
 
-/// Rows of a kind.
+/// Number of rows of a kind, with examples.
 #[derive(Debug, Default)]
 pub(super) struct Examples {
     pub(super) n_rows: u64,
@@ -199,7 +199,7 @@ pub(super) struct Origin {
 /// Finds timestamps that an import sends to a dataset twice.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
-    /// Dataset of `seen`.
+    /// Dataset whose timestamps are in `seen`.
     dataset: String,
     seen: SeenTimestamps,
     others: HashMap<String, SeenTimestamps>,

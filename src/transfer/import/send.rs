@@ -322,7 +322,7 @@ impl Reader {
                 Ok(Some(Err(row))) if self.skips_bad => self.pending.bad.push(row),
                 Ok(Some(Err(row))) => break Err(bad_row_error(&self.name, &row)),
                 Ok(None) => break Ok(()),
-                // Earlier rows are valid.
+                // The rows before the error are valid.
                 Err(error) => break Err(error.into()),
             }
         };

@@ -57,7 +57,8 @@ const INSERT_ROWS: usize = 5_000;
 /// Smallest step between two timestamps.
 const STEP: Duration = Duration::from_micros(1);
 
-/// Maximum number of batches of rows that wait. The source is slowed down when they are full.
+/// Maximum number of batches of rows that wait to be stored. Once it is reached, the source is slowed
+/// down.
 const EVENTS_CAPACITY: usize = 8;
 
 /// Time limit of the first row of the stream of a dataset with rows.
@@ -301,8 +302,8 @@ impl Copy {
         }
     }
 
-    /// Returns the id of an event of the source's stream after which it delivers all future rows.
-    /// `None` if it has no ids or no rows.
+    /// Returns the id of an event of the source's stream after which it delivers all future rows. `None`
+    /// if the stream has no event ids or the dataset has no rows.
     async fn find_position(&self, group: &Group, has_rows: bool) -> anyhow::Result<Option<String>> {
         let (group, mut events) = self.follow(group, ResumeFrom::default());
         let deadline = Instant::now() + BEGINS_WITHIN;
@@ -438,7 +439,7 @@ enum Failure {
 }
 
 fn failure(error: &anyhow::Error) -> Failure {
-    /// Text of the documents for a range that is too wide.
+    /// Part of a service's error message for a range that is too wide.
     const TOO_WIDE: &str = "time range exceeds maximum";
     match error.downcast_ref::<ClientError>() {
         Some(ClientError::Limited { retry_after, .. }) => {
