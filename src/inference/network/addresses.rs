@@ -12,7 +12,7 @@ use model::topic::Address;
 use ripemd::{Digest as _, Ripemd160};
 use sha2::{Digest as _, Sha256};
 
-/// Prefix of all addresses, by document 3.
+/// Prefix of all addresses, as on the chain.
 const PREFIX: &str = "allo";
 
 /// Number of bytes of a hash in an address, as on the chain.
