@@ -24,7 +24,7 @@ use crate::{Datasets, metrics};
 /// Maximum number of rows of an append. They form one transaction, held in memory.
 pub(crate) const ROWS_MAX: usize = 100_000;
 
-/// Rejection of more rows.
+/// Rejection of an append with more than [`ROWS_MAX`] rows.
 pub(crate) const TOO_MANY: OperationError =
     OperationError::TooMany { n_max: ROWS_MAX, done: "inserted" };
 
@@ -36,16 +36,16 @@ pub(crate) const MERGED_MAX: usize = 10_000;
 pub(crate) const REFUSALS_MAX: usize = 20;
 
 impl Datasets {
-    /// Appends rows sorted by unique timestamps, without checking access. `mode` selects the effect
-    /// of a row on the stored row with its timestamp. Concurrent appends to one dataset share a
-    /// transaction. A `batch` is stored only once.
+    /// Appends rows sorted by unique timestamps, without checking access. `mode` selects the effect of a
+    /// row on the stored row with its timestamp. Concurrent appends to one dataset share a transaction.
+    /// A `batch` is stored only once.
     ///
     /// On return the rows and their buckets are durable, and followers of the dataset have received
     /// them. If other services write the dataset at the same time, followers receive them shortly after.
     /// Dropping the future does not undo an append in progress.
     ///
     /// # Errors
-    /// [`OperationError`]. No rows are stored then, unless the store became unreachable.
+    /// [`OperationError`]. No rows are stored in this case, unless the store became unreachable.
     pub(crate) async fn append(
         &self,
         dataset: DatasetId,
@@ -60,7 +60,7 @@ impl Datasets {
         self.append_queued(dataset, mode, columns, block, batch).await
     }
 
-    /// Appends a block in a separate transaction. `batches` are parts of it.
+    /// Appends a block in a separate transaction. `batches` are the idempotent batches that it contains.
     async fn append_block(
         &self,
         dataset: DatasetId,

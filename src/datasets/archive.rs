@@ -20,7 +20,7 @@ use crate::{metrics, run_blocking};
 const LOOK_EVERY: Duration = Duration::from_mins(5);
 
 /// Time after which an obsolete file is deleted. It exceeds the time limit of a download, which may
-/// have started with the file.
+/// still read the file.
 const GRACE: Duration = Duration::from_hours(7);
 
 /// Location of old rows and the age at which they are archived.
@@ -28,17 +28,17 @@ const GRACE: Duration = Duration::from_hours(7);
 pub struct ArchiveStorage {
     /// Address of the archive.
     pub url: ArchiveUrl,
-    /// Age of a month, from its end, at which it is archived.
+    /// Time after the end of a month at which its rows are archived.
     pub after: Duration,
 }
 
 /// A store with its optional archive.
 pub(crate) type Opened = (Arc<dyn Store>, Option<Arc<ArchivedStore>>);
 
-/// Combines a store with its archive.
+/// Combines a store with its archive. Blocks.
 ///
 /// # Errors
-/// [`StoreError::NoArchive`] if the store has archived rows and no archive is given. Blocks.
+/// [`StoreError::NoArchive`] if the store has archived rows and no archive is given.
 pub(crate) fn open(
     store: Arc<dyn Engine>,
     storage: Option<&ArchiveStorage>,
@@ -64,7 +64,7 @@ pub(crate) async fn run(store: Arc<ArchivedStore>, clock: Clock, counts: Metrics
         let (archive, now) = (Arc::clone(&store), clock.now());
         let place = store.place();
         match run_blocking(move || archive.archive(now)).await.and_then(|archived| archived) {
-            // Another service on the database does the work.
+            // Another service on the database archives the rows.
             Ok(None) => {}
             Ok(Some(report)) => {
                 let ArchiveReport { n_files, n_rows, n_deleted, .. } = report;
@@ -76,7 +76,7 @@ pub(crate) async fn run(store: Arc<ArchivedStore>, clock: Clock, counts: Metrics
                     info!(n_files, n_rows, n_deleted, "archived rows to {place}");
                 }
             }
-            // The next check retries.
+            // The next check tries again.
             Err(error) => {
                 counts.add(metrics::ARCHIVE_FAILURES, &[]);
                 warn!(error = &error as &dyn Error, "failed to archive rows to {place}");

@@ -47,7 +47,7 @@ impl Datasets {
     /// Creates all datasets atomically. Returns them in the same order.
     ///
     /// # Errors
-    /// [`OperationError::Invalid`] by the limits above, [`OperationError::Refused`].
+    /// [`OperationError::Invalid`] if a limit of this module is exceeded, [`OperationError::Refused`].
     pub(crate) async fn create_all(&self, new: Vec<NewDataset>) -> Result<Vec<Dataset>> {
         if new.len() > CREATED_MAX {
             let text = format!("at most {CREATED_MAX} datasets can be created at once");

@@ -96,9 +96,9 @@ impl Body {
 #[derive(Debug, Clone)]
 pub(crate) struct DownloadRequest {
     pub(crate) query: DownloadQuery,
-    /// Content coding of the body.
+    /// Content coding of the requested body.
     pub(crate) coding: Coding,
-    /// Tags of the responses that the caller has.
+    /// Tags of the responses that the caller already has.
     pub(crate) known: KnownETags,
     /// Last commit of the dataset that the caller has seen, if it sent one.
     pub(crate) seen: Option<u64>,
@@ -107,7 +107,7 @@ pub(crate) struct DownloadRequest {
 /// Response to a [`DownloadRequest`].
 #[derive(Debug)]
 pub(crate) enum DownloadResponse {
-    /// The caller has the current response, with this tag, as of a commit.
+    /// The caller already has the current response, with this tag, as of this commit.
     NotModified(String, u64),
     Range(Download),
 }
@@ -117,9 +117,9 @@ pub(crate) enum DownloadResponse {
 pub(crate) struct Download {
     /// Suggested name of the file.
     pub(crate) file_name: String,
-    /// Tag and number of rows. `None` if the range changed while they were computed.
+    /// Tag and number of rows. `None` if the range changed while they were determined.
     pub(crate) facts: Option<RangeFacts>,
-    /// A commit that the download includes, with all commits before.
+    /// Number of a commit that the download includes, together with all earlier commits.
     pub(crate) revision: u64,
     pub(crate) body: Body,
 }
@@ -129,7 +129,7 @@ pub(crate) struct Download {
 pub(crate) struct RangeFacts {
     pub(crate) tag: ETag,
     pub(crate) n_rows: u64,
-    /// Commit at which they hold.
+    /// Commit at which tag and number of rows hold.
     revision: u64,
 }
 
@@ -210,7 +210,7 @@ struct Source {
     dataset: Dataset,
     columns: Vec<Column>,
     range: Range,
-    /// Hash of everything but the rows that the bytes depend on.
+    /// Hash of everything that the bytes depend on, except the rows.
     form: ETag,
 }
 
@@ -248,11 +248,12 @@ impl Range {
         Ok(sight.ok_or(StoreError::NoDataset { dataset: self.dataset })?.revision)
     }
 
-    /// Returns the tag and number of rows of the range at the last commit, unless another commit
-    /// happens at the same time.
+    /// Returns the tag and number of rows of the range at the last commit, unless another commit happens
+    /// at the same time.
     ///
-    /// Sealed rows are identified by their chunks, other rows by their numbers, so that commits to
-    /// other rows do not change the tag. The tag of buckets changes with every commit.
+    /// In the tag, sealed rows are identified by their chunks and other rows by their numbers, so that
+    /// commits to rows outside of the range do not change it. The tag of buckets changes with every
+    /// commit.
     fn facts(self, store: &dyn Store, form: ETag) -> Result<RangeFacts, StoreError> {
         let Self { dataset, resolution, span } = self;
         let revision = self.revision(store)?;

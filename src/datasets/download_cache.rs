@@ -44,7 +44,8 @@ pub(crate) struct DownloadCache {
 
 #[derive(Debug, Default)]
 struct Ring {
-    /// Total bytes written, including skipped bytes at the end of a round.
+    /// Total number of bytes written, including the bytes that are skipped when writing restarts at the
+    /// beginning of the file.
     head: u64,
     extents: HashMap<PieceKey, Extent>,
     /// Start of each piece, the oldest first.
@@ -103,7 +104,7 @@ impl DownloadCache {
             if ring.is_broken {
                 return;
             }
-            // Pieces are contiguous.
+            // A piece is contiguous, so it does not wrap around the end of the file.
             let left = bytes_max - ring.head % bytes_max;
             let at = if left < length { ring.head + left } else { ring.head };
             ring.head = at + length;
@@ -128,7 +129,7 @@ impl DownloadCache {
             Err(error) => {
                 warn!(%error, "the download cache failed; downloads are compressed each time");
                 *ring = Ring { is_broken: true, ..Ring::default() };
-                // The disk may be full.
+                // If the disk is full, this frees the space of the cache.
                 drop(file.set_len(0));
             }
         }

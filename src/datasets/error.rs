@@ -11,7 +11,7 @@ use wire::datasets::RowRefusals;
 /// Result of an operation.
 pub(crate) type Result<T, E = OperationError> = std::result::Result<T, E>;
 
-/// An invalid query, text, name, list or column. The text names it and the expected form.
+/// An invalid query, text, name, list or column. The text names the invalid input and the expected form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Invalid(String);
@@ -48,7 +48,7 @@ pub(crate) enum OperationError {
         /// Commit that the caller has seen.
         revision: u64,
     },
-    /// The batch has too many rows to be inserted or merged.
+    /// The batch has too many rows to be inserted or merged in one request.
     #[error("at most {n_max} rows can be {done} at once")]
     TooMany { n_max: usize, done: &'static str },
     /// Some rows do not fit the dataset.

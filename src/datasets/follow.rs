@@ -1,10 +1,10 @@
 //! Follows a dataset: first the latest or missed rows, then each new row.
 //!
-//! The rows of a dataset are numbered in the order of their commits (by the embedded store across all
-//! datasets). A row that replaces another gets a new number. A reader that sends the number of its last
-//! row gets all rows with higher numbers, including late rows and corrections, each once and in its
-//! current state. Then it follows live. The rows come from the store, so this works across restarts.
-//! Deletions are not sent.
+//! The rows of a dataset are numbered in the order of their commits. The embedded store numbers the rows
+//! of all datasets together. A row that replaces another gets a new number. A reader that sends the
+//! number of its last row gets all rows with higher numbers, including late rows and corrections, each
+//! once and in its current state. After these rows, it gets new rows as they are committed. The rows
+//! come from the store, so this works across restarts. Deletions are not sent.
 
 use std::io::Write as _;
 
@@ -32,8 +32,8 @@ const MISSED_ROWS: usize = 8192;
 /// Approximate size of missed rows that are read at a time, for long rows.
 const MISSED_BYTES: usize = 4 * 1024 * 1024;
 
-/// Readers that catch up concurrently. After a restart there are many, at some milliseconds each. The
-/// others wait.
+/// Maximum number of readers that catch up concurrently. After a restart many have to, and each takes
+/// some milliseconds. The others wait.
 pub(crate) const CATCHING_UP_MAX: usize = 4;
 
 /// Message to a reader that cannot resume.
@@ -42,7 +42,7 @@ const RESET_MESSAGE: &str =
 
 /// Position of a reader: the number of the last row that it has, in an era of the store.
 ///
-/// Its text is `<timestamp of the row>:<era>-<number>`. The timestamp is only informative.
+/// Its text form is `<timestamp of the row>:<era>-<number>`. The timestamp is only informative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cursor {
     era: u32,
@@ -101,7 +101,7 @@ pub(crate) enum FollowEnd {
     /// The reader was too slow.
     #[error(transparent)]
     CutOff(#[from] CutOff),
-    /// The next commits are no longer on record.
+    /// The commits after the reader's position are no longer on record.
     #[error("the next commits are no longer on record")]
     Lost,
     /// The missed rows could not be read.
@@ -141,7 +141,7 @@ impl FollowStream {
                         self.must_recheck_access = true;
                         continue;
                     }
-                    // A commit between subscribing and reading arrives both ways.
+                    // A commit between subscribing and reading is received both ways, but sent once.
                     Some(HubEvent::Frame(frame)) => match frame.after(revision) {
                         None => continue,
                         Some(events) => return Ok(Some(self.columns.filter_events(events))),
@@ -261,8 +261,8 @@ fn begin(
     Ok(sight.columns)
 }
 
-/// Returns a cursor for each row, with which a reader that stops after that row gets the rest: the
-/// highest number below all following rows.
+/// Returns a cursor number for each row. A reader that stops after that row and resumes with the number
+/// gets all rows that follow: it is the highest number below those of all following rows.
 ///
 /// Numbers follow the order of commits, whereas the rows are ordered by timestamp. A correction
 /// therefore has a higher number than rows that follow it.

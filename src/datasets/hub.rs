@@ -1,7 +1,8 @@
 //! Broadcasts the new rows of each commit to the readers that follow the dataset.
 //!
 //! A commit is rendered once. All readers share the bytes. A reader that lags by more than the buffer is
-//! cut off. It reconnects and gets the replay. Readers are also notified when they may have lost access.
+//! cut off. It reconnects and gets the missed rows. Readers are also notified when they may have lost
+//! access.
 //!
 //! If several services write one store, each publishes all commits in order: see [`shared`].
 
@@ -20,8 +21,8 @@ use tokio::sync::broadcast::{self};
 
 use self::frame::Frame;
 
-/// Maximum lag of a reader in frames. At [`FRAME_ROWS`](frame::FRAME_ROWS) rows per frame they hold most
-/// of a bulk insert. A followed dataset needs some 20 MB at worst.
+/// Maximum lag of a reader in frames. With [`FRAME_ROWS`](frame::FRAME_ROWS) rows per frame, these
+/// frames hold most of a bulk insert. A followed dataset needs some 20 MB at worst.
 pub(crate) const LAG_FRAMES: usize = 256;
 
 /// Event for the readers of a dataset.
@@ -34,7 +35,7 @@ pub(crate) enum HubEvent {
     Lost,
 }
 
-/// Writers of the store.
+/// Number of services that write the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writers {
     /// Only this service. Every commit is published when it is made.
@@ -101,7 +102,7 @@ pub(crate) struct Subscription {
 }
 
 impl Channels {
-    /// Counts a new reader of `dataset`. Returns `None` at the maximum.
+    /// Counts a new reader of `dataset`. Returns `None` if the maximum number of readers is reached.
     fn follow(&mut self, dataset: DatasetId, readers_max: usize) -> Option<&mut Channel> {
         if self.n_readers >= readers_max {
             return None;
@@ -110,7 +111,7 @@ impl Channels {
         Some(self.datasets.entry(dataset).or_default())
     }
 
-    /// Removes a reader: `leave` removes it from the channel.
+    /// Stops counting a reader. `leave` removes the reader from the channel.
     fn unfollow(&mut self, dataset: DatasetId, leave: impl FnOnce(&mut Channel)) {
         self.n_readers = self.n_readers.saturating_sub(1);
         let Some(followed) = self.datasets.get_mut(&dataset) else { return };
@@ -127,7 +128,8 @@ impl Hub {
         Self { readers: Arc::default(), readers_max, writers, wake: Arc::default() }
     }
 
-    /// Subscribes to a dataset that `key` sees. Returns `None` at the maximum of readers.
+    /// Subscribes to a dataset that `key` sees. Returns `None` if the maximum number of readers is
+    /// reached.
     pub(crate) fn subscribe(&self, dataset: DatasetId, key: KeyId) -> Option<Subscription> {
         let mut readers = self.readers.lock();
         let followed = readers.follow(dataset, self.readers_max)?;
@@ -137,8 +139,8 @@ impl Hub {
         Some(Subscription { dataset, key, hub: self.clone(), messages })
     }
 
-    /// Publishes commit `revision` to the readers of a dataset. `render` is only called if there
-    /// are any.
+    /// Publishes commit `revision` to the readers of a dataset. `render` is only called if there are
+    /// readers.
     pub(crate) fn publish(
         &self,
         dataset: DatasetId,

@@ -45,7 +45,7 @@ use crate::{Datasets, run_blocking};
 /// First bytes of a Parquet file.
 pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
 
-/// Number of attempts for a batch that is inserted concurrently.
+/// Maximum number of attempts for a batch while the same batch is being inserted by another request.
 const REPEATS_MAX: usize = 4;
 
 /// Format of a body.
@@ -64,7 +64,7 @@ pub(crate) enum Format {
 /// A body of rows.
 #[derive(Debug, Clone)]
 pub(crate) struct InsertBatch {
-    /// Dataset named by the query. A JSON body can name another.
+    /// Dataset named by the query. A JSON body can name another one.
     pub(crate) dataset: Option<DatasetRef>,
     /// Effect of its rows on stored rows with the same timestamps.
     pub(crate) mode: AppendMode,
@@ -97,14 +97,14 @@ struct ParsedBatch {
 }
 
 impl Datasets {
-    /// Appends rows to a dataset that `key` owns. A row replaces the stored row with its timestamp,
-    /// or is merged with it. A batch with an idempotency key is stored only once.
+    /// Appends rows to a dataset that `key` owns. A row replaces the stored row with its timestamp, or
+    /// is merged with it. A batch with an idempotency key is stored only once.
     ///
     /// On return the rows and their buckets are durable, and followers of the dataset have received
     /// them. Dropping the future does not undo an append in progress.
     ///
     /// # Errors
-    /// [`OperationError`]. No rows are stored then, unless the store became unreachable.
+    /// [`OperationError`]. No rows are stored in this case, unless the store became unreachable.
     pub(crate) async fn insert(&self, key: KeyId, batch: InsertBatch) -> Result<Appended> {
         let Some(name) = batch.key.clone() else {
             let parsed = self.parse_batch(key, batch.clone()).await?;
@@ -168,7 +168,7 @@ impl Datasets {
         self.append(dataset, mode, &parsed.columns, parsed.block, id).await
     }
 
-    /// Parses a batch on a blocking thread. The longest needs half a second.
+    /// Parses a batch on a blocking thread, since the longest batch takes half a second.
     async fn parse_batch(&self, key: KeyId, batch: InsertBatch) -> Result<ParsedBatch> {
         let store = std::sync::Arc::clone(&self.store);
         run_blocking(move || parse(&*store, key, &batch)).await?
@@ -178,8 +178,7 @@ impl Datasets {
 fn parse(store: &dyn Store, key: KeyId, batch: &InsertBatch) -> Result<ParsedBatch> {
     let body = decompress(batch.coding, &batch.body, batch.bytes_max)?;
     if body.len() > batch.bytes_max {
-        // A header that no dataset can have is rejected before more memory is reserved for the
-        // body.
+        // A header that no dataset can match is rejected before more memory is reserved for the body.
         if batch.format == Format::Csv {
             csv::check_header_length(&body)?;
         }

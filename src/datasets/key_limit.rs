@@ -32,7 +32,7 @@ impl KeyLimit {
         Self { all: Arc::new(Semaphore::new(n_all)), n_all, n_own, keys: Arc::default() }
     }
 
-    /// Returns a holder for `key` without any permits.
+    /// Returns a holder of permits for `key`, which has none yet.
     pub(crate) fn empty_permit(&self, key: KeyId) -> KeyPermit {
         let new = || Arc::new(Semaphore::new(self.n_own));
         let own = Arc::clone(self.keys.lock().entry(key).or_insert_with(new));
@@ -55,7 +55,7 @@ impl KeyLimit {
 }
 
 impl KeyPermit {
-    /// Waits for `n_permits` more, first come first served. Cancel-safe.
+    /// Waits until `n_permits` more are acquired, first come first served. Cancel-safe.
     ///
     /// Two holders that both wait for more may deadlock, so set a time limit.
     pub(crate) async fn acquire(&mut self, n_permits: u32) {
@@ -77,7 +77,7 @@ impl Drop for KeyPermit {
     fn drop(&mut self) {
         self.held = None;
         let mut keys = self.limit.keys.lock();
-        // This is the last holder of the key: the map has the other reference.
+        // Only this holder and the map have references, so it is the key's last holder.
         if Arc::strong_count(&self.own) <= 2 {
             keys.remove(&self.key);
         }

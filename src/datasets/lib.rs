@@ -1,6 +1,6 @@
-//! Document 2: the dataset service. Time series behind tags, read by page, by range or live.
+//! The dataset service: time series behind tags, read by page, by range or live.
 //!
-//! [`DatasetsService`] starts it. Internally, `Datasets` provides every operation without HTTP.
+//! [`DatasetsService`] starts the service. Internally, `Datasets` provides every operation without HTTP.
 //! `server/` has a file for each path. `query` holds the rules of a request as plain functions of
 //! values. `hub` delivers new rows to followers. `replicas` delivers rows that other services on the
 //! same store committed. `page_cache` and `download_cache` cache rendered responses. `source/` generates
@@ -104,7 +104,7 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// Document 2's cap with a gigabyte of cached pieces, about ten million rows.
+    /// Cap of the upstream's API, with a gigabyte of cached pieces, which is about ten million rows.
     pub const USUAL: Self =
         Self { raw_span_max: Resolution::Raw.span_max(), piece_bytes_max: 1 << 30 };
 }

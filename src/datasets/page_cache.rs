@@ -1,10 +1,9 @@
-//! Caches rendered pages and the datasets as keys see them.
+//! Caches rendered pages, and datasets as seen by each key (sights).
 //!
 //! Stale entries are never returned. A page is valid until a commit touches a timestamp that it depends
-//! on, which [`commits`] tracks, so pages of history stay valid while new rows arrive. The dataset as
-//! seen by a key is cached for one version of the whole store. Any commit changes the version, even if
-//! another process made it. `cargo bench -p datasets --bench http -- page` shows the gain ("asked
-//! again", "next").
+//! on, which [`commits`] tracks, so pages of history stay valid while new rows arrive. A sight is valid
+//! for one version of the whole store. Any commit changes the version, even if another process made it.
+//! `cargo bench -p datasets --bench http -- page` shows the gain ("asked again", "next").
 
 mod commits;
 
@@ -32,7 +31,7 @@ const PAGE_BYTES_MAX: usize = 1024 * 1024;
 /// Estimated memory of a page in addition to its body.
 const OVERHEAD_BYTES: usize = 512;
 
-/// Maximum number of links, one for each reader.
+/// Maximum number of remembered links, one for each reader.
 const LINKS_MAX: usize = 4096;
 
 /// Maximum number of cached sights. A sight of seven columns needs about a kilobyte.
@@ -46,7 +45,7 @@ pub(crate) struct PageKey {
     pub(crate) columns: ETag,
     /// Timestamps that the page covers.
     pub(crate) span: Span,
-    /// The query as it was written. The link to the next page repeats it.
+    /// The query as the caller wrote it. The link to the next page repeats it.
     pub(crate) params: Params,
 }
 
@@ -59,8 +58,8 @@ pub(crate) struct CachedPage {
     pub(crate) n_rows: u64,
     /// Last commit of the dataset when the page was read.
     pub(crate) revision: u64,
-    /// Timestamps that the page depends on. Other rows affect neither its rows nor its count, nor
-    /// whether there is a next page.
+    /// Timestamps that the page depends on. Other rows affect neither the page's rows, nor its count,
+    /// nor the existence of a next page.
     pub(crate) depends_on: Span,
 }
 
@@ -106,8 +105,8 @@ impl PageCache {
         }
     }
 
-    /// Records that commit `revision` of a dataset only touched rows of `span`. Unrecorded commits
-    /// count as touching everything.
+    /// Records that commit `revision` of a dataset only touched rows of `span`. An unrecorded commit
+    /// counts as touching all rows.
     pub(crate) fn record_commit(&self, dataset: DatasetId, revision: u64, span: Span) {
         self.commits.lock().add(dataset, revision, span);
     }

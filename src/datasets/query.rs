@@ -1,7 +1,7 @@
 //! Rules of a query for rows: its span, limits and links to other pages.
 //!
-//! All are plain functions of values. They follow document 2. Choices where it is silent are documented
-//! here.
+//! All are plain functions of values. They follow the upstream's API. Choices in cases that its
+//! documents leave open are described here.
 
 pub(crate) mod params;
 
@@ -25,7 +25,7 @@ use wire::datasets::EVENT_DATA;
 use self::params::Params;
 use crate::error::Invalid;
 
-/// Tolerance of the cap on a span. Clients compute both bounds at different instants, so that a day
+/// Tolerance of the limit on a span. Clients compute the two bounds at different instants, so that a day
 /// may be a second longer.
 pub(crate) const SPAN_SLACK: Duration = Duration::from_mins(1);
 
@@ -69,8 +69,8 @@ pub(crate) struct RowsQuery {
     pub(crate) columns: SelectedColumns,
 }
 
-/// Returns the maximum distance between both bounds: `raw_span_max` for raw rows, or else that of
-/// document 2. `None` is unlimited.
+/// Returns the maximum distance between both bounds: `raw_span_max` for raw rows, otherwise that of the
+/// upstream's API. `None` is unlimited.
 const fn span_max(resolution: Resolution, raw_span_max: Option<Duration>) -> Option<Duration> {
     match resolution {
         Resolution::Raw => raw_span_max,
@@ -79,11 +79,11 @@ const fn span_max(resolution: Resolution, raw_span_max: Option<Duration>) -> Opt
 }
 
 impl SelectedColumns {
-    /// Returns the columns of a dataset's rows, or of its buckets, with an empty name for those that
-    /// are not selected.
+    /// Returns the columns of a dataset's rows, or of its buckets. Columns that are not selected get an
+    /// empty name.
     ///
     /// # Errors
-    /// [`Invalid`] if there is no column of a selected name.
+    /// [`Invalid`] if a selected column does not exist.
     pub(crate) fn of<'a>(
         &self,
         sight: &'a Sight,
@@ -110,7 +110,7 @@ impl SelectedColumns {
         Ok(Cow::Owned(selected))
     }
 
-    /// Removes the values of other columns from the data of rendered events.
+    /// Removes the values of columns that are not selected from the data of rendered events.
     pub(crate) fn filter_events(&self, events: Bytes) -> Bytes {
         let Some(names) = &self.0 else { return events };
         let text = String::from_utf8_lossy(&events);
@@ -192,9 +192,9 @@ impl RowsQuery {
     /// Returns the timestamps that the query covers.
     ///
     /// An open query covers the widest span of its resolution up to `window_end`, so that a dataset that
-    /// lags by a day still shows its latest rows. `None` is for a dataset without rows: its window
-    /// extends to the current time. A cursor replaces the bound that it passes, so that following it
-    /// never skips a row.
+    /// lags by a day still shows its latest rows. `window_end` is `None` for a dataset without rows, in
+    /// which case the window ends at the current time. A cursor replaces the bound that it passes, so
+    /// that following it never skips a row.
     ///
     /// # Errors
     /// As [`Bounds::span`] and [`Bounds::check_cap`].
@@ -257,7 +257,7 @@ pub(crate) fn link_after(path: &str, params: &Params, cursor: Timestamp) -> Stri
     render_link(path, &params_after(params, cursor))
 }
 
-/// Returns the parameters of that link.
+/// Returns the parameters of the link to the page after `cursor`.
 pub(crate) fn params_after(params: &Params, cursor: Timestamp) -> Params {
     replace_position(params, "after", &cursor.to_string())
 }

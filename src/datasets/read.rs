@@ -27,7 +27,7 @@ use crate::{Datasets, metrics, run_blocking};
 /// Maximum number of values of a page that is read ahead. Larger pages are read individually.
 const AHEAD_PAGE_VALUES_MAX: usize = 8192;
 
-/// Number of values that are read at once for a caller that follows links.
+/// Maximum number of values that are read at once for a caller that follows links.
 const AHEAD_VALUES_MAX: usize = 16_384;
 
 /// Maximum number of pages that are read at once. Two chunks have as many pages of 250 rows.
@@ -37,7 +37,7 @@ const AHEAD_PAGES_MAX: usize = 8;
 /// lags by milliseconds. A longer wait would delay callers although their balancer has other services.
 const REACH_WITHIN: Duration = Duration::from_millis(500);
 
-/// Interval of checks in this time. Each costs a statement.
+/// Interval of checks for that commit. Each executes a statement.
 const REACH_EVERY: Duration = Duration::from_millis(50);
 
 /// A page of rows, with everything needed to render it.
@@ -45,7 +45,7 @@ const REACH_EVERY: Duration = Duration::from_millis(50);
 pub(crate) struct RowsPage<'a> {
     pub(crate) dataset: DatasetId,
     pub(crate) columns: &'a [Column],
-    /// Number of all matches. 0 with a cursor, by document 2.
+    /// Number of all matches. 0 with a cursor, as in the upstream's API.
     pub(crate) count: u64,
     /// Rows in the requested order.
     pub(crate) rows: Rows,
@@ -61,7 +61,7 @@ pub(crate) struct PageRequest {
     pub(crate) query: RowsQuery,
     /// Parameters that the query was parsed from. The link to the next page repeats them.
     pub(crate) params: Params,
-    /// Tags of the responses that the caller has.
+    /// Tags of the responses that the caller already has.
     pub(crate) known: KnownETags,
     /// Last commit that the caller has seen, if it sent one.
     pub(crate) seen: Option<u64>,
@@ -94,7 +94,7 @@ struct PageLookup {
 }
 
 impl PageLookup {
-    /// Returns the tag of the page as of a commit.
+    /// Returns the tag of the page at a commit.
     fn tag(&self, revision: u64) -> Option<ETag> {
         self.tag.map(|tag| ETag::hash((tag, revision)))
     }
@@ -114,15 +114,15 @@ impl PageRequest {
 }
 
 impl Datasets {
-    /// Reads a page and renders it with `write`, on a blocking thread. The cache provides a page that
-    /// was rendered before if no commit has touched it since.
+    /// Reads a page and renders it with `write`, on a blocking thread. A page that was rendered before
+    /// is returned from the cache if no commit has touched it since.
     ///
-    /// Pages of closed ranges have a tag, which changes with every commit that touches them. A
-    /// caller that follows the links from page to page finds most pages in the cache.
+    /// Pages of closed ranges have a tag, which changes with every commit that touches them. A caller
+    /// that follows the links from page to page finds most pages in the cache.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`] if `key` does not see the dataset, [`OperationError::Invalid`]
-    /// if the query exceeds a limit.
+    /// [`OperationError::NotFound`] if `key` does not see the dataset, [`OperationError::Invalid`] if
+    /// the query exceeds a limit.
     pub(crate) async fn rows(
         &self,
         key: KeyId,
@@ -201,8 +201,8 @@ impl Datasets {
     }
 
     /// Reads a page and caches it. If the caller followed the link of the previous page, it will
-    /// probably request the next ones. These are read at the same time, since they are mostly in the
-    /// same chunk. Blocks.
+    /// probably request the next pages. These are read at the same time, since most are in the same
+    /// chunk. Blocks.
     fn read_pages(
         &self,
         sight: &Sight,
@@ -278,7 +278,7 @@ impl Datasets {
     }
 
     /// Returns the end of the window of an open query: the timestamp of the latest row that is not in
-    /// the future, or else of the latest row. `None` if the dataset has no rows.
+    /// the future, or, if all are, of the latest row. `None` if the dataset has no rows.
     ///
     /// This way, one row with a wrong date in the future does not hide all others. Reads the store only
     /// if the latest row is in the future.
@@ -298,8 +298,8 @@ impl Datasets {
         Ok(page.rows.timestamp(0).or(sight.newest))
     }
 
-    /// Reads the latest rows of a dataset, newest first, and converts them. The size is bounded, so
-    /// fewer very long rows are returned than requested.
+    /// Reads the latest rows of a dataset, newest first, and converts them. Their total size is limited,
+    /// so fewer rows than requested are returned if they are very long.
     ///
     /// # Errors
     /// As [`Self::rows`].

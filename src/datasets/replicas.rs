@@ -26,8 +26,8 @@ use crate::hub::frame::{CommitRows, Frame};
 /// Default interval of polls. A quarter of a second is hardly noticeable at a low load on the database.
 pub const POLL_EVERY: Duration = Duration::from_millis(250);
 
-/// Pause after each round. While other services commit continuously, a round reads the commits of
-/// this time.
+/// Pause after each round of reads, during which commits of other services accumulate for the next
+/// round.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Number of datasets that are read concurrently, each with a connection to the database.
@@ -88,7 +88,7 @@ async fn wait_for_hint(store: &dyn Store) {
 /// Follows the commits of the other services.
 struct Follower {
     datasets: Datasets,
-    /// Number of revoked tags as of the last poll.
+    /// Number of revoked tags at the last poll.
     n_withdrawn: Option<i64>,
 }
 
@@ -96,7 +96,7 @@ struct Follower {
 enum Missing {
     /// All commits are published.
     Nothing,
-    /// The commits up to `through`. `is_more` if there may be more.
+    /// The commits up to `through`. `is_more` is true if there may be more.
     Frames { frames: Vec<Frame>, through: u64, is_more: bool },
     /// Some commits are no longer on record.
     Lost,
@@ -195,7 +195,7 @@ fn read_missing(
     let Some(since) = since.filter(|_| first.revision == after + 1) else {
         return Ok(Missing::Lost);
     };
-    // Rows that were replaced since are missing, but the rows that replaced them may be included.
+    // Rows that were replaced later are missing. The rows that replaced them may be included.
     let commits: Vec<CommitRows> =
         commits.iter().map(|commit| rows_of(commit, &since.rows.ids)).collect();
     let mut writer = Writer::new(dataset, &sight.columns);

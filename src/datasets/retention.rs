@@ -1,7 +1,8 @@
 //! Retention: deletes old rows of datasets whose metadata limit them.
 //!
-//! `keep_days` is relative to the date, `keep_bytes` to the latest row. Rows are deleted in whole chunks
-//! of about a thousand. Their buckets stay. Rows older than the deleted rows are rejected from then on.
+//! `keep_days` is relative to the current date, `keep_bytes` counts back from the latest row. Rows are
+//! deleted in whole chunks of about a thousand. Their buckets remain. New rows that are older than the
+//! deleted rows are rejected.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -26,7 +27,7 @@ pub(crate) const KEEP_BYTES: &str = "keep_bytes";
 /// Interval of checks for old rows. A limit in days does not need to be exact to the minute.
 const LOOK_EVERY: Duration = Duration::from_mins(5);
 
-/// Time for which a leap of the clock must last before rows are deleted by the new date, so that a
+/// Time for which a leap of the clock must persist before rows are deleted by the new date, so that a
 /// person can notice it.
 const LEAP_HOLD: Duration = Duration::from_hours(1);
 
@@ -112,7 +113,7 @@ impl Datasets {
     ) -> Result<u64, StoreError> {
         let hub = self.hub.clone();
         let on_commit: OnRemoval = Box::new(move |removed| {
-            // Without removed rows, the last commit may be another service's.
+            // If no rows were removed, the last commit may be another service's.
             if removed.n_rows > 0 {
                 hub.publish(dataset, removed.revision, Vec::new);
             }

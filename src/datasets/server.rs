@@ -59,8 +59,7 @@ use crate::source::load::{self, LoadOptions};
 use crate::source::market::{self, MarketOptions};
 use crate::{Datasets, ReadOptions, replicas, retention, run_blocking};
 
-/// Maximum length of a request body. An insert of 100 000 rows of seven columns has about half of
-/// it.
+/// Maximum length of a request body, about twice that of an insert of 100 000 rows of seven columns.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Maximum length of a body that inserts no rows, enough for a thousand datasets with long
@@ -71,7 +70,7 @@ const SMALL_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// seconds.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
-/// Interval of heartbeats, given by document 2.
+/// Interval of heartbeats, as in the upstream's API.
 pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(30);
 
 /// Options of the service.
@@ -92,7 +91,7 @@ pub struct DatasetsOptions {
     pub gate: Gate,
     /// Interval of polls for commits of other services on the database.
     pub poll_every: Duration,
-    /// Pages and API of the accounts, served without a key next to the paths of document 2.
+    /// Pages and API of the accounts, served without a key in addition to the service's paths.
     pub portal: Option<Router>,
     /// Feeds datasets with the load of the machine.
     pub load: Option<LoadOptions>,
@@ -100,7 +99,7 @@ pub struct DatasetsOptions {
     pub market: Option<MarketOptions>,
     /// Limits and caches of reads.
     pub reads: ReadOptions,
-    /// Sites with pages that can read responses with a key.
+    /// Sites whose pages can read responses with a key.
     pub reader_sites: Vec<ReaderSites>,
 }
 
@@ -252,8 +251,8 @@ pub(crate) struct Shared {
     health: Arc<SharedCheck<Health>>,
 }
 
-/// Returns all routes of the service, with the routes of `portal` outside the gate. Pages of `sites` can
-/// read the responses of the others.
+/// Returns all routes of the service. The routes of `portal` are outside the gate. Pages of `sites` can
+/// read the responses of the other routes.
 pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) -> Router {
     let gate = app.gate.clone();
     let counts = app.datasets.metrics.clone();
@@ -346,7 +345,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathPar
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let found = Path::from_request_parts(parts, state).await;
-        // Every decoded text is valid.
+        // Any decoded text is a valid parameter.
         found.map(|Path(open)| Self(open)).map_err(|_| error::PATH_NO_TEXT)
     }
 }

@@ -20,8 +20,8 @@ use crate::append::sort_rows;
 use crate::error::{OperationError, Result};
 use crate::retention::KEEP_DAYS;
 
-/// Time for which a leap of the clock must last before rows get the new date, so that a short
-/// glitch is ignored. A clock that is corrected after the start also waits that long.
+/// Time for which a leap of the clock must persist before rows get the new date, so that a short glitch
+/// is ignored. A clock that is corrected after the start is followed only after this time, too.
 const ROW_HOLD: Duration = Duration::from_mins(1);
 
 /// Description of a dataset that a source creates.

@@ -24,7 +24,7 @@ use crate::{Datasets, run_blocking};
 /// writer queues and commits at once. Further appends wait.
 const APPENDS_MAX: usize = 512;
 
-/// Number of rows from which a transaction is assembled on a blocking thread.
+/// Number of rows from which the appends of a transaction are joined on a blocking thread.
 const LONG_ROWS: usize = 1_000;
 
 /// Rows waiting to be appended.
@@ -35,7 +35,7 @@ struct PendingAppend {
     block: Block,
     batch: Option<BatchId>,
     reply: oneshot::Sender<Result<Appended>>,
-    /// Held until the reply, even if the caller is gone.
+    /// Permit that is held until the reply, even if the caller is gone.
     _place: OwnedSemaphorePermit,
 }
 
@@ -121,8 +121,8 @@ impl AppendQueues {
 }
 
 /// Returns the number of leading appends that fit into one transaction, at least one. Merged rows are
-/// appended separately, since each may have to be read first. So are rows of other columns and repeated
-/// batches.
+/// appended separately, since the stored row of each may have to be read first. Rows with other columns
+/// and repeated batches are also appended separately.
 fn count_together(queue: &[PendingAppend]) -> usize {
     let Some(first) = queue.first() else { return 0 };
     let mut n_rows = 0;
@@ -206,8 +206,9 @@ impl Datasets {
 }
 
 /// Returns the outcome of a joint append for a caller with `n_rows` rows. `None` if the rows of another
-/// caller may have caused the failure, in which case no rows are stored. If the store became unusable,
-/// it may have stored the rows already. A retry would then store them twice.
+/// caller may have caused the failure, in which case no rows are stored and each caller can retry. A
+/// failure that made the store unusable is returned to all, since the rows might be stored already and a
+/// retry would store them twice.
 fn outcome_for(joined: &Result<Appended>, n_rows: u64) -> Option<Result<Appended>> {
     let error = match joined {
         Ok(appended) => return Some(Ok(Appended { n_rows, ..*appended })),

@@ -36,8 +36,9 @@ impl Datasets {
     ///
     /// # Errors
     /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`], [`OperationError::Invalid`].
-    /// [`OperationError::Refused`] because of the other columns, or if the change would affect the
-    /// buckets of existing rows. [`OperationError::ColumnUsed`] if they depend on a deleted column.
+    /// [`OperationError::Refused`] if the change conflicts with the other columns, or would affect the
+    /// buckets of existing rows. [`OperationError::ColumnUsed`] if buckets of existing rows depend on a
+    /// deleted column.
     pub(crate) async fn change_column(
         &self,
         key: KeyId,
@@ -47,7 +48,7 @@ impl Datasets {
         let dataset = self.find_owned(key, which).await?;
         let name = match &change {
             ColumnChange::Add(name, _) | ColumnChange::Rename { new_name: name, .. } => {
-                // Only the name may be invalid, so any type will do.
+                // Only the name is checked, so any type will do.
                 check_columns(&[(name.clone(), Dtype::Float)])?;
                 name
             }
@@ -78,7 +79,7 @@ impl Datasets {
         if was_there { Ok(()) } else { Err(OperationError::NotFound) }
     }
 
-    /// Deletes rows of a dataset that `key` owns and their part of buckets. Also returns the number of
+    /// Deletes rows of a dataset that `key` owns and updates their buckets. Also returns the number of
     /// deleted five-minute buckets, which can include buckets of rows that were pruned before.
     ///
     /// # Errors

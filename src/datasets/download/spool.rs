@@ -43,7 +43,7 @@ pub(crate) struct SpooledFile {
     pub(crate) file_name: String,
     /// Tag and number of rows. `None` if they changed when the download started.
     pub(crate) facts: Option<RangeFacts>,
-    /// A commit that the file includes, with all commits before.
+    /// Number of a commit that the file includes, together with all earlier commits.
     pub(crate) revision: u64,
     pub(crate) size_bytes: u64,
     file: Arc<File>,
@@ -104,9 +104,9 @@ impl SpooledFile {
 }
 
 impl Datasets {
-    /// Returns the spooled file of a range, reusing an earlier one if its rows are unchanged. Returns
-    /// `None` if it exceeds [`FILES_BYTES_MAX`], or is not spooled yet and has more than `rows_max`
-    /// rows.
+    /// Returns the spooled file of a range, reusing an earlier file if its rows are unchanged. Returns
+    /// `None` if the file exceeds [`FILES_BYTES_MAX`], or if it would have to be written and has more
+    /// than `rows_max` rows.
     ///
     /// # Errors
     /// As [`Self::download`]. Also if the disk fails.
@@ -126,7 +126,7 @@ impl Datasets {
         let cell = self.spool.cell(tag);
         let file = cell.get_or_try_init(|| self.write_file(key, query)).await.cloned();
         let has_tag = |file: &SpooledFile| file.facts.is_some_and(|facts| facts.tag == tag);
-        // Rows arrived when the download started: the file is not valid for later requests.
+        // If rows arrived when the download started, the file is not valid for later requests.
         if !file.as_ref().is_ok_and(has_tag) {
             self.spool.files.lock().pop(&tag);
         }

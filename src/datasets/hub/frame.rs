@@ -8,7 +8,7 @@ use bytes::Bytes;
 /// Maximum number of rows in a frame.
 pub(crate) const FRAME_ROWS: usize = 256;
 
-/// Maximum size of a frame, except its last row. It fits [`FRAME_ROWS`] rows of usual length.
+/// Maximum size of a frame, not counting its last row. [`FRAME_ROWS`] rows of usual length fit in.
 pub(crate) const FRAME_BYTES: usize = 80 * 1024;
 
 /// Rendered events with the commits that they belong to.
@@ -92,15 +92,15 @@ fn finish(events: &mut Vec<u8>, starts: &mut Vec<(u64, usize)>) -> Option<Frame>
 mod tests {
     use super::*;
 
-    /// Frames of commit 5 with rows 0 and 1, 7 with row 2, and 8 with rows 3 to `n_rows`. Each row
-    /// is rendered as its number.
+    /// Returns frames of commit 5 with rows 0 and 1, commit 7 with row 2, and commit 8 with rows 3 to
+    /// `n_rows`. Each row is rendered as its number.
     fn frames(n_rows: usize) -> Vec<Frame> {
         let commit = |revision, rows| CommitRows { revision, rows };
         let commits = [commit(5, 0..2), commit(6, 2..2), commit(7, 2..3), commit(8, 3..n_rows)];
         frames_of(&commits, |to, row_idx| to.extend(format!("{row_idx} ").bytes()))
     }
 
-    /// Checks the events for a reader that has commit `revision`, including from frames trimmed
+    /// Checks the events for a reader that has commit `revision`, also from frames that were trimmed
     /// before.
     #[track_caller]
     fn check(revision: u64, want: Option<&'static str>) {

@@ -1,8 +1,8 @@
 //! Publishes the commits of several services in order.
 //!
-//! For each dataset with readers, the hub knows the last published commit. The next commit is published
-//! when it is made here or read from the store. A commit out of order is dropped. The dataset is marked
-//! to be read, since other services made the commits in between.
+//! For each dataset with readers, the hub knows the last published commit. The commit after it is
+//! published when it is made here or read from the store. A later commit is dropped and the dataset is
+//! marked to be read, since other services made the commits in between.
 
 use model::dataset::DatasetId;
 
@@ -72,8 +72,8 @@ impl Hub {
         readers.datasets.iter().map(followed).collect()
     }
 
-    /// Records that the store had the dataset at commit `head`, or not at all, at a time after
-    /// `before` was read.
+    /// Records that the latest commit of the dataset in the store was `head`, or that the dataset did
+    /// not exist, at some time after `before` was determined.
     pub(crate) fn note_head(&self, before: Followed, head: Option<u64>) {
         let mut readers = self.readers.lock();
         let Some(followed) = readers.datasets.get_mut(&before.dataset) else { return };

@@ -33,7 +33,7 @@ const SHOWN_NAME_CHARS: usize = 200;
 struct ColumnSlot {
     name: String,
     dtype: Dtype,
-    /// Number of rows for which the column has a value or a missing value.
+    /// Number of rows whose value, or missing value, is already in the column.
     n_filled: usize,
     /// Column that followed this one in the last row. Rows usually name their columns in the same
     /// order.
@@ -66,7 +66,7 @@ pub(super) struct ColumnBuilder {
     /// Index of the row being filled.
     row_idx: usize,
     at: Option<Timestamp>,
-    /// Bytes of texts that are still accepted column by column.
+    /// Remaining limit on the bytes of texts that arrive column by column.
     left_bytes: usize,
     /// Bytes of the texts of each row. Empty without texts.
     text_bytes: Vec<usize>,
@@ -80,7 +80,7 @@ pub(super) struct ColumnBuilder {
     current: CurrentColumn,
     refused_rows: HashSet<usize>,
     refusals: Vec<RowRefusal>,
-    /// Number of rejections of the current column. Beyond [`REFUSALS_MAX`], they are never shown.
+    /// Number of rejections of the current column. Rejections beyond [`REFUSALS_MAX`] are never shown.
     n_column_refusals: usize,
 }
 
@@ -118,8 +118,8 @@ impl ColumnBuilder {
     }
 
     /// Creates integer columns from whole numbers, for formats that distinguish them from floats.
-    /// Accepts at most `left_bytes` of texts in columns. A dictionary may hold a long text once for many
-    /// rows.
+    /// Accepts at most `left_bytes` of texts column by column, since a dictionary may hold one long text
+    /// for many rows.
     pub(super) fn with_types(self, left_bytes: usize) -> Self {
         Self { integer_dtype: Dtype::Integer, left_bytes, ..self }
     }
@@ -206,7 +206,7 @@ impl ColumnBuilder {
         self.text_bytes.clear();
     }
 
-    /// Rejects the row.
+    /// Rejects the current row.
     pub(super) fn refuse(&mut self, column: Option<&str>, reason: &str) {
         self.refused_rows.insert(self.row_idx);
         self.n_column_refusals += 1;
@@ -262,7 +262,8 @@ impl ColumnBuilder {
         self.block.times.push(at);
     }
 
-    /// Aligns the following rows after a row without a timestamp. The batch will be rejected.
+    /// Adds a placeholder for a missing timestamp, so that the following rows stay aligned. The batch
+    /// will be rejected.
     fn push_missing_timestamp(&mut self) {
         if !self.refused_rows.contains(&self.row_idx) {
             self.refuse(Some(TIMESTAMP), "is missing");

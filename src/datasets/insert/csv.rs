@@ -52,7 +52,7 @@ pub(super) fn read_records(builder: &mut ColumnBuilder, text: &str) -> Result<()
 /// [`HEADER_BYTES_MAX`].
 ///
 /// # Errors
-/// [`Invalid`] if no dataset can have as many columns, or names of that length.
+/// [`Invalid`] if no dataset can have that many columns, or names of that length.
 pub(super) fn check_header_length(text: &[u8]) -> Result<()> {
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     let begin = text.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(0);

@@ -8,11 +8,11 @@ use std::collections::{HashMap, VecDeque};
 use model::dataset::DatasetId;
 use tsdb::span::Span;
 
-/// Maximum number of commits of a dataset that are recorded individually. Older ones are combined, so
-/// that some pages of the latest rows are read again although they are still valid.
+/// Maximum number of commits of a dataset that are recorded individually. Older commits are combined, so
+/// that some pages are read again although they are still valid.
 const COMMITS_MAX: usize = 64;
 
-/// Maximum number of datasets with recorded commits. Another dataset clears all records, so that pages
+/// Maximum number of datasets with recorded commits. One more dataset clears all records, so that pages
 /// are read again.
 const DATASETS_MAX: usize = 4096;
 
@@ -96,8 +96,8 @@ mod tests {
         DatasetId::new(1).unwrap()
     }
 
-    /// Checks if seconds `seconds.0` to `seconds.1` are untouched from one commit to another. Recording
-    /// began at commit 10. Each of `recorded` touched one second.
+    /// Checks that the seconds from `seconds.0` to `seconds.1` are untouched, or not, from one commit to
+    /// another. Recording began at commit 10. Each of `recorded` touched one second.
     #[track_caller]
     fn check(recorded: &[(u64, i64)], commits: (u64, u64), seconds: (i64, i64), want: bool) {
         let mut tracked = Commits::default();
@@ -128,7 +128,7 @@ mod tests {
         check(&[(11, 500), (13, 501)], (12, 13), (0, 1), true);
         check(&[(11, 500)], (10, 12), (0, 1), false);
         check(&[(11, 500)], (9, 11), (0, 1), false);
-        // A reader that began before the last commit.
+        // A reader may have begun before the last commit.
         check(&[(11, 500)], (11, 10), (0, 1), false);
         check(&[], (10, 10), (0, 1), true);
     }

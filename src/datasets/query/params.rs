@@ -10,7 +10,7 @@ use tsdb::span::Order;
 use super::{Bounds, Position, RowsQuery, SelectedColumns};
 use crate::error::Invalid;
 
-/// Rejection of a request that names no dataset, in the words of document 2.
+/// Rejection of a request that names no dataset, with the text of the upstream's API.
 pub(crate) const NO_DATASET: &str = "one of dataset or dataset_name is required";
 
 /// Query for a whole range in one response.

@@ -27,14 +27,15 @@ pub(super) struct ReadAhead<'a> {
     /// Maximum number of rows of a page.
     limit: usize,
     rows: Rows,
-    /// True if no more rows match.
+    /// True if all matching rows have been read.
     is_whole: bool,
     count: u64,
     revision: u64,
 }
 
 impl<'a> ReadAhead<'a> {
-    /// Reads up to `n_pages` pages of the rows of `span`. Several require a cursor and no texts.
+    /// Reads up to `n_pages` pages of the rows of `span`. Reading several requires a cursor and columns
+    /// without texts.
     pub(super) fn read(
         store: &dyn Store,
         sight: &Sight,
@@ -71,7 +72,7 @@ impl<'a> ReadAhead<'a> {
 
     /// Returns the next page and the timestamps that it depends on.
     ///
-    /// A page of very long rows has fewer of them, which bounds its memory.
+    /// If rows are very long, a page has fewer of them, which limits its memory.
     pub(super) fn take_page(&mut self) -> (RowsPage<'a>, Span) {
         let (dataset, columns) = (self.dataset, self.columns);
         let n_rows = match &self.rows {

@@ -36,14 +36,15 @@ use crate::key_limit::{KeyLimit, KeyPermit};
 /// length, the check is slower than reading.
 const UNASKED_BYTES_MAX: u64 = 64 * 1024;
 
-/// Memory reserved initially for a decompressed body, as a multiple of the compressed length. Rows
-/// as text rarely compress better.
+/// Memory that is reserved initially for a decompressed body, as a multiple of the compressed length.
+/// Text rarely has a higher compression ratio.
 const UNPACKED_TIMES: usize = 16;
 
-/// The same for Parquet. Its values are encoded before pages are compressed.
+/// Like [`UNPACKED_TIMES`], for Parquet, whose values are encoded before pages are compressed.
 const PAGES_TIMES: usize = 4;
 
-/// Memory reserved for any small Parquet body. A dictionary can encode many texts in a few bytes.
+/// Minimum memory that is reserved for a Parquet body, since a dictionary can encode many texts in a few
+/// bytes.
 const PAGES_BYTES_MIN: usize = 1024 * 1024;
 /// Mode of an insert.
 #[derive(Debug, utoipa::IntoParams)]
@@ -156,7 +157,7 @@ fn parse_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>> {
     let key = match (values.next(), values.next()) {
         (None, _) => return Ok(None),
         (Some(value), None) => value.to_str().ok().and_then(|text| text.parse().ok()),
-        // It is unclear which one applies.
+        // With two keys, it is unclear which one applies.
         (Some(_), Some(_)) => None,
     };
     let unfit = || Invalid::from(IdempotencyKeyError.to_string());
@@ -190,12 +191,12 @@ const NEXT_WITHIN: Duration = Duration::from_secs(10);
 /// Maximum memory that is allocated for a body before it arrives.
 const FIRST_BYTES_MAX: usize = 1024 * 1024;
 
-/// Creates a limit of [`BYTES_MAX`], of which each key can hold one of the longest bodies.
+/// Creates a limit of [`BYTES_MAX`]. Each key can hold as much as one body of maximum length.
 pub(super) fn new_limit() -> KeyLimit {
     KeyLimit::new(BYTES_MAX.div_ceil(PERMIT_BYTES), BODY_BYTES_MAX.div_ceil(PERMIT_BYTES))
 }
 
-/// A body with the permits for it and its rows.
+/// A body with the permits for its memory and that of its rows.
 #[derive(Debug)]
 struct LimitedBody {
     bytes: Bytes,

@@ -24,7 +24,8 @@ use crate::error::{Invalid, OperationError};
 use crate::query::params::Params;
 use crate::query::{self};
 
-/// Count of too many matches to be counted in time, as in document 2 for rows.
+/// Count in a response if there are too many matches to be counted in time, as in the upstream's API for
+/// rows.
 const NOT_COUNTED: i64 = -1;
 /// Lists the datasets that the key sees.
 ///
@@ -178,7 +179,7 @@ pub(super) async fn delete(
     Ok(Json(MessageBody { message: "Dataset deleted successfully".to_owned() }))
 }
 
-/// Parses the number of a dataset. An invalid one is not found.
+/// Parses the number of a dataset. An invalid number is reported as a missing dataset.
 fn which(id: &str) -> Result<DatasetRef, OperationError> {
     id.parse().map(DatasetRef::Id).map_err(|_| OperationError::NotFound)
 }

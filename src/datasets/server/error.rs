@@ -23,8 +23,8 @@ use crate::error::{Invalid, OperationError};
 /// Seconds after which a caller can retry at a limit.
 const RETRY_AFTER_SECONDS: u32 = 5;
 
-/// The same while the first attempt of a request is in progress, or a read-only service lags. Both
-/// take little longer than a commit.
+/// Like [`RETRY_AFTER_SECONDS`], while the first attempt of a request is in progress or a read-only
+/// service lags. Both take little longer than a commit.
 const REPEAT_AFTER_SECONDS: u32 = 1;
 
 /// Text for a full disk.
@@ -90,7 +90,7 @@ pub(super) const PATH_NO_TEXT: ApiError =
     denied(StatusCode::BAD_REQUEST, "path is not valid UTF-8");
 /// The path does not support the method.
 pub(super) const NO_METHOD: ApiError = denied(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
-/// The tags of `If-Match` do not include the one of the response.
+/// The tags of `If-Match` do not include the tag of the response.
 pub(super) const NOT_MATCHED: ApiError =
     denied(StatusCode::PRECONDITION_FAILED, "If-Match lists other tags");
 /// The account has reached its limit of streams and waiting requests.
@@ -241,7 +241,8 @@ pub(super) fn refusal(status: StatusCode, reason: &'static str) -> Response {
     body(status, reason, None)
 }
 
-/// Returns a body of document 2. As in Go's wrapped errors, the kind is at the end of the text.
+/// Returns the body of an error. As in Go's wrapped errors, which the upstream returns, the kind is at
+/// the end of the text.
 fn body(status: StatusCode, text: &str, details: Option<serde_json::Value>) -> Response {
     let kind = match status {
         StatusCode::BAD_REQUEST => ": bad request",

@@ -26,7 +26,7 @@ use crate::error::Invalid;
 use crate::etag::{ETag, KnownETags};
 use crate::run_blocking;
 
-/// Minimum length of a compressed body. Less saves a packet or two at most.
+/// Minimum length of a body to compress. A shorter body would save only a packet or two.
 const BYTES_MIN: u64 = 4 * 1024;
 
 /// Maximum length of a body that is compressed here, which bounds the memory.
@@ -68,7 +68,7 @@ pub(super) fn set_coding(headers: &mut HeaderMap, coding: Coding) {
     }
 }
 
-/// Compresses the response to a request if the caller accepts it and it is worth it.
+/// Compresses the response to a request if the caller accepts a coding and compression is worthwhile.
 pub(super) async fn compress(request: Request, next: Next) -> Response {
     let accepted = Accepted::from_headers(request.headers());
     let response = next.run(request).await;
@@ -81,7 +81,7 @@ pub(super) async fn compress(request: Request, next: Next) -> Response {
     }
 }
 
-/// Returns true if a body is complete, textual, not yet compressed and within the length limits.
+/// Returns true if a body is complete, textual, not yet compressed, and within the length limits.
 fn is_worth_it(response: &Response) -> bool {
     let headers = response.headers();
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -166,9 +166,9 @@ impl<S: Sync> FromRequestParts<S> for IfNoneMatch {
     }
 }
 
-/// Responds with 412 if a request has `If-Match` and the tag of the response is not in it.
+/// Responds with 412 if a request has `If-Match` without the tag of the response.
 ///
-/// Only reads have tags, so a change with this header is rejected.
+/// Only reads have tags, so a change with this header is always rejected.
 pub(super) async fn check_match(request: Request, next: Next) -> Response {
     let Some(header) = request.headers().get(IF_MATCH) else { return next.run(request).await };
     let required = KnownETags::parse(header.to_str().unwrap_or_default());

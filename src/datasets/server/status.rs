@@ -15,7 +15,7 @@ use super::error::Result;
 use super::openapi::DESCRIPTION;
 use crate::error::OperationError;
 
-/// True if the portal is served next to the paths of document 2.
+/// True if the portal is served in addition to the service's paths.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HasPortal(pub(super) bool);
 

@@ -33,10 +33,10 @@ pub(super) const KEY_PARAM: &str = "api_key";
 /// Header with the cursor of a reader that resumes.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// The same as a parameter, for readers that cannot send headers.
+/// Like [`LAST_EVENT_ID`], as a parameter for readers that cannot send headers.
 const LAST_EVENT_ID_PARAM: &str = "last_event_id";
 
-/// Delay before a reader reconnects.
+/// Delay after which a disconnected reader reconnects.
 const RETRY: &[u8] = b"retry: 3000\n\n";
 /// Follows a dataset as server-sent events, on a connection held open.
 ///
@@ -134,7 +134,7 @@ impl Events {
         select! {
             () = self.app.group.stopped() => Err("the service is stopping; connect again".to_owned()),
             _ = self.heartbeats.tick() => {
-                // Revoking a key closes its streams. Failing to check it does not.
+                // A revoked key closes its streams. A failed check of the key does not.
                 if let Ok(None) = self.app.gate.keys().verify(&self.key).await {
                     return Err("the key is revoked".to_owned());
                 }

@@ -213,7 +213,7 @@ async fn full_disk_is_a_507_and_unhealthy_until_there_is_space() {
     let text = answer["error"].as_str().unwrap();
     assert!(text.contains("disk is full") && text.ends_with(": insufficient storage"), "{text}");
     assert_eq!(service.get(&service.reader, "/api/datasets/1/").await.0, 200, "reads work");
-    // There is space for a small insert, but not for the rejected one.
+    // There is space for a small insert, but not for the insert that was rejected.
     store.limit_pages(150).await.unwrap();
     let little = json!({"dataset": 1, "rows": [bar(50_000)]});
     assert_eq!(service.post(&service.owner, "/api/rows/bulk_insert/", &little).await.0, 201);

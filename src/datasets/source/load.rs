@@ -18,8 +18,8 @@ use tsdb::catalog::VALUE_COLUMN;
 use super::{Description, Feed, ROW_HOLD};
 use crate::Datasets;
 
-/// Number of days for which rows are retained, some 20 MB. This exceeds the history that a session
-/// shows.
+/// Number of days for which rows are retained, which needs some 20 MB and exceeds the history that a
+/// session shows.
 const KEEP_DAYS: &str = "1";
 
 /// Options of the measurements.
@@ -133,8 +133,8 @@ impl LoadStore {
         })
     }
 
-    /// Stores a measurement with the current time, unless the clock just leapt ahead: a row of the
-    /// future would remain the latest.
+    /// Stores a measurement with the current time, unless the clock just leapt ahead, since a row in the
+    /// future would remain the latest one.
     async fn put(&mut self, measurement: Measurement) {
         let row_date = self.row_date.read();
         let lead = self.row_date.lead();
@@ -152,7 +152,7 @@ impl LoadStore {
     }
 }
 
-/// True while an operation fails. Every change is logged.
+/// True while an operation fails. Each start and end of the failure is logged.
 #[derive(Debug, Default)]
 struct Condition(bool);
 

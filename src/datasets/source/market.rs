@@ -1,9 +1,9 @@
 //! A synthetic market: bars that behave like real bars, but are not quotes of anything.
 //!
-//! It follows the current time with one bar per second. Older times are covered by longer bars: the
-//! history of some months at the first start, later the periods in which the service did not run. This
-//! provides data for every resolution with few rows. Each bar is a function of the seed and its time, so
-//! a restart continues from the latest row. As in real feeds, some seconds are missing, late or
+//! It follows the current time with one bar per second. Earlier periods are covered by longer bars: the
+//! history of some months at the first start, and later the periods in which the service did not run.
+//! This provides data for every resolution with few rows. Each bar is a function of the seed and its
+//! time, so a restart continues from the latest row. As in real feeds, some seconds are missing, late or
 //! corrected.
 
 mod generator;
@@ -30,8 +30,8 @@ const BATCH_BARS: usize = 65_536;
 /// Interval of checks of the clock, at which bars of a second are appended.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Length of bars in seconds, by their minimum age in seconds. The latest hour has single seconds, more
-/// than any predictor reads. Beyond a day, charts show only the finest buckets.
+/// Length of bars in seconds, by their minimum age in seconds. The latest hour has a bar for each
+/// second, more than any predictor reads. Beyond a day, charts show five-minute buckets at the finest.
 const BAR_SECONDS: [(i64, i64); 3] = [(86_400, 300), (3_600, 60), (i64::MIN, 1)];
 
 /// Number of days for which rows are retained: some 2.4 million rows.
@@ -172,7 +172,7 @@ fn row(second: i64, bar: &Bar) -> (Timestamp, Vec<Option<f64>>) {
     (Timestamp::from_seconds(second), numbers.map(Some).to_vec())
 }
 
-/// Returns the second of the latest row that all pairs have. Pairs ahead of it get some of their rows
+/// Returns the second of the latest row that all pairs have. Pairs with later rows get some of these
 /// again, unchanged.
 async fn resume(pairs: &[Pair]) -> Option<i64> {
     let mut seconds = Vec::new();

@@ -26,13 +26,13 @@ const DATASETS_DEFAULT: usize = 1_000_000;
 /// Datasets created per request, the maximum.
 const BATCH: usize = 1000;
 
-/// One dataset in this many has the private tag.
+/// One of this number of datasets has the private tag.
 const RARE: usize = 2000;
 
-/// Requests of a row.
+/// Number of requests of a row of the table.
 const REQUESTS: usize = 200;
 
-/// Maximum of the median.
+/// Maximum of the median time of a request.
 const BAR: Duration = Duration::from_millis(10);
 
 /// Measures every figure.
@@ -75,7 +75,7 @@ struct Keys {
     owner: String,
     /// Sees all of them.
     holder: String,
-    /// Sees one in [`RARE`].
+    /// Sees one of [`RARE`] datasets.
     member: String,
 }
 

@@ -1,4 +1,4 @@
-//! Datasets like the upstream's, by number.
+//! Names and metadata of datasets like the upstream's, by number.
 
 use serde_json::{Value, json};
 

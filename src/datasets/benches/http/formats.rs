@@ -28,14 +28,14 @@ const BATCH_ROWS: usize = 20_000;
 /// Number of concurrent bodies.
 const IN_FLIGHT: usize = 3;
 
-/// Maximum rows of each format, which take some seconds.
+/// Maximum number of rows of each format, whose inserts take some seconds.
 const ROWS_MAX: usize = 2_000_000;
 
 /// Minimum speed of each format relative to COPY.
 const BARS: [(&str, &str, f64); 2] =
     [("NDJSON", "application/x-ndjson", 1.5), ("Parquet", "application/vnd.apache.parquet", 3.0)];
 
-/// Inserts the same rows in each form.
+/// Inserts the same rows in each format.
 pub(crate) async fn all(bench: &Bench, options: &Options) -> Outcome<Vec<Row>> {
     let n_rows = options.n_rows.min(ROWS_MAX);
     let copied = postgres::copy(options, n_rows).await?;

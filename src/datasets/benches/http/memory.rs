@@ -21,7 +21,7 @@ use tokio::process::{Child, Command};
 
 use crate::Outcome;
 
-/// Environment variable that makes a process of this program the reference.
+/// Environment variable that makes this program serve as the reference.
 const PART: &str = "FIGURES_MEMORY";
 
 /// Pages by index.

@@ -26,10 +26,10 @@ const N_PAGES: usize = 200;
 /// Number of requests for each of them.
 const N_ROUNDS: usize = 20;
 
-/// Number of different pages that are requested once.
+/// Number of different pages that are each requested once.
 const N_FIRSTS: usize = 2000;
 
-/// Distance between such pages in rows, a prime so that no two are equal.
+/// Distance in rows between pages that are requested once, a prime so that no two pages are equal.
 const APART_ROWS: usize = 1_299_709;
 
 /// Interval of new rows in the same dataset.
@@ -38,7 +38,7 @@ const ROW_EVERY: Duration = Duration::from_millis(100);
 /// Maximum time of a page relative to memory.
 const BAR: f64 = 2.0;
 
-/// A page: its request, the request to the reference and its length.
+/// Request for a page at the service, the request at the reference, and the length of the page.
 type Held = (Request, Request, usize);
 
 /// Connections to the service and the reference.
@@ -107,7 +107,7 @@ pub(crate) async fn against_memory(bench: &Bench, loaded: &Loaded) -> Outcome<Ve
 }
 
 impl Pair {
-    /// Sends requests to both and returns the service's response.
+    /// Sends a request to each of both and returns the service's response.
     async fn send(
         &mut self,
         took: &mut Took,
@@ -123,7 +123,7 @@ impl Pair {
         Ok(answer)
     }
 
-    /// Follows links as fast as possible, then requests the reference as fast.
+    /// Follows links as fast as possible, then sends requests to the reference as fast.
     async fn walk(
         &mut self,
         bench: &Bench,
@@ -165,12 +165,12 @@ impl Took {
     }
 }
 
-/// Requests the page after a minute.
+/// Returns the request for the page after a minute.
 fn page_at(bench: &Bench, loaded: &Loaded, minute: usize) -> Request {
     page_of(loaded.dataset, minute, &bench.key)
 }
 
-/// Requests the page of `dataset` after a minute.
+/// Returns the request for the page of `dataset` after a minute.
 pub(crate) fn page_of(dataset: i64, minute: usize, key: &str) -> Request {
     let (first, after) = (timestamp_of(0), timestamp_of(minute));
     let path = format!(
@@ -191,12 +191,13 @@ fn head(page: &[u8]) -> Outcome<String> {
     Ok(format!("{}\"results\":[]}}", std::str::from_utf8(&page[..at])?))
 }
 
-/// Requests the page of a link, or starts again elsewhere without one.
+/// Returns the request for the page of a link, or for another page if there is no link.
 fn after(bench: &Bench, loaded: &Loaded, link: Option<String>, minute: usize) -> Request {
     link.map_or_else(|| page_at(bench, loaded, minute), |path| Request::get(&path, &bench.key))
 }
 
-/// Inserts the latest row again: a commit that does not change the number of rows.
+/// Returns the request that inserts the latest row again: a commit that does not change the number of
+/// rows.
 fn newest(bench: &Bench, loaded: &Loaded) -> Outcome<Request> {
     let mut line = format!("{{\"timestamp\":\"{}\"", timestamp_of(loaded.n_rows.saturating_sub(1)));
     for column in COLUMNS {

@@ -21,7 +21,7 @@ use crate::rows::{Options, millions};
 /// Time limit for starting and stopping the service.
 const WITHIN: Duration = Duration::from_mins(2);
 
-/// Interval of checks that it has.
+/// Interval of checks that the service has started or stopped.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Option that disables rate limits for the bench, if the service has it.

@@ -26,7 +26,7 @@ const ROWS_MAX: usize = 1_000_000;
 /// Connections to each service, so that it always has a pending request.
 const CONNECTIONS: usize = 8;
 
-/// Number of pages in the cache of each service before they are requested again.
+/// Number of pages that fill the cache of each service and are requested repeatedly.
 const N_CACHED: usize = 64;
 
 /// Duration of each measurement.
@@ -35,7 +35,7 @@ const SPAN: Duration = Duration::from_secs(2);
 /// Repetitions of each measurement, in turns, so that other load affects all of them.
 const N_TAKES: u32 = 3;
 
-/// Distance of pages that are read once, in rows: a prime so that no two are equal.
+/// Distance in rows of the pages that are read once, a prime so that no two pages are equal.
 const APART_ROWS: usize = 1_299_709;
 
 /// Minimum pages per second of processor time through all services, relative to one.

@@ -11,8 +11,8 @@ use crate::{
     Outcome, download, formats, ingest, page, postgres, replicas, stored, stream, writers,
 };
 
-/// Names of the figures, in the order of measurement: reads follow compaction and have no other
-/// load.
+/// Names of the figures, in the order of measurement, so that reads follow compaction and run without
+/// other load.
 const NAMES: [&str; 11] = [
     "insert", "disk", "open", "page", "download", "gzip", "formats", "writers", "stream",
     "postgres", "replicas",

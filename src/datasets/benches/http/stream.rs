@@ -31,26 +31,26 @@ const P99_BAR: Duration = Duration::from_millis(250);
 /// Time limit for all readers to connect and receive the remaining rows.
 const WITHIN: Duration = Duration::from_mins(1);
 
-/// Time limit for a stream that was cut off to end once it is read.
+/// Time limit for the end of a stream that was cut off, once the reader continues to read.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
 /// End of a chunked response.
 const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 
-/// Number of readers next to the stalled reader. Their rows exceed its buffers.
+/// Number of readers in addition to the stalled reader. The rows that they receive exceed its buffers.
 const N_BESIDE: usize = 20;
-/// Rows inserted at a time for them.
+/// Number of rows per insert for these readers.
 const BURST_ROWS: usize = 1_000;
-/// Number of such inserts.
+/// Number of inserts for these readers.
 const N_BURSTS: usize = 400;
 
 /// Arrival of each row at the readers.
 #[derive(Debug)]
 struct Board {
     began: Instant,
-    /// By row: how many have it.
+    /// Number of readers that have received each row.
     n_readers: Vec<AtomicUsize>,
-    /// By row: microseconds from `began` until the last got it.
+    /// Microseconds from `began` until the last reader received each row.
     last_us: Vec<AtomicU64>,
     /// Number of connected readers.
     n_connected: AtomicUsize,
@@ -219,7 +219,7 @@ async fn beside_a_stalled_one(bench: &Bench) -> Outcome<Row> {
     ))
 }
 
-/// Reads a response to its end, or that of its connection. Returns the number of bytes.
+/// Reads a response to its end, or until its connection closes. Returns the number of bytes.
 async fn rest_of(mut stream: tokio::net::TcpStream) -> usize {
     use tokio::io::AsyncReadExt as _;
     let (mut n_bytes, mut buffer) = (0, Vec::with_capacity(256 * 1024));

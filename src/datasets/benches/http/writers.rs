@@ -26,7 +26,7 @@ const RATE_BAR: f64 = 5_000.0;
 /// Maximum time of a commit, for 99 % of them.
 const P99_BAR: Duration = Duration::from_millis(50);
 
-/// Measures writers to a dataset each, then writers to a shared dataset.
+/// Measures writers that each have a dataset, then writers to a shared dataset.
 pub(crate) async fn both(bench: &Bench) -> Outcome<Vec<Row>> {
     let mut own = Vec::new();
     for writer in 0..N_WRITERS {

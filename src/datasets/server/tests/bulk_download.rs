@@ -9,7 +9,7 @@ use crate::download::{DOWNLOADS_MAX, DOWNLOADS_OF_KEY_MAX};
 
 const PATH: &str = "/api/rows/bulk_download/?dataset=1";
 
-/// Parameter of a download that is not spooled.
+/// Path of a download that is not spooled.
 const STREAMED_PATH: &str = "/api/rows/bulk_download/?dataset=1&output=arrow";
 
 #[tokio::test]

@@ -55,7 +55,8 @@ impl Pair {
         reader
     }
 
-    /// Returns the page of all rows from a service with its tag. A `known` page is a 304 without text.
+    /// Returns the status of the page of all rows at a service, its text and its tag. If the page is
+    /// `known`, the status is 304 and the text is empty.
     async fn page(&self, at: &Service, known: &str) -> (u16, String, String) {
         let path = format!(
             "/api/rows/?dataset={}&start={FIRST}&end={}&resolution=raw",

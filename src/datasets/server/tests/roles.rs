@@ -1,4 +1,4 @@
-//! Permissions on every path of the owner, a holder of a tag, a key without access and an invalid key.
+//! Permissions on every path for the owner, a holder of a tag, a key without access and an invalid key.
 
 use super::*;
 

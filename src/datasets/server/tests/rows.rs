@@ -234,7 +234,8 @@ async fn page_of_history_keeps_its_tag_while_other_rows_arrive() {
         assert_eq!(tag().await, first, "minute {minute} is not on the page");
     }
     let mut tags = vec![first];
-    // The first row, the last row and the row that only indicates a next page.
+    // Rows that the page depends on: its first row, its last row, and the row after it, which only
+    // indicates a next page.
     for minute in [10, 19, 20] {
         service.insert(vec![bar(minute)]).await;
         tags.push(tag().await);
@@ -298,7 +299,8 @@ async fn pages_are_read_ahead_for_a_caller_that_follows_links() {
         kept.push(service.app.datasets.page_cache.n_pages());
         path = next.to_owned();
     }
-    // The second page has a link that was followed. So does the first page that was not read.
+    // The second page is reached by a link, so eight pages are read ahead. So is the first page after
+    // these.
     assert_eq!(kept, [[1].as_slice(), &[9; 8], &[17; 8], &[20; 2]].concat());
     service.text(&format!("/api/rows/?after={}&{query}", timestamp_of(95))).await;
     assert_eq!(service.app.datasets.page_cache.n_pages(), 21, "nobody linked to it");
@@ -345,8 +347,8 @@ async fn page_includes_commits_of_another_process() {
     for _ in 0..2 {
         assert_eq!(service.get(&service.reader, path).await.1["count"], 2);
     }
-    // A store opened by another process is a separate store here.
-    // Programs other than ours do not know the lock.
+    // Here, a store that is opened a second time stands for another process. Programs other than ours do
+    // not know the lock.
     std::fs::remove_file(service.folder.path().join("datasets.sqlite.lock")).unwrap();
     let other = SqliteStore::open(&service.folder.path().join("datasets.sqlite")).unwrap();
     let other = Datasets::new(Arc::new(other), service.clock.clone(), &service.group);
@@ -498,7 +500,7 @@ async fn negative_zero_keeps_its_sign() {
     assert!(text.contains(r#""close":-0}"#), "{text}");
 }
 
-/// Every read of rows and buckets takes the names of columns.
+/// Every read of rows and buckets accepts names of columns.
 #[tokio::test]
 async fn selected_columns_are_returned_alone() {
     let service = Service::with_bars(130).await;

@@ -7,7 +7,7 @@
 //! in a swing, while the previous cycle is irrelevant in a drift, so no model is always the best. This
 //! is the structure that forecasters can learn.
 
-/// Unpredictable curve of single seconds: octave and height in units of the volatility.
+/// Unpredictable curve of single seconds: its octave, and its height in units of the volatility.
 const NOISE: [(u32, f64); 1] = [(0, 0.2)];
 
 /// Octave and height of the drift, which turns every few minutes.
@@ -44,13 +44,13 @@ const MINUTE_SECONDS: f64 = 60.0;
 /// Maximum delay of a late or corrected bar in seconds.
 pub(super) const DELAY_MAX: i64 = 25;
 
-/// One in this many seconds is missing.
+/// One of this number of seconds is missing.
 const MISSING_ONE_IN: u64 = 250;
 
-/// One in this many seconds is late.
+/// One of this number of seconds is late.
 const LATE_ONE_IN: u64 = 90;
 
-/// One in this many seconds arrives with wrong values and is corrected later.
+/// One of this number of seconds arrives with wrong values and is corrected later.
 const CORRECTED_ONE_IN: u64 = 120;
 
 /// Parameters of a pair.
@@ -59,7 +59,7 @@ pub(super) struct Ticker {
     pub(super) name: &'static str,
     /// Price around which it moves.
     pub(super) price: f64,
-    /// Number of decimals of a price.
+    /// Number of decimal places of a price.
     pub(super) decimals: i32,
     /// Usual change in a second, as a share of the price.
     pub(super) volatility: f64,

@@ -179,7 +179,7 @@ async fn market_writes_history_follows_the_clock_and_resumes() {
     let n_bars = usize::try_from(DAY / 300 + 23 * 60 + HOUR).unwrap();
     assert!((n_bars - 300..=n_bars).contains(&first.len()), "{} of {n_bars}", first.len());
 
-    // Two hours later, one of which is written in bars of a minute.
+    // Two hours later, the first of which is written in bars of a minute.
     stage.clock.advance(Duration::from_hours(2));
     let group = stage.start();
     stage.reach(NOW + 2 * HOUR - 10).await;

@@ -120,7 +120,8 @@ async fn appends_with_an_unconfirmed_commit_are_not_retried() {
             queued(2).await;
             proxy.released.add_permits(1);
         };
-        // It is before the stored row. Like the rows of a new writer, it is appended in a transaction.
+        // These rows are earlier than the stored row. Like the rows of a new writer, they are appended
+        // in a transaction.
         let (answers, ()) = tokio::join!(join_all([insert(1), insert(2)]), release);
         answers
     };
