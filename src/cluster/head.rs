@@ -46,7 +46,6 @@ use self::rollcall::{Roster, Selection};
 use self::slots::{Lease, SlotGrant, SlotRequest, Slots};
 use self::workers::Lines;
 use crate::message::{CallDigest, Code, NodeResult};
-use crate::node::WorkOptions;
 use crate::peers::Peer;
 use crate::result_groups::{ResultGroup, group};
 use crate::{NodeContext, metrics};
@@ -177,7 +176,9 @@ impl Head {
     pub fn new(
         context: NodeContext,
         subgroups: &[Subgroup],
-        options: &WorkOptions,
+        signatures: SignaturePolicy,
+        answer_within: Duration,
+        compile_within: Duration,
         registry: NodeRegistry,
     ) -> Self {
         let events = Events::new(context.clock.clone());
@@ -186,9 +187,9 @@ impl Head {
             lines: Lines::new(context.network.clone(), context.group.clone()),
             context,
             subgroups: subgroups.to_vec(),
-            signatures: options.signatures,
-            answer_within: options.answer_within,
-            compile_within: options.compile_within,
+            signatures,
+            answer_within,
+            compile_within,
             inboxes: Inboxes::default(),
             slots: Slots::new(registry.clone(), n_peers_max),
             registry,

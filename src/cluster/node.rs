@@ -319,9 +319,7 @@ impl Node {
         };
         let is_open = work.rest.token.is_none();
         let node_role = match role {
-            RoleOptions::Head { .. } => {
-                NodeRole::Head(Head::new(context.clone(), &subgroups, &work, registry))
-            }
+            RoleOptions::Head { .. } => new_head(&context, &subgroups, &work, registry),
             RoleOptions::Worker => {
                 let context = context.clone();
                 NodeRole::Worker(Worker::new(
@@ -353,6 +351,25 @@ impl Node {
             working: working.clone(),
         })
     }
+}
+
+/// Creates the role of a head.
+fn new_head(
+    context: &NodeContext,
+    subgroups: &[Subgroup],
+    work: &WorkOptions,
+    registry: NodeRegistry,
+) -> NodeRole {
+    let WorkOptions { signatures, answer_within, compile_within, .. } = *work;
+    let context = context.clone();
+    NodeRole::Head(Head::new(
+        context,
+        subgroups,
+        signatures,
+        answer_within,
+        compile_within,
+        registry,
+    ))
 }
 
 /// Returns the stored decisions of the operator, which only a head has.
