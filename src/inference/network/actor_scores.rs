@@ -14,7 +14,7 @@ use crate::store::EpochActor;
 /// Minimum number of epochs for a correlation.
 const CORRELATED_EPOCHS_MIN: usize = 3;
 
-/// Values of an actor in an epoch by label, with the combined ones.
+/// Values of an actor in an epoch by label, each with the combined value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct EpochValues {
     own: BTreeMap<String, f64>,
@@ -34,7 +34,7 @@ pub(super) struct ValueScores {
     pub(super) correlation: Option<f64>,
 }
 
-/// Ground truths by epoch, each with the one before it.
+/// Ground truths by epoch, each with the previous ground truth.
 pub(super) type Truths<'a> =
     BTreeMap<BlockHeight, (&'a [LabeledValue], Option<&'a [LabeledValue]>)>;
 
@@ -73,7 +73,7 @@ impl PastValues {
             };
             n_judged += usize::from(is_right.is_some());
             n_right += usize::from(is_right == Some(true));
-            // A value follows the latest truth, so that only changes can be compared.
+            // Values follow the latest ground truth, so that only their changes from it are compared.
             let base = match truth {
                 Truth::Direction { .. } => Some(0.0),
                 Truth::Value => before.and_then(|before| before.first()).map(|value| value.value),
@@ -92,8 +92,8 @@ impl PastValues {
     }
 }
 
-/// Returns true if the value changed from the truth before in the same direction as the truth. `None`
-/// if the truth did not change.
+/// Returns true if the value changed from the previous ground truth in the same direction as the ground
+/// truth did. `None` if the ground truth did not change.
 fn is_direction_right(
     values: &EpochValues,
     outcome: &[LabeledValue],
@@ -179,7 +179,7 @@ mod tests {
         let rows = rows.map(|(nonce, value, combined)| actor(nonce, "y", value, combined));
         let scores = scores(rows.to_vec(), &Truth::Value, &outcomes);
         assert_eq!(scores.directional_accuracy, Some(2.0 / 3.0));
-        // Changes of 0.5, 0.5 and 0.5 with 0.25, 0.25 and 0.25 do not vary.
+        // Changes that are always 0.5 and always 0.25 do not vary.
         assert_eq!(scores.correlation, None);
     }
 

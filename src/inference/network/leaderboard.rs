@@ -25,11 +25,11 @@ use crate::{Inference, InferenceError};
 /// Epochs that a leaderboard covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Period {
-    /// The latest ones, at most this many.
+    /// The latest epochs, at most this number.
     Latest(u32),
-    /// Those that opened within this duration.
+    /// Epochs that opened within this duration before the current time.
     Last(Duration),
-    /// All that are stored.
+    /// All stored epochs.
     All,
 }
 
@@ -42,8 +42,8 @@ pub const EPOCHS_DEFAULT: u32 = 100;
 /// Maximum number of epochs to average.
 pub const EPOCHS_MAX: u32 = 500;
 
-/// Number of epochs that an actor needs for a rank, out of the latest twice as many. Fewer would be
-/// luck. An actor that left does not restrict the others to its epochs.
+/// Number of epochs that an actor needs for a rank, out of the latest epochs, of which twice this number
+/// count. Fewer would be luck. An actor that left does not restrict the others to its epochs.
 pub(super) const RANKED_EPOCHS_MIN: u32 = 10;
 
 /// Maximum number of losses, including those of pairs, that are read for a ranking. It covers all
@@ -193,7 +193,7 @@ fn ranking(
     }
 }
 
-/// Returns the ground truth of each epoch with the one before it.
+/// Returns the ground truth of each epoch together with the previous ground truth.
 fn truths_with_earlier(history: &[HistoryEpoch]) -> Truths<'_> {
     let mut before: Option<&[LabeledValue]> = None;
     let known = history.iter().filter(|epoch| !epoch.truth.is_empty());
@@ -246,7 +246,7 @@ impl Scoring<'_> {
             mean_plain_loss: mean(&own.iter().map(|loss| rule.plain(*loss)).collect::<Vec<_>>()),
             median_loss: median(&own).unwrap_or_default(),
             better_than_naive: (!own.is_empty()).then(|| count(n_better) / count(own.len())),
-            // A mean of logarithms is the logarithm of a ratio.
+            // A mean difference of logarithms is the logarithm of a ratio.
             contribution: (!rule.allow_negative && !gains.is_empty())
                 .then(|| (10_f64.powf(mean(&gains)) - 1.0) * 100.0),
             directional_accuracy: scores.directional_accuracy,
