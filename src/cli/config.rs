@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_configured_is_no_profile() {
+    fn no_profile_without_configuration() {
         assert_eq!(choose(AddressFlags::default(), &File::default()).unwrap(), None);
     }
 

@@ -392,7 +392,7 @@ fn create_node_key(folder: &Path) -> anyhow::Result<()> {
         let folder = folder.display();
         let identity = Identity::load(&private);
         let identity =
-            identity.with_context(|| format!("{folder} has an unreadable key already"))?;
+            identity.with_context(|| format!("{folder} already has a key, which is unreadable"))?;
         bail!("{folder} already has the key of {}", identity.peer_id());
     }
     let identity = Identity::random();

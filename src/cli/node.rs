@@ -96,7 +96,7 @@ pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
         () = node.shutdown() => {}
         again = stop::wait_for_stop(StopEvents::LostTerminal) => {
             again?;
-            bail!("stopped before all functions had finished, by a second signal");
+            bail!("stopped by a second signal before all functions had finished");
         }
     }
     drop(state);
@@ -179,7 +179,7 @@ fn advertised(flags: &NetworkFlags) -> anyhow::Result<Vec<Advertised>> {
     // The latter is the default of b7s nodes.
     if host.is_empty() || host == "0.0.0.0" {
         if flags.dialback_port != 0 || ws.websocket_dialback_port != 0 {
-            bail!("a port is advertised without --dialback-address");
+            bail!("a port to advertise requires --dialback-address");
         }
         return Ok(Vec::new());
     }

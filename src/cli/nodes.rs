@@ -428,7 +428,7 @@ PEER          ROLE    GROUPS  LINK  STATUS    SLOTS  RUNS  AGREE   PING  FUNCTIO
     }
 
     #[test]
-    fn names_of_others_stay_in_their_cell() {
+    fn control_characters_in_group_names_are_escaped() {
         let subgroups = vec!["gpu\nfake\u{1b}[2J\u{202e}".to_owned()];
         let text = text(&[NodeBody { subgroups, ..NodeBody::default() }]);
         assert_eq!(text.lines().count(), 2, "{text}");

@@ -102,7 +102,7 @@ pub(crate) enum FollowEnd {
     #[error(transparent)]
     CutOff(#[from] CutOff),
     /// The commits after the reader's position are no longer on record.
-    #[error("the next commits are no longer on record")]
+    #[error("commits after the reader's position are no longer on record")]
     Lost,
     /// The missed rows could not be read.
     #[error("missed rows could not be read")]

@@ -94,7 +94,7 @@ pub enum InferenceError {
         earliest: Option<BlockHeight>,
     },
     /// Another epoch of the topic was learned from concurrently.
-    #[error("topic learned from another epoch in the meantime; retry")]
+    #[error("another epoch of the topic was learned from concurrently; retry")]
     Relearning,
     /// The store failed.
     #[error("inference store failed")]

@@ -128,7 +128,7 @@ pub(super) async fn run(command: RunCommand) -> anyhow::Result<ExitCode> {
     let mut request = request(&command)?;
     let Some(head) = command.backend.head()? else {
         if selects_nodes(&command) {
-            bail!("no head is configured, and only this machine runs it\nhint: pass --head URL");
+            bail!("nodes cannot be selected without a head\nhint: pass --head URL");
         }
         let response = run_local::run(target, command.method, &request, command.backend).await?;
         return finish(&command.target, &response, command.format);

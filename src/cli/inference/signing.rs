@@ -64,7 +64,7 @@ fn load_or_create_key(path: &Path) -> anyhow::Result<Signer> {
     if path.exists() {
         return read_key(path);
     }
-    let signer = (0..DRAWS).find_map(|_| Signer::random()).context("no random key is valid")?;
+    let signer = (0..DRAWS).find_map(|_| Signer::random()).context("no valid random key")?;
     let text = format!("{}\n", signer.reveal());
     match write_new(path, text.as_bytes(), FileMode::Private) {
         Ok(()) => Ok(signer),
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chain_has_a_number_and_a_contract() {
+    fn consumer_flag_has_a_chain_number_and_a_contract() {
         let prices: BTreeMap<_, _> = [parse_price("BTC/8h=14").unwrap()].into();
         assert_eq!(prices["BTC/8h"].get(), 14);
         let (name, domain) = parse_consumer(CONSUMER_DEFAULT).unwrap();

@@ -47,7 +47,9 @@ impl Collector {
         let is_http = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
         let mut url = url.filter(is_http).context("expected http://host:4318, or https")?;
         if !url.username().is_empty() || url.password().is_some() {
-            bail!("it contains a user or password, which belong in OTEL_EXPORTER_OTLP_HEADERS");
+            bail!(
+                "address contains a user or password, which belong in OTEL_EXPORTER_OTLP_HEADERS"
+            );
         }
         if url.path() == "/" {
             url.set_path(PATH);

@@ -25,7 +25,7 @@ fn state() -> (TempDir, NodeState) {
 }
 
 #[test]
-fn rest_api_is_for_heads() {
+fn only_heads_have_a_rest_api() {
     let role = |line: &[&str]| {
         let node = node(line);
         role(node.role, &node.head).map_err(|error| error.to_string())
@@ -38,7 +38,7 @@ fn rest_api_is_for_heads() {
 }
 
 #[test]
-fn node_behind_another_address_advertises_that_one() {
+fn dialback_address_is_advertised() {
     let addresses = |line: &[&str]| {
         let advertised = advertised(&node(line).network).map_err(|error| format!("{error:#}"))?;
         Ok::<_, String>(advertised.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
@@ -57,7 +57,7 @@ fn node_behind_another_address_advertises_that_one() {
 }
 
 #[test]
-fn port_of_another_node_is_not_shared() {
+fn port_in_use_by_another_node_is_rejected() {
     let local = IpAddr::from([127, 0, 0, 1]);
     let other = TcpListener::bind((local, 0)).unwrap();
     let port = other.local_addr().unwrap().port();

@@ -226,7 +226,7 @@ fn split(sample: &[u8], begin: Position, delimiter: u8) -> Result<Vec<SampleReco
         }
         let fields = match reader.fields() {
             Some(fields) => fields.map(|(field, _)| field.to_owned()).collect(),
-            None if records.is_empty() => return Err(FileError::form("its header is not UTF-8")),
+            None if records.is_empty() => return Err(FileError::form("header is not UTF-8")),
             // The same error is reported when the rows are read.
             None => Vec::new(),
         };

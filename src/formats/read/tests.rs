@@ -372,7 +372,7 @@ fn first_record_of_numbers_is_data() {
 }
 
 #[test]
-fn digits_of_a_date_are_a_date_and_others_a_number() {
+fn number_with_the_digits_of_a_date_is_a_date() {
     check("a.csv", "date,x\n20260101,1\n", &["2: 2026-01-01T00:00:00Z 1"]);
     check("a.ndjson", "{\"t\":20260101153000,\"x\":1}\n", &["1: 2026-01-01T15:30:00Z 1"]);
 }
@@ -425,7 +425,7 @@ fn column_of_numbers_is_detected_despite_other_values() {
 }
 
 #[test]
-fn numbers_with_either_decimal_mark_are_not_guessed() {
+fn ambiguous_decimal_mark_is_rejected() {
     let (_folder, path, options) = file("a.csv", b"t,px\n2026-03-01,\"1,234\"\n");
     let survey = sniff(&path, options, &TimeTexts::default()).unwrap();
     let error = survey.decimal().unwrap_err().to_string();

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn direction_is_measured_from_the_truth_before() {
+    fn direction_is_measured_from_the_previous_truth() {
         // Up, down and up again. The second prediction has the wrong direction.
         let outcomes = [100.0, 101.0, 99.0, 102.0].map(|value| labeled(&[("y", value)]));
         let rows = [(1, 100.0, 100.0), (2, 100.5, 100.25), (3, 101.5, 101.25), (4, 99.5, 99.25)];

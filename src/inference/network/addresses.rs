@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn others_have_the_hash_of_a_name() {
+    fn address_without_a_public_key_is_the_hash_of_a_name() {
         let of = of_key(7, Some("drift"));
         let (_, bytes) = bech32::decode(of.as_str()).unwrap();
         assert_eq!(bytes, Sha256::digest("key:7/drift")[..20]);

@@ -115,7 +115,7 @@ impl Exact for Experience {
 
 /// Error of a bundle with a value for which the loss is not a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("losses of the bundle's values are not numbers")]
+#[error("loss of a value in the bundle is not a number")]
 pub struct BundleError;
 
 impl Learned {

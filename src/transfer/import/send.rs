@@ -208,7 +208,7 @@ async fn store_batch(target: &ImportTarget<'_>, mut batch: Batch) -> anyhow::Res
             }
         }
         let Some(first) = batch.bad.get(n_bad) else {
-            bail!("service rejects rows without naming them");
+            bail!("service rejected rows without listing them");
         };
         if !target.options.skips_bad {
             return Err(bad_row_error(&target.file.display_name(), first));

@@ -245,7 +245,7 @@ impl Copy {
             };
             if is_too_wide {
                 if span < SPAN_MIN {
-                    return Err(error.context("service does not serve even a minute of rows"));
+                    return Err(error.context("service rejects even a range of one minute"));
                 }
                 span /= 2;
             }

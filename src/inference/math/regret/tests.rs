@@ -59,7 +59,7 @@ fn newcomer_starts_at_the_lower_quartile_of_all_if_few_are_experienced() {
 }
 
 #[test]
-fn ten_epochs_are_experience_for_alpha_of_a_tenth() {
+fn actor_is_experienced_after_ten_epochs_with_alpha_of_a_tenth() {
     assert!(is_experienced(10, 0.1));
     assert!(!is_experienced(9, 0.1));
 }

@@ -60,7 +60,7 @@ fn inferer_without_losses_is_excluded() {
 }
 
 #[test]
-fn mean_reflects_rare_large_errors_of_logarithmic_losses() {
+fn mean_forecaster_reflects_rare_large_errors() {
     // `a` is very close nine times out of ten and far off once. `b` is always somewhat off.
     let mut learned = Learned::default();
     for epoch in 0..200_u32 {
@@ -85,7 +85,7 @@ fn mean_reflects_rare_large_errors_of_logarithmic_losses() {
 }
 
 #[test]
-fn similar_recognizes_situations() {
+fn similar_forecaster_recognizes_situations() {
     let learned = learned(90);
     let above = forecast(SIMILAR, &learned, [500.0, 499.0, 501.0, 509.0]);
     assert!(above[&name("d")] < 0.2 && above[&name("a")] > 0.8, "{above:?}");
@@ -95,7 +95,7 @@ fn similar_recognizes_situations() {
 }
 
 #[test]
-fn wary_learns_the_loss_of_distance_from_others() {
+fn wary_forecaster_learns_how_loss_depends_on_distance() {
     let mut past = Past::default();
     for epoch in 0..40_u32 {
         let apart = f64::from(epoch % 5);
@@ -141,7 +141,7 @@ fn memory_is_limited_in_epochs_and_bytes() {
 }
 
 #[test]
-fn recent_repeats_the_losses_of_the_newest_epoch() {
+fn recent_forecaster_repeats_the_losses_of_the_newest_epoch() {
     let mut learned = learned(30);
     let losses = [3.0, 0.0, 0.0, 0.0];
     let losses = ["a", "b", "c", "d"].map(name).into_iter().zip(losses).collect();
