@@ -30,10 +30,11 @@ const TICK: Duration = Duration::from_millis(500);
 /// Interval of health checks, and their time limit.
 const HEALTH_EVERY: Duration = Duration::from_secs(2);
 
-/// Maximum number of facts that wait. The services wait once it is reached.
+/// Maximum number of facts that wait to be evaluated. Once it is reached, reading from the services
+/// pauses.
 const FACTS_CAPACITY: usize = 64;
 
-/// Maximum number of events that wait in a stream.
+/// Maximum number of received events of a stream that wait to be converted to facts.
 const EVENTS_CAPACITY: usize = 8;
 
 /// Pause before a failed lookup of a dataset is retried: the first, and the longest.

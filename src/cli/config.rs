@@ -274,7 +274,7 @@ impl AddressFlags {
 /// Returns the value of the environment variable `name`. `None` if it is unset or empty.
 ///
 /// # Errors
-/// If the value is not UTF-8. It is not repeated.
+/// If the value is not UTF-8. The error does not contain it.
 pub(crate) fn variable(name: &str) -> anyhow::Result<Option<String>> {
     let value = std::env::var_os(name).filter(|text| !text.is_empty());
     let text = value.map(|text| text.into_string().ok());
@@ -296,7 +296,7 @@ where
 /// Returns the API key of the environment, if it is set.
 ///
 /// # Errors
-/// If the value is not a key. It is not repeated.
+/// If the value is not a key. The error does not contain it.
 pub(crate) fn api_key() -> anyhow::Result<Option<ApiKey>> {
     parsed_variable(KEY_VARIABLE)
 }
@@ -304,7 +304,7 @@ pub(crate) fn api_key() -> anyhow::Result<Option<ApiKey>> {
 /// Returns the token of heads of the environment, if it is set.
 ///
 /// # Errors
-/// If the value is not a token. It is not repeated.
+/// If the value is not a token. The error does not contain it.
 pub(crate) fn head_token() -> anyhow::Result<Option<Token>> {
     parsed_variable(TOKEN_VARIABLE)
 }

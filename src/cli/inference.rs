@@ -138,7 +138,7 @@ impl RetentionFlags {
     }
 }
 
-/// Parses a size that the latest epochs fit in.
+/// Parses a size limit, which must be large enough for the latest epochs.
 fn parse_retained_bytes(text: &str) -> Result<u64, String> {
     let bytes = parse_bytes(text)?;
     if bytes < Retention::BYTES_MIN {

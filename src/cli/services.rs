@@ -84,7 +84,7 @@ impl Services {
 /// Reads the key in the file at `path`.
 ///
 /// # Errors
-/// If the file cannot be read or contains no key. Its content is not repeated.
+/// If the file cannot be read or contains no key. The error does not contain its content.
 pub(crate) fn read_key_file(path: &Path) -> anyhow::Result<ApiKey> {
     let shown = path.display();
     if permissions(path).is_some_and(|mode| mode & 0o077 != 0) {

@@ -30,8 +30,8 @@ impl KnownETags {
         Self { tags: tags.filter(|tag| !tag.is_empty()).collect() }
     }
 
-    /// Returns the caller's text of `tag`, if it is listed, with any content coding, since all
-    /// codings decompress to the same bytes.
+    /// Returns the listed text that stands for `tag` in any content coding, since all codings decompress
+    /// to the same bytes. `None` if there is none.
     pub(crate) fn find(&self, tag: ETag) -> Option<String> {
         let plain = tag.to_string();
         let is_it = |text: &&String| stem(text.strip_prefix("W/").unwrap_or(text)) == plain;

@@ -29,7 +29,7 @@ pub(crate) const LAG_FRAMES: usize = 256;
 #[derive(Debug, Clone)]
 pub(crate) enum HubEvent {
     Frame(Frame),
-    /// This key may have lost access, or every key if `None`. The reader must check it again.
+    /// This key may have lost access, or every key if `None`. The reader must check its access again.
     Access(Option<KeyId>),
     /// The following commits are unknown. The reader must reconnect.
     Lost,

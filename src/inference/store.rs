@@ -429,7 +429,7 @@ impl Store {
     }
 }
 
-/// Returns true if the epoch `nonce` is in `state`. Also locks the epoch until the end of the
+/// Returns true if the epoch `nonce` is in `state`. Also takes `lock` on the epoch until the end of the
 /// transaction.
 fn is_in(
     session: &Session<'_>,

@@ -28,7 +28,7 @@ pub(super) struct EndpointFlags {
     otlp: Option<Collector>,
 }
 
-/// Content type of spans. A request without spans is empty.
+/// Content type of spans. The body of a request without spans is empty.
 const OTLP_TYPE: &str = "application/x-protobuf";
 
 /// Maximum time to connect: a round trip to the other side of the world and a lost packet.

@@ -25,8 +25,8 @@ const HEADINGS: [&str; 3] = ["connectivity", "head", "worker"];
 /// Values of options by their names without hyphens.
 type OptionValues = BTreeMap<String, Vec<String>>;
 
-/// Appends options of the environment and of the file named in `arguments`, which were parsed to
-/// `given`, unless they are given there.
+/// Appends the options of the environment and of the configuration file to `arguments`, unless they are
+/// already among them. `given` are the parsed `arguments`, which name the file.
 ///
 /// # Errors
 /// If the file cannot be read, or contains an unknown option.

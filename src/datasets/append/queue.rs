@@ -138,12 +138,12 @@ fn count_together(queue: &[PendingAppend]) -> usize {
 }
 
 impl Datasets {
-    /// Appends rows in the dataset's task, after the appends in progress.
+    /// Appends rows in the task of the dataset, after the appends in progress.
     ///
     /// Dropping the future does not undo the append.
     ///
     /// # Errors
-    /// [`OperationError`]. No rows are stored then, unless the store became unreachable.
+    /// [`OperationError`]. No rows are stored in this case, unless the store became unreachable.
     pub(super) async fn append_queued(
         &self,
         dataset: DatasetId,

@@ -87,7 +87,7 @@ pub enum SynthesisError {
     /// The epoch has no inferences.
     #[error("no inferences found")]
     NoInferences,
-    /// An inferer has another number of values than the first.
+    /// The number of an inferer's values differs from that of the first inferer.
     #[error("{worker} has {n_values} values, expected {n_labels}")]
     Uneven {
         /// Address of the inferer.
@@ -101,9 +101,9 @@ pub enum SynthesisError {
 
 /// Computes all values of `epoch`.
 ///
-/// With a single inferer, its value is the result, and no actor is left out. The cost is proportional to
-/// inferers × forecasters if inferers are regular. Each pair with a single submission adds the cost of
-/// another weight.
+/// With a single inferer, its value is the result, and no actor is left out. With a common scale, the
+/// cost is proportional to inferers × (inferers + forecasters), since each left-out inferer requires new
+/// weights of all others.
 ///
 /// # Errors
 /// [`SynthesisError::NoInferences`] without inferences, [`SynthesisError::Uneven`] if their numbers of

@@ -48,7 +48,8 @@ pub struct Selection {
 /// Submissions and labels that an epoch does not keep.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Withdrawn {
-    /// Remaining parts of submissions by actors that rest in a role. Empty if they rest in both.
+    /// Submissions of actors that rest in a role, reduced to the parts that remain. Empty if the actor
+    /// rests in both roles.
     pub submissions: Vec<Submission>,
     /// Labels without a value of an active actor.
     pub labels: Vec<String>,

@@ -161,7 +161,7 @@ impl Predictor {
 /// Rules for a topic's labels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Labeling {
-    /// True for several outputs. A single label among several equals a single output.
+    /// True if the topic has several outputs.
     pub is_multi: bool,
     /// True if `Up` differs from `up`. Otherwise labels are converted to lower case.
     pub is_case_sensitive: bool,

@@ -281,8 +281,8 @@ impl Inference {
         Ok(alone)
     }
 
-    /// Applies `change`, which is already stored, to the list in memory, if that has the version `known`
-    /// which was changed in the store.
+    /// Applies `change`, which is already stored, to the list in memory. `known` is the version of the
+    /// stored list before the change. A list in memory with another version is reloaded later instead.
     fn listed(&self, known: Option<i64>, change: impl FnOnce(&mut TopicList)) {
         let mut list = self.shared.topics.write();
         // Otherwise it is reloaded when it is next checked.

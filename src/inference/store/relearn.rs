@@ -21,8 +21,8 @@ use crate::math::regret::Losses;
 use crate::network::learned::Learned;
 use crate::network::retention::Retention;
 
-/// Number of epochs between two snapshots. Learning again repeats at most this many additional
-/// epochs.
+/// Number of epochs between two snapshots. Learning again from an epoch repeats at most this number of
+/// earlier epochs.
 const SNAPSHOT_EVERY: u64 = 32;
 
 /// Maximum number of snapshots per topic: about a thousand epochs can be learned from again.

@@ -1,5 +1,6 @@
-//! Versions by which services that share a database notice each other's changes. The version of a topic
-//! is a number that changes with its cached data. The list of topics also has a version.
+//! Versions by which services that share a database notice each other's changes. Each topic has a
+//! version, a number that changes whenever data of the topic that services cache changes. The list of
+//! topics also has a version.
 //!
 //! The row of a version is also the lock of its topic, so that only one service at a time opens, closes
 //! or learns from one of its epochs. Not applicable to a file, which has a single service.

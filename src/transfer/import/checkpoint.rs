@@ -1,6 +1,6 @@
 //! The checkpoint of an import, from which the same command resumes.
 //!
-//! A file counts as the same as long as its size and modification time are.
+//! A file counts as unchanged as long as its size and modification time are the same.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -56,9 +56,9 @@ struct FileProgress {
 type FileStamp = (u64, u64, String);
 
 impl ImportCheckpoint {
-    /// Reads the checkpoint in `folder` of an import of the same files to the same datasets with
-    /// the same options (`reading`), since other options read other rows. Ignores it if `again` is
-    /// true.
+    /// Reads the checkpoint in `folder` of an earlier import of the same files to the same datasets. It
+    /// must have had the same options (`reading`), since other options read other rows. Ignores the
+    /// checkpoint if `again` is true.
     pub(super) fn open(
         folder: Option<&Path>,
         address_and_reading: (&str, &str),

@@ -42,7 +42,7 @@ impl<'a> StoredRows<'a> {
         Some(Self { service, dataset, newest })
     }
 
-    /// Finds the timestamps of `rows` at which the dataset has rows.
+    /// Returns those timestamps of `rows` at which the dataset already has rows.
     pub(super) async fn find(&self, rows: &[Row]) -> FoundRows {
         let mut found = FoundRows::default();
         let mut times: Vec<Timestamp> = rows.iter().map(|row| row.timestamp).collect();

@@ -1,5 +1,5 @@
-//! `PostgreSQL` for comparison: `COPY` of plain rows by one client on the same machine, into the server
-//! and out of it. The latter is compared with a service with its store in the same server.
+//! `PostgreSQL` for comparison: `COPY` of plain rows into the server, and out of it, by one client on
+//! the same machine. `COPY` out is compared with a service whose store is in the same server.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

@@ -190,7 +190,7 @@ async fn market_writes_history_follows_the_clock_and_resumes() {
     let n_minutes = rows.iter().filter(|second| (NOW..NOW + HOUR).contains(second)).count();
     assert!((59..=61).contains(&n_minutes), "{n_minutes} bars of an hour without the service");
     let generator = generator();
-    // The last bar of a minute begins exactly an hour earlier.
+    // The last one-minute bar begins exactly an hour before the end.
     let seconds = NOW + HOUR + 60..NOW + 2 * HOUR - 40;
     let gaps = seconds.filter(|at| rows.binary_search(at).is_err());
     assert!(gaps.into_iter().all(|second| generator.is_missing(second)));

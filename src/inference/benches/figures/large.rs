@@ -126,7 +126,7 @@ async fn submit(inference: &Inference, nonce: BlockHeight, numbers: &mut Numbers
         .collect::<Vec<_>>();
     for (idx, worker) in inferers.iter().enumerate() {
         let values = vec![("y".to_owned(), format!("{}", 3000.0 + numbers.next()))];
-        // Some actors do both, since an epoch accepts 1024 submissions.
+        // Some actors both infer and forecast, since an epoch accepts only 1024 submissions.
         let forecast: BTreeMap<Address, String> = if idx < N_FORECASTERS {
             inferers.iter().map(|name| (name.clone(), format!("{}", numbers.next()))).collect()
         } else {

@@ -249,7 +249,7 @@ proptest! {
         let synthesis = epoch.synthesize();
         for (label_idx, interval) in synthesis.confidence_interval.iter().enumerate() {
             prop_assert_eq!(interval.len(), interval::PERCENTILES.len());
-            // Except for the last digit, which does not affect the order of equal values.
+            // The last digit is ignored, since it does not affect the order of equal values.
             let in_order = interval.is_sorted_by(|a, b| *a <= b + 1e-12 * b.abs());
             prop_assert!(in_order, "{:?}", interval);
             let values: Vec<f64> = epoch.inferences.values().map(|v| v[label_idx]).collect();
