@@ -423,7 +423,7 @@ async fn long_stop_closes_open_epochs_and_skips_missed_ones() {
     assert_eq!((progress.last_nonce, progress.open), (Some(1001), vec![1001]));
     stage.pass(7).await;
     assert_eq!(stage.latest().await.nonce, 1001);
-    // Its ground truth was available.
+    // The ground truth of epoch 1 was available despite the long stop.
     let history = stage.inference.history(stage.id(), 0..=BlockHeight::MAX, 10).await.unwrap();
     assert!((history[0].truth[0].value - 50.06).abs() < 1e-12);
 }

@@ -37,7 +37,7 @@ fn parse_end_of_time(text: &str) -> Option<Timestamp> {
 }
 
 impl Params {
-    /// Returns the first value called `name`, unless it is empty.
+    /// Returns the first value of the parameter `name`, or `None` if it is missing or empty.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())

@@ -12,7 +12,7 @@ use model::topic::Address;
 use crate::math::statistics::{median, moving_average};
 use crate::math::synthesis::Values;
 
-/// Maximum distance from the median in spreads, by the chain's parameter
+/// Maximum distance from the median in units of the spread, by the chain's parameter
 /// `inference_outlier_detection_threshold`.
 pub const THRESHOLD: f64 = 11.0;
 

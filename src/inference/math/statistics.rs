@@ -3,8 +3,8 @@
 /// Factor from a median absolute deviation to the standard deviation of a normal distribution.
 const MAD_TO_DEVIATION: f64 = 1.4826;
 
-/// Returns the median of `values`, or `None` without values. For an even number, it is the mean of the
-/// middle two.
+/// Returns the median of `values`, or `None` without values. For an even number of values, it is the
+/// mean of the middle two.
 pub fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }

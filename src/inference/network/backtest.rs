@@ -527,7 +527,7 @@ impl Simple {
         })
     }
 
-    /// Returns the frequency of each direction over a horizon, or only the latest one for
+    /// Returns the frequency of each direction over a horizon, or only the latest direction for
     /// [`BaselineKind::Last`].
     fn directions(&self, series: &[(&FlatRow, f64)]) -> Option<Vec<(String, String)>> {
         let labels = ["up", "down", "flat"];

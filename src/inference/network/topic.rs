@@ -43,7 +43,7 @@ pub const LABELS_MAX: usize = 256;
 const MODELS_MAX: usize = 64;
 
 /// Maximum number of submissions per nonce, separately for scored and for trusted workers. Far more than
-/// there are places.
+/// can be active.
 pub const SUBMISSIONS_MAX: u32 = 1024;
 
 /// Maximum number of workers on a topic's whitelist.

@@ -48,7 +48,7 @@ pub(super) struct StoreDatabase {
 
 impl Drop for StoreDatabase {
     fn drop(&mut self) {
-        // The database rolls back the operations that are interrupted by this.
+        // Stopping the runtime interrupts operations in progress. The database rolls them back.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

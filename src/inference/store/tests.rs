@@ -45,7 +45,7 @@ pub(super) fn connect(url: &str) -> (Store, Topic) {
     (store, topic)
 }
 
-/// Opens a file that was just in use: until its writing thread closes it, it is busy.
+/// Opens a file that was just in use. It is busy until the previous writer thread has closed it.
 async fn reopen(path: &Path) -> Result<Store, StoreError> {
     retry_while_busy(|| ready(Store::open(path)), StoreError::is_busy).await
 }

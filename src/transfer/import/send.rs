@@ -358,7 +358,8 @@ impl Reader {
         let mut n_bytes: usize = part.iter().map(|(row, _)| row_bytes(row)).sum();
         let n_sent_rows;
         (self.at, n_sent_rows) = self.sent;
-        // An import that resumes before rows that were sent already sorts these, too.
+        // An import that resumes at an earlier row must sort the rows after it again, including those
+        // already sent.
         let is_resumable = self.at.n_rows == n_sent_rows;
         let (mut n_sorted, n_stored) = (0, self.at.n_sorted);
         self.is_sorted = true;

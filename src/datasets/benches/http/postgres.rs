@@ -36,7 +36,7 @@ const N_TAKES: usize = 5;
 /// Bytes that are read from the server at a time.
 const READ_BYTES: usize = 1 << 18;
 
-/// Exports all rows like a service.
+/// Statement that exports all rows in the order of a download from a service.
 const COPY_OUT: &str = "COPY (SELECT * FROM plain ORDER BY ts) TO STDOUT (FORMAT csv)";
 
 /// A server with a separate data directory.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-/// Number of inferers and forecasters of the large topic. Its pairs are streamed.
+/// Number of inferers, and number of forecasters, of the large topic, whose values of pairs are
+/// streamed.
 const N_INFERERS: usize = 120;
 const N_FORECASTERS: usize = 40;
 
