@@ -334,7 +334,7 @@ fn judge_level(what: &str, value: f64, above: Option<f64>, below: Option<f64>) -
 #[derive(Debug)]
 struct Span {
     within_micros: i64,
-    /// Number, minimum and maximum of each part with values, in ascending order.
+    /// Index, minimum and maximum of each part that has values, in ascending order of the index.
     parts: VecDeque<(i64, f64, f64)>,
     /// Timestamp in microseconds and value of the latest row.
     latest: Option<(i64, f64)>,

@@ -219,7 +219,7 @@ fn keccak(parts: &[&[u8]]) -> Hash {
 
 fn account_of(key: &VerifyingKey) -> Account {
     let point = key.to_encoded_point(false);
-    // Skips the byte with the format of the point.
+    // The first byte, which is the format of the point, is not hashed.
     let hash = keccak(&[point.as_bytes().get(1..).unwrap_or_default()]);
     Account(hash.last_chunk().copied().unwrap_or_default())
 }

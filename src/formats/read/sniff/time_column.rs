@@ -238,7 +238,8 @@ impl<'a> Candidate<'a> {
             && apart.first().is_some_and(|it| *it > 0)
     }
 
-    /// Returns true if the candidate is equal to `best`, or has a better name and worse values.
+    /// Returns true if the evidence is equal to that for `best`, or the name is better and the values
+    /// are worse.
     fn rivals(&self, best: &Self) -> bool {
         let is_equal = self.evidence() == best.evidence();
         let is_better_named =

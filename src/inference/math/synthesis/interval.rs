@@ -41,7 +41,8 @@ pub fn percentiles(values: &[f64], weights: &[f64], percentiles: &[f64]) -> Valu
     percentiles.iter().map(|percent| interpolate(&places, percent / 100.0)).collect()
 }
 
-/// Interpolates the value at `share` between sorted `places`.
+/// Interpolates the value at `share` between `places`, which are pairs of a share and a value, sorted by
+/// share.
 fn interpolate(places: &[(f64, f64)], share: f64) -> f64 {
     let above = places.partition_point(|(place, _)| *place < share);
     let below = above.checked_sub(1).and_then(|idx| places.get(idx));

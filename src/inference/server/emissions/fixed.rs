@@ -1,7 +1,8 @@
-//! Queries with constant responses: the chain's parameters and features that this network does not have,
-//! such as stakes, rewards, fees and global whitelists.
+//! Queries with constant responses: the chain's parameters, and features that this network does not
+//! have, such as stakes, rewards, fees and global whitelists.
 //!
-//! Clients of the chain need them. The latter are routed and described from a table in [`wire`].
+//! Clients of the chain need them. The queries about missing features are routed and described from a
+//! table in [`wire`].
 
 use axum::Json;
 use axum::http::header::CONTENT_TYPE;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-/// Number of inferers, and number of forecasters, of the large topic, whose values of pairs are
-/// streamed.
+/// Number of inferers of the large topic. With [`N_FORECASTERS`], there are enough pairs to stream their
+/// values.
 const N_INFERERS: usize = 120;
 const N_FORECASTERS: usize = 40;
 
