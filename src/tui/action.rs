@@ -7,7 +7,7 @@ use crate::screens::Screen;
 /// Defines the actions with their titles.
 macro_rules! actions {
     ($($(#[$doc:meta])* $name:ident => $title:literal,)*) => {
-        /// A command of the key table.
+        /// A command that keys can be bound to.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
         #[strum(serialize_all = "kebab-case")]
         pub enum Action {
@@ -34,7 +34,7 @@ actions! {
     Help => "this help",
     /// Goes back one step: overlay, filter, zoom.
     Back => "back one step",
-    /// Exits, after a question if a run is pending or a node that the user added is running.
+    /// Exits. Asks first if a run is pending or a node that the user added is running.
     Quit => "quit (asks while work is running)",
     /// Exits and leaves nodes that the user added running.
     QuitKeeping => "quit, and leave added nodes running",
@@ -192,7 +192,7 @@ actions! {
     /// Copies the request as a curl command.
     CopyCurl => "copy as curl",
 
-    // Live things.
+    // Live data.
     /// Pauses updates, or catches up.
     Pause => "pause / resume",
     /// Follows the latest values.
@@ -203,9 +203,9 @@ actions! {
     Earlier => "move the crosshair left",
     /// Moves the crosshair, then the chart, towards the present.
     Later => "move the crosshair right",
-    /// Shows a shorter period. The resolution follows.
+    /// Shows a shorter period, at a resolution that suits it.
     ZoomIn => "zoom in (resolution follows)",
-    /// Shows a longer period. The resolution follows.
+    /// Shows a longer period, at a resolution that suits it.
     ZoomOut => "zoom out (resolution follows)",
     /// Selects a coarser resolution.
     Coarser => "coarser resolution",
@@ -272,7 +272,8 @@ impl Action {
         }
     }
 
-    /// Returns true if it is a step within the current view, which the palette does not offer.
+    /// Returns true if the action only moves within the current view. The palette does not list such
+    /// actions.
     pub(crate) const fn is_step(self) -> bool {
         matches!(
             self,

@@ -35,11 +35,11 @@ const INTERRUPT_WITHIN: Duration = Duration::from_secs(2);
 /// Source of the services' addresses when the screen opens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
-    /// At these addresses.
+    /// The services at these addresses.
     Connect(Addresses),
     /// The addresses and the key of this profile.
     Profile(String),
-    /// The addresses of the local stack, which is started.
+    /// Starts the local stack and uses its addresses.
     Local,
 }
 
@@ -345,7 +345,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -
         Screen::Overview => overview::view::draw(middle, buf, frame, &mut hits),
     }
     draw_overlay(middle, buf, frame, &mut hits);
-    // After the overlay, which removes all places beneath it.
+    // Drawn after the overlay, which removes all click targets beneath it.
     header::draw(top, buf, frame, &mut hits);
     footer::draw(bottom, buf, frame, &mut hits);
     if let Some(Overlay::Jump(typed)) = state.overlays.last() {

@@ -72,8 +72,8 @@ pub(crate) struct Runner {
     calls: Group,
     /// Tasks that outlive a change of services.
     tasks: Group,
-    /// Calls in progress by subject, such as `rows 3 5m`. A new call replaces an older one with the
-    /// same subject, which bounds the number of calls.
+    /// Calls in progress, keyed by subject, such as `rows 3 5m`. A new call replaces an older one with
+    /// the same subject, which bounds the number of calls.
     running: HashMap<String, CancellationToken>,
     clients: Clients,
     /// The pending timers, one of each kind.
@@ -295,7 +295,7 @@ async fn send_order(
         return Ok(response);
     }
     let request_id = response.request_id;
-    // Without a receiver this task is dropped soon.
+    // If this fails, the receiver is gone and this task is dropped soon.
     events.send(Event::RunAccepted(id, request_id.clone())).await.ok();
     let response = wait_for_result(head, id, &request_id, events).await?;
     if let Ok(body) = head.execution(&request_id).await {
@@ -313,8 +313,8 @@ async fn wait_for_result(
     events: &mpsc::Sender<Event>,
 ) -> Result<ExecuteResponse, Failure> {
     let what = format!("read the result of run {}", id.0);
-    // A local head with a warm function needs about the first wait. The longest wait is short for a user
-    // but long for a head.
+    // The first wait is about as long as a local head needs for a warm function. The longest wait seems
+    // short to a user, but does not burden a head.
     let mut wait = Backoff::new(Duration::from_millis(25), Duration::from_millis(400));
     let mut lost_since: Option<Instant> = None;
     loop {
@@ -401,7 +401,7 @@ async fn read_newest(
         let Rows::Raw(page_rows) = page.rows else { break };
         rows.extend(page_rows);
         let n_read = rows.len();
-        // The period extends to the latest row, whose timestamp can be far from the local clock.
+        // The period ends at the latest row, whose timestamp can be far from the local clock.
         if let (Window::Span(span), Some(newest)) = (window, rows.first().map(|row| row.timestamp))
         {
             rows.retain(|row| newest.since(row.timestamp) < span);

@@ -116,11 +116,11 @@ pub(crate) enum Event {
     },
     /// Result of [`Effect::Page`]. The pager has exited and the terminal is free.
     Paged(Result<(), Failure>),
-    /// For the alerts.
+    /// An event for the alerts.
     Alerts(AlertEvent),
-    /// For the Data screen.
+    /// An event for the Data screen.
     Data(DataEvent),
-    /// For the Inference screen.
+    /// An event for the Inference screen.
     Inference(InferenceEvent),
 }
 
@@ -231,9 +231,9 @@ impl DataEvent {
 /// Criterion for the datasets in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DatasetSearch {
-    /// Name or description contains this text, which is empty for all datasets.
+    /// The name or the description contains this text. An empty text matches all datasets.
     Text(String),
-    /// Metadata has this value in this field.
+    /// The metadata contains this field (first) with this value (second).
     Metadata(String, String),
 }
 
@@ -294,7 +294,7 @@ pub(crate) enum Effect {
     KeepKey { profile: String, addresses: Addresses, key: ApiKey },
     /// Removes the key of a profile.
     ForgetKey(String),
-    /// Probes these heads and each other service.
+    /// Probes these heads and every other service.
     Probe(Vec<HeadId>),
     /// Lists the head's nodes.
     LoadNodes(HeadId),
@@ -338,7 +338,7 @@ pub(crate) enum Effect {
     LoadTags { dataset: DatasetId },
     /// Reads a page of the table of rows.
     LoadTable(RowsQuery),
-    /// Drops the request for such a page.
+    /// Drops the request for a page of the table of rows.
     DropTable,
     /// Writes a range of a dataset to a file.
     Export { query: DownloadQuery, path: PathBuf },
@@ -435,7 +435,7 @@ pub(crate) enum Timer {
 pub(crate) enum Target {
     /// A screen's name in the header.
     Screen(crate::screens::Screen),
-    /// The hint of a key.
+    /// A key hint. A click performs its action.
     Action(crate::action::Action),
     /// A pane of the current screen, by number.
     Pane(usize),

@@ -19,8 +19,8 @@ const DATA_EVERY_FAR: Duration = Duration::from_millis(250);
 /// Time between two symbols of a spinner.
 pub(crate) const ANIMATION_EVERY: Duration = Duration::from_millis(125);
 
-/// Data frames at least this long after the last frame are checked for changes first. A check costs
-/// as much as drawing, so faster frames, which occur while data streams, are drawn unchecked.
+/// A data frame that is due at least this long after the last frame is first checked for changes. A
+/// check costs as much as drawing, so the more frequent frames of streaming data are drawn unchecked.
 const CHECKED_AFTER: Duration = Duration::from_millis(900);
 
 /// Time for which frames are drawn unchecked after a check that found a change. A check before each
@@ -87,7 +87,7 @@ impl Pacer {
     }
 
     /// Returns true if the next frame has to be checked for changes at `now`. This is the case for a
-    /// frame for data, which can be out of view, if the last frame is old enough.
+    /// data frame if the last frame is old enough, since the data can be out of view.
     pub(crate) fn needs_check(&self, now: Instant) -> bool {
         let is_after = |at: Option<Instant>, wait| at.is_some_and(|at| now - at >= wait);
         let is_unchecked = self.changed_at.is_some() && !is_after(self.changed_at, UNCHECKED_FOR);

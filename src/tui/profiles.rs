@@ -103,8 +103,8 @@ pub(crate) enum Choice<'a> {
 }
 
 impl Choice<'_> {
-    /// Returns the name under which its key is stored, or `None` for the local stack, which creates a
-    /// key.
+    /// Returns the name under which its key is stored, or `None` for the local stack, which creates its
+    /// own key.
     pub(crate) const fn name(&self) -> Option<&str> {
         match self {
             Self::Local => None,

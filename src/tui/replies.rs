@@ -24,7 +24,7 @@ pub(crate) struct Replies {
     is_end_due: bool,
 }
 
-/// Part of a reply that a key can be.
+/// Role that a key can have in a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Start,

@@ -198,7 +198,7 @@ struct Loop {
     /// True while a pager has the terminal.
     is_paging: bool,
     mouse: Mouse,
-    /// Time until which a stop signal counts as our own, sent to the job.
+    /// A stop signal before this time is taken for the one that this program sent to its own job.
     stop_echo_until: Option<Instant>,
     /// True if the program is to exit.
     is_over: bool,
@@ -272,8 +272,8 @@ impl Loop {
         self.draw()
     }
 
-    /// Returns true if more than ages has changed: a frame at the time of the last one would
-    /// differ.
+    /// Returns true if anything but ages has changed, that is, if a frame drawn with the time of the
+    /// last one would differ from it.
     fn has_changes(&mut self) -> bool {
         let now = std::mem::replace(&mut self.state.now, self.state.drawn_at);
         let (state, theme) = (&self.state, Theme::new(self.state.theme_name(), self.depth));
@@ -343,7 +343,8 @@ impl Loop {
     /// Handles input: a reply of the terminal, or user input.
     fn handle_terminal(&mut self, event: TermEvent) -> Result<(), RunError> {
         if matches!(event, TermEvent::Resize(..)) {
-            // Even at the size of the last frame, an intermediate smaller size has cut off content.
+            // Needed even at the size of the last frame, since a smaller size in between has cut off
+            // content.
             self.terminal.redraw();
         }
         let (background, inputs) = self.replies.filter(event);

@@ -67,7 +67,7 @@ impl Screen {
     pub const ALL: [Self; 6] =
         [Self::Cluster, Self::Execute, Self::Data, Self::Inference, Self::Logs, Self::Overview];
 
-    /// Names in the header, in a sentence and in a narrow header.
+    /// Three names of each screen: in the header, in a sentence, and in a narrow header.
     const NAMES: [[&str; 3]; Self::ALL.len()] = [
         ["Cluster", "cluster", "Clus"],
         ["Execute", "execute", "Exec"],

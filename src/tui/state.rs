@@ -51,7 +51,7 @@ use crate::widget::symbols::Symbols;
 /// within the first minute.
 const REST_MIN: Duration = Duration::from_mins(1);
 
-/// Longest such time. Ages over an hour are then accurate to a quarter.
+/// Longest time before an idle screen is redrawn. Ages over an hour are then wrong by at most a quarter.
 const REST_MAX: Duration = Duration::from_mins(16);
 
 /// Reason for the next frame, least urgent first.

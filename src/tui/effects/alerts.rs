@@ -23,7 +23,7 @@ const SECRET_VARIABLE: &str = "TRIPTYCH_WEBHOOK_SECRET";
 const EVENTS_CAPACITY: usize = 16;
 
 impl Runner {
-    /// Performs an effect of alerts. Returns any other effect.
+    /// Performs `effect` if it concerns alerts, otherwise returns it.
     pub(super) fn use_rules(&mut self, effect: Effect) -> Option<Effect> {
         match effect {
             Effect::WatchRules => self.watch_rules(),
@@ -124,7 +124,7 @@ async fn append(path: Option<PathBuf>, section: String) -> Result<(), Failure> {
     work.await.map_err(|error| failed(error.to_string()))?.map_err(failed)
 }
 
-/// Runs the command and calls the webhook of the file, if there are any.
+/// Runs the command and calls the webhook that are configured in the file at `path`, if any.
 async fn send(path: PathBuf, alert: &Alert) -> Result<(), Failure> {
     let notify = read(&path).await?.map_or_else(Notify::default, |rules| rules.notify);
     if !notify.is_any() {

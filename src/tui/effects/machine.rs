@@ -30,7 +30,7 @@ use crate::screens::execute::state::presets::{self, Preset};
 use crate::state::resource::Failure;
 
 impl Runner {
-    /// Performs a local effect. Returns any other effect.
+    /// Performs `effect` if it is a local one, otherwise returns it.
     pub(super) fn use_machine(&mut self, effect: Effect) -> Option<Effect> {
         let (presets, local_events) = (self.files.presets.clone(), self.local_events.clone());
         let (local, profiles) = (Arc::clone(&self.local), self.profiles.clone());
@@ -222,7 +222,7 @@ type Tool = (&'static str, &'static [&'static str], &'static str, bool);
 
 /// The tools, best first.
 const TOOLS: [Tool; 4] = [
-    // The variable is set in every session of macOS.
+    // macOS sets this variable in every session.
     ("pbcopy", &[], "__CF_USER_TEXT_ENCODING", true),
     ("wl-copy", &[], "WAYLAND_DISPLAY", true),
     ("xclip", &["-selection", "clipboard"], "DISPLAY", true),
@@ -248,10 +248,10 @@ fn tools(is_set: impl Fn(&str) -> bool) -> impl Iterator<Item = Tool> {
     TOOLS.into_iter().filter(move |(.., needed, is_local)| is_set(needed) && !(*is_local && is_far))
 }
 
-/// Passes `text` to `tool`, or `None` if it fails.
+/// Passes `text` to the tool. Returns `None` if that fails.
 async fn run_tool((name, arguments, ..): Tool, text: &str) -> Option<()> {
     let mut command = Command::new(name);
-    // Its background process must not keep the terminal open.
+    // The tool's background process must not keep the terminal open.
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.kill_on_drop(true).spawn().ok()?;
     child.stdin.take()?.write_all(text.as_bytes()).await.ok()?;

@@ -28,7 +28,7 @@ use crate::state::pattern::Pattern;
 use crate::state::resource::Failure;
 use crate::state::services::{HeadId, PROBE_WITHIN, Service};
 
-/// Maximum number of datasets in the list: 40 requests. Others are found by search.
+/// Maximum number of listed datasets, which take 40 requests. Further ones are found by search.
 const DATASETS_MAX: usize = 10_000;
 
 /// Minimum time between two batches of rows, so that a burst wakes the event loop at most 20 times
@@ -36,7 +36,7 @@ const DATASETS_MAX: usize = 10_000;
 const BATCH_EVERY: Duration = Duration::from_millis(50);
 
 impl Runner {
-    /// Performs an effect on a head. Returns any other effect.
+    /// Performs `effect` if it concerns a head, otherwise returns it.
     pub(super) fn call_head(&mut self, effect: Effect) -> Option<Effect> {
         match effect {
             Effect::LoadNodes(id) => {
@@ -81,7 +81,7 @@ impl Runner {
         None
     }
 
-    /// Performs an effect on the dataset service. Returns any other effect.
+    /// Performs `effect` if it concerns the dataset service, otherwise returns it.
     pub(super) fn call_datasets(&mut self, effect: Effect) -> Option<Effect> {
         let service = self.clients.datasets.clone();
         match effect {
@@ -131,7 +131,8 @@ impl Runner {
             }
             Effect::OpenStream { dataset } => {
                 let (sender, inbox) = mpsc::channel(1);
-                // Rows are stored by timestamp, so corrections of replayed rows are wanted.
+                // Repeated rows are wanted, since they can be corrections. The screen keys rows by
+                // timestamp.
                 let from = ResumeFrom { repeats: Repeats::Give, ..ResumeFrom::default() };
                 let stream = resume::follow(service?, dataset, from, sender);
                 let event = move |news: StreamEvent<resume::RowBatch>| {
@@ -149,7 +150,7 @@ impl Runner {
         None
     }
 
-    /// Performs an effect on the inference service. Returns any other effect.
+    /// Performs `effect` if it concerns the inference service, otherwise returns it.
     pub(super) fn call_inference(&mut self, effect: Effect) -> Option<Effect> {
         let service = self.clients.inference.clone();
         match effect {
@@ -190,7 +191,7 @@ impl Runner {
                 self.call(format!("leaderboard {topic}"), async move {
                     let what = format!("read the leaderboard of topic {topic}");
                     let call =
-                        // More epochs than a chart has columns.
+                        // The limit exceeds the number of columns of a chart.
                         async |it: Inference| it.leaderboard(topic, 100, None).await;
                     let result = ask(service, &what, call).await;
                     InferenceEvent::Leaderboard { topic, result }

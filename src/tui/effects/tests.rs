@@ -14,7 +14,7 @@ use crate::state::services::HeadId;
 /// Deadline for operations of a few milliseconds.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A stack of which every part fails.
+/// A local stack with operations that all fail.
 struct Broken;
 
 #[async_trait]

@@ -8,13 +8,13 @@ use super::{Chord, Layer, Resolved, TABLE, sequence, sequence_text};
 use crate::action::Action;
 use crate::user_file::{Fault, Setting};
 
-/// Keys that terminals and multiplexers use, so that they do not reach the program.
+/// Keys that terminals and multiplexers intercept, so that they do not reach the program.
 const KEPT: [&str; 7] = ["ctrl-a", "ctrl-b", "ctrl-h", "ctrl-i", "ctrl-j", "ctrl-m", "ctrl-q"];
 
 /// Value in a key file that unbinds a key.
 const NOTHING: &str = "none";
 
-/// Action of keys in a layer.
+/// A binding of keys to an action in a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bound {
     /// Layer of the binding.

@@ -98,7 +98,7 @@ fn no_key_hides_the_start_of_a_sequence() {
 fn keys_that_terminals_and_multiplexers_keep_are_free() {
     let kept = ["ctrl-b", "ctrl-a", "ctrl-s", "ctrl-q", "ctrl-j", "ctrl-h", "ctrl-m", "ctrl-i"];
     for (layer, keys, action, _) in TABLE {
-        // In forms, where it saves as everywhere else.
+        // `^S` is bound only in forms, where it saves as in other programs.
         let is_free = |key: &str| key == "ctrl-s" && *layer == Layer::Form;
         let is_kept = keys.iter().any(|key| kept.contains(key) && !is_free(key));
         assert!(!is_kept, "{action:?}");

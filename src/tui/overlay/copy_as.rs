@@ -176,7 +176,7 @@ fn of_data(state: &State) -> Option<Vec<(&'static str, String)>> {
         ExportTable::new(&["time", "open", "high", "low", "close"], candles.iter().map(row));
     let addresses = &state.services.addresses;
     let address = addresses.datasets.as_deref().unwrap_or("$DATA").trim_end_matches('/');
-    // The paths start with the segment that an address can end with.
+    // The paths start with `/api`, which an address can also end with.
     let address = address.strip_suffix("/api").unwrap_or(address);
     let path = format!("{}?dataset={}", paths::ROWS, dataset.id);
     Some(vec![

@@ -21,7 +21,7 @@ const KEYS_WIDTH: usize = 14;
 /// Minimum width for two columns.
 const TWO_COLUMNS_WIDTH: u16 = 76;
 
-/// Maximum distance from the middle of a gap at which the columns are split.
+/// Maximum distance, in rows, of the gap at which the columns are split from the middle of the lines.
 const GAP_ROWS_MAX: usize = 9;
 
 /// Draws the bindings that pass the filter.

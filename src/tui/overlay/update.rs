@@ -23,7 +23,7 @@ pub(crate) fn toggle(state: &mut State, action: Action) {
         Action::Palette => Overlay::Palette(Box::new(Palette::new(palette::entries(state)))),
         Action::Themes => Overlay::Themes(Themes::new(state.theme, &state.custom_themes)),
         Action::Notices => {
-            // The visible notices are part of the list.
+            // The list contains the visible notices, too.
             state.notices.clear();
             Overlay::Notices(0)
         }

@@ -22,8 +22,8 @@ pub(crate) const RUN_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Execute];
 /// Screens with a pane that lists the local processes.
 pub(crate) const PROCESS_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Overview];
 
-/// Maximum length of a text that is copied by the terminal. Terminals cut off 74 994 bytes in base
-/// 64.
+/// Maximum length of a text that is copied by the terminal. Terminals cut off a text whose base64
+/// exceeds 74 994 bytes.
 const COPY_BYTES_MAX: usize = 56_000;
 
 /// Shows a screen and closes all overlays.

@@ -35,7 +35,7 @@ pub(crate) enum Divider {
     Columns,
     /// Between the upper and the lower pane on the left.
     LeftRows,
-    /// The same on the right.
+    /// Between the upper and the lower pane on the right.
     RightRows,
 }
 

@@ -7,7 +7,7 @@ use crate::view::{Frame, draw_empty, focus_if, split_rows};
 use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::{format, paint, pane};
 
-/// Height of a worker.
+/// Height of the bars of a worker.
 const ROWS: u16 = 2;
 
 /// Width of the peer id or the group, including a gap.

@@ -40,7 +40,7 @@ pub(crate) fn draw(on: Surface<'_>) {
         draw_node_field(inside, buf, frame, field, y, is_roomy);
         y = y.saturating_add(step);
     }
-    // Otherwise only the note of the focused field is at the end.
+    // Otherwise only the note of the focused field is shown, at the end.
     if !is_roomy {
         let (note, style) = note(frame, form.focus);
         paint::text(buf, inside, (LABEL_WIDTH + 2, y), &note, style);

@@ -63,7 +63,7 @@ const NAME_WIDTH_MAX: u16 = 14;
 /// STATUS, the reason why a node gets no work replaces its slots.
 const LEFT_OUT: [&str; 5] = ["ORIGIN", STATUS, "PING", "LAST", SLOTS];
 
-/// The same for grouped nodes. Groups have no round trip.
+/// Like [`LEFT_OUT`], for grouped nodes. PING is left out earlier, since groups have no round trip.
 const LEFT_OUT_GROUPED: [&str; 5] = ["ORIGIN", "PING", "LAST", STATUS, SLOTS];
 
 /// Columns of the table, left to right.
@@ -340,8 +340,8 @@ fn ping(node: &Node) -> String {
     }
 }
 
-/// Ages of connected nodes below this are shown equally. Heads receive messages of their peers
-/// several times per minute, which would need a frame each.
+/// Ages of connected nodes below this are all displayed alike. Heads receive messages of their peers
+/// several times per minute, and each displayed change of an age would need a frame.
 const SILENT_MAX: Duration = Duration::from_mins(1);
 
 /// Returns the exit code of a node, `now` for the head that sent the list, or the age of the last

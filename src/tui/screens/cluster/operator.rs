@@ -59,7 +59,8 @@ pub(crate) fn send(state: &mut State, change: &NodeChange) {
     }
 }
 
-/// Returns the change of `action` to `workers`. They are cordoned unless all are.
+/// Returns the change that `action` makes to `workers`. The cordon action cordons them, or uncordons
+/// them if all are cordoned.
 fn patch(action: Action, workers: &[Node]) -> Option<NodePatch> {
     let approval = |approval| NodePatch { approval: Some(approval), ..NodePatch::default() };
     match action {
@@ -73,7 +74,7 @@ fn patch(action: Action, workers: &[Node]) -> Option<NodePatch> {
     }
 }
 
-/// Returns true if `patch` changes `node`, which a head must list.
+/// Returns true if a head lists `node` and `patch` changes it.
 fn is_changed(node: &Node, patch: NodePatch) -> bool {
     let is_listed = node.origin != Origin::Seen;
     is_listed

@@ -239,7 +239,7 @@ pub(super) fn empty_lines(frame: Frame<'_>) -> Vec<String> {
     }
 }
 
-/// Returns the service of the header that belongs to a process of the local stack.
+/// Returns the service in the header that corresponds to a process of the local stack.
 fn service_of(process: &Process, frame: Frame<'_>) -> Option<Service> {
     match (process.name.as_str(), &process.node) {
         ("datasets", None) => Some(Service::Data),

@@ -24,8 +24,8 @@ pub(super) const COLUMNS: [Column; 8] = [
     Column { title: "   TOOK", width: 8, side: Side::Left },
 ];
 
-/// Minimum width of a table with all columns. A narrower one leaves out the function, since the
-/// method is similar.
+/// Minimum width of a table with all columns. A narrower table leaves out the function, whose name
+/// resembles the method.
 const WIDE_FROM: u16 = 66;
 
 /// Width of a duration. Durations are right-aligned, reasons of failures start at the left.

@@ -22,7 +22,7 @@ use crate::view::{Frame, focus_if, split_rows, text_cut};
 use crate::widget::format::{self, NONE};
 use crate::widget::{paint, pane};
 
-/// Maximum number of names in each list. The screens have all of them.
+/// Maximum number of names in each list. The other screens list all of them.
 pub(crate) const NAMES_MAX: usize = 8;
 
 /// Minimum height of a terminal with space for the lists below the steps.

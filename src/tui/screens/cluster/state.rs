@@ -83,7 +83,7 @@ pub(crate) struct State {
     pub(crate) folds: Folds,
     /// Title of the selected group, or `None` if a node is selected.
     pub(crate) group: Option<String>,
-    /// Selected row of the pane Start here, counted over its lists.
+    /// Selected row of the pane Start here, counted across its lists.
     pub(crate) start_row: usize,
     /// Name of the selected local process. If it no longer exists, the first one is selected.
     pub(crate) process: Option<String>,
@@ -293,7 +293,8 @@ impl State {
         }
     }
 
-    /// Returns the selected local process: that of the selected node, if the nodes have focus.
+    /// Returns the local process of the selected node if the nodes have focus, otherwise the selected
+    /// local process.
     pub(crate) fn selected_process(&self, stack: &Stack) -> Option<Process> {
         let processes = self.processes(stack);
         if self.focus == Pane::Nodes && self.group.is_some() {
@@ -324,7 +325,7 @@ impl State {
     }
 }
 
-/// Maximum number of nodes for groups to start unfolded, so that the sums remain visible.
+/// Groups start folded if there are more nodes than this, so that their sums remain visible.
 const UNFOLDED_NODES_MAX: usize = 50;
 
 /// Row of the table of nodes.
@@ -357,7 +358,7 @@ pub(crate) struct NodeGroup {
 /// The folded groups.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Folds {
-    /// True if all groups except the exceptions are folded.
+    /// True if all groups except the exceptions are folded. False if only the exceptions are folded.
     are_folded: bool,
     /// Titles of the exceptions.
     exceptions: BTreeSet<String>,

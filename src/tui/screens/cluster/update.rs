@@ -150,11 +150,11 @@ impl State {
             None => return,
         };
         self.group = group;
-        // Selected if the group no longer exists.
+        // The node selected if the group no longer exists.
         self.node = nodes.get(idx).map(|node| node.peer_id.clone());
     }
 
-    /// Selects the group of the selected node if it is folded.
+    /// Selects the group of the selected node if that group is folded.
     fn select_shown(&mut self, known: ClusterContext<'_>) {
         let nodes = self.nodes(known);
         let rows = self.node_rows(&nodes);

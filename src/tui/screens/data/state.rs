@@ -93,7 +93,8 @@ pub(crate) struct State {
     pub(crate) columns: Resource<Vec<Column>>,
     /// Loaded columns by dataset, so that all views show the same column of a dataset.
     pub(crate) known_columns: BTreeMap<DatasetId, Vec<Column>>,
-    /// Unlisted columns that occurred in rows. The columns are requested once for each.
+    /// Columns that occurred in rows but were not in the list of columns. The list is requested again
+    /// once for each.
     pub(crate) new_columns: BTreeSet<String>,
     /// Charted column of each dataset, if chosen by the user.
     pub(crate) chosen_columns: BTreeMap<DatasetId, String>,
@@ -104,7 +105,7 @@ pub(crate) struct State {
     pub(crate) zoom: Zoom,
     /// The kind of chart.
     pub(crate) kind: ChartKind,
-    /// The indicators drawn with them.
+    /// Indicators drawn with candles or a line.
     pub(crate) indicators: Indicators,
     /// True if rows are shown as a table in place of the chart.
     pub(crate) is_table: bool,
@@ -129,7 +130,7 @@ pub(crate) struct State {
     pub(crate) table: Table,
     /// Writing rows to a file.
     pub(crate) export: Export,
-    /// True if the service refused a resolution that is not in document 2.
+    /// True if only documented resolutions are offered, because the service refused another one.
     pub(crate) is_documented_only: bool,
     /// True if the services' addresses are known.
     pub(crate) is_connected: bool,
@@ -137,7 +138,7 @@ pub(crate) struct State {
     pub(crate) is_list_old: bool,
     /// Pending query of rows.
     pub(crate) asked: Option<RowsQuery>,
-    /// Knowledge about rows older than the oldest one.
+    /// Knowledge about rows older than the oldest loaded one.
     pub(crate) older: OlderRows,
     /// End of the service's rate limit.
     pub(crate) limited_until: Option<Timestamp>,

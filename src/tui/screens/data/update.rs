@@ -33,11 +33,12 @@ const TAPE_ROWS: usize = 200;
 /// Maximum number of sparklines.
 const SPARKS_MAX: usize = 32;
 
-/// Poll interval of the latest rows of each other dataset. Each response is parsed completely for a
-/// few new values, which costs a live screen more than its stream.
+/// Poll interval of the latest rows of each dataset without a stream. A response is parsed as a whole
+/// for a few new values, which costs more than a stream.
 const ROWS_EVERY: Duration = Duration::from_secs(10);
 
-/// Minimum wait between two such reads. Two per second are little load, even for a remote service.
+/// Minimum wait between the reads of two datasets. Two per second are little load, even for a remote
+/// service.
 const ROWS_APART: Duration = Duration::from_millis(500);
 
 /// Poll interval of a list of up to [`DATASETS_OFTEN`] datasets.
@@ -191,7 +192,7 @@ impl State {
 
     /// Handles an action.
     pub(crate) fn act(&mut self, action: Action, now: Timestamp) {
-        // Rows of a page of the list.
+        // A page of the list has 20 rows.
         if let Some(n) = rows_down(action, 20) {
             return self.move_by(n, now);
         }
@@ -374,7 +375,7 @@ impl State {
 
     fn sort_again(&mut self) {
         if self.order == ListOrder::Listed {
-            // The service's own order is lost.
+            // The list is loaded again, since sorting has lost the service's own order.
             return self.load_datasets();
         }
         self.sort_list();

@@ -108,7 +108,7 @@ pub(crate) const FACTS_HEIGHT: u16 = 11;
 /// Width of a latest value.
 const LAST_WIDTH: usize = 9;
 
-/// Title of the latest values, which are up to this old without a stream.
+/// Title of the column of latest values. Without a stream, they are up to this old.
 const LAST: &str = "LAST ≤10s";
 
 /// Returns the columns for this width. The source is left out if the names need its space.

@@ -23,7 +23,7 @@ use crate::state::resource::Resource;
 /// Poll interval of visible topics. They are small and contain the clock.
 pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(3);
 
-/// Poll interval of the latest bundle without a list of topics that announces it.
+/// Poll interval of the latest bundle if no list of topics announces new bundles.
 pub(crate) const LATEST_EVERY: Duration = Duration::from_secs(15);
 
 /// The panes, in the order of `Tab`.
@@ -54,9 +54,9 @@ pub(crate) struct State {
     pub(crate) pane: Pane,
     /// Selected topic.
     pub(crate) selected: Option<TopicId>,
-    /// Its latest bundle.
+    /// Latest bundle of the selected topic.
     pub(crate) latest: Resource<LatestBundle>,
-    /// The past of topics.
+    /// Past epochs of topics.
     pub(crate) pasts: BTreeMap<TopicId, History>,
     /// Chosen label, or `None` for the first one.
     pub(crate) label: Option<String>,
@@ -76,11 +76,11 @@ pub(crate) struct State {
     pub(crate) is_resistant: bool,
     /// Weights and intervals of the latest bundle, if the service has them.
     pub(crate) confidence: Option<Box<LatestBody>>,
-    /// True if the service does not have it.
+    /// True if the service does not provide weights and intervals.
     pub(crate) lacks_confidence: bool,
     /// Leaderboard of the selected topic, or `None` before the first response.
     pub(crate) leaderboard: Option<Leaderboard>,
-    /// True if the service does not have it.
+    /// True if the service does not provide a leaderboard.
     pub(crate) lacks_leaderboard: bool,
     /// The status of the stream of bundles.
     pub(crate) feed: Feed,
@@ -243,7 +243,7 @@ impl History {
         bundles.map(|actors| actors.get(worker)?.get(label).copied()).collect()
     }
 
-    /// Like [`Self::values_of`], with known times. Missing values and epochs are NaN.
+    /// Like [`Self::values_of`], for epochs with known times. Missing values and epochs are NaN.
     pub(crate) fn timeline_of(&self, worker: &Address, label: &str) -> Vec<(Timestamp, f64)> {
         let values = self.values.iter().filter_map(|(nonce, actors)| {
             let value = actors.get(worker).and_then(|values| values.get(label)).copied();
@@ -317,7 +317,7 @@ fn step_max(nonces: impl Iterator<Item = BlockHeight> + Clone) -> BlockHeight {
     let pairs = nonces.clone().zip(nonces.skip(1));
     let mut steps: Vec<BlockHeight> = pairs.map(|(one, next)| next.saturating_sub(one)).collect();
     steps.sort_unstable();
-    // The lower median, so that of two steps the longer one is the gap.
+    // With the lower median, the longer one of two steps counts as a gap.
     let usual = steps.get(steps.len().saturating_sub(1) / 2);
     usual.map_or(BlockHeight::MAX, |usual| usual.saturating_add(usual / 2))
 }

@@ -254,7 +254,7 @@ impl State {
         }
         if self.selected.is_none() || (is_listed && self.topic().is_none()) {
             let first = self.topics.value().and_then(|list| list.topics.first());
-            // A service that does not list topics still has a first one.
+            // A service that does not list topics still has topic 1.
             let first = first.map_or(1, |topic| topic.topic_id);
             return self.select_topic(TopicId::new(first));
         }

@@ -106,7 +106,7 @@ fn draw_sources(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let mut x = 0;
     for (idx, source) in state.logs.sources.iter().enumerate() {
         let n_more = state.logs.sources.len() - idx;
-        // The number of hidden fields has reserved space.
+        // Space is reserved for the number of hidden fields.
         let needed = source.width() + 4 + if n_more > 1 { " +99".len() + 2 } else { 0 };
         if usize::from(area.width.saturating_sub(x)) < needed {
             paint::text(buf, area, (x, 0), &format!("+{n_more}"), theme.muted);

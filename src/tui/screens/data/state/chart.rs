@@ -14,8 +14,8 @@ use model::timestamp::Timestamp;
 
 use crate::event::NamedRow;
 
-/// Maximum number of rows for folding: half an hour with one row per second. Older buckets are the
-/// service's.
+/// Maximum number of rows for folding: half an hour with one row per second. Older buckets come from the
+/// service.
 const ROWS_MAX: usize = 2_000;
 
 /// Maximum number of candles. Older candles are dropped. Scrolling to them loads them again.
@@ -209,22 +209,22 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// Returns the shape of a dataset with this metadata and these columns. Of several numeric
-    /// columns, it is the first float or the first integer.
+    /// Returns the shape of a dataset with this metadata and these columns. Of several numeric columns,
+    /// the first float is charted, or the first integer if there is no float.
     pub(crate) fn from_columns(metadata: &BTreeMap<String, String>, columns: &[Column]) -> Self {
         let first = first_of(columns, Dtype::Float).or_else(|| first_of(columns, Dtype::Integer));
         Self::choose(metadata, has_number(columns), first.map(|column| &column.name))
     }
 
-    /// Returns true if a service has buckets of a dataset with this metadata and these columns. It
-    /// uses the same rule, but never chooses a column of integers.
+    /// Returns true if a service has buckets of a dataset with this metadata and these columns. The
+    /// service chooses the column by the same rule, but never one of integers.
     pub(crate) fn has_buckets(metadata: &BTreeMap<String, String>, columns: &[Column]) -> bool {
         let first = first_of(columns, Dtype::Float).map(|column| &column.name);
         Self::choose(metadata, has_number(columns), first) != Self::Nothing
     }
 
-    /// Guesses the shape from a row while the columns are unknown. Of several numbers, it is the
-    /// first by name.
+    /// Guesses the shape from a row while the columns are unknown. Of several numbers, the first by name
+    /// is charted.
     pub(crate) fn guess(metadata: &BTreeMap<String, String>, row: &NamedRow) -> Self {
         let has = |name: &str| number(row, name).is_some();
         // A float that is a whole number reads as an integer.

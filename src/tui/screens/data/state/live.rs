@@ -21,8 +21,8 @@ pub(crate) const HELD_ROWS_MAX: usize = 2_000;
 /// Age from which the latest row counts as historic, even with one row per day.
 const PAST_FROM: Duration = Duration::from_hours(48);
 
-/// Minimum time of measuring a pace before an older measurement is dropped, so that the pace of
-/// catching up does not affect a source that is up to date.
+/// A measurement of the pace is replaced by a newer one after this time, so that the pace of catching up
+/// does not affect a source that is up to date.
 const PACE_WINDOW: Duration = Duration::from_secs(20);
 
 /// Status of a stream.
@@ -52,7 +52,7 @@ pub(crate) struct LiveStream {
     newest_row: Option<Timestamp>,
     /// Arrival and timestamp of the row from which the pace is measured.
     pace_from: Option<(Timestamp, Timestamp)>,
-    /// The same of a later row, from which it is measured after [`PACE_WINDOW`].
+    /// Arrival and timestamp of a later row, from which the pace is measured after [`PACE_WINDOW`].
     pace_next: Option<(Timestamp, Timestamp)>,
     /// Attempts since the last connection.
     n_tries: u32,
@@ -77,7 +77,7 @@ impl LiveStream {
 
     /// Returns true if rows still arrive: a connected stream can be silent.
     pub(crate) fn is_flowing(&self, now: Timestamp) -> bool {
-        // Somewhat more than the interval of rows once per minute.
+        // Somewhat more than the interval between rows if there is one per minute.
         self.is_up() && self.rows_at.is_some_and(|at| now.since(at) <= Duration::from_secs(90))
     }
 
@@ -86,7 +86,7 @@ impl LiveStream {
         matches!(self.status, Status::Up)
     }
 
-    /// Returns true if its note changes each second.
+    /// Returns true if the note of the stream changes every second.
     pub(crate) const fn is_counting(&self) -> bool {
         // Later attempts are far apart, without a countdown.
         matches!(self.status, Status::Lost(_)) && self.n_tries <= 5
@@ -156,7 +156,7 @@ impl LiveStream {
     /// Records the latest timestamp of `rows` and its pace.
     fn measure(&mut self, rows: &[NamedRow], now: Timestamp) {
         let Some(newest) = rows.iter().map(|row| row.timestamp).max() else { return };
-        // A replay that starts again is a new one.
+        // The pace of a replay that starts over is measured again.
         if self.newest_row.is_some_and(|row| row.since(newest) > PAST_FROM) {
             self.newest_row = None;
             (self.pace_from, self.pace_next) = (None, None);
@@ -220,7 +220,7 @@ pub(crate) fn is_past(newest_row: Timestamp, now: Timestamp) -> bool {
 
 /// Returns the age of the last row up to which a dataset of this frequency counts as fresh.
 pub(crate) fn fresh_for(frequency: Option<&str>) -> Duration {
-    // `minute` is `1 minute`.
+    // `minute` means `1 minute`.
     let apart = frequency.and_then(|text| span(text).or_else(|| span(&format!("1{text}"))));
     // A row can be late by three intervals.
     apart.map_or(Duration::from_mins(3), |apart| apart.saturating_mul(3))

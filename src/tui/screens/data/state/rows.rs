@@ -174,13 +174,13 @@ impl OlderRows {
         probe
     }
 
-    /// Returns the query without rows, if `query` searches before it.
+    /// Returns the query that found no rows, if `query` searches before it.
     pub(crate) fn searched_before(&self, query: &RowsQuery) -> Option<RowsQuery> {
         let Self::Probing(searched) = self else { return None };
         (probe_query(searched).as_ref() == Some(query)).then_some(*searched)
     }
 
-    /// Records the result of a search. Returns the query that continues there, if there are rows.
+    /// Records the result of a search. If rows were found, returns the query that continues there.
     pub(crate) fn take_probe(&mut self, searched: &RowsQuery, rows: &Rows) -> Option<RowsQuery> {
         let next = next_query(searched, rows);
         *self = if next.is_some() { Self::Unknown } else { Self::Nothing };
@@ -223,7 +223,7 @@ pub(crate) const PAGE_ROWS: usize = 500;
 /// Maximum number of rows, a few megabytes with ten columns.
 const ROWS_KEPT_MAX: usize = 4_000;
 
-/// Number of rows before the oldest one at which the next page is loaded.
+/// The next page is loaded when the selection is within this many rows of the oldest one.
 const ROWS_AHEAD: usize = 150;
 
 /// Columns of a bucket.

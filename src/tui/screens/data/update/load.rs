@@ -268,7 +268,7 @@ impl State {
     }
 }
 
-/// Returns true if a service refuses a resolution that is not in document 2.
+/// Returns true if `why` is the refusal of a resolution that is not documented.
 fn is_unserved(resolution: Resolution, why: &Failure) -> bool {
     !Resolution::DOCUMENTED.contains(&resolution)
         && why.status.is_some_and(|status| UNFIT.contains(&status))
@@ -348,7 +348,7 @@ impl State {
 }
 
 impl State {
-    /// Loads the latest rows of the dataset with the oldest values.
+    /// Loads the latest rows of the dataset whose values were read the longest time ago.
     pub(crate) fn load_sparkline(&mut self) {
         if self.asked.is_some() {
             return;
@@ -384,7 +384,7 @@ impl State {
         !self.is_shown && query == sparkline_query(query.dataset)
     }
 
-    /// Returns the wait until the next of these reads, which is short while any values are old, as
+    /// Returns the wait until the next read of a sparkline. It is short while any values are old, as
     /// after a change of the screen.
     pub(crate) fn next_sparkline_wait(&self, now: Timestamp) -> Duration {
         let is_old =

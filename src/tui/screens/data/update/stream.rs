@@ -36,7 +36,7 @@ impl State {
     pub(crate) fn on_stream(&mut self, news: RowsEvent, now: Timestamp) {
         self.live.on_event(&news, now);
         match news {
-            // The stream repeats missed rows, but the chart can show buckets.
+            // The stream repeats missed rows. Missed buckets have to be loaded.
             StreamEvent::Connected => {
                 let was_lost = std::mem::take(&mut self.live.was_lost);
                 if was_lost && self.chart.resolution() != Resolution::Raw {
@@ -58,7 +58,7 @@ impl State {
         }
     }
 
-    /// Starts to hold back rows, or adds the held rows.
+    /// Starts to hold back rows. If paused, resumes and adds the held rows.
     pub(crate) fn pause(&mut self, now: Timestamp) {
         let Some(held) = self.live.held.take() else {
             self.live.held = Some(HeldRows::default());
@@ -263,7 +263,7 @@ impl State {
         let (Some(first), Some(last)) = (candles.first(), candles.last()) else {
             return (None, None);
         };
-        // A bucket starts before the end.
+        // A bucket has the timestamp of its start, so the range ends one bucket later.
         let end = last.timestamp + self.chart.resolution().bucket().unwrap_or_default();
         let back = |hours| Some(end - Duration::from_hours(hours));
         match self.export.range {

@@ -58,7 +58,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     };
     // A long name is cut to half of the border.
     let title = format::fit(&dataset.name, usize::from(area.width / 2)).into_owned();
-    // The corners, the spaces and a little of the border next to both.
+    // Leaves space for the corners, the spaces, and some of the border next to both titles.
     let room = usize::from(area.width).saturating_sub(title.width() + 10);
     let pane = pane::Pane::new(title).focus(focus);
     let body = pane.draw(area, buf, theme);
@@ -183,7 +183,7 @@ struct Window<'a> {
     /// Number of free slots after the latest candle.
     n_free: usize,
     seen: &'a [Bucket],
-    /// The visible candles with earlier candles for averages and all later candles.
+    /// The visible candles, preceded by those that the averages need, and followed by all later ones.
     led: &'a [Bucket],
 }
 
@@ -269,7 +269,7 @@ fn indicators(
         Indicators::Off => Vec::new(),
         Indicators::Averages => {
             let mut lines = AVERAGES.map(mean).to_vec();
-            // It starts again each day, so it is not defined for buckets of a day.
+            // The volume-weighted mean starts again each day, so it is not defined for buckets of a day.
             if resolution != Resolution::Day && candles.iter().any(|it| it.volume > 0.0) {
                 lines.push(("VWAP".to_owned(), stats::volume_weighted_average(candles)));
             }
@@ -357,7 +357,7 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Bucket], frame: Frame<'_>)
     }
     let moved = format!(" {} {}", rows::arrow(change), format::signed(change, decimals));
     spans.push(Span::styled(moved, style));
-    // The change of a share is in points.
+    // The change of a percentage is in percentage points.
     if unit == PERCENT {
         spans.push(Span::styled(" points", style));
     } else if percent.is_finite() {
@@ -407,7 +407,7 @@ fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
         shown.chain([gap("│")]).collect()
     };
     let (all, one) = (kinds(&|_| true), kinds(&|kind| kind == chosen));
-    // Only the names are needed, so one candle is enough.
+    // Only the names of the indicators are needed, so one candle is enough.
     let newest = state.chart.candles().last().map_or(&[][..], std::slice::from_ref);
     let lines = indicators(state.indicators, state.chart.resolution(), newest, theme);
     let name = |line: &Overlay| {

@@ -400,7 +400,7 @@ fn draw_move(
     let by = format::signed(change, format::decimals_for(values.iter().copied()));
     let (moved, style) = match arrow(change) {
         _ if change == 0.0 => ("unchanged".to_owned(), theme.muted),
-        // The change of a share is in points.
+        // The change of a percentage is in percentage points.
         arrow if one.unit == PERCENT => (format!("{arrow} {by} points"), theme.signed(change)),
         arrow if percent.is_finite() => {
             (format!("{arrow} {}%", format::percent(percent)), theme.signed(change))
@@ -465,7 +465,7 @@ fn draw_ends(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) -> 
     let values = || trace.values.iter().copied();
     let is_share = share_scale(trace.unit, values()).is_some();
     let decimals = if is_share { 0 } else { format::decimals_for(values()) };
-    // The columns of a number at an end of a scale.
+    // A number at an end of the scale has at most nine columns.
     let text = |value| format::short(value, decimals, 9);
     let (high, low) = (text(trace.scale.high()), text(trace.scale.low()));
     let width = u16::try_from(high.width().max(low.width())).unwrap_or(u16::MAX) + 1;

@@ -117,7 +117,7 @@ impl Default for Form {
 }
 
 impl Check {
-    /// Returns true if it does not prevent a request.
+    /// Returns true if the field does not prevent a request.
     pub(crate) const fn is_fit(&self) -> bool {
         !matches!(self, Self::Unfit(_))
     }

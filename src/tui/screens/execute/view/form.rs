@@ -327,7 +327,7 @@ fn draw_recent(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         return;
     }
     paint::text(buf, area, (0, 0), "Recent", theme.text.bold());
-    // The result of a run is visible for any name.
+    // Names are cut so that the result of a run is always visible.
     let (name_width, group_width) = if area.width < 56 { (8, 1) } else { (16, 8) };
     for (y, run) in (1..area.height).zip(state.runs.iter()) {
         let request = &run.request;

@@ -184,7 +184,7 @@ fn details(actor: &Actor<'_>, detail: Detail, decimals: usize) -> [String; 2] {
     }
 }
 
-/// Formats the figure `of` that the network has learned about an actor.
+/// Formats a number that the network has learned about an actor, selected by `of`.
 fn learned(actor: &Actor<'_>, of: fn(&ActorSummary) -> Option<f64>) -> String {
     or_none(actor.known.and_then(of), four_digits)
 }
@@ -297,7 +297,7 @@ pub(crate) fn draw_summary(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits:
     }
     let (state, theme) = (scene.state, scene.theme);
     let title = title(scene);
-    // The corners, the spaces and a part of the border.
+    // Leaves space for the corners, the spaces, and a part of the border.
     let room = usize::from(area.width).saturating_sub(title.width() + 10);
     let body = pane::Pane::new(title).info(info(scene, room)).draw(area, buf, theme);
     if state.latest.value().is_none() {
@@ -372,7 +372,7 @@ fn figures(scene: Scene<'_>) -> Vec<Figure> {
     let range = |values: &[f64]| Quartiles::compute(values).map(|q| q.upper - q.lower);
     let spread = range(&values(Role::Inferer));
     let above = combined.zip(naive).map_or_else(String::new, |(combined, naive)| {
-        // Differences of shares are in points.
+        // Differences of percentages are in percentage points.
         let points = if scene.is_percent() { " points" } else { "" };
         let above = format::telling(combined - naive, decimals, format::signed);
         format!("{above}{points} vs naive")
