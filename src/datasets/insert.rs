@@ -114,8 +114,9 @@ impl Datasets {
         let digest = run_blocking(move || sent.digest()).await?;
         let id = BatchId { writer: key, key: name, digest };
         for _ in 0..REPEATS_MAX {
-            // Both run concurrently, since a store on a server needs a round trip for each. A stored
-            // batch counts even if its rows would no longer be accepted.
+            // The batch is parsed and searched for in the store concurrently, since a store on a server
+            // needs a round trip for each. A stored batch counts even if its rows would no longer be
+            // accepted.
             let (parsed, stored) =
                 tokio::join!(self.parse_batch(key, batch.clone()), self.find_batch(&id));
             if let Some(appended) = stored? {

@@ -72,8 +72,8 @@ impl Hub {
         readers.datasets.iter().map(followed).collect()
     }
 
-    /// Records that the latest commit of the dataset in the store was `head`, or that the dataset did
-    /// not exist, at some time after `before` was determined.
+    /// Records that `head` was the latest commit of the dataset in the store at some time after `before`
+    /// was determined. `None` means that the dataset did not exist.
     pub(crate) fn note_head(&self, before: Followed, head: Option<u64>) {
         let mut readers = self.readers.lock();
         let Some(followed) = readers.datasets.get_mut(&before.dataset) else { return };

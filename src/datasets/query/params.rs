@@ -18,7 +18,7 @@ pub(crate) const NO_DATASET: &str = "one of dataset or dataset_name is required"
 pub(crate) struct DownloadQuery {
     pub(crate) dataset: DatasetRef,
     pub(crate) resolution: Resolution,
-    /// Bounds, at any distance.
+    /// Bounds. Their distance is unlimited.
     pub(crate) bounds: Bounds,
     pub(crate) output: Output,
     pub(crate) columns: SelectedColumns,
@@ -120,7 +120,7 @@ impl Params {
             bounds: self.bounds()?,
             order: Order::Descending,
             limit: self.limit(LIVE_ROWS_DEFAULT)?,
-            // The response has no count.
+            // A cursor, not an offset, since the response has no count.
             position: Position::After(Timestamp::MAX),
             columns: self.columns()?,
         };

@@ -61,7 +61,7 @@ impl<'a> ReadAhead<'a> {
         Ok(Self { dataset, columns, query, span, limit, rows, is_whole, count, revision })
     }
 
-    /// Returns true if the next page here is the first page of `span` and complete.
+    /// Returns true if the next page that was read ahead is complete and is the first page of `span`.
     pub(super) fn has_page_of(&self, span: Span) -> bool {
         let is_same_end = match self.query.order {
             Order::Ascending => span.last == self.span.last,

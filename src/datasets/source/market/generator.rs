@@ -44,13 +44,13 @@ const MINUTE_SECONDS: f64 = 60.0;
 /// Maximum delay of a late or corrected bar in seconds.
 pub(super) const DELAY_MAX: i64 = 25;
 
-/// One of this number of seconds is missing.
+/// On average, one second out of this many is missing.
 const MISSING_ONE_IN: u64 = 250;
 
-/// One of this number of seconds is late.
+/// On average, one second out of this many is late.
 const LATE_ONE_IN: u64 = 90;
 
-/// One of this number of seconds arrives with wrong values and is corrected later.
+/// On average, one second out of this many arrives with wrong values and is corrected later.
 const CORRECTED_ONE_IN: u64 = 120;
 
 /// Parameters of a pair.
