@@ -315,9 +315,10 @@ pub(crate) fn stop_process() -> io::Result<()> {
 ///
 /// Leave the terminal before the call, because the shell uses it as soon as the job has stopped.
 fn stop_job() -> io::Result<()> {
-    // The shell waits for all processes of the job, including `cargo run`. `kill` is a builtin of every
-    // shell, but not a program on every machine. This process handles the signal itself. The child shows
-    // if the system stops processes that receive it, which it does not do in a job without a shell.
+    // The whole job is stopped, since the shell waits for all of its processes, including `cargo run`.
+    // `kill` is a builtin of every shell, but not a program on every machine. This process handles the
+    // signal itself. The child does not, so it shows whether the system stops processes that receive the
+    // signal. In a job without a shell, it does not.
     let mut child = Command::new("sh").args(["-c", "kill -TSTP 0"]).spawn()?;
     let pid = Pid::from_child(&child);
     let states = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;

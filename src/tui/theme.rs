@@ -199,7 +199,7 @@ impl Theme {
     /// Returns the background tinted with the color of `token`, by a `strength` from 0 to 1. Returns
     /// `None` if colors cannot be mixed.
     pub(crate) fn wash(&self, token: Style, strength: f64) -> Option<Color> {
-        /// Maximum share of the color, with which text stays legible.
+        /// Maximum share of the color at which text stays legible.
         const STRONGEST: f64 = 0.3;
         let (Some(Color::Rgb(r, g, b)), Some(Color::Rgb(r0, g0, b0))) = (token.fg, self.bg.bg)
         else {

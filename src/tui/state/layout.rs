@@ -162,7 +162,7 @@ impl State {
         }
     }
 
-    /// Returns the place of each pane of the current screen, by its number.
+    /// Returns the cell of each pane in the grid of the current screen, by the number of the pane.
     const fn grid(&self) -> &'static [Cell] {
         match self.screen {
             Screen::Cluster => &[(0, 0), (1, 0), (1, 1), (0, 1)],

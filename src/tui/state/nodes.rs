@@ -116,7 +116,7 @@ pub(crate) struct HeadNodes {
     activity: BTreeMap<String, Activity>,
     /// Round trips of each listed node.
     latencies: BTreeMap<String, Latency>,
-    /// True if it does not respond, which makes its last list stale.
+    /// True if the head does not respond, which makes its last list stale.
     is_away: bool,
     /// True if its event stream is open.
     pub(crate) is_live: bool,

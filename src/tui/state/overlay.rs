@@ -152,7 +152,7 @@ impl Help {
 pub(crate) struct Themes {
     /// The theme to restore on cancel.
     pub(crate) before: Option<Name>,
-    /// The row selected, of [`Self::rows`].
+    /// Index of the selected row in [`Self::rows`].
     pub(crate) row: usize,
 }
 

@@ -32,7 +32,7 @@ pub(crate) enum ItemKind {
 /// Target of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Goal {
-    /// An action, on a screen or on the current one.
+    /// An action on this screen, or on the current one if it is `None`.
     Act(Option<Screen>, Action),
     /// A theme, or `None` to match the terminal.
     Theme(Option<Name>),

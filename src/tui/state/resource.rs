@@ -34,7 +34,8 @@ impl Failure {
         Self { what, why, next, ..Self::default() }
     }
 
-    /// Returns the wait if this is a rate limit, or `usual` if the service does not specify the wait.
+    /// If this is a rate limit, returns the wait requested by the service, or `usual` if it requested
+    /// none.
     pub(crate) fn limit(&self, usual: Duration) -> Option<Duration> {
         self.retry_after.or((self.status == Some(429)).then_some(usual))
     }

@@ -55,7 +55,7 @@ pub(crate) struct Run {
     pub(crate) request_id: Option<String>,
     /// Progress of each peer, as reported by the head.
     pub(crate) live: RunProgress,
-    /// Failure to poll the head for its progress, while that lasts.
+    /// Failure to poll the head for the progress of the run, until a poll succeeds.
     pub(crate) trouble: Option<Failure>,
     pub(crate) phase: Phase,
     /// Duration, once it is over.
@@ -225,8 +225,8 @@ impl Runs {
             run.live.take(&event.kind, now);
             return true;
         }
-        // The execution of another client is dropped when it is over. Our runs are accepted before they
-        // start, so they cannot be claimed later.
+        // Our runs are accepted before they start. So if no run is pending, an execution that ends is of
+        // another client and will not be claimed.
         let is_end =
             matches!(event.kind, ClusterEventKind::Done { .. } | ClusterEventKind::Canceled { .. });
         if is_end && self.n_waiting() == 0 {
@@ -273,7 +273,7 @@ impl Runs {
         now: Timestamp,
     ) -> bool {
         let phase = match result {
-            // Code of a successful response according to document 1.
+            // `200` is the code of a successful response in the head's API.
             Ok(response) if response.code == "200" || !response.results.is_empty() => {
                 Phase::Done(response)
             }
@@ -405,7 +405,7 @@ impl Window {
         match (text.parse::<u32>(), span(text)) {
             (Ok(n_rows @ 1..=ROWS_MAX), _) => Ok(Self::Count(n_rows)),
             (Ok(_), _) => Err(format!("1 to {ROWS_MAX} rows")),
-            // Document 2 limits queries for raw rows to this span.
+            // The API of datasets limits queries for raw rows to 24 hours.
             (Err(_), Some(span)) if !span.is_zero() && span <= Duration::from_hours(24) => {
                 Ok(Self::Span(span))
             }

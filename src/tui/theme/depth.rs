@@ -91,7 +91,7 @@ pub(crate) fn nearest_of_256(rgb: [u8; 3], behind: &[[u8; 3]]) -> u8 {
     (16..=255_u8).min_by_key(order).unwrap_or(16)
 }
 
-/// Returns color `index` of the 256. The first 16 are black.
+/// Returns color `index` of the 256. Returns black for the first 16, which the user defines.
 pub(crate) fn rgb_of_256(index: u8) -> [u8; 3] {
     /// Steps of the cube as defined by xterm.
     const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];

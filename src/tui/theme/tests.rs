@@ -35,7 +35,7 @@ fn every_text_is_legible_on_its_backgrounds() {
             let theme = Theme::new(name, depth);
             let least = match (name, depth) {
                 (Name::HighContrast, Depth::TrueColor) => 7.0,
-                // Of 256 colors the sel background is lighter than it should be.
+                // With 256 colors, the nearest color to the background `sel` is lighter than `sel`.
                 (Name::HighContrast, _) => 6.0,
                 _ => CONTRAST_MIN,
             };
@@ -98,8 +98,8 @@ fn difference(one: [f64; 3], other: [f64; 3]) -> f64 {
 fn rises_and_falls_differ_for_color_blindness() {
     for name in PAINTED {
         let theme = Theme::new(name, Depth::TrueColor);
-        // Twice the just noticeable difference, and far more in the theme made for this purpose. Both
-        // directions have a glyph, too.
+        // Twice the just noticeable difference, and far more in the theme for color-blind users. Rises
+        // and falls also differ in their glyphs.
         let least = if name == Name::Cvd { 50.0 } else { 5.0 };
         for receptor in ["red", "green"] {
             let seen = |style: Style| seen_without(receptor, rgb(style.fg));

@@ -114,7 +114,7 @@ impl Hits {
         places.find(|(area, it)| area.contains(position) && is_it(it)).map(|(_, it)| *it)
     }
 
-    /// Returns the time of the chart that is nearest to this cell of it.
+    /// Returns the time of the chart's column that is nearest to this cell, if the cell is in the chart.
     fn time_at(&self, column: u16, row: u16) -> Option<Timestamp> {
         let (area, columns) = &self.chart;
         let x = area.contains(Position::new(column, row)).then(|| column - area.x)?;

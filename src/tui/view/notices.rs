@@ -1,4 +1,4 @@
-//! Draws the latest notice in the footer and in rows above it, by which the screen shrinks.
+//! Draws the latest notice in the footer and in rows above it, which are taken from the screen.
 
 use ratatui::prelude::*;
 use unicode_width::UnicodeWidthStr as _;

@@ -46,7 +46,7 @@ impl Widget for ShareBar {
 pub(crate) struct DivergingBar {
     /// The difference that the bar shows.
     pub(crate) value: f64,
-    /// Difference for a bar that reaches the edge.
+    /// Difference at which the bar reaches the edge.
     pub(crate) extreme: f64,
     /// The style of the bar.
     pub(crate) bar: Style,

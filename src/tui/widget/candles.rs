@@ -51,9 +51,9 @@ pub(crate) struct Candles<'a> {
     pub(crate) n_free: usize,
     /// The width of the candles.
     pub(crate) density: Density,
-    /// Lines behind them, front to back.
+    /// Lines behind the candles, front to back.
     pub(crate) overlays: &'a [Overlay],
-    /// The current time. The axis omits its date.
+    /// The current time. The axis omits the date of this day.
     pub(crate) now: Timestamp,
     /// The candle under the crosshair.
     pub(crate) crosshair: Option<Timestamp>,

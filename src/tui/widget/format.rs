@@ -98,7 +98,7 @@ pub(crate) fn decimals_for(values: impl IntoIterator<Item = f64>) -> usize {
     }
     let decimals = decimals.min(decimals_of(size));
     if highest > lowest && fixed(lowest, decimals) == fixed(highest, decimals) {
-        // Two digits of the difference.
+        // Enough decimals for two digits of the difference.
         let places = super::paint::cells(1.0 - (highest - lowest).log10().floor(), u16::MAX);
         return usize::from(places).clamp(decimals, DECIMALS_MAX);
     }

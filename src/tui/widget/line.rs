@@ -52,11 +52,11 @@ pub(crate) struct Lines<'a> {
     pub(crate) gap: Duration,
     /// Volumes for the bars below. Empty for no bars.
     pub(crate) volumes: &'a [Point],
-    /// The current time. The axis omits its date.
+    /// The current time. The axis omits the date of this day.
     pub(crate) now: Timestamp,
     /// The timestamp under the crosshair.
     pub(crate) crosshair: Option<Timestamp>,
-    /// Value to mark next to the chart with the style of the mark.
+    /// Value marked next to the chart, and the style of the mark.
     pub(crate) tag: Option<(f64, Style)>,
     /// The decimals of the values.
     pub(crate) decimals: usize,

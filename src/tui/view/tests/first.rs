@@ -78,7 +78,7 @@ fn open_first_epoch_is_not_a_failure() {
     screen.take(Event::Inference(latest(&why)));
     screen.shows(&["no epoch has closed yet"]);
     screen.hides(&["failed", "not available"]);
-    // The first value is soon requested again.
+    // A missing first value is requested again soon.
     screen.take(Event::TimerDue(Timer::Overview));
     let wait = screen.effects.iter().find_map(|effect| match effect {
         Effect::SetTimer(Timer::Overview, wait) => Some(*wait),

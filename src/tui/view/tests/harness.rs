@@ -24,7 +24,7 @@ use crate::theme::{self, Theme};
 use crate::user_file::Setting;
 use crate::view::hits::Hits;
 
-/// The content id of a module of no bytes.
+/// The content id of an empty module.
 pub(crate) const FUNCTION_ID: &str = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
 
 /// Request id that the head assigns to a run.
