@@ -262,7 +262,8 @@ pub(crate) fn params_after(params: &Params, cursor: Timestamp) -> Params {
     replace_position(params, "after", &cursor.to_string())
 }
 
-/// Returns `params` in order, with `name` set to `value`. A page has only one position.
+/// Returns `params` sorted by name, with `name` set to `value` in place of the previous position of the
+/// page.
 fn replace_position(params: &Params, name: &str, value: &str) -> Params {
     let others = params.0.iter().filter(|(key, _)| key != "offset" && key != "after");
     let mut pairs: Vec<(String, String)> = others.cloned().collect();

@@ -26,10 +26,10 @@ const DATASETS_DEFAULT: usize = 1_000_000;
 /// Datasets created per request, the maximum.
 const BATCH: usize = 1000;
 
-/// One of this number of datasets has the private tag.
+/// One dataset out of this many has the private tag.
 const RARE: usize = 2000;
 
-/// Number of requests of a row of the table.
+/// Number of requests that are measured for a row of the table.
 const REQUESTS: usize = 200;
 
 /// Maximum of the median time of a request.

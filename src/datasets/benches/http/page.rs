@@ -1,6 +1,6 @@
-//! Pages of 250 rows by cursor deep in history, compared with bytes from memory, while rows arrive:
-//! repeated pages, next pages of a client that follows links slowly or quickly, and pages without a
-//! link.
+//! Measures pages of 250 rows, requested by cursor deep in history while rows arrive, relative to
+//! responses with bytes from memory: repeated pages, next pages of a client that follows links slowly or
+//! quickly, and pages without a link.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -23,7 +23,7 @@ const UNCOUNTED: Duration = Duration::from_secs(2);
 /// Minimum commits per second.
 const RATE_BAR: f64 = 5_000.0;
 
-/// Maximum time of a commit, for 99 % of them.
+/// Maximum time of 99 % of the commits.
 const P99_BAR: Duration = Duration::from_millis(50);
 
 /// Measures writers that each have a dataset, then writers to a shared dataset.

@@ -105,7 +105,7 @@ async fn deleted_column_is_invisible_and_its_name_is_available() {
     let service = Service::with_bars(0).await;
     add_column(&service, "vwap", "float").await;
     add_column(&service, "note", "string").await;
-    // There are more than enough rows for chunks.
+    // There are enough rows for some to be sealed in chunks.
     service.insert((0..2_500).map(|minute| bar_with_note(minute, "vwap", 7.5)).collect()).await;
     let refused = service.delete(&service.reader, "/api/columns/?dataset=1&name=vwap").await;
     assert_eq!(refused.0, 403);
