@@ -292,7 +292,7 @@ struct DownloadWriter {
     range: Range,
     /// Commit at which the facts of the range hold.
     revision: u64,
-    /// Receives, once, true if no other commit happened before the range was read.
+    /// Sends true, once, if no other commit happened before the range was read.
     started: Option<oneshot::Sender<Result<bool, StoreError>>>,
     out: OutputQueue,
 }

@@ -156,7 +156,7 @@ async fn tag_name_of_another_key_is_available_and_reveals_nothing() {
         let path = format!("/api/datasets/{id}/");
         assert_eq!(service.get(&service.owner, &path).await.0, 404, "it holds its own alone");
     }
-    // Each has its own holders.
+    // Tags of the same name that belong to different keys have different holders.
     let nobody = json!({"count": 0, "next": null, "previous": null, "results": []});
     assert_eq!(service.get(&service.reader, PATH).await, (200, nobody));
     assert_eq!(service.post(&service.owner, PATH, &json!({"key": 2})).await.0, 201);
