@@ -32,7 +32,7 @@ use crate::widget::paint;
 /// Time within which a second `^C` ends the program.
 const INTERRUPT_WITHIN: Duration = Duration::from_secs(2);
 
-/// Source of the services' addresses when the screen opens.
+/// Source of the addresses of the services when the screen opens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
     /// The services at these addresses.
@@ -318,7 +318,7 @@ fn on_timer(state: &mut State, timer: Timer) {
         Timer::Nodes(head) => load_nodes_of(state, head),
         Timer::Probe => update::probe(state),
         Timer::Interrupt => state.is_interrupted = false,
-        // Every event, including these, is followed by a check of the notices and a frame.
+        // Nothing to do here, since every event is followed by a check of the notices and a frame.
         Timer::Age | Timer::Notice => {}
         Timer::Datasets | Timer::Rows => state.data.on_timer(timer, now),
         Timer::Overview => overview::state::load_topics(state),

@@ -141,7 +141,7 @@ impl Layer {
         }
     }
 
-    /// Returns the title of its section in the help, which lists only layers of a screen.
+    /// Returns the title of the layer's section in the help. Layers of overlays are not listed there.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Always | Self::Global => "EVERYWHERE",

@@ -79,7 +79,7 @@ pub const NO_PROFILE: &str = "default";
 /// The known profiles and the current one.
 #[derive(Debug, Clone, Default)]
 pub struct Profiles {
-    /// All profiles, by name.
+    /// All profiles, in the order of the list.
     pub list: Vec<Profile>,
     /// Name of the current profile, or `None` for other addresses or the local stack.
     pub current: Option<String>,

@@ -199,7 +199,7 @@ fn quit(state: &mut State) {
     }
 }
 
-/// Does what the topmost overlay asks for.
+/// Performs the action that the topmost overlay asks the user to confirm.
 fn confirm(state: &mut State) {
     match state.overlays.pop() {
         Some(Overlay::ConfirmQuit) => state.effects.push(Effect::Quit),

@@ -294,7 +294,7 @@ async fn probe(
     Event::Probed { service, response, latency: started.elapsed() }
 }
 
-/// Changes one node after another. Stops if the head is unreachable.
+/// Changes the nodes one by one. Stops if the head is unreachable.
 async fn change_nodes(id: HeadId, head: Option<Functions>, change: NodeChange) -> Event {
     let (mut n_changed, mut failure) = (0, None);
     for peer_id in &change.peer_ids {

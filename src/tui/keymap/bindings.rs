@@ -57,8 +57,9 @@ impl Default for Keymap {
 }
 
 impl Keymap {
-    /// Returns the default bindings with `overrides`. The table of an override is a layer, its name is a
-    /// sequence of key presses separated by spaces, and its value is the name of an action or `none`.
+    /// Returns the default bindings with `overrides`. In an override, the table is the name of a layer,
+    /// the name is a sequence of key presses separated by spaces, and the value is the name of an action
+    /// or `none`.
     ///
     /// # Errors
     /// A [`Fault`] for every invalid entry.
@@ -184,8 +185,8 @@ impl Keymap {
         Ok((layer, keys))
     }
 
-    /// Returns the reason why `keys` of `layer` conflict with other keys: one is a prefix of the
-    /// other.
+    /// Returns an error text if `keys` of `layer` conflict with other keys, because one is a prefix of
+    /// the other.
     fn hidden(&self, layer: Layer, keys: &[Chord]) -> Option<String> {
         let is_bound = self.sequences_of(layer).any(|(_, bound)| bound == keys);
         let chains = Layer::VARIANTS.iter().map(|first| first.chain());

@@ -161,7 +161,7 @@ pub(crate) fn draw(on: Surface<'_>, palette: &Palette) {
     draw_field(field, buf, theme, &palette.input, true);
     let rule = strip(inside, (0, 1), inside.width);
     Block::new().borders(Borders::TOP).border_style(theme.border).render(rule, buf);
-    // The text field, a rule, an empty line and the signs.
+    // Leaves space for the text field, a rule, an empty line and the line of signs.
     let list =
         Rect { y: inside.y.saturating_add(2), height: inside.height.saturating_sub(4), ..inside };
     if palette.matches.is_empty() {

@@ -244,8 +244,9 @@ impl Services {
         self.links.get(&service).map_or(&Health::Absent, |link| &link.health)
     }
 
-    /// Returns the time since `service` last responded, if it is unavailable now. `None` if it was never
-    /// reached, unless it accepts connections without a response.
+    /// Returns the time since `service` last responded, if it is unavailable now. For a service that
+    /// accepts connections but never responded, returns the time since the screen connected. Otherwise
+    /// `None`.
     pub(crate) fn away_for(&self, service: Service, now: Timestamp) -> Option<Duration> {
         self.links.get(&service)?.away_for(now)
     }

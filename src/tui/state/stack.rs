@@ -83,7 +83,8 @@ impl Stack {
     pub(crate) fn on(&mut self, event: &LocalEvent, now: Timestamp) {
         match event {
             LocalEvent::Starting { what } => {
-                // The phase stays: a failure can overtake the event of the failed step.
+                // The phase does not change, since a failure can arrive before the event of the failed
+                // step.
                 if self.steps.last() != Some(what) {
                     self.steps.push(what.clone());
                 }

@@ -201,7 +201,7 @@ fn right(frame: Frame<'_>) -> Line<'static> {
         let key = frame.key(Layer::Always, Action::Interrupt);
         line.push_span(Span::styled(format!("{key} again quits  "), theme.warn));
     }
-    // The easiest of the active keys: `?`, unless it is text.
+    // The first key for the help that is bound now: `?`, unless it would be typed as text.
     let keys = state.keys.in_force(&state.layers());
     if let Some(help) = keys.iter().find(|binding| binding.action == Action::Help) {
         line.push_span(Span::styled(help.first_key_text(), theme.key));

@@ -41,7 +41,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         let place = Rect { x: area.x.saturating_add(from), width: x - from, ..area };
         hits.add(place, Target::Screen(screen));
     }
-    // The longest form that fits: full, with a short time, without time, shorter notes.
+    // Uses the longest form that fits: full, with a short time, without time, with shorter notes.
     let time = |is_short| frame_time(state, is_short);
     let zoned = |is_short| time(is_short).map(|time| format!("{time} {}", format::zone(state.now)));
     let full = [zoned(false), time(false), zoned(true), None].map(|time| (HealthForm::Full, time));

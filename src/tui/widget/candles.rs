@@ -278,7 +278,7 @@ impl Candles<'_> {
     }
 }
 
-/// The part of a candle in half a cell.
+/// Part of a candle that half a cell shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Half {
     Nothing,
@@ -286,7 +286,7 @@ enum Half {
     Body,
 }
 
-/// The rows of the parts of a candle from the top of the plot, in halves of a cell.
+/// Rows of the parts of a candle, counted from the top of the plot in halves of a cell.
 #[derive(Debug, Clone, Copy)]
 struct Halves {
     wick: (u16, u16),

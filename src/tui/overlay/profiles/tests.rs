@@ -8,7 +8,7 @@ use crate::harness::Harness;
 use crate::local::Addresses;
 use crate::profiles::{KeyPlace, Opened, Profile};
 
-/// A key of another service than the harness's.
+/// A key that is not the key of the harness's services.
 const KEY: &str = "UP-00112233445566778899aabb";
 
 fn far() -> Addresses {

@@ -527,7 +527,7 @@ pub(super) fn seen_by(node: &Node, frame: Frame<'_>) -> Cell {
     let theme = frame.theme;
     let n_seen = node.n_seen_by();
     let n_heads = frame.state.services.heads().len();
-    // A head does not have to see the others.
+    // A head does not have to be seen by the other heads.
     let is_whole = n_seen == n_heads || (n_seen > 0 && node.is_head());
     let style = if is_whole { theme.muted } else { theme.warn };
     (format!("{n_seen}/{n_heads}"), style)

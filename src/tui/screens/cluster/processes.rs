@@ -106,7 +106,7 @@ pub(crate) fn started(state: &mut State, node: LocalNode) {
     }
 }
 
-/// Handles the exit of a process, which is restarted after `restart_in`, or by the user.
+/// Handles the exit of a process. It is restarted after `restart_in`, or by the user if that is `None`.
 pub(crate) fn ended(
     state: &mut State,
     name: &str,

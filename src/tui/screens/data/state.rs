@@ -307,7 +307,7 @@ impl State {
         self.shape_of(None)
     }
 
-    /// Like [`Self::shape`], by `row` for a dataset without loaded rows.
+    /// Like [`Self::shape`]. Without loaded rows, `row` serves to guess the shape.
     pub(crate) fn shape_of(&self, row: Option<&NamedRow>) -> Option<Shape> {
         let dataset = self.dataset()?;
         self.shape_for(dataset.id, &dataset.metadata, self.tape.front().or(row))

@@ -150,7 +150,7 @@ impl State {
     }
 }
 
-/// Returns the share of an actor, from 0 to 1.
+/// Returns the weight of an actor in the combined value, from 0 to 1.
 pub(crate) fn weight_of(body: &LatestBody, worker: &Address) -> Option<f64> {
     let WeightsBody { inferers, forecasters } = &body.weights;
     let share = forecasters.get(worker.as_str()).or_else(|| inferers.get(worker.as_str()));

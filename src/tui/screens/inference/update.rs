@@ -414,7 +414,7 @@ impl State {
         self.effects.extend(confidence.into_iter().chain(leaderboard));
     }
 
-    /// Records a refusal. Returns true if the service does not have the path.
+    /// Records a refusal. Returns true if the service does not have the requested API path.
     fn note_absence(&mut self, why: &Failure, now: Timestamp) -> bool {
         self.note_limit(why, now);
         // For a topic without a bundle, the path can exist and still return 404.

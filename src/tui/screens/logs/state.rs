@@ -105,8 +105,9 @@ impl State {
         self.n_lines - self.lines.len() as u64
     }
 
-    /// Returns the last `n` lines of the process `only`, oldest first, ignoring filters. Without it,
-    /// returns the lines of all local processes except reads, which are mostly caused by this screen.
+    /// Returns the last `n` lines of the process `only`, oldest first, ignoring filters. If `only` is
+    /// `None`, returns the lines of all local processes except reads, which are mostly caused by this
+    /// screen.
     pub(crate) fn tail(&self, n: usize, only: Option<&str>) -> Vec<&Line> {
         let is_wanted = |line: &&Line| match only {
             Some(process) => line.log.process == process,

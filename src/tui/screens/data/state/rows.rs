@@ -167,7 +167,7 @@ pub(crate) enum OlderRows {
 }
 
 impl OlderRows {
-    /// Returns the query that searches before the span of `searched`, which has no rows.
+    /// Records that the span of `searched` has no rows. Returns the query that searches before it.
     pub(crate) fn probe(&mut self, searched: RowsQuery) -> Option<RowsQuery> {
         let probe = probe_query(&searched);
         *self = if probe.is_some() { Self::Probing(searched) } else { Self::Nothing };
@@ -282,8 +282,8 @@ impl Table {
         }
     }
 
-    /// Moves the selection by `n` rows. Returns the query for the next page if needed, derived from
-    /// the query `newest` for the first page.
+    /// Moves the selection by `n` rows. Returns the query for the next page if needed. `newest` is the
+    /// query for the first page, from which that one is derived.
     pub(crate) fn move_by(&mut self, n: isize, newest: RowsQuery) -> Option<RowsQuery> {
         let last = self.rows.len().checked_sub(1)?;
         let idx = self.selected_idx().saturating_add_signed(n).min(last);

@@ -84,12 +84,12 @@ impl Zoom {
         })
     }
 
-    /// Returns the next wider step of a line, or of candles.
+    /// Returns the next step that shows a longer period, of a line or of candles.
     pub(crate) fn out(self, is_line: bool, served: &'static [Resolution]) -> Self {
         Self::steps(served, is_line).find(|step| step.key() > self.key()).unwrap_or(self)
     }
 
-    /// Returns the next closer step, as [`Self::out`].
+    /// Returns the next step that shows a shorter period, of a line or of candles.
     pub(crate) fn closer(self, is_line: bool, served: &'static [Resolution]) -> Self {
         Self::steps(served, is_line).rfind(|step| step.key() < self.key()).unwrap_or(self)
     }

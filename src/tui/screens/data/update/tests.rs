@@ -99,7 +99,7 @@ fn streamed(state: &mut State, rows: Vec<NamedRow>) -> Vec<Effect> {
     take(state, DataEvent::Stream { dataset, news: StreamEvent::Item(rows) }, 0)
 }
 
-/// Returns the visible screen with two datasets and no rows yet, and its effects.
+/// Returns the visible screen with two datasets and no rows yet, and the effects requested so far.
 fn opened() -> (State, Vec<Effect>) {
     let mut state = State::default();
     assert_eq!(effects_of(&mut state, State::show), []);

@@ -368,7 +368,7 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: &WatchedDataset<'_>, frame: Fram
         paint::text(buf, area, (x + 1, 0), &format::fit(column, room), theme.muted);
     }
     let plot = Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area };
-    // The full number of values spans the card.
+    // A sparkline with the maximum number of values spans the card.
     let n_kept = if one.pin.is_some() { PIN_VALUES } else { SPARK_VALUES };
     let all = || values.iter().copied();
     if let Some(scale) = share_scale(one.unit, all()).or_else(|| Scale::over(all(), 0.0)) {

@@ -355,7 +355,7 @@ impl Form {
         Some(self.preview())
     }
 
-    /// Returns the source of standard input. If the field is invalid, the input is typed.
+    /// Returns the source of standard input. An invalid field counts as typed input.
     pub(crate) fn input(&self) -> Input {
         Input::read(self.source, self.text(FormField::Stdin)).unwrap_or_default()
     }

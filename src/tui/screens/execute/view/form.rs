@@ -280,7 +280,7 @@ fn draw_preview(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16) -> u16 {
     let theme = frame.theme;
     paint::text(buf, area, (0, y), &format::right("request", LABEL_WIDTH.into()), theme.muted);
     let text = preview(&frame.state.execute.form.preview());
-    // The buttons stay visible for any request.
+    // The preview is cut so that the buttons stay visible for any request.
     let end = y + area.height.saturating_sub(y + 2).min(14);
     let mut row = y;
     for line in text.lines().take(usize::from(end - y)) {

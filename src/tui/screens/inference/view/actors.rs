@@ -412,7 +412,7 @@ fn spread_remark(spread: Option<f64>, combined: Option<f64>, scene: Scene<'_>) -
     share.map_or_else(String::new, |share| format!("{share:.2} % of combined"))
 }
 
-/// Returns the range of the values by their weights.
+/// Returns the figure of the widest weighted interval of the values.
 fn interval(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
     let state = scene.state;
     let (percent, low, high) = widest_interval(state.confidence.as_ref()?, state.label())?;
