@@ -246,8 +246,8 @@ pub(crate) fn watch_panics(folder: Option<PathBuf>) {
     }));
 }
 
-/// Returns the sequences that ring the bell and show `text` as a notification. Terminals with the library
-/// VTE, and rxvt, know OSC 777, others OSC 9.
+/// Returns the sequences that ring the bell and show `text` as a notification: OSC 777 for rxvt and
+/// terminals that use the library VTE, OSC 9 for others.
 fn notification(text: &str) -> Vec<u8> {
     let is_set = |name| std::env::var_os(name).is_some();
     let is_rxvt = std::env::var("TERM").is_ok_and(|term| term.starts_with("rxvt"));
@@ -282,7 +282,7 @@ pub(crate) struct Signals {
 impl Signals {
     /// Installs the signal handlers.
     pub(crate) fn listen() -> io::Result<Self> {
-        // The numbers of these two differ between systems.
+        // The numbers of SIGTSTP and SIGCONT differ between systems.
         let kind = |signal: process::Signal| SignalKind::from_raw(signal.as_raw());
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,

@@ -49,7 +49,7 @@ const GROUNDS: [&str; 3] = ["bg", "bar", "sel"];
 /// Fill of the body of a falling candle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
-    /// Like a rising candle, which has another color.
+    /// Filled like a rising candle, which differs in its color.
     Solid,
     /// Shaded, for themes without colors.
     Shaded,
@@ -90,7 +90,7 @@ pub(crate) struct Theme {
     pub(crate) key: Style,
     /// Work in progress.
     pub(crate) info: Style,
-    /// Lines and dots that have to differ only from one another.
+    /// Lines and dots that only have to be distinct from one another.
     pub(crate) series: [Style; 6],
     /// Lines over candles: distinct from [`up`](Self::up) and [`down`](Self::down).
     pub(crate) overlay: [Style; 3],

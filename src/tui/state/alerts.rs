@@ -12,9 +12,9 @@ pub(crate) struct WatchedRule {
     /// Time of the latest change, if there was one.
     pub(crate) changed_at: Option<Timestamp>,
     pub(crate) is_firing: bool,
-    /// True if the user has seen that it fires.
+    /// True if the user has seen that the rule fires.
     pub(crate) is_acknowledged: bool,
-    /// True if the user wants no notifications in this session.
+    /// True if the user wants no notifications of the rule in this session.
     pub(crate) is_muted: bool,
 }
 

@@ -20,7 +20,8 @@ pub(crate) struct Latency {
 impl Latency {
     /// Adds a sample and returns the time to show.
     ///
-    /// The first sample can include the connection's setup. It is shown until there are enough others.
+    /// The first sample can include the setup of the connection. It is shown until there are enough
+    /// other samples.
     pub(crate) fn add(&mut self, sample_ms: f64) -> f64 {
         let is_filled = self.samples.len() + 1 == SAMPLES_MAX;
         self.samples.push_back(sample_ms);

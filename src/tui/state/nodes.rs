@@ -25,13 +25,13 @@ const SEEN_MAX: usize = 1_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, IntoStaticStr)]
 #[strum(const_into_str, serialize_all = "lowercase")]
 pub(crate) enum Origin {
-    /// The screen started it.
+    /// The screen started the node.
     Local,
-    /// It is the head at an address given by the user.
+    /// The node is the head at an address given by the user.
     Typed,
-    /// A head lists it.
+    /// A head lists the node.
     Listed,
-    /// A result named it.
+    /// A result named the node.
     #[default]
     Seen,
 }
@@ -45,25 +45,26 @@ pub(crate) struct Node {
     /// Groups other than the general one, if known.
     pub(crate) subgroups: Option<Vec<String>>,
     pub(crate) addresses: Vec<String>,
-    /// True if a head is connected to it, or `None` if unknown.
+    /// True if a head is connected to the node, or `None` if unknown.
     pub(crate) is_connected: Option<bool>,
     /// Round trip of the last ping, in milliseconds.
     pub(crate) latency_ms: Option<f64>,
-    /// Time of its last message, or `None` for the head itself.
+    /// Time of the node's last message, or `None` for the head itself.
     pub(crate) last_seen: Option<Timestamp>,
-    /// Number of executions with a result of this node, over all heads.
+    /// Number of executions with a result of the node, over all heads.
     pub(crate) n_runs: u64,
-    /// Number of executions with this node in the largest result group.
+    /// Number of executions with the node in the largest result group.
     pub(crate) n_agreed: u64,
     /// Number of slots, and number of free slots if known.
     pub(crate) slots: Option<(usize, Option<usize>)>,
-    /// Attributes that it declares, by name.
+    /// Attributes that the node declares, by name.
     pub(crate) attributes: BTreeMap<String, String>,
-    /// True if every head that sees it has cordoned it.
+    /// True if every head that sees the node has cordoned it.
     pub(crate) is_cordoned: bool,
-    /// Strictest reason of any head to give it no work, as a word. `None` if all give it work.
+    /// Strictest reason of any head to give the node no work, as a word. `None` if all heads give it
+    /// work.
     pub(crate) withheld_by: Option<&'static str>,
-    /// Report of each head that lists it, in the order of the heads.
+    /// Report of each head that lists the node, in the order of the heads.
     pub(crate) reports: Vec<Report>,
     /// Number of running work orders, over all heads.
     pub(crate) n_running: usize,
@@ -71,9 +72,9 @@ pub(crate) struct Node {
     pub(crate) n_functions: usize,
     /// Number of compiled functions.
     pub(crate) n_ready: usize,
-    /// Name and pid, if it is a local process.
+    /// Name and pid of the node's process, if it is a local one.
     pub(crate) process: Option<(String, u32)>,
-    /// Exit of its local process, if it has exited.
+    /// Exit of the node's local process, if it has exited.
     pub(crate) exited: Option<Exit>,
 }
 
@@ -83,7 +84,7 @@ pub(crate) struct Report {
     pub(crate) head: HeadId,
     /// True if the last request to the head failed.
     pub(crate) is_stale: bool,
-    /// Reason of the head to give it no work, as a word. `None` if it gives it work.
+    /// Reason of the head to give the node no work, as a word. `None` if it gives the node work.
     pub(crate) withheld_by: Option<&'static str>,
 }
 
@@ -118,7 +119,7 @@ pub(crate) struct HeadNodes {
     latencies: BTreeMap<String, Latency>,
     /// True if the head does not respond, which makes its last list stale.
     is_away: bool,
-    /// True if its event stream is open.
+    /// True if the event stream of the head is open.
     pub(crate) is_live: bool,
 }
 

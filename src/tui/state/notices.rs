@@ -23,10 +23,10 @@ const BAD_SHOWN_FOR: Duration = Duration::from_secs(10);
 pub(crate) struct Notice {
     pub(crate) level: Level,
     pub(crate) text: String,
-    /// Reason and advice. Can be empty.
+    /// Reason and advice below the text. Can be empty.
     pub(crate) detail: String,
     pub(crate) at: Timestamp,
-    /// Time until which it is shown, or `None` if it is hidden.
+    /// Time until which the notice is shown, or `None` if it is hidden.
     pub(crate) until: Option<Timestamp>,
 }
 

@@ -58,7 +58,7 @@ pub(crate) struct Run {
     /// Failure to poll the head for the progress of the run, until a poll succeeds.
     pub(crate) trouble: Option<Failure>,
     pub(crate) phase: Phase,
-    /// Duration, once it is over.
+    /// Duration of the run, once it is over.
     pub(crate) took: Option<Duration>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Run {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RunHead {
     pub(crate) id: HeadId,
-    /// Its address, or `None` if it had no known head.
+    /// Address of the head, or `None` if the run had no known head.
     pub(crate) address: Option<String>,
 }
 
@@ -332,7 +332,7 @@ const ROWS_MAX: u32 = 10_000;
 /// Source of standard input.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Input {
-    /// The request contains it.
+    /// The request contains standard input.
     #[default]
     Typed,
     /// A local file, read when the run is sent.

@@ -37,23 +37,23 @@ pub(crate) enum Health {
     Absent,
     /// An address is known. No response has arrived yet.
     Unknown,
-    /// It responds and has no open stream.
+    /// The service responds and has no open stream.
     Idle {
-        /// Latency of its last response, if measured.
+        /// Latency of the last response, if measured.
         latency: Option<Duration>,
     },
-    /// A stream of it is open.
+    /// A stream of the service is open.
     Live,
-    /// It refuses the API key or the token.
+    /// The service refuses the API key or the token.
     Refused { why: Failure },
-    /// It limits the rate of our requests.
+    /// The service limits the rate of our requests.
     Limited {
         /// End of the limit.
         until: Timestamp,
     },
-    /// It cannot be reached, or fails.
+    /// The service cannot be reached, or fails.
     Down { why: Failure },
-    /// It does not respond within [`PROBE_WITHIN`], although it can be connected to.
+    /// The service accepts connections, but does not respond within [`PROBE_WITHIN`].
     Silent,
 }
 
@@ -81,9 +81,9 @@ struct Link {
     health: Health,
     /// Time of the last response or stream event.
     heard_at: Option<Timestamp>,
-    /// Time at which the screen connected.
+    /// Time at which the screen connected to the service.
     connected_at: Timestamp,
-    /// True if a stream of it is open.
+    /// True if a stream of the service is open.
     has_stream: bool,
     latency: Latency,
 }

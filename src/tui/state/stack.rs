@@ -16,15 +16,15 @@ const EXITED_MAX: usize = 256;
 /// The phase of the local stack.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Phase {
-    /// It does not exist: the services run elsewhere.
+    /// There is no local stack: the services run elsewhere.
     #[default]
     Absent,
     Starting,
-    /// Another process runs it.
+    /// Another process runs the local stack.
     Attached,
-    /// It was started here and responds.
+    /// The local stack was started here and responds.
     Ready,
-    /// It failed to start.
+    /// The local stack failed to start.
     Failed(Failure),
 }
 
@@ -32,7 +32,7 @@ pub(crate) enum Phase {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stack {
     pub(crate) phase: Phase,
-    /// Parts started so far, in order.
+    /// Parts of the local stack started so far, in order.
     pub(crate) steps: Vec<String>,
     /// Addresses and processes, once it is ready.
     pub(crate) ready: LocalReady,

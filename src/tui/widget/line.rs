@@ -16,7 +16,7 @@ use crate::theme::Theme;
 pub(crate) struct Point {
     /// The timestamp of the value.
     pub(crate) time: Timestamp,
-    /// The value. It is not finite for a gap.
+    /// The value. A value that is not finite is a gap.
     pub(crate) value: f64,
 }
 

@@ -175,7 +175,7 @@ pub(crate) enum Feed {
     Closed,
     Opening,
     Up,
-    /// Lost. It reconnects automatically.
+    /// The stream was lost. It reconnects automatically.
     Lost,
     /// The service has no such stream.
     NotServed,

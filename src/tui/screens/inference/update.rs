@@ -72,7 +72,7 @@ impl State {
             {
                 self.on_latest(result, now);
             }
-            // A bundle of another topic for the Overview screen, or one with outliers.
+            // The bundle is of another topic, for the Overview screen, or includes outliers.
             InferenceEvent::Latest { topic, is_resistant: false, result: Ok(latest) } => {
                 self.past_mut(topic).take_bundle(&latest.bundle, now);
             }

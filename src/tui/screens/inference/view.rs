@@ -479,7 +479,7 @@ pub(super) fn draw_losses(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     draw_means(row, buf, sums, combined.len(), scene);
 }
 
-/// Draws the mean losses and the advantage of combined over the others.
+/// Draws the mean losses, and the advantage of the combined value over the other two.
 fn draw_means(row: Rect, buf: &mut Buffer, sums: [f64; 3], n_epochs: usize, scene: Scene<'_>) {
     #[expect(clippy::cast_precision_loss, reason = "epochs are few")]
     let [combined, naive, uninformed] = sums.map(|sum| sum / n_epochs as f64);

@@ -16,29 +16,29 @@ const WORKING: [Stage; 2] = [Stage::Compiling, Stage::Running];
 /// Stage of a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It responded to the roll call and is waiting.
+    /// The peer responded to the roll call and is waiting.
     Ready,
-    /// It is fetching the function.
+    /// The peer is fetching the function.
     Fetching,
-    /// It is compiling the function.
+    /// The peer is compiling the function.
     Compiling,
-    /// It is executing the work order.
+    /// The peer is executing its work order.
     Running,
     Answered {
-        /// The exit code of its run.
+        /// Exit code of the function.
         exit_code: i32,
     },
-    /// It returned no result.
+    /// The peer returned no result.
     Failed {
         reason: String,
-        /// True if another peer replaced it.
+        /// True if another peer replaced the failed one.
         is_replaced: bool,
     },
-    /// Its work order was cancelled, because the quorum was met.
+    /// The work order was cancelled, because the quorum was met.
     Cancelled,
-    /// It was ready, but not needed.
+    /// The peer was ready, but was not needed.
     Spare,
-    /// The head did not report its outcome.
+    /// The head did not report the outcome of the peer.
     Unknown,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Part {
     pub(crate) peer_id: String,
     pub(crate) stage: Stage,
     pub(crate) since: Timestamp,
-    /// Time from dispatch to its end.
+    /// Time from the dispatch of the work order to the end of its execution.
     pub(crate) took: Option<Duration>,
     /// Resource usage, if the head reported it.
     pub(crate) usage: Option<Usage>,

@@ -147,7 +147,7 @@ impl Harness {
         effects.into_iter().filter(|effect| !is_timer(effect)).collect()
     }
 
-    /// Presses keys, and returns the effects of them, except timers.
+    /// Presses keys, and returns the resulting effects, except timers.
     pub(crate) fn effects_of(&mut self, keys: &str) -> Vec<Effect> {
         self.effects.clear();
         self.press(keys);

@@ -92,9 +92,8 @@ impl LiveStream {
         matches!(self.status, Status::Lost(_)) && self.n_tries <= 5
     }
 
-    /// Returns the time at which the latest row was added: its timestamp, or its arrival if it is
-    /// historic.
-    /// `None` for historic rows of the replay, which can be old.
+    /// Returns the time at which the latest row was added: its timestamp, or its arrival if the row is
+    /// historic. `None` for historic rows of the replay, whose arrival says nothing about their age.
     pub(crate) fn updated_at(&self, now: Timestamp) -> Option<Timestamp> {
         match self.newest_row {
             Some(row) if !is_past(row, now) => Some(row.min(now)),

@@ -417,7 +417,7 @@ impl State {
         spark.or_insert_with(|| RecentValues::new(SPARK_VALUES, now)).at = now;
     }
 
-    /// Records rows of the charted dataset, in either order.
+    /// Records rows of the charted dataset, in ascending or descending order.
     pub(crate) fn update_own_sparkline<'a>(
         &mut self,
         rows: impl IntoIterator<Item = &'a NamedRow>,

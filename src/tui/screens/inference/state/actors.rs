@@ -24,40 +24,41 @@ pub(crate) enum Role {
 pub(crate) struct Actor<'a> {
     pub(crate) worker: &'a Address,
     pub(crate) role: Role,
-    /// Entry in the list of topics: name, regret, loss and score.
+    /// The actor's entry in the list of topics: name, regret, loss and score.
     pub(crate) known: Option<&'a ActorSummary>,
-    /// True if its value is an outlier.
+    /// True if the actor's value is an outlier.
     pub(crate) is_outlier: bool,
     pub(crate) value: Option<f64>,
-    /// Its value minus the combined one.
+    /// The actor's value minus the combined value.
     pub(crate) delta: Option<f64>,
-    /// Combined value minus the one without it.
+    /// The combined value minus the combined value without this actor.
     pub(crate) influence: Option<f64>,
-    /// Share in the combined value.
+    /// The actor's share in the combined value.
     pub(crate) weight: Option<f64>,
-    /// Combined value without it.
+    /// The combined value without this actor.
     pub(crate) without: Option<f64>,
-    /// Combined value of a forecaster and the inferers, without other forecasters.
+    /// The combined value of this forecaster and all inferers, without other forecasters.
     pub(crate) alone: Option<f64>,
-    /// Rank by its mean loss, from 1.
+    /// The actor's rank by its mean loss, from 1.
     pub(crate) rank: Option<u64>,
-    /// Mean loss over the epochs that all ranked actors have, or `None` if it is not ranked.
+    /// The actor's mean loss over the epochs that all ranked actors have, or `None` if it is not ranked.
     pub(crate) mean_loss: Option<f64>,
-    /// Number of epochs that count towards a rank, and the required number. `None` if it is ranked.
+    /// Number of epochs that count towards a rank, and the number required for one. `None` if the actor
+    /// is ranked.
     pub(crate) unranked: Option<(u64, u64)>,
 }
 
 /// Detail next to each actor's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Detail {
-    /// Its mean loss over recent epochs and its weight.
+    /// The actor's mean loss over recent epochs and its weight.
     #[default]
     MeanLoss,
-    /// Its influence on the combined value and its weight.
+    /// The actor's influence on the combined value and its weight.
     Influence,
-    /// The combined value without it, and with only one forecaster.
+    /// The combined value without the actor, and with only this one forecaster.
     LeaveOuts,
-    /// Its regret, loss and score.
+    /// The actor's regret, loss and score.
     Learned,
 }
 
@@ -79,9 +80,9 @@ pub(crate) enum Sort {
     /// Mean loss over recent epochs, lowest first, inferers and forecasters together.
     #[default]
     MeanLoss,
-    /// Influence on the combined value.
+    /// Influence of the actor on the combined value.
     Influence,
-    /// Distance of its value from the combined one.
+    /// Distance of the actor's value from the combined value.
     Delta,
     Value,
     Weight,
