@@ -66,7 +66,7 @@ pub(crate) enum Format {
 pub(crate) struct InsertBatch {
     /// Dataset named by the query. A JSON body can name another one.
     pub(crate) dataset: Option<DatasetRef>,
-    /// Effect of its rows on stored rows with the same timestamps.
+    /// Effect of the rows on stored rows with the same timestamps.
     pub(crate) mode: AppendMode,
     pub(crate) format: Format,
     pub(crate) coding: Coding,

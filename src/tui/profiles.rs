@@ -13,7 +13,7 @@ use crate::local::Addresses;
 pub struct Profile {
     /// Name of the profile.
     pub name: String,
-    /// Addresses of its services, without the key.
+    /// Addresses of the profile's services, without the key.
     pub addresses: Addresses,
 }
 

@@ -134,14 +134,14 @@ pub(crate) struct Nodes {
 }
 
 impl Node {
-    /// Returns the share of its results in the largest result group, in percent.
+    /// Returns the share of the node's results in the largest result group, in percent.
     pub(crate) fn agree_percent(&self) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "a percentage needs no more")]
         let percent = 100.0 * self.n_agreed as f64 / self.n_runs as f64;
         (self.n_runs > 0).then_some(percent)
     }
 
-    /// Returns its groups as `gpu+eu`, `*` for only the general one, `?` if unknown.
+    /// Returns the groups of the node as `gpu+eu`, `*` for only the general one, `?` if unknown.
     pub(crate) fn group_text(&self) -> String {
         match self.subgroups.as_deref() {
             None => "?".to_owned(),
@@ -150,17 +150,17 @@ impl Node {
         }
     }
 
-    /// Returns true if it is a head.
+    /// Returns true if the node is a head.
     pub(crate) fn is_head(&self) -> bool {
         self.role.as_deref() == Some("head")
     }
 
-    /// Returns the number of heads that see it now.
+    /// Returns the number of heads that see the node now.
     pub(crate) fn n_seen_by(&self) -> usize {
         self.reports.iter().filter(|report| !report.is_stale).count()
     }
 
-    /// Returns the reason why it gets no work, with the number of heads if they differ:
+    /// Returns the reason why the node gets no work, with the number of heads if they differ:
     /// `cordoned 1/2`.
     pub(crate) fn withheld_text(&self) -> Option<String> {
         let word = self.withheld_by?;
@@ -172,13 +172,13 @@ impl Node {
         Some(if n_same < n_heads { format!("{word} {n_same}/{n_heads}") } else { word.to_owned() })
     }
 
-    /// Returns true if every head that lists it gives it no work for the reason `word`.
+    /// Returns true if every head that lists the node gives it no work for the reason `word`.
     pub(crate) fn is_withheld_everywhere(&self, word: &str) -> bool {
         !self.reports.is_empty()
             && self.reports.iter().all(|report| report.withheld_by == Some(word))
     }
 
-    /// Returns its attributes as `gpu=none,zone=a`.
+    /// Returns the attributes of the node as `gpu=none,zone=a`.
     pub(crate) fn attribute_text(&self) -> String {
         let texts = self.attributes.iter().map(|(name, value)| format!("{name}={value}"));
         texts.collect::<Vec<_>>().join(",")

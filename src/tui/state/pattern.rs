@@ -33,7 +33,7 @@ impl Pattern {
         Self(if typed.is_empty() { Vec::new() } else { vec![Word::parse(typed)] })
     }
 
-    /// Returns true if it matches everything.
+    /// Returns true if the pattern matches everything.
     pub(crate) const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -130,7 +130,7 @@ impl<T> Resource<T> {
         self.is_pending && self.latest.is_none() && self.failure.is_none()
     }
 
-    /// Returns true if it was never requested.
+    /// Returns true if the resource was never requested.
     pub(crate) const fn is_idle(&self) -> bool {
         !self.is_pending && self.latest.is_none() && self.failure.is_none()
     }

@@ -79,7 +79,7 @@ pub(crate) struct Runs {
 }
 
 impl Run {
-    /// Returns the response, if it has results.
+    /// Returns the response, if the run has results.
     pub(crate) fn response(&self) -> Option<&ExecuteResponse> {
         match &self.phase {
             Phase::Done(response) => Some(response),
@@ -94,7 +94,7 @@ impl Run {
         groups.first().filter(|_| is_bad).map(|group| group.result.exit_code)
     }
 
-    /// Returns the outcome.
+    /// Returns the outcome of the run.
     pub(crate) fn verdict(&self) -> Verdict {
         match (&self.phase, self.bad_exit()) {
             (Phase::Waiting, _) => Verdict::Waiting,
@@ -109,12 +109,12 @@ impl Run {
         }
     }
 
-    /// Returns the duration, so far if it is pending.
+    /// Returns the duration of the run, so far if the run is pending.
     pub(crate) fn elapsed(&self, now: Timestamp) -> Duration {
         self.took.unwrap_or_else(|| now.since(self.sent_at))
     }
 
-    /// Returns true if its response is pending.
+    /// Returns true if the response of the run is pending.
     pub(crate) const fn is_waiting(&self) -> bool {
         matches!(self.phase, Phase::Waiting)
     }

@@ -79,7 +79,7 @@ pub(crate) struct Services {
 #[derive(Debug, Clone, Default)]
 struct Link {
     health: Health,
-    /// Time of the last response or stream event.
+    /// Time of the last response or stream event of the service.
     heard_at: Option<Timestamp>,
     /// Time at which the screen connected to the service.
     connected_at: Timestamp,

@@ -60,20 +60,20 @@ pub(crate) struct Process {
 /// Status and resource usage of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Status {
-    /// Time of its start.
+    /// Time at which the process started.
     pub(crate) since: Option<Timestamp>,
     /// Last sample of its resource usage.
     pub(crate) usage: Option<Usage>,
     /// Exit, if it has exited.
     pub(crate) exited: Option<Exit>,
-    /// True if it has exited and is about to be restarted.
+    /// True if the process has exited and is about to be restarted.
     pub(crate) is_restarting: bool,
-    /// True if it was requested to stop.
+    /// True if the process was requested to stop.
     pub(crate) is_stopping: bool,
 }
 
 impl Stack {
-    /// Records that it is being started.
+    /// Records that the local stack is being started.
     pub(crate) fn begin(&mut self) {
         self.phase = Phase::Starting;
         self.steps.clear();

@@ -24,7 +24,7 @@ pub(crate) struct Column {
     pub(crate) title: &'static str,
     /// Width of the column. A column of width 0 is omitted. The last column gets the remaining width.
     pub(crate) width: u16,
-    /// Alignment of its texts.
+    /// Alignment of the texts in the column.
     pub(crate) side: Side,
 }
 
@@ -39,9 +39,9 @@ pub(crate) struct Table<'a> {
     pub(crate) n_rows: usize,
     /// Selected row.
     pub(crate) selected: Option<usize>,
-    /// Number of its pane, for click targets.
+    /// Number of the pane that shows the table, for click targets.
     pub(crate) pane: usize,
-    /// Index of the column that it is sorted by.
+    /// Index of the column that the table is sorted by.
     pub(crate) sorted: Option<usize>,
     /// Rows by which it is scrolled down from the position that shows the selected row.
     pub(crate) n_scrolled: isize,

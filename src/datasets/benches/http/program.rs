@@ -33,14 +33,14 @@ pub(crate) struct Bench {
     program: PathBuf,
     folder: TempDir,
     running: Option<Child>,
-    /// Address that it listens on.
+    /// Address that the service listens on.
     pub(crate) address: SocketAddr,
     /// Key that owns the datasets it creates.
     pub(crate) key: String,
     is_limited: bool,
     /// Address of the store's database. `None` if the store is in the directory.
     store: Option<String>,
-    /// Core that it runs on. `None` for all cores.
+    /// Core that the service runs on. `None` for all cores.
     core: Option<usize>,
 }
 

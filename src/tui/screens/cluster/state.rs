@@ -342,9 +342,9 @@ pub(crate) enum NodeRow {
 pub(crate) struct NodeGroup {
     /// `zone=a`, or `no zone`.
     pub(crate) title: String,
-    /// Indices of its nodes.
+    /// Indices of the nodes of the group.
     pub(crate) nodes: Range<usize>,
-    /// True if its nodes are hidden.
+    /// True if the nodes of the group are hidden.
     pub(crate) is_folded: bool,
     pub(crate) n_connected: usize,
     /// Number of nodes that get no work.

@@ -55,7 +55,7 @@ pub(crate) enum ListOrder {
 }
 
 impl ListOrder {
-    /// Returns the order by the column whose title starts with its name, if there is one.
+    /// Returns the order by the column whose title starts with the name of the order, if there is one.
     pub(crate) fn of_column(title: &str) -> Option<Self> {
         let name = title.split(' ').next()?;
         Self::VARIANTS.iter().copied().find(|order| order.into_str() == name)

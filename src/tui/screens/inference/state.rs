@@ -194,7 +194,7 @@ pub(crate) const VALUES_MAX: usize = 24;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Epoch {
-    /// Time of its start, or of the arrival of its bundle.
+    /// Time of the start of the epoch, or of the arrival of its bundle.
     pub(crate) time: Timestamp,
     /// Label to combined value.
     pub(crate) combined: BTreeMap<String, f64>,

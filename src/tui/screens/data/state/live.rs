@@ -42,11 +42,11 @@ pub(crate) struct LiveStream {
     pub(crate) status: Status,
     /// Time of the last event.
     heard_at: Option<Timestamp>,
-    /// Time of the last rows.
+    /// Time at which rows last arrived.
     pub(crate) rows_at: Option<Timestamp>,
-    /// Time of the last rows that are not part of the replay.
+    /// Time at which rows last arrived that are not part of the replay.
     new_rows_at: Option<Timestamp>,
-    /// Time at which it was last opened.
+    /// Time at which the stream was last opened.
     opened_at: Option<Timestamp>,
     /// Timestamp of the latest row.
     newest_row: Option<Timestamp>,
@@ -56,7 +56,7 @@ pub(crate) struct LiveStream {
     pace_next: Option<(Timestamp, Timestamp)>,
     /// Attempts since the last connection.
     n_tries: u32,
-    /// True if it was lost since rows were last read.
+    /// True if the stream was lost since rows were last read.
     pub(crate) was_lost: bool,
     /// Rows that arrived while paused, or `None` if not paused.
     pub(crate) held: Option<HeldRows>,
@@ -77,7 +77,7 @@ impl LiveStream {
 
     /// Returns true if rows still arrive: a connected stream can be silent.
     pub(crate) fn is_flowing(&self, now: Timestamp) -> bool {
-        // Somewhat more than the interval between rows if there is one per minute.
+        // Rows can arrive once per minute, so somewhat more than a minute is allowed.
         self.is_up() && self.rows_at.is_some_and(|at| now.since(at) <= Duration::from_secs(90))
     }
 
@@ -246,7 +246,7 @@ pub(crate) struct Pin {
     pub(crate) live: LiveStream,
     /// Latest values.
     pub(crate) spark: RecentValues,
-    /// Loading of its details, which are missing for a pin of an earlier session.
+    /// Loading of the details of the dataset, which are missing for a pin of an earlier session.
     pub(crate) details: Resource<()>,
     /// The metadata, which names the charted column.
     pub(crate) metadata: BTreeMap<String, String>,
@@ -271,7 +271,7 @@ pub(crate) struct WatchedDataset<'a> {
     pub(crate) column: Option<String>,
     /// Latest values, once loaded.
     pub(crate) spark: Option<&'a RecentValues>,
-    /// Unit of its values. Can be empty.
+    /// Unit of the dataset's values. Can be empty.
     pub(crate) unit: &'a str,
     /// The pin, if it is pinned.
     pub(crate) pin: Option<&'a Pin>,

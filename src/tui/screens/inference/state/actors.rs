@@ -63,7 +63,7 @@ pub(crate) enum Detail {
 }
 
 impl Detail {
-    /// Returns the titles of its two columns.
+    /// Returns the titles of the two columns that show the detail.
     pub(crate) const fn titles(self) -> [&'static str; 2] {
         match self {
             Self::MeanLoss => ["MEAN LOSS", "WEIGHT"],
