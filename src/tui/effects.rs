@@ -55,9 +55,9 @@ impl Clients {
 /// Files that the screen reads and writes. `None` if there is no directory for them.
 #[derive(Debug, Clone, Default)]
 pub struct UserFiles {
-    /// Presets of the form.
+    /// File of the form's presets.
     pub presets: Option<PathBuf>,
-    /// Rules for alerts.
+    /// File of the rules for alerts.
     pub rules: Option<PathBuf>,
 }
 

@@ -254,7 +254,7 @@ pub(crate) struct ExportSize {
 /// The progress of an export.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ExportNews {
-    /// A part is written.
+    /// A part of the file is written.
     Written(ExportSize),
     /// The file is complete.
     Done { progress: ExportSize, path: PathBuf },
@@ -389,7 +389,7 @@ pub(crate) enum Effect {
     Perform(crate::action::Action),
     /// Sends [`Event::TimerDue`] after this time.
     SetTimer(Timer, Duration),
-    /// Clears a timer.
+    /// Clears a pending timer.
     ClearTimer(Timer),
     /// Copies a text to the clipboard.
     Copy(String),
@@ -426,7 +426,7 @@ pub(crate) enum Timer {
     Overview,
     /// End of the time for a second `^C`.
     Interrupt,
-    /// Expiry of the oldest notice.
+    /// Expiry of the oldest visible notice.
     Notice,
 }
 
@@ -447,9 +447,9 @@ pub(crate) enum Target {
     Label(usize),
     /// An output of a result group.
     Output(crate::state::results::Output),
-    /// A kind of chart.
+    /// The name of a kind of chart, which selects it.
     Chart(crate::screens::data::state::zoom::ChartKind),
-    /// A resolution of the chart.
+    /// The name of a resolution, which selects it for the chart.
     Resolution(model::resolution::Resolution),
     /// The candle or point of the chart at this time.
     Time(model::timestamp::Timestamp),

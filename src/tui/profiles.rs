@@ -34,7 +34,7 @@ pub enum KeyPlace {
 /// The services of an opened profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opened {
-    /// Addresses, with the key.
+    /// Addresses of the services, with the key.
     pub addresses: Addresses,
     /// Place of the key, if there is a key.
     pub key_place: Option<KeyPlace>,
@@ -68,7 +68,7 @@ pub trait ProfileStore: Send + Sync {
 pub struct ProfileError {
     /// Failed operation, such as `read the key of profile home`.
     pub what: String,
-    /// Cause.
+    /// Cause of the failure.
     #[source]
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }

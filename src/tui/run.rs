@@ -68,11 +68,11 @@ pub struct TuiOptions {
     pub has_mouse: bool,
     /// True if the terminal is on another machine, which lowers the frame rate.
     pub is_far: bool,
-    /// Time zone of displayed times.
+    /// Time zone in which times are displayed.
     pub time_zone: TimeZone,
-    /// Wall clock.
+    /// Wall clock, which stamps events and frames.
     pub clock: Clock,
-    /// Directory of the panic report.
+    /// Directory to which the report of a panic is written.
     pub reports: Option<PathBuf>,
     /// Message of a panic when a key is pressed on the Logs screen. Only in debug builds.
     #[cfg(debug_assertions)]

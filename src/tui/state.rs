@@ -61,7 +61,7 @@ pub(crate) enum Dirty {
     Clean,
     /// Only the clock advanced.
     Age,
-    /// A spinner that moved.
+    /// A spinner moved.
     Animation,
     /// A periodic request or response that the user does not wait for.
     Poll,

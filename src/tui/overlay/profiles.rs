@@ -59,7 +59,7 @@ pub(crate) fn act(state: &mut State, action: Action, row: Option<usize>) {
     }
 }
 
-/// Uses the profile of `row`.
+/// Uses the services of the entry at `row`: a profile or the local stack.
 pub(crate) fn take(state: &mut State, row: usize) {
     let choices = state.profiles.choices();
     let Some(choice) = choices.get(row) else { return };

@@ -115,7 +115,7 @@ pub(crate) fn load_nodes_of(state: &mut State, head: HeadId) {
     }
 }
 
-/// Copies `text`.
+/// Requests that `text` is copied to the clipboard.
 pub(crate) fn send_copy(state: &mut State, text: Option<String>) {
     match text.filter(|text| !text.is_empty()) {
         Some(text) => state.effects.push(Effect::Copy(text)),

@@ -27,11 +27,11 @@ pub(crate) struct Field {
 /// A kind of edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Edit {
-    /// Typing a word.
+    /// Typing the letters of a word.
     Type,
     /// Deleting single letters.
     Erase,
-    /// Anything larger.
+    /// Any larger edit.
     Other,
 }
 

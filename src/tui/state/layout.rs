@@ -31,7 +31,7 @@ pub(crate) struct Nudge(pub(crate) [i16; 3]);
 /// A divider between panes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Divider {
-    /// Between left and right.
+    /// Between the left and the right panes.
     Columns,
     /// Between the upper and the lower pane on the left.
     LeftRows,

@@ -39,7 +39,7 @@ pub(crate) enum Origin {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Node {
     pub(crate) peer_id: String,
-    /// `head` or `worker`, if known.
+    /// Role of the node, `head` or `worker`, if known.
     pub(crate) role: Option<String>,
     pub(crate) origin: Origin,
     /// Groups other than the general one, if known.
@@ -68,9 +68,9 @@ pub(crate) struct Node {
     pub(crate) reports: Vec<Report>,
     /// Number of running work orders, over all heads.
     pub(crate) n_running: usize,
-    /// Number of installed functions.
+    /// Number of functions installed on the node.
     pub(crate) n_functions: usize,
-    /// Number of compiled functions.
+    /// Number of functions compiled on the node.
     pub(crate) n_ready: usize,
     /// Name and pid of the node's process, if it is a local one.
     pub(crate) process: Option<(String, u32)>,
@@ -305,7 +305,7 @@ impl Nodes {
         nodes
     }
 
-    /// Records the response of `head`.
+    /// Records the response of `head` to the request for its nodes.
     pub(crate) fn settle(
         &mut self,
         head: HeadId,

@@ -11,7 +11,7 @@ use crate::widget::format;
 pub(crate) struct Failure {
     /// Failed operation; completes "failed to".
     pub(crate) what: String,
-    /// Reason.
+    /// Reason for the failure.
     pub(crate) why: String,
     /// Advice for the user. Can be empty.
     pub(crate) next: String,

@@ -228,7 +228,7 @@ pub(crate) const DIFF_LINES_MAX: usize = 400;
 /// A comparison of two texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Comparison<'a> {
-    /// Line by line.
+    /// Removed, added and common lines, in order.
     pub(crate) changes: Vec<similar::Change<&'a str>>,
     /// Number of lines at the end of the first and the second text that were not compared.
     pub(crate) n_left_out: (usize, usize),

@@ -30,7 +30,7 @@ pub(crate) enum Phase {
     Done(Box<ExecuteResponse>),
     /// The head responded without results, or did not respond.
     Failed(Failure),
-    /// Cancelled by the user.
+    /// The user cancelled the run.
     Cancelled,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn workers_text(request: &ExecuteRequest) -> Option<String> {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Run {
     pub(crate) id: RunId,
-    /// Time of the request.
+    /// Time at which the request was sent.
     pub(crate) sent_at: Timestamp,
     pub(crate) request: ExecuteRequest,
     /// Source of standard input.
@@ -137,7 +137,7 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    /// Returns a short description.
+    /// Returns a short description of the outcome.
     pub(crate) fn words(self) -> String {
         match self {
             Self::Waiting => "running".to_owned(),
@@ -348,7 +348,7 @@ pub(crate) enum Input {
 /// Amount of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Window {
-    /// The rows of this period.
+    /// All rows of this period up to the latest row.
     Span(Duration),
     Count(u32),
 }

@@ -48,7 +48,7 @@ pub(crate) enum Health {
     Refused { why: Failure },
     /// The service limits the rate of our requests.
     Limited {
-        /// End of the limit.
+        /// Time at which the limit ends.
         until: Timestamp,
     },
     /// The service cannot be reached, or fails.

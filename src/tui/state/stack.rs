@@ -64,7 +64,7 @@ pub(crate) struct Status {
     pub(crate) since: Option<Timestamp>,
     /// Last sample of its resource usage.
     pub(crate) usage: Option<Usage>,
-    /// Exit, if it has exited.
+    /// Exit of the process, if it has exited.
     pub(crate) exited: Option<Exit>,
     /// True if the process has exited and is about to be restarted.
     pub(crate) is_restarting: bool,

@@ -7,7 +7,7 @@ use crate::user_file::{Fault, Setting};
 /// A user-defined theme.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CustomTheme {
-    /// Display name.
+    /// Display name of the theme.
     pub name: String,
     pub(super) palette: Palette,
 }

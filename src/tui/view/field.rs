@@ -50,7 +50,7 @@ pub(crate) struct LabelledField<'a> {
     pub(crate) width: u16,
     pub(crate) is_focused: bool,
     pub(crate) has_caret: bool,
-    /// Background without focus.
+    /// Background of the field while it has no focus.
     pub(crate) ground: Style,
     /// Current choice, if the field is not a text.
     pub(crate) choice: Option<&'static str>,

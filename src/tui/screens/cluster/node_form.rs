@@ -19,7 +19,7 @@ const LABEL_WIDTH: u16 = 11;
 /// Maximum width of the form, in which a multiaddress fits.
 const WIDTH_MAX: u16 = 104;
 
-/// Draws the form.
+/// Draws the form that starts a node.
 pub(crate) fn draw(on: Surface<'_>) {
     let Surface { area, buf, frame, hits } = on;
     let Frame { state, theme, .. } = frame;

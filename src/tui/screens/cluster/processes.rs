@@ -152,7 +152,7 @@ const WIDE_FROM: u16 = 58;
 /// Minimum number of rows for log lines.
 const LOG_ROWS_MIN: u16 = 3;
 
-/// Draws the pane.
+/// Draws the pane of local processes.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
     let processes = state.cluster.processes(&state.stack);

@@ -104,7 +104,7 @@ struct Step {
     action: Action,
 }
 
-/// Draws the pane.
+/// Draws the pane Start here.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let theme = frame.theme;
     hits.add(area, Target::Pane(Pane::Groups.number()));

@@ -340,7 +340,7 @@ pub(crate) enum NodeRow {
 /// A group of nodes and its sums.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct NodeGroup {
-    /// `zone=a`, or `no zone`.
+    /// Title of the group: `zone=a`, or `no zone`.
     pub(crate) title: String,
     /// Indices of the nodes of the group.
     pub(crate) nodes: Range<usize>,
@@ -360,7 +360,7 @@ pub(crate) struct NodeGroup {
 pub(crate) struct Folds {
     /// True if all groups except the exceptions are folded. False if only the exceptions are folded.
     are_folded: bool,
-    /// Titles of the exceptions.
+    /// Titles of the groups that are exceptions to `are_folded`.
     exceptions: BTreeSet<String>,
 }
 
@@ -389,7 +389,7 @@ impl Folds {
 }
 
 impl NodeGroup {
-    /// Returns the number of nodes.
+    /// Returns the number of nodes in the group.
     pub(crate) fn n_nodes(&self) -> usize {
         self.nodes.len()
     }

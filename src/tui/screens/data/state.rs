@@ -34,7 +34,7 @@ pub(crate) enum Pane {
     List,
     /// The chart, or the rows as a table.
     Chart,
-    /// The latest rows.
+    /// The tape: the latest rows.
     Tape,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct State {
     pub(crate) new_columns: BTreeSet<String>,
     /// Charted column of each dataset, if chosen by the user.
     pub(crate) chosen_columns: BTreeMap<DatasetId, String>,
-    /// State of loading its rows.
+    /// State of loading the rows of the charted dataset.
     pub(crate) rows: Resource<()>,
     pub(crate) chart: Chart,
     /// Visible part of the chart.
@@ -136,7 +136,7 @@ pub(crate) struct State {
     pub(crate) is_connected: bool,
     /// True if the list still shows a search that was cleared.
     pub(crate) is_list_old: bool,
-    /// Pending query of rows.
+    /// Pending query for rows of the chart or of a sparkline.
     pub(crate) asked: Option<RowsQuery>,
     /// Knowledge about rows older than the oldest loaded one.
     pub(crate) older: OlderRows,
@@ -322,7 +322,7 @@ const CHOICES_MAX: usize = 8;
 pub(crate) struct Filter {
     /// Typed text `field=value`.
     pub(crate) text: Field,
-    /// Active field and value.
+    /// Field and value of the active filter.
     chosen: Option<(String, String)>,
     /// Pairs of all datasets seen so far.
     known: BTreeSet<String>,

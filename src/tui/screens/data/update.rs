@@ -451,7 +451,7 @@ impl State {
         }
     }
 
-    /// Moves through the table.
+    /// Moves the selection of the table by `n` rows. Loads the next page if needed.
     pub(crate) fn move_table(&mut self, n: isize) {
         let Some(newest) = self.newest_rows(PAGE_ROWS) else { return };
         if n == isize::MIN && self.table.has_newer {

@@ -35,7 +35,7 @@ pub(crate) enum Pane {
     /// Distribution of the values.
     Distribution,
     Past,
-    /// Losses of the network's values.
+    /// The losses of the network's values over time.
     Losses,
 }
 
@@ -196,11 +196,11 @@ pub(crate) const VALUES_MAX: usize = 24;
 pub(crate) struct Epoch {
     /// Time of the start of the epoch, or of the arrival of its bundle.
     pub(crate) time: Timestamp,
-    /// Label to combined value.
+    /// Combined value by label.
     pub(crate) combined: BTreeMap<String, f64>,
-    /// Label to naive value.
+    /// Naive value by label.
     pub(crate) naive: BTreeMap<String, f64>,
-    /// Label to ground truth. Empty until known.
+    /// Ground truth by label. Empty until known.
     pub(crate) truth: BTreeMap<String, f64>,
 }
 

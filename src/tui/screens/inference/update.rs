@@ -380,7 +380,7 @@ impl State {
         }
     }
 
-    /// Closes the stream.
+    /// Closes the stream of bundles.
     pub(crate) fn close_feed(&mut self) {
         if !matches!(self.feed, Feed::Closed | Feed::NotServed) {
             self.feed = Feed::Closed;

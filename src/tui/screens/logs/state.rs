@@ -36,9 +36,9 @@ pub(crate) struct Window<'a> {
 /// An end of the lines that a search reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Edge {
-    /// The oldest line.
+    /// The oldest line was reached.
     Above,
-    /// The latest line.
+    /// The latest line was reached.
     Below,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Adds a line.
+    /// Adds a log line.
     pub(crate) fn push(&mut self, log: LocalLog) {
         // Lines of further processes are recorded, but cannot be selected by source.
         if !self.sources.contains(&log.process) && self.sources.len() < 32 {

@@ -23,7 +23,7 @@ pub(crate) const TOPICS_MAX: usize = 12;
 /// Number of panes with rows that can be selected: runs, datasets, topics.
 pub(crate) const N_PANES: usize = 3;
 
-/// Maximum number of runs.
+/// Maximum number of runs listed on the Overview screen.
 pub(crate) const RUNS_MAX: usize = 8;
 
 /// The state of the Overview screen.

@@ -18,7 +18,7 @@ const PERIODS_MAX: usize = 120;
 /// The recent activity of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Activity {
-    /// Count in the last list.
+    /// Number of results of the node in the last list.
     n_runs: Option<u64>,
     /// Number of each period and of its results, oldest first.
     periods: VecDeque<(i64, u64)>,

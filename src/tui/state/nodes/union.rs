@@ -18,7 +18,7 @@ struct Listing<'a> {
     head: HeadId,
     /// True if the last request to the head failed.
     is_stale: bool,
-    /// Time of the list.
+    /// Time at which the list was loaded.
     at: Timestamp,
     body: &'a NodeBody,
 }

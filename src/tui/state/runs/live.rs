@@ -52,7 +52,7 @@ pub(crate) struct Part {
     pub(crate) took: Option<Duration>,
     /// Resource usage, if the head reported it.
     pub(crate) usage: Option<Usage>,
-    /// Time of dispatch.
+    /// Time at which the work order was dispatched.
     sent_at: Option<Timestamp>,
 }
 

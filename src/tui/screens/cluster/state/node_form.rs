@@ -21,7 +21,7 @@ pub(crate) enum NodeField {
     /// Role: head or worker.
     #[default]
     Role,
-    /// Port for other nodes.
+    /// Port on which other nodes connect to the node.
     Port,
     /// Port of a head's REST API.
     #[strum(serialize = "REST port")]
@@ -31,7 +31,7 @@ pub(crate) enum NodeField {
     BootNodes,
     /// Groups other than the general one.
     Subgroups,
-    /// Number of concurrent executions.
+    /// Number of executions that the node runs concurrently.
     Slots,
     /// Attributes of a worker.
     Attributes,

@@ -202,9 +202,9 @@ const VOLUME: &str = "volume";
 pub(crate) enum Shape {
     /// `open`, `high`, `low` and `close`: rows are bars.
     Bars,
-    /// A single column.
+    /// The column with this name.
     Value(String),
-    /// No numeric column.
+    /// No column, since none is numeric.
     Nothing,
 }
 

@@ -40,7 +40,7 @@ pub(crate) enum Status {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LiveStream {
     pub(crate) status: Status,
-    /// Time of the last event.
+    /// Time of the last event of the stream.
     heard_at: Option<Timestamp>,
     /// Time at which rows last arrived.
     pub(crate) rows_at: Option<Timestamp>,
@@ -48,13 +48,13 @@ pub(crate) struct LiveStream {
     new_rows_at: Option<Timestamp>,
     /// Time at which the stream was last opened.
     opened_at: Option<Timestamp>,
-    /// Timestamp of the latest row.
+    /// Timestamp of the latest row of the stream.
     newest_row: Option<Timestamp>,
     /// Arrival and timestamp of the row from which the pace is measured.
     pace_from: Option<(Timestamp, Timestamp)>,
     /// Arrival and timestamp of a later row, from which the pace is measured after [`PACE_WINDOW`].
     pace_next: Option<(Timestamp, Timestamp)>,
-    /// Attempts since the last connection.
+    /// Number of attempts to reconnect since the connection was lost.
     n_tries: u32,
     /// True if the stream was lost since rows were last read.
     pub(crate) was_lost: bool,

@@ -26,7 +26,7 @@ pub(crate) struct RecentValues {
     column: Option<String>,
     /// Timestamp and first value of the latest row, if the dataset has no numeric column.
     text: Option<(Timestamp, String)>,
-    /// Time of the last read.
+    /// Time at which the values were last read.
     pub(crate) at: Timestamp,
     /// Arrival of the latest value, or its timestamp if it was loaded.
     came_at: Timestamp,
@@ -239,7 +239,7 @@ pub(crate) struct Table {
     pub(crate) has_newer: bool,
     /// Knowledge about rows older than the oldest loaded one.
     pub(crate) older: OlderRows,
-    /// Pending query.
+    /// Pending query for a page of the table.
     pub(crate) asked: Option<RowsQuery>,
     /// Number of columns scrolled out on the left.
     pub(crate) n_hidden: usize,

@@ -45,7 +45,7 @@ const MISSING: u32 = 6;
 /// Rows above a chart: its numbers, the choices, the numbers of the crosshair.
 const HEAD_HEIGHT: u16 = 3;
 
-/// Draws the pane.
+/// Draws the pane of the chart.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     if area.is_empty() {
         return;

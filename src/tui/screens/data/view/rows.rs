@@ -287,7 +287,7 @@ fn across(n_pins: usize, width: u16) -> u16 {
     (width.saturating_sub(4) / CARD.0).clamp(1, u16::try_from(n_pins).unwrap_or(u16::MAX).max(1))
 }
 
-/// Draws the pane.
+/// Draws the pane of pinned datasets.
 pub(crate) fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (pins, theme) = (&frame.state.data.pins, frame.theme);
     if area.is_empty() {

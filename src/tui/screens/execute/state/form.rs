@@ -38,11 +38,11 @@ pub(crate) enum FormField {
     /// The function's content id.
     #[strum(serialize = "id")]
     FunctionId,
-    /// File to execute.
+    /// Method: the file of the function to execute.
     Method,
-    /// Number of nodes.
+    /// Number of nodes that execute the function.
     Nodes,
-    /// Group of the nodes.
+    /// Group whose nodes execute the function.
     Subgroup,
     /// Required attributes of the nodes.
     Selector,

@@ -24,7 +24,7 @@ pub(crate) struct Preset {
     pub(crate) input: Input,
 }
 
-/// Presets by name.
+/// The presets of the user, by name.
 pub(crate) type Presets = BTreeMap<String, Preset>;
 
 /// Saves `preset` as `name`. Returns the final name and the variables that were stored without a value.

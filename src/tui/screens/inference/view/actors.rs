@@ -65,7 +65,7 @@ pub(crate) fn column_title(column: usize, detail: Detail) -> Option<&'static str
     columns(u16::MAX, detail).get(column).map(|column| column.title)
 }
 
-/// Draws the pane.
+/// Draws the pane of actors.
 pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) {
     let (state, theme) = (scene.state, scene.theme);
     let arrow = if state.is_reversed { '▴' } else { '▾' };
@@ -290,7 +290,7 @@ pub(crate) fn summary_height(scene: Scene<'_>, area: Rect, is_roomy: bool) -> u1
     }
 }
 
-/// Draws the pane.
+/// Draws the pane with the summary of the topic.
 pub(crate) fn draw_summary(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) {
     if area.is_empty() {
         return;
