@@ -24,7 +24,7 @@ impl ETag {
 }
 
 impl KnownETags {
-    /// Parses the value of the header.
+    /// Parses the value of `If-None-Match` or `If-Match`.
     pub(crate) fn parse(header: &str) -> Self {
         let tags = header.split(',').map(|tag| tag.trim().to_owned());
         Self { tags: tags.filter(|tag| !tag.is_empty()).collect() }

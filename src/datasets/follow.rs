@@ -63,9 +63,9 @@ impl Cursor {
 /// Start of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FollowFrom {
-    /// The latest rows.
+    /// The stream starts with the latest rows.
     Newest,
-    /// After the last row of the reader. `None` if its cursor was invalid.
+    /// The stream starts after the last row of the reader. `None` if its cursor was invalid.
     After(Option<Cursor>),
 }
 

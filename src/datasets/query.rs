@@ -51,9 +51,9 @@ pub(crate) struct SelectedColumns(Option<Vec<String>>);
 /// Start of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Position {
-    /// After this number of rows.
+    /// The page starts after this number of rows.
     Offset(u64),
-    /// After the row with this timestamp, in the order of the query.
+    /// The page starts after the row with this timestamp, in the order of the query.
     After(Timestamp),
 }
 

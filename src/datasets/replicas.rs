@@ -94,7 +94,7 @@ struct Follower {
 
 /// Commits after a given one.
 enum Missing {
-    /// All commits are published.
+    /// No commits are missing: all are published.
     Nothing,
     /// The commits up to `through`. `is_more` is true if there may be more.
     Frames { frames: Vec<Frame>, through: u64, is_more: bool },

@@ -247,7 +247,7 @@ pub(crate) struct Shared {
     pub(crate) inserts: KeyLimit,
     /// Limits the endless responses of each account.
     pub(crate) streams: StreamLimit,
-    /// Shares the outcome of health checks.
+    /// Lets health checks share one recent outcome.
     health: Arc<SharedCheck<Health>>,
 }
 

@@ -145,7 +145,7 @@ enum ByteRange {
     All,
     /// From the first offset up to but not including the second.
     Part(u64, u64),
-    /// Beyond the end of the file.
+    /// The requested part is beyond the end of the file.
     Unsatisfiable,
 }
 

@@ -71,11 +71,11 @@ pub(crate) fn run() -> Outcome<()> {
 
 /// Keys of the requests.
 struct Keys {
-    /// Owns all datasets.
+    /// Key that owns all datasets.
     owner: String,
-    /// Sees all of them.
+    /// Key that sees all datasets.
     holder: String,
-    /// Sees one of [`RARE`] datasets.
+    /// Key that sees one of [`RARE`] datasets.
     member: String,
 }
 

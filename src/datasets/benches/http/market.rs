@@ -22,7 +22,7 @@ pub(crate) struct Market {
 }
 
 impl Market {
-    /// Starts at the first minute.
+    /// Creates a generator that starts at the first minute.
     pub(crate) const fn new() -> Self {
         Self { minute: 0, close: 64_000.0, seed: 0x9e37_79b9_7f4a_7c15 }
     }

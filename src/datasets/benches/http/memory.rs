@@ -39,7 +39,7 @@ pub(crate) fn is_asked() -> bool {
     env::var_os(PART).is_some()
 }
 
-/// Serves until killed.
+/// Serves pages from memory until the process is killed.
 pub(crate) async fn serve() -> Outcome<ExitCode> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     writeln!(io::stdout(), "{}", listener.local_addr()?)?;
@@ -61,7 +61,7 @@ async fn answer(State(pages): State<Pages>, Path(idx): Path<usize>) -> impl Into
 }
 
 impl Memory {
-    /// Starts the process.
+    /// Starts the reference process.
     pub(crate) async fn start() -> Outcome<Self> {
         let mut command = Command::new(env::current_exe()?);
         let mut child = command.env(PART, "1").stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
@@ -71,7 +71,7 @@ impl Memory {
         Ok(Self { _child: child, address })
     }
 
-    /// Opens a connection to the process.
+    /// Opens a connection to the reference process.
     pub(crate) async fn connect(&self) -> Outcome<Connection> {
         Connection::open(self.address).await
     }

@@ -56,7 +56,7 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// Returns the figure.
+    /// Returns the rate of inserts as a figure.
     pub(crate) fn row(&self) -> Row {
         let name = "bulk_insert, NDJSON batches of 1 000, one connection";
         Row::new(name, millions(self.rate), "0.25 M rows/s at least", self.rate >= 0.25e6)

@@ -54,7 +54,7 @@ struct Board {
     last_us: Vec<AtomicU64>,
     /// Number of connected readers.
     n_connected: AtomicUsize,
-    /// Rows that some reader got twice.
+    /// Number of rows that some reader got twice.
     n_repeated: AtomicUsize,
 }
 
@@ -85,7 +85,7 @@ impl Board {
 struct Reader {
     board: Arc<Board>,
     is_connected: bool,
-    /// Received part of an event.
+    /// Part of an event that has been received.
     text: Vec<u8>,
     /// Last received row.
     last: Option<usize>,
@@ -126,7 +126,7 @@ impl Reader {
     }
 }
 
-/// Measures both figures.
+/// Measures the delay of rows at many readers, and the effect of a stalled reader.
 pub(crate) async fn all(bench: &Bench) -> Outcome<Vec<Row>> {
     Ok(vec![fan_out(bench).await?, beside_a_stalled_one(bench).await?])
 }

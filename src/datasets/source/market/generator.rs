@@ -57,7 +57,7 @@ const CORRECTED_ONE_IN: u64 = 120;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ticker {
     pub(super) name: &'static str,
-    /// Price around which it moves.
+    /// Price around which the pair moves.
     pub(super) price: f64,
     /// Number of decimal places of a price.
     pub(super) decimals: i32,
