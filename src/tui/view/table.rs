@@ -33,11 +33,11 @@ pub(crate) type Cell = (String, Style);
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Table<'a> {
-    /// Columns, left to right.
+    /// Columns of the table, left to right.
     pub(crate) columns: &'a [Column],
-    /// Number of rows.
+    /// Number of rows of the table.
     pub(crate) n_rows: usize,
-    /// Selected row.
+    /// Index of the selected row.
     pub(crate) selected: Option<usize>,
     /// Number of the pane that shows the table, for click targets.
     pub(crate) pane: usize,

@@ -1,4 +1,4 @@
-//! Wraps long texts.
+//! Wraps long texts into lines.
 
 use ratatui::prelude::*;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};

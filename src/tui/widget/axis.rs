@@ -19,7 +19,7 @@ pub(crate) struct Scale {
 pub(crate) struct Ticks {
     /// Numbers, lowest first.
     pub(crate) values: Vec<f64>,
-    /// Number of decimals that distinguish them.
+    /// Number of decimals that distinguish the numbers.
     pub(crate) decimals: usize,
 }
 
@@ -55,12 +55,12 @@ impl Scale {
         (low.is_finite() && high.is_finite() && low < high).then_some(Self { low, high })
     }
 
-    /// Returns the lowest value.
+    /// Returns the lowest value of the scale.
     pub(crate) const fn low(self) -> f64 {
         self.low
     }
 
-    /// Returns the highest value.
+    /// Returns the highest value of the scale.
     pub(crate) const fn high(self) -> f64 {
         self.high
     }

@@ -12,11 +12,11 @@ pub(crate) const BLOCKS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '�
 /// A bar in the first row of its area: `█████▍····`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ShareBar {
-    /// Share, from 0 to 1.
+    /// Filled share of the bar, from 0 to 1.
     pub(crate) share: f64,
     /// The style of the bar.
     pub(crate) bar: Style,
-    /// The style of the dots.
+    /// The style of the dots after the bar.
     pub(crate) rest: Style,
 }
 
@@ -94,9 +94,9 @@ impl Widget for DivergingBar {
 /// Base of the bars of a sparkline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Floor {
-    /// Zero: for amounts.
+    /// Bars start at zero: for amounts.
     Zero,
-    /// The lowest value: for levels, to show their changes.
+    /// Bars start at the lowest value: for levels, to show their changes.
     Lowest,
 }
 

@@ -24,9 +24,9 @@ pub(crate) struct Layer {
 /// Position in dots from the upper left corner.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Dot {
-    /// Dots from the left.
+    /// Distance from the left edge in dots.
     pub(crate) x: f64,
-    /// Dots from the top.
+    /// Distance from the top edge in dots.
     pub(crate) y: f64,
 }
 

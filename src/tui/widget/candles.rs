@@ -55,11 +55,11 @@ pub(crate) struct Candles<'a> {
     pub(crate) overlays: &'a [Overlay],
     /// The current time. The axis omits the date of this day.
     pub(crate) now: Timestamp,
-    /// The candle under the crosshair.
+    /// Timestamp of the candle under the crosshair.
     pub(crate) crosshair: Option<Timestamp>,
     /// Open bucket, if it is the latest.
     pub(crate) open_bucket: Option<Timestamp>,
-    /// The decimals of the values.
+    /// Number of decimals of the values.
     pub(crate) decimals: usize,
     /// Fixed scale, for example for shares. `None` to fit the candles.
     pub(crate) scale: Option<Scale>,

@@ -58,7 +58,7 @@ pub(crate) struct Lines<'a> {
     pub(crate) crosshair: Option<Timestamp>,
     /// Value marked next to the chart, and the style of the mark.
     pub(crate) tag: Option<(f64, Style)>,
-    /// The decimals of the values.
+    /// Number of decimals of the values.
     pub(crate) decimals: usize,
     /// Fixed scale, for example for shares. `None` to fit the lines.
     pub(crate) scale: Option<Scale>,

@@ -45,7 +45,7 @@ impl<'a> Pane<'a> {
         Self { footer: footer.into(), ..self }
     }
 
-    /// Sets the focus.
+    /// Sets whether the pane has focus.
     pub(crate) fn focus(self, focus: Focus) -> Self {
         Self { focus, ..self }
     }

@@ -44,7 +44,7 @@ const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '
 /// Areas of the parts of a chart. Empty for parts without space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// The values themselves.
+    /// The plot, in which candles or lines are drawn.
     pub(crate) plot: Rect,
     /// The volumes, in the columns of the plot.
     pub(crate) volume: Rect,
