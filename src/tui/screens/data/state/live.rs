@@ -93,7 +93,7 @@ impl LiveStream {
     }
 
     /// Returns the time at which the latest row was added: its timestamp, or its arrival if the row is
-    /// historic. `None` for historic rows of the replay, whose arrival says nothing about their age.
+    /// historic. `None` for historic rows of the replay, which can have been added long before.
     pub(crate) fn updated_at(&self, now: Timestamp) -> Option<Timestamp> {
         match self.newest_row {
             Some(row) if !is_past(row, now) => Some(row.min(now)),
