@@ -12,7 +12,7 @@ use anyhow::{Context as _, anyhow, bail};
 use client::datasets::download::DownloadQuery;
 use client::datasets::elements::{Elements, ElementsError};
 use client::datasets::insert::{InsertBody, InsertMode};
-use client::datasets::{Datasets, NamedRow};
+use client::datasets::{Datasets, NamedRow, RowsQuery};
 use client::error::ClientError;
 use client::stream::StreamEvent;
 use client::stream::resume::{self, Repeats, ResumeFrom, RowBatch, RowEvent};
@@ -121,8 +121,11 @@ impl Copy {
         let mut checkpoint: CopyCheckpoint = checkpoint::read(&mirror.checkpoint_path(dataset.id));
         // An earlier mirror may have left out rows that are requested now.
         if checkpoint.target != target.get() || start < checkpoint.start {
-            checkpoint =
-                CopyCheckpoint { target: target.get(), start, ..CopyCheckpoint::default() };
+            checkpoint = CopyCheckpoint { target: target.get(), ..CopyCheckpoint::default() };
+        }
+        if start != checkpoint.start {
+            checkpoint.start = start;
+            checkpoint.through = None;
         }
         let copy = Self { mirror, dataset, target, columns, checkpoint };
         copy.add_columns().await?;
@@ -167,12 +170,21 @@ impl Copy {
         if is_live && self.checkpoint.is_whole && self.checkpoint.last_event_id.is_some() {
             return Ok(None);
         }
+        if is_live && self.checkpoint.last_event_id.is_none() {
+            let has_rows = newest_timestamp(&self.mirror.source, self.dataset.id).await?.is_some();
+            let position = self.find_position(group, has_rows).await;
+            self.checkpoint.last_event_id = position.context("cannot open the stream")?;
+            if has_rows && self.checkpoint.last_event_id.is_none() {
+                self.note(&format!(
+                    "events of {} have no ids: late rows during the download may be missing, \
+                     --once --start TIME copies them",
+                    self.name()
+                ));
+            }
+        }
+        // Read after the position, since the stream does not deliver rows before it.
         let range = read_range(&self.mirror.source, self.dataset.id).await;
         let range = range.context("cannot read the first and the latest row")?;
-        if is_live && self.checkpoint.last_event_id.is_none() {
-            let position = self.find_position(group, range.is_some()).await;
-            self.checkpoint.last_event_id = position.context("cannot open the stream")?;
-        }
         let mut n_rows = 0;
         if let Some((oldest, newest)) = range {
             let from = self.first_missing().await?.unwrap_or(oldest).max(oldest);
@@ -223,18 +235,26 @@ impl Copy {
             let left = newest.since(start.min(newest)).as_secs_f64();
             work.update(n_rows, (whole > 0.0).then(|| 1.0 - left / whole));
             let Err(error) = done else {
+                let is_empty = self.checkpoint.through == before;
                 start = end + STEP;
+                if is_empty && start <= newest {
+                    // Rows can be years apart.
+                    let next =
+                        next_timestamp(&self.mirror.source, self.dataset.id, end, newest).await?;
+                    start = next.unwrap_or(newest).max(start);
+                }
                 span = SPAN_MAX.min(span * 2);
+                n_failed = 0;
                 continue;
             };
             let is_too_wide = match failure(&error) {
-                Failure::Later(wait) => {
+                CopyFailure::Later(wait) => {
                     sleep(wait).await;
                     continue;
                 }
-                Failure::Final => return Err(error),
-                Failure::TooWide => true,
-                Failure::Transient => {
+                CopyFailure::Final => return Err(error),
+                CopyFailure::TooWide => true,
+                CopyFailure::Transient => {
                     n_failed += 1;
                     if n_failed >= FAILURES_MAX {
                         return Err(error);
@@ -427,7 +447,7 @@ impl Copy {
 }
 
 /// Reaction to a failed download.
-enum Failure {
+enum CopyFailure {
     /// The service asks to retry after this time.
     Later(Duration),
     /// The time range is too wide for the service.
@@ -438,25 +458,42 @@ enum Failure {
     Final,
 }
 
-fn failure(error: &anyhow::Error) -> Failure {
+fn failure(error: &anyhow::Error) -> CopyFailure {
     /// Part of a service's error message for a range that is too wide.
     const TOO_WIDE: &str = "time range exceeds maximum";
     match error.downcast_ref::<ClientError>() {
         Some(ClientError::Limited { retry_after, .. }) => {
-            Failure::Later(retry_after.unwrap_or(RETRY.1).max(RETRY.0))
+            CopyFailure::Later(retry_after.unwrap_or(RETRY.1).max(RETRY.0))
         }
         Some(ClientError::Refused { status: 400, message }) if message.contains(TOO_WIDE) => {
-            Failure::TooWide
+            CopyFailure::TooWide
         }
-        Some(error) if error.status().is_some() && !is_transient(error) => Failure::Final,
-        None if !error.is::<ElementsError>() => Failure::Final,
-        _ => Failure::Transient,
+        Some(error) if error.status().is_some() && !is_transient(error) => CopyFailure::Final,
+        None if !error.is::<ElementsError>() => CopyFailure::Final,
+        _ => CopyFailure::Transient,
     }
 }
 
 /// Returns true if the stream cannot be opened by a retry.
 fn is_final(why: &ClientError) -> bool {
     matches!(why.status(), Some(401 | 403 | 404))
+}
+
+/// Returns the timestamp of the first row after `time` and not after `last`.
+async fn next_timestamp(
+    service: &Datasets,
+    dataset: DatasetId,
+    time: Timestamp,
+    last: Timestamp,
+) -> anyhow::Result<Option<Timestamp>> {
+    let query = RowsQuery {
+        after: Some(time),
+        end: Some(last),
+        ..RowsQuery::oldest(dataset, Resolution::Raw, Limit::clamp(1))
+    };
+    let page =
+        retry_transient(|| service.rows(&query)).await.context("cannot read the next row")?;
+    Ok(page.rows.into_raw().first().map(|row| row.timestamp))
 }
 
 /// Returns the timestamp of the latest row of a dataset, even if it is in the future.

@@ -254,6 +254,30 @@ async fn repeatedly_killed_mirror_has_every_row_once() {
     assert_eq!(pair.target.n_rows("bars").await, (next + 200) as usize);
 }
 
+/// The rows are stored after the mirror has read the range of the dataset, and before its stream begins.
+#[tokio::test]
+async fn rows_stored_while_the_stream_opens_are_copied() {
+    let pair = Pair::start();
+    let http = pair.source.http();
+    let dataset = create(&http, "bars").await;
+    let rows: Vec<_> = (0..40).map(minute_row).collect();
+    insert(&http, dataset, &rows).await;
+    let insert_more = move || {
+        let http = http.clone();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Runtime::new().unwrap();
+            runtime.block_on(insert(&http, dataset, &[minute_row(40), minute_row(41)]));
+        })
+        .join()
+        .unwrap();
+    };
+    let base = pair.source.address();
+    let url = format!("{}/api", server::forward_after(base.trim_end_matches("/api"), insert_more));
+    let running = pair.home.start(&Pair::arguments(&url, &["bars"]));
+    pair.caught_up("bars", "bars").await;
+    assert_eq!(running.interrupt(), Some(0));
+}
+
 /// The source sends events without ids, limits time ranges and rates, and closes connections early.
 #[tokio::test]
 async fn mirror_copies_from_a_service_with_strict_limits() {

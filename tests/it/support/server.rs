@@ -126,6 +126,19 @@ pub(crate) fn forward_from_elsewhere(base: &str) -> String {
     })
 }
 
+/// Forwards requests to the dataset service at `base`. Calls `before` before the first stream is opened.
+pub(crate) fn forward_after(base: &str, before: impl Fn() + Send + Sync + 'static) -> String {
+    let host = base.strip_prefix("http://").unwrap().to_owned();
+    let was_called = AtomicBool::new(false);
+    serve(move |mut request| {
+        if request.target().contains("/rows/stream/") && !was_called.swap(true, Ordering::SeqCst) {
+            before();
+        }
+        let mut server = request.forward(&host)?;
+        io::copy(&mut server, &mut request.stream).map(drop)
+    })
+}
+
 /// Forwards requests to the dataset service at `base`. Behaves as the strictest service that the API
 /// permits: it limits time ranges and rates, truncates responses and sends events without ids.
 pub(crate) fn forward_strictly(base: &str) -> String {
