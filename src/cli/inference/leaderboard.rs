@@ -156,9 +156,9 @@ mod tests {
         let want = [
             "plain mean loss over 1 of 2 epochs: combined 1.000000, naive 2.000000, uninformed 3.000000",
             "ranked by base-10 logarithms of losses over 28 epochs that all ranked actors have in common",
-            "rank  actor     role     epochs                 mean loss     plain",
-            "   1  mine      inferer      30                 -0.500000  0.250000",
-            "      allo1abc  inferer      30  unranked, 2 of 10 epochs  0.250000",
+            "rank  actor     role     epochs                 mean loss     median     plain  beats naive  direction  correlation  contributes  missed",
+            "   1  mine      inferer      30                 -0.500000  -0.750000  0.250000         60 %          -         0.88      +1.50 %       0",
+            "      allo1abc  inferer      30  unranked, 2 of 10 epochs  -0.750000  0.250000         60 %          -         0.88      +1.50 %       0",
         ];
         assert_eq!(lines, want);
     }

@@ -34,7 +34,7 @@ pub(super) struct ValueScores {
     pub(super) correlation: Option<f64>,
 }
 
-/// Ground truths by epoch, each with the previous ground truth.
+/// Ground truths by epoch, each with the latest ground truth that was known when the epoch opened.
 pub(super) type Truths<'a> =
     BTreeMap<BlockHeight, (&'a [LabeledValue], Option<&'a [LabeledValue]>)>;
 
@@ -65,6 +65,7 @@ impl PastValues {
         };
         let (mut n_right, mut n_judged) = (0_usize, 0_usize);
         let (mut own, mut combined) = (Vec::new(), Vec::new());
+        let mut n_compared = 0;
         for (nonce, values) in epochs.iter().filter(|(nonce, _)| counted.contains(nonce)) {
             let Some((outcome, before)) = truths.get(nonce) else { continue };
             let is_right = match truth {
@@ -82,18 +83,20 @@ impl PastValues {
                 Some((value - base?, values.combined.get(label)? - base?))
             });
             let (of_actor, of_network): (Vec<f64>, Vec<f64>) = pairs.unzip();
+            n_compared += usize::from(!of_actor.is_empty());
             own.extend(of_actor);
             combined.extend(of_network);
         }
         ValueScores {
             directional_accuracy: (n_judged > 0).then(|| count(n_right) / count(n_judged)),
-            correlation: correlation(&own, &combined),
+            correlation: correlation(&own, &combined)
+                .filter(|_| n_compared >= CORRELATED_EPOCHS_MIN),
         }
     }
 }
 
-/// Returns true if the value changed from the previous ground truth in the same direction as the ground
-/// truth did. `None` if the ground truth did not change.
+/// Returns true if the value differs from the ground truth `before` in the same direction as the outcome. `None` if
+/// the ground truth did not change.
 fn is_direction_right(
     values: &EpochValues,
     outcome: &[LabeledValue],
@@ -105,18 +108,19 @@ fn is_direction_right(
     (change.abs() > 0.0).then(|| (own - before) * change > 0.0)
 }
 
-/// Returns true if the most probable label is the right one.
+/// Returns true if the most probable label is the right one, and no other label is as probable.
 fn is_label_right(values: &EpochValues, outcome: &[LabeledValue]) -> Option<bool> {
     let likely = values.own.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
+    let n_likely = values.own.values().filter(|value| value.total_cmp(likely.1).is_eq()).count();
+    if n_likely > 1 {
+        return Some(false);
+    }
     let right = outcome.iter().max_by(|a, b| a.value.total_cmp(&b.value))?;
     Some(*likely.0 == right.label_name)
 }
 
-/// Returns Pearson's correlation of pairs, or `None` for too few of them or without variation.
+/// Returns Pearson's correlation of pairs, or `None` without variation.
 fn correlation(a: &[f64], b: &[f64]) -> Option<f64> {
-    if a.len() < CORRELATED_EPOCHS_MIN {
-        return None;
-    }
     let mean = |values: &[f64]| values.iter().sum::<f64>() / count(values.len());
     let (mean_a, mean_b) = (mean(a), mean(b));
     let products = a.iter().zip(b).map(|(a, b)| (a - mean_a) * (b - mean_b)).sum::<f64>();
@@ -185,19 +189,23 @@ mod tests {
 
     #[test]
     fn most_probable_label_counts_on_topics_with_labels() {
-        let outcomes =
-            [labeled(&[("up", 1.0), ("down", 0.0)]), labeled(&[("up", 0.0), ("down", 1.0)])];
+        let up = labeled(&[("up", 1.0), ("down", 0.0)]);
+        let down = labeled(&[("up", 0.0), ("down", 1.0)]);
+        let outcomes = [up.clone(), down, up];
         let row =
             |nonce, up: f64| [actor(nonce, "up", up, up), actor(nonce, "down", 1.0 - up, 1.0 - up)];
-        let rows = [row(1, 0.75), row(2, 0.625)].concat();
+        let rows = [row(1, 0.75), row(2, 0.625), row(3, 0.5)].concat();
         let scores = scores(rows, &Truth::Direction { threshold: 0.0 }, &outcomes);
-        assert_eq!(scores.directional_accuracy, Some(0.5));
+        assert_eq!(
+            scores.directional_accuracy,
+            Some(1.0 / 3.0),
+            "equal probabilities are not right"
+        );
         assert_eq!(scores.correlation, Some(1.0), "equal to the combined value");
     }
 
     #[test]
     fn correlation_needs_variation() {
-        assert_eq!(correlation(&[1.0, 2.0], &[1.0, 2.0]), None);
         assert_eq!(correlation(&[1.0, 1.0, 1.0], &[1.0, 2.0, 3.0]), None);
         assert_eq!(correlation(&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0]), Some(-1.0));
     }

@@ -6,7 +6,7 @@
 //! single lucky submission would be first.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use model::timestamp::Timestamp;
@@ -46,13 +46,11 @@ pub const EPOCHS_MAX: u32 = 500;
 /// count. Fewer would be luck. An actor that left does not restrict the others to its epochs.
 pub(super) const RANKED_EPOCHS_MIN: u32 = 10;
 
-/// Maximum number of losses, including those of pairs, that are read for a ranking. It covers all
-/// requested epochs of a topic with a dozen actors, or five epochs with a thousand inferers and fifty
-/// forecasters.
-const LOSSES_READ_MAX: usize = 250_000;
+/// Maximum size of the stored epochs that are read for a ranking.
+const BYTES_READ_MAX: u64 = 48 << 20;
 
 /// Minimum number of epochs that are read, even of the largest topics.
-const EPOCHS_MIN: usize = 5;
+const EPOCHS_MIN: u32 = 5;
 
 impl Inference {
     /// Ranks the actors of the epochs of `topic` in `period` that were learned from, or of the latest
@@ -67,15 +65,13 @@ impl Inference {
     ) -> Result<Leaderboard, InferenceError> {
         let settings = self.find_topic(topic)?;
         let (n_epochs, since) = self.bounds(&settings, period);
-        let newest = self.losses_until(topic, BlockHeight::MAX, 1).await?;
-        let Some((_, losses)) = newest.first() else {
-            return Ok(ranking(&settings, &[], &[], &PastValues::default(), n_epochs));
-        };
-        let n_actors = losses.inferer.len() + losses.forecaster.len();
-        let n_losses = n_actors + losses.inferer.len() * losses.forecaster.len();
-        let n_affordable = (LOSSES_READ_MAX / n_losses.max(1)).max(EPOCHS_MIN);
-        let n_epochs = n_epochs.min(u32::try_from(n_affordable).unwrap_or(u32::MAX));
+        let sizes =
+            self.read(topic, move |store| store.epoch_sizes(topic, 0..=BlockHeight::MAX, n_epochs));
+        let n_epochs = affordable(&sizes.await?).map_or(n_epochs, |n| n.max(EPOCHS_MIN));
         let mut losses = self.losses_until(topic, BlockHeight::MAX, n_epochs).await?;
+        if losses.is_empty() {
+            return Ok(ranking(&settings, &[], &[], &PastValues::default(), n_epochs));
+        }
         // Also reads as many earlier epochs for the baseline, plus the epochs without a ground truth.
         let lag = settings.timing.ground_truth_lag / settings.timing.epoch_length.max(1);
         let lag = u32::try_from(lag).unwrap_or(u32::MAX);
@@ -87,15 +83,18 @@ impl Inference {
         if let Some(last) = history.iter().rfind(is_before) {
             losses.retain(|(nonce, _)| *nonce > last.nonce);
         }
-        let values = match (losses.last(), losses.first()) {
-            (Some((first, _)), Some((last, _))) => {
-                let nonces = *first..=*last;
-                let rows = self.read(topic, move |store| store.epoch_actors(topic, &nonces));
-                PastValues::new(rows.await?)
-            }
-            _ => PastValues::default(),
-        };
-        let mut board = ranking(&settings, &history, &losses, &values, n_epochs);
+        let n_found = u32::try_from(losses.len()).unwrap_or(u32::MAX);
+        let n_epochs = if since == Timestamp::MIN { n_epochs } else { n_epochs.min(n_found) };
+        let board = self.read(topic, move |store| {
+            let values = match (losses.last(), losses.first()) {
+                (Some((first, _)), Some((last, _))) => {
+                    PastValues::new(store.epoch_actors(topic, &(*first..=*last))?)
+                }
+                _ => PastValues::default(),
+            };
+            Ok(ranking(&settings, &history, &losses, &values, n_epochs))
+        });
+        let mut board = board.await?;
         self.add_names(topic, &mut board.actors).await?;
         Ok(board)
     }
@@ -140,6 +139,17 @@ impl Inference {
     }
 }
 
+/// Returns the number of latest epochs whose sizes add up to at most [`BYTES_READ_MAX`], `None` for all.
+fn affordable(sizes: &[(BlockHeight, u64)]) -> Option<u32> {
+    let mut n_bytes = 0;
+    let within = sizes.iter().rev().take_while(|(_, size)| {
+        n_bytes += size;
+        n_bytes <= BYTES_READ_MAX
+    });
+    let n_within = within.count();
+    (n_within < sizes.len()).then(|| u32::try_from(n_within).unwrap_or(u32::MAX))
+}
+
 /// Ranks the actors in the latest `n_epochs` of `losses`, latest first. `history` has the ground truths,
 /// oldest first.
 fn ranking(
@@ -152,7 +162,7 @@ fn ranking(
     let rule = topic.judging.loss;
     let gains = losses.iter().map(|(_, losses)| Role::ALL.map(|role| losses.scores(role)));
     let gains = gains.collect();
-    let truths = truths_with_earlier(history);
+    let truths = truths_with_earlier(topic, history);
     let scoring = Scoring { topic, losses, gains, values, truths };
     let by_nonce: BTreeMap<BlockHeight, &Losses> =
         losses.iter().map(|(nonce, losses)| (*nonce, losses)).collect();
@@ -193,15 +203,21 @@ fn ranking(
     }
 }
 
-/// Returns the ground truth of each epoch together with the previous ground truth.
-fn truths_with_earlier(history: &[HistoryEpoch]) -> Truths<'_> {
-    let mut before: Option<&[LabeledValue]> = None;
-    let known = history.iter().filter(|epoch| !epoch.truth.is_empty());
-    let with_earlier = known.map(|epoch| {
-        let earlier = before.replace(&epoch.truth);
-        (epoch.nonce, (&*epoch.truth, earlier))
-    });
-    with_earlier.collect()
+/// Returns the ground truth of each epoch, with the latest one that was known when it opened.
+fn truths_with_earlier<'a>(topic: &Topic, history: &'a [HistoryEpoch]) -> Truths<'a> {
+    let mut truths = Truths::new();
+    // Ground truths with the times from which they are known, oldest first.
+    let mut known: VecDeque<(Timestamp, &[LabeledValue])> = VecDeque::new();
+    let mut latest = None;
+    for epoch in history.iter().filter(|epoch| !epoch.truth.is_empty()) {
+        let Ok(opened_at) = epoch.opened_at.parse::<Timestamp>() else { continue };
+        while let Some((_, truth)) = known.pop_front_if(|(from, _)| *from <= opened_at) {
+            latest = Some(truth);
+        }
+        truths.insert(epoch.nonce, (&*epoch.truth, latest));
+        known.push_back((opened_at + topic.source.horizon, &epoch.truth));
+    }
+    truths
 }
 
 /// Past epochs from which actors are scored.
