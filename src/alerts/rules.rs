@@ -107,6 +107,19 @@ pub enum Condition {
     },
 }
 
+impl Condition {
+    /// Returns the service that provides the facts.
+    #[must_use]
+    pub fn service(&self) -> Service {
+        match self {
+            Self::Level { .. } | Self::Change { .. } | Self::Silence { .. } => Service::Datasets,
+            Self::Missed { .. } | Self::Weight { .. } | Self::Rank { .. } => Service::Inference,
+            Self::Down { service, .. } => *service,
+            Self::Agreement { .. } => Service::Head,
+        }
+    }
+}
+
 /// Direction of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
@@ -190,9 +203,9 @@ pub enum RulesError {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct RulesFile {
     #[serde(default)]
-    rules: Vec<Entry>,
+    rules: Vec<RuleEntry>,
     #[serde(default)]
     notify: NotifyEntry,
 }
@@ -200,7 +213,7 @@ struct File {
 /// A rule as written, with the keys of all conditions.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct RuleEntry {
     name: Option<String>,
     dataset: Option<String>,
     column: Option<String>,
@@ -232,7 +245,7 @@ impl FromStr for Rules {
     type Err = RulesError;
 
     fn from_str(text: &str) -> Result<Self, RulesError> {
-        let file: File = toml::from_str(text)?;
+        let file: RulesFile = toml::from_str(text)?;
         if file.rules.is_empty() || file.rules.len() > RULES_MAX {
             return Err(RulesError::Count { n_rules: file.rules.len() });
         }
@@ -280,7 +293,7 @@ fn notify_of(entry: NotifyEntry) -> Result<Notify, String> {
 }
 
 /// Returns the condition of a rule, after checking that all its keys belong to it.
-fn condition_of(mut entry: Entry) -> Result<Condition, String> {
+fn condition_of(mut entry: RuleEntry) -> Result<Condition, String> {
     let condition = match (entry.dataset.take(), entry.topic.take(), entry.service.take()) {
         (Some(dataset), None, None) => of_dataset(dataset, &mut entry)?,
         (None, Some(topic), None) => of_topic(topic, &mut entry)?,
@@ -293,7 +306,7 @@ fn condition_of(mut entry: Entry) -> Result<Condition, String> {
     }
 }
 
-fn of_dataset(dataset: String, entry: &mut Entry) -> Result<Condition, String> {
+fn of_dataset(dataset: String, entry: &mut RuleEntry) -> Result<Condition, String> {
     if let Some(silent_for) = entry.silent_for.take() {
         return Ok(Condition::Silence {
             dataset,
@@ -322,7 +335,7 @@ fn of_dataset(dataset: String, entry: &mut Entry) -> Result<Condition, String> {
     Ok(Condition::Level { dataset, column, above, below })
 }
 
-fn of_topic(topic: u64, entry: &mut Entry) -> Result<Condition, String> {
+fn of_topic(topic: u64, entry: &mut RuleEntry) -> Result<Condition, String> {
     let topic = TopicId::new(topic).ok_or("topic is not an id from 1")?;
     let actor = entry.actor.take().ok_or("actor is missing: its name or address")?;
     if let Some(misses) = entry.misses.take() {
@@ -342,7 +355,7 @@ fn of_topic(topic: u64, entry: &mut Entry) -> Result<Condition, String> {
     Ok(Condition::Rank { topic, actor, worse_than })
 }
 
-fn of_service(service: Service, entry: &mut Entry) -> Result<Condition, String> {
+fn of_service(service: Service, entry: &mut RuleEntry) -> Result<Condition, String> {
     if let Some(below) = entry.agreement_below.take() {
         return match (service, below) {
             (Service::Head, 0.0..=100.0) => Ok(Condition::Agreement { below }),
@@ -354,7 +367,7 @@ fn of_service(service: Service, entry: &mut Entry) -> Result<Condition, String> 
     Ok(Condition::Down { service, down_for: duration(&down_for, "down_for")? })
 }
 
-impl Entry {
+impl RuleEntry {
     /// Returns a key that no condition has taken.
     fn remaining_key(&self) -> Option<&'static str> {
         let keys = [

@@ -158,6 +158,15 @@ impl Watcher {
         self
     }
 
+    /// Continues with the rules named `firing` in the state in which they fire and were reported.
+    #[must_use]
+    pub fn with_firing(mut self, firing: &[String], now: Instant) -> Self {
+        for rule in self.rules.iter_mut().filter(|it| firing.contains(&it.rule.name)) {
+            rule.notified_at = Some(now);
+        }
+        self
+    }
+
     /// Updates the rules with a fact at the time `now`. Returns the alerts.
     pub fn observe(&mut self, fact: &Fact, now: Instant) -> Vec<Alert> {
         let repeat = self.repeat;

@@ -88,9 +88,22 @@ pub async fn watch(
     clients: Clients,
     events: Sender<Event>,
 ) -> Result<(), WatchError> {
+    let watcher = Watcher::new(rules.clone(), Instant::now()).with_repeat(repeat);
+    watch_with(watcher, &rules, &clients, events).await
+}
+
+/// Like [`watch`], with the rules of `watcher`, some of which may fire already.
+///
+/// # Errors
+/// As [`watch`].
+pub async fn watch_with(
+    watcher: Watcher,
+    rules: &[Rule],
+    clients: &Clients,
+    events: Sender<Event>,
+) -> Result<(), WatchError> {
     let (facts, received) = mpsc::channel(FACTS_CAPACITY);
-    let sources = sources(&rules, &clients, &Source { facts, events: events.clone() })?;
-    let watcher = Watcher::new(rules, Instant::now()).with_repeat(repeat);
+    let sources = sources(rules, clients, &FactSource { facts, events: events.clone() })?;
     tokio::select! {
         _ = join_all(sources) => {}
         () = judge_facts(watcher, received, events) => {}
@@ -120,42 +133,33 @@ async fn judge_facts(mut watcher: Watcher, mut facts: Receiver<Fact>, events: Se
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Returns the work for each dataset, topic and service that the rules name.
-fn sources(rules: &[Rule], clients: &Clients, source: &Source) -> Result<Vec<Work>, WatchError> {
+fn sources(
+    rules: &[Rule],
+    clients: &Clients,
+    source: &FactSource,
+) -> Result<Vec<Work>, WatchError> {
     let mut columns: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     // Topics, with true for those whose ranks are needed.
     let mut topics: BTreeMap<TopicId, bool> = BTreeMap::new();
     let mut polled = BTreeSet::new();
     let mut needs_executions = false;
     for rule in rules {
-        let service = match &rule.condition {
+        let service = rule.condition.service();
+        if !clients.has(service) {
+            return Err(WatchError::NoService { rule: rule.name.clone(), service });
+        }
+        match &rule.condition {
             Condition::Level { dataset, column, .. }
             | Condition::Change { dataset, column, .. } => {
                 columns.entry(dataset).or_default().insert(column.clone());
-                Service::Datasets
             }
-            Condition::Silence { dataset, .. } => {
-                columns.entry(dataset).or_default();
-                Service::Datasets
-            }
+            Condition::Silence { dataset, .. } => _ = columns.entry(dataset).or_default(),
             Condition::Missed { topic, .. } | Condition::Weight { topic, .. } => {
                 topics.entry(*topic).or_default();
-                Service::Inference
             }
-            Condition::Rank { topic, .. } => {
-                topics.insert(*topic, true);
-                Service::Inference
-            }
-            Condition::Down { service, .. } => {
-                polled.insert(*service);
-                *service
-            }
-            Condition::Agreement { .. } => {
-                needs_executions = true;
-                Service::Head
-            }
-        };
-        if !clients.has(service) {
-            return Err(WatchError::NoService { rule: rule.name.clone(), service });
+            Condition::Rank { topic, .. } => _ = topics.insert(*topic, true),
+            Condition::Down { service, .. } => _ = polled.insert(*service),
+            Condition::Agreement { .. } => needs_executions = true,
         }
     }
     let mut work: Vec<Work> = Vec::new();
@@ -181,7 +185,9 @@ fn sources(rules: &[Rule], clients: &Clients, source: &Source) -> Result<Vec<Wor
 }
 
 impl Clients {
-    fn has(&self, service: Service) -> bool {
+    /// Returns true if the service is configured.
+    #[must_use]
+    pub fn has(&self, service: Service) -> bool {
         match service {
             Service::Head => self.head.is_some(),
             Service::Datasets => self.datasets.is_some(),
@@ -217,12 +223,12 @@ async fn poll_health(service: Service, clients: Clients, facts: Sender<Fact>) {
 
 /// Recipients of facts and problems.
 #[derive(Clone)]
-struct Source {
+struct FactSource {
     facts: Sender<Fact>,
     events: Sender<Event>,
 }
 
-impl Source {
+impl FactSource {
     async fn report(&self, problem: String) {
         // Without a receiver, the task ends at its next fact.
         drop(self.events.send(Event::Problem(problem)).await);

@@ -151,7 +151,7 @@ impl Runner {
             datasets: with_key(datasets).map(Datasets::new),
             inference: with_key(inference).map(Inference::new),
         };
-        self.watch_rules();
+        self.watch_rules(None);
     }
 
     /// Drops the call of a run and tells its head to cancel it.

@@ -139,8 +139,11 @@ impl From<InferenceEvent> for Event {
 /// Events of the rules and their alerts.
 #[derive(Debug)]
 pub(crate) enum AlertEvent {
-    /// Result of [`Effect::WatchRules`]: the names of the rules.
-    Watched(Vec<String>),
+    /// The names of the rules that are watched, and of those whose service is not configured. Rules that
+    /// fired before still do if `continues`.
+    Watched { watched: Vec<String>, unwatched: Vec<String>, continues: bool },
+    /// Facts are missing for this reason.
+    Problem(String),
     /// A rule fires or is resolved.
     Changed(Alert),
     /// Result of [`Effect::AddRule`].
@@ -377,8 +380,8 @@ pub(crate) enum Effect {
         /// Maximum number of epochs, latest first.
         limit: usize,
     },
-    /// Reads the rules again and watches them.
-    WatchRules,
+    /// Reads the rules again and watches them. These fire already.
+    WatchRules(Vec<String>),
     /// Appends a section to the file of rules.
     AddRule(String),
     /// Runs the command of the rules and calls their webhook.

@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use alerts::notify::Notifier;
-use alerts::rules::{Notify, Rules};
-use alerts::state::Alert;
-use alerts::watch::{self, Clients, watch};
+use alerts::rules::{Notify, Rule, Rules};
+use alerts::state::{Alert, Watcher};
+use alerts::watch::{self, Clients, watch_with};
 use task::causes::chain;
 use task::clock::Clock;
 use task::file::{FileMode, write_atomic};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 
 use crate::effects::{Runner, read_optional};
 use crate::event::{AlertEvent, Effect, Event};
@@ -26,7 +27,7 @@ impl Runner {
     /// Performs `effect` if it concerns alerts, otherwise returns it.
     pub(super) fn use_rules(&mut self, effect: Effect) -> Option<Effect> {
         match effect {
-            Effect::WatchRules => self.watch_rules(),
+            Effect::WatchRules(firing) => self.watch_rules(Some(firing)),
             Effect::AddRule(section) => {
                 let path = self.files.rules.clone();
                 self.report("add a rule", async move {
@@ -50,8 +51,9 @@ impl Runner {
         None
     }
 
-    /// Reads the rules and watches them until the services change.
-    pub(super) fn watch_rules(&mut self) {
+    /// Reads the rules and watches them until the services change. `firing` are the rules that fire
+    /// already, `None` with other services than before.
+    pub(super) fn watch_rules(&mut self, firing: Option<Vec<String>>) {
         let Some(path) = self.files.rules.clone() else { return };
         let clients = Clients {
             head: self.clients.heads.first().cloned().flatten(),
@@ -60,16 +62,28 @@ impl Runner {
         };
         let events = self.events.clone();
         self.start("alerts", async move {
-            let rules = match read(&path).await {
-                Ok(Some(rules)) => rules,
+            let read = match read(&path).await {
+                Ok(Some(read)) => read,
                 Ok(None) => return,
                 Err(failure) => {
                     events.send(Event::Alerts(AlertEvent::Failed(failure))).await.ok();
                     return;
                 }
             };
-            let names = rules.rules.iter().map(|rule| rule.name.clone()).collect();
-            events.send(Event::Alerts(AlertEvent::Watched(names))).await.ok();
+            let is_watched = |rule: &Rule| clients.has(rule.condition.service());
+            let (rules, others): (Vec<Rule>, Vec<Rule>) =
+                read.rules.into_iter().partition(is_watched);
+            let names = |rules: &[Rule]| rules.iter().map(|rule| rule.name.clone()).collect();
+            let event = AlertEvent::Watched {
+                watched: names(&rules),
+                unwatched: names(&others),
+                continues: firing.is_some(),
+            };
+            events.send(Event::Alerts(event)).await.ok();
+            let now = Instant::now();
+            let watcher = Watcher::new(rules.clone(), now)
+                .with_repeat(read.notify.repeat)
+                .with_firing(&firing.unwrap_or_default(), now);
             let (sender, mut received) = mpsc::channel(EVENTS_CAPACITY);
             let forward = async {
                 while let Some(event) = received.recv().await {
@@ -78,11 +92,14 @@ impl Runner {
                             let event = Event::Alerts(AlertEvent::Changed(alert));
                             events.send(event).await.ok();
                         }
-                        watch::Event::Problem(problem) => tracing::warn!("alerts: {problem}"),
+                        watch::Event::Problem(problem) => {
+                            let event = Event::Alerts(AlertEvent::Problem(problem));
+                            events.send(event).await.ok();
+                        }
                     }
                 }
             };
-            let watching = watch(rules.rules, rules.notify.repeat, clients, sender);
+            let watching = watch_with(watcher, &rules, &clients, sender);
             let (watched, ()) = tokio::join!(watching, forward);
             if let Err(error) = watched {
                 let failure =

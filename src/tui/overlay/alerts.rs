@@ -23,13 +23,19 @@ use crate::widget::{format, paint};
 /// Handles an event of the rules.
 pub(crate) fn on(state: &mut State, event: AlertEvent) {
     match event {
-        AlertEvent::Watched(names) => state.alerts.watch(names),
+        AlertEvent::Watched { watched, unwatched, continues } => {
+            state.alerts.watch(watched, unwatched, continues);
+        }
+        AlertEvent::Problem(problem) => {
+            state.logs.log(Level::Warn, state.now, format!("alerts lack data: {problem}"));
+        }
         AlertEvent::Added => {
             state.notify(
                 "added the alert",
                 "the rules are in rules.toml of the configuration directory",
             );
-            state.effects.push(Effect::WatchRules);
+            let firing = state.alerts.firing().map(|rule| rule.name.clone()).collect();
+            state.effects.push(Effect::WatchRules(firing));
         }
         AlertEvent::Failed(failure) => state.notify_failure(&failure),
         AlertEvent::Changed(alert) => on_alert(state, alert),
@@ -128,6 +134,9 @@ pub(crate) fn prompt<'a>(field: &'a Field, frame: Frame<'_>) -> Prompt<'a> {
 
 /// Returns glyph, style and word of a rule's state.
 pub(crate) fn mark(rule: &WatchedRule, theme: &Theme) -> (char, Style, &'static str) {
+    if !rule.is_watched {
+        return ('?', theme.muted, "no service");
+    }
     match (rule.is_firing, rule.is_acknowledged, rule.is_muted) {
         (_, _, true) => ('○', theme.muted, "muted"),
         (true, false, _) => ('▲', theme.warn, "firing"),
@@ -190,7 +199,9 @@ mod tests {
     fn alert_is_shown_acknowledged_and_muted() {
         let mut screen = Harness::ready(160, 45);
         let names = vec!["low".to_owned(), "other".to_owned()];
-        screen.take(Event::Alerts(AlertEvent::Watched(names)));
+        let unwatched = vec!["elsewhere".to_owned()];
+        let event = AlertEvent::Watched { watched: names, unwatched, continues: false };
+        screen.take(Event::Alerts(event));
         screen.press("0");
         screen.take(alert("low", AlertState::Firing));
         let effects = screen.take_effects();
@@ -201,6 +212,7 @@ mod tests {
 
         screen.press("@");
         assert!(screen.text().contains("firing       low"), "{}", screen.text());
+        assert!(screen.text().contains("no service   elsewhere"), "{}", screen.text());
         screen.press("enter");
         assert!(screen.text().contains("acknowledged low"), "{}", screen.text());
         screen.press("m");

@@ -5,6 +5,7 @@ use model::timestamp::Timestamp;
 
 /// A rule and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct WatchedRule {
     pub(crate) name: String,
     /// Reason of the latest change. Empty before the first one.
@@ -16,6 +17,8 @@ pub(crate) struct WatchedRule {
     pub(crate) is_acknowledged: bool,
     /// True if the user wants no notifications of the rule in this session.
     pub(crate) is_muted: bool,
+    /// False if its service is not configured.
+    pub(crate) is_watched: bool,
 }
 
 /// The rules. Those that fire come first.
@@ -23,19 +26,28 @@ pub(crate) struct WatchedRule {
 pub(crate) struct Alerts(Vec<WatchedRule>);
 
 impl Alerts {
-    /// Replaces the rules after the file was read. Known rules stay muted.
-    pub(crate) fn watch(&mut self, names: Vec<String>) {
-        let muted: Vec<String> =
-            self.0.drain(..).filter(|it| it.is_muted).map(|it| it.name).collect();
-        let rule = |name: String| WatchedRule {
-            is_muted: muted.contains(&name),
-            name,
-            text: String::new(),
-            changed_at: None,
-            is_firing: false,
-            is_acknowledged: false,
+    /// Replaces the rules after the file was read: those that are watched and the others. Known rules
+    /// stay muted. They also keep their state if the watch `continues`.
+    pub(crate) fn watch(&mut self, watched: Vec<String>, others: Vec<String>, continues: bool) {
+        let known = std::mem::take(&mut self.0);
+        let rule = |name: String, is_watched: bool| {
+            let known = known.iter().find(|it| it.name == name);
+            match known.filter(|_| continues && is_watched) {
+                Some(known) => known.clone(),
+                None => WatchedRule {
+                    is_muted: known.is_some_and(|it| it.is_muted),
+                    name,
+                    text: String::new(),
+                    changed_at: None,
+                    is_firing: false,
+                    is_acknowledged: false,
+                    is_watched,
+                },
+            }
         };
-        self.0 = names.into_iter().map(rule).collect();
+        let watched = watched.into_iter().map(|name| rule(name, true));
+        self.0 = watched.chain(others.into_iter().map(|name| rule(name, false))).collect();
+        self.0.sort_by_key(|rule| !rule.is_firing);
     }
 
     /// Applies an alert. Returns true if the user is to be notified.
@@ -44,10 +56,14 @@ impl Alerts {
             return false;
         };
         rule.text.clone_from(&alert.text);
-        rule.changed_at = Some(now);
-        rule.is_firing = alert.state == AlertState::Firing;
-        rule.is_acknowledged = false;
-        let is_notified = !rule.is_muted;
+        let is_firing = alert.state == AlertState::Firing;
+        if rule.is_firing != is_firing {
+            rule.changed_at = Some(now);
+            rule.is_acknowledged = false;
+        }
+        rule.is_firing = is_firing;
+        // A repeated alert that the user has seen is not of interest.
+        let is_notified = !rule.is_muted && !rule.is_acknowledged;
         self.0.sort_by_key(|rule| !rule.is_firing);
         is_notified
     }
