@@ -55,8 +55,17 @@ pub(super) struct RangeFlags {
 #[derive(Debug, Clone, Args)]
 pub(super) struct ColumnsFlag {
     /// Only these columns, such as `close,volume` [default: all]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = parse_column)]
     pub(super) columns: Vec<String>,
+}
+
+/// Parses the name of a column, as the service does.
+fn parse_column(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("expected a name".to_owned()),
+        "timestamp" => Err("every row has its timestamp; name other columns".to_owned()),
+        name => Ok(name.to_owned()),
+    }
 }
 
 impl DatasetFlags {

@@ -18,14 +18,14 @@ const BYTES_MAX: usize = 1024 * 1024;
 
 /// Handle to the buffer.
 pub(super) struct BufferedLines {
-    shared: Arc<Shared>,
+    shared: Arc<LogBuffer>,
 }
 
 /// Flushes the buffer when it is dropped.
 #[must_use]
-pub(crate) struct FlushGuard(Arc<Shared>);
+pub(crate) struct FlushGuard(Arc<LogBuffer>);
 
-struct Shared {
+struct LogBuffer {
     buffer: Mutex<LineBuffer>,
     changed: Condvar,
     writer: Mutex<Box<dyn Write + Send>>,
@@ -47,7 +47,7 @@ impl BufferedLines {
         lost: fn(u64) -> Vec<u8>,
     ) -> anyhow::Result<(Self, FlushGuard)> {
         let (buffer, changed) = (Mutex::default(), Condvar::new());
-        let shared = Arc::new(Shared { buffer, changed, writer: Mutex::new(writer), lost });
+        let shared = Arc::new(LogBuffer { buffer, changed, writer: Mutex::new(writer), lost });
         let work = Arc::clone(&shared);
         let thread = thread::Builder::new().name("log".to_owned());
         // The thread exits with the process.
@@ -83,7 +83,7 @@ impl Drop for FlushGuard {
     }
 }
 
-impl Shared {
+impl LogBuffer {
     fn run(&self) {
         loop {
             let mut buffer = self.buffer.lock();
