@@ -66,11 +66,11 @@ pub(super) struct Turn {
 #[derive(Debug)]
 struct Inner {
     limits: TurnLimits,
-    state: Mutex<State>,
+    state: Mutex<TurnTable>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TurnTable {
     taken: Vec<Claim>,
     /// Waiting claims in order of arrival. Their number is bounded by the roll calls, work orders and
     /// installs that a node handles at the same time.
@@ -113,7 +113,7 @@ impl Drop for Turn {
     }
 }
 
-impl State {
+impl TurnTable {
     /// Removes and returns the next claim that can be granted a turn: urgent claims first, then claims
     /// of named peers, then claims of those with the fewest current turns.
     fn next(&mut self, limits: TurnLimits) -> Option<(Claim, oneshot::Sender<Turn>)> {

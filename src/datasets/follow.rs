@@ -78,14 +78,14 @@ pub(crate) struct FollowStream {
     /// True if the key may have lost access.
     must_recheck_access: bool,
     datasets: Datasets,
-    state: State,
+    state: ReaderPhase,
     /// Commits since the last read of the store. The subscription exists from the start, so that an
     /// accepted stream counts as a reader.
     live: Subscription,
 }
 
 #[derive(Debug)]
-enum State {
+enum ReaderPhase {
     /// Rows after the cursor have to be read.
     Behind(Option<Cursor>),
     /// The latest rows have to be read.
@@ -128,14 +128,16 @@ impl FollowStream {
                 }
                 self.must_recheck_access = false;
             }
-            if !matches!(self.state, State::Live(_)) {
+            if !matches!(self.state, ReaderPhase::Live(_)) {
                 // Before reading the store, so that no commit and no loss of access is missed.
                 self.live.restart();
             }
             let next = match self.state {
-                State::Replay => self.datasets.read_replay(key, dataset, Vec::new()).await,
-                State::Behind(cursor) => self.datasets.read_missed(key, dataset, cursor).await,
-                State::Live(revision) => match self.live.next().await? {
+                ReaderPhase::Replay => self.datasets.read_replay(key, dataset, Vec::new()).await,
+                ReaderPhase::Behind(cursor) => {
+                    self.datasets.read_missed(key, dataset, cursor).await
+                }
+                ReaderPhase::Live(revision) => match self.live.next().await? {
                     None => return Ok(None),
                     Some(HubEvent::Access(_)) => {
                         self.must_recheck_access = true;
@@ -177,8 +179,8 @@ impl Datasets {
         columns.of(&sight, Resolution::Raw)?;
         let dataset = sight.dataset.id;
         let state = match from {
-            FollowFrom::Newest => State::Replay,
-            FollowFrom::After(cursor) => State::Behind(cursor),
+            FollowFrom::Newest => ReaderPhase::Replay,
+            FollowFrom::After(cursor) => ReaderPhase::Behind(cursor),
         };
         // The limit of streams must be checked before the response starts.
         let live = self.hub.subscribe(dataset, key).ok_or(OperationError::FULL)?;
@@ -192,7 +194,7 @@ impl Datasets {
         key: KeyId,
         dataset: DatasetId,
         mut events: Vec<u8>,
-    ) -> Result<(State, Bytes)> {
+    ) -> Result<(ReaderPhase, Bytes)> {
         let (era, hub) = (self.era, self.hub.clone());
         let replay = self.read_store(move |store| {
             let columns = begin(&hub, store, key, dataset)?;
@@ -204,7 +206,7 @@ impl Datasets {
             Ok((Bytes::from(events), revision))
         });
         let (events, revision) = replay.await?;
-        Ok((State::Live(revision), events))
+        Ok((ReaderPhase::Live(revision), events))
     }
 
     /// Reads the first rows committed after `cursor`, in the order of their commits.
@@ -213,7 +215,7 @@ impl Datasets {
         key: KeyId,
         dataset: DatasetId,
         cursor: Option<Cursor>,
-    ) -> Result<(State, Bytes)> {
+    ) -> Result<(ReaderPhase, Bytes)> {
         let era = self.era;
         let Some(cursor) = cursor.filter(|cursor| cursor.era == era) else {
             return self.read_replay(key, dataset, render_reset(dataset)).await;
@@ -241,10 +243,10 @@ impl Datasets {
             return self.read_replay(key, dataset, render_reset(dataset)).await;
         };
         if is_all {
-            return Ok((State::Live(revision), events));
+            return Ok((ReaderPhase::Live(revision), events));
         }
         let number = rows.ids.last().copied().unwrap_or(cursor.number);
-        Ok((State::Behind(Some(Cursor { era, number })), events))
+        Ok((ReaderPhase::Behind(Some(Cursor { era, number })), events))
     }
 }
 

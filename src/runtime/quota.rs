@@ -27,7 +27,7 @@ const CLUSTER_BYTES_MIN: u64 = 4096;
 
 /// Usage and limits of a guest's files. Cheap to clone: all clones share the usage.
 #[derive(Debug, Clone)]
-pub(crate) struct Quota(Arc<Mutex<State>>);
+pub(crate) struct Quota(Arc<Mutex<QuotaState>>);
 
 /// The guest's files exceed their limits.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
@@ -35,7 +35,7 @@ pub(crate) struct Quota(Arc<Mutex<State>>);
 pub(crate) struct FilesFull;
 
 #[derive(Debug)]
-struct State {
+struct QuotaState {
     folder: PathBuf,
     limits: FilesLimits,
     /// Allocation unit of the file system.
@@ -65,7 +65,7 @@ impl Quota {
             fs::metadata(&files.folder).map_or(0, |about| system::cluster_bytes(&about));
         // The first charge exceeds the limits, so that existing files are counted.
         let charged = Usage { n_files: limits.n_files_max, bytes: limits.bytes_max };
-        Some(Self(Arc::new(Mutex::new(State {
+        Some(Self(Arc::new(Mutex::new(QuotaState {
             folder: files.folder.clone(),
             limits,
             cluster_bytes: cluster_bytes.max(CLUSTER_BYTES_MIN),
@@ -111,7 +111,7 @@ impl Quota {
     }
 }
 
-impl State {
+impl QuotaState {
     fn charge(&mut self, n_files: usize, n_bytes: u64) -> Result<(), FilesFull> {
         // An unaligned write touches one more cluster.
         let n_clusters = n_bytes.div_ceil(self.cluster_bytes).saturating_add(1);

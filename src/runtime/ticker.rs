@@ -16,22 +16,22 @@ const TICK: Duration = Duration::from_millis(10);
 /// ran. Dropping this value stops the thread.
 #[derive(Debug)]
 pub(crate) struct Ticker {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTicker>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Keeps the thread advancing the epoch until dropped.
 #[derive(Debug)]
-pub(crate) struct Ticking(Arc<Shared>);
+pub(crate) struct Ticking(Arc<SharedTicker>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedTicker {
+    state: Mutex<TickerState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TickerState {
     n_running: usize,
     /// Number of guests started so far. It shows the thread that a guest has started since the last
     /// tick.
@@ -47,7 +47,7 @@ impl Ticker {
     /// # Errors
     /// If the thread cannot be started.
     pub(crate) fn start(engine: Engine) -> io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedTicker::default());
         let ticks = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("wasm-ticker".to_owned())
@@ -85,7 +85,7 @@ impl Drop for Ticking {
     }
 }
 
-impl Shared {
+impl SharedTicker {
     fn tick_until_stopped(&self, engine: &Engine) {
         let mut state = self.state.lock();
         let mut n_seen = state.n_started;

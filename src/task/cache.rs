@@ -18,11 +18,11 @@ pub struct Capacity {
 #[derive(Debug)]
 pub struct Cache<K: Eq + Hash, V> {
     capacity: Capacity,
-    state: Mutex<State<K, V>>,
+    state: Mutex<CacheState<K, V>>,
 }
 
 #[derive(Debug)]
-struct State<K: Eq + Hash, V> {
+struct CacheState<K: Eq + Hash, V> {
     /// Values with their sizes in bytes.
     entries: LruCache<K, (V, usize)>,
     n_bytes: usize,
@@ -32,7 +32,7 @@ impl<K: Eq + Hash, V: Clone> Cache<K, V> {
     /// Creates an empty cache.
     #[must_use]
     pub fn new(capacity: Capacity) -> Self {
-        let state = State { entries: LruCache::unbounded(), n_bytes: 0 };
+        let state = CacheState { entries: LruCache::unbounded(), n_bytes: 0 };
         Self { capacity, state: Mutex::new(state) }
     }
 

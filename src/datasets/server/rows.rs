@@ -29,7 +29,7 @@ const ROW_BYTES: usize = 320;
 #[derive(Debug, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "describes what `Params` parses")]
-pub(super) struct Position {
+pub(super) struct PagePosition {
     /// The page starts after the row with this timestamp, in the order of the query. Cannot be
     /// combined with `offset`.
     #[param(format = DateTime)]
@@ -56,7 +56,7 @@ fn orders() -> Object {
 /// A page is limited to about 16 MB, so it has fewer rows than requested if the rows are very long
 /// or have very many columns. Its `next` continues after its last row.
 #[utoipa::path(get, path = paths::ROWS, operation_id = "list_rows", tag = "rows",
-    params(WhichDataset, InBounds, AtResolution, InColumns, PageOf, Position, SeenCommit),
+    params(WhichDataset, InBounds, AtResolution, InColumns, PageOf, PagePosition, SeenCommit),
     responses((status = 200, description = "A page of rows or buckets", body = PageBody,
         headers(("X-Revision" = u64,
             description = "The last commit of the dataset that the page includes")))))]

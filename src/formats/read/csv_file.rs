@@ -369,13 +369,13 @@ fn unique(names: Vec<String>) -> Result<Vec<String>, FileError> {
 
 /// Type of the values of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum LineKind {
     Time,
     Number,
     Text,
 }
 
-impl Kind {
+impl LineKind {
     /// Classifies a field. Returns `None` if it has no value.
     fn classify(field: &str) -> Option<Self> {
         let cell = Cell::Bare(field);
@@ -399,7 +399,7 @@ fn is_time(text: &str) -> bool {
 
 /// Returns true if a text is a time or a number, which is unlikely as the name of a column.
 fn is_value(text: &str) -> bool {
-    matches!(Kind::classify(text), Some(Kind::Time | Kind::Number))
+    matches!(LineKind::classify(text), Some(LineKind::Time | LineKind::Number))
 }
 
 /// Returns true if the first record is a header.
@@ -419,19 +419,19 @@ fn is_header(records: &[SampleRecord]) -> Result<bool, FileError> {
     }
     let mut datum = None;
     for (idx, field) in first.fields.iter().enumerate() {
-        let below = others.iter().filter_map(|record| Kind::classify(record.fields.get(idx)?));
+        let below = others.iter().filter_map(|record| LineKind::classify(record.fields.get(idx)?));
         let (mut n_times, mut n_numbers, mut n_all) = (0, 0, 0);
         for kind in below {
             n_all += 1;
-            n_times += usize::from(kind == Kind::Time);
-            n_numbers += usize::from(kind == Kind::Number);
+            n_times += usize::from(kind == LineKind::Time);
+            n_numbers += usize::from(kind == LineKind::Number);
         }
         let is_most = |n_of: usize| n_of > 0 && n_of * 10 >= n_all * 9;
-        match Kind::classify(field) {
-            Some(Kind::Time) if is_most(n_times) => datum = datum.or(Some(field)),
-            Some(Kind::Text) if is_most(n_times + n_numbers) => name = name.or(Some(field)),
+        match LineKind::classify(field) {
+            Some(LineKind::Time) if is_most(n_times) => datum = datum.or(Some(field)),
+            Some(LineKind::Text) if is_most(n_times + n_numbers) => name = name.or(Some(field)),
             // Dates above numbers: the table has a column for each day.
-            Some(Kind::Time) if is_most(n_numbers) && Cell::Bare(field).float().is_none() => {
+            Some(LineKind::Time) if is_most(n_numbers) && Cell::Bare(field).float().is_none() => {
                 name = name.or(Some(field));
             }
             _ => {}

@@ -49,12 +49,12 @@ pub(super) struct Compilation {
 pub(super) struct CompilePermits {
     /// Maximum expected memory of all concurrent compilations of large programs.
     memory_bytes_max: u64,
-    state: Mutex<State>,
+    state: Mutex<PermitTable>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PermitTable {
     running: Vec<Compilation>,
     /// Waiting compilations in the order of their tickets.
     waiting: VecDeque<(u64, Compilation)>,
@@ -116,7 +116,7 @@ impl CompilePermits {
     }
 }
 
-impl State {
+impl PermitTable {
     /// Returns true if a permit is free. While large programs wait for a permit, small programs may only
     /// use the reserved one.
     fn has_free(&self, size: CompileSize) -> bool {

@@ -30,7 +30,8 @@ pub(super) fn batches(
     visit: VisitBatch<'_>,
 ) -> Result<()> {
     let empty = empty(connection, dataset)?;
-    let out = Output { order: Order::Ascending, skip: 0, left: usize::MAX, era: Some(era), visit };
+    let out =
+        ScanOutput { order: Order::Ascending, skip: 0, left: usize::MAX, era: Some(era), visit };
     walk(connection, dataset, span, Projection::all(empty), out)
 }
 
@@ -67,7 +68,7 @@ pub(super) fn blocks(
         }
         Ok(ControlFlow::Continue(()))
     };
-    let out = Output { order: Order::Ascending, skip: 0, left: usize::MAX, era: None, visit };
+    let out = ScanOutput { order: Order::Ascending, skip: 0, left: usize::MAX, era: None, visit };
     walk(connection, dataset, span, projection, out)
 }
 
@@ -98,7 +99,7 @@ pub(super) fn page(
         Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     };
     if limit > 0 {
-        let out = Output { order, skip, left: limit, era: None, visit };
+        let out = ScanOutput { order, skip, left: limit, era: None, visit };
         walk(connection, dataset, span, Projection::all(empty), out)?;
     }
     Ok(page)
@@ -139,7 +140,7 @@ pub(super) fn empty(connection: &Connection, dataset: DatasetId) -> Result<Block
 }
 
 /// Receiver of rows that skips the first ones and accepts a limited number.
-struct Output<'a> {
+struct ScanOutput<'a> {
     order: Order,
     skip: usize,
     left: usize,
@@ -148,7 +149,7 @@ struct Output<'a> {
     visit: VisitBatch<'a>,
 }
 
-impl Output<'_> {
+impl ScanOutput<'_> {
     /// Returns the range of wanted rows among the next `n` rows, which are in ascending order.
     fn wanted(&self, n: usize) -> Range<usize> {
         let skip = self.skip.min(n);
@@ -195,7 +196,7 @@ struct Walker<'a, 's, 'o> {
     span: Span,
     projection: Projection<'a>,
     tail: Cursor<'s>,
-    out: Output<'o>,
+    out: ScanOutput<'o>,
 }
 
 fn walk(
@@ -203,7 +204,7 @@ fn walk(
     dataset: DatasetId,
     span: Span,
     projection: Projection<'_>,
-    out: Output<'_>,
+    out: ScanOutput<'_>,
 ) -> Result<()> {
     if span.first > span.last {
         return Ok(());
