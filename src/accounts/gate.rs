@@ -158,7 +158,7 @@ struct GateState {
     lookups: Semaphore,
 }
 
-/// Unit whose requests are counted together.
+/// Unit with a common count of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Consumer {
     /// An account, with all its keys that have no limits of their own.

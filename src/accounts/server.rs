@@ -199,7 +199,7 @@ impl App {
         }
     }
 
-    /// Returns the session whose cookie a request has.
+    /// Returns the session of a request's cookie.
     async fn find_session(&self, headers: &HeaderMap) -> Result<Option<SignedIn>, ApiError> {
         let Some(token) = cookies::get(headers, COOKIE) else { return Ok(None) };
         let found = self.accounts.session(&SessionToken::from_cookie(token)).await?;

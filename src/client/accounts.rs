@@ -20,7 +20,7 @@ impl Accounts {
         Self { transport: transport.strip_segment("api") }
     }
 
-    /// Returns the key whose SHA-256 is `key_hash` (64 hexadecimal digits). `None` if there is no such
+    /// Returns the key with the SHA-256 `key_hash` (64 hexadecimal digits). `None` if there is no such
     /// valid key.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ const RETRY_FIRST: Duration = Duration::from_millis(500);
 /// Maximum pause before reconnecting.
 const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
-/// Reason why a stream ended.
+/// Reason for the end of a stream.
 pub(crate) enum Lost {
     /// The receiver was dropped.
     Reader,

@@ -269,7 +269,7 @@ impl Functions {
         Some(Answer { head: head.to_line(), content })
     }
 
-    /// Fetches a function, unless it was stored in the meantime. The search ends at `until`.
+    /// Fetches a function, unless it was stored in the meantime. The search stops at `until`.
     async fn fetch(
         &self,
         id: ContentId,

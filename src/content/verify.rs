@@ -21,7 +21,7 @@ pub(super) const NAME_CHARS_MAX: usize = 255;
 /// Maximum number of modules at the top of a function. Their names are held in memory.
 const METHODS_MAX: usize = 64;
 
-/// File name of a module whose name is unknown.
+/// File name of a module without a known name.
 const UNNAMED: &str = "module.wasm";
 
 /// Description of a stored function.

@@ -99,7 +99,7 @@ pub struct DatasetsOptions {
     pub market: Option<MarketOptions>,
     /// Limits and caches of reads.
     pub reads: ReadOptions,
-    /// Sites whose pages can read responses with a key.
+    /// Sites with pages that can read responses with a key.
     pub reader_sites: Vec<ReaderSites>,
 }
 

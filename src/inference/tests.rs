@@ -518,7 +518,7 @@ async fn epochs_continue_after_a_clock_was_temporarily_ahead_across_restarts() {
     let mut stage = Stage::load().await;
     stage.runner.tick().await;
     stage.pass(30).await;
-    // The clock is not checked before the program ends.
+    // The clock is not checked before the program exits.
     correct(&stage.clock, 2 * DAY_SECONDS);
     let mut stage = stage.killed_and_reopened().await;
     stage.pass(TWO_EPOCHS).await;
@@ -541,7 +541,7 @@ async fn heights_and_topics_are_kept_across_restarts() {
         retention: Retention::USUAL,
         topics: vec![],
     };
-    // As if the program had ended.
+    // As if the program had exited.
     fs::remove_file(stage.folder.path().join("inference.sqlite.lock")).unwrap();
     let reopened = Inference::open(&path, stage.clock.clone(), slower).await.unwrap();
     assert_eq!(reopened.chain().height(), 100);

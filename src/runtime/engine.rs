@@ -61,7 +61,7 @@ pub struct Preparation {
 pub struct Compilations {
     /// Number of programs that were compiled.
     pub n_compiled: usize,
-    /// Number of programs whose code was found on the disk.
+    /// Number of programs found as compiled code on the disk.
     pub n_found: usize,
 }
 

@@ -8,7 +8,7 @@ use crate::output::Written;
 use crate::quota::FilesFull;
 use crate::run::{Limits, RunEnd};
 
-/// Reason why the call into a guest ended.
+/// Reason for the end of a call into a guest.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// The guest returned a code, or the engine or the guest stopped the call.

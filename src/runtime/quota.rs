@@ -78,7 +78,7 @@ impl Quota {
     /// Charges `n_bytes` that were written to a file. Blocks.
     ///
     /// # Errors
-    /// [`FilesFull`] if a limit is exceeded. The guest must be ended.
+    /// [`FilesFull`] if a limit is exceeded. The guest must be stopped.
     pub(crate) fn wrote(&self, n_bytes: u64) -> Result<(), FilesFull> {
         self.0.lock().charge(0, n_bytes)
     }

@@ -108,7 +108,7 @@ pub struct RunOutcome {
     pub stderr: Vec<u8>,
     /// Exit code of the guest, or [`RunEnd::exit_code`] if the runtime stopped it.
     pub exit_code: i32,
-    /// How the run ended.
+    /// Outcome of the run.
     pub ended: RunEnd,
     /// Elapsed time.
     pub wall: Duration,

@@ -511,7 +511,7 @@ struct Adopted {
     pid: u32,
     /// Directory that the process has locked.
     folder: PathBuf,
-    /// Group whose stop ends the watch, but not the process.
+    /// Group that stops the watch, but not the process.
     group: Group,
     /// Notified to stop the process.
     request: Arc<Notify>,

@@ -81,7 +81,7 @@ pub enum Count {
 pub struct PageOfRows {
     /// Number of all matches, if it was requested.
     pub count: Option<u64>,
-    /// Rows in the requested order. A page ends early if its text exceeds [`PAGE_TEXT_BYTES_MAX`].
+    /// Rows in the requested order. A page is cut off early if its text exceeds [`PAGE_TEXT_BYTES_MAX`].
     pub rows: Rows,
     /// Revision of the dataset that the rows are as of.
     pub revision: u64,

@@ -1,4 +1,4 @@
-//! Cross-origin requests (CORS): selects other sites whose pages can read responses.
+//! Cross-origin requests (CORS): selects other sites with pages that can read responses.
 //!
 //! Browsers hide a response from a page of another site unless the response's headers allow it. Pages
 //! that may read responses send an API key in a header. Cookies are never allowed, nor are methods that

@@ -11,7 +11,7 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Maximum number of callers whose events are remembered, which takes some megabytes. The least recently
+/// Maximum number of callers with remembered events, which takes some megabytes. The least recently
 /// active caller is forgotten first, and then has a whole burst again.
 pub const CALLERS_MAX: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
 

@@ -28,7 +28,7 @@ pub struct Response {
     pub body: Vec<u8>,
 }
 
-/// Figures about a response whose body was discarded.
+/// Figures about a response with a discarded body.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Drained {
     /// HTTP status.
@@ -129,7 +129,7 @@ impl Connection {
         Ok(drained)
     }
 
-    /// Sends a request whose response is endless. Passes everything that is received to `take`,
+    /// Sends a request with an endless response. Passes everything that is received to `take`,
     /// including the head and the sizes of chunks, until `take` returns false or the connection is
     /// closed.
     pub async fn follow(

@@ -88,13 +88,13 @@ impl Table {
         self.0.push(Row::without_bar(name, format!("{value:.2} {unit}")));
     }
 
-    /// Adds a measurement whose bar is a minimum.
+    /// Adds a measurement with a minimum as its bar.
     pub fn at_least(&mut self, name: &str, value: f64, bar: f64, unit: &str) {
         let bar_text = format!(">= {bar} {unit}");
         self.0.push(Row::new(name, format!("{value:.2} {unit}"), &bar_text, value >= bar));
     }
 
-    /// Adds a measurement whose bar is a maximum.
+    /// Adds a measurement with a maximum as its bar.
     pub fn at_most(&mut self, name: &str, value: f64, bar: f64, unit: &str) {
         let bar_text = format!("<= {bar} {unit}");
         self.0.push(Row::new(name, format!("{value:.2} {unit}"), &bar_text, value <= bar));

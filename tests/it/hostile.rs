@@ -1,4 +1,4 @@
-//! Services whose responses contain terminal control sequences. No command may print these.
+//! Services that respond with terminal control sequences. No command may print these.
 
 use model::text::is_unprintable;
 use serde_json::{Value, json};

@@ -13,7 +13,7 @@ fn check(output: &Output, case: &str) {
     assert!(!format!("{output:?}").contains(SECRET), "{case}: {output:?}");
 }
 
-/// Returns addresses whose scheme, port or host is invalid or whose scheme is missing.
+/// Returns addresses with an invalid scheme, port or host, or without a scheme.
 fn invalid_addresses(scheme: &str) -> [String; 4] {
     [
         format!("{}://me:{SECRET}@host/name", scheme.get(1..).unwrap()),

@@ -1,4 +1,4 @@
-//! Tests of the gate with requests, whose statuses and headers are checked.
+//! Tests of the gate by the statuses and headers of its responses.
 
 use std::error::Error;
 use std::net::SocketAddr;

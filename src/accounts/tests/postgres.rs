@@ -261,7 +261,7 @@ fn refuse(refusal: Refusal) -> axum::response::Response {
     axum::response::Response::builder().status(status).body(body).unwrap()
 }
 
-/// Starts a service whose database is at `near`. Returns its accounts, its router and a valid key.
+/// Starts a service with its database at `near`. Returns its accounts, its router and a valid key.
 async fn start_service(near: &str) -> (Accounts, Router, ApiKey) {
     let accounts = Accounts::connect(&near.parse().unwrap(), clock()).await.unwrap();
     let gate = Gate::new(accounts.clone(), GateOptions::unlimited(), clock());

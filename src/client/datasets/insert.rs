@@ -70,7 +70,7 @@ pub struct FlatLines {
 }
 
 impl FlatLines {
-    /// Returns a serializer for rows whose values are in the order of the column names `names`.
+    /// Returns a serializer for rows with values in the order of the column names `names`.
     #[must_use]
     pub fn new(names: &[String]) -> Self {
         let columns = names.iter().enumerate().map(|(idx, name)| (name.clone(), Some(idx)));

@@ -14,7 +14,7 @@ enum Seen {
     Ndjson { n_lines: u64 },
     /// JSON: objects of an array.
     Json { n_objects: u64, elements: Elements },
-    /// A format whose rows cannot be counted.
+    /// A format with rows that cannot be counted.
     Unseen,
 }
 
@@ -41,7 +41,7 @@ impl RowCounter {
         }
     }
 
-    /// Counts the rows whose end is in `bytes`, the next part of the download.
+    /// Counts the rows that end in `bytes`, the next part of the download.
     pub fn count(&mut self, bytes: &[u8]) {
         match &mut self.0 {
             Seen::Csv { n_lines, is_quoted } => {

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use reqwest::{RequestBuilder, Response};
 use wire::paths::REVISION_HEADER;
 
-/// Maximum number of datasets whose last commit is remembered. The least recently used one is forgotten.
+/// Maximum number of datasets with a remembered last commit. The least recently used one is forgotten.
 const DATASETS_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 
 /// Last seen commits. Clones share them.

@@ -47,7 +47,7 @@ impl Default for Installs {
             // If a burst evicts the response that a request waits for, the request completes when the
             // head itself has the function.
             answers: broadcast::Sender::new(256),
-            // Workers whose reports are lost count as silent.
+            // Workers with lost reports count as silent.
             reports: broadcast::Sender::new(256),
         }
     }

@@ -30,7 +30,7 @@ use crate::fair_queue::{FairQueue, Verdict};
 use crate::message::Offer;
 use crate::result_groups::ResultGroup;
 
-/// Maximum number of functions whose usual time is remembered.
+/// Maximum number of functions with a remembered usual time.
 const FUNCTIONS_MAX: usize = 1024;
 
 /// Number of requests that may be served before a request that waits for several workers. After that,

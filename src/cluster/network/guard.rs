@@ -278,7 +278,7 @@ impl Guard {
         if let Some((lifted, _)) = state.banned.push(peer, now + BANNED_FOR) {
             state.lifted.push(lifted);
         }
-        // An earlier ban that ended since the last look must not lift this one.
+        // An earlier ban that expired since the last look must not lift this one.
         state.lifted.retain(|lifted| *lifted != peer);
         state.fresh.push(peer);
         self.bell.notify_one();

@@ -37,7 +37,7 @@ const HOSTS: usize = 4;
 /// Time limit of a handshake: four round trips of a second, with some slack for a busy machine.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 
-/// A transport whose incoming handshakes are limited.
+/// A transport with limited incoming handshakes.
 pub(super) struct Handshakes<O> {
     inner: Boxed<O>,
     pending: Arc<Mutex<PendingHandshakes>>,

@@ -45,7 +45,7 @@ fn missing_block_is_named() {
     refused(root, blocks, &format!("block {file} is missing"));
 }
 
-/// A few blocks whose tree has a very large number of files.
+/// A few blocks with a tree of very many files.
 #[test]
 fn small_tree_with_too_many_files_is_rejected() {
     let mut blocks = Blocks::new();

@@ -33,7 +33,7 @@ const SHOWN_NAME_CHARS: usize = 200;
 struct ColumnSlot {
     name: String,
     dtype: Dtype,
-    /// Number of rows whose value, or missing value, is already in the column.
+    /// Number of rows with their value, or missing value, already in the column.
     n_filled: usize,
     /// Column that followed this one in the last row. Rows usually name their columns in the same
     /// order.

@@ -57,7 +57,7 @@ impl ContentId {
         Self { codec, digest }
     }
 
-    /// Returns the id of a block whose SHA-256 is known.
+    /// Returns the id of a block with a known SHA-256.
     #[must_use]
     pub const fn from_digest(codec: Codec, digest: [u8; DIGEST_BYTES]) -> Self {
         Self { codec, digest }

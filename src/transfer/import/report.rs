@@ -199,7 +199,7 @@ pub(super) struct Origin {
 /// Finds timestamps that an import sends to a dataset twice.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
-    /// Dataset whose timestamps are in `seen`.
+    /// Dataset with its timestamps in `seen`.
     dataset: String,
     seen: SeenTimestamps,
     others: HashMap<String, SeenTimestamps>,

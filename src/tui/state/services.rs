@@ -48,7 +48,7 @@ pub(crate) enum Health {
     Refused { why: Failure },
     /// The service limits the rate of our requests.
     Limited {
-        /// Time at which the limit ends.
+        /// Time at which the limit expires.
         until: Timestamp,
     },
     /// The service cannot be reached, or fails.
@@ -265,7 +265,7 @@ impl Services {
             link.heard_at = Some(now);
         }
         link.has_stream |= health == Health::Live;
-        // Neither an open stream nor a response to an earlier request ends a limit.
+        // Neither an open stream nor a response to an earlier request lifts a limit.
         let is_limited = matches!(link.health, Health::Limited { until } if now < until);
         if is_limited && health.is_up() {
             return false;

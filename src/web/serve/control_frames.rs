@@ -156,7 +156,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ControlFrameLimit<S> {
 mod tests {
     use super::*;
 
-    /// Returns a frame whose content has `n_bytes`.
+    /// Returns a frame with content of `n_bytes`.
     fn frame(kind: u8, n_bytes: u8) -> Vec<u8> {
         let header = [0, 0, n_bytes, kind, 0, 0, 0, 0, 0];
         [header.as_slice(), &vec![7; usize::from(n_bytes)]].concat()

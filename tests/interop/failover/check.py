@@ -21,7 +21,7 @@ from wire import call, send
 DATABASE = "rows"
 # Pause between two batches of a writer.
 WRITES_EVERY_S = 0.3
-# Downtime of a part whose work others take over.
+# Downtime of a part before others take over its work.
 AWAY_S = 1
 # Time for which a former leader is observed. It must not acknowledge a write.
 REFUSES_FOR_S = 2

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::command::Home;
 use crate::support::datasets::Service;
 
-/// Creates a dataset whose value grows by one per minute, and a topic that predicts it two minutes
+/// Creates a dataset with a value that grows by one per minute, and a topic that predicts it two minutes
 /// ahead.
 async fn growing(service: &Service, home: &Home) {
     let id = home.run_ok(&["datasets", "create", "growing", "--column", "value"]);

@@ -106,7 +106,7 @@ fn open() -> Session {
     session
 }
 
-/// Presses `keys`, which start the run with this `number`. Waits until the run has ended.
+/// Presses `keys`, which start the run with this `number`. Waits until the run is complete.
 fn run(session: &Session, number: u32, keys: &str) {
     session.press(keys);
     session.wait_for(&format!("run {number} has ended"), SHOWN_WITHIN, |screen| {

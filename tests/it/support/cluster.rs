@@ -68,7 +68,7 @@ impl Node {
         format!("http://{}", self.process.wait_log_field("Node API starting", "address"))
     }
 
-    /// Waits for a log line whose message is `message` and returns it.
+    /// Waits for a log line with the message `message` and returns it.
     #[track_caller]
     pub(crate) fn wait_log(&self, message: &str) -> Value {
         self.process.wait_log(message)

@@ -20,7 +20,7 @@ pub(crate) struct Home {
 /// Output and exit code of a command.
 #[derive(Debug)]
 pub(crate) struct Output {
-    /// Exit code, or -1 if a signal ended the command.
+    /// Exit code, or -1 if a signal stopped the command.
     pub(crate) code: i32,
     /// Standard output.
     pub(crate) out: String,
@@ -99,7 +99,7 @@ impl Home {
         wait_output(child)
     }
 
-    /// Runs a command whose standard output is closed from the start.
+    /// Runs a command with its standard output closed from the start.
     pub(crate) fn run_without_stdout(&self, arguments: &[&str]) -> Output {
         let mut child = self.spawn(&self.program, arguments);
         drop(child.stdout.take());

@@ -23,7 +23,7 @@ pub(crate) enum Signal {
     Continue,
     /// SIGHUP, as sent if the terminal is lost.
     HangUp,
-    /// SIGKILL, which ends the process immediately.
+    /// SIGKILL, which stops the process immediately.
     Kill,
 }
 

@@ -88,7 +88,7 @@ impl Running {
         running
     }
 
-    /// Wraps a command whose output is read from its pipes.
+    /// Wraps a command with pipes for its output.
     pub(super) fn from_command(mut child: Child) -> Self {
         let output = Arc::new(Output::default());
         output.read(child.stdout.take().unwrap(), |lines| &mut lines.stdout);
@@ -126,13 +126,13 @@ impl Running {
             .wait(text, |lines| lines.stderr.iter().any(|line| line.contains(text)).then_some(()));
     }
 
-    /// Waits for a log line whose message is `message`, on either output. Returns the line.
+    /// Waits for a log line with the message `message`, on either output. Returns the line.
     #[track_caller]
     pub(crate) fn wait_log(&self, message: &str) -> Value {
         self.output.wait(message, |lines| lines.log(message).next())
     }
 
-    /// Waits for a log line whose message is `message` and which has a string `field`. Returns the
+    /// Waits for a log line with the message `message` and which has a string `field`. Returns the
     /// string.
     #[track_caller]
     pub(crate) fn wait_log_field(&self, message: &str, field: &str) -> String {
@@ -195,7 +195,7 @@ impl Drop for Running {
 }
 
 impl Lines {
-    /// Returns the log lines whose message is `message`.
+    /// Returns the log lines with the message `message`.
     fn log(&self, message: &str) -> impl Iterator<Item = Value> {
         let lines = self.stdout.iter().chain(&self.stderr);
         let lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());

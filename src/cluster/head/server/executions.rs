@@ -51,7 +51,7 @@ pub(super) async fn execution(
     head.executions().get(&id).map(|body| respond(&body)).ok_or(RestError::UNKNOWN_EXECUTION)
 }
 
-/// Cancels an execution, also on its workers. One that has ended stays unchanged.
+/// Cancels an execution, also on its workers. A completed one stays unchanged.
 #[utoipa::path(delete, path = paths::EXECUTION, tag = "executions",
     params(("id" = String, Path, description = "The id of the request.")),
     responses((status = 200, description = "The execution", body = ExecutionBody)))]

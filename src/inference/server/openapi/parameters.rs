@@ -150,7 +150,7 @@ pub(in crate::server) struct PageMembers {
     limit: Option<u64>,
 }
 
-/// Chain whose contract verifies a signature.
+/// Chain with the contract that verifies a signature.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(in crate::server) struct ChainPart {

@@ -6,7 +6,7 @@ use super::*;
 const TIGHT: Limits =
     Limits { wall: Duration::from_secs(5), memory_bytes: 8 * 65536, output_bytes: 100, fuel: None };
 
-/// Runs a command as a component. Checks its exit code and how it ended.
+/// Runs a command as a component. Checks its exit code and its outcome.
 async fn check(command: &Program, limits: Limits, (ended, exit_code): (RunEnd, i32)) -> RunOutcome {
     let finished = runtime(1).execute(&component(command), bare(limits)).await.unwrap();
     let told = text(&finished.stderr);

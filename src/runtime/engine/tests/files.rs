@@ -15,7 +15,7 @@ pub(super) fn with_files(folder: &Path, afterwards: FolderCleanup) -> Run {
     Run { files: Some(files), ..bare(LIMITS) }
 }
 
-/// Runs `program` in a directory. Checks how it ended and that no files are left.
+/// Runs `program` in a directory. Checks its outcome and that no files are left.
 pub(super) async fn check(program: &Program, ended: RunEnd) -> RunOutcome {
     let root = tempfile::tempdir().unwrap();
     let run = with_files(&root.path().join("t/1/fs"), FolderCleanup::Remove);

@@ -27,7 +27,7 @@ async fn refused(program: &Program) -> ProgramError {
     }
 }
 
-/// Runs a command with `body` as the body of `_start` and checks how it ended.
+/// Runs a command with `body` as the body of `_start` and checks its outcome.
 async fn check(body: &str, ended: RunEnd, exit_code: i32, stderr: &str) {
     let finished = finished(&command(body), LIMITS).await;
     assert_eq!((finished.ended, finished.exit_code), (ended, exit_code), "{body}");

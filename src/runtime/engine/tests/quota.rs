@@ -34,7 +34,7 @@ fn repeat(times: u32, body: &str) -> String {
     )
 }
 
-/// Runs a command, and the component made of it. Checks how both ended.
+/// Runs a command, and the component made of it. Checks both outcomes.
 async fn check_both(program: &Program, ended: RunEnd) {
     check(program, ended).await;
     check(&component(program), ended).await;

@@ -348,7 +348,7 @@ impl State {
 }
 
 impl State {
-    /// Loads the latest rows of the dataset whose values were read the longest time ago.
+    /// Loads the latest rows of the dataset with the oldest values.
     pub(crate) fn load_sparkline(&mut self) {
         if self.asked.is_some() {
             return;

@@ -42,7 +42,7 @@ pub(crate) enum FormField {
     Method,
     /// Number of nodes that execute the function.
     Nodes,
-    /// Group whose nodes execute the function.
+    /// Group of the nodes that execute the function.
     Subgroup,
     /// Required attributes of the nodes.
     Selector,
@@ -208,7 +208,7 @@ impl Form {
         is_it.then_some(function)
     }
 
-    /// Returns the known functions whose names contain the typed text, and the index of the selected
+    /// Returns the known functions with the typed text in their names, and the index of the selected
     /// function. Returns all functions if one is selected.
     pub(crate) fn matches(&self) -> (Vec<&FunctionBody>, Option<usize>) {
         let text = self.text(FormField::Function).trim().to_lowercase();

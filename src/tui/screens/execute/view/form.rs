@@ -217,7 +217,7 @@ fn mark(check: &Check, theme: &Theme) -> (&'static str, Style) {
     }
 }
 
-/// Draws the known functions whose names contain the typed text.
+/// Draws the known functions with the typed text in their names.
 fn draw_functions(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let (found, selected) = state.execute.form.matches();
@@ -241,7 +241,7 @@ fn draw_functions(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     });
 }
 
-/// Draws the datasets whose names contain the typed text.
+/// Draws the datasets with the typed text in their names.
 fn draw_datasets(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (found, selected) = frame.state.execute.form.dataset_matches();
     let [_, area] = split_columns(area, SOURCE_WIDTH);

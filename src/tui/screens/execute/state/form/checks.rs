@@ -237,7 +237,7 @@ impl Form {
         merged
     }
 
-    /// Returns the datasets whose names contain the typed text, and the index of an exact match.
+    /// Returns the datasets with the typed text in their names, and the index of an exact match.
     /// Returns all datasets if there is an exact match.
     pub(crate) fn dataset_matches(&self) -> (Vec<&String>, Option<usize>) {
         if self.source != Source::Rows {
