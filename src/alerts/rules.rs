@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use model::count::counted;
 use model::topic::TopicId;
 use serde::Deserialize;
 
@@ -427,7 +428,7 @@ impl std::fmt::Display for Condition {
                 write!(f, "{dataset} silent for {}", format_duration(*silent_for))
             }
             Self::Missed { topic, actor, misses } => {
-                write!(f, "{actor} misses {misses} epochs of topic {topic}")
+                write!(f, "{actor} misses {} of topic {topic}", counted(*misses, "epoch"))
             }
             Self::Weight { topic, actor, below } => {
                 write!(f, "weight of {actor} in topic {topic} below {below}")

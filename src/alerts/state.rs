@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use model::count::counted;
 use model::topic::TopicId;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -294,7 +295,10 @@ impl Memory {
                 *n_missed = if find(actors, actor).is_some() { 0 } else { *n_missed + 1 };
                 let text = match *n_missed {
                     0 => format!("{actor} takes part in epoch {nonce} of topic {topic}"),
-                    n => format!("{actor} missed {n} epochs of topic {topic}, up to {nonce}"),
+                    n => {
+                        let epochs = counted(n, "epoch");
+                        format!("{actor} missed {epochs} of topic {topic}, up to {nonce}")
+                    }
                 };
                 Some((*n_missed >= *misses, text))
             }
