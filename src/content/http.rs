@@ -35,7 +35,7 @@ pub(super) const START_WITHIN: Duration = Duration::from_secs(5);
 /// Maximum number of redirects. Gateways use one or two.
 const REDIRECTS_MAX: usize = 5;
 
-/// Hosts from which addresses may download.
+/// Hosts that functions may be downloaded from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Hosts {
     /// Hosts on the public internet.

@@ -340,8 +340,8 @@ fn put_object(to: &mut Vec<u8>, start: usize, at: usize) -> usize {
     put(to, at.max(start + 1), b"}")
 }
 
-/// Writes the value of a row as a member of an object. If the value is missing, the next part
-/// overwrites the key.
+/// Writes the value of a row as a member of an object. If the value is missing, returns
+/// `at`, so that the next write replaces the key.
 #[inline]
 fn put_member(to: &mut Vec<u8>, at: usize, key: &Phrase, series: &Series, row_idx: usize) -> usize {
     let value_at = key.put(to, at);

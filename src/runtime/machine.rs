@@ -223,7 +223,7 @@ fn pool(options: &RuntimeOptions) -> PoolingAllocationConfig {
     let runs_max = options.runs_max.get();
     pool.total_core_instances(runs_max.saturating_mul(INSTANCES_MAX))
         .total_component_instances(runs_max)
-        // Garbage-collected objects of each guest are in a separate memory.
+        // One more for the garbage-collected objects of each guest.
         .total_memories(runs_max.saturating_mul(MEMORIES_MAX.saturating_add(1)))
         .total_gc_heaps(runs_max)
         .total_tables(runs_max.saturating_mul(TABLES_MAX))

@@ -122,7 +122,7 @@ pub async fn read_rows(
     let (start, end) = span.into_inner();
     let mut query = RowsQuery {
         end: Some(end),
-        // A cursor before the first row, since the length of a span is only limited without one.
+        // A cursor before the first row. Without a cursor, services limit the length of the range.
         after: Some(start - Duration::from_micros(1)),
         ..RowsQuery::oldest(dataset, Resolution::Raw, Limit::clamp(ROWS_MAX))
     };

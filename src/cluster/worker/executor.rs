@@ -266,7 +266,7 @@ impl Executor {
         Ok(Some(result(finished)))
     }
 
-    /// Returns how many more functions it could run now, as far as that is limited.
+    /// Returns how many more functions can run now, `usize::MAX` without a limit.
     pub(super) fn n_free(&self) -> usize {
         match &self.host {
             Host::Here { runtime, .. } => runtime.n_free(),

@@ -75,7 +75,7 @@ impl WorkRefusal {
     }
 }
 
-/// Describes why a function was not fetched, without messages of others.
+/// Describes why a function was not fetched, without error texts from other nodes and hosts.
 fn describe_fetch(error: &FetchError) -> String {
     match error {
         FetchError::Keep(error) => describe_keep(error),

@@ -57,7 +57,7 @@ fn cache_size_is_limited_and_requested_pages_stay() {
 }
 
 #[test]
-fn page_is_linked_after_a_response_links_to_it() {
+fn page_counts_as_linked_once_a_response_links_to_it() {
     let cache = PageCache::default();
     assert!(!cache.is_linked(&key(1)), "there was no link to it");
     cache.add_link(&key(1));

@@ -80,7 +80,7 @@ pub enum BacktestError {
     /// An epoch could not be combined.
     #[error("epoch could not be combined")]
     Close(#[from] SynthesisError),
-    /// An epoch could not be learned from.
+    /// Learning from an epoch failed.
     #[error("epoch could not be learned from")]
     Learn(#[from] BundleError),
 }

@@ -150,7 +150,7 @@ fn fenced_words_are_only_used_where_allowed() {
 }
 
 #[test]
-fn parts_of_the_screen_do_only_their_job() {
+fn screen_modules_use_only_their_allowed_dependencies() {
     let all = sources::rust();
     for (part, word, reason) in SCREEN {
         let sources = all.iter().filter(|source| screen_part(&source.path) == Some(part));

@@ -124,7 +124,7 @@ async fn node_that_requires_its_boot_nodes_does_not_start_without_them() {
 }
 
 #[tokio::test]
-async fn worker_answers_pings_on_a_line() {
+async fn worker_answers_pings_of_a_connection() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let (head, _events) = cluster.stranger_of(worker).await;

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn value_is_at_the_middle_of_its_weight() {
+    fn percentile_of_a_value_is_the_midpoint_of_its_share() {
         check(&[5.0, 1.0, 3.0], &[1.0; 3], &[0.0, 50.0, 100.0], &[1.0, 3.0, 5.0]);
         check(&[0.0, 10.0], &[1.0, 3.0], &[12.5, 62.5, 37.5], &[0.0, 10.0, 5.0]);
     }

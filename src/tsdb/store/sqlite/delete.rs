@@ -16,11 +16,11 @@ use crate::store::archived::RowDeletion;
 use crate::store::session::ready;
 use crate::store::{Removed, records};
 
-/// Number of records of a deleted dataset that one step removes: 16 chunks, or as much of the tail and
-/// of the buckets. Writers wait for the step, which needs a few milliseconds.
+/// Number of chunks of a deleted dataset that one step removes. Writers wait for the step, which needs a
+/// few milliseconds.
 const STEP_RECORDS: i64 = 16;
 
-/// Number of small records that are removed for each of [`STEP_RECORDS`].
+/// Number of small records, of the tail or the buckets, that are removed in place of one chunk.
 const SMALL_PER_RECORD: i64 = 64;
 
 /// Deletes the rows of a span of a dataset without archived rows.

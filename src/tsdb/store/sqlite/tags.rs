@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::Result;
 
-/// Returns the ids of the tags that a key holds.
+/// Returns the ids of the tags of an API key.
 pub(super) fn ids_held_by(connection: &Connection, key: KeyId) -> Result<Vec<i64>> {
     let sql = "SELECT tag FROM key_tags WHERE key = ?1";
     Ok(connection.all(sql, [key.get()], |row| row.get(0))?)

@@ -145,7 +145,7 @@ proptest! {
     }
 
     #[test]
-    fn any_number_has_a_text(value in any::<f64>(), decimals in 0..40_usize) {
+    fn every_number_can_be_formatted(value in any::<f64>(), decimals in 0..40_usize) {
         for text in [grouped(value, decimals), signed(value, decimals), compact(value)] {
             prop_assert!((1..40).contains(&text.width()), "{}", text);
         }
