@@ -6,6 +6,7 @@ use std::time::Duration;
 use client::transport::install_crypto;
 use hmac::{Hmac, Mac as _};
 use model::address::redact_address;
+use reqwest::redirect::Policy;
 use serde::Serialize;
 use sha2::Sha256;
 use tokio::process::Command;
@@ -19,6 +20,9 @@ const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// Pauses before a failed request is sent again.
 const RETRIES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
+
+/// Environment variable with the secret that signs requests to the webhook.
+pub const SECRET_VARIABLE: &str = "TRIPTYCH_WEBHOOK_SECRET";
 
 /// Header with the signature of a request: `sha256=` and HMAC-SHA256 of its body in hexadecimal.
 pub const SIGNATURE_HEADER: &str = "X-Triptych-Signature";
@@ -49,7 +53,7 @@ pub enum NotifyError {
     /// The webhook could not be reached, or rejected the alert.
     #[error("webhook {address} {outcome}")]
     Webhook {
-        /// The address without credentials and query.
+        /// Scheme and host of the address, since the rest often contains a secret.
         address: String,
         /// Description of the failure.
         outcome: String,
@@ -97,7 +101,8 @@ impl Notifier {
     pub fn new(notify: Notify, secret: Option<String>) -> Result<Self, NotifyError> {
         install_crypto();
         let webhook = notify.webhook.map(|address| {
-            let http = reqwest::Client::builder().timeout(TIME_LIMIT).build();
+            let http =
+                reqwest::Client::builder().timeout(TIME_LIMIT).redirect(Policy::none()).build();
             let http = http.map_err(|error| NotifyError::Prepare(error.without_url()))?;
             Ok(Webhook { http, address, secret: secret.map(|text| Secret(text.into_bytes())) })
         });
@@ -126,6 +131,8 @@ impl Notifier {
             .env("TRIPTYCH_ALERT_TIME", time)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .env_remove(SECRET_VARIABLE)
             .kill_on_drop(true)
             .spawn();
         let mut child =
@@ -146,11 +153,15 @@ impl Notifier {
         loop {
             let (outcome, is_final) = match webhook.post(&body).await {
                 Ok(status) if status.is_success() => return Ok(()),
-                Ok(status) => (format!("responded with {status}"), status.is_client_error()),
+                Ok(status) => {
+                    let is_transient =
+                        status.is_server_error() || matches!(status.as_u16(), 408 | 429);
+                    (format!("responded with {status}"), !is_transient)
+                }
                 Err(error) => (format!("cannot be reached: {}", error.without_url()), false),
             };
             let Some(pause) = retries.next().filter(|_| !is_final) else {
-                let address = redact_address(&webhook.address).into_owned();
+                let address = host_of(&webhook.address);
                 return Err(NotifyError::Webhook { address, outcome });
             };
             sleep(pause).await;
@@ -172,6 +183,17 @@ impl Webhook {
     }
 }
 
+/// Returns scheme and host of an address.
+fn host_of(address: &str) -> String {
+    let redacted = redact_address(address);
+    match redacted.split_once("://") {
+        Some((scheme, rest)) => {
+            format!("{scheme}://{}", rest.split('/').next().unwrap_or_default())
+        }
+        None => String::new(),
+    }
+}
+
 /// Returns the value of [`SIGNATURE_HEADER`].
 #[must_use]
 pub fn sign(secret: &[u8], body: &str) -> Option<String> {
@@ -183,6 +205,12 @@ pub fn sign(secret: &[u8], body: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_show_only_the_host_of_a_webhook() {
+        assert_eq!(host_of("https://me:pw@hooks.example/T0/secret?a=b"), "https://…@hooks.example");
+        assert_eq!(host_of("http://127.0.0.1:80/x"), "http://127.0.0.1:80");
+    }
 
     #[test]
     fn signature_is_hmac_sha256_of_the_body() {

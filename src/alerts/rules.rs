@@ -177,9 +177,15 @@ impl Notify {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RulesError {
-    /// The file is not TOML, or a key is unknown.
-    #[error(transparent)]
-    Toml(#[from] toml::de::Error),
+    /// The file is not TOML, or a key is unknown. Lines of the file are not repeated, since they may
+    /// contain the address of a webhook.
+    #[error("line {line}: {problem}")]
+    Toml {
+        /// Number of the line, from 1.
+        line: usize,
+        /// Description of the problem.
+        problem: String,
+    },
     /// A rule is invalid.
     #[error("rule {place}: {problem}")]
     Rule {
@@ -246,7 +252,7 @@ impl FromStr for Rules {
     type Err = RulesError;
 
     fn from_str(text: &str) -> Result<Self, RulesError> {
-        let file: RulesFile = toml::from_str(text)?;
+        let file: RulesFile = toml::from_str(text).map_err(|error| toml_error(text, &error))?;
         if file.rules.is_empty() || file.rules.len() > RULES_MAX {
             return Err(RulesError::Count { n_rules: file.rules.len() });
         }
@@ -279,8 +285,14 @@ impl FromStr for Rules {
 pub fn section_of(keys: &str) -> Result<String, RulesError> {
     let file = format!("rules = [{{ {keys} }}]");
     file.parse::<Rules>()?;
-    let table: toml::Table = toml::from_str(&file)?;
+    let table: toml::Table = toml::from_str(&file).map_err(|error| toml_error(&file, &error))?;
     Ok(table.to_string())
+}
+
+fn toml_error(text: &str, error: &toml::de::Error) -> RulesError {
+    let at = error.span().unwrap_or_default().start;
+    let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
+    RulesError::Toml { line, problem: error.message().to_owned() }
 }
 
 fn notify_of(entry: NotifyEntry) -> Result<Notify, String> {

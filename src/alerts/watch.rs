@@ -171,15 +171,27 @@ fn sources(
     }
     if let Some(inference) = &clients.inference {
         for (topic, needs_ranks) in topics {
-            let follow = source.clone().follow_epochs(inference.clone(), topic, needs_ranks);
-            work.push(Box::pin(follow));
+            let (source, inference) = (source.clone(), inference.clone());
+            work.push(Box::pin(async move {
+                // It ends if the stream is not served, for example while a proxy is set up.
+                loop {
+                    source.clone().follow_epochs(inference.clone(), topic, needs_ranks).await;
+                    sleep(RETRY.1).await;
+                }
+            }));
         }
     }
     for service in polled {
         work.push(Box::pin(poll_health(service, clients.clone(), source.facts.clone())));
     }
     if let Some(head) = clients.head.clone().filter(|_| needs_executions) {
-        work.push(Box::pin(source.clone().follow_executions(head)));
+        let source = source.clone();
+        work.push(Box::pin(async move {
+            loop {
+                source.clone().follow_executions(head.clone()).await;
+                sleep(RETRY.1).await;
+            }
+        }));
     }
     Ok(work)
 }
@@ -309,7 +321,8 @@ impl FactSource {
                             .await;
                     }
                     StreamEvent::NotServed => {
-                        self.report(format!("there is no stream of topic {topic}")).await;
+                        self.report(format!("topic {topic} does not exist, or has no stream"))
+                            .await;
                     }
                     _ => {}
                 }

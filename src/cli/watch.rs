@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
-use alerts::notify::{Message, Notifier};
+use alerts::notify::{Message, Notifier, SECRET_VARIABLE};
 use alerts::rules::Rules;
 use alerts::state::{Alert, AlertState};
 use alerts::watch::{Clients, Event, watch};
@@ -22,9 +22,6 @@ use crate::cli::output::{print, print_body, tell, write};
 use crate::cli::parse::read_text;
 use crate::cli::services::{KeyFlag, Services};
 use crate::cli::stop;
-
-/// Environment variable with the secret that signs requests to the webhook.
-const SECRET_VARIABLE: &str = "TRIPTYCH_WEBHOOK_SECRET";
 
 /// Name of the file with rules in the configuration directory.
 pub(crate) const RULES_FILE: &str = "rules.toml";

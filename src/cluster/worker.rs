@@ -103,6 +103,8 @@ struct WorkerParts {
     orders: Shares,
     /// Permits that open lines hold.
     open_lines: Arc<Semaphore>,
+    /// Open lines by head.
+    lines: Tally<PeerId>,
     /// Roll calls in progress, by author and request as well as by author.
     calls: (Tally<(PeerId, String)>, Tally<PeerId>),
     /// Limits the log of roll calls for unknown functions, by author.
@@ -160,6 +162,7 @@ impl Worker {
             n_slots,
             slots: Shares::new(n_slots.into()),
             orders: Shares::new(n_orders),
+            lines: Tally::default(),
             open_lines: Arc::new(Semaphore::new(heads::LINES_MAX as usize)),
             calls: Default::default(),
             call_logs: Mutex::new(LruCache::new(heads::AUTHORS_MAX)),

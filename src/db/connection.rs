@@ -35,7 +35,7 @@ const STATEMENTS_MAX: usize = 128;
 pub const TRY_SPACE: [&str; 2] = [
     "DROP TABLE IF EXISTS space_trial;
      CREATE TABLE space_trial AS SELECT randomblob(1048576) AS body",
-    "DROP TABLE space_trial",
+    "DROP TABLE IF EXISTS space_trial",
 ];
 
 /// Tables of a file, with the pragmas of the connections to it.

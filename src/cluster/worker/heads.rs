@@ -34,6 +34,9 @@ use crate::network::line::{Frame, Frames, Incoming, Line};
 /// 4 MiB that is being read. Further lines are closed immediately.
 pub(super) const LINES_MAX: u32 = 256;
 
+/// Maximum number of open lines of a head. It needs one, and a second one while it replaces the first.
+const LINES_OF_HEAD_MAX: usize = 4;
+
 /// Time for a head to close a line when its worker is stopping, so that the last responses arrive.
 const END_WITHIN: Duration = Duration::from_secs(1);
 
@@ -46,6 +49,11 @@ impl Worker {
         let permit = Arc::clone(&self.0.open_lines).try_acquire_owned();
         let Ok(_permit) = permit else {
             return debug!(peer = %head, "closed a line: there are too many");
+        };
+        // Otherwise a single head could take the lines of all others.
+        let counted = self.0.lines.add(&head, |n_own, _| n_own < LINES_OF_HEAD_MAX);
+        let Some(_counted) = counted else {
+            return debug!(peer = %head, "closed a line: the head has too many");
         };
         let runs = Runs::default();
         loop {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use alerts::notify::Notifier;
+use alerts::notify::{Notifier, SECRET_VARIABLE};
 use alerts::rules::{Notify, Rule, Rules};
 use alerts::state::{Alert, Watcher};
 use alerts::watch::{self, Clients, watch_with};
@@ -16,9 +16,6 @@ use tokio::time::Instant;
 use crate::effects::{Runner, read_optional};
 use crate::event::{AlertEvent, Effect, Event};
 use crate::state::resource::Failure;
-
-/// Environment variable with the secret that signs requests to the webhook.
-const SECRET_VARIABLE: &str = "TRIPTYCH_WEBHOOK_SECRET";
 
 /// Maximum number of alerts that wait to be shown.
 const EVENTS_CAPACITY: usize = 16;
