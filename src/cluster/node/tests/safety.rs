@@ -136,6 +136,25 @@ async fn worker_answers_pings_of_a_connection() {
     cluster.group.shutdown().await;
 }
 
+/// As many lines as a worker has for all heads, from one that sends nothing on them.
+#[tokio::test]
+async fn head_with_many_open_lines_leaves_room_for_others() {
+    let cluster = Cluster::of(&[&[]]).await;
+    let worker = &cluster.workers[0];
+    let (greedy, _events) = cluster.stranger_of(worker).await;
+    let mut lines = Vec::new();
+    for _ in 0..300 {
+        // Lines beyond the maximum are closed by the worker after they were opened.
+        lines.extend(greedy.open_line(worker.peer_id(), LINE_PROTOCOL).await.ok());
+    }
+    let (other, _events) = cluster.stranger_of(worker).await;
+    let (line, mut frames) = other.open_line(worker.peer_id(), LINE_PROTOCOL).await.unwrap();
+    line.send(Frame { kind: frame::PING, content: "".into() }).await.unwrap();
+    let answer = timeout(WITHIN, frames.next()).await.unwrap();
+    assert!(matches!(answer, Some(Incoming::Whole(Frame { kind: frame::PONG, .. }))));
+    cluster.group.shutdown().await;
+}
+
 #[tokio::test]
 async fn head_that_sends_malformed_frames_is_banned_and_work_continues() {
     let cluster = Cluster::of(&[&[]]).await;
