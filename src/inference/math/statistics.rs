@@ -3,6 +3,11 @@
 /// Factor from a median absolute deviation to the standard deviation of a normal distribution.
 const MAD_TO_DEVIATION: f64 = 1.4826;
 
+/// Returns the mean of `values`, or 0 without values.
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / count(values.len().max(1))
+}
+
 /// Returns the median of `values`, or `None` without values. For an even number of values, it is the
 /// mean of the middle two.
 pub fn median(values: &[f64]) -> Option<f64> {
@@ -30,7 +35,7 @@ pub fn deviation(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return 0.0;
     }
-    let mean = values.iter().sum::<f64>() / count(values.len());
+    let mean = mean(values);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (squares / count(values.len() - 1)).sqrt()
 }

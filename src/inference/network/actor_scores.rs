@@ -7,7 +7,7 @@ use model::topic::BlockHeight;
 use wire::inference::LabeledValue;
 
 use crate::math::regret::Role;
-use crate::math::statistics::count;
+use crate::math::statistics::{count, mean};
 use crate::network::topic::Truth;
 use crate::store::EpochActor;
 
@@ -95,8 +95,8 @@ impl PastValues {
     }
 }
 
-/// Returns true if the value differs from the ground truth `before` in the same direction as the outcome. `None` if
-/// the ground truth did not change.
+/// Returns true if the value differs from the ground truth `before` in the same direction as the outcome.
+/// `None` if the ground truth did not change.
 fn is_direction_right(
     values: &EpochValues,
     outcome: &[LabeledValue],
@@ -121,7 +121,6 @@ fn is_label_right(values: &EpochValues, outcome: &[LabeledValue]) -> Option<bool
 
 /// Returns Pearson's correlation of pairs, or `None` without variation.
 fn correlation(a: &[f64], b: &[f64]) -> Option<f64> {
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / count(values.len());
     let (mean_a, mean_b) = (mean(a), mean(b));
     let products = a.iter().zip(b).map(|(a, b)| (a - mean_a) * (b - mean_b)).sum::<f64>();
     let squares =

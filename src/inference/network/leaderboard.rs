@@ -16,7 +16,7 @@ use wire::inference::{Bundle, HistoryEpoch, LabeledValue};
 
 use crate::math::loss::LossRule;
 use crate::math::regret::{ByActor, Losses, Role};
-use crate::math::statistics::{count, median};
+use crate::math::statistics::{count, mean, median};
 use crate::network::actor_scores::{PastValues, Truths};
 use crate::network::submission::numbers;
 use crate::network::topic::{Topic, Truth};
@@ -270,10 +270,6 @@ impl Scoring<'_> {
             missed_epochs: number(record.losses.keys().next().copied().unwrap_or_default()),
         }
     }
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / count(values.len().max(1))
 }
 
 fn number(n: usize) -> u64 {
