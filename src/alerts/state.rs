@@ -168,6 +168,11 @@ impl Watcher {
         self
     }
 
+    /// Returns the rules.
+    pub fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().map(|watched| &watched.rule)
+    }
+
     /// Updates the rules with a fact at the time `now`. Returns the alerts.
     pub fn observe(&mut self, fact: &Fact, now: Instant) -> Vec<Alert> {
         let repeat = self.repeat;
@@ -315,11 +320,9 @@ impl Memory {
             (Condition::Rank { topic: of, actor, worse_than }, Fact::Ranks { topic, ranks }, _)
                 if of == topic =>
             {
-                let is_actor = |address: &str, name: Option<&str>| {
-                    address == actor || name == Some(actor.as_str())
-                };
-                let ranked =
-                    ranks.iter().find(|(address, name, _)| is_actor(address, name.as_deref()));
+                let ranked = ranks
+                    .iter()
+                    .find(|(address, name, _)| is_called(actor, address, name.as_deref()));
                 let rank = ranked?.2?;
                 Some((rank > *worse_than, format!("{actor} has rank {rank} in topic {topic}")))
             }
@@ -330,7 +333,12 @@ impl Memory {
 
 /// Finds an actor by name or address.
 fn find<'a>(actors: &'a [Actor], name: &str) -> Option<&'a Actor> {
-    actors.iter().find(|actor| actor.address == name || actor.name.as_deref() == Some(name))
+    actors.iter().find(|actor| is_called(name, &actor.address, actor.name.as_deref()))
+}
+
+/// Returns true if `wanted` is the address or the name of an actor.
+fn is_called(wanted: &str, address: &str, name: Option<&str>) -> bool {
+    address == wanted || name == Some(wanted)
 }
 
 fn judge_level(what: &str, value: f64, above: Option<f64>, below: Option<f64>) -> (bool, String) {

@@ -77,33 +77,19 @@ pub enum Event {
     Problem(String),
 }
 
-/// Watches `rules` and sends their alerts to `events` until its receiver is dropped. Dropping the future
-/// closes all connections.
+/// Feeds the rules of `watcher` and sends their alerts to `events` until its receiver is dropped. Dropping
+/// the future closes all connections.
 ///
 /// # Errors
 /// If a rule needs a service that is not configured.
 pub async fn watch(
-    rules: Vec<Rule>,
-    repeat: Option<Duration>,
-    clients: Clients,
-    events: Sender<Event>,
-) -> Result<(), WatchError> {
-    let watcher = Watcher::new(rules.clone(), Instant::now()).with_repeat(repeat);
-    watch_with(watcher, &rules, &clients, events).await
-}
-
-/// Like [`watch`], with the rules of `watcher`, some of which may fire already.
-///
-/// # Errors
-/// As [`watch`].
-pub async fn watch_with(
     watcher: Watcher,
-    rules: &[Rule],
     clients: &Clients,
     events: Sender<Event>,
 ) -> Result<(), WatchError> {
     let (facts, received) = mpsc::channel(FACTS_CAPACITY);
-    let sources = sources(rules, clients, &FactSource { facts, events: events.clone() })?;
+    let source = FactSource { facts, events: events.clone() };
+    let sources = sources(watcher.rules(), clients, &source)?;
     tokio::select! {
         _ = join_all(sources) => {}
         () = judge_facts(watcher, received, events) => {}
@@ -133,12 +119,12 @@ async fn judge_facts(mut watcher: Watcher, mut facts: Receiver<Fact>, events: Se
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Returns the work for each dataset, topic and service that the rules name.
-fn sources(
-    rules: &[Rule],
+fn sources<'a>(
+    rules: impl Iterator<Item = &'a Rule>,
     clients: &Clients,
     source: &FactSource,
 ) -> Result<Vec<Work>, WatchError> {
-    let mut columns: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    let mut columns: BTreeMap<&'a str, BTreeSet<String>> = BTreeMap::new();
     // Topics, with true for those whose ranks are needed.
     let mut topics: BTreeMap<TopicId, bool> = BTreeMap::new();
     let mut polled = BTreeSet::new();

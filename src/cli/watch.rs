@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use alerts::notify::{Message, Notifier, SECRET_VARIABLE};
 use alerts::rules::Rules;
-use alerts::state::{Alert, AlertState};
+use alerts::state::{Alert, AlertState, Watcher};
 use alerts::watch::{Clients, Event, watch};
 use anyhow::Context as _;
 use clap::Args;
@@ -16,6 +16,7 @@ use stack::data_dir::project_dirs;
 use task::clock::Clock;
 use task::group::Group;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::cli::config::{self, AddressFlags};
 use crate::cli::output::{print, print_body, tell, write};
@@ -83,7 +84,9 @@ pub(super) async fn run(command: WatchCommand) -> anyhow::Result<()> {
     };
     let (datasets, inference) = (Some(services.datasets()?), Some(services.inference()?));
     let clients = Clients { head, datasets, inference };
-    let (repeat, has_recipients) = (rules.notify.repeat, rules.notify.is_any());
+    let has_recipients = rules.notify.is_any();
+    let n_rules = rules.rules.len();
+    let watcher = Watcher::new(rules.rules, Instant::now()).with_repeat(rules.notify.repeat);
     let notifier = Notifier::new(rules.notify, config::variable(SECRET_VARIABLE)?)?;
 
     let group = Group::default();
@@ -95,10 +98,10 @@ pub(super) async fn run(command: WatchCommand) -> anyhow::Result<()> {
         rings: command.bell && io::stdout().is_terminal(),
         notifications: has_recipients.then_some(sender),
     };
-    tell(&format!("watching {} rules", rules.rules.len()));
+    tell(&format!("watching {n_rules} rules"));
     let work = async {
         tokio::select! {
-            result = watch(rules.rules, repeat, clients, events) => Ok(result?),
+            result = watch(watcher, &clients, events) => Ok(result?),
             result = printer.print_events(received) => result,
         }
     };

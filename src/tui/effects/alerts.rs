@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use alerts::notify::{Notifier, SECRET_VARIABLE};
 use alerts::rules::{Notify, Rule, Rules};
 use alerts::state::{Alert, Watcher};
-use alerts::watch::{self, Clients, watch_with};
+use alerts::watch::{self, Clients, watch};
 use task::causes::chain;
 use task::clock::Clock;
 use task::file::{FileMode, write_atomic};
@@ -78,25 +78,20 @@ impl Runner {
             };
             events.send(Event::Alerts(event)).await.ok();
             let now = Instant::now();
-            let watcher = Watcher::new(rules.clone(), now)
+            let watcher = Watcher::new(rules, now)
                 .with_repeat(read.notify.repeat)
                 .with_firing(&firing.unwrap_or_default(), now);
             let (sender, mut received) = mpsc::channel(EVENTS_CAPACITY);
             let forward = async {
                 while let Some(event) = received.recv().await {
-                    match event {
-                        watch::Event::Alert(alert) => {
-                            let event = Event::Alerts(AlertEvent::Changed(alert));
-                            events.send(event).await.ok();
-                        }
-                        watch::Event::Problem(problem) => {
-                            let event = Event::Alerts(AlertEvent::Problem(problem));
-                            events.send(event).await.ok();
-                        }
-                    }
+                    let event = match event {
+                        watch::Event::Alert(alert) => AlertEvent::Changed(alert),
+                        watch::Event::Problem(problem) => AlertEvent::Problem(problem),
+                    };
+                    events.send(Event::Alerts(event)).await.ok();
                 }
             };
-            let watching = watch_with(watcher, &rules, &clients, sender);
+            let watching = watch(watcher, &clients, sender);
             let (watched, ()) = tokio::join!(watching, forward);
             if let Err(error) = watched {
                 let failure =

@@ -76,12 +76,7 @@ pub(crate) fn add(state: &mut State) {
             state.close();
             state.effects.push(Effect::AddRule(section));
         }
-        Err(error) => {
-            // The first lines of a TOML error show the position.
-            let why = error.to_string();
-            let why = why.lines().last().unwrap_or_default().to_owned();
-            state.notify_refused("the rule is invalid", why);
-        }
+        Err(error) => state.notify_refused("the rule is invalid", error.to_string()),
     }
 }
 
