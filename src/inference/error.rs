@@ -7,6 +7,9 @@ use crate::network::topic::TopicSettingsError;
 use crate::network::topics::{TOPICS_MAX, TOPICS_OF_KEY_MAX};
 use crate::store::StoreError;
 
+/// Result of an operation of the network.
+pub type Result<T, E = InferenceError> = std::result::Result<T, E>;
+
 /// Reason why an operation of the network was refused or failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

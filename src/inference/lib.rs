@@ -39,7 +39,7 @@ use tokio::time::Instant;
 use tracing::warn;
 use web::metrics::Metrics;
 
-pub use self::error::InferenceError;
+pub use self::error::{InferenceError, Result};
 use crate::math::sortition::Record;
 use crate::network::cache::{Cache, CachedTopic};
 use crate::network::chain::{Blocks, Chain, Leap};
@@ -116,11 +116,7 @@ impl Inference {
     /// # Errors
     /// [`InferenceError::Topic`] if a topic of `options` is invalid, [`InferenceError::Store`] if
     /// the file cannot be opened.
-    pub async fn open(
-        path: &Path,
-        clock: Clock,
-        options: InferenceOptions,
-    ) -> Result<Self, InferenceError> {
+    pub async fn open(path: &Path, clock: Clock, options: InferenceOptions) -> Result<Self> {
         for topic in &options.topics {
             topic.check()?;
         }
@@ -143,7 +139,7 @@ impl Inference {
         url: DatabaseUrl,
         clock: Clock,
         options: InferenceOptions,
-    ) -> Result<Self, InferenceError> {
+    ) -> Result<Self> {
         for topic in &options.topics {
             topic.check()?;
         }
@@ -159,7 +155,7 @@ impl Inference {
         url: DatabaseUrl,
         clock: Clock,
         options: InferenceOptions,
-    ) -> Result<Self, InferenceError> {
+    ) -> Result<Self> {
         let open = move || NetworkState::open(Store::connect_read_only(&url)?, clock, &options);
         Ok(Self { shared: Arc::new(blocking(open).await?) })
     }
@@ -174,7 +170,7 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError`] if the store fails.
-    pub async fn follow_clock(&self) -> Result<(), InferenceError> {
+    pub async fn follow_clock(&self) -> Result<()> {
         let Some(Leap { micros, blocks }) = self.chain().take_leap() else { return Ok(()) };
         let (seconds, height) = (micros / 1_000_000, self.chain().height());
         warn!(
@@ -188,7 +184,7 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError`] with the reason if it is rejected.
-    pub async fn submit(&self, sender: Sender, payload: Payload) -> Result<(), InferenceError> {
+    pub async fn submit(&self, sender: Sender, payload: Payload) -> Result<()> {
         self.submit_of(Origin::NETWORK, sender, payload).await
     }
 
@@ -197,12 +193,7 @@ impl Inference {
     ///
     /// # Errors
     /// As [`Self::submit`].
-    pub async fn submit_of(
-        &self,
-        origin: Origin,
-        sender: Sender,
-        payload: Payload,
-    ) -> Result<(), InferenceError> {
+    pub async fn submit_of(&self, origin: Origin, sender: Sender, payload: Payload) -> Result<()> {
         let submitted = self.take_submission(origin, sender, payload).await;
         self.shared.metrics.add(metrics::SUBMISSIONS, &[metrics::outcome(&submitted)]);
         submitted
@@ -213,7 +204,7 @@ impl Inference {
         origin: Origin,
         sender: Sender,
         payload: Payload,
-    ) -> Result<(), InferenceError> {
+    ) -> Result<()> {
         let Sender { topic, nonce, worker, name } = sender;
         let submitter = origin.submitter;
         let settings = self.find_topic(topic)?;
@@ -262,11 +253,7 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError`] if the topic does not exist, or the store fails.
-    pub async fn open_epoch(
-        &self,
-        topic: TopicId,
-        nonce: BlockHeight,
-    ) -> Result<bool, InferenceError> {
+    pub async fn open_epoch(&self, topic: TopicId, nonce: BlockHeight) -> Result<bool> {
         let epoch_length = self.find_topic(topic)?.timing.epoch_length;
         self.with_store(move |shared| {
             let now = shared.chain.now();
@@ -282,7 +269,7 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError`] if the topic does not exist, or the store fails.
-    pub async fn close(&self, topic: TopicId, nonce: BlockHeight) -> Result<bool, InferenceError> {
+    pub async fn close(&self, topic: TopicId, nonce: BlockHeight) -> Result<bool> {
         let (settings, began) = (self.find_topic(topic)?, Instant::now());
         let closed = self.with_store(move |shared| {
             let options = shared.end_options(&settings);
@@ -310,7 +297,7 @@ impl Inference {
         topic: TopicId,
         nonce: BlockHeight,
         outcome: Option<f64>,
-    ) -> Result<bool, InferenceError> {
+    ) -> Result<bool> {
         let (settings, began) = (self.find_topic(topic)?, Instant::now());
         let learned = self.with_store(move |shared| {
             let input = shared.store.input(topic, nonce)?;
@@ -333,12 +320,7 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError`] if the store fails.
-    pub async fn put_input(
-        &self,
-        topic: TopicId,
-        nonce: BlockHeight,
-        input: Input,
-    ) -> Result<(), InferenceError> {
+    pub async fn put_input(&self, topic: TopicId, nonce: BlockHeight, input: Input) -> Result<()> {
         self.with_store(move |shared| Ok(shared.store.put_input(topic, nonce, input)?)).await
     }
 
@@ -351,7 +333,7 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError`] if the store fails.
-    pub async fn holdings(&self, topic: TopicId) -> Result<EpochTotals, InferenceError> {
+    pub async fn holdings(&self, topic: TopicId) -> Result<EpochTotals> {
         self.with_store(move |shared| Ok(shared.store.holdings(topic)?)).await
     }
 
@@ -359,7 +341,7 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError::Store`] if it does not.
-    pub async fn check_file(&self) -> Result<(), InferenceError> {
+    pub async fn check_file(&self) -> Result<()> {
         self.with_store(|shared| Ok(shared.store.check()?)).await
     }
 
@@ -372,7 +354,7 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError::UnknownTopic`] if it does not exist.
-    pub fn find_topic(&self, topic: TopicId) -> Result<Arc<Topic>, InferenceError> {
+    pub fn find_topic(&self, topic: TopicId) -> Result<Arc<Topic>> {
         self.topic(topic).ok_or(InferenceError::UnknownTopic { topic })
     }
 
@@ -387,7 +369,7 @@ impl Inference {
         &self,
         topic: TopicId,
         read: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, InferenceError> {
+    ) -> Result<T> {
         self.find_topic(topic)?;
         self.with_store(move |shared| Ok(read(&shared.store)?)).await
     }
@@ -397,8 +379,8 @@ impl Inference {
         &self,
         topic: TopicId,
         slot: fn(&mut CachedTopic) -> &mut Option<T>,
-        load: fn(&NetworkState, TopicId) -> Result<T, InferenceError>,
-    ) -> Result<T, InferenceError> {
+        load: fn(&NetworkState, TopicId) -> Result<T>,
+    ) -> Result<T> {
         if self.shared.store.is_shared() {
             let catch_up_and_load = move |shared: &NetworkState| {
                 shared.catch_up(topic)?;
@@ -415,8 +397,8 @@ impl Inference {
         &self,
         topic: TopicId,
         slot: fn(&mut CachedTopic) -> &mut Option<T>,
-        load: fn(&NetworkState, TopicId) -> Result<T, InferenceError>,
-    ) -> Result<T, InferenceError> {
+        load: fn(&NetworkState, TopicId) -> Result<T>,
+    ) -> Result<T> {
         match slot(&mut self.shared.cache.get(topic)).take() {
             Some(known) => Ok(known),
             None => self.with_store(move |shared| load(shared, topic)).await,
@@ -426,19 +408,15 @@ impl Inference {
     /// Runs `work` on a blocking thread.
     async fn with_store<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&NetworkState) -> Result<T, InferenceError> + Send + 'static,
-    ) -> Result<T, InferenceError> {
+        work: impl FnOnce(&NetworkState) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let shared = Arc::clone(&self.shared);
         blocking(move || work(&shared)).await
     }
 }
 
 impl NetworkState {
-    fn open(
-        store: Store,
-        clock: Clock,
-        options: &InferenceOptions,
-    ) -> Result<Self, InferenceError> {
+    fn open(store: Store, clock: Clock, options: &InferenceOptions) -> Result<Self> {
         // All services of a database share its clock and its block time.
         let shared_at = store.versions()?.map(|versions| versions.at);
         let now = shared_at.filter(|_| !clock.is_manual()).unwrap_or_else(|| clock.now());
@@ -486,7 +464,7 @@ impl NetworkState {
     }
 
     /// Returns the state learned by `topic`, from the cache if it is still current.
-    fn load_learned(&self, topic: TopicId) -> Result<StoredLearned, InferenceError> {
+    fn load_learned(&self, topic: TopicId) -> Result<StoredLearned> {
         let before = self.cache.get(topic);
         let read = || Ok(self.store.learned(topic, before.last_known())?);
         self.cache.load(topic, |entry| &mut entry.known, read)
@@ -509,8 +487,8 @@ impl NetworkState {
 }
 
 async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, InferenceError> + Send + 'static,
-) -> Result<T, InferenceError> {
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     match spawn_blocking(work).await {
         Ok(result) => result,
         Err(error) if error.is_panic() => resume_unwind(error.into_panic()),

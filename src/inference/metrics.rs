@@ -3,7 +3,7 @@
 use accounts::{Keys, database_metrics};
 use web::metrics::{Metrics, process, requests};
 
-use crate::{Inference, InferenceError, blocking};
+use crate::{Inference, InferenceError, Result, blocking};
 
 /// Prefix of all names.
 const PREFIX: &str = "triptych_inference_";
@@ -37,7 +37,7 @@ pub(crate) fn new() -> Metrics {
 }
 
 /// Returns the outcome label of a submission.
-pub(crate) const fn outcome(submitted: &Result<(), InferenceError>) -> &'static str {
+pub(crate) const fn outcome(submitted: &Result<()>) -> &'static str {
     match submitted {
         Ok(()) => "taken",
         Err(InferenceError::Store(_) | InferenceError::Stopped) => "failed",
@@ -51,7 +51,7 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError::Stopped`] if the program is stopping.
-    pub(crate) async fn render_metrics(&self, keys: &Keys) -> Result<String, InferenceError> {
+    pub(crate) async fn render_metrics(&self, keys: &Keys) -> Result<String> {
         let metrics = self.shared.metrics.clone();
         keys.set_metrics(&metrics);
         if let Some(figures) = self.shared.store.database() {

@@ -46,7 +46,7 @@ use wire::inference::network::ServiceHealth;
 use wire::paths;
 
 pub use self::consumer::Consumers;
-use self::error::{ApiError, ConsumerError};
+use self::error::{ApiError, ConsumerError, Result};
 use self::openapi::LazyDescription;
 use crate::network::addresses;
 use crate::network::retention::Retention;
@@ -124,7 +124,7 @@ struct Service {
     consumers: Arc<Consumers>,
     quota: WorkerQuota,
     description: Arc<LazyDescription>,
-    health: Arc<SharedCheck<Result<(), ApiError>>>,
+    health: Arc<SharedCheck<Result<()>>>,
     /// Permits of streams.
     streams: Arc<Semaphore>,
     /// Maximum number of streams per account.
@@ -332,7 +332,7 @@ fn chain_api() -> OpenApiRouter<App> {
 async fn health(
     State(service): State<App>,
     Extension(gate): Extension<Gate>,
-) -> Result<Json<ServiceHealth>, ApiError> {
+) -> Result<Json<ServiceHealth>> {
     let inference = &service.inference;
     let check = async {
         inference.check_file().await?;
@@ -347,10 +347,7 @@ async fn health(
 /// Returns metrics as Prometheus text.
 #[utoipa::path(get, path = paths::METRICS, operation_id = "metrics", tag = "service", security(()),
     responses((status = 200, description = "Metrics", body = String, content_type = "text/plain")))]
-async fn metrics(
-    State(service): State<App>,
-    Extension(gate): Extension<Gate>,
-) -> Result<Response, ApiError> {
+async fn metrics(State(service): State<App>, Extension(gate): Extension<Gate>) -> Result<Response> {
     Ok(web::metrics::respond(service.inference.render_metrics(gate.keys()).await?))
 }
 

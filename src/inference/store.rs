@@ -33,7 +33,7 @@ use model::topic::{BlockHeight, TopicId};
 use self::engines::{StoreDatabase, StoreFile};
 pub use self::epoch_actors::EpochActor;
 pub use self::epochs::{EndOptions, StoredLearned};
-pub use self::error::StoreError;
+pub use self::error::{Result, StoreError};
 pub use self::relearn::{PastLesson, Relearnable, Relearned};
 pub use self::retention::EpochTotals;
 use self::session::{Lock, Session, values};
@@ -136,7 +136,7 @@ impl Store {
     /// [`StoreError`] if the file cannot be opened, or was written by another version. The file [is
     /// busy](StoreError::is_busy) from the drop of its previous store until that store's writer thread
     /// has closed it.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
+    pub fn open(path: &Path) -> Result<Self> {
         Ok(Self(Engine::File(StoreFile::open(path)?)))
     }
 
@@ -144,7 +144,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`] if the database is unreachable, or its tables are of another version.
-    pub fn connect(url: &DatabaseUrl) -> Result<Self, StoreError> {
+    pub fn connect(url: &DatabaseUrl) -> Result<Self> {
         Ok(Self(Engine::Database(StoreDatabase::open(url)?)))
     }
 
@@ -153,7 +153,7 @@ impl Store {
     ///
     /// # Errors
     /// As for [`Self::connect`], or the database has no tables.
-    pub fn connect_read_only(url: &DatabaseUrl) -> Result<Self, StoreError> {
+    pub fn connect_read_only(url: &DatabaseUrl) -> Result<Self> {
         Ok(Self(Engine::Database(StoreDatabase::open_read_only(url)?)))
     }
 
@@ -176,8 +176,8 @@ impl Store {
     /// Runs `change` and returns its result once it is durable.
     fn write<T: Send + 'static>(
         &self,
-        change: impl FnOnce(&Session<'_>) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
+        change: impl FnOnce(&Session<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         match &self.0 {
             Engine::File(file) => file.write(change),
             Engine::Database(database) => database.write(change),
@@ -186,10 +186,7 @@ impl Store {
 
     /// Runs `read`. Its statements see one snapshot of a database, but the latest commits of a
     /// file.
-    fn read<T>(
-        &self,
-        read: impl Fn(&Session<'_>) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+    fn read<T>(&self, read: impl Fn(&Session<'_>) -> Result<T>) -> Result<T> {
         match &self.0 {
             Engine::File(file) => file.read(read),
             Engine::Database(database) => database.read(read),
@@ -201,7 +198,7 @@ impl Store {
     ///
     /// # Errors
     /// Reason why it does not.
-    pub fn check(&self) -> Result<(), StoreError> {
+    pub fn check(&self) -> Result<()> {
         match &self.0 {
             Engine::File(file) => file.check(),
             Engine::Database(database) => database.check(),
@@ -232,7 +229,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`] if the store fails, as for all methods below.
-    pub fn blocks(&self) -> Result<Option<Blocks>, StoreError> {
+    pub fn blocks(&self) -> Result<Option<Blocks>> {
         let sql = "SELECT genesis_at, block_micros FROM chain";
         self.read(|session| {
             session.find(sql, values![], |row| Ok(blocks(row.get(0)?, row.get(1)?)))
@@ -243,7 +240,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::blocks`].
-    pub fn put_blocks(&self, blocks: Blocks) -> Result<(), StoreError> {
+    pub fn put_blocks(&self, blocks: Blocks) -> Result<()> {
         self.insert_blocks(
             blocks,
             "(id) DO UPDATE SET
@@ -251,7 +248,7 @@ impl Store {
         )
     }
 
-    fn insert_blocks(&self, blocks: Blocks, on_conflict: &str) -> Result<(), StoreError> {
+    fn insert_blocks(&self, blocks: Blocks, on_conflict: &str) -> Result<()> {
         let micros = i64::try_from(blocks.block_time.as_micros()).unwrap_or(i64::MAX);
         let sql = format!(
             "INSERT INTO chain (id, genesis_at, block_micros) VALUES (1, ?1, ?2)
@@ -264,7 +261,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::blocks`].
-    pub fn begin(&self, blocks: Blocks) -> Result<Blocks, StoreError> {
+    pub fn begin(&self, blocks: Blocks) -> Result<Blocks> {
         self.insert_blocks(blocks, "DO NOTHING")?;
         Ok(self.blocks()?.unwrap_or(blocks))
     }
@@ -273,7 +270,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::blocks`].
-    pub fn newest_nonce(&self) -> Result<Option<BlockHeight>, StoreError> {
+    pub fn newest_nonce(&self) -> Result<Option<BlockHeight>> {
         let sql =
             "SELECT max((SELECT max(nonce) FROM epochs WHERE topic_id = topics.id)) FROM topics";
         let newest = self.read(|session| session.value::<Option<i64>>(sql, values![]))?;
@@ -285,7 +282,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Raced`] if another service changed the list. Otherwise as [`Self::blocks`].
-    pub fn put_topic(&self, topic: &Topic, known: Option<i64>) -> Result<(), StoreError> {
+    pub fn put_topic(&self, topic: &Topic, known: Option<i64>) -> Result<()> {
         let (topic, record) = (topic.id, record::write_topic(topic)?);
         self.write(move |session| {
             versions::change_topics(session, known)?;
@@ -302,7 +299,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::put_topic`].
-    pub fn delete_topic(&self, topic: TopicId, known: Option<i64>) -> Result<(), StoreError> {
+    pub fn delete_topic(&self, topic: TopicId, known: Option<i64>) -> Result<()> {
         self.write(move |session| {
             versions::change_topics(session, known)?;
             versions::delete(session, topic)?;
@@ -322,7 +319,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::blocks`].
-    pub fn drop_leftovers(&self) -> Result<bool, StoreError> {
+    pub fn drop_leftovers(&self) -> Result<bool> {
         self.write(retention::drop_leftovers)
     }
 
@@ -330,7 +327,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::blocks`].
-    pub fn newest_deleted(&self) -> Result<Option<TopicId>, StoreError> {
+    pub fn newest_deleted(&self) -> Result<Option<TopicId>> {
         let sql = "SELECT newest_deleted FROM chain";
         let newest = self.read(|session| session.find(sql, values![], |row| row.get(0)))?;
         Ok(newest.and_then(|number| TopicId::new(height(number))))
@@ -340,7 +337,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::blocks`].
-    pub fn topics(&self) -> Result<Vec<Topic>, StoreError> {
+    pub fn topics(&self) -> Result<Vec<Topic>> {
         let sql = "SELECT record FROM topics ORDER BY id";
         self.read(|session| {
             session.all(sql, values![], |row| record::read_topic(&row.get::<String>(0)?))
@@ -351,7 +348,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::blocks`].
-    pub fn progress(&self, topic: TopicId) -> Result<EpochProgress, StoreError> {
+    pub fn progress(&self, topic: TopicId) -> Result<EpochProgress> {
         self.read(|session| {
             let id = number(topic.get());
             let sql = "SELECT max(nonce) FROM epochs WHERE topic_id = ?1";
@@ -377,7 +374,7 @@ impl Store {
         nonce: BlockHeight,
         epoch_length: BlockHeight,
         at: Timestamp,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         self.write(move |session| {
             if !versions::lock(session, topic, IfLocked::Wait)? {
                 return Ok(false);
@@ -400,12 +397,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::blocks`].
-    pub fn put_input(
-        &self,
-        topic: TopicId,
-        nonce: BlockHeight,
-        input: Input,
-    ) -> Result<(), StoreError> {
+    pub fn put_input(&self, topic: TopicId, nonce: BlockHeight, input: Input) -> Result<()> {
         self.write(move |session| {
             let sql = "UPDATE epochs SET input_at = ?3, input_value = ?4
                        WHERE topic_id = ?1 AND nonce = ?2 AND input_at IS NULL";
@@ -418,7 +410,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::blocks`].
-    pub fn input(&self, topic: TopicId, nonce: BlockHeight) -> Result<Option<Input>, StoreError> {
+    pub fn input(&self, topic: TopicId, nonce: BlockHeight) -> Result<Option<Input>> {
         let sql = "SELECT input_at, input_value FROM epochs
                    WHERE topic_id = ?1 AND nonce = ?2 AND input_at IS NOT NULL";
         self.read(|session| {
@@ -437,7 +429,7 @@ fn is_in(
     nonce: BlockHeight,
     state: EpochState,
     lock: Lock,
-) -> Result<bool, StoreError> {
+) -> Result<bool> {
     let sql = "SELECT state FROM epochs WHERE topic_id = ?1 AND nonce = ?2";
     let sql = format!("{sql}{}", session.locking(lock));
     let found: Option<i64> = session.find(&sql, key(topic, nonce), |row| row.get(0))?;
@@ -451,7 +443,7 @@ fn insert(
     submission: &Submission,
     is_trusted: bool,
     at: Timestamp,
-) -> Result<usize, StoreError> {
+) -> Result<usize> {
     let (own, forecast) = record::write_submission(submission)?;
     let sql = "INSERT INTO submissions
                (topic_id, nonce, worker, received_at, record, trusted, forecast)

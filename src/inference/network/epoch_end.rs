@@ -18,7 +18,7 @@ use crate::network::selection::{Selection, select};
 use crate::network::submission::{numbers, with_labels};
 use crate::network::topic::Topic;
 use crate::store::{CloseInput, Input, Lesson, Relearnable, Relearned, Store};
-use crate::{Inference, InferenceError};
+use crate::{Inference, InferenceError, Result};
 
 /// Epochs learned from again.
 struct Replay {
@@ -38,7 +38,7 @@ impl Inference {
         &self,
         topic: TopicId,
         from: BlockHeight,
-    ) -> Result<Vec<(BlockHeight, Input)>, InferenceError> {
+    ) -> Result<Vec<(BlockHeight, Input)>> {
         self.find_topic(topic)?;
         let found = self.with_store(move |shared| relearnable(&shared.store, topic, from));
         let lessons = found.await?.lessons.into_iter();
@@ -57,7 +57,7 @@ impl Inference {
         topic: TopicId,
         from: BlockHeight,
         outcomes: BTreeMap<BlockHeight, f64>,
-    ) -> Result<RelearnedBody, InferenceError> {
+    ) -> Result<RelearnedBody> {
         let settings = self.find_topic(topic)?;
         self.with_store(move |shared| {
             shared.catch_up(topic)?;
@@ -75,11 +75,7 @@ impl Inference {
     }
 }
 
-fn relearnable(
-    store: &Store,
-    topic: TopicId,
-    from: BlockHeight,
-) -> Result<Relearnable, InferenceError> {
+fn relearnable(store: &Store, topic: TopicId, from: BlockHeight) -> Result<Relearnable> {
     match store.relearnable(topic, from)? {
         Some(found) => Ok(found),
         None => Err(InferenceError::TooFarBack { from, earliest: store.relearnable_from(topic)? }),
@@ -91,7 +87,7 @@ fn replay(
     topic: &Topic,
     found: Relearnable,
     outcomes: &BTreeMap<BlockHeight, f64>,
-) -> Result<Replay, InferenceError> {
+) -> Result<Replay> {
     let mut replay = Replay {
         learned: found.before,
         epochs: Vec::new(),

@@ -11,7 +11,7 @@ use tracing::{info, warn};
 
 use crate::network::topic::Topic;
 use crate::network::topics::TopicList;
-use crate::{Inference, InferenceError, NetworkState};
+use crate::{Inference, InferenceError, NetworkState, Result};
 
 /// Polling interval, which is the maximum delay for streams and runners. Each poll needs two round
 /// trips.
@@ -22,7 +22,7 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError`] if the database fails.
-    pub async fn catch_up(&self) -> Result<(), InferenceError> {
+    pub async fn catch_up(&self) -> Result<()> {
         if !self.shared.store.is_shared() {
             return Ok(());
         }
@@ -30,7 +30,7 @@ impl Inference {
     }
 
     /// Reloads everything that another service changed.
-    pub(crate) async fn catch_up_all(&self) -> Result<(), InferenceError> {
+    pub(crate) async fn catch_up_all(&self) -> Result<()> {
         if !self.shared.store.is_shared() {
             return Ok(());
         }
@@ -39,11 +39,7 @@ impl Inference {
 
     /// Reserves running the workers of `topic` for the epoch `nonce`. Returns false if another service
     /// runs them or has run them. The reservation lasts for half of the window.
-    pub(crate) async fn begin_asking(
-        &self,
-        topic: &Topic,
-        nonce: BlockHeight,
-    ) -> Result<bool, InferenceError> {
+    pub(crate) async fn begin_asking(&self, topic: &Topic, nonce: BlockHeight) -> Result<bool> {
         if !self.shared.store.is_shared() {
             return Ok(true);
         }
@@ -63,7 +59,7 @@ impl Inference {
         topic: TopicId,
         nonce: BlockHeight,
         is_done: bool,
-    ) -> Result<(), InferenceError> {
+    ) -> Result<()> {
         if !self.shared.store.is_shared() {
             return Ok(());
         }
@@ -99,7 +95,7 @@ impl Inference {
 
 impl NetworkState {
     /// Removes cached data of `topic` if another service changed it.
-    pub(crate) fn catch_up(&self, topic: TopicId) -> Result<(), InferenceError> {
+    pub(crate) fn catch_up(&self, topic: TopicId) -> Result<()> {
         if let Some(version) = self.store.version(Some(topic))? {
             self.cache.follow(topic, version);
         }
@@ -107,7 +103,7 @@ impl NetworkState {
     }
 
     /// Follows all changes and the clock of the database. Returns true if anything changed.
-    fn catch_up_all(&self) -> Result<bool, InferenceError> {
+    fn catch_up_all(&self) -> Result<bool> {
         let Some(versions) = self.store.versions()? else { return Ok(false) };
         if let Some(blocks) = versions.blocks
             && let Some(moved) = self.chain.follow(versions.at, blocks)
@@ -124,7 +120,7 @@ impl NetworkState {
     }
 
     /// Reloads the list of topics unless it has `version`. Returns true if it was reloaded.
-    fn catch_up_list(&self, version: Option<i64>) -> Result<bool, InferenceError> {
+    fn catch_up_list(&self, version: Option<i64>) -> Result<bool> {
         if self.topics.read().version == version {
             return Ok(false);
         }

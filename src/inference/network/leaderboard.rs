@@ -20,7 +20,7 @@ use crate::math::statistics::{count, mean, median};
 use crate::network::actor_scores::{PastValues, Truths};
 use crate::network::submission::numbers;
 use crate::network::topic::{Topic, Truth};
-use crate::{Inference, InferenceError};
+use crate::{Inference, Result};
 
 /// Epochs that a leaderboard covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,12 +57,8 @@ impl Inference {
     /// ones among them if it has many actors.
     ///
     /// # Errors
-    /// [`InferenceError`] if the topic does not exist, or the store fails.
-    pub async fn ranking(
-        &self,
-        topic: TopicId,
-        period: Period,
-    ) -> Result<Leaderboard, InferenceError> {
+    /// As [`Self::history`].
+    pub async fn ranking(&self, topic: TopicId, period: Period) -> Result<Leaderboard> {
         let settings = self.find_topic(topic)?;
         let (n_epochs, since) = self.bounds(&settings, period);
         let sizes =
@@ -116,11 +112,7 @@ impl Inference {
 
     /// Adds the name of each actor's latest submission, so that it keeps its name when it misses an
     /// epoch.
-    async fn add_names(
-        &self,
-        topic: TopicId,
-        actors: &mut [RankedActor],
-    ) -> Result<(), InferenceError> {
+    async fn add_names(&self, topic: TopicId, actors: &mut [RankedActor]) -> Result<()> {
         let newest = self.latest(topic).await?;
         let nonce = newest.bundle.nonce;
         let names = self.read(topic, move |store| store.names(topic, nonce)).await?;

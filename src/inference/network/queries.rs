@@ -13,7 +13,7 @@ use crate::network::learned::{Experience, Learned};
 use crate::network::submission::Submission;
 use crate::network::topic::Topic;
 use crate::store::{Bundles, Input, StoreError};
-use crate::{Inference, InferenceError, NetworkState};
+use crate::{Inference, InferenceError, NetworkState, Result};
 
 /// Value that a regret is compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ macro_rules! queries {
                 &self,
                 topic: TopicId,
                 $($name: $kind),+
-            ) -> Result<$found, InferenceError> {
+            ) -> Result<$found> {
                 self.read(topic, move |store| store.$query(topic, $($name),+)).await
             }
         )+}
@@ -68,17 +68,14 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError::NoBundle`] before the first. Otherwise as [`Self::history`].
-    pub async fn latest(&self, topic: TopicId) -> Result<Arc<Bundles>, InferenceError> {
+    pub async fn latest(&self, topic: TopicId) -> Result<Arc<Bundles>> {
         self.find_topic(topic)?;
         self.cached(topic, |entry| &mut entry.bundles, NetworkState::load_newest).await
     }
 
     /// Returns the latest bundle like [`Self::latest`], but possibly without recent changes by other
     /// services.
-    pub(crate) async fn recent_bundle(
-        &self,
-        topic: TopicId,
-    ) -> Result<Arc<Bundles>, InferenceError> {
+    pub(crate) async fn recent_bundle(&self, topic: TopicId) -> Result<Arc<Bundles>> {
         self.find_topic(topic)?;
         self.recent(topic, |entry| &mut entry.bundles, NetworkState::load_newest).await
     }
@@ -87,11 +84,7 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError::NoBundle`] if that epoch has no bundle. Otherwise as [`Self::history`].
-    pub async fn bundle_at(
-        &self,
-        topic: TopicId,
-        nonce: BlockHeight,
-    ) -> Result<Bundles, InferenceError> {
+    pub async fn bundle_at(&self, topic: TopicId, nonce: BlockHeight) -> Result<Bundles> {
         let found = self.read(topic, move |store| store.bundles(topic, Some(nonce))).await?;
         found.ok_or(InferenceError::NoBundle { topic })
     }
@@ -100,7 +93,7 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError`] if the topic does not exist, or the store fails.
-    pub async fn progress(&self, topic: TopicId) -> Result<EpochProgress, InferenceError> {
+    pub async fn progress(&self, topic: TopicId) -> Result<EpochProgress> {
         self.find_topic(topic)?;
         let progress = self.cached(topic, |entry| &mut entry.progress, NetworkState::load_progress);
         Ok(progress.await?.as_ref().clone())
@@ -108,10 +101,7 @@ impl Inference {
 
     /// Returns the progress like [`Self::progress`], but possibly without recent changes by other
     /// services.
-    pub(crate) async fn recent_epochs(
-        &self,
-        topic: TopicId,
-    ) -> Result<Arc<EpochProgress>, InferenceError> {
+    pub(crate) async fn recent_epochs(&self, topic: TopicId) -> Result<Arc<EpochProgress>> {
         self.recent(topic, |entry| &mut entry.progress, NetworkState::load_progress).await
     }
 
@@ -119,7 +109,7 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError`] if the topic does not exist, or the store fails.
-    pub async fn learned(&self, topic: TopicId) -> Result<Arc<Learned>, InferenceError> {
+    pub async fn learned(&self, topic: TopicId) -> Result<Arc<Learned>> {
         self.find_topic(topic)?;
         Ok(self.cached(topic, |entry| &mut entry.known, NetworkState::load_learned).await?.learned)
     }
@@ -129,11 +119,7 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError`] if the topic does not exist, or the store fails.
-    pub async fn submissions(
-        &self,
-        topic: TopicId,
-        nonce: BlockHeight,
-    ) -> Result<Vec<Submission>, InferenceError> {
+    pub async fn submissions(&self, topic: TopicId, nonce: BlockHeight) -> Result<Vec<Submission>> {
         let settings = self.find_topic(topic)?;
         self.read(topic, move |store| {
             let submissions = store.submissions(topic, nonce)?;
@@ -151,7 +137,7 @@ impl Inference {
         topic: TopicId,
         worker: Address,
         until: BlockHeight,
-    ) -> Result<Option<(BlockHeight, Submission)>, InferenceError> {
+    ) -> Result<Option<(BlockHeight, Submission)>> {
         let settings = self.find_topic(topic)?;
         self.read(topic, move |store| {
             let Some((nonce, submission)) = store.newest_of(topic, &worker, until)? else {
@@ -168,11 +154,7 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError`] if the store fails.
-    pub async fn input(
-        &self,
-        topic: TopicId,
-        nonce: BlockHeight,
-    ) -> Result<Option<Input>, InferenceError> {
+    pub async fn input(&self, topic: TopicId, nonce: BlockHeight) -> Result<Option<Input>> {
         self.with_store(move |shared| Ok(shared.store.input(topic, nonce)?)).await
     }
 
@@ -187,7 +169,7 @@ impl Inference {
         against: Against,
         role: Role,
         actor: Address,
-    ) -> Result<(BlockHeight, f64), InferenceError> {
+    ) -> Result<(BlockHeight, f64)> {
         let learned = self.learned(topic).await?;
         let regrets = &learned.regrets;
         let (regret, other) = match against {
@@ -226,7 +208,7 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError`] if the topic does not exist, or the store fails.
-    pub async fn learned_shares(&self, topic: TopicId) -> Result<RoleValues, InferenceError> {
+    pub async fn learned_shares(&self, topic: TopicId) -> Result<RoleValues> {
         let settings = self.find_topic(topic)?;
         let learned = self.learned(topic).await?;
         Ok(shares(&settings, &learned))
@@ -234,7 +216,7 @@ impl Inference {
 }
 
 impl NetworkState {
-    pub(crate) fn load_newest(&self, topic: TopicId) -> Result<Arc<Bundles>, InferenceError> {
+    pub(crate) fn load_newest(&self, topic: TopicId) -> Result<Arc<Bundles>> {
         let read = || {
             let bundles = self.store.bundles(topic, None)?;
             bundles.map(Arc::new).ok_or(InferenceError::NoBundle { topic })
@@ -242,7 +224,7 @@ impl NetworkState {
         self.cache.load(topic, |entry| &mut entry.bundles, read)
     }
 
-    fn load_progress(&self, topic: TopicId) -> Result<Arc<EpochProgress>, InferenceError> {
+    fn load_progress(&self, topic: TopicId) -> Result<Arc<EpochProgress>> {
         let read = || Ok(Arc::new(self.store.progress(topic)?));
         self.cache.load(topic, |entry| &mut entry.progress, read)
     }
@@ -315,7 +297,7 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError`] if the store fails.
-    pub async fn overviews(&self) -> Result<Vec<Overview>, InferenceError> {
+    pub async fn overviews(&self) -> Result<Vec<Overview>> {
         self.catch_up_all().await?;
         let mut overviews = Vec::new();
         for topic in self.topics() {
@@ -330,7 +312,7 @@ impl Inference {
 }
 
 impl NetworkState {
-    fn load_actors(&self, topic: TopicId) -> Result<Arc<TopicActors>, InferenceError> {
+    fn load_actors(&self, topic: TopicId) -> Result<Arc<TopicActors>> {
         let read = || {
             let learned = self.load_learned(topic)?.learned;
             let n_learned = learned.n_learned;

@@ -27,7 +27,7 @@ use crate::network::upstream::{
     Cause, FlatRow, Job, Nodes, PeerOutput, Rows, Runs, lines, parse_prediction, truth_after,
 };
 use crate::store::Input;
-use crate::{Inference, InferenceError, News, Sender};
+use crate::{Inference, InferenceError, News, Result, Sender};
 
 /// Maximum size of a worker's output, in bytes. A prediction is a line.
 const STDOUT_BYTES_MAX: usize = 64 * 1024;
@@ -205,7 +205,7 @@ impl Runner {
         self.inference.fails(self.topic.id, Failing::File, reason);
     }
 
-    async fn open(&self, nonce: BlockHeight, n_skipped: u64) -> Result<(), InferenceError> {
+    async fn open(&self, nonce: BlockHeight, n_skipped: u64) -> Result<()> {
         let id = self.topic.id;
         if n_skipped > 0 {
             warn!(topic.id = %id, nonce, n_skipped, "skipped {n_skipped} epochs of topic {id}");
@@ -217,7 +217,7 @@ impl Runner {
     }
 
     /// Learns from the epoch `nonce` if its ground truth is known.
-    async fn learn(&self, nonce: BlockHeight, is_last_try: bool) -> Result<(), InferenceError> {
+    async fn learn(&self, nonce: BlockHeight, is_last_try: bool) -> Result<()> {
         let id = self.topic.id;
         let outcome = match self.inference.input(id, nonce).await? {
             Some(input) => self.outcome(input).await,

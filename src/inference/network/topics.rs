@@ -12,7 +12,7 @@ use tracing::warn;
 use crate::network::epoch::is_open;
 use crate::network::topic::Topic;
 use crate::store::{Store, StoreError};
-use crate::{Inference, InferenceError, News};
+use crate::{Inference, InferenceError, News, Result};
 
 /// Maximum number of topics. Each one has a task and reads the store at each block.
 pub const TOPICS_MAX: usize = 4096;
@@ -104,7 +104,7 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError`] with the reason if it is refused.
-    pub async fn create_topic(&self, topic: Topic) -> Result<Arc<Topic>, InferenceError> {
+    pub async fn create_topic(&self, topic: Topic) -> Result<Arc<Topic>> {
         let _alone = self.change_list().await?;
         let (n_topics, n_of_creator) = {
             let topics = &self.shared.topics.read().by_id;
@@ -124,11 +124,7 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError`] with the reason if it is refused.
-    pub async fn update_topic(
-        &self,
-        topic: Topic,
-        by: &Address,
-    ) -> Result<Arc<Topic>, InferenceError> {
+    pub async fn update_topic(&self, topic: Topic, by: &Address) -> Result<Arc<Topic>> {
         let _alone = self.change_list().await?;
         let before = self.owned(topic.id, by)?;
         let topic = Topic { creator: before.creator.clone(), ..topic }.with_dataset_of(&before);
@@ -162,7 +158,7 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError`] with the reason if it is refused.
-    pub async fn delete_topic(&self, id: TopicId, by: &Address) -> Result<(), InferenceError> {
+    pub async fn delete_topic(&self, id: TopicId, by: &Address) -> Result<()> {
         let _alone = self.change_list().await?;
         self.owned(id, by)?;
         let known = self.shared.topics.read().version;
@@ -180,7 +176,7 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError`] if the store fails.
-    pub async fn drop_leftovers(&self) -> Result<(), InferenceError> {
+    pub async fn drop_leftovers(&self) -> Result<()> {
         while self.with_store(|shared| Ok(shared.store.drop_leftovers()?)).await? {}
         Ok(())
     }
@@ -194,7 +190,7 @@ impl Inference {
         id: TopicId,
         is_active: bool,
         by: &Address,
-    ) -> Result<Arc<Topic>, InferenceError> {
+    ) -> Result<Arc<Topic>> {
         let _alone = self.change_list().await?;
         let before = self.owned(id, by)?;
         self.put_topic(Topic { is_active, ..before.as_ref().clone() }).await
@@ -210,7 +206,7 @@ impl Inference {
         id: TopicId,
         name: &str,
         dataset: DatasetId,
-    ) -> Result<DatasetId, InferenceError> {
+    ) -> Result<DatasetId> {
         let _alone = self.change_list().await?;
         let Some(topic) = self.topic(id).filter(|topic| topic.source.dataset == name) else {
             return Ok(dataset);
@@ -235,7 +231,7 @@ impl Inference {
         worker: Address,
         change: ListChange,
         by: &Address,
-    ) -> Result<Arc<Topic>, InferenceError> {
+    ) -> Result<Arc<Topic>> {
         let _alone = self.change_list().await?;
         let mut topic = self.owned(id, by)?.as_ref().clone();
         match change {
@@ -250,12 +246,12 @@ impl Inference {
     ///
     /// # Errors
     /// [`InferenceError::Topic`] with the first problem.
-    pub(crate) fn check_topic(&self, topic: &Topic) -> Result<(), InferenceError> {
+    pub(crate) fn check_topic(&self, topic: &Topic) -> Result<()> {
         topic.check()?;
         Ok(topic.check_horizon(self.chain().block_time())?)
     }
 
-    pub(crate) fn owned(&self, topic: TopicId, by: &Address) -> Result<Arc<Topic>, InferenceError> {
+    pub(crate) fn owned(&self, topic: TopicId, by: &Address) -> Result<Arc<Topic>> {
         let before = self.find_topic(topic)?;
         if before.creator.as_ref() == Some(by) {
             Ok(before)
@@ -264,7 +260,7 @@ impl Inference {
         }
     }
 
-    pub(crate) async fn put_topic(&self, topic: Topic) -> Result<Arc<Topic>, InferenceError> {
+    pub(crate) async fn put_topic(&self, topic: Topic) -> Result<Arc<Topic>> {
         let topic = Arc::new(topic);
         let kept = Arc::clone(&topic);
         let known = self.shared.topics.read().version;
@@ -275,7 +271,7 @@ impl Inference {
 
     /// Locks changes of topics in this service and reloads the list. If another service changes it
     /// meanwhile, the next write is refused.
-    async fn change_list(&self) -> Result<tokio::sync::MutexGuard<'_, ()>, InferenceError> {
+    async fn change_list(&self) -> Result<tokio::sync::MutexGuard<'_, ()>> {
         let alone = self.shared.changing.lock().await;
         self.catch_up().await?;
         Ok(alone)

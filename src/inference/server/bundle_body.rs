@@ -14,7 +14,7 @@ use serde::Serialize;
 use wire::inference::chain::{OneOutInfererForecasterValues, WorkerValue};
 use wire::inference::{LabeledValue, OneOutInfererForecaster};
 
-use super::error::ApiError;
+use super::error::{ApiError, Result};
 use crate::math::pair_values::{FullBundle, PairValues};
 use crate::math::regret::Losses;
 
@@ -106,7 +106,7 @@ fn put(bytes: &mut Vec<u8>, is_first: bool, element: &impl Serialize) -> serde_j
 pub(super) fn pieces(
     head: &impl Serialize,
     bodies: impl IntoIterator<Item = PairBody>,
-) -> Result<Pieces, ApiError> {
+) -> Result<Pieces> {
     let mut text = serde_json::to_string(head)?;
     let mut pieces: Pieces = Box::new(empty());
     for pairs in bodies {
@@ -128,7 +128,7 @@ pub(super) fn pieces(
 ///
 /// # Errors
 /// See [`pieces`].
-pub(super) fn answer(head: &impl Serialize, bodies: Vec<PairBody>) -> Result<Response, ApiError> {
+pub(super) fn answer(head: &impl Serialize, bodies: Vec<PairBody>) -> Result<Response> {
     let is_long = bodies.iter().any(PairBody::is_long);
     let pieces = pieces(head, bodies)?;
     if is_long {
@@ -141,7 +141,7 @@ pub(super) fn answer(head: &impl Serialize, bodies: Vec<PairBody>) -> Result<Res
 ///
 /// # Errors
 /// [`ApiError`] if a piece cannot be serialized.
-pub(super) fn join(pieces: Pieces) -> Result<Bytes, ApiError> {
+pub(super) fn join(pieces: Pieces) -> Result<Bytes> {
     let mut bytes = Vec::new();
     for piece in pieces {
         bytes.extend_from_slice(&piece.map_err(|error| ApiError::broken(&error))?);

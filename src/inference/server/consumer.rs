@@ -13,7 +13,7 @@ use wire::inference::network::SignerBody;
 use wire::paths;
 
 use super::App;
-use super::error::{ApiError, ConsumerError};
+use super::error::{ApiError, ConsumerError, Result};
 use super::openapi::parameters::{ChainPart, ConsumerMembers, ConsumerRefusal, NetworkPart};
 use super::openapi::{NOT_SIGNABLE, NOTHING_TO_SIGN};
 use super::request::{Params, read_topic_id};
@@ -56,11 +56,7 @@ pub(super) async fn value(params: Params) -> Result<Json<Envelope<Body>>, Consum
 }
 
 /// Signs the latest value of `topic` for `chain`.
-async fn signed(
-    service: &App,
-    chain: &str,
-    topic: TopicId,
-) -> Result<Json<Envelope<Body>>, ApiError> {
+async fn signed(service: &App, chain: &str, topic: TopicId) -> Result<Json<Envelope<Body>>> {
     let Consumers { signer, chains, .. } = service.consumers.as_ref();
     let domain = *chains.get(chain).ok_or_else(|| {
         let served: Vec<&str> = chains.keys().map(String::as_str).collect();

@@ -16,7 +16,7 @@ use wire::paths::{EMISSIONS_NEW, EMISSIONS_OLD};
 pub(super) use self::bundles::Bodies;
 pub(super) use self::losses::body as loss_body;
 use super::App;
-use super::error::ApiError;
+use super::error::{ApiError, Result};
 use super::openapi::parameters::{
     ActorAddress, AddressMember, AtBlock, ByVersion, ChainParams, HeightPart, LeaveOut,
     PageMembers, TopicMember, TopicPart, Version,
@@ -28,7 +28,7 @@ use crate::network::topic::Topic;
 const FOUND: &str = "Result";
 
 /// Result of a query.
-type Answer<T> = Result<Json<T>, ApiError>;
+type Answer<T> = Result<Json<T>>;
 
 /// Returns the router of all queries.
 pub(super) fn api() -> OpenApiRouter<App> {

@@ -25,7 +25,7 @@ use tracing::warn;
 use wire::inference::network::EpochActorBody;
 use wire::paths;
 
-use super::error::ApiError;
+use super::error::{ApiError, Result};
 use super::openapi::parameters::TopicPart;
 use super::request::Params;
 use super::stream::{Permits, admit_stream};
@@ -106,7 +106,7 @@ enum FilePart {
 pub(super) async fn get(
     Extension(Admitted(key)): Extension<Admitted>,
     params: Params,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let topic = params.topic_id()?;
     let limit = params.limit("limit", LIMIT_DEFAULT, LIMIT_MAX)?;
     let nonces = params.nonces()?;
@@ -133,7 +133,7 @@ pub(super) async fn get(
     Ok((headers, body).into_response())
 }
 
-fn read_output(params: &Params) -> Result<Output, ApiError> {
+fn read_output(params: &Params) -> Result<Output> {
     let Some(text) = params.find("output")? else { return Ok(Output::Json) };
     let names = Output::VARIANTS.join(", ");
     text.parse().map_err(|_| ApiError::mismatch("output", format_args!("expected one of {names}")))

@@ -28,6 +28,9 @@ const RETRY_AFTER_SECONDS: u32 = 5;
 /// Message of an internal error.
 const INTERNAL: &str = "internal error";
 
+/// Result of a request.
+pub(super) type Result<T, E = ApiError> = std::result::Result<T, E>;
+
 /// Reason why a request is refused.
 #[derive(Debug, Clone)]
 pub(super) struct ApiError {

@@ -12,7 +12,7 @@ use model::topic::{Address, BlockHeight, TopicId};
 use web::extract::pairs;
 use wire::paths::{EMISSIONS_OLD, EMISSIONS_VERSIONS};
 
-use super::error::ApiError;
+use super::error::{ApiError, Result};
 use super::{App, Holder};
 use crate::network::topic::Topic;
 
@@ -27,7 +27,7 @@ pub(super) struct Params {
 impl FromRequestParts<App> for Params {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, service: &App) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, service: &App) -> Result<Self> {
         let path = Path::from_request_parts(parts, service).await;
         let Path(path) = path.map_err(|error| ApiError::invalid(error.body_text()))?;
         let holder = Holder::from_request_parts(parts, service).await?;
@@ -37,7 +37,7 @@ impl FromRequestParts<App> for Params {
 
 impl Params {
     /// Returns the path or query parameter `name`, if it exists.
-    pub(super) fn find(&self, name: &str) -> Result<Option<String>, ApiError> {
+    pub(super) fn find(&self, name: &str) -> Result<Option<String>> {
         if let Some(part) = self.path.get(name) {
             return Ok(Some(part.clone()));
         }
@@ -51,24 +51,24 @@ impl Params {
     }
 
     /// Returns the required parameter `name`.
-    pub(super) fn text(&self, name: &str) -> Result<String, ApiError> {
+    pub(super) fn text(&self, name: &str) -> Result<String> {
         self.find(name)?.ok_or_else(|| ApiError::mismatch(name, "missing"))
     }
 
     /// Parses the required parameter `name`.
-    pub(super) fn read<T: FromStr>(&self, name: &str) -> Result<T, ApiError> {
+    pub(super) fn read<T: FromStr>(&self, name: &str) -> Result<T> {
         let text = self.text(name)?;
         text.parse().map_err(|_| ApiError::syntax(name, &text))
     }
 
     /// Parses the parameter `name`, or returns `default` if it is missing.
-    pub(super) fn read_or<T: FromStr>(&self, name: &str, default: T) -> Result<T, ApiError> {
+    pub(super) fn read_or<T: FromStr>(&self, name: &str, default: T) -> Result<T> {
         if self.find(name)?.is_some() { self.read(name) } else { Ok(default) }
     }
 
     /// Parses the parameter `name` as a number from 1 to `max`, or returns `default` if it is
     /// missing.
-    pub(super) fn limit(&self, name: &str, default: u32, max: u32) -> Result<u32, ApiError> {
+    pub(super) fn limit(&self, name: &str, default: u32, max: u32) -> Result<u32> {
         let Some(text) = self.find(name)? else { return Ok(default) };
         let limit = text.parse().ok().filter(|limit| (1..=max).contains(limit));
         limit.ok_or_else(|| {
@@ -77,26 +77,26 @@ impl Params {
     }
 
     /// Parses the range of nonces from `from` to `to`, by default all.
-    pub(super) fn nonces(&self) -> Result<RangeInclusive<BlockHeight>, ApiError> {
+    pub(super) fn nonces(&self) -> Result<RangeInclusive<BlockHeight>> {
         Ok(self.read_or("from", 0)?..=self.read_or("to", BlockHeight::MAX)?)
     }
 
     /// Returns the topic id, if the version is supported.
-    pub(super) fn topic_id(&self) -> Result<TopicId, ApiError> {
+    pub(super) fn topic_id(&self) -> Result<TopicId> {
         self.check_version()?;
         read_topic_id("topic_id", &self.text("topic_id")?)
     }
 
     /// Returns the topic, if the version is supported.
-    pub(super) fn topic(&self) -> Result<Arc<Topic>, ApiError> {
+    pub(super) fn topic(&self) -> Result<Arc<Topic>> {
         Ok(self.service.inference.find_topic(self.topic_id()?)?)
     }
 
-    pub(super) fn height(&self) -> Result<BlockHeight, ApiError> {
+    pub(super) fn height(&self) -> Result<BlockHeight> {
         self.read("block_height")
     }
 
-    pub(super) fn address(&self, name: &str) -> Result<Address, ApiError> {
+    pub(super) fn address(&self, name: &str) -> Result<Address> {
         self.read(name)
     }
 
@@ -106,7 +106,7 @@ impl Params {
     }
 
     /// Checks that the version in the path is supported.
-    pub(super) fn check_version(&self) -> Result<(), ApiError> {
+    pub(super) fn check_version(&self) -> Result<()> {
         match self.path.get("version") {
             Some(version) if !EMISSIONS_VERSIONS.contains(&version.as_str()) => {
                 Err(ApiError::version(version))
@@ -117,7 +117,7 @@ impl Params {
 }
 
 /// Parses a topic id.
-pub(super) fn read_topic_id(name: &str, text: &str) -> Result<TopicId, ApiError> {
+pub(super) fn read_topic_id(name: &str, text: &str) -> Result<TopicId> {
     let number: u64 = text.parse().map_err(|_| ApiError::syntax(name, text))?;
     // Ids start at 1.
     TopicId::new(number).ok_or_else(|| ApiError::invalid("invalid topic id"))

@@ -27,7 +27,7 @@ use wire::paths;
 
 use super::App;
 use super::bundle_body::{PairBody, Pieces, join, pieces};
-use super::error::ApiError;
+use super::error::{ApiError, Result};
 use super::openapi::parameters::TopicPart;
 use super::request::Params;
 use crate::store::Bundles;
@@ -69,7 +69,7 @@ pub(super) async fn get(
     Extension(Admitted(key)): Extension<Admitted>,
     params: Params,
     headers: HeaderMap,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let (topic, service) = (params.topic()?.id, params.service);
     let permits = admit_stream(&service, &key)?;
     let mut news = service.inference.news();
@@ -95,7 +95,7 @@ pub(super) async fn get(
 ///
 /// # Errors
 /// [`ApiError`] if too many are open.
-pub(super) fn admit_stream(service: &App, key: &Verified) -> Result<Permits, ApiError> {
+pub(super) fn admit_stream(service: &App, key: &Verified) -> Result<Permits> {
     let permit = Arc::clone(&service.streams).try_acquire_owned();
     let permit =
         permit.map_err(|_| ApiError::unavailable("too many streams are open; retry later"))?;
@@ -112,7 +112,7 @@ async fn last_event(
     service: &App,
     topic: TopicId,
     headers: &HeaderMap,
-) -> Result<Option<BlockHeight>, ApiError> {
+) -> Result<Option<BlockHeight>> {
     let id = headers.get(paths::LAST_EVENT_ID_HEADER).and_then(|id| id.to_str().ok());
     let Some(last) = id.and_then(|id| id.trim().parse::<BlockHeight>().ok()) else {
         return Ok(None);

@@ -15,7 +15,7 @@ use wire::inference::network::{Accepted, SubmissionBody};
 use wire::paths;
 
 use super::Holder;
-use super::error::ApiError;
+use super::error::{ApiError, Result};
 use super::openapi::parameters::TopicPart;
 use super::request::Params;
 use crate::math::sortition::Record;
@@ -47,7 +47,7 @@ pub(super) async fn post(
     params: Params,
     holder: Holder,
     request: Request,
-) -> Result<Json<Accepted>, ApiError> {
+) -> Result<Json<Accepted>> {
     let topic = params.topic_id()?;
     let body: SubmissionBody = json(request).await?;
     let settings = params.topic()?;
@@ -92,7 +92,7 @@ pub(super) async fn post(
 }
 
 /// Returns the nonce with an open window.
-async fn open(inference: &Inference, topic: &Topic) -> Result<BlockHeight, ApiError> {
+async fn open(inference: &Inference, topic: &Topic) -> Result<BlockHeight> {
     let progress = inference.progress(topic.id).await?;
     let (id, height) = (topic.id, inference.chain().height());
     let newest = progress.open.last().copied();

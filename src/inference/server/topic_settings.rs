@@ -18,7 +18,7 @@ use wire::inference::TopicResponse;
 use wire::inference::network::{RelearnBody, RelearnedBody, TopicActive, TopicSettings};
 use wire::paths;
 
-use super::error::ApiError;
+use super::error::{ApiError, Result};
 use super::openapi::parameters::{ActorAddress, TopicPart};
 use super::openapi::{DENIED, OF_TOPIC, UNCHECKED, UNFIT};
 use super::request::Params;
@@ -50,7 +50,7 @@ pub(super) async fn create(
     State(service): State<App>,
     holder: Holder,
     request: Request,
-) -> Result<Json<TopicResponse>, ApiError> {
+) -> Result<Json<TopicResponse>> {
     let inference = &service.inference;
     let described = described(inference, request, inference.next_topic_id(), &holder).await?;
     check_source(&service.rows, &described).await?;
@@ -64,7 +64,7 @@ pub(super) async fn create(
 #[utoipa::path(get, path = paths::TOPIC_SETTINGS, operation_id = "topic_settings",
     tag = "participation", params(TopicPart),
     responses((status = 200, description = "Settings", body = TopicSettings)))]
-pub(super) async fn get(params: Params, holder: Holder) -> Result<Json<TopicSettings>, ApiError> {
+pub(super) async fn get(params: Params, holder: Holder) -> Result<Json<TopicSettings>> {
     let topic = params.topic()?;
     let mut settings = settings::from_topic(&topic);
     settings.worker_whitelist = topic.whitelist.workers.iter().map(ToString::to_string).collect();
@@ -99,7 +99,7 @@ pub(super) async fn update(
     params: Params,
     holder: Holder,
     request: Request,
-) -> Result<Json<TopicResponse>, ApiError> {
+) -> Result<Json<TopicResponse>> {
     let inference = &params.service.inference;
     let described = described(inference, request, params.topic_id()?, &holder).await?;
     check_source(&params.service.rows, &described).await?;
@@ -114,7 +114,7 @@ pub(super) async fn update(
     tag = "participation", params(TopicPart),
     responses((status = 204, description = "Topic deleted"),
         (status = 403, description = DENIED, body = InferenceError)))]
-pub(super) async fn delete(params: Params, holder: Holder) -> Result<StatusCode, ApiError> {
+pub(super) async fn delete(params: Params, holder: Holder) -> Result<StatusCode> {
     let (topic, by) = (params.topic_id()?, holder.address(None));
     params.service.inference.delete_topic(topic, &by).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -125,7 +125,7 @@ async fn described(
     request: Request,
     id: TopicId,
     holder: &Holder,
-) -> Result<Topic, ApiError> {
+) -> Result<Topic> {
     let settings: TopicSettings = json(request).await?;
     // Topics read datasets and run functions with the permissions of the service.
     if !holder.is_operators() {
@@ -146,7 +146,7 @@ pub(super) async fn set_active(
     params: Params,
     holder: Holder,
     request: Request,
-) -> Result<Json<TopicResponse>, ApiError> {
+) -> Result<Json<TopicResponse>> {
     let TopicActive { active } = json(request).await?;
     let (inference, by) = (&params.service.inference, holder.address(None));
     let topic = inference.set_active(params.topic_id()?, active, &by).await?;
@@ -162,7 +162,7 @@ pub(super) async fn set_active(
 pub(super) async fn add_to_whitelist(
     params: Params,
     holder: Holder,
-) -> Result<Json<TopicResponse>, ApiError> {
+) -> Result<Json<TopicResponse>> {
     change_whitelist(params, holder, ListChange::Add).await
 }
 
@@ -175,7 +175,7 @@ pub(super) async fn add_to_whitelist(
 pub(super) async fn remove_from_whitelist(
     params: Params,
     holder: Holder,
-) -> Result<Json<TopicResponse>, ApiError> {
+) -> Result<Json<TopicResponse>> {
     change_whitelist(params, holder, ListChange::Remove).await
 }
 
@@ -183,7 +183,7 @@ async fn change_whitelist(
     params: Params,
     holder: Holder,
     change: ListChange,
-) -> Result<Json<TopicResponse>, ApiError> {
+) -> Result<Json<TopicResponse>> {
     let id = params.topic_id()?;
     let worker = match change {
         ListChange::Add => addresses::checked(&params.text("worker")?)
@@ -210,7 +210,7 @@ pub(super) async fn relearn(
     params: Params,
     holder: Holder,
     request: Request,
-) -> Result<Json<RelearnedBody>, ApiError> {
+) -> Result<Json<RelearnedBody>> {
     let id = params.topic_id()?;
     let body: RelearnBody = json(request).await?;
     let from = body.from_nonce.0.trim().parse();
@@ -221,7 +221,7 @@ pub(super) async fn relearn(
     let topic = inference.owned(id, &holder.address(None))?;
     let inputs = inference.inputs_since(id, from).await?;
     let (rows, worker) = (Arc::clone(&service.rows), inference.clone());
-    let (sender, done) = oneshot::channel::<Result<RelearnedBody, ApiError>>();
+    let (sender, done) = oneshot::channel::<Result<RelearnedBody>>();
     service.group.spawn("relearn", async move {
         let learn = async {
             let source = &topic.source;
@@ -259,7 +259,7 @@ const N_ROWS: u32 = 20;
 ///
 /// [`ApiError`] if one of them is missing, with the existing names, or if the dataset service is
 /// unavailable.
-async fn check_source(rows: &Arc<dyn Rows>, topic: &Topic) -> Result<(), ApiError> {
+async fn check_source(rows: &Arc<dyn Rows>, topic: &Topic) -> Result<()> {
     let source = &topic.source;
     let (name, column) = (&source.dataset, &source.column);
     let unchecked =

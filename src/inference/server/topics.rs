@@ -16,7 +16,7 @@ use wire::paths;
 
 use super::App;
 use super::bundle_body::json;
-use super::error::ApiError;
+use super::error::Result;
 use super::openapi::parameters::{TopicPart, Version};
 use super::request::Params;
 use crate::Inference;
@@ -31,7 +31,7 @@ const PLACE: &str = "\"actors\":[";
 /// Returns all topics with their schedule and actors.
 #[utoipa::path(get, path = paths::TOPICS, operation_id = "list_topics", tag = "network",
     responses((status = 200, description = "Topics by id", body = TopicList)))]
-pub(super) async fn list(State(service): State<App>) -> Result<Response, ApiError> {
+pub(super) async fn list(State(service): State<App>) -> Result<Response> {
     let inference = &service.inference;
     let overviews = inference.overviews().await?;
     let block_height = inference.chain().height();
@@ -94,7 +94,7 @@ fn summary(overview: &Overview, height: BlockHeight, problem: Option<String>) ->
 #[utoipa::path(get, path = paths::TOPIC, operation_id = "topic", tag = "windows",
     params(Version, TopicPart),
     responses((status = 200, description = "Topic", body = TopicResponse)))]
-pub(super) async fn get(params: Params) -> Result<Json<TopicResponse>, ApiError> {
+pub(super) async fn get(params: Params) -> Result<Json<TopicResponse>> {
     respond(&params.service.inference, &*params.topic()?, params.is_old()).await
 }
 
@@ -103,7 +103,7 @@ pub(super) async fn respond(
     inference: &Inference,
     topic: &Topic,
     is_old: bool,
-) -> Result<Json<TopicResponse>, ApiError> {
+) -> Result<Json<TopicResponse>> {
     Ok(Json(TopicResponse {
         topic: body(inference, topic, is_old).await?,
         weight: if topic.is_active { "1" } else { "0" }.to_owned(),
@@ -118,11 +118,7 @@ pub(super) fn type_name(kind: TopicKind) -> String {
 }
 
 /// Returns the settings of a topic, with what it learned.
-pub(super) async fn body(
-    inference: &Inference,
-    topic: &Topic,
-    is_old: bool,
-) -> Result<TopicBody, ApiError> {
+pub(super) async fn body(inference: &Inference, topic: &Topic, is_old: bool) -> Result<TopicBody> {
     let last_nonce = inference.progress(topic.id).await?.last_nonce.unwrap_or_default();
     let initial_regret = inference.learned(topic.id).await?.initial_regret;
     let labeling = (!is_old).then(|| labeling(topic));
@@ -172,7 +168,7 @@ fn labeling(topic: &Topic) -> TopicLabeling {
 /// Returns the id of the next topic.
 #[utoipa::path(get, path = paths::NEXT_TOPIC_ID, tag = "windows", params(Version),
     responses((status = 200, description = "Id", body = NextTopicId)))]
-pub(super) async fn next_topic_id(params: Params) -> Result<Json<NextTopicId>, ApiError> {
+pub(super) async fn next_topic_id(params: Params) -> Result<Json<NextTopicId>> {
     params.check_version()?;
     let next_topic_id = params.service.inference.next_topic_id().to_string();
     Ok(Json(NextTopicId { next_topic_id }))
@@ -181,7 +177,7 @@ pub(super) async fn next_topic_id(params: Params) -> Result<Json<NextTopicId>, A
 /// Returns the state of a topic, its problems, and the size of its stored epochs.
 #[utoipa::path(get, path = paths::TOPIC_HEALTH, operation_id = "topic_health", tag = "network",
     params(TopicPart), responses((status = 200, description = "State", body = TopicHealth)))]
-pub(super) async fn health(params: Params) -> Result<Json<TopicHealth>, ApiError> {
+pub(super) async fn health(params: Params) -> Result<Json<TopicHealth>> {
     let (topic, inference) = (params.topic()?, &params.service.inference);
     let id = topic.id;
     let problems = inference.problems(id);

@@ -14,7 +14,7 @@ use wire::paths;
 
 use super::bundle_body::{self, PairBody};
 use super::emissions::loss_body;
-use super::error::ApiError;
+use super::error::{ApiError, Result};
 use super::openapi::parameters::TopicPart;
 use super::request::Params;
 use crate::math::regret::{ByActor, Role, RoleValues};
@@ -25,7 +25,7 @@ use crate::network::leaderboard::{self, Period};
 /// Returns the newest bundle with all arrays, weights and confidence intervals.
 #[utoipa::path(get, path = paths::TOPIC_LATEST, operation_id = "latest", tag = "network",
     params(TopicPart), responses((status = 200, description = "Bundle", body = LatestBody)))]
-pub(super) async fn latest(params: Params) -> Result<Response, ApiError> {
+pub(super) async fn latest(params: Params) -> Result<Response> {
     let bundles = params.service.inference.latest(params.topic_id()?).await?;
     let head = LatestBody {
         network_inferences: bundles.bundle.bundle.clone(),
@@ -59,7 +59,7 @@ fn intervals(intervals: &[Interval]) -> Vec<IntervalBody> {
     params(TopicPart, ("label" = Option<String>, Query,
         description = "Label, required on a topic with several.")),
     responses((status = 200, description = "Combined value", body = ScalarBody)))]
-pub(super) async fn value(params: Params) -> Result<Json<ScalarBody>, ApiError> {
+pub(super) async fn value(params: Params) -> Result<Json<ScalarBody>> {
     let (topic, label) = (params.topic_id()?, params.find("label")?);
     let bundles = params.service.inference.latest(topic).await?;
     let values = &bundles.bundle.combined_value;
@@ -101,7 +101,7 @@ const LIMIT_MAX: u32 = 1000;
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
             description = "Maximum number of epochs, of which the newest are returned; 100 by default.")),
     responses((status = 200, description = "Epochs", body = TopicHistory)))]
-pub(super) async fn history(params: Params) -> Result<Json<TopicHistory>, ApiError> {
+pub(super) async fn history(params: Params) -> Result<Json<TopicHistory>> {
     let (id, limit) = (params.topic_id()?, params.limit("limit", LIMIT_DEFAULT, LIMIT_MAX)?);
     let nonces = params.nonces()?;
     let epochs = params.service.inference.history(id, nonces, limit).await?;
@@ -121,7 +121,7 @@ pub(super) async fn history(params: Params) -> Result<Json<TopicHistory>, ApiErr
             description = "`24h`, `7d`, `30d` or `all`: the epochs that opened since then, at most \
                        10 000, instead of `epochs`.")),
     responses((status = 200, description = "Leaderboard", body = Leaderboard)))]
-pub(super) async fn leaderboard(params: Params) -> Result<Json<Leaderboard>, ApiError> {
+pub(super) async fn leaderboard(params: Params) -> Result<Json<Leaderboard>> {
     let (id, inference) = (params.topic_id()?, &params.service.inference);
     let n_epochs = params.limit("epochs", leaderboard::EPOCHS_DEFAULT, leaderboard::EPOCHS_MAX)?;
     let period = match params.find("period")?.as_deref() {
@@ -142,7 +142,7 @@ pub(super) async fn leaderboard(params: Params) -> Result<Json<Leaderboard>, Api
     params(TopicPart, ("nonce" = u64, Path, minimum = 0, format = "uint64",
         description = "Height at which the epoch opened.")),
     responses((status = 200, description = "Epoch", body = EpochBody)))]
-pub(super) async fn epoch(params: Params) -> Result<Response, ApiError> {
+pub(super) async fn epoch(params: Params) -> Result<Response> {
     let (topic, nonce) = (params.topic_id()?, params.read("nonce")?);
     let (settings, inference) = (params.topic()?, &params.service.inference);
     let bundles = inference.bundle_at(topic, nonce).await?;

@@ -23,7 +23,7 @@ use task::private;
 use tokio::runtime::{Builder, EnterGuard, Runtime};
 
 use super::session::{Session, values, wait};
-use super::{StoreError, tables};
+use super::{Result, StoreError, tables};
 
 /// Connection limits. Each connection is used by one caller for some milliseconds.
 const CONNECTIONS: ConnectionsOptions =
@@ -57,7 +57,7 @@ impl Drop for StoreDatabase {
 
 impl StoreDatabase {
     /// Connects to the database at `url`, creating the tables if they are missing.
-    pub(super) fn open(url: &DatabaseUrl) -> Result<Self, StoreError> {
+    pub(super) fn open(url: &DatabaseUrl) -> Result<Self> {
         let database = Self::connect(url, false)?;
         let schema = tables::shared();
         {
@@ -68,7 +68,7 @@ impl StoreDatabase {
     }
 
     /// Connects to a read-only database, such as a standby.
-    pub(super) fn open_read_only(url: &DatabaseUrl) -> Result<Self, StoreError> {
+    pub(super) fn open_read_only(url: &DatabaseUrl) -> Result<Self> {
         let database = Self::connect(url, true)?;
         let schema = tables::shared();
         {
@@ -81,7 +81,7 @@ impl StoreDatabase {
         Ok(database)
     }
 
-    fn connect(url: &DatabaseUrl, is_read_only: bool) -> Result<Self, StoreError> {
+    fn connect(url: &DatabaseUrl, is_read_only: bool) -> Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("inference-postgres")
@@ -94,7 +94,7 @@ impl StoreDatabase {
 
     /// Checks that every table exists and that the database accepts writes unless it is opened
     /// read-only.
-    pub(super) fn check(&self) -> Result<(), StoreError> {
+    pub(super) fn check(&self) -> Result<()> {
         if !self.is_read_only {
             let _context = self.enter();
             wait(self.connections.check::<StoreError>(CHECK))?;
@@ -113,10 +113,7 @@ impl StoreDatabase {
     }
 
     /// Runs `change` and returns its result once it is durable.
-    pub(super) fn write<T>(
-        &self,
-        change: impl FnOnce(&Session<'_>) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+    pub(super) fn write<T>(&self, change: impl FnOnce(&Session<'_>) -> Result<T>) -> Result<T> {
         if self.is_read_only {
             return Err(StoreError::ReadOnly);
         }
@@ -127,10 +124,7 @@ impl StoreDatabase {
     }
 
     /// Runs `read` on one snapshot and retries on another connection if one was lost.
-    pub(super) fn read<T>(
-        &self,
-        read: impl Fn(&Session<'_>) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+    pub(super) fn read<T>(&self, read: impl Fn(&Session<'_>) -> Result<T>) -> Result<T> {
         let _context = self.enter();
         let mut n_left = CONNECTIONS.n_max;
         loop {
@@ -204,7 +198,7 @@ impl Drop for StoreFile {
 
 impl StoreFile {
     /// Opens the file at `path`, creating it and its directory if they are missing.
-    pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
+    pub(super) fn open(path: &Path) -> Result<Self> {
         if let Some(folder) = path.parent() {
             private::create_folder(folder).map_err(StoreError::Prepare)?;
         }
@@ -223,16 +217,13 @@ impl StoreFile {
     /// Runs `change`. Returns its result once it is durable.
     pub(super) fn write<T: Send + 'static>(
         &self,
-        change: impl FnOnce(&Session<'_>) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
+        change: impl FnOnce(&Session<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         self.writer.run_blocking(move |write| change(&Session::from(write)))
     }
 
     /// Runs `read` concurrently with the writer.
-    pub(super) fn read<T>(
-        &self,
-        read: impl FnOnce(&Session<'_>) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+    pub(super) fn read<T>(&self, read: impl FnOnce(&Session<'_>) -> Result<T>) -> Result<T> {
         if !self.files.is_intact() {
             return Err(StoreError::Replaced);
         }
@@ -240,7 +231,7 @@ impl StoreFile {
     }
 
     /// Checks that the file accepts writes.
-    pub(super) fn check(&self) -> Result<(), StoreError> {
+    pub(super) fn check(&self) -> Result<()> {
         futures::executor::block_on(self.writer.check())
     }
 }

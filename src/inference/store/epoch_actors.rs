@@ -9,7 +9,7 @@ use serde::Deserialize;
 use wire::inference::{LabeledValue, WorkerValues};
 
 use super::session::Row;
-use super::{Store, StoreError, height, number, record};
+use super::{Result, Store, height, number, record};
 use crate::math::regret::{Losses, Role, RoleValues};
 
 /// An actor in one epoch, under one label.
@@ -75,7 +75,7 @@ impl Store {
         topic: TopicId,
         nonces: RangeInclusive<BlockHeight>,
         limit: u32,
-    ) -> Result<Vec<(BlockHeight, u64)>, StoreError> {
+    ) -> Result<Vec<(BlockHeight, u64)>> {
         let sql = "SELECT nonce, n_bytes FROM epochs
                    WHERE topic_id = ?1 AND nonce BETWEEN ?2 AND ?3 AND summary IS NOT NULL
                    ORDER BY nonce DESC LIMIT ?4";
@@ -97,7 +97,7 @@ impl Store {
         &self,
         topic: TopicId,
         nonces: &RangeInclusive<BlockHeight>,
-    ) -> Result<Vec<EpochActor>, StoreError> {
+    ) -> Result<Vec<EpochActor>> {
         let key = [topic.get(), *nonces.start(), *nonces.end()].map(number);
         let epochs_sql = "SELECT b.nonce, e.opened_at, b.record, b.shares, e.truth, l.record
              FROM bundles b JOIN epochs e ON e.topic_id = b.topic_id AND e.nonce = b.nonce
@@ -120,7 +120,7 @@ impl Store {
 }
 
 /// Reads the actors of an epoch from the columns that [`Store::epoch_actors`] selects.
-fn read_epoch(row: &Row<'_>, names: &Names) -> Result<Vec<EpochActor>, StoreError> {
+fn read_epoch(row: &Row<'_>, names: &Names) -> Result<Vec<EpochActor>> {
     let (nonce, opened_at) = (height(row.get(0)?), Timestamp::from_micros(row.get(1)?));
     let bundle: BundleRecord = record::read(&row.get::<String>(2)?)?;
     let shares: RoleValues = record::read(&row.get::<String>(3)?)?;

@@ -8,8 +8,8 @@ use model::topic::{BlockHeight, TopicId};
 use super::session::{Lock, Session, values};
 use super::versions::{self, IfLocked};
 use super::{
-    CloseInput, EpochState, Lesson, Relearned, Store, StoreError, insert, is_in, key, number,
-    pairs, record, relearn, retention, view,
+    CloseInput, EpochState, Lesson, Relearned, Result, Store, insert, is_in, key, number, pairs,
+    record, relearn, retention, view,
 };
 use crate::math::outlier::Baseline;
 use crate::math::pair_values::FullBundle;
@@ -53,7 +53,7 @@ impl Store {
         nonce: BlockHeight,
         options: EndOptions,
         make: impl FnOnce(CloseInput) -> Option<Closing> + Send + 'static,
-    ) -> Result<Option<StoredLearned>, StoreError> {
+    ) -> Result<Option<StoredLearned>> {
         self.write(move |write| {
             // Skips the epoch if another service closes it, but waits for submissions in progress.
             if !versions::lock(write, topic, IfLocked::Skip)?
@@ -101,7 +101,7 @@ impl Store {
         nonce: BlockHeight,
         options: EndOptions,
         teach: impl FnOnce(&FullBundle, &Learned) -> Option<Lesson> + Send + 'static,
-    ) -> Result<Option<StoredLearned>, StoreError> {
+    ) -> Result<Option<StoredLearned>> {
         self.write(move |write| {
             if !versions::lock(write, topic, IfLocked::Skip)?
                 || !is_in(write, topic, nonce, EpochState::Closed, Lock::Exclusive)?
@@ -135,7 +135,7 @@ fn keep_moved(
     topic: TopicId,
     moved: &Arc<Learned>,
     before: &StoredLearned,
-) -> Result<StoredLearned, StoreError> {
+) -> Result<StoredLearned> {
     let stamp = before.stamp.saturating_add(1);
     let sql = "UPDATE learned SET stamp = ?2, record = ?3 WHERE topic_id = ?1";
     let record = record::write(&**moved)?;
@@ -150,7 +150,7 @@ fn put_closing(
     nonce: BlockHeight,
     closing: Closing,
     at: Timestamp,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let Closing { bundle, shares, forecasts, resistant, signed, baseline, intervals, .. } = closing;
     withdraw(write, topic, nonce, &closing.withdrawn)?;
     for forecast in &forecasts {
@@ -196,7 +196,7 @@ fn withdraw(
     topic: TopicId,
     nonce: BlockHeight,
     withdrawn: &Withdrawn,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let [topic, nonce] = key(topic, nonce);
     for rest in &withdrawn.submissions {
         let worker = rest.worker.as_str();

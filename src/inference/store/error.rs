@@ -9,6 +9,9 @@ use db::writer::{CommitError, WriteError};
 
 use super::{SubmitOutcome, tables};
 
+/// Result of an operation of the inference store.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 /// Error of the inference store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::topic::Address;
 
-use super::StoreError;
+use super::{Result, StoreError};
 use crate::math::pair_values::PairValues;
 use crate::math::regret::{PairwiseRegrets, Regrets};
 use crate::network::forecast::past::{Past, PastEpoch};
@@ -58,7 +58,7 @@ fn put_name(bytes: &mut Vec<u8>, name: &Address) {
 }
 
 /// Decodes pairs, which are empty for an epoch without pairs, or after they were deleted.
-pub(super) fn read(bytes: Option<&[u8]>) -> Result<PairValues, StoreError> {
+pub(super) fn read(bytes: Option<&[u8]>) -> Result<PairValues> {
     let Some(bytes) = bytes else { return Ok(PairValues::default()) };
     let mut reader = PairReader { bytes };
     let pairs = reader.form().and_then(|()| reader.pairs());
@@ -68,7 +68,7 @@ pub(super) fn read(bytes: Option<&[u8]>) -> Result<PairValues, StoreError> {
 }
 
 /// Decodes the regrets of pairs into `regrets`.
-pub(super) fn read_regrets(bytes: &[u8], regrets: &mut Regrets) -> Result<(), StoreError> {
+pub(super) fn read_regrets(bytes: &[u8], regrets: &mut Regrets) -> Result<()> {
     let mut reader = PairReader { bytes };
     let mut read = || {
         reader.form()?;
@@ -161,7 +161,7 @@ pub(super) fn write_past(past: &Past) -> Vec<u8> {
 }
 
 /// Decodes past epochs.
-pub(super) fn read_past(bytes: &[u8]) -> Result<Past, StoreError> {
+pub(super) fn read_past(bytes: &[u8]) -> Result<Past> {
     let unfit = || StoreError::Word { text: "a topic's past epochs".to_owned() };
     let mut reader = PairReader { bytes };
     let epochs = read_epochs(&mut reader).ok_or_else(unfit)?;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use wire::inference::network::TopicSettings;
 use wire::inference::{Bundle, LabeledValue, LatestBundle};
 
-use super::{StoreError, pairs};
+use super::{Result, StoreError, pairs};
 use crate::math::exact::{ActorsReader, Text};
 use crate::math::regret::{ByActor, Losses};
 use crate::network::learned::Learned;
@@ -31,29 +31,29 @@ pub(super) struct SummaryRecord {
 }
 
 /// Serializes `record`.
-pub(super) fn write(record: &impl Serialize) -> Result<String, StoreError> {
+pub(super) fn write(record: &impl Serialize) -> Result<String> {
     serde_json::to_string(record).map_err(StoreError::Record)
 }
 
 /// Parses a record.
-pub(super) fn read<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, StoreError> {
+pub(super) fn read<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T> {
     serde_json::from_str(text).map_err(StoreError::Record)
 }
 
 /// Parses a text in a record.
-pub(super) fn word<T: FromStr>(text: &str) -> Result<T, StoreError> {
+pub(super) fn word<T: FromStr>(text: &str) -> Result<T> {
     text.parse().map_err(|_| StoreError::Word { text: text.chars().take(90).collect() })
 }
 
 /// Columns of a learned state: a record, the regrets of [pairs], and past epochs.
 pub(super) type LearnedColumns = (String, Vec<u8>, Vec<u8>);
 
-pub(super) fn write_learned(learned: &Learned) -> Result<LearnedColumns, StoreError> {
+pub(super) fn write_learned(learned: &Learned) -> Result<LearnedColumns> {
     let regrets = pairs::write_regrets(&learned.regrets);
     Ok((write(learned)?, regrets, pairs::write_past(&learned.past)))
 }
 
-pub(super) fn read_learned(columns: LearnedColumns) -> Result<Learned, StoreError> {
+pub(super) fn read_learned(columns: LearnedColumns) -> Result<Learned> {
     let (text, regrets, past) = columns;
     let mut learned: Learned = read(&text)?;
     pairs::read_regrets(&regrets, &mut learned.regrets)?;
@@ -62,14 +62,12 @@ pub(super) fn read_learned(columns: LearnedColumns) -> Result<Learned, StoreErro
 }
 
 /// Parses losses, with the losses of pairs in `bytes`.
-pub(super) fn read_losses(text: &str, bytes: Option<&[u8]>) -> Result<Losses, StoreError> {
+pub(super) fn read_losses(text: &str, bytes: Option<&[u8]>) -> Result<Losses> {
     Ok(Losses { one_out_inferer_forecaster: pairs::read(bytes)?, ..read(text)? })
 }
 
 /// Serializes the inference and the forecast of `submission`.
-pub(super) fn write_submission(
-    submission: &Submission,
-) -> Result<(String, Option<String>), StoreError> {
+pub(super) fn write_submission(submission: &Submission) -> Result<(String, Option<String>)> {
     let own = write(&SubmissionRecord {
         name: submission.name.clone(),
         inference: submission.inference.clone(),
@@ -85,7 +83,7 @@ pub(super) fn read_submission(
     text: &str,
     forecast: Option<&str>,
     known: &ByActor<f64>,
-) -> Result<Submission, StoreError> {
+) -> Result<Submission> {
     let SubmissionRecord { name, inference } = read(text)?;
     let forecast = forecast.map(|text| {
         let mut json = serde_json::Deserializer::from_str(text);
@@ -97,11 +95,11 @@ pub(super) fn read_submission(
 }
 
 /// Parses the worker's name in a submission.
-pub(super) fn read_name(text: &str) -> Result<Option<String>, StoreError> {
+pub(super) fn read_name(text: &str) -> Result<Option<String>> {
     Ok(read::<SubmissionRecord>(text)?.name)
 }
 
-pub(super) fn write_summary(bundle: &Bundle) -> Result<String, StoreError> {
+pub(super) fn write_summary(bundle: &Bundle) -> Result<String> {
     let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     write(&SummaryRecord {
         combined_value: bundle.combined_value.clone(),
@@ -112,11 +110,11 @@ pub(super) fn write_summary(bundle: &Bundle) -> Result<String, StoreError> {
 }
 
 /// Serializes a bundle in the form in which it is served, with all arrays.
-pub(super) fn write_bundle(bundle: Bundle) -> Result<String, StoreError> {
+pub(super) fn write_bundle(bundle: Bundle) -> Result<String> {
     write(&LatestBundle { block_height: bundle.nonce, bundle })
 }
 
-pub(super) fn read_bundle(text: &str) -> Result<Bundle, StoreError> {
+pub(super) fn read_bundle(text: &str) -> Result<Bundle> {
     Ok(read::<LatestBundle>(text)?.bundle)
 }
 
@@ -130,7 +128,7 @@ struct TopicRecord {
     settings: TopicSettings,
 }
 
-pub(super) fn write_topic(topic: &Topic) -> Result<String, StoreError> {
+pub(super) fn write_topic(topic: &Topic) -> Result<String> {
     write(&TopicRecord {
         id: topic.id.get(),
         creator: topic.creator.as_ref().map(ToString::to_string),
@@ -140,7 +138,7 @@ pub(super) fn write_topic(topic: &Topic) -> Result<String, StoreError> {
     })
 }
 
-pub(super) fn read_topic(text: &str) -> Result<Topic, StoreError> {
+pub(super) fn read_topic(text: &str) -> Result<Topic> {
     let TopicRecord { id, creator, is_active, workers, settings } = read(text)?;
     let creator = creator.as_deref().map(word).transpose()?;
     let topic = settings::topic(word(&id.to_string())?, creator, settings);

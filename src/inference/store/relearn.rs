@@ -13,8 +13,8 @@ use wire::inference::LabeledValue;
 use super::session::{Session, values};
 use super::versions::{self, IfLocked};
 use super::{
-    EpochState, Input, Store, StoreError, StoredLearned, height, key, number, pairs, record,
-    retention, view,
+    EpochState, Input, Result, Store, StoredLearned, height, key, number, pairs, record, retention,
+    view,
 };
 use crate::math::pair_values::FullBundle;
 use crate::math::regret::Losses;
@@ -68,11 +68,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::blocks`].
-    pub fn relearnable(
-        &self,
-        topic: TopicId,
-        from: BlockHeight,
-    ) -> Result<Option<Relearnable>, StoreError> {
+    pub fn relearnable(&self, topic: TopicId, from: BlockHeight) -> Result<Option<Relearnable>> {
         self.read(|session| {
             let sql = "SELECT nonce, record, regrets, past FROM snapshots
                        WHERE topic_id = ?1 AND nonce <= ?2 ORDER BY nonce DESC LIMIT 1";
@@ -102,7 +98,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::blocks`].
-    pub fn relearnable_from(&self, topic: TopicId) -> Result<Option<BlockHeight>, StoreError> {
+    pub fn relearnable_from(&self, topic: TopicId) -> Result<Option<BlockHeight>> {
         let sql = "SELECT min(nonce) FROM snapshots WHERE topic_id = ?1";
         let first = self.read(|session| session.value(sql, [number(topic.get())]))?;
         Ok(Option::map(first, height))
@@ -112,11 +108,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::blocks`].
-    pub fn bundle(
-        &self,
-        topic: TopicId,
-        nonce: BlockHeight,
-    ) -> Result<Option<FullBundle>, StoreError> {
+    pub fn bundle(&self, topic: TopicId, nonce: BlockHeight) -> Result<Option<FullBundle>> {
         self.read(|session| view::bundle(session, topic, nonce))
     }
 
@@ -131,7 +123,7 @@ impl Store {
         stamp: i64,
         learned: Learned,
         epochs: Vec<Relearned>,
-    ) -> Result<Option<StoredLearned>, StoreError> {
+    ) -> Result<Option<StoredLearned>> {
         self.write(move |write| {
             versions::lock(write, topic, IfLocked::Wait)?;
             let known = view::learned(write, topic, None)?;
@@ -159,7 +151,7 @@ pub(super) fn put_learned(
     topic: TopicId,
     learned: Learned,
     before: &StoredLearned,
-) -> Result<StoredLearned, StoreError> {
+) -> Result<StoredLearned> {
     let stamp = before.stamp.saturating_add(1);
     let sql = "INSERT INTO learned (topic_id, stamp, record, regrets, past)
                VALUES (?1, ?2, ?3, ?4, ?5)
@@ -171,11 +163,7 @@ pub(super) fn put_learned(
 }
 
 /// Stores the result of learning from an epoch.
-pub(super) fn put(
-    write: &Session<'_>,
-    topic: TopicId,
-    epoch: &Relearned,
-) -> Result<(), StoreError> {
+pub(super) fn put(write: &Session<'_>, topic: TopicId, epoch: &Relearned) -> Result<()> {
     let Relearned { nonce, truth, losses } = epoch;
     let [id, nonce] = key(topic, *nonce);
     let sql = "UPDATE epochs SET state = ?3, truth = ?4, combined_loss = ?5, naive_loss = ?6
@@ -198,7 +186,7 @@ pub(super) fn take_snapshot(
     nonce: BlockHeight,
     learned: &Learned,
     retention: Retention,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     if !learned.n_learned.is_multiple_of(SNAPSHOT_EVERY) {
         return Ok(());
     }

@@ -7,7 +7,7 @@ use model::timestamp::Timestamp;
 use model::topic::{BlockHeight, TopicId};
 
 use super::session::Session;
-use super::{EPOCHS_KEPT, Store, StoreError, height, key, number};
+use super::{EPOCHS_KEPT, Result, Store, height, key, number};
 use crate::network::retention::Retention;
 
 /// Maximum number of epochs that are thinned, and of epochs that are deleted, each time an epoch closes.
@@ -66,7 +66,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::blocks`].
-    pub fn holdings(&self, topic: TopicId) -> Result<EpochTotals, StoreError> {
+    pub fn holdings(&self, topic: TopicId) -> Result<EpochTotals> {
         self.read(|session| {
             let id = [number(topic.get())];
             let sql = "SELECT min(nonce) FROM epochs WHERE topic_id = ?1";
@@ -77,7 +77,7 @@ impl Store {
     }
 }
 
-fn sums(session: &Session<'_>, topic: TopicId) -> Result<EpochTotals, StoreError> {
+fn sums(session: &Session<'_>, topic: TopicId) -> Result<EpochTotals> {
     let sql = format!(
         "SELECT n_epochs, n_bytes + {LEARNED_BYTES}, n_full_bytes FROM holdings WHERE topic_id = ?1",
     );
@@ -93,21 +93,13 @@ fn sums(session: &Session<'_>, topic: TopicId) -> Result<EpochTotals, StoreError
 }
 
 /// Counts the epoch `nonce`, which has closed.
-pub(super) fn count_closed(
-    write: &Session<'_>,
-    topic: TopicId,
-    nonce: BlockHeight,
-) -> Result<(), StoreError> {
+pub(super) fn count_closed(write: &Session<'_>, topic: TopicId, nonce: BlockHeight) -> Result<()> {
     add(write, topic, [1, 0, 0])?;
     recount(write, topic, nonce)
 }
 
 /// Updates the size of the epoch `nonce`.
-pub(super) fn recount(
-    write: &Session<'_>,
-    topic: TopicId,
-    nonce: BlockHeight,
-) -> Result<(), StoreError> {
+pub(super) fn recount(write: &Session<'_>, topic: TopicId, nonce: BlockHeight) -> Result<()> {
     let key = key(topic, nonce);
     let sql = "SELECT n_bytes, is_thin FROM epochs WHERE topic_id = ?1 AND nonce = ?2";
     let before = write.find(sql, key, |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)))?;
@@ -120,7 +112,7 @@ pub(super) fn recount(
     add(write, topic, [0, more, if is_thin == 0 { more } else { 0 }])
 }
 
-fn add(write: &Session<'_>, topic: TopicId, counts: [i64; 3]) -> Result<(), StoreError> {
+fn add(write: &Session<'_>, topic: TopicId, counts: [i64; 3]) -> Result<()> {
     let [n_epochs, n_bytes, n_full_bytes] = counts;
     let sql = "INSERT INTO holdings (topic_id, n_epochs, n_bytes, n_full_bytes)
                VALUES (?1, ?2, ?3, ?4)
@@ -139,7 +131,7 @@ pub(super) fn apply(
     topic: TopicId,
     retention: Retention,
     now: Timestamp,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     for _ in 0..AT_ONCE {
         let sums = sums(write, topic)?;
         if sums.n_full_bytes <= retention.full_bytes() || !thin_oldest(write, topic)? {
@@ -169,7 +161,7 @@ pub(super) fn apply(
 }
 
 /// Deletes the epoch `nonce` from all tables.
-fn drop_epoch(write: &Session<'_>, topic: TopicId, nonce: i64) -> Result<(), StoreError> {
+fn drop_epoch(write: &Session<'_>, topic: TopicId, nonce: i64) -> Result<()> {
     for table in ["epochs", "submissions", "bundles", "losses", "labels", "counters"] {
         let sql = format!("DELETE FROM {table} WHERE topic_id = ?1 AND nonce = ?2");
         write.run(&sql, [number(topic.get()), nonce])?;
@@ -179,7 +171,7 @@ fn drop_epoch(write: &Session<'_>, topic: TopicId, nonce: i64) -> Result<(), Sto
 
 /// Removes the values of pairs and the forecasts of the oldest finished epoch that has them. Returns
 /// false if no epoch has them.
-fn thin_oldest(write: &Session<'_>, topic: TopicId) -> Result<bool, StoreError> {
+fn thin_oldest(write: &Session<'_>, topic: TopicId) -> Result<bool> {
     let id = number(topic.get());
     let Some(nonce) = write.value::<Option<i64>>(OLDEST_FULL, [id])? else { return Ok(false) };
     let sql = "UPDATE epochs SET is_thin = 1 WHERE topic_id = ?1 AND nonce = ?2 RETURNING n_bytes";
@@ -198,7 +190,7 @@ fn thin_oldest(write: &Session<'_>, topic: TopicId) -> Result<bool, StoreError> 
 }
 
 /// Deletes some epochs of deleted topics. Returns true if more might be left.
-pub(super) fn drop_leftovers(write: &Session<'_>) -> Result<bool, StoreError> {
+pub(super) fn drop_leftovers(write: &Session<'_>) -> Result<bool> {
     // Skips from id to id in the index, since reading every epoch would take long.
     let keys: Vec<(i64, i64)> = write.all(
         "WITH RECURSIVE ids(id) AS (

@@ -17,7 +17,7 @@ use sqlx::{PgConnection, Postgres};
 use tokio::task::unconstrained;
 use tokio::time::timeout;
 
-use super::StoreError;
+use super::{Result, StoreError};
 
 /// Timeout of a statement, shorter than that of a handler, so that the response contains the reason.
 const STEP_WITHIN: Duration = Duration::from_secs(8);
@@ -97,7 +97,7 @@ impl Session<'_> {
     }
 
     /// Runs a statement without results and returns the number of changed rows.
-    pub(super) fn run(&self, sql: &str, values: impl Values) -> Result<usize, StoreError> {
+    pub(super) fn run(&self, sql: &str, values: impl Values) -> Result<usize> {
         match &self.0 {
             Engine::Sqlite(connection) => {
                 let mut statement = connection.prepare_cached(sql)?;
@@ -113,7 +113,7 @@ impl Session<'_> {
 
     /// Runs statements without values or results.
     #[cfg(test)]
-    pub(super) fn run_batch(&self, sql: &str) -> Result<(), StoreError> {
+    pub(super) fn run_batch(&self, sql: &str) -> Result<()> {
         match &self.0 {
             Engine::Sqlite(connection) => Ok(connection.execute_batch(sql)?),
             Engine::Postgres(connection) => {
@@ -129,8 +129,8 @@ impl Session<'_> {
         &self,
         sql: &str,
         values: impl Values,
-        read: impl FnOnce(&Row<'_>) -> Result<T, StoreError>,
-    ) -> Result<Option<T>, StoreError> {
+        read: impl FnOnce(&Row<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
         match &self.0 {
             Engine::Sqlite(connection) => {
                 let mut statement = connection.prepare_cached(sql)?;
@@ -151,8 +151,8 @@ impl Session<'_> {
         &self,
         sql: &str,
         values: impl Values,
-        mut read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
-    ) -> Result<Vec<T>, StoreError> {
+        mut read: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
         match &self.0 {
             Engine::Sqlite(connection) => {
                 let mut statement = connection.prepare_cached(sql)?;
@@ -174,7 +174,7 @@ impl Session<'_> {
     }
 
     /// Returns the first column of a row that always exists, such as that of a count.
-    pub(super) fn value<T: Column>(&self, sql: &str, values: impl Values) -> Result<T, StoreError> {
+    pub(super) fn value<T: Column>(&self, sql: &str, values: impl Values) -> Result<T> {
         let found = self.find(sql, values, |row| row.get(0))?;
         found.ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
     }

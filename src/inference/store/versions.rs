@@ -11,7 +11,7 @@ use model::timestamp::Timestamp;
 use model::topic::TopicId;
 
 use super::session::{Session, values};
-use super::{Store, StoreError, blocks, height, number};
+use super::{Result, Store, StoreError, blocks, height, number};
 use crate::network::chain::Blocks;
 
 /// Id of the row for the list of topics. Ids of topics start at 1.
@@ -47,11 +47,7 @@ pub struct Versions {
 
 /// Locks `topic` until the end of the transaction. Returns false if another service holds the lock and
 /// it was to be skipped, or if the topic was deleted.
-pub(super) fn lock(
-    session: &Session<'_>,
-    topic: TopicId,
-    turn: IfLocked,
-) -> Result<bool, StoreError> {
+pub(super) fn lock(session: &Session<'_>, topic: TopicId, turn: IfLocked) -> Result<bool> {
     if !session.is_shared() {
         return Ok(true);
     }
@@ -63,7 +59,7 @@ pub(super) fn lock(
 }
 
 /// Makes other services reload `topic`.
-pub(super) fn change(session: &Session<'_>, topic: TopicId) -> Result<(), StoreError> {
+pub(super) fn change(session: &Session<'_>, topic: TopicId) -> Result<()> {
     if session.is_shared() {
         let sql = "UPDATE versions SET version = version + 1 WHERE topic_id = ?1";
         session.run(sql, [number(topic.get())])?;
@@ -73,7 +69,7 @@ pub(super) fn change(session: &Session<'_>, topic: TopicId) -> Result<(), StoreE
 
 /// Makes other services reload the list of topics and locks it until the end of the transaction. Fails
 /// unless its version is `known`, if given.
-pub(super) fn change_topics(session: &Session<'_>, known: Option<i64>) -> Result<(), StoreError> {
+pub(super) fn change_topics(session: &Session<'_>, known: Option<i64>) -> Result<()> {
     let sql = "UPDATE versions SET version = version + 1
                WHERE topic_id = ?1 AND version = coalesce(?2, version)";
     if session.is_shared() && session.run(sql, [Some(TOPICS), known])? == 0 {
@@ -83,7 +79,7 @@ pub(super) fn change_topics(session: &Session<'_>, known: Option<i64>) -> Result
 }
 
 /// Adds a version for `topic`, unless it has one.
-pub(super) fn add(session: &Session<'_>, topic: TopicId) -> Result<(), StoreError> {
+pub(super) fn add(session: &Session<'_>, topic: TopicId) -> Result<()> {
     if session.is_shared() {
         let sql = "INSERT INTO versions (topic_id, version) VALUES (?1, 0) ON CONFLICT DO NOTHING";
         session.run(sql, [number(topic.get())])?;
@@ -92,7 +88,7 @@ pub(super) fn add(session: &Session<'_>, topic: TopicId) -> Result<(), StoreErro
 }
 
 /// Deletes the version of `topic`, once no other service holds its lock.
-pub(super) fn delete(session: &Session<'_>, topic: TopicId) -> Result<(), StoreError> {
+pub(super) fn delete(session: &Session<'_>, topic: TopicId) -> Result<()> {
     if session.is_shared() {
         session.run("DELETE FROM versions WHERE topic_id = ?1", [number(topic.get())])?;
     }
@@ -105,7 +101,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::blocks`].
-    pub fn version(&self, topic: Option<TopicId>) -> Result<Option<i64>, StoreError> {
+    pub fn version(&self, topic: Option<TopicId>) -> Result<Option<i64>> {
         if !self.is_shared() {
             return Ok(None);
         }
@@ -119,7 +115,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::blocks`].
-    pub fn versions(&self) -> Result<Option<Versions>, StoreError> {
+    pub fn versions(&self) -> Result<Option<Versions>> {
         if !self.is_shared() {
             return Ok(None);
         }

@@ -9,7 +9,7 @@ use model::topic::{Address, BlockHeight, TopicId};
 use wire::inference::HistoryEpoch;
 
 use super::session::{Row, Session, values};
-use super::{Store, StoreError, StoredLearned, height, key, number, pairs, record};
+use super::{Result, Store, StoreError, StoredLearned, height, key, number, pairs, record};
 use crate::math::outlier::Baseline;
 use crate::math::pair_values::FullBundle;
 use crate::math::regret::{ByActor, Losses, RoleValues};
@@ -54,11 +54,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`] if the store fails, as for all methods below.
-    pub fn bundles(
-        &self,
-        topic: TopicId,
-        nonce: Option<BlockHeight>,
-    ) -> Result<Option<Bundles>, StoreError> {
+    pub fn bundles(&self, topic: TopicId, nonce: Option<BlockHeight>) -> Result<Option<Bundles>> {
         let sql = "SELECT b.record, b.resistant, b.shares, b.intervals, e.closed_at, b.signed,
                     b.signed_intervals, b.pairs, b.resistant_pairs
              FROM bundles b JOIN epochs e ON e.topic_id = b.topic_id AND e.nonce = b.nonce
@@ -72,7 +68,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::bundles`].
-    pub fn names(&self, topic: TopicId, nonce: BlockHeight) -> Result<ByActor<String>, StoreError> {
+    pub fn names(&self, topic: TopicId, nonce: BlockHeight) -> Result<ByActor<String>> {
         let sql = "SELECT worker, record FROM submissions WHERE topic_id = ?1 AND nonce = ?2";
         let rows = self.read(|session| {
             session.all(sql, key(topic, nonce), |row| {
@@ -93,7 +89,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::bundles`].
-    pub fn labels(&self, topic: TopicId, nonce: BlockHeight) -> Result<Vec<String>, StoreError> {
+    pub fn labels(&self, topic: TopicId, nonce: BlockHeight) -> Result<Vec<String>> {
         self.read(|session| labels(session, topic, nonce))
     }
 
@@ -106,7 +102,7 @@ impl Store {
         topic: TopicId,
         worker: &Address,
         until: BlockHeight,
-    ) -> Result<Option<(BlockHeight, Submission)>, StoreError> {
+    ) -> Result<Option<(BlockHeight, Submission)>> {
         // Searches epoch by epoch, since an index of workers would dominate the size of a
         // submission.
         let sql = "SELECT s.nonce, s.record, s.forecast FROM epochs e CROSS JOIN submissions s
@@ -137,7 +133,7 @@ impl Store {
         topic: TopicId,
         nonce: BlockHeight,
         limit: u32,
-    ) -> Result<Vec<(BlockHeight, Losses)>, StoreError> {
+    ) -> Result<Vec<(BlockHeight, Losses)>> {
         let sql = "SELECT nonce, record, pairs FROM losses WHERE topic_id = ?1 AND nonce <= ?2
                    ORDER BY nonce DESC LIMIT ?3";
         let values = [number(topic.get()), number(nonce), limit.into()];
@@ -160,7 +156,7 @@ impl Store {
         topic: TopicId,
         nonce: BlockHeight,
         pair: [&Address; 2],
-    ) -> Result<Option<BlockHeight>, StoreError> {
+    ) -> Result<Option<BlockHeight>> {
         let sql = "SELECT e.nonce FROM epochs e
              WHERE e.topic_id = ?1 AND e.nonce <= ?4 AND e.state = 3
                AND EXISTS (SELECT 1 FROM submissions
@@ -177,11 +173,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::bundles`].
-    pub fn forecasting(
-        &self,
-        topic: TopicId,
-        nonce: BlockHeight,
-    ) -> Result<Vec<Address>, StoreError> {
+    pub fn forecasting(&self, topic: TopicId, nonce: BlockHeight) -> Result<Vec<Address>> {
         let sql = "SELECT worker FROM submissions
                    WHERE topic_id = ?1 AND nonce = ?2 AND forecast IS NOT NULL ORDER BY worker";
         self.read(|session| {
@@ -199,7 +191,7 @@ impl Store {
         topic: TopicId,
         nonces: RangeInclusive<BlockHeight>,
         limit: u32,
-    ) -> Result<Vec<BlockHeight>, StoreError> {
+    ) -> Result<Vec<BlockHeight>> {
         let sql = "SELECT nonce FROM bundles WHERE topic_id = ?1 AND nonce BETWEEN ?2 AND ?3
                    ORDER BY nonce DESC LIMIT ?4";
         let (from, to) = (number(*nonces.start()), number(*nonces.end()));
@@ -212,11 +204,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::bundles`].
-    pub fn learned(
-        &self,
-        topic: TopicId,
-        known: Option<&StoredLearned>,
-    ) -> Result<StoredLearned, StoreError> {
+    pub fn learned(&self, topic: TopicId, known: Option<&StoredLearned>) -> Result<StoredLearned> {
         self.read(|session| learned(session, topic, known))
     }
 
@@ -224,11 +212,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::bundles`].
-    pub fn submissions(
-        &self,
-        topic: TopicId,
-        nonce: BlockHeight,
-    ) -> Result<Vec<Submission>, StoreError> {
+    pub fn submissions(&self, topic: TopicId, nonce: BlockHeight) -> Result<Vec<Submission>> {
         let arrivals = self.read(|session| arrivals(session, topic, nonce))?;
         Ok(arrivals.into_iter().map(|arrival| arrival.submission).collect())
     }
@@ -242,7 +226,7 @@ impl Store {
         topic: TopicId,
         nonces: RangeInclusive<BlockHeight>,
         limit: u32,
-    ) -> Result<Vec<HistoryEpoch>, StoreError> {
+    ) -> Result<Vec<HistoryEpoch>> {
         let sql = "SELECT nonce, opened_at, summary, truth, combined_loss, naive_loss FROM epochs
                    WHERE topic_id = ?1 AND nonce BETWEEN ?2 AND ?3 AND summary IS NOT NULL
                    ORDER BY nonce DESC LIMIT ?4";
@@ -272,7 +256,7 @@ impl Store {
 }
 
 /// Reads the columns selected by [`Store::bundles`].
-fn read_bundles(row: &Row<'_>) -> Result<Bundles, StoreError> {
+fn read_bundles(row: &Row<'_>) -> Result<Bundles> {
     let text = |idx| row.get::<Option<String>>(idx);
     let blob = |idx| row.get::<Option<Vec<u8>>>(idx);
     let resistant = text(1)?.map(|record| full_bundle(&record, blob(8)?.as_deref())).transpose()?;
@@ -291,7 +275,7 @@ fn read_bundles(row: &Row<'_>) -> Result<Bundles, StoreError> {
 }
 
 /// Parses the bundle in `record` with its values of `pairs`.
-fn full_bundle(record: &str, pairs: Option<&[u8]>) -> Result<FullBundle, StoreError> {
+fn full_bundle(record: &str, pairs: Option<&[u8]>) -> Result<FullBundle> {
     let without_inferer = Arc::new(pairs::read(pairs)?);
     Ok(FullBundle { bundle: record::read_bundle(record)?, without_inferer })
 }
@@ -302,7 +286,7 @@ pub(super) fn arrivals(
     session: &Session<'_>,
     topic: TopicId,
     nonce: BlockHeight,
-) -> Result<Vec<Arrival>, StoreError> {
+) -> Result<Vec<Arrival>> {
     let sql = "SELECT worker, record, received_at, trusted, forecast FROM submissions
                WHERE topic_id = ?1 AND nonce = ?2 ORDER BY worker";
     let mut known: Arc<ByActor<f64>> = Arc::default();
@@ -327,7 +311,7 @@ pub(super) fn learned(
     session: &Session<'_>,
     topic: TopicId,
     known: Option<&StoredLearned>,
-) -> Result<StoredLearned, StoreError> {
+) -> Result<StoredLearned> {
     let id = [number(topic.get())];
     let sql = "SELECT stamp FROM learned WHERE topic_id = ?1";
     let stamp: i64 = session.find(sql, id, |row| row.get(0))?.unwrap_or_default();
@@ -345,7 +329,7 @@ pub(super) fn bundle(
     session: &Session<'_>,
     topic: TopicId,
     nonce: BlockHeight,
-) -> Result<Option<FullBundle>, StoreError> {
+) -> Result<Option<FullBundle>> {
     let sql = "SELECT record, pairs FROM bundles WHERE topic_id = ?1 AND nonce = ?2";
     session.find(sql, key(topic, nonce), |row| {
         full_bundle(&row.get::<String>(0)?, row.get::<Option<Vec<u8>>>(1)?.as_deref())
@@ -356,15 +340,12 @@ pub(super) fn labels(
     session: &Session<'_>,
     topic: TopicId,
     nonce: BlockHeight,
-) -> Result<Vec<String>, StoreError> {
+) -> Result<Vec<String>> {
     let sql = "SELECT label FROM labels WHERE topic_id = ?1 AND nonce = ?2 ORDER BY label_id";
     session.all(sql, key(topic, nonce), |row| row.get(0))
 }
 
-pub(super) fn baseline(
-    session: &Session<'_>,
-    topic: TopicId,
-) -> Result<Option<Baseline>, StoreError> {
+pub(super) fn baseline(session: &Session<'_>, topic: TopicId) -> Result<Option<Baseline>> {
     let sql = "SELECT median, spread FROM baselines WHERE topic_id = ?1";
     session.find(sql, [number(topic.get())], |row| {
         Ok(Baseline { median: row.get(0)?, spread: row.get(1)? })

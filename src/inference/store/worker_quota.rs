@@ -5,7 +5,9 @@ use model::timestamp::Timestamp;
 use model::topic::{BlockHeight, TopicId};
 
 use super::session::{Lock, Session, values};
-use super::{EpochState, LABELS_MAX, Store, StoreError, SubmitOutcome, insert, is_in, key, record};
+use super::{
+    EpochState, LABELS_MAX, Result, Store, StoreError, SubmitOutcome, insert, is_in, key, record,
+};
 use crate::math::sortition::Record;
 use crate::network::submission::{Origin, Submission};
 use crate::network::topic::SUBMISSIONS_MAX;
@@ -34,7 +36,7 @@ impl Store {
         submission: Submission,
         origin: Origin,
         at: Timestamp,
-    ) -> Result<SubmitOutcome, StoreError> {
+    ) -> Result<SubmitOutcome> {
         let taken = self.write(move |write| {
             let epoch = Epoch { write, topic, nonce };
             epoch.take(&submission, origin, at)
@@ -55,7 +57,7 @@ impl Store {
         topic: TopicId,
         nonce: BlockHeight,
         submission: &Submission,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let sql = "SELECT record, forecast FROM submissions
                    WHERE topic_id = ?1 AND nonce = ?2 AND worker = ?3";
         let [topic, nonce] = key(topic, nonce);
@@ -76,7 +78,7 @@ impl Store {
         nonce: BlockHeight,
         at: Timestamp,
         until: Timestamp,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         self.write(move |session| {
             let sql = "INSERT INTO counters (topic_id, nonce, name, n) VALUES (?1, ?2, ?3, ?4)
                  ON CONFLICT (topic_id, nonce, name) DO UPDATE SET n = excluded.n
@@ -92,12 +94,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::blocks`].
-    pub fn end_asking(
-        &self,
-        topic: TopicId,
-        nonce: BlockHeight,
-        is_done: bool,
-    ) -> Result<(), StoreError> {
+    pub fn end_asking(&self, topic: TopicId, nonce: BlockHeight, is_done: bool) -> Result<()> {
         let until = if is_done { i64::MAX } else { 0 };
         self.write(move |session| {
             let sql = "UPDATE counters SET n = ?4 WHERE topic_id = ?1 AND nonce = ?2 AND name = ?3";
@@ -107,7 +104,7 @@ impl Store {
     }
 }
 
-fn full<T>(limit: String) -> Result<T, StoreError> {
+fn full<T>(limit: String) -> Result<T> {
     Err(StoreError::NotKept(SubmitOutcome::Full { limit }))
 }
 
@@ -129,7 +126,7 @@ impl Epoch<'_, '_> {
         submission: &Submission,
         origin: Origin,
         at: Timestamp,
-    ) -> Result<SubmitOutcome, StoreError> {
+    ) -> Result<SubmitOutcome> {
         if !is_in(self.write, self.topic, self.nonce, EpochState::Open, Lock::Shared)? {
             return Ok(SubmitOutcome::NotOpen);
         }
@@ -159,7 +156,7 @@ impl Epoch<'_, '_> {
     }
 
     /// Assigns ids to labels that the topic does not define, in order of arrival.
-    fn add_labels(&self, submission: &Submission) -> Result<(), StoreError> {
+    fn add_labels(&self, submission: &Submission) -> Result<()> {
         // A label without an id is not defined by the topic.
         let mut labels = submission.inference.iter().filter(|value| value.label_id == 0).peekable();
         if labels.peek().is_none() {
@@ -183,7 +180,7 @@ impl Epoch<'_, '_> {
     }
 
     /// Adds `n` to a counter of the epoch and returns its value.
-    fn count(&self, counter: &str, n: u32) -> Result<u32, StoreError> {
+    fn count(&self, counter: &str, n: u32) -> Result<u32> {
         let sql = "INSERT INTO counters (topic_id, nonce, name, n) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT (topic_id, nonce, name) DO UPDATE SET n = counters.n + excluded.n
              RETURNING n";

@@ -24,8 +24,8 @@ use wire::paths::{self};
 
 use super::super::bundle_body::{self, PairBody, Pieces, json, pieces};
 use super::{
-    ApiError, AtBlock, ByVersion, FOUND, HeightPart, LeaveOut, PageMembers, Params, TopicPart,
-    Version, no_form,
+    ApiError, AtBlock, ByVersion, FOUND, HeightPart, LeaveOut, PageMembers, Params, Result,
+    TopicPart, Version, no_form,
 };
 use crate::math::pair_values::FullBundle;
 use crate::network::topic::{Topic, TopicKind};
@@ -51,12 +51,7 @@ type Written = (BlockHeight, Bytes);
 pub(in crate::server) struct Bodies(RwLock<HashMap<(TopicId, BundleForm), Written>>);
 
 impl Bodies {
-    fn respond(
-        &self,
-        topic: &Topic,
-        form: BundleForm,
-        bundles: &Bundles,
-    ) -> Result<Response, ApiError> {
+    fn respond(&self, topic: &Topic, form: BundleForm, bundles: &Bundles) -> Result<Response> {
         let (key, nonce) = ((topic.id, form), bundles.bundle.nonce);
         let held = self.0.read().get(&key).filter(|(of, _)| *of == nonce).map(|(_, b)| b.clone());
         if let Some(body) = held {
@@ -82,7 +77,7 @@ impl Bodies {
         nonce: BlockHeight,
         head: &impl Serialize,
         pairs: PairBody,
-    ) -> Result<Response, ApiError> {
+    ) -> Result<Response> {
         if pairs.is_long() {
             return bundle_body::answer(head, vec![pairs]);
         }
@@ -101,7 +96,7 @@ impl Bodies {
     responses((status = 200, description = FOUND, body = inline(ByVersion<LatestBundle, LatestNetworkInferencesV9>))))]
 pub(super) async fn latest_network_inferences_outlier_resistant(
     params: Params,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     newest_bundle(&params, true).await
 }
 
@@ -110,7 +105,7 @@ pub(super) async fn latest_network_inferences_outlier_resistant(
 /// `v9` does not support topics with several labels: code 3.
 #[utoipa::path(get, path = of::AT_BLOCK, tag = "bundles", params(Version, TopicPart, HeightPart, LeaveOut),
     responses((status = 200, description = FOUND, body = inline(AtBlock))))]
-pub(super) async fn network_inferences_at_block(params: Params) -> Result<Response, ApiError> {
+pub(super) async fn network_inferences_at_block(params: Params) -> Result<Response> {
     older_bundle(&params, false).await
 }
 
@@ -123,7 +118,7 @@ pub(super) async fn network_inferences_at_block(params: Params) -> Result<Respon
     responses((status = 200, description = FOUND, body = inline(AtBlock))))]
 pub(super) async fn network_inferences_at_block_outlier_resistant(
     params: Params,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     older_bundle(&params, true).await
 }
 
@@ -131,14 +126,14 @@ pub(super) async fn network_inferences_at_block_outlier_resistant(
 pub(in crate::server) async fn newest_bundle(
     params: &Params,
     is_resistant: bool,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let topic = params.topic()?;
     let form = BundleForm::read(params, &topic, is_resistant)?;
     let bundles = params.service.inference.latest(topic.id).await?;
     params.service.bodies.respond(&topic, form, &bundles)
 }
 
-async fn older_bundle(params: &Params, is_resistant: bool) -> Result<Response, ApiError> {
+async fn older_bundle(params: &Params, is_resistant: bool) -> Result<Response> {
     let topic = params.topic()?;
     let form = BundleForm::read(params, &topic, is_resistant)?;
     let bundles = params.service.inference.bundle_at(topic.id, params.height()?).await?;
@@ -153,7 +148,7 @@ async fn older_bundle(params: &Params, is_resistant: bool) -> Result<Response, A
 }
 
 impl BundleForm {
-    fn read(params: &Params, topic: &Topic, is_resistant: bool) -> Result<Self, ApiError> {
+    fn read(params: &Params, topic: &Topic, is_resistant: bool) -> Result<Self> {
         let resists = topic.labels.len() == 1 && topic.kind == TopicKind::Regression;
         if is_resistant && !resists {
             let message =
@@ -181,7 +176,7 @@ fn select_bundle(topic: &Topic, form: BundleForm, bundles: &Bundles) -> FullBund
     FullBundle { bundle, without_inferer }
 }
 
-fn single(topic: &Topic, bundle: Bundle) -> Result<ValueBundle, ApiError> {
+fn single(topic: &Topic, bundle: Bundle) -> Result<ValueBundle> {
     bundle.try_into().map_err(|_| no_form(topic))
 }
 
@@ -192,7 +187,7 @@ fn single(topic: &Topic, bundle: Bundle) -> Result<ValueBundle, ApiError> {
     params(Version, TopicPart, LeaveOut),
     responses((status = 200, description = FOUND,
         body = inline(ByVersion<LatestBundle, LatestNetworkInferencesV9>))))]
-pub(super) async fn latest_network_inferences(params: Params) -> Result<Response, ApiError> {
+pub(super) async fn latest_network_inferences(params: Params) -> Result<Response> {
     newest_bundle(&params, false).await
 }
 
@@ -212,7 +207,7 @@ const LIMIT_MAX: u64 = 1000;
 #[utoipa::path(get, path = paths::NETWORK_INFERENCES, operation_id = "network_inferences",
     tag = "bundles", params(Version, TopicPart, PageMembers),
     responses((status = 200, description = FOUND, body = NetworkInferencesPage)))]
-pub(super) async fn network_inferences(params: Params) -> Result<Response, ApiError> {
+pub(super) async fn network_inferences(params: Params) -> Result<Response> {
     let topic = params.topic_id()?;
     let nonces = params.nonces()?;
     let limit = params.read_or("limit", LIMIT_DEFAULT)?.clamp(1, LIMIT_MAX);

@@ -14,7 +14,7 @@ use utoipa_axum::router::OpenApiRouter;
 use wire::paths::emissions::fixed::{FixedQuery, QUERIES};
 use wire::paths::emissions::windows::PARAMS;
 
-use super::{Answer, ApiError, App, ChainParams, FOUND, Params, Version};
+use super::{Answer, App, ChainParams, FOUND, Params, Result, Version};
 use crate::math::outlier;
 use crate::math::sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT};
 use crate::network::submission::FORECAST_MAX;
@@ -35,7 +35,7 @@ pub(super) fn api() -> OpenApiRouter<App> {
 }
 
 /// Returns the constant `body`, if the topic of the request exists.
-fn respond(params: &Params, body: &'static str) -> Result<Response, ApiError> {
+fn respond(params: &Params, body: &'static str) -> Result<Response> {
     params.check_version()?;
     if params.has_part("topic_id") {
         params.topic()?;

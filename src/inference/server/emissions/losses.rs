@@ -12,8 +12,8 @@ use wire::paths::emissions::{losses as of, weights};
 
 use super::super::bundle_body::{self, PairBody};
 use super::{
-    ActorAddress, Answer, ApiError, ByVersion, FOUND, HeightPart, Params, TopicMember, TopicPart,
-    Version,
+    ActorAddress, Answer, ApiError, ByVersion, FOUND, HeightPart, Params, Result, TopicMember,
+    TopicPart, Version,
 };
 use crate::math::regret::{ByActor, Losses, Role};
 use crate::network::addresses;
@@ -25,7 +25,7 @@ use crate::network::topic::Topic;
 /// Base-10 logarithms, unless the topic allows negative losses.
 #[utoipa::path(get, path = of::NETWORK_LOSS, tag = "losses", params(Version, TopicPart, HeightPart),
     responses((status = 200, description = FOUND, body = NetworkLoss)))]
-pub(super) async fn network_loss(params: Params) -> Result<Response, ApiError> {
+pub(super) async fn network_loss(params: Params) -> Result<Response> {
     let topic = params.topic()?;
     let (loss_bundle, pairs) = read_losses(&params, &topic, "").await?;
     bundle_body::answer(&NetworkLoss { loss_bundle }, vec![pairs])
@@ -34,7 +34,7 @@ pub(super) async fn network_loss(params: Params) -> Result<Response, ApiError> {
 /// Returns the losses that the only reputer, the dataset, reported for an epoch.
 #[utoipa::path(get, path = of::REPUTER_LOSS_BUNDLES, tag = "losses", params(Version, TopicPart, HeightPart),
     responses((status = 200, description = FOUND, body = inline(ByVersion<ReputerLossBundles, ReputerLossBundlesV9>))))]
-pub(super) async fn reputer_loss_bundles(params: Params) -> Result<Response, ApiError> {
+pub(super) async fn reputer_loss_bundles(params: Params) -> Result<Response> {
     let topic = params.topic()?;
     let reputer = addresses::of_reputer(&topic.source.dataset);
     let (bundle, pairs) = read_losses(&params, &topic, reputer.as_str()).await?;
@@ -195,7 +195,7 @@ async fn read_losses(
     params: &Params,
     topic: &Topic,
     reputer: &str,
-) -> Result<(ValueBundle, PairBody), ApiError> {
+) -> Result<(ValueBundle, PairBody)> {
     let nonce = params.height()?;
     let found = params.service.inference.losses_until(topic.id, nonce, 1).await?;
     let found = found.into_iter().find(|(of, _)| *of == nonce);

@@ -8,7 +8,9 @@ use wire::inference::chain::{
 use wire::paths::emissions::scores as of;
 
 use super::whitelist::active;
-use super::{ActorAddress, Answer, ApiError, FOUND, HeightPart, Params, TopicPart, Version};
+use super::{
+    ActorAddress, Answer, ApiError, FOUND, HeightPart, Params, Result, TopicPart, Version,
+};
 use crate::math::regret::{ByActor, Role};
 use crate::network::addresses;
 use crate::network::topic::Topic;
@@ -220,7 +222,7 @@ async fn count(params: &Params, role: Role) -> Answer<CountResponse> {
     Ok(Json(CountResponse { count: n_epochs.to_string() }))
 }
 
-async fn scores_until(params: &Params, role: Role) -> Result<Scores, ApiError> {
+async fn scores_until(params: &Params, role: Role) -> Result<Scores> {
     let (topic, nonce) = (params.topic()?, params.height()?);
     let epochs = params.service.inference.losses_until(topic.id, nonce, EPOCHS_MAX).await?;
     let epochs = epochs.iter();

@@ -12,7 +12,7 @@ use wire::inference::chain::{
 use wire::paths::emissions::submissions as of;
 
 use super::{
-    ActorAddress, Answer, ApiError, FOUND, HeightPart, Params, TopicPart, Version, no_form,
+    ActorAddress, Answer, ApiError, FOUND, HeightPart, Params, Result, TopicPart, Version, no_form,
 };
 use crate::network::epoch::is_open;
 use crate::network::submission::Submission;
@@ -107,7 +107,7 @@ pub(super) async fn latest_inference(params: Params) -> Answer<LatestInference> 
     Ok(Json(LatestInference { latest_inference }))
 }
 
-async fn newest(params: &Params, topic: &Topic) -> Result<(BlockHeight, Submission), ApiError> {
+async fn newest(params: &Params, topic: &Topic) -> Result<(BlockHeight, Submission)> {
     let text = params.text("worker")?;
     let worker: Address = text.parse().map_err(|_| ApiError::syntax("worker_address", &text))?;
     let inference = &params.service.inference;
@@ -130,11 +130,7 @@ async fn newest(params: &Params, topic: &Topic) -> Result<(BlockHeight, Submissi
     })
 }
 
-async fn read_inferences(
-    params: &Params,
-    topic: &Topic,
-    nonce: BlockHeight,
-) -> Result<Inferences, ApiError> {
+async fn read_inferences(params: &Params, topic: &Topic, nonce: BlockHeight) -> Result<Inferences> {
     let submissions = read_closed(params, topic, nonce).await?;
     let inferring = submissions.into_iter().filter(|submission| !submission.inference.is_empty());
     let bodies = inferring.map(|own| body(topic, params.is_old(), nonce, own));
@@ -146,7 +142,7 @@ async fn read_closed(
     params: &Params,
     topic: &Topic,
     nonce: BlockHeight,
-) -> Result<Vec<Submission>, ApiError> {
+) -> Result<Vec<Submission>> {
     let inference = &params.service.inference;
     if is_open(topic.timing, nonce, inference.chain().height()) {
         return Ok(Vec::new());
@@ -160,7 +156,7 @@ fn body(
     is_old: bool,
     nonce: BlockHeight,
     submission: Submission,
-) -> Result<InferenceBody, ApiError> {
+) -> Result<InferenceBody> {
     let value = only(topic, &submission).filter(|_| is_old);
     if is_old && value.is_none() {
         return Err(no_form(topic));

@@ -12,7 +12,7 @@ use wire::inference::chain::{
 };
 use wire::paths::emissions::whitelist as of;
 
-use super::{ActorAddress, Answer, ApiError, FOUND, Params, TopicPart, Version};
+use super::{ActorAddress, Answer, ApiError, FOUND, Params, Result, TopicPart, Version};
 use crate::math::regret::ByRole;
 use crate::network::addresses;
 use crate::network::topic::Topic;
@@ -74,10 +74,7 @@ pub(super) async fn active_forecasters(params: Params) -> Answer<ActiveForecaste
 }
 
 /// Returns the active actors of the latest closed epoch. Empty before the first.
-pub(super) async fn active(
-    inference: &Inference,
-    topic: &Topic,
-) -> Result<ByRole<Vec<Address>>, ApiError> {
+pub(super) async fn active(inference: &Inference, topic: &Topic) -> Result<ByRole<Vec<Address>>> {
     let bundles = match inference.latest(topic.id).await {
         Ok(bundles) => bundles,
         Err(InferenceError::NoBundle { .. }) => return Ok(ByRole::default()),
@@ -173,7 +170,7 @@ pub(super) async fn can_update_topic_whitelist(params: Params) -> Answer<CanUpda
 }
 
 /// Returns true if `worker` was active in a learned epoch of the topic.
-async fn took_part(params: &Params, topic: TopicId, worker: &Address) -> Result<bool, ApiError> {
+async fn took_part(params: &Params, topic: TopicId, worker: &Address) -> Result<bool> {
     let learned = params.service.inference.learned(topic).await?;
     Ok(learned.is_scored(worker))
 }

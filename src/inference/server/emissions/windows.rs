@@ -12,7 +12,7 @@ use wire::inference::chain::{
 use wire::paths::emissions::windows as of;
 
 use super::super::topics;
-use super::{AddressMember, Answer, ApiError, FOUND, HeightPart, Params, TopicPart, Version};
+use super::{AddressMember, Answer, FOUND, HeightPart, Params, Result, TopicPart, Version};
 use crate::math::regret::Role;
 use crate::network::addresses;
 use crate::network::epoch::{self, EpochProgress};
@@ -214,7 +214,7 @@ struct Standing {
 }
 
 impl Standing {
-    async fn read(params: &Params) -> Result<Self, ApiError> {
+    async fn read(params: &Params) -> Result<Self> {
         let (topic, inference) = (params.topic()?, &params.service.inference);
         let progress = inference.progress(topic.id).await?;
         Ok(Self { topic, progress, height: inference.chain().height() })
@@ -228,7 +228,7 @@ fn reputers(timing: Timing, nonce: BlockHeight) -> (BlockHeight, BlockHeight) {
 }
 
 /// Returns the address of a request, if it has one.
-fn read_address(params: &Params) -> Result<Option<Address>, ApiError> {
+fn read_address(params: &Params) -> Result<Option<Address>> {
     let text = params.find("address")?.filter(|text| !text.is_empty());
     text.map(|_| params.address("address")).transpose()
 }
