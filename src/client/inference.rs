@@ -56,7 +56,7 @@ impl Inference {
         &self,
         topic: TopicId,
     ) -> Result<LatestBundle, ClientError> {
-        self.get(paths::emissions::bundles::LATEST_OUTLIER_RESISTANT, topic).json(LATEST).await
+        self.get(paths::LATEST_OUTLIER_RESISTANT, topic).json(LATEST).await
     }
 
     /// Returns the latest `limit` bundles of a topic, oldest first. The chain's API has no such query.

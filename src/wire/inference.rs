@@ -4,7 +4,6 @@
 pub mod cases;
 pub mod chain;
 pub mod consumer;
-pub mod emissions;
 pub mod network;
 
 use std::fmt::Display;
@@ -20,6 +19,9 @@ pub mod paths {
     /// Latest bundle of a topic.
     pub const LATEST_NETWORK_INFERENCES: &str =
         "/emissions/{version}/latest_network_inferences/{topic_id}";
+    /// Latest bundle of a topic without outliers.
+    pub const LATEST_OUTLIER_RESISTANT: &str =
+        "/emissions/{version}/latest_network_inferences_outlier_resistant/{topic_id}";
     /// Settings of a topic.
     pub const TOPIC: &str = "/emissions/{version}/topics/{topic_id}";
     /// Id that the next topic will have: one more than the highest so far.

@@ -4,7 +4,6 @@ pub use crate::accounts::paths::*;
 pub use crate::datasets::paths::*;
 pub use crate::executions::paths::*;
 pub use crate::functions::paths::*;
-pub use crate::inference::emissions;
 pub use crate::inference::paths::*;
 pub use crate::nodes::paths::*;
 

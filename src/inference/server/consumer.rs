@@ -14,7 +14,7 @@ use wire::paths;
 
 use super::App;
 use super::error::{ApiError, ConsumerError, Result};
-use super::openapi::parameters::{ChainPart, ConsumerMembers, ConsumerRefusal, NetworkPart};
+use super::openapi::parameters::{ConsumerMembers, ConsumerRefusal};
 use super::openapi::{NOT_SIGNABLE, NOTHING_TO_SIGN};
 use super::request::{Params, read_topic_id};
 use crate::math::synthesis::interval::PERCENTILES;
@@ -41,7 +41,7 @@ pub struct Consumers {
 /// timestamp is in seconds since 1970. Negative values are refused, since contracts have unsigned
 /// numbers.
 #[utoipa::path(get, path = paths::CONSUMER, operation_id = "consumer", tag = "consumer",
-    params(ChainPart, ConsumerMembers),
+    params(ConsumerMembers),
     responses((status = 200, description = "Value and signature", body = Envelope<Body>),
         (status = 400, description = NOT_SIGNABLE, body = ConsumerRefusal),
         (status = 404, description = NOTHING_TO_SIGN, body = ConsumerRefusal)))]
@@ -119,9 +119,7 @@ fn wrapped<T>(data: T) -> Json<Envelope<T>> {
 /// truncated; normalized ones are plain decimals. The timestamp is in seconds since 1970. Negative
 /// values are refused, since contracts have unsigned numbers.
 #[utoipa::path(get, path = paths::CONSUMER_PRICE, operation_id = "consumer_price",
-    tag = "consumer", params(ChainPart,
-        ("asset" = String, Path, min_length = 1, description = "Asset, such as `BTC`."),
-        ("timeframe" = String, Path, min_length = 1, description = "Time until the price, such as `8h`.")),
+    tag = "consumer",
     responses(
         (status = 200, description = "Value and signature",
             body = Envelope<Body>),
@@ -143,12 +141,11 @@ pub(super) async fn price(params: Params) -> Result<Json<Envelope<Body>>, Consum
 const PAGE: usize = 100;
 
 /// Names of networks that clients request. All are this network.
-const NETWORKS: [&str; 2] = ["allora-testnet-1", "allora-mainnet-1"];
+pub(super) const NETWORKS: [&str; 2] = ["allora-testnet-1", "allora-mainnet-1"];
 
 /// Returns pages of 100 topics. All networks are the same.
 #[utoipa::path(get, path = paths::CONSUMER_TOPICS, operation_id = "consumer_topics",
-    tag = "consumer", params(NetworkPart,
-        ("continuation_token" = Option<String>, Query,
+    tag = "consumer", params(("continuation_token" = Option<String>, Query,
             description = "Token of the previous page, which the last page does not have.")),
     responses((status = 200, description = "A page of topics", body = Envelope<ConsumerTopics>),
         (status = 400, description = "Invalid token", body = ConsumerRefusal),

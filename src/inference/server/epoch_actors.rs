@@ -26,7 +26,6 @@ use wire::inference::network::EpochActorBody;
 use wire::paths;
 
 use super::error::{ApiError, Result};
-use super::openapi::parameters::TopicPart;
 use super::request::Params;
 use super::stream::{Permits, admit_stream};
 use crate::Inference;
@@ -88,8 +87,7 @@ enum FilePart {
 /// allows negative losses. Truth, losses and scores are absent until the truth is known. A response has
 /// at most 10 000 epochs. For earlier ones, set `to` to the number before the first nonce.
 #[utoipa::path(get, path = paths::TOPIC_EPOCHS, operation_id = "epochs", tag = "network",
-    params(TopicPart,
-        ("from" = Option<u64>, Query, minimum = 0, format = "uint64",
+    params(("from" = Option<u64>, Query, minimum = 0, format = "uint64",
             description = "First nonce, inclusive; 0 by default."),
         ("to" = Option<u64>, Query, minimum = 0, format = "uint64",
             description = "Last nonce, inclusive; the latest by default."),

@@ -7,11 +7,12 @@ use std::sync::OnceLock;
 use accounts::gate::Limits;
 use axum::extract::State;
 use axum::response::Response;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use web::openapi::{About, Description, SharedRefusal, describe};
 use wire::error::InferenceError;
 use wire::paths;
 
+use super::consumer::NETWORKS;
 use super::{App, keyed_api, open_api};
 use crate::network::submission::WorkerQuota;
 
@@ -131,6 +132,11 @@ fn document(limits: Limits, quota: WorkerQuota) -> Value {
     };
     let api = keyed_api().merge(open_api()).into_openapi();
     let mut document = describe::<InferenceError, InferenceError>(api, &about);
+    for (path, methods) in document["paths"].as_object_mut().into_iter().flatten() {
+        for operation in methods.as_object_mut().into_iter().flat_map(Map::values_mut) {
+            describe_parameters(path, operation);
+        }
+    }
     // Successful responses always have data.
     for name in ["ConsumerTopics", "SignedInference"] {
         let answer = &mut document["components"]["schemas"][format!("Answer_{name}")];
@@ -141,6 +147,57 @@ fn document(limits: Limits, quota: WorkerQuota) -> Value {
         });
     }
     document
+}
+
+/// Adds the parameters in `path` to `operation`, and the descriptions that all operations share.
+fn describe_parameters(path: &str, operation: &mut Value) {
+    let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let in_path = names.map(|name| json!({"name": name, "in": "path", "required": true}));
+    let declared = operation["parameters"].as_array().cloned().unwrap_or_default();
+    let mut parameters: Vec<Value> = in_path.chain(declared).collect();
+    for parameter in &mut parameters {
+        if parameter["description"].is_null() {
+            let name = parameter["name"].as_str().unwrap_or_default();
+            let (text, schema) = describe_parameter(name);
+            parameter["description"] = text.into();
+            parameter["schema"] = schema;
+        }
+    }
+    if !parameters.is_empty() {
+        operation["parameters"] = parameters.into();
+    }
+    let is_described = operation["responses"]["200"]["description"].is_string();
+    if operation["responses"]["200"].is_object() && !is_described {
+        operation["responses"]["200"]["description"] = "Result".into();
+    }
+}
+
+/// Returns the description and the schema of the parameter `name`.
+fn describe_parameter(name: &str) -> (String, Value) {
+    let word = || json!({"type": "string", "minLength": 1});
+    let number = |minimum| json!({"type": "integer", "format": "uint64", "minimum": minimum});
+    let (text, schema) = match name {
+        "version" => (
+            "`v10` has a value for each label, `v9` one number for each value.",
+            json!({"type": "string", "enum": ["v10", "v9"]}),
+        ),
+        "topic_id" => ("Id of the topic.", number(1)),
+        "block_height" | "nonce" => ("Height at which the epoch opened.", number(0)),
+        "chain_id" => ("Name of the chain, such as `ethereum-11155111`.", word()),
+        "asset" => ("Asset, such as `BTC`.", word()),
+        "timeframe" => ("Time until the price, such as `8h`.", word()),
+        "network" => ("Name of the network.", json!({"type": "string", "enum": NETWORKS})),
+        "part" | "other" | "target" => ("Address, or id of a topic.", json!({"type": "string"})),
+        _ => {
+            let text = match (name, name.strip_prefix("one_out_")) {
+                ("address" | "actor_id", _) => "Address of the actor.".to_owned(),
+                (_, Some(role)) => format!("Address of the excluded {role}."),
+                (role, None) => format!("Address of the {role}."),
+            };
+            return (text, json!({"type": "string", "pattern": "^allo1[a-z0-9]{1,85}$"}));
+        }
+    };
+    (text.to_owned(), schema)
 }
 
 /// Describes the limits of keys.

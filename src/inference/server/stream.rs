@@ -28,7 +28,6 @@ use wire::paths;
 use super::App;
 use super::bundle_body::{PairBody, Pieces, join, pieces};
 use super::error::{ApiError, Result};
-use super::openapi::parameters::TopicPart;
 use super::request::Params;
 use crate::store::Bundles;
 use crate::{InferenceError, News, metrics};
@@ -61,7 +60,7 @@ struct StreamReader {
 /// bundles since that event are sent first, at most 100. Slow clients skip bundles. A comment every
 /// 15 seconds keeps the connection alive.
 #[utoipa::path(get, path = paths::TOPIC_STREAM, operation_id = "stream", tag = "network",
-    params(TopicPart, ("Last-Event-ID" = Option<String>, Header,
+    params(("Last-Event-ID" = Option<String>, Header,
         description = "Id of the last received event.")),
     responses((status = 200, description = "Events",
         body = String, content_type = "text/event-stream")))]

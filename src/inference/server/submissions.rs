@@ -16,7 +16,6 @@ use wire::paths;
 
 use super::Holder;
 use super::error::{ApiError, Result};
-use super::openapi::parameters::TopicPart;
 use super::request::Params;
 use crate::math::sortition::Record;
 use crate::network::submission::{Origin, Payload};
@@ -36,7 +35,7 @@ const MODEL_CHARS_MAX: usize = 64;
 /// active when the window closes: those with the best moving average of scores are, as many as the
 /// topic allows; new actors share a part of these places, and outliers among them are inactive.
 #[utoipa::path(post, path = paths::TOPIC_SUBMISSIONS, operation_id = "submit",
-    tag = "participation", params(TopicPart), request_body = SubmissionBody,
+    tag = "participation", request_body = SubmissionBody,
     responses((status = 200, description = "Submission stored", body = Accepted),
         (status = 403, description = "Code 7: worker not on the topic's whitelist",
             body = InferenceError),

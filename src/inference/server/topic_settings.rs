@@ -19,7 +19,6 @@ use wire::inference::network::{RelearnBody, RelearnedBody, TopicActive, TopicSet
 use wire::paths;
 
 use super::error::{ApiError, Result};
-use super::openapi::parameters::{ActorAddress, TopicPart};
 use super::openapi::{DENIED, OF_TOPIC, UNCHECKED, UNFIT};
 use super::request::Params;
 use super::{App, Holder, topics};
@@ -62,7 +61,7 @@ pub(super) async fn create(
 ///
 /// Environment variables of a predictor and its models are returned only for an operator's key.
 #[utoipa::path(get, path = paths::TOPIC_SETTINGS, operation_id = "topic_settings",
-    tag = "participation", params(TopicPart),
+    tag = "participation",
     responses((status = 200, description = "Settings", body = TopicSettings)))]
 pub(super) async fn get(params: Params, holder: Holder) -> Result<Json<TopicSettings>> {
     let topic = params.topic()?;
@@ -91,7 +90,7 @@ fn remove_environment(settings: &mut TopicSettings) {
 /// to be longer than the submission window, unless the topic is `experimental`: otherwise, workers
 /// could read the truth before they submit.
 #[utoipa::path(put, path = paths::TOPIC_SETTINGS, operation_id = "update_topic",
-    tag = "participation", params(TopicPart), request_body = TopicSettings,
+    tag = "participation", request_body = TopicSettings,
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),
         (status = 403, description = DENIED, body = InferenceError),
         (status = 503, description = UNCHECKED, body = InferenceError)))]
@@ -111,7 +110,7 @@ pub(super) async fn update(
 ///
 /// Its epochs are deleted, and its id is not used again.
 #[utoipa::path(delete, path = paths::TOPIC_SETTINGS, operation_id = "delete_topic",
-    tag = "participation", params(TopicPart),
+    tag = "participation",
     responses((status = 204, description = "Topic deleted"),
         (status = 403, description = DENIED, body = InferenceError)))]
 pub(super) async fn delete(params: Params, holder: Holder) -> Result<StatusCode> {
@@ -139,7 +138,7 @@ async fn described(
 
 /// Activates or pauses a topic that the key created.
 #[utoipa::path(put, path = paths::TOPIC_ACTIVE, operation_id = "set_active", tag = "participation",
-    params(TopicPart), request_body = TopicActive,
+    request_body = TopicActive,
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),
         (status = 403, description = DENIED, body = InferenceError)))]
 pub(super) async fn set_active(
@@ -155,8 +154,7 @@ pub(super) async fn set_active(
 
 /// Adds a worker to the whitelist of a topic that the key created.
 #[utoipa::path(put, path = paths::TOPIC_WHITELISTED, operation_id = "add_to_whitelist",
-    tag = "participation", params(TopicPart,
-        ("worker" = inline(ActorAddress), Path, description = "Address of the worker.")),
+    tag = "participation",
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),
         (status = 403, description = DENIED, body = InferenceError)))]
 pub(super) async fn add_to_whitelist(
@@ -168,8 +166,7 @@ pub(super) async fn add_to_whitelist(
 
 /// Removes a worker from the whitelist of a topic that the key created.
 #[utoipa::path(delete, path = paths::TOPIC_WHITELISTED, operation_id = "remove_from_whitelist",
-    tag = "participation", params(TopicPart,
-        ("worker" = inline(ActorAddress), Path, description = "Address of the worker.")),
+    tag = "participation",
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),
         (status = 403, description = DENIED, body = InferenceError)))]
 pub(super) async fn remove_from_whitelist(
@@ -200,7 +197,7 @@ async fn change_whitelist(
 /// The truth of these epochs is read again, and regrets, scores and losses are computed again.
 /// Bundles do not change. Thinned epochs cannot be relearned.
 #[utoipa::path(post, path = paths::TOPIC_RELEARN, operation_id = "relearn", tag = "participation",
-    params(TopicPart), request_body = RelearnBody,
+    request_body = RelearnBody,
     responses((status = 200, description = "Relearned epochs", body = RelearnedBody),
         (status = 403, description = DENIED, body = InferenceError),
         (status = 409, description = "Code 10: the epochs were deleted or thinned",

@@ -17,7 +17,6 @@ use wire::paths;
 use super::App;
 use super::bundle_body::json;
 use super::error::Result;
-use super::openapi::parameters::{TopicPart, Version};
 use super::request::Params;
 use crate::Inference;
 use crate::network::epoch;
@@ -92,7 +91,6 @@ fn summary(overview: &Overview, height: BlockHeight, problem: Option<String>) ->
 ///
 /// Stakes and rewards do not exist. The weight is 1 if the topic is active, otherwise 0.
 #[utoipa::path(get, path = paths::TOPIC, operation_id = "topic", tag = "windows",
-    params(Version, TopicPart),
     responses((status = 200, description = "Topic", body = TopicResponse)))]
 pub(super) async fn get(params: Params) -> Result<Json<TopicResponse>> {
     respond(&params.service.inference, &*params.topic()?, params.is_old()).await
@@ -166,7 +164,7 @@ fn labeling(topic: &Topic) -> TopicLabeling {
 }
 
 /// Returns the id of the next topic.
-#[utoipa::path(get, path = paths::NEXT_TOPIC_ID, tag = "windows", params(Version),
+#[utoipa::path(get, path = paths::NEXT_TOPIC_ID, tag = "windows",
     responses((status = 200, description = "Id", body = NextTopicId)))]
 pub(super) async fn next_topic_id(params: Params) -> Result<Json<NextTopicId>> {
     params.check_version()?;
@@ -176,7 +174,7 @@ pub(super) async fn next_topic_id(params: Params) -> Result<Json<NextTopicId>> {
 
 /// Returns the state of a topic, its problems, and the size of its stored epochs.
 #[utoipa::path(get, path = paths::TOPIC_HEALTH, operation_id = "topic_health", tag = "network",
-    params(TopicPart), responses((status = 200, description = "State", body = TopicHealth)))]
+    responses((status = 200, description = "State", body = TopicHealth)))]
 pub(super) async fn health(params: Params) -> Result<Json<TopicHealth>> {
     let (topic, inference) = (params.topic()?, &params.service.inference);
     let id = topic.id;

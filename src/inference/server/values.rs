@@ -15,7 +15,6 @@ use wire::paths;
 use super::bundle_body::{self, PairBody};
 use super::emissions::loss_body;
 use super::error::{ApiError, Result};
-use super::openapi::parameters::TopicPart;
 use super::request::Params;
 use crate::math::regret::{ByActor, Role, RoleValues};
 use crate::math::synthesis::interval::PERCENTILES;
@@ -24,7 +23,7 @@ use crate::network::leaderboard::{self, Period};
 
 /// Returns the newest bundle with all arrays, weights and confidence intervals.
 #[utoipa::path(get, path = paths::TOPIC_LATEST, operation_id = "latest", tag = "network",
-    params(TopicPart), responses((status = 200, description = "Bundle", body = LatestBody)))]
+    responses((status = 200, description = "Bundle", body = LatestBody)))]
 pub(super) async fn latest(params: Params) -> Result<Response> {
     let bundles = params.service.inference.latest(params.topic_id()?).await?;
     let head = LatestBody {
@@ -56,7 +55,7 @@ fn intervals(intervals: &[Interval]) -> Vec<IntervalBody> {
 
 /// Returns one combined value of the newest bundle.
 #[utoipa::path(get, path = paths::TOPIC_VALUE, operation_id = "value", tag = "network",
-    params(TopicPart, ("label" = Option<String>, Query,
+    params(("label" = Option<String>, Query,
         description = "Label, required on a topic with several.")),
     responses((status = 200, description = "Combined value", body = ScalarBody)))]
 pub(super) async fn value(params: Params) -> Result<Json<ScalarBody>> {
@@ -93,8 +92,7 @@ const LIMIT_MAX: u32 = 1000;
 /// A response has 1000 epochs at most. Set `to` to the nonce before the first one to get earlier
 /// epochs.
 #[utoipa::path(get, path = paths::TOPIC_HISTORY, operation_id = "history", tag = "network",
-    params(TopicPart,
-        ("from" = Option<u64>, Query, minimum = 0, format = "uint64",
+    params(("from" = Option<u64>, Query, minimum = 0, format = "uint64",
             description = "First nonce, inclusive; 0 by default."),
         ("to" = Option<u64>, Query, minimum = 0, format = "uint64",
             description = "Last nonce, inclusive; the newest by default."),
@@ -114,7 +112,7 @@ pub(super) async fn history(params: Params) -> Result<Json<TopicHistory>> {
 /// Ranked actors are compared in the epochs that all of them have in common. An actor needs 10 of
 /// the newest 20 epochs to be ranked.
 #[utoipa::path(get, path = paths::TOPIC_LEADERBOARD, operation_id = "leaderboard",
-    tag = "network", params(TopicPart, ("epochs" = Option<u32>, Query, minimum = 1, maximum = 500,
+    tag = "network", params(("epochs" = Option<u32>, Query, minimum = 1, maximum = 500,
         description = "Number of newest learned epochs to average; fewer for a topic with many actors, \
                        100 by default."),
         ("period" = Option<String>, Query,
@@ -139,8 +137,6 @@ pub(super) async fn leaderboard(params: Params) -> Result<Json<Leaderboard>> {
 
 /// Returns a past epoch with its bundle, weights, truth, losses and scores.
 #[utoipa::path(get, path = paths::TOPIC_EPOCH, operation_id = "epoch", tag = "network",
-    params(TopicPart, ("nonce" = u64, Path, minimum = 0, format = "uint64",
-        description = "Height at which the epoch opened.")),
     responses((status = 200, description = "Epoch", body = EpochBody)))]
 pub(super) async fn epoch(params: Params) -> Result<Response> {
     let (topic, nonce) = (params.topic_id()?, params.read("nonce")?);

@@ -19,18 +19,24 @@ use serde::Serialize;
 use wire::inference::chain::{LatestNetworkInferencesV9, NetworkInferencesAtBlock, ValueBundle};
 use wire::inference::network::NetworkInferencesPage;
 use wire::inference::{Bundle, LatestBundle};
-use wire::paths::emissions::bundles as of;
-use wire::paths::{self};
+use wire::paths;
 
 use super::super::bundle_body::{self, PairBody, Pieces, json, pieces};
 use super::{
-    ApiError, AtBlock, ByVersion, FOUND, HeightPart, LeaveOut, PageMembers, Params, Result,
-    TopicPart, Version, no_form,
+    ApiError, App, AtBlock, ByVersion, LeaveOut, OpenApiRouter, PageMembers, Params, Result,
+    no_form, routes,
 };
 use crate::math::pair_values::FullBundle;
 use crate::network::topic::{Topic, TopicKind};
 use crate::store::Bundles;
 use crate::{Inference, InferenceError};
+
+/// Returns the router of these queries.
+pub(super) fn api() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(network_inferences_at_block))
+        .routes(routes!(network_inferences_at_block_outlier_resistant))
+}
 
 /// Format of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -92,8 +98,9 @@ impl Bodies {
 /// Excludes submissions that are further from the epoch's median than 11 times the moving average
 /// of the median deviation, including this epoch. Without any, it is the ordinary bundle. Not
 /// supported for topics with several labels: code 3.
-#[utoipa::path(get, path = of::LATEST_OUTLIER_RESISTANT, tag = "bundles", params(Version, TopicPart, LeaveOut),
-    responses((status = 200, description = FOUND, body = inline(ByVersion<LatestBundle, LatestNetworkInferencesV9>))))]
+#[utoipa::path(get, path = paths::LATEST_OUTLIER_RESISTANT,
+    tag = "bundles", params(LeaveOut),
+    responses((status = 200, body = inline(ByVersion<LatestBundle, LatestNetworkInferencesV9>))))]
 pub(super) async fn latest_network_inferences_outlier_resistant(
     params: Params,
 ) -> Result<Response> {
@@ -103,9 +110,9 @@ pub(super) async fn latest_network_inferences_outlier_resistant(
 /// Returns the bundle of an epoch.
 ///
 /// `v9` does not support topics with several labels: code 3.
-#[utoipa::path(get, path = of::AT_BLOCK, tag = "bundles", params(Version, TopicPart, HeightPart, LeaveOut),
-    responses((status = 200, description = FOUND, body = inline(AtBlock))))]
-pub(super) async fn network_inferences_at_block(params: Params) -> Result<Response> {
+#[utoipa::path(get, path = "/network_inferences/{topic_id}/last_inference/{block_height}",
+    tag = "bundles", params(LeaveOut), responses((status = 200, body = inline(AtBlock))))]
+async fn network_inferences_at_block(params: Params) -> Result<Response> {
     older_bundle(&params, false).await
 }
 
@@ -114,11 +121,9 @@ pub(super) async fn network_inferences_at_block(params: Params) -> Result<Respon
 /// Excludes submissions that are further from the epoch's median than 11 times the moving average
 /// of the median deviation, including this epoch. Without any, it is the ordinary bundle. Not
 /// supported for topics with several labels: code 3.
-#[utoipa::path(get, path = of::AT_BLOCK_OUTLIER_RESISTANT, tag = "bundles", params(Version, TopicPart, HeightPart, LeaveOut),
-    responses((status = 200, description = FOUND, body = inline(AtBlock))))]
-pub(super) async fn network_inferences_at_block_outlier_resistant(
-    params: Params,
-) -> Result<Response> {
+#[utoipa::path(get, path = "/network_inferences_outlier_resistant/{topic_id}/last_inference/{block_height}",
+    tag = "bundles", params(LeaveOut), responses((status = 200, body = inline(AtBlock))))]
+async fn network_inferences_at_block_outlier_resistant(params: Params) -> Result<Response> {
     older_bundle(&params, true).await
 }
 
@@ -183,10 +188,9 @@ fn single(topic: &Topic, bundle: Bundle) -> Result<ValueBundle> {
 /// Returns the newest bundle of a topic.
 ///
 /// `v9` does not support topics with several labels: code 3.
-#[utoipa::path(get, path = paths::LATEST_NETWORK_INFERENCES, tag = "bundles",
-    params(Version, TopicPart, LeaveOut),
-    responses((status = 200, description = FOUND,
-        body = inline(ByVersion<LatestBundle, LatestNetworkInferencesV9>))))]
+#[utoipa::path(get, path = paths::LATEST_NETWORK_INFERENCES,
+    tag = "bundles", params(LeaveOut),
+    responses((status = 200, body = inline(ByVersion<LatestBundle, LatestNetworkInferencesV9>))))]
 pub(super) async fn latest_network_inferences(params: Params) -> Result<Response> {
     newest_bundle(&params, false).await
 }
@@ -204,9 +208,9 @@ const LIMIT_MAX: u64 = 1000;
 ///
 /// Bundles are in the format of `v10` with all arrays, for all versions. `next_to` is the `to` of
 /// the previous epochs; null on the oldest page.
-#[utoipa::path(get, path = paths::NETWORK_INFERENCES, operation_id = "network_inferences",
-    tag = "bundles", params(Version, TopicPart, PageMembers),
-    responses((status = 200, description = FOUND, body = NetworkInferencesPage)))]
+#[utoipa::path(get, path = paths::NETWORK_INFERENCES,
+    operation_id = "network_inferences", tag = "bundles", params(PageMembers),
+    responses((status = 200, body = NetworkInferencesPage)))]
 pub(super) async fn network_inferences(params: Params) -> Result<Response> {
     let topic = params.topic_id()?;
     let nonces = params.nonces()?;

@@ -8,33 +8,49 @@ use wire::inference::chain::{
     ReputerValueBundle, ReputerValueBundles, TimestampedValue, ValueBundle, ValueResponse,
     WeightResponse, WorkerValue,
 };
-use wire::paths::emissions::{losses as of, weights};
 
 use super::super::bundle_body::{self, PairBody};
-use super::{
-    ActorAddress, Answer, ApiError, ByVersion, FOUND, HeightPart, Params, Result, TopicMember,
-    TopicPart, Version,
-};
+use super::{Answer, ApiError, App, ByVersion, OpenApiRouter, Params, Result, routes};
 use crate::math::regret::{ByActor, Losses, Role};
 use crate::network::addresses;
 use crate::network::queries::Against;
 use crate::network::topic::Topic;
 
+/// Returns the router of these queries.
+pub(super) fn api() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(network_loss))
+        .routes(routes!(reputer_loss_bundles))
+        .routes(routes!(inferer_network_regret))
+        .routes(routes!(forecaster_network_regret))
+        .routes(routes!(one_in_forecaster_network_regret))
+        .routes(routes!(naive_inferer_network_regret))
+        .routes(routes!(native_inferer_network_regret))
+        .routes(routes!(one_out_inferer_inferer_network_regret))
+        .routes(routes!(one_out_inferer_forecaster_network_regret))
+        .routes(routes!(one_out_forecaster_inferer_network_regret))
+        .routes(routes!(one_out_forecaster_forecaster_network_regret))
+        .routes(routes!(latest_regret_stdnorm))
+        .routes(routes!(latest_inferer_weight))
+        .routes(routes!(latest_forecaster_weight))
+}
+
 /// Returns all losses of an epoch.
 ///
 /// Base-10 logarithms, unless the topic allows negative losses.
-#[utoipa::path(get, path = of::NETWORK_LOSS, tag = "losses", params(Version, TopicPart, HeightPart),
-    responses((status = 200, description = FOUND, body = NetworkLoss)))]
-pub(super) async fn network_loss(params: Params) -> Result<Response> {
+#[utoipa::path(get, path = "/network_loss/{topic_id}/{block_height}",
+    tag = "losses", responses((status = 200, body = NetworkLoss)))]
+async fn network_loss(params: Params) -> Result<Response> {
     let topic = params.topic()?;
     let (loss_bundle, pairs) = read_losses(&params, &topic, "").await?;
     bundle_body::answer(&NetworkLoss { loss_bundle }, vec![pairs])
 }
 
 /// Returns the losses that the only reputer, the dataset, reported for an epoch.
-#[utoipa::path(get, path = of::REPUTER_LOSS_BUNDLES, tag = "losses", params(Version, TopicPart, HeightPart),
-    responses((status = 200, description = FOUND, body = inline(ByVersion<ReputerLossBundles, ReputerLossBundlesV9>))))]
-pub(super) async fn reputer_loss_bundles(params: Params) -> Result<Response> {
+#[utoipa::path(get, path = "/reputer_loss_bundles/{topic_id}/{block_height}",
+    tag = "losses",
+    responses((status = 200, body = inline(ByVersion<ReputerLossBundles, ReputerLossBundlesV9>))))]
+async fn reputer_loss_bundles(params: Params) -> Result<Response> {
     let topic = params.topic()?;
     let reputer = addresses::of_reputer(&topic.source.dataset);
     let (bundle, pairs) = read_losses(&params, &topic, reputer.as_str()).await?;
@@ -50,35 +66,27 @@ pub(super) async fn reputer_loss_bundles(params: Params) -> Result<Response> {
 /// Returns an inferer's regret.
 ///
 /// Defaults to the topic's initial regret, at block 0.
-#[utoipa::path(get, path = of::INFERER_REGRET, tag = "losses", params(Version, TopicPart,
-    ("actor_id" = inline(ActorAddress), Path,
-        description = "Address of the actor.")),
-    responses((status = 200, description = FOUND, body = RegretResponse)))]
-pub(super) async fn inferer_network_regret(params: Params) -> Answer<RegretResponse> {
+#[utoipa::path(get, path = "/inferer_network_regret/{topic_id}/{actor_id}",
+    tag = "losses", responses((status = 200, body = RegretResponse)))]
+async fn inferer_network_regret(params: Params) -> Answer<RegretResponse> {
     regret(&params, Against::Combined, Role::Inferer, "actor_id").await
 }
 
 /// Returns a forecaster's regret.
 ///
 /// Defaults to the topic's initial regret, at block 0.
-#[utoipa::path(get, path = of::FORECASTER_REGRET, tag = "losses", params(Version, TopicPart,
-    ("worker" = inline(ActorAddress), Path,
-        description = "Address of the forecaster.")),
-    responses((status = 200, description = FOUND, body = RegretResponse)))]
-pub(super) async fn forecaster_network_regret(params: Params) -> Answer<RegretResponse> {
+#[utoipa::path(get, path = "/forecaster_network_regret/{topic_id}/{worker}",
+    tag = "losses", responses((status = 200, body = RegretResponse)))]
+async fn forecaster_network_regret(params: Params) -> Answer<RegretResponse> {
     regret(&params, Against::Combined, Role::Forecaster, "worker").await
 }
 
 /// Returns a regret with a single forecaster.
 ///
 /// Defaults to the topic's initial regret, at block 0.
-#[utoipa::path(get, path = of::ONE_IN_FORECASTER_REGRET, tag = "losses", params(Version, TopicPart,
-    ("forecaster" = inline(ActorAddress), Path,
-        description = "Address of the forecaster."),
-    ("inferer" = inline(ActorAddress), Path,
-        description = "Address of an inferer or of the same forecaster.")),
-    responses((status = 200, description = FOUND, body = RegretResponse)))]
-pub(super) async fn one_in_forecaster_network_regret(params: Params) -> Answer<RegretResponse> {
+#[utoipa::path(get, path = "/one_in_forecaster_network_regret/{topic_id}/{forecaster}/{inferer}",
+    tag = "losses", responses((status = 200, body = RegretResponse)))]
+async fn one_in_forecaster_network_regret(params: Params) -> Answer<RegretResponse> {
     params.topic()?;
     let with = params.address("forecaster")?;
     let is_own = params.address("inferer")? == with;
@@ -89,82 +97,64 @@ pub(super) async fn one_in_forecaster_network_regret(params: Params) -> Answer<R
 /// Returns an inferer's regret against the naive value.
 ///
 /// Defaults to the topic's initial regret, at block 0.
-#[utoipa::path(get, path = of::NAIVE_REGRET, tag = "losses", params(Version, TopicMember,
-    ("inferer" = inline(ActorAddress), Query,
-        description = "Address of the inferer.")),
-    responses((status = 200, description = FOUND, body = RegretResponse)))]
-pub(super) async fn naive_inferer_network_regret(params: Params) -> Answer<RegretResponse> {
+#[utoipa::path(get, path = "/naive_inferer_network_regret",
+    tag = "losses", params(("topic_id" = u64, Query), ("inferer" = String, Query)),
+    responses((status = 200, body = RegretResponse)))]
+async fn naive_inferer_network_regret(params: Params) -> Answer<RegretResponse> {
     regret(&params, Against::Naive, Role::Inferer, "inferer").await
 }
 
 /// Returns an inferer's regret against the naive value, by its name up to `v9`.
 ///
 /// Defaults to the topic's initial regret, at block 0.
-#[utoipa::path(get, path = of::NATIVE_REGRET, tag = "losses", params(Version, TopicMember,
-    ("inferer" = inline(ActorAddress), Query,
-        description = "Address of the inferer.")),
-    responses((status = 200, description = FOUND, body = RegretResponse)))]
-pub(super) async fn native_inferer_network_regret(params: Params) -> Answer<RegretResponse> {
+#[utoipa::path(get, path = "/native_inferer_network_regret",
+    tag = "losses", params(("topic_id" = u64, Query), ("inferer" = String, Query)),
+    responses((status = 200, body = RegretResponse)))]
+async fn native_inferer_network_regret(params: Params) -> Answer<RegretResponse> {
     regret(&params, Against::Naive, Role::Inferer, "inferer").await
 }
 
 /// Returns an inferer's regret without another inferer.
 ///
 /// Defaults to the topic's initial regret, at block 0.
-#[utoipa::path(get, path = of::ONE_OUT_INFERER_INFERER_REGRET, tag = "losses", params(Version, TopicMember,
-    ("one_out_inferer" = inline(ActorAddress), Query,
-        description = "Address of the excluded inferer."),
-    ("inferer" = inline(ActorAddress), Query,
-        description = "Address of the inferer.")),
-    responses((status = 200, description = FOUND, body = RegretResponse)))]
-pub(super) async fn one_out_inferer_inferer_network_regret(
-    params: Params,
-) -> Answer<RegretResponse> {
+#[utoipa::path(get, path = "/one_out_inferer_inferer_network_regret",
+    tag = "losses",
+    params(("topic_id" = u64, Query), ("one_out_inferer" = String, Query), ("inferer" = String, Query)),
+    responses((status = 200, body = RegretResponse)))]
+async fn one_out_inferer_inferer_network_regret(params: Params) -> Answer<RegretResponse> {
     one_out_regret(&params, Role::Inferer, Role::Inferer).await
 }
 
 /// Returns a forecaster's regret without an inferer.
 ///
 /// Defaults to the topic's initial regret, at block 0.
-#[utoipa::path(get, path = of::ONE_OUT_INFERER_FORECASTER_REGRET, tag = "losses", params(Version, TopicMember,
-    ("one_out_inferer" = inline(ActorAddress), Query,
-        description = "Address of the excluded inferer."),
-    ("forecaster" = inline(ActorAddress), Query,
-        description = "Address of the forecaster.")),
-    responses((status = 200, description = FOUND, body = RegretResponse)))]
-pub(super) async fn one_out_inferer_forecaster_network_regret(
-    params: Params,
-) -> Answer<RegretResponse> {
+#[utoipa::path(get, path = "/one_out_inferer_forecaster_network_regret",
+    tag = "losses",
+    params(("topic_id" = u64, Query), ("one_out_inferer" = String, Query), ("forecaster" = String, Query)),
+    responses((status = 200, body = RegretResponse)))]
+async fn one_out_inferer_forecaster_network_regret(params: Params) -> Answer<RegretResponse> {
     one_out_regret(&params, Role::Inferer, Role::Forecaster).await
 }
 
 /// Returns an inferer's regret without a forecaster.
 ///
 /// Defaults to the topic's initial regret, at block 0.
-#[utoipa::path(get, path = of::ONE_OUT_FORECASTER_INFERER_REGRET, tag = "losses", params(Version, TopicMember,
-    ("one_out_forecaster" = inline(ActorAddress), Query,
-        description = "Address of the excluded forecaster."),
-    ("inferer" = inline(ActorAddress), Query,
-        description = "Address of the inferer.")),
-    responses((status = 200, description = FOUND, body = RegretResponse)))]
-pub(super) async fn one_out_forecaster_inferer_network_regret(
-    params: Params,
-) -> Answer<RegretResponse> {
+#[utoipa::path(get, path = "/one_out_forecaster_inferer_network_regret",
+    tag = "losses",
+    params(("topic_id" = u64, Query), ("one_out_forecaster" = String, Query), ("inferer" = String, Query)),
+    responses((status = 200, body = RegretResponse)))]
+async fn one_out_forecaster_inferer_network_regret(params: Params) -> Answer<RegretResponse> {
     one_out_regret(&params, Role::Forecaster, Role::Inferer).await
 }
 
 /// Returns a forecaster's regret without another forecaster.
 ///
 /// Defaults to the topic's initial regret, at block 0.
-#[utoipa::path(get, path = of::ONE_OUT_FORECASTER_FORECASTER_REGRET, tag = "losses", params(Version, TopicMember,
-    ("one_out_forecaster" = inline(ActorAddress), Query,
-        description = "Address of the excluded forecaster."),
-    ("forecaster" = inline(ActorAddress), Query,
-        description = "Address of the forecaster.")),
-    responses((status = 200, description = FOUND, body = RegretResponse)))]
-pub(super) async fn one_out_forecaster_forecaster_network_regret(
-    params: Params,
-) -> Answer<RegretResponse> {
+#[utoipa::path(get, path = "/one_out_forecaster_forecaster_network_regret",
+    tag = "losses",
+    params(("topic_id" = u64, Query), ("one_out_forecaster" = String, Query), ("forecaster" = String, Query)),
+    responses((status = 200, body = RegretResponse)))]
+async fn one_out_forecaster_forecaster_network_regret(params: Params) -> Answer<RegretResponse> {
     one_out_regret(&params, Role::Forecaster, Role::Forecaster).await
 }
 
@@ -237,9 +227,9 @@ fn values(by_actor: &ByActor<f64>) -> Vec<WorkerValue> {
 }
 
 /// Returns the current scale of regrets; 0 before the first one.
-#[utoipa::path(get, path = weights::REGRET_STDNORM, tag = "losses", params(Version, TopicPart),
-    responses((status = 200, description = FOUND, body = ValueResponse)))]
-pub(super) async fn latest_regret_stdnorm(params: Params) -> Answer<ValueResponse> {
+#[utoipa::path(get, path = "/latest_regret_stdnorm/{topic_id}",
+    tag = "losses", responses((status = 200, body = ValueResponse)))]
+async fn latest_regret_stdnorm(params: Params) -> Answer<ValueResponse> {
     let learned = params.service.inference.learned(params.topic_id()?).await?;
     Ok(Json(ValueResponse { value: decimal(learned.regret_scale.unwrap_or_default()) }))
 }
@@ -247,22 +237,18 @@ pub(super) async fn latest_regret_stdnorm(params: Params) -> Answer<ValueRespons
 /// Returns an inferer's weight by the newest regrets.
 ///
 /// The weights of all actors of a topic sum to 1.
-#[utoipa::path(get, path = weights::INFERER_WEIGHT, tag = "losses", params(Version, TopicPart,
-    ("actor_id" = inline(ActorAddress), Path,
-        description = "Address of the actor.")),
-    responses((status = 200, description = FOUND, body = WeightResponse)))]
-pub(super) async fn latest_inferer_weight(params: Params) -> Answer<WeightResponse> {
+#[utoipa::path(get, path = "/latest_inferer_weight/{topic_id}/{actor_id}",
+    tag = "losses", responses((status = 200, body = WeightResponse)))]
+async fn latest_inferer_weight(params: Params) -> Answer<WeightResponse> {
     weight(&params, Role::Inferer).await
 }
 
 /// Returns a forecaster's weight by the newest regrets.
 ///
 /// The weights of all actors of a topic sum to 1.
-#[utoipa::path(get, path = weights::FORECASTER_WEIGHT, tag = "losses", params(Version, TopicPart,
-    ("actor_id" = inline(ActorAddress), Path,
-        description = "Address of the actor.")),
-    responses((status = 200, description = FOUND, body = WeightResponse)))]
-pub(super) async fn latest_forecaster_weight(params: Params) -> Answer<WeightResponse> {
+#[utoipa::path(get, path = "/latest_forecaster_weight/{topic_id}/{actor_id}",
+    tag = "losses", responses((status = 200, body = WeightResponse)))]
+async fn latest_forecaster_weight(params: Params) -> Answer<WeightResponse> {
     weight(&params, Role::Forecaster).await
 }
 

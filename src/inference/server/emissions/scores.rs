@@ -5,15 +5,34 @@ use model::topic::{Address, BlockHeight, decimal};
 use wire::inference::chain::{
     CountResponse, InitialScore, ScoreBody, ScoreResponse, Scores, ScoresAtBlock, ValueResponse,
 };
-use wire::paths::emissions::scores as of;
 
 use super::whitelist::active;
-use super::{
-    ActorAddress, Answer, ApiError, FOUND, HeightPart, Params, Result, TopicPart, Version,
-};
+use super::{Answer, ApiError, App, OpenApiRouter, Params, Result, routes};
 use crate::math::regret::{ByActor, Role};
 use crate::network::addresses;
 use crate::network::topic::Topic;
+
+/// Returns the router of these queries.
+pub(super) fn api() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(inferer_score_ema))
+        .routes(routes!(forecaster_score_ema))
+        .routes(routes!(reputer_score_ema))
+        .routes(routes!(inference_scores_until_block))
+        .routes(routes!(forecast_scores_until_block))
+        .routes(routes!(worker_inference_scores_at_block))
+        .routes(routes!(worker_forecast_scores_at_block))
+        .routes(routes!(reputers_scores_at_block))
+        .routes(routes!(current_lowest_inferer_score))
+        .routes(routes!(current_lowest_forecaster_score))
+        .routes(routes!(current_lowest_reputer_score))
+        .routes(routes!(count_inferer_inclusions_in_topic))
+        .routes(routes!(count_forecaster_inclusions_in_topic))
+        .routes(routes!(topic_quantile_inferer_score_ema))
+        .routes(routes!(topic_quantile_forecaster_score_ema))
+        .routes(routes!(initial_inferer_ema_score))
+        .routes(routes!(initial_forecaster_ema_score))
+}
 
 /// Maximum number of epochs of scores up to a block, as on the chain.
 const EPOCHS_MAX: u32 = 25;
@@ -23,11 +42,9 @@ const EPOCHS_MAX: u32 = 25;
 /// `merit_sortition_alpha` is the weight of the newest score. In an epoch in which the actor
 /// submits but is inactive, the average moves towards the topic's quantile of the newest scores. 0
 /// by default.
-#[utoipa::path(get, path = of::INFERER_EMA, tag = "scores", params(Version, TopicPart,
-    ("inferer" = inline(ActorAddress), Path,
-        description = "Address of the inferer.")),
-    responses((status = 200, description = FOUND, body = ScoreResponse)))]
-pub(super) async fn inferer_score_ema(params: Params) -> Answer<ScoreResponse> {
+#[utoipa::path(get, path = "/inferer_score_ema/{topic_id}/{inferer}",
+    tag = "scores", responses((status = 200, body = ScoreResponse)))]
+async fn inferer_score_ema(params: Params) -> Answer<ScoreResponse> {
     average(&params, Role::Inferer).await
 }
 
@@ -36,20 +53,16 @@ pub(super) async fn inferer_score_ema(params: Params) -> Answer<ScoreResponse> {
 /// `merit_sortition_alpha` is the weight of the newest score. In an epoch in which the actor
 /// submits but is inactive, the average moves towards the topic's quantile of the newest scores. 0
 /// by default.
-#[utoipa::path(get, path = of::FORECASTER_EMA, tag = "scores", params(Version, TopicPart,
-    ("forecaster" = inline(ActorAddress), Path,
-        description = "Address of the forecaster.")),
-    responses((status = 200, description = FOUND, body = ScoreResponse)))]
-pub(super) async fn forecaster_score_ema(params: Params) -> Answer<ScoreResponse> {
+#[utoipa::path(get, path = "/forecaster_score_ema/{topic_id}/{forecaster}",
+    tag = "scores", responses((status = 200, body = ScoreResponse)))]
+async fn forecaster_score_ema(params: Params) -> Answer<ScoreResponse> {
     average(&params, Role::Forecaster).await
 }
 
 /// Returns the moving average of a reputer's scores, always 0.
-#[utoipa::path(get, path = of::REPUTER_EMA, tag = "scores", params(Version, TopicPart,
-    ("reputer" = inline(ActorAddress), Path,
-        description = "Address of the reputer.")),
-    responses((status = 200, description = FOUND, body = ScoreResponse)))]
-pub(super) async fn reputer_score_ema(params: Params) -> Answer<ScoreResponse> {
+#[utoipa::path(get, path = "/reputer_score_ema/{topic_id}/{reputer}",
+    tag = "scores", responses((status = 200, body = ScoreResponse)))]
+async fn reputer_score_ema(params: Params) -> Answer<ScoreResponse> {
     let (topic, name) = (params.topic()?, params.address("reputer")?);
     let nonce = params.service.inference.learned(topic.id).await?.nonce.unwrap_or_default();
     Ok(Json(ScoreResponse { score: body(&topic, nonce, &name, 0.0) }))
@@ -58,43 +71,43 @@ pub(super) async fn reputer_score_ema(params: Params) -> Answer<ScoreResponse> {
 /// Returns inferers' scores of the 25 newest epochs up to a block, newest first.
 ///
 /// A score is the increase of the network's loss without the actor.
-#[utoipa::path(get, path = of::INFERERS_UNTIL, tag = "scores", params(Version, TopicPart, HeightPart),
-    responses((status = 200, description = FOUND, body = Scores)))]
-pub(super) async fn inference_scores_until_block(params: Params) -> Answer<Scores> {
+#[utoipa::path(get, path = "/inference_scores_until_block/{topic_id}/{block_height}",
+    tag = "scores", responses((status = 200, body = Scores)))]
+async fn inference_scores_until_block(params: Params) -> Answer<Scores> {
     Ok(Json(scores_until(&params, Role::Inferer).await?))
 }
 
 /// Returns forecasters' scores of the 25 newest epochs up to a block, newest first.
 ///
 /// A score is the increase of the network's loss without the actor.
-#[utoipa::path(get, path = of::FORECASTERS_UNTIL, tag = "scores", params(Version, TopicPart, HeightPart),
-    responses((status = 200, description = FOUND, body = Scores)))]
-pub(super) async fn forecast_scores_until_block(params: Params) -> Answer<Scores> {
+#[utoipa::path(get, path = "/forecast_scores_until_block/{topic_id}/{block_height}",
+    tag = "scores", responses((status = 200, body = Scores)))]
+async fn forecast_scores_until_block(params: Params) -> Answer<Scores> {
     Ok(Json(scores_until(&params, Role::Forecaster).await?))
 }
 
 /// Returns inferers' scores of an epoch.
 ///
 /// A score is the increase of the network's loss without the actor.
-#[utoipa::path(get, path = of::INFERERS_AT, tag = "scores", params(Version, TopicPart, HeightPart),
-    responses((status = 200, description = FOUND, body = ScoresAtBlock)))]
-pub(super) async fn worker_inference_scores_at_block(params: Params) -> Answer<ScoresAtBlock> {
+#[utoipa::path(get, path = "/worker_inference_scores_at_block/{topic_id}/{block_height}",
+    tag = "scores", responses((status = 200, body = ScoresAtBlock)))]
+async fn worker_inference_scores_at_block(params: Params) -> Answer<ScoresAtBlock> {
     scores_at(&params, Role::Inferer).await
 }
 
 /// Returns forecasters' scores of an epoch.
 ///
 /// A score is the increase of the network's loss without the actor.
-#[utoipa::path(get, path = of::FORECASTERS_AT, tag = "scores", params(Version, TopicPart, HeightPart),
-    responses((status = 200, description = FOUND, body = ScoresAtBlock)))]
-pub(super) async fn worker_forecast_scores_at_block(params: Params) -> Answer<ScoresAtBlock> {
+#[utoipa::path(get, path = "/worker_forecast_scores_at_block/{topic_id}/{block_height}",
+    tag = "scores", responses((status = 200, body = ScoresAtBlock)))]
+async fn worker_forecast_scores_at_block(params: Params) -> Answer<ScoresAtBlock> {
     scores_at(&params, Role::Forecaster).await
 }
 
 /// Returns the reputer's score of an epoch, always 0.
-#[utoipa::path(get, path = of::REPUTERS_AT, tag = "scores", params(Version, TopicPart, HeightPart),
-    responses((status = 200, description = FOUND, body = ScoresAtBlock)))]
-pub(super) async fn reputers_scores_at_block(params: Params) -> Answer<ScoresAtBlock> {
+#[utoipa::path(get, path = "/reputers_scores_at_block/{topic_id}/{block_height}",
+    tag = "scores", responses((status = 200, body = ScoresAtBlock)))]
+async fn reputers_scores_at_block(params: Params) -> Answer<ScoresAtBlock> {
     let (topic, nonce) = (params.topic()?, params.height()?);
     let reputer = addresses::of_reputer(&topic.source.dataset);
     let epochs = params.service.inference.losses_until(topic.id, nonce, 1).await?;
@@ -104,23 +117,23 @@ pub(super) async fn reputers_scores_at_block(params: Params) -> Answer<ScoresAtB
 }
 
 /// Returns the lowest moving average of an active inferer of the newest closed epoch.
-#[utoipa::path(get, path = of::LOWEST_INFERER, tag = "scores", params(Version, TopicPart),
-    responses((status = 200, description = FOUND, body = ScoreResponse)))]
-pub(super) async fn current_lowest_inferer_score(params: Params) -> Answer<ScoreResponse> {
+#[utoipa::path(get, path = "/current_lowest_inferer_score/{topic_id}",
+    tag = "scores", responses((status = 200, body = ScoreResponse)))]
+async fn current_lowest_inferer_score(params: Params) -> Answer<ScoreResponse> {
     lowest(&params, Role::Inferer).await
 }
 
 /// Returns the lowest moving average of an active forecaster of the newest closed epoch.
-#[utoipa::path(get, path = of::LOWEST_FORECASTER, tag = "scores", params(Version, TopicPart),
-    responses((status = 200, description = FOUND, body = ScoreResponse)))]
-pub(super) async fn current_lowest_forecaster_score(params: Params) -> Answer<ScoreResponse> {
+#[utoipa::path(get, path = "/current_lowest_forecaster_score/{topic_id}",
+    tag = "scores", responses((status = 200, body = ScoreResponse)))]
+async fn current_lowest_forecaster_score(params: Params) -> Answer<ScoreResponse> {
     lowest(&params, Role::Forecaster).await
 }
 
 /// Returns the lowest moving average of a reputer, always 0.
-#[utoipa::path(get, path = of::LOWEST_REPUTER, tag = "scores", params(Version, TopicPart),
-    responses((status = 200, description = FOUND, body = ScoreResponse)))]
-pub(super) async fn current_lowest_reputer_score(params: Params) -> Answer<ScoreResponse> {
+#[utoipa::path(get, path = "/current_lowest_reputer_score/{topic_id}",
+    tag = "scores", responses((status = 200, body = ScoreResponse)))]
+async fn current_lowest_reputer_score(params: Params) -> Answer<ScoreResponse> {
     let topic = params.topic()?;
     let nonce = params.service.inference.learned(topic.id).await?.nonce;
     let nonce = nonce.ok_or_else(|| no_scores(&topic))?;
@@ -129,20 +142,16 @@ pub(super) async fn current_lowest_reputer_score(params: Params) -> Answer<Score
 }
 
 /// Returns the number of epochs in which an inferer was active.
-#[utoipa::path(get, path = of::INFERER_INCLUSIONS, tag = "scores", params(Version, TopicPart,
-    ("address" = inline(ActorAddress), Path,
-        description = "Address of the inferer.")),
-    responses((status = 200, description = FOUND, body = CountResponse)))]
-pub(super) async fn count_inferer_inclusions_in_topic(params: Params) -> Answer<CountResponse> {
+#[utoipa::path(get, path = "/count_inferer_inclusions_in_topic/{topic_id}/{address}",
+    tag = "scores", responses((status = 200, body = CountResponse)))]
+async fn count_inferer_inclusions_in_topic(params: Params) -> Answer<CountResponse> {
     count(&params, Role::Inferer).await
 }
 
 /// Returns the number of epochs in which a forecaster was active.
-#[utoipa::path(get, path = of::FORECASTER_INCLUSIONS, tag = "scores", params(Version, TopicPart,
-    ("address" = inline(ActorAddress), Path,
-        description = "Address of the forecaster.")),
-    responses((status = 200, description = FOUND, body = CountResponse)))]
-pub(super) async fn count_forecaster_inclusions_in_topic(params: Params) -> Answer<CountResponse> {
+#[utoipa::path(get, path = "/count_forecaster_inclusions_in_topic/{topic_id}/{address}",
+    tag = "scores", responses((status = 200, body = CountResponse)))]
+async fn count_forecaster_inclusions_in_topic(params: Params) -> Answer<CountResponse> {
     count(&params, Role::Forecaster).await
 }
 
@@ -150,9 +159,9 @@ pub(super) async fn count_forecaster_inclusions_in_topic(params: Params) -> Answ
 /// move.
 ///
 /// 0 before the first learned epoch.
-#[utoipa::path(get, path = of::INFERER_QUANTILE, tag = "scores", params(Version, TopicPart),
-    responses((status = 200, description = FOUND, body = ValueResponse)))]
-pub(super) async fn topic_quantile_inferer_score_ema(params: Params) -> Answer<ValueResponse> {
+#[utoipa::path(get, path = "/topic_quantile_inferer_score_ema/{topic_id}",
+    tag = "scores", responses((status = 200, body = ValueResponse)))]
+async fn topic_quantile_inferer_score_ema(params: Params) -> Answer<ValueResponse> {
     quantile(&params, Role::Inferer).await
 }
 
@@ -160,40 +169,24 @@ pub(super) async fn topic_quantile_inferer_score_ema(params: Params) -> Answer<V
 /// move.
 ///
 /// 0 before the first learned epoch.
-#[utoipa::path(get, path = of::FORECASTER_QUANTILE, tag = "scores", params(Version, TopicPart),
-    responses((status = 200, description = FOUND, body = ValueResponse)))]
-pub(super) async fn topic_quantile_forecaster_score_ema(params: Params) -> Answer<ValueResponse> {
+#[utoipa::path(get, path = "/topic_quantile_forecaster_score_ema/{topic_id}",
+    tag = "scores", responses((status = 200, body = ValueResponse)))]
+async fn topic_quantile_forecaster_score_ema(params: Params) -> Answer<ValueResponse> {
     quantile(&params, Role::Forecaster).await
 }
 
-/// Returns the quantile of reputers' scores, always 0.
-#[utoipa::path(get, path = of::REPUTER_QUANTILE, tag = "scores", params(Version, TopicPart),
-    responses((status = 200, description = FOUND, body = ValueResponse)))]
-pub(super) async fn topic_quantile_reputer_score_ema(params: Params) -> Answer<ValueResponse> {
-    params.topic()?;
-    Ok(Json(ValueResponse { value: decimal(0.0) }))
-}
-
 /// Returns the initial score of an inferer: two standard deviations below the lowest one.
-#[utoipa::path(get, path = of::INFERER_INITIAL, tag = "scores", params(Version, TopicPart),
-    responses((status = 200, description = FOUND, body = InitialScore)))]
-pub(super) async fn initial_inferer_ema_score(params: Params) -> Answer<InitialScore> {
+#[utoipa::path(get, path = "/initial_inferer_ema_score/{topic_id}",
+    tag = "scores", responses((status = 200, body = InitialScore)))]
+async fn initial_inferer_ema_score(params: Params) -> Answer<InitialScore> {
     initial(&params, Role::Inferer).await
 }
 
 /// Returns the initial score of a forecaster: two standard deviations below the lowest one.
-#[utoipa::path(get, path = of::FORECASTER_INITIAL, tag = "scores", params(Version, TopicPart),
-    responses((status = 200, description = FOUND, body = InitialScore)))]
-pub(super) async fn initial_forecaster_ema_score(params: Params) -> Answer<InitialScore> {
+#[utoipa::path(get, path = "/initial_forecaster_ema_score/{topic_id}",
+    tag = "scores", responses((status = 200, body = InitialScore)))]
+async fn initial_forecaster_ema_score(params: Params) -> Answer<InitialScore> {
     initial(&params, Role::Forecaster).await
-}
-
-/// Returns the initial score of a reputer, always 0.
-#[utoipa::path(get, path = of::REPUTER_INITIAL, tag = "scores", params(Version, TopicPart),
-    responses((status = 200, description = FOUND, body = InitialScore)))]
-pub(super) async fn initial_reputer_ema_score(params: Params) -> Answer<InitialScore> {
-    params.topic()?;
-    Ok(Json(InitialScore { score: decimal(0.0) }))
 }
 
 async fn quantile(params: &Params, role: Role) -> Answer<ValueResponse> {

@@ -9,30 +9,37 @@ use wire::inference::chain::{
     InferencesAtBlock, InputInferenceBody, InputLabeledValueBody, LatestInference,
     LatestInferences, LatestInputInference,
 };
-use wire::paths::emissions::submissions as of;
 
-use super::{
-    ActorAddress, Answer, ApiError, FOUND, HeightPart, Params, Result, TopicPart, Version, no_form,
-};
+use super::{Answer, ApiError, App, OpenApiRouter, Params, Result, no_form, routes};
 use crate::network::epoch::is_open;
 use crate::network::submission::Submission;
 use crate::network::topic::Topic;
 
+/// Returns the router of these queries.
+pub(super) fn api() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(inferences_at_block))
+        .routes(routes!(latest_inferences))
+        .routes(routes!(forecasts_at_block))
+        .routes(routes!(latest_input_inference))
+        .routes(routes!(latest_inference))
+}
+
 /// Returns the inferences of an epoch.
 ///
 /// Empty while its window is open, so that nobody can copy them.
-#[utoipa::path(get, path = of::INFERENCES, tag = "submissions", params(Version, TopicPart, HeightPart),
-    responses((status = 200, description = FOUND, body = InferencesAtBlock)))]
-pub(super) async fn inferences_at_block(params: Params) -> Answer<InferencesAtBlock> {
+#[utoipa::path(get, path = "/inferences/{topic_id}/{block_height}",
+    tag = "submissions", responses((status = 200, body = InferencesAtBlock)))]
+async fn inferences_at_block(params: Params) -> Answer<InferencesAtBlock> {
     let topic = params.topic()?;
     let inferences = read_inferences(&params, &topic, params.height()?).await?;
     Ok(Json(InferencesAtBlock { inferences }))
 }
 
 /// Returns the inferences of the newest closed epoch.
-#[utoipa::path(get, path = of::LATEST_INFERENCES, tag = "submissions", params(Version, TopicPart),
-    responses((status = 200, description = FOUND, body = LatestInferences)))]
-pub(super) async fn latest_inferences(params: Params) -> Answer<LatestInferences> {
+#[utoipa::path(get, path = "/latest_inferences/{topic_id}",
+    tag = "submissions", responses((status = 200, body = LatestInferences)))]
+async fn latest_inferences(params: Params) -> Answer<LatestInferences> {
     let topic = params.topic()?;
     let nonce = params.service.inference.latest(topic.id).await?.bundle.nonce;
     let inferences = read_inferences(&params, &topic, nonce).await?;
@@ -42,9 +49,9 @@ pub(super) async fn latest_inferences(params: Params) -> Answer<LatestInferences
 /// Returns the forecasts of an epoch.
 ///
 /// Empty while its window is open.
-#[utoipa::path(get, path = of::FORECASTS, tag = "submissions", params(Version, TopicPart, HeightPart),
-    responses((status = 200, description = FOUND, body = ForecastsAtBlock)))]
-pub(super) async fn forecasts_at_block(params: Params) -> Answer<ForecastsAtBlock> {
+#[utoipa::path(get, path = "/forecasts/{topic_id}/{block_height}",
+    tag = "submissions", responses((status = 200, body = ForecastsAtBlock)))]
+async fn forecasts_at_block(params: Params) -> Answer<ForecastsAtBlock> {
     let (topic, nonce) = (params.topic()?, params.height()?);
     let submissions = read_closed(&params, &topic, nonce).await?;
     let forecasting = submissions.into_iter().filter(|submission| !submission.forecast.is_empty());
@@ -71,11 +78,9 @@ pub(super) async fn forecasts_at_block(params: Params) -> Answer<ForecastsAtBloc
 ///
 /// An inference of an open window is returned only to the key that submitted it, otherwise the
 /// previous one.
-#[utoipa::path(get, path = of::LATEST_INPUT_INFERENCE, tag = "submissions", params(Version, TopicPart,
-    ("worker" = inline(ActorAddress), Path,
-        description = "Address of the worker.")),
-    responses((status = 200, description = FOUND, body = LatestInputInference)))]
-pub(super) async fn latest_input_inference(params: Params) -> Answer<LatestInputInference> {
+#[utoipa::path(get, path = "/topics/{topic_id}/workers/{worker}/latest_input_inference",
+    tag = "submissions", responses((status = 200, body = LatestInputInference)))]
+async fn latest_input_inference(params: Params) -> Answer<LatestInputInference> {
     let topic = params.topic()?;
     let (nonce, submission) = newest(&params, &topic).await?;
     let labeled = |value: LabeledValue| InputLabeledValueBody {
@@ -96,11 +101,9 @@ pub(super) async fn latest_input_inference(params: Params) -> Answer<LatestInput
 }
 
 /// Returns the newest inference of a worker, by its name up to `v9`.
-#[utoipa::path(get, path = of::LATEST_INFERENCE, tag = "submissions", params(Version, TopicPart,
-    ("worker" = inline(ActorAddress), Path,
-        description = "Address of the worker.")),
-    responses((status = 200, description = FOUND, body = LatestInference)))]
-pub(super) async fn latest_inference(params: Params) -> Answer<LatestInference> {
+#[utoipa::path(get, path = "/topics/{topic_id}/workers/{worker}/latest_inference",
+    tag = "submissions", responses((status = 200, body = LatestInference)))]
+async fn latest_inference(params: Params) -> Answer<LatestInference> {
     let topic = params.topic()?;
     let (nonce, submission) = newest(&params, &topic).await?;
     let latest_inference = body(&topic, params.is_old(), nonce, submission)?;

@@ -9,36 +9,55 @@ use wire::inference::chain::{
     LastCommit, NextChurningBlock, Nonce, Nonces, Pagination, ReputerNonce, RewardNonce,
     TopicExists, WindowStatus,
 };
-use wire::paths::emissions::windows as of;
 
 use super::super::topics;
-use super::{AddressMember, Answer, FOUND, HeightPart, Params, Result, TopicPart, Version};
+use super::{AddressMember, Answer, App, OpenApiRouter, Params, Result, routes};
 use crate::math::regret::Role;
 use crate::network::addresses;
 use crate::network::epoch::{self, EpochProgress};
 use crate::network::topic::{Timing, Topic};
 
+/// Returns the router of these queries.
+pub(super) fn api() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(topic_exists))
+        .routes(routes!(is_topic_active))
+        .routes(routes!(active_topics_at_block))
+        .routes(routes!(next_churning_block_by_topic_id))
+        .routes(routes!(is_worker_nonce_unfulfilled))
+        .routes(routes!(is_reputer_nonce_unfulfilled))
+        .routes(routes!(unfulfilled_worker_nonces))
+        .routes(routes!(unfulfilled_reputer_nonces))
+        .routes(routes!(open_worker_submission_windows))
+        .routes(routes!(open_reputer_submission_windows))
+        .routes(routes!(worker_submission_window_status))
+        .routes(routes!(reputer_submission_window_status))
+        .routes(routes!(topic_last_worker_commit_info))
+        .routes(routes!(topic_last_reputer_commit_info))
+        .routes(routes!(topic_reward_nonce))
+}
+
 /// Returns whether a topic exists.
-#[utoipa::path(get, path = of::TOPIC_EXISTS, tag = "windows", params(Version, TopicPart),
-    responses((status = 200, description = FOUND, body = TopicExists)))]
-pub(super) async fn topic_exists(params: Params) -> Answer<TopicExists> {
+#[utoipa::path(get, path = "/topic_exists/{topic_id}",
+    tag = "windows", responses((status = 200, body = TopicExists)))]
+async fn topic_exists(params: Params) -> Answer<TopicExists> {
     let exists = params.service.inference.topic(params.topic_id()?).is_some();
     Ok(Json(TopicExists { exists }))
 }
 
 /// Returns whether a topic is active.
-#[utoipa::path(get, path = of::IS_TOPIC_ACTIVE, tag = "windows", params(Version, TopicPart),
-    responses((status = 200, description = FOUND, body = IsTopicActive)))]
-pub(super) async fn is_topic_active(params: Params) -> Answer<IsTopicActive> {
+#[utoipa::path(get, path = "/is_topic_active/{topic_id}",
+    tag = "windows", responses((status = 200, body = IsTopicActive)))]
+async fn is_topic_active(params: Params) -> Answer<IsTopicActive> {
     Ok(Json(IsTopicActive { is_active: params.topic()?.is_active }))
 }
 
 /// Returns the active topics.
 ///
 /// The history is not stored: the result is the same for all heights.
-#[utoipa::path(get, path = of::ACTIVE_TOPICS, tag = "windows", params(Version, HeightPart),
-    responses((status = 200, description = FOUND, body = ActiveTopics)))]
-pub(super) async fn active_topics_at_block(params: Params) -> Answer<ActiveTopics> {
+#[utoipa::path(get, path = "/active_topics_at_block/{block_height}",
+    tag = "windows", responses((status = 200, body = ActiveTopics)))]
+async fn active_topics_at_block(params: Params) -> Answer<ActiveTopics> {
     params.check_version()?;
     params.height()?;
     let inference = &params.service.inference;
@@ -50,56 +69,52 @@ pub(super) async fn active_topics_at_block(params: Params) -> Answer<ActiveTopic
 }
 
 /// Returns the height at which a topic's next epoch opens.
-#[utoipa::path(get, path = of::NEXT_CHURNING_BLOCK, tag = "windows", params(Version, TopicPart),
-    responses((status = 200, description = FOUND, body = NextChurningBlock)))]
-pub(super) async fn next_churning_block_by_topic_id(params: Params) -> Answer<NextChurningBlock> {
+#[utoipa::path(get, path = "/next_churning_block_by_topic_id/{topic_id}",
+    tag = "windows", responses((status = 200, body = NextChurningBlock)))]
+async fn next_churning_block_by_topic_id(params: Params) -> Answer<NextChurningBlock> {
     let Standing { topic, progress, height } = Standing::read(&params).await?;
     let next = epoch::next_nonce(topic.timing, progress.last_nonce, height);
     Ok(Json(NextChurningBlock { block_height: next.to_string() }))
 }
 
 /// Returns whether an epoch is open.
-#[utoipa::path(get, path = of::IS_WORKER_NONCE_UNFULFILLED, tag = "windows", params(Version, TopicPart, HeightPart),
-    responses((status = 200, description = FOUND, body = IsWorkerNonceUnfulfilled)))]
-pub(super) async fn is_worker_nonce_unfulfilled(
-    params: Params,
-) -> Answer<IsWorkerNonceUnfulfilled> {
+#[utoipa::path(get, path = "/is_worker_nonce_unfulfilled/{topic_id}/{block_height}",
+    tag = "windows", responses((status = 200, body = IsWorkerNonceUnfulfilled)))]
+async fn is_worker_nonce_unfulfilled(params: Params) -> Answer<IsWorkerNonceUnfulfilled> {
     let progress = Standing::read(&params).await?.progress;
     let is_worker_nonce_unfulfilled = progress.open.contains(&params.height()?);
     Ok(Json(IsWorkerNonceUnfulfilled { is_worker_nonce_unfulfilled }))
 }
 
 /// Returns whether an epoch is closed but not learned yet.
-#[utoipa::path(get, path = of::IS_REPUTER_NONCE_UNFULFILLED, tag = "windows", params(Version, TopicPart, HeightPart),
-    responses((status = 200, description = FOUND, body = IsReputerNonceUnfulfilled)))]
-pub(super) async fn is_reputer_nonce_unfulfilled(
-    params: Params,
-) -> Answer<IsReputerNonceUnfulfilled> {
+#[utoipa::path(get, path = "/is_reputer_nonce_unfulfilled/{topic_id}/{block_height}",
+    tag = "windows", responses((status = 200, body = IsReputerNonceUnfulfilled)))]
+async fn is_reputer_nonce_unfulfilled(params: Params) -> Answer<IsReputerNonceUnfulfilled> {
     let progress = Standing::read(&params).await?.progress;
     let is_reputer_nonce_unfulfilled = progress.unlearned.contains(&params.height()?);
     Ok(Json(IsReputerNonceUnfulfilled { is_reputer_nonce_unfulfilled }))
 }
 
 /// Returns the open epochs of a topic.
-#[utoipa::path(get, path = of::UNFULFILLED_WORKER_NONCES, tag = "windows", params(Version, TopicPart),
-    responses((status = 200, description = FOUND, body = Nonces<Nonce>)))]
-pub(super) async fn unfulfilled_worker_nonces(params: Params) -> Answer<Nonces<Nonce>> {
+#[utoipa::path(get, path = "/unfulfilled_worker_nonces/{topic_id}",
+    tag = "windows", responses((status = 200, body = Nonces<Nonce>)))]
+async fn unfulfilled_worker_nonces(params: Params) -> Answer<Nonces<Nonce>> {
     let open = Standing::read(&params).await?.progress.open;
     Ok(Json(Nonces::new(open.into_iter().map(Nonce::new))))
 }
 
 /// Returns the epochs of a topic that are not learned yet.
-#[utoipa::path(get, path = of::UNFULFILLED_REPUTER_NONCES, tag = "windows", params(Version, TopicPart),
-    responses((status = 200, description = FOUND, body = Nonces<ReputerNonce>)))]
-pub(super) async fn unfulfilled_reputer_nonces(params: Params) -> Answer<Nonces<ReputerNonce>> {
+#[utoipa::path(get, path = "/unfulfilled_reputer_nonces/{topic_id}",
+    tag = "windows", responses((status = 200, body = Nonces<ReputerNonce>)))]
+async fn unfulfilled_reputer_nonces(params: Params) -> Answer<Nonces<ReputerNonce>> {
     let unlearned = Standing::read(&params).await?.progress.unlearned;
     Ok(Json(Nonces::new(unlearned.into_iter().map(ReputerNonce::new))))
 }
 
 /// Returns the epochs of a topic that accept submissions.
-#[utoipa::path(get, path = of::OPEN_WORKER_WINDOWS, tag = "windows", params(Version, TopicPart),
-    responses((status = 200, description = FOUND, body = Nonces<Nonce>)))]
-pub(super) async fn open_worker_submission_windows(params: Params) -> Answer<Nonces<Nonce>> {
+#[utoipa::path(get, path = "/open_worker_submission_windows/{topic_id}",
+    tag = "windows", responses((status = 200, body = Nonces<Nonce>)))]
+async fn open_worker_submission_windows(params: Params) -> Answer<Nonces<Nonce>> {
     let Standing { topic, progress, height } = Standing::read(&params).await?;
     let open = progress.open.into_iter();
     let open = open.filter(|nonce| epoch::is_open(topic.timing, *nonce, height));
@@ -107,11 +122,9 @@ pub(super) async fn open_worker_submission_windows(params: Params) -> Answer<Non
 }
 
 /// Returns the epochs of a topic that wait for their truth.
-#[utoipa::path(get, path = of::OPEN_REPUTER_WINDOWS, tag = "windows", params(Version, TopicPart),
-    responses((status = 200, description = FOUND, body = Nonces<ReputerNonce>)))]
-pub(super) async fn open_reputer_submission_windows(
-    params: Params,
-) -> Answer<Nonces<ReputerNonce>> {
+#[utoipa::path(get, path = "/open_reputer_submission_windows/{topic_id}",
+    tag = "windows", responses((status = 200, body = Nonces<ReputerNonce>)))]
+async fn open_reputer_submission_windows(params: Params) -> Answer<Nonces<ReputerNonce>> {
     let Standing { topic, progress, height } = Standing::read(&params).await?;
     let due = progress.unlearned.into_iter();
     let due = due.filter(|nonce| reputers(topic.timing, *nonce).0 <= height);
@@ -119,9 +132,9 @@ pub(super) async fn open_reputer_submission_windows(
 }
 
 /// Returns the current and the next submission window of a topic's workers.
-#[utoipa::path(get, path = of::WORKER_WINDOW_STATUS, tag = "windows", params(Version, TopicPart, AddressMember),
-    responses((status = 200, description = FOUND, body = WindowStatus)))]
-pub(super) async fn worker_submission_window_status(params: Params) -> Answer<WindowStatus> {
+#[utoipa::path(get, path = "/worker_submission_window_status/{topic_id}",
+    tag = "windows", params(AddressMember), responses((status = 200, body = WindowStatus)))]
+async fn worker_submission_window_status(params: Params) -> Answer<WindowStatus> {
     let Standing { topic, progress, height } = Standing::read(&params).await?;
     let next = epoch::next_nonce(topic.timing, progress.last_nonce, height);
     let open = progress.open.last().copied();
@@ -145,9 +158,9 @@ pub(super) async fn worker_submission_window_status(params: Params) -> Answer<Wi
 }
 
 /// Returns the current and the next window of a topic's reputer.
-#[utoipa::path(get, path = of::REPUTER_WINDOW_STATUS, tag = "windows", params(Version, TopicPart, AddressMember),
-    responses((status = 200, description = FOUND, body = WindowStatus)))]
-pub(super) async fn reputer_submission_window_status(params: Params) -> Answer<WindowStatus> {
+#[utoipa::path(get, path = "/reputer_submission_window_status/{topic_id}",
+    tag = "windows", params(AddressMember), responses((status = 200, body = WindowStatus)))]
+async fn reputer_submission_window_status(params: Params) -> Answer<WindowStatus> {
     let Standing { topic, progress, height } = Standing::read(&params).await?;
     let current = progress.unlearned.first().copied();
     let next = progress
@@ -173,9 +186,9 @@ pub(super) async fn reputer_submission_window_status(params: Params) -> Answer<W
 }
 
 /// Returns the newest closed epoch of a topic.
-#[utoipa::path(get, path = of::LAST_WORKER_COMMIT, tag = "windows", params(Version, TopicPart),
-    responses((status = 200, description = FOUND, body = LastCommit)))]
-pub(super) async fn topic_last_worker_commit_info(params: Params) -> Answer<LastCommit> {
+#[utoipa::path(get, path = "/topic_last_worker_commit_info/{topic_id}",
+    tag = "windows", responses((status = 200, body = LastCommit)))]
+async fn topic_last_worker_commit_info(params: Params) -> Answer<LastCommit> {
     let topic = params.topic()?;
     let newest = params.service.inference.nonces(topic.id, 0..=BlockHeight::MAX, 1).await?;
     let commit = |nonce| Commit {
@@ -186,9 +199,9 @@ pub(super) async fn topic_last_worker_commit_info(params: Params) -> Answer<Last
 }
 
 /// Returns the newest learned epoch of a topic.
-#[utoipa::path(get, path = of::LAST_REPUTER_COMMIT, tag = "windows", params(Version, TopicPart),
-    responses((status = 200, description = FOUND, body = LastCommit)))]
-pub(super) async fn topic_last_reputer_commit_info(params: Params) -> Answer<LastCommit> {
+#[utoipa::path(get, path = "/topic_last_reputer_commit_info/{topic_id}",
+    tag = "windows", responses((status = 200, body = LastCommit)))]
+async fn topic_last_reputer_commit_info(params: Params) -> Answer<LastCommit> {
     let topic = params.topic()?;
     let nonce = params.service.inference.learned(topic.id).await?.nonce;
     let commit = |nonce| Commit {
@@ -199,9 +212,9 @@ pub(super) async fn topic_last_reputer_commit_info(params: Params) -> Answer<Las
 }
 
 /// Returns the nonce of the newest learned epoch of a topic; 0 before the first.
-#[utoipa::path(get, path = of::REWARD_NONCE, tag = "windows", params(Version, TopicPart),
-    responses((status = 200, description = FOUND, body = RewardNonce)))]
-pub(super) async fn topic_reward_nonce(params: Params) -> Answer<RewardNonce> {
+#[utoipa::path(get, path = "/topic_reward_nonce/{topic_id}",
+    tag = "windows", responses((status = 200, body = RewardNonce)))]
+async fn topic_reward_nonce(params: Params) -> Answer<RewardNonce> {
     let learned = params.service.inference.learned(params.topic_id()?).await?;
     Ok(Json(RewardNonce { nonce: learned.nonce.unwrap_or_default().to_string() }))
 }

@@ -1,69 +1,11 @@
-//! Shared parameters, for the description. Handlers read them by name.
+//! Parameters and bodies that only the description needs. Handlers read parameters by name.
 #![expect(dead_code, reason = "they describe what handlers read by name")]
 
 use std::collections::BTreeMap;
-use std::marker::PhantomData;
 
-use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::{IntoParams, ToSchema};
 use wire::inference::Bundle;
 use wire::inference::chain::{NetworkInferencesAtBlock, ValueBundle};
-
-/// Shared parameters with a description that is compiled once.
-pub(in crate::server) struct CompiledOnce<Fields>(PhantomData<Fields>);
-
-impl<Fields: IntoParams> IntoParams for CompiledOnce<Fields> {
-    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        describe::<Fields>()
-    }
-}
-
-fn describe<Fields: IntoParams>() -> Vec<Parameter> {
-    Fields::into_params(|| None)
-}
-
-/// Version of the chain's API.
-pub(in crate::server) type Version = CompiledOnce<VersionFields>;
-
-/// Topic in a path.
-pub(in crate::server) type TopicPart = CompiledOnce<TopicFields>;
-
-/// Epoch in a path.
-pub(in crate::server) type HeightPart = CompiledOnce<HeightFields>;
-
-/// Version of the chain's API.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-pub(in crate::server) struct VersionFields {
-    /// `v10` has a value for each label, `v9` one number for each value.
-    #[param(inline)]
-    version: VersionName,
-}
-
-#[derive(ToSchema)]
-#[schema(rename_all = "lowercase")]
-enum VersionName {
-    V10,
-    V9,
-}
-
-/// Topic in a path.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-pub(in crate::server) struct TopicFields {
-    /// Id of the topic.
-    #[param(minimum = 1, format = "uint64")]
-    topic_id: u64,
-}
-
-/// Topic in a query.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(in crate::server) struct TopicMember {
-    /// Id of the topic.
-    #[param(minimum = 1, format = "uint64")]
-    topic_id: u64,
-}
 
 /// Address in a query.
 #[derive(IntoParams)]
@@ -72,20 +14,6 @@ pub(in crate::server) struct AddressMember {
     /// Address of which to return the permissions; none by default.
     address: Option<String>,
 }
-
-/// Epoch in a path.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-pub(in crate::server) struct HeightFields {
-    /// Height at which the epoch opened.
-    #[param(minimum = 0, format = "uint64")]
-    block_height: u64,
-}
-
-/// Address of an actor.
-#[derive(ToSchema)]
-#[schema(value_type = String, pattern = "^allo1[a-z0-9]{1,85}$")]
-pub(in crate::server) struct ActorAddress(String);
 
 /// `v10` has the first, `v9` the second.
 #[derive(ToSchema)]
@@ -150,15 +78,6 @@ pub(in crate::server) struct PageMembers {
     limit: Option<u64>,
 }
 
-/// Chain with the contract that verifies a signature.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-pub(in crate::server) struct ChainPart {
-    /// Name of the chain, such as `ethereum-11155111`.
-    #[param(min_length = 1)]
-    chain_id: String,
-}
-
 /// Value to sign.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -175,23 +94,6 @@ pub(in crate::server) struct ConsumerMembers {
 #[schema(rename_all = "lowercase")]
 enum SignedType {
     Uint256,
-}
-
-/// Network of a list of topics.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-pub(in crate::server) struct NetworkPart {
-    /// Name of the network.
-    #[param(inline)]
-    network: NetworkName,
-}
-
-#[derive(ToSchema)]
-enum NetworkName {
-    #[schema(rename = "allora-testnet-1")]
-    Testnet,
-    #[schema(rename = "allora-mainnet-1")]
-    Mainnet,
 }
 
 /// Error of the consumer API.

@@ -1,5 +1,6 @@
 use web::openapi::find_faults;
 
+use super::super::emissions::constant_queries;
 use super::*;
 
 const LIMITS: Limits = Limits { rate: 50, burst: 0, requests_per_day: 0, bytes_per_day: 0 };
@@ -9,8 +10,9 @@ fn all_operations_are_described() {
     let document = document(LIMITS, WorkerQuota::USUAL);
     assert_eq!(find_faults(&document), Vec::<String>::new());
     assert!(document["paths"].as_object().is_some_and(|paths| paths.len() > 65));
-    for query in paths::emissions::fixed::QUERIES {
-        assert!(document["paths"][query.path]["get"].is_object(), "{}", query.path);
+    for [path, ..] in constant_queries() {
+        let path = format!("/emissions/{{version}}{path}");
+        assert!(document["paths"][&path]["get"].is_object(), "{path}");
     }
 }
 
