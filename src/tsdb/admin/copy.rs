@@ -4,7 +4,8 @@
 //! copied. Other buckets follow from the rows. Deleted columns, revisions and row numbers are not
 //! copied. The rows of a dataset are copied in the order of their timestamps, so that an unfinished copy
 //! continues after its latest row. Tags are copied last, so that only the owner can read an unfinished
-//! copy. At the end each dataset is compared with its source.
+//! copy. At the end each dataset is compared with its source, up to the latest row of the copy: rows that
+//! the source receives meanwhile are copied by the next run.
 //!
 //! The next copy adds rows that are later than all others. After any other change of the source the copy
 //! of the dataset is deleted and made again. A dataset that is not such a copy, or was itself changed
@@ -62,7 +63,7 @@ pub enum CopyProgress<'a> {
         /// Number of rows of both.
         n_all: u64,
     },
-    /// A dataset is copied and equal to its source.
+    /// A dataset is copied and equal to its source, up to the latest row of the copy.
     Copied(&'a CopiedDataset),
 }
 
@@ -73,9 +74,9 @@ pub struct CopiedDataset {
     pub id: DatasetId,
     /// Name in both stores.
     pub name: String,
-    /// Number of rows in each store.
+    /// Number of rows of the copy.
     pub n_rows: u64,
-    /// Number of stored buckets in each store.
+    /// Number of stored buckets of the copy.
     pub n_buckets: u64,
     /// Checksum of rows, buckets, name, description, metadata, columns and tags.
     pub checksum: u64,
@@ -210,20 +211,20 @@ impl Copy<'_> {
         let is_continued = found.is_some();
         let found = found.map_or_else(|| self.create(), Ok)?;
         self.copy_rest(&found, on_progress)?;
-        let (mut source, mut copied) = self.compare(on_progress)?;
-        if is_continued && source != copied {
+        let (mut copied, mut difference) = self.compare(on_progress)?;
+        if is_continued && difference.is_some() {
             self.copy_rest(&self.create()?, on_progress)?;
-            (source, copied) = self.compare(on_progress)?;
+            (copied, difference) = self.compare(on_progress)?;
         }
-        if let Some(what) = source.difference(&copied) {
+        if let Some(what) = difference {
             return Err(CopyError::Differs { what });
         }
         let copied = CopiedDataset {
             id,
             name: self.entry.dataset.name.clone(),
-            n_rows: source.n_rows,
-            n_buckets: source.n_buckets,
-            checksum: source.checksum(),
+            n_rows: copied.n_rows,
+            n_buckets: copied.n_buckets,
+            checksum: copied.checksum(),
         };
         report(on_progress, CopyProgress::Copied(&copied))
     }
@@ -352,19 +353,32 @@ impl Copy<'_> {
         if pending.is_empty() { Ok(()) } else { put(pending) }
     }
 
-    /// Reads all of the source and then all of the copy.
-    fn compare(&self, on_progress: OnProgress<'_>) -> Result<(Digest, Digest), CopyError> {
-        let source = self.digest(self.from, 0, on_progress)?.map_err(CopyError::Read)?;
+    /// Reads the source and then the copy, up to the latest row of the copy. Returns the digest of the
+    /// copy and the part that differs, if any.
+    fn compare(
+        &self,
+        on_progress: OnProgress<'_>,
+    ) -> Result<(Digest, Option<&'static str>), CopyError> {
+        let id = self.entry.dataset.id;
+        let newest = |store| Ok(entry(store, id)?.and_then(|found| found.newest));
+        let pruned = self.entry.kept_from.map(just_before);
+        let until = newest(self.to).map_err(CopyError::Write)?.max(pruned);
+        let until = until.unwrap_or(Timestamp::MIN);
+        let source = self.digest(self.from, until, 0, on_progress)?.map_err(CopyError::Read)?;
         let to = Source { engine: self.to, rows: self.to };
-        let copied = self.digest(to, source.n_rows, on_progress)?.map_err(CopyError::Write)?;
-        Ok((source, copied))
+        let copied = self.digest(to, until, source.n_rows, on_progress)?;
+        let copied = copied.map_err(CopyError::Write)?;
+        let is_ahead = newest(self.from.engine).map_err(CopyError::Read)? > Some(until);
+        let difference = source.difference(&copied, is_ahead);
+        Ok((copied, difference))
     }
 
-    /// Returns the digest of the dataset in a store, after `n_before` rows of the other store were
-    /// read.
+    /// Returns the digest of the dataset in a store up to `until`, after `n_before` rows of the other
+    /// store were read.
     fn digest(
         &self,
         store: Source<'_>,
+        until: Timestamp,
         n_before: u64,
         on_progress: OnProgress<'_>,
     ) -> Result<store::Result<Digest>, CopyError> {
@@ -373,7 +387,7 @@ impl Copy<'_> {
         let mut read = || {
             let n_all = 2 * count(store.rows, id)?;
             let found = entry(store.engine, id)?.ok_or(StoreError::NoDataset { dataset: id })?;
-            Digest::read(store.rows, &found, &mut |n_rows| {
+            Digest::read(store.rows, &found, until, &mut |n_rows| {
                 let next = on_progress(CopyProgress::Compared { n_rows: n_before + n_rows, n_all });
                 is_stopped = next.is_break();
                 next

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use model::block::{Block, Rows, Series};
 use model::resolution::Resolution;
 use model::row::Bucket;
+use model::timestamp::Timestamp;
 
 use crate::span::Span;
 use crate::store::engine::CatalogEntry;
@@ -22,26 +23,30 @@ pub(super) struct Digest {
     pub(super) n_buckets: u64,
     rows: u64,
     buckets: u64,
-    /// The catalog entry.
+    /// Buckets that contain the end of the digest. Later rows change them.
+    last_buckets: u64,
+    /// The catalog entry, except for the latest row.
     entry: u64,
 }
 
 impl Digest {
-    /// Reads all of a dataset. If `on_rows`, which is called with the number of rows so far, stops
-    /// it, the digest is incomplete.
+    /// Reads a dataset up to `until`. If `on_rows`, which is called with the number of rows so far,
+    /// stops it, the digest is incomplete.
     ///
     /// # Errors
     /// [`StoreError`](crate::store::StoreError).
     pub(super) fn read(
         store: &dyn Store,
         entry: &CatalogEntry,
+        until: Timestamp,
         on_rows: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<Self> {
         let shown: Vec<usize> = entry.visible().map(|(place, _)| place).collect();
-        let (mut rows, mut buckets) = (DefaultHasher::new(), DefaultHasher::new());
+        let [mut rows, mut buckets, mut last_buckets] = <[DefaultHasher; 3]>::default();
         let (mut n_rows, mut n_buckets) = (0, 0);
         for resolution in COMPARED {
-            store.scan(entry.dataset.id, resolution, Span::ALL, &mut |batch| {
+            let span = Span { last: until, ..Span::ALL };
+            store.scan(entry.dataset.id, resolution, span, &mut |batch| {
                 match batch.rows()? {
                     Rows::Raw(block) => {
                         n_rows += block.len() as u64;
@@ -52,24 +57,37 @@ impl Digest {
                     Rows::Buckets(all) => {
                         n_buckets += all.len() as u64;
                         for bucket in &all {
-                            hash_bucket(bucket, &mut buckets);
+                            let is_last = bucket.timestamp == resolution.bucket_start(until);
+                            hash_bucket(
+                                bucket,
+                                if is_last { &mut last_buckets } else { &mut buckets },
+                            );
                         }
                     }
                 }
                 Ok(on_rows(n_rows))
             })?;
         }
-        let (rows, buckets) = (rows.finish(), buckets.finish());
-        Ok(Self { n_rows, n_buckets, rows, buckets, entry: hash_entry(entry) })
+        Ok(Self {
+            n_rows,
+            n_buckets,
+            rows: rows.finish(),
+            buckets: buckets.finish(),
+            last_buckets: last_buckets.finish(),
+            entry: hash_entry(entry),
+        })
     }
 
-    /// Returns the part that differs, if any.
-    pub(super) fn difference(&self, other: &Self) -> Option<&'static str> {
-        if self.rows != other.rows {
+    /// Returns the part of a copy that differs from its source, if any. `is_ahead` is true if the source
+    /// has later rows.
+    pub(super) fn difference(&self, copy: &Self, is_ahead: bool) -> Option<&'static str> {
+        if self.rows != copy.rows {
             Some("rows")
-        } else if self.buckets != other.buckets {
+        } else if self.buckets != copy.buckets
+            || !is_ahead && self.last_buckets != copy.last_buckets
+        {
             Some("buckets")
-        } else if self != other {
+        } else if self.entry != copy.entry {
             Some("name, metadata, columns or tags")
         } else {
             None
@@ -112,9 +130,9 @@ fn hash_bucket(bucket: &Bucket, to: &mut DefaultHasher) {
 
 fn hash_entry(entry: &CatalogEntry) -> u64 {
     let mut hasher = DefaultHasher::new();
-    let CatalogEntry { dataset, owner, tags, newest, kept_from, .. } = entry;
+    let CatalogEntry { dataset, owner, tags, kept_from, .. } = entry;
     (dataset.id, &dataset.name, &dataset.description, &dataset.metadata).hash(&mut hasher);
-    (dataset.created_at, owner, newest, kept_from).hash(&mut hasher);
+    (dataset.created_at, owner, kept_from).hash(&mut hasher);
     for (_, column) in entry.visible() {
         (&column.name, column.dtype.to_string()).hash(&mut hasher);
     }

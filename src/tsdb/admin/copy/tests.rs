@@ -298,3 +298,33 @@ fn changed_copy_is_not_written() {
         assert_eq!((outcome.n_copied, entry(&to, id(2)).unwrap()), (3, before));
     }
 }
+
+#[test]
+fn source_that_is_written_does_not_replace_its_copy() {
+    let folder = tempdir().unwrap();
+    let (from, to) = (open(&folder, "from"), open(&folder, "to"));
+    fill(&from);
+    let columns = [Dtype::Float, Dtype::Integer, Dtype::String, Dtype::Boolean];
+    let mut second = ROWS * 7;
+    let mut n_before = Vec::new();
+    for _ in 0..2 {
+        let outcome = copy(source(&from), &to, &|_| true, &mut |progress| {
+            match progress {
+                CopyProgress::Began { dataset, n_rows } if dataset.id == id(2) => {
+                    n_before.push(n_rows);
+                }
+                CopyProgress::Compared { .. } => {
+                    second += 1;
+                    append(&from, 2, block([second], &columns), 30);
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        });
+        let outcome = outcome.unwrap();
+        assert!(outcome.failed.is_empty(), "{:?}", outcome.failed);
+    }
+    assert_eq!(n_before, [0, 40_500]);
+    let copied = copy_all(&from, &to);
+    assert_eq!(copied[0].n_rows, 40_500 + u64::try_from(second - ROWS * 7).unwrap());
+}
