@@ -18,7 +18,7 @@ use ::inference::network::retention::Retention;
 use ::inference::network::submission::WorkerQuota;
 use ::inference::network::topic::demo_topics;
 use ::inference::server::{InferenceService, ServiceOptions};
-use ::inference::store::Store;
+use ::inference::store::{Store, StorePlace};
 use accounts::Accounts;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
@@ -252,9 +252,11 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     let topics = if command.demo { demo_topics() } else { vec![] };
     let options = ServiceOptions {
         listen: command.listen,
-        store: data_dir.inference(),
-        database: command.store.store,
-        is_read_only: command.store.read_only,
+        store: match command.store.store {
+            Some(url) if command.store.read_only => StorePlace::ReadOnly(url),
+            Some(url) => StorePlace::Database(url),
+            None => StorePlace::File(data_dir.inference()),
+        },
         gate,
         block_time: Duration::from_millis(command.block_time_ms),
         retention: command.retention.retention(),

@@ -24,12 +24,10 @@ pub mod server;
 pub mod store;
 
 use std::panic::resume_unwind;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use db::connection::retry_while_busy;
-use db::postgres::DatabaseUrl;
 use model::topic::{Address, BlockHeight, TopicId};
 use parking_lot::{Mutex, RwLock};
 use task::clock::Clock;
@@ -42,7 +40,7 @@ use web::metrics::Metrics;
 pub use self::error::{InferenceError, Result};
 use crate::math::sortition::Record;
 use crate::network::cache::{Cache, CachedTopic};
-use crate::network::chain::{Blocks, Chain, Leap};
+use crate::network::chain::{Blocks, Chain};
 use crate::network::epoch::is_open;
 use crate::network::epoch_end::{closing, lesson};
 use crate::network::problems::Conditions;
@@ -51,7 +49,8 @@ use crate::network::submission::{Origin, Payload, Submission, Submitter};
 use crate::network::topic::{Keep, Topic};
 use crate::network::topics::TopicList;
 use crate::store::{
-    CloseInput, EndOptions, EpochTotals, Input, Store, StoreError, StoredLearned, SubmitOutcome,
+    CloseInput, EndOptions, EpochTotals, Input, Store, StoreError, StorePlace, StoredLearned,
+    SubmitOutcome,
 };
 
 /// Options for opening a network.
@@ -111,73 +110,33 @@ pub struct News {
 }
 
 impl Inference {
-    /// Opens the network in the file at `path`, or creates one at height 1.
+    /// Opens the network in `store`, or creates one at height 1. Other services can use the same
+    /// database at the same time. No epoch opens or closes in a read-only database.
     ///
     /// # Errors
     /// [`InferenceError::Topic`] if a topic of `options` is invalid, [`InferenceError::Store`] if
-    /// the file cannot be opened.
-    pub async fn open(path: &Path, clock: Clock, options: InferenceOptions) -> Result<Self> {
+    /// the store cannot be opened, or is a read-only database without a network.
+    pub async fn open(
+        store: impl Into<StorePlace>,
+        clock: Clock,
+        options: InferenceOptions,
+    ) -> Result<Self> {
         for topic in &options.topics {
             topic.check()?;
         }
+        let store = store.into();
         let open = || {
-            let (path, clock, options) = (path.to_owned(), clock.clone(), options.clone());
-            blocking(move || NetworkState::open(Store::open(&path)?, clock, &options))
+            let (store, clock, options) = (store.clone(), clock.clone(), options.clone());
+            blocking(move || NetworkState::open(Store::open(&store)?, clock, &options))
         };
         let is_busy =
             |error: &InferenceError| matches!(error, InferenceError::Store(e) if e.is_busy());
-        let shared = retry_while_busy(open, is_busy).await?;
-        Ok(Self { shared: Arc::new(shared) })
-    }
-
-    /// Opens the network in the database at `url`, or creates it. Other services can use the same
-    /// database at the same time.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
-    pub async fn connect(
-        url: DatabaseUrl,
-        clock: Clock,
-        options: InferenceOptions,
-    ) -> Result<Self> {
-        for topic in &options.topics {
-            topic.check()?;
-        }
-        let open = move || NetworkState::open(Store::connect(&url)?, clock, &options);
-        Ok(Self { shared: Arc::new(blocking(open).await?) })
-    }
-
-    /// Opens the network in a read-only database, such as a standby. No epoch opens or closes here.
-    ///
-    /// # Errors
-    /// As [`Self::open`], or if the database contains no network.
-    pub async fn connect_read_only(
-        url: DatabaseUrl,
-        clock: Clock,
-        options: InferenceOptions,
-    ) -> Result<Self> {
-        let open = move || NetworkState::open(Store::connect_read_only(&url)?, clock, &options);
-        Ok(Self { shared: Arc::new(blocking(open).await?) })
+        Ok(Self { shared: Arc::new(retry_while_busy(open, is_busy).await?) })
     }
 
     /// Returns the clock of the chain.
     pub fn chain(&self) -> &Chain {
         &self.shared.chain
-    }
-
-    /// Logs a jump of the machine's clock since the last call and stores it, so that the next start
-    /// continues with the current heights.
-    ///
-    /// # Errors
-    /// [`InferenceError`] if the store fails.
-    pub async fn follow_clock(&self) -> Result<()> {
-        let Some(Leap { micros, blocks }) = self.chain().take_leap() else { return Ok(()) };
-        let (seconds, height) = (micros / 1_000_000, self.chain().height());
-        warn!(
-            seconds,
-            height, "the clock was moved by {seconds} seconds: heights go on from {height}"
-        );
-        self.with_store(move |shared| Ok(shared.store.put_blocks(blocks)?)).await
     }
 
     /// Stores `payload` from `sender`, a worker of the network itself. It is durable on return.

@@ -15,7 +15,6 @@ mod values;
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +24,6 @@ use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json, Router};
-use db::postgres::DatabaseUrl;
 use model::key::KeyId;
 use model::topic::Address;
 use task::clock::Clock;
@@ -54,7 +52,7 @@ use crate::network::runner::Runner;
 use crate::network::submission::{Submitter, WorkerQuota};
 use crate::network::topic::Topic;
 use crate::network::upstream::{Rows, Runs};
-use crate::store::StoreError;
+use crate::store::{StoreError, StorePlace};
 use crate::{Inference, InferenceError, InferenceOptions};
 
 /// Maximum size of a request body in bytes: enough for a forecast of all inferers of an epoch.
@@ -71,12 +69,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 pub struct ServiceOptions {
     /// Address to listen on, `127.0.0.1:0` for a free port.
     pub listen: String,
-    /// File of the network, used without a database.
-    pub store: PathBuf,
-    /// Database of the network, which several services can share.
-    pub database: Option<DatabaseUrl>,
-    /// True if the database is read-only, such as a standby. Epochs do not open or close then.
-    pub is_read_only: bool,
+    /// File or database of the network.
+    pub store: StorePlace,
     /// Authentication and rate limits.
     pub gate: Gate,
     /// Time between blocks of the local chain.
@@ -192,18 +186,11 @@ impl InferenceService {
         group: &Group,
         clock: Clock,
     ) -> Result<Self, StartError> {
-        let ServiceOptions { listen, store, database, gate, consumers, quota, .. } = options;
+        let ServiceOptions { listen, store, gate, consumers, quota, .. } = options;
         let ServiceOptions { block_time, retention, topics, .. } = options;
         let network = InferenceOptions { block_time, retention, topics };
-        let place =
-            database.as_ref().map_or_else(|| store.display().to_string(), ToString::to_string);
-        let inference = match database {
-            Some(url) if options.is_read_only => {
-                Inference::connect_read_only(url, clock, network).await
-            }
-            Some(url) => Inference::connect(url, clock, network).await,
-            None => Inference::open(&store, clock, network).await,
-        };
+        let place = store.to_string();
+        let inference = Inference::open(store, clock, network).await;
         let inference = inference.map_err(|source| StartError::Open { place, source })?;
         let signer = consumers.signer.account();
         let listener = bind(&listen).await?;

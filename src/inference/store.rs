@@ -20,7 +20,7 @@ mod versions;
 mod view;
 mod worker_quota;
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -119,6 +119,20 @@ pub struct CloseInput {
     pub baseline: Option<Baseline>,
 }
 
+/// Place of a store.
+#[derive(Debug, Clone, derive_more::Display, derive_more::From)]
+pub enum StorePlace {
+    /// File of one process.
+    #[display("{}", _0.display())]
+    File(PathBuf),
+    /// Database that several services can share.
+    Database(DatabaseUrl),
+    /// Database that does not accept writes, such as a standby. Writes fail with
+    /// [`StoreError::ReadOnly`].
+    #[from(skip)]
+    ReadOnly(DatabaseUrl),
+}
+
 /// Store of a network's topics and epochs.
 #[derive(Debug)]
 pub struct Store(Engine);
@@ -130,31 +144,18 @@ enum Engine {
 }
 
 impl Store {
-    /// Opens the file at `path`, creating it and its directory if they are missing.
+    /// Opens the store at `place`. Creates missing tables, and the directory of a file.
     ///
     /// # Errors
-    /// [`StoreError`] if the file cannot be opened, or was written by another version. The file [is
-    /// busy](StoreError::is_busy) from the drop of its previous store until that store's writer thread
-    /// has closed it.
-    pub fn open(path: &Path) -> Result<Self> {
-        Ok(Self(Engine::File(StoreFile::open(path)?)))
-    }
-
-    /// Opens the schema of the database at `url`, creating its tables if they are missing.
-    ///
-    /// # Errors
-    /// [`StoreError`] if the database is unreachable, or its tables are of another version.
-    pub fn connect(url: &DatabaseUrl) -> Result<Self> {
-        Ok(Self(Engine::Database(StoreDatabase::open(url)?)))
-    }
-
-    /// Opens the schema of a read-only database, such as a standby. Writes fail with
-    /// [`StoreError::ReadOnly`].
-    ///
-    /// # Errors
-    /// As for [`Self::connect`], or the database has no tables.
-    pub fn connect_read_only(url: &DatabaseUrl) -> Result<Self> {
-        Ok(Self(Engine::Database(StoreDatabase::open_read_only(url)?)))
+    /// [`StoreError`] if the file cannot be opened, the database is unreachable, or the tables are of
+    /// another version. A file [is busy](StoreError::is_busy) from the drop of its previous store until
+    /// that store's writer thread has closed it.
+    pub fn open(place: &StorePlace) -> Result<Self> {
+        Ok(Self(match place {
+            StorePlace::File(path) => Engine::File(StoreFile::open(path)?),
+            StorePlace::Database(url) => Engine::Database(StoreDatabase::open(url, false)?),
+            StorePlace::ReadOnly(url) => Engine::Database(StoreDatabase::open(url, true)?),
+        }))
     }
 
     /// Returns the tables that a copy of a network consists of.

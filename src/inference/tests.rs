@@ -237,7 +237,7 @@ async fn open(
         topics: vec![topic.clone()],
     };
     let inference =
-        Inference::open(&folder.join("inference.sqlite"), clock.clone(), options).await.unwrap();
+        Inference::open(folder.join("inference.sqlite"), clock.clone(), options).await.unwrap();
     let (n_found, first_read) = Default::default();
     let rows = Arc::new(FakeRows { clock: clock.clone(), column, speed, n_found, first_read });
     let runs = Arc::<FakeRuns>::clone(runs);
@@ -502,14 +502,14 @@ async fn epochs_continue_after_a_clock_correction_of_a_day() {
         stage.pass(30).await;
         let before = stage.latest().await.nonce;
         correct(&stage.clock, seconds);
-        stage.inference.follow_clock().await.unwrap();
         stage.pass(TWO_EPOCHS).await;
         let after = stage.latest().await.nonce;
         assert!((before + 12..=before + 24).contains(&after), "{seconds}: {before}, {after}");
         let mut stage = stage.killed_and_reopened().await;
         stage.pass(TWO_EPOCHS).await;
         let last = stage.latest().await.nonce;
-        assert!((after + 12..=after + 24).contains(&last), "{seconds}: {after}, {last}");
+        // The date determines the heights between two runs, which never decrease.
+        assert!(last >= after + 12, "{seconds}: {after}, {last}");
     }
 }
 
@@ -543,7 +543,7 @@ async fn heights_and_topics_are_kept_across_restarts() {
     };
     // As if the program had exited.
     fs::remove_file(stage.folder.path().join("inference.sqlite.lock")).unwrap();
-    let reopened = Inference::open(&path, stage.clock.clone(), slower).await.unwrap();
+    let reopened = Inference::open(path, stage.clock.clone(), slower).await.unwrap();
     assert_eq!(reopened.chain().height(), 100);
     stage.clock.advance(Duration::from_secs(5));
     assert_eq!(reopened.chain().height(), 101);

@@ -123,7 +123,7 @@ fn open_datasets(path: &Path) -> OpenResult {
 }
 
 fn open_inference(path: &Path) -> OpenResult {
-    match inference::store::Store::open(path) {
+    match inference::store::Store::open(&path.to_owned().into()) {
         Ok(_) => Ok(OPENS),
         Err(inference::store::StoreError::InUse) => Ok(IN_USE),
         Err(error) => Err(chain(&error)),

@@ -33,6 +33,13 @@ pub struct FullBundle {
     pub without_inferer: Arc<PairValues>,
 }
 
+impl FullBundle {
+    /// Returns the names of the labels in order.
+    pub fn labels(&self) -> impl Iterator<Item = &str> {
+        self.bundle.combined_value.iter().map(|value| value.label_name.as_str())
+    }
+}
+
 impl Deref for FullBundle {
     type Target = Bundle;
 

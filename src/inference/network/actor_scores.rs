@@ -21,9 +21,12 @@ pub(super) struct EpochValues {
     combined: BTreeMap<String, f64>,
 }
 
-/// Values of each actor by epoch.
+/// Values of each actor by epoch, and the latest name of each worker.
 #[derive(Debug, Default)]
-pub(super) struct PastValues(BTreeMap<(Role, String), BTreeMap<BlockHeight, EpochValues>>);
+pub(super) struct PastValues {
+    by_actor: BTreeMap<(Role, String), BTreeMap<BlockHeight, EpochValues>>,
+    names: BTreeMap<String, String>,
+}
 
 /// Scores of an actor. `None` without epochs that they can be computed from.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -39,10 +42,14 @@ pub(super) type Truths<'a> =
     BTreeMap<BlockHeight, (&'a [LabeledValue], Option<&'a [LabeledValue]>)>;
 
 impl PastValues {
+    /// Collects the values of `rows`, oldest first.
     pub(super) fn new(rows: Vec<EpochActor>) -> Self {
         let mut values = Self::default();
         for row in rows {
-            let epochs = values.0.entry((row.role, row.worker)).or_default();
+            if let Some(name) = row.name {
+                values.names.insert(row.worker.clone(), name);
+            }
+            let epochs = values.by_actor.entry((row.role, row.worker)).or_default();
             let epoch = epochs.entry(row.nonce).or_default();
             if let Some(combined) = row.combined_value {
                 epoch.combined.insert(row.label.clone(), combined);
@@ -50,6 +57,11 @@ impl PastValues {
             epoch.own.insert(row.label, row.value);
         }
         values
+    }
+
+    /// Returns the latest name of `worker`, if known.
+    pub(super) fn name(&self, worker: &str) -> Option<String> {
+        self.names.get(worker).cloned()
     }
 
     /// Returns the scores of an actor over the epochs `counted`.
@@ -60,7 +72,7 @@ impl PastValues {
         truth: &Truth,
         truths: &Truths<'_>,
     ) -> ValueScores {
-        let Some(epochs) = self.0.get(&(role, worker.to_owned())) else {
+        let Some(epochs) = self.by_actor.get(&(role, worker.to_owned())) else {
             return ValueScores::default();
         };
         let (mut n_right, mut n_judged) = (0_usize, 0_usize);

@@ -224,7 +224,10 @@ impl Backtest {
             let newest = seen.last().and_then(|row| Some((row, *row.values.get(column)?)));
             if let (Some((bundle, interval)), Some((row, before))) = (closed, newest) {
                 let due = row.timestamp + self.topic.source.horizon;
-                let uninformed = self.uninformed(&bundle, before, &sums);
+                // Before the first ground truth, it is the latest value.
+                let mean = mean(sums.truths, sums.report.n_learned).unwrap_or(before);
+                let uninformed = self.topic.uninformed(bundle.combined_value.len(), Some(mean));
+                let uninformed = uninformed.unwrap_or_default();
                 pending.push_back(Pending { due, before, bundle, interval, uninformed });
             }
             progress(BacktestProgress { n_done: n_done + 1, n_epochs });
@@ -297,16 +300,6 @@ impl Backtest {
         Ok(Some((closing.bundle, outer)))
     }
 
-    /// Returns the uninformed prediction for an epoch. Before the first ground truth, it is `before`,
-    /// the latest value.
-    fn uninformed(&self, bundle: &FullBundle, before: f64, sums: &Sums) -> Values {
-        let n_labels = bundle.combined_value.len();
-        match self.topic.truth {
-            Truth::Direction { .. } => vec![1.0 / count(n_labels.max(1)); n_labels],
-            Truth::Value => vec![mean(sums.truths, sums.report.n_learned).unwrap_or(before)],
-        }
-    }
-
     /// Learns from an epoch, if the rows reach its ground truth.
     fn learn(
         &self,
@@ -323,9 +316,7 @@ impl Backtest {
         let Some(after) = row.and_then(|row| row.values.get(&source.column)) else {
             return Ok(());
         };
-        let labels: Vec<&str> =
-            epoch.bundle.combined_value.iter().map(|value| value.label_name.as_str()).collect();
-        let truth = self.topic.truth_of(&labels, epoch.before, *after);
+        let truth = self.topic.truth_of(epoch.bundle.labels(), epoch.before, *after);
         let losses = learned.learn(&self.topic, &epoch.bundle, &truth)?;
         sums.report.n_learned += 1;
         sums.report.combined_loss += losses.combined;
@@ -536,7 +527,7 @@ impl Simple {
         let moves = series.iter().filter_map(|(row, before)| {
             let due = row.timestamp + horizon;
             let after = series.iter().find(|(row, _)| row.timestamp >= due)?.1;
-            Some(self.topic.truth_of(&labels, *before, after))
+            Some(self.topic.truth_of(labels, *before, after))
         });
         let moves: Vec<Vec<f64>> = moves.collect();
         let counted = if self.kind == BaselineKind::Last {

@@ -5,7 +5,6 @@
 //! date, which can be corrected by days. The date determines the blocks between two runs.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use model::timestamp::Timestamp;
@@ -16,7 +15,7 @@ use task::clock::{Clock, Stopwatch};
 /// Minimum block time. Epochs have at least a few blocks, and responses need some time.
 pub const BLOCK_TIME_MIN: Duration = Duration::from_millis(10);
 
-/// Minimum correction of the date that is reported, in microseconds. Smaller differences occur
+/// Minimum correction of a database's clock that is noticed, in microseconds. Smaller differences occur
 /// between two readings on a loaded machine, or while a clock is slewed.
 const LEAP_MICROS_MIN: i64 = 2_000_000;
 
@@ -81,8 +80,6 @@ impl Blocks {
 pub struct Chain {
     clock: Clock,
     pace: Arc<RwLock<Pace>>,
-    /// Correction of the date since the start, in microseconds, as of the last check.
-    corrected_micros: Arc<AtomicI64>,
 }
 
 /// Basis of the current height.
@@ -103,21 +100,12 @@ impl Pace {
     }
 }
 
-/// A correction of the date while the program runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Leap {
-    /// Size of the correction in microseconds, negative if the date was set back.
-    pub micros: i64,
-    /// Chain with the same heights by the corrected date, from which the next run continues.
-    pub blocks: Blocks,
-}
-
 impl Chain {
     /// Creates a chain with the height of `blocks` at the date of `clock`.
     pub fn new(clock: Clock, blocks: Blocks) -> Self {
         let (started_at, stopwatch) = (clock.now(), clock.stopwatch());
         let pace = Pace { blocks, started_at, stopwatch, is_shared: false };
-        Self { clock, pace: Arc::new(RwLock::new(pace)), corrected_micros: Arc::default() }
+        Self { clock, pace: Arc::new(RwLock::new(pace)) }
     }
 
     /// Follows the clock of a database with the given `date` and `blocks`. If that clock was set
@@ -166,19 +154,6 @@ impl Chain {
         let pace = self.pace.read();
         pace.blocks.began(height).since(pace.time())
     }
-
-    /// Returns the correction of the date since the last call if it was at least two seconds. Returns
-    /// `None` if the clock of a database is followed.
-    pub fn take_leap(&self) -> Option<Leap> {
-        let Pace { blocks, is_shared: false, .. } = *self.pace.read() else { return None };
-        let time = self.pace.read().time();
-        let corrected = self.clock.now().micros().saturating_sub(time.micros());
-        let before = self.corrected_micros.swap(corrected, Ordering::SeqCst);
-        let micros = corrected.saturating_sub(before);
-        let genesis = blocks.genesis.micros().saturating_add(corrected);
-        let blocks = Blocks { genesis: Timestamp::from_micros(genesis), ..blocks };
-        (micros.saturating_abs() >= LEAP_MICROS_MIN).then_some(Leap { micros, blocks })
-    }
 }
 
 #[cfg(test)]
@@ -217,22 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn clock_corrections_are_detected_once_and_change_no_height() {
+    fn clock_corrections_change_no_height() {
         let clock = Clock::manual(timestamp(1000));
         let chain =
             Chain::new(clock.clone(), Blocks::starting(timestamp(0), Duration::from_secs(1)));
         clock.advance(Duration::from_secs(10));
-        assert_eq!((chain.height(), chain.take_leap()), (1011, None));
-        for date in [10, 200_000] {
+        for date in [1010, 10, 200_000] {
             clock.set(timestamp(date));
             assert_eq!((chain.height(), chain.until(1012)), (1011, Duration::from_secs(1)));
-            let leap = chain.take_leap().unwrap();
-            assert_eq!(
-                leap.blocks.height(timestamp(date)),
-                1011,
-                "the next run continues from there"
-            );
-            assert_eq!(chain.take_leap(), None);
         }
     }
 
@@ -242,7 +209,7 @@ mod tests {
         let blocks = Blocks::starting(date, Duration::from_hours(1));
         let chain = Chain::new(Clock::system(), Blocks::starting(timestamp(0), blocks.block_time));
         assert_eq!(chain.follow(date, blocks), None, "the machine's clock is ignored");
-        assert_eq!((chain.height(), chain.take_leap()), (1, None));
+        assert_eq!(chain.height(), 1);
         assert!(chain.now().since(date) < Duration::from_hours(1));
         // The machine was suspended for two hours.
         let later = date + Duration::from_mins(150);

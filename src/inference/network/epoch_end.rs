@@ -96,11 +96,10 @@ fn replay(
     };
     for past in found.lessons {
         let Some(bundle) = store.bundle(topic.id, past.nonce)? else { continue };
-        let labels: Vec<&str> =
-            bundle.combined_value.iter().map(|value| value.label_name.as_str()).collect();
         let before = Some(numbers(&past.truth)).filter(|truth| !truth.is_empty());
         let outcome = past.input.zip(outcomes.get(&past.nonce));
-        let corrected = outcome.map(|(input, after)| topic.truth_of(&labels, input.value, *after));
+        let corrected =
+            outcome.map(|(input, after)| topic.truth_of(bundle.labels(), input.value, *after));
         let Some(truth) = corrected.or_else(|| before.clone()) else { continue };
         let Ok(lesson) = lesson_of(topic, &bundle, &replay.learned, &truth) else { continue };
         replay.report.n_epochs += 1;
@@ -176,9 +175,7 @@ pub(crate) fn lesson(
         debug!(topic.id = %id, nonce, "gave up on the truth of nonce {nonce} of topic {id}");
         return None;
     };
-    let labels: Vec<&str> =
-        bundle.combined_value.iter().map(|value| value.label_name.as_str()).collect();
-    let truth = topic.truth_of(&labels, input.value, after);
+    let truth = topic.truth_of(bundle.labels(), input.value, after);
     match lesson_of(topic, bundle, learned, &truth) {
         Ok(lesson) => {
             let Losses { combined, naive, .. } = &lesson.losses;
@@ -206,9 +203,8 @@ pub(crate) fn lesson_of(
     learned: &Learned,
     truth: &[f64],
 ) -> Result<Lesson, BundleError> {
-    let labels: Vec<&str> =
-        bundle.combined_value.iter().map(|value| value.label_name.as_str()).collect();
     let mut learned = learned.clone();
     let losses = learned.learn(topic, bundle, truth)?;
+    let labels: Vec<&str> = bundle.labels().collect();
     Ok(Lesson { truth: with_labels(&labels, truth), losses, learned })
 }

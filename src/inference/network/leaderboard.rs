@@ -12,14 +12,14 @@ use std::time::Duration;
 use model::timestamp::Timestamp;
 use model::topic::{Address, BlockHeight, TopicId};
 use wire::inference::network::{EpochLosses, Leaderboard, RankedActor};
-use wire::inference::{Bundle, HistoryEpoch, LabeledValue};
+use wire::inference::{HistoryEpoch, LabeledValue};
 
 use crate::math::loss::LossRule;
 use crate::math::regret::{ByActor, Losses, Role};
 use crate::math::statistics::{count, mean, median};
 use crate::network::actor_scores::{PastValues, Truths};
 use crate::network::submission::numbers;
-use crate::network::topic::{Topic, Truth};
+use crate::network::topic::Topic;
 use crate::{Inference, Result};
 
 /// Epochs that a leaderboard covers.
@@ -90,9 +90,7 @@ impl Inference {
             };
             Ok(ranking(&settings, &history, &losses, &values, n_epochs))
         });
-        let mut board = board.await?;
-        self.add_names(topic, &mut board.actors).await?;
-        Ok(board)
+        board.await
     }
 
     /// Returns the maximum number of epochs of a period, and its start.
@@ -108,26 +106,6 @@ impl Inference {
                 (n_epochs.min(PERIOD_EPOCHS_MAX), chain.now() - duration)
             }
         }
-    }
-
-    /// Adds the name of each actor's latest submission, so that it keeps its name when it misses an
-    /// epoch.
-    async fn add_names(&self, topic: TopicId, actors: &mut [RankedActor]) -> Result<()> {
-        let newest = self.latest(topic).await?;
-        let nonce = newest.bundle.nonce;
-        let names = self.read(topic, move |store| store.names(topic, nonce)).await?;
-        let Bundle { inferer_values, forecaster_values, .. } = &newest.bundle.bundle;
-        let present: BTreeSet<&Address> =
-            inferer_values.iter().chain(forecaster_values).map(|value| &value.worker).collect();
-        for actor in actors {
-            let Ok(worker) = actor.worker.parse() else { continue };
-            actor.name = names.get(&worker).cloned();
-            if !present.contains(&worker) {
-                let newest = self.newest_of(topic, worker, BlockHeight::MAX).await?;
-                actor.name = newest.and_then(|(_, submission)| submission.name);
-            }
-        }
-        Ok(())
     }
 }
 
@@ -158,11 +136,16 @@ fn ranking(
     let scoring = Scoring { topic, losses, gains, values, truths };
     let by_nonce: BTreeMap<BlockHeight, &Losses> =
         losses.iter().map(|(nonce, losses)| (*nonce, losses)).collect();
-    let mut baseline = Baseline::default();
+    let (mut n_truths, mut truths_sum) = (0_usize, 0.0);
     let mut epochs = Vec::new();
     for epoch in history.iter().filter(|epoch| !epoch.truth.is_empty()) {
-        let uninformed = baseline.uninformed_loss(topic, &epoch.truth);
-        baseline.take(&epoch.truth);
+        let truth = numbers(&epoch.truth);
+        let mean = (n_truths > 0).then(|| truths_sum / count(n_truths));
+        let uninformed = topic.uninformed(truth.len(), mean);
+        let plain_rule = LossRule { allow_negative: true, ..rule };
+        let uninformed = uninformed.map(|values| plain_rule.loss(&values, &truth));
+        n_truths += 1;
+        truths_sum += truth.first().copied().unwrap_or_default();
         if let Some(losses) = by_nonce.get(&epoch.nonce) {
             epochs.push(EpochLosses {
                 nonce: epoch.nonce,
@@ -224,7 +207,7 @@ struct Scoring<'a> {
 }
 
 impl Scoring<'_> {
-    /// Returns an actor with its scores over the epochs `counted`, without rank and name.
+    /// Returns an actor with its scores over the epochs `counted`, without rank.
     fn actor(&self, record: &Record<'_>, counted: &BTreeSet<usize>) -> RankedActor {
         let rule = self.topic.judging.loss;
         let own: Vec<f64> =
@@ -246,7 +229,7 @@ impl Scoring<'_> {
         RankedActor {
             worker: record.worker.to_string(),
             role: record.role.name().to_owned(),
-            name: None,
+            name: self.values.name(record.worker.as_str()),
             rank: None,
             n_epochs: number(record.losses.len()),
             n_counted_epochs: number(own.len()),
@@ -324,33 +307,4 @@ pub(super) fn standings(mut records: Vec<Record<'_>>, min: usize) -> Standings<'
     }
     unranked.sort_by_key(|(_, n_counted)| Reverse(*n_counted));
     Standings { ranked, common: common.unwrap_or_default(), unranked }
-}
-
-/// Ground truths so far.
-#[derive(Default)]
-struct Baseline {
-    n_epochs: u32,
-    sum: f64,
-}
-
-impl Baseline {
-    fn take(&mut self, truth: &[LabeledValue]) {
-        if let Some(first) = truth.first() {
-            self.n_epochs += 1;
-            self.sum += first.value;
-        }
-    }
-
-    /// Returns the loss of an uninformed prediction from earlier ground truths, or `None` without any.
-    fn uninformed_loss(&self, topic: &Topic, truth: &[LabeledValue]) -> Option<f64> {
-        let truth = numbers(truth);
-        let said = match topic.truth {
-            Truth::Direction { .. } => {
-                vec![1.0 / count(truth.len()); truth.len()]
-            }
-            Truth::Value if self.n_epochs == 0 => return None,
-            Truth::Value => vec![self.sum / f64::from(self.n_epochs)],
-        };
-        Some(LossRule { allow_negative: true, ..topic.judging.loss }.loss(&said, &truth))
-    }
 }

@@ -252,10 +252,6 @@ fn with_ids<E>(
         return Ok(submissions);
     }
     let labels = labels()?;
-    // Epochs of earlier versions have no registry. Their submissions have all labels and ids.
-    if labels.is_empty() {
-        return Ok(submissions);
-    }
     let dense = |submission: Submission| {
         let inference = if submission.inference.is_empty() {
             Vec::new()
@@ -324,7 +320,7 @@ impl NetworkState {
             };
             let nonce = bundles.bundle.nonce;
             let actors = summaries(&bundles, &self.store.names(topic, nonce)?, &learned);
-            let array = serde_json::to_string(&actors).map_err(StoreError::Record)?;
+            let array = serde_json::to_string(&actors).map_err(StoreError::from)?;
             let elements = array.trim_matches(['[', ']']).to_owned();
             Ok(Arc::new(TopicActors { last_nonce: Some(nonce), n_learned, actors, elements }))
         };

@@ -97,7 +97,6 @@ impl Runner {
         rows: &Arc<dyn Rows>,
         group: &Group,
     ) {
-        group.spawn("clock", follow_clock(inference.clone()));
         let (inference, tasks) = (inference.clone(), group.clone());
         let (runs, rows) = (Arc::clone(runs), Arc::clone(rows));
         let mut news = inference.news();
@@ -472,15 +471,5 @@ impl Runner {
             }
             Err(error) => self.inference.fails(id, Failing::Inferring, chain(&error)),
         }
-    }
-}
-
-/// Checks the machine's clock at each block until it is dropped.
-async fn follow_clock(inference: Inference) {
-    loop {
-        if let Err(error) = inference.follow_clock().await {
-            warn!(cause = chain(&error), "failed to store a correction of the clock");
-        }
-        sleep(inference.chain().block_time().max(PAUSE_MIN)).await;
     }
 }

@@ -127,8 +127,7 @@ fn split_active(
         }
     }
     let active = parts;
-    // Epochs opened by an earlier version have all labels of the topic's list and no registry.
-    if topic.is_single() || labels.is_empty() {
+    if topic.is_single() {
         return Selection { active, labels: topic.labels.clone(), withdrawn };
     }
     let used: BTreeSet<&String> = active

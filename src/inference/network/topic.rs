@@ -15,6 +15,8 @@ use wire::inference::network::PredictorModelSettings;
 
 use crate::math::loss::{LossMethod, LossRule};
 use crate::math::regret::ByRole;
+use crate::math::statistics::count;
+use crate::math::synthesis::Values;
 use crate::math::synthesis::weights::{Generation, Params};
 use crate::network::retention::{DAY, Retention};
 
@@ -432,9 +434,23 @@ impl Topic {
         Some(format!("{what} is out of range"))
     }
 
+    /// Returns an uninformed prediction: equal probabilities of all labels, or the `mean` of earlier
+    /// ground truths, if any.
+    pub fn uninformed(&self, n_labels: usize, mean: Option<f64>) -> Option<Values> {
+        match self.truth {
+            Truth::Direction { .. } => Some(vec![1.0 / count(n_labels.max(1)); n_labels]),
+            Truth::Value => mean.map(|mean| vec![mean]),
+        }
+    }
+
     /// Returns the ground truth after a change of the column from `before` to `after`: a number for
     /// each of `labels`.
-    pub fn truth_of<L: AsRef<str>>(&self, labels: &[L], before: f64, after: f64) -> Vec<f64> {
+    pub fn truth_of<'l>(
+        &self,
+        labels: impl IntoIterator<Item = &'l str>,
+        before: f64,
+        after: f64,
+    ) -> Values {
         let Truth::Direction { threshold } = self.truth else { return vec![after] };
         let step = if before == 0.0 { 0.0 } else { (after - before) / before.abs() };
         let direction = if step > threshold {
@@ -444,8 +460,7 @@ impl Topic {
         } else {
             "flat"
         };
-        let is_true = |label: &L| if label.as_ref() == direction { 1.0 } else { 0.0 };
-        labels.iter().map(is_true).collect()
+        labels.into_iter().map(|label| if label == direction { 1.0 } else { 0.0 }).collect()
     }
 }
 

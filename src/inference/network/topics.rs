@@ -65,15 +65,6 @@ impl TopicList {
     }
 }
 
-/// Change of a whitelist.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ListChange {
-    /// Add a worker.
-    Add,
-    /// Remove a worker.
-    Remove,
-}
-
 impl Inference {
     /// Returns all topics, sorted by id.
     pub fn topics(&self) -> Vec<Arc<Topic>> {
@@ -220,8 +211,8 @@ impl Inference {
         Ok(dataset)
     }
 
-    /// Adds `worker` to the whitelist of topic `id` or removes it, on behalf of the creator `by`.
-    /// This does not enable or disable the whitelist.
+    /// Adds `worker` to the whitelist of topic `id` if `is_listed`, otherwise removes it, on behalf of the
+    /// creator `by`. This does not enable or disable the whitelist.
     ///
     /// # Errors
     /// [`InferenceError`] with the reason if it is refused.
@@ -229,14 +220,16 @@ impl Inference {
         &self,
         id: TopicId,
         worker: Address,
-        change: ListChange,
+        is_listed: bool,
         by: &Address,
     ) -> Result<Arc<Topic>> {
         let _alone = self.change_list().await?;
         let mut topic = self.owned(id, by)?.as_ref().clone();
-        match change {
-            ListChange::Add => topic.whitelist.workers.insert(worker),
-            ListChange::Remove => topic.whitelist.workers.remove(&worker),
+        let workers = &mut topic.whitelist.workers;
+        if is_listed {
+            workers.insert(worker)
+        } else {
+            workers.remove(&worker)
         };
         topic.check()?;
         self.put_topic(topic).await

@@ -60,11 +60,11 @@ impl Fixture {
             topics: crate::tests::test_topics(),
         };
         let path = folder.path().join("inference.sqlite");
-        let inference = match database {
-            Some(url) => Inference::connect(url.parse().unwrap(), clock.clone(), options).await,
-            None => Inference::open(&path, clock.clone(), options).await,
+        let store = match database {
+            Some(url) => StorePlace::Database(url.parse().unwrap()),
+            None => path.into(),
         };
-        let inference = inference.unwrap();
+        let inference = Inference::open(store, clock.clone(), options).await.unwrap();
         let gate = Gate::new(accounts.clone(), gate, clock.clone());
         let group = Group::default();
         let (_, rows) = crate::tests::fakes(&clock);
@@ -460,9 +460,7 @@ async fn started_service_runs_epochs() {
         Accounts::open(folder.path().join("accounts.sqlite"), clock.clone()).await.unwrap();
     let options = ServiceOptions {
         listen: "127.0.0.1:0".to_owned(),
-        store: folder.path().join("inference.sqlite"),
-        database: None,
-        is_read_only: false,
+        store: folder.path().join("inference.sqlite").into(),
         gate: Gate::new(accounts, GateOptions::unlimited(), clock.clone()),
         block_time: Duration::from_millis(20),
         retention: Retention::USUAL,

@@ -26,7 +26,6 @@ use crate::Inference;
 use crate::network::addresses;
 use crate::network::runner::ROWS_WITHIN;
 use crate::network::topic::{Topic, settings};
-use crate::network::topics::ListChange;
 use crate::network::upstream::{Cause, DatasetColumn, Described, Rows, truth_after};
 
 /// Creates a topic that belongs to the key. Its first epoch opens with the next block.
@@ -161,7 +160,7 @@ pub(super) async fn add_to_whitelist(
     params: Params,
     holder: Holder,
 ) -> Result<Json<TopicResponse>> {
-    change_whitelist(params, holder, ListChange::Add).await
+    change_whitelist(params, holder, true).await
 }
 
 /// Removes a worker from the whitelist of a topic that the key created.
@@ -173,22 +172,23 @@ pub(super) async fn remove_from_whitelist(
     params: Params,
     holder: Holder,
 ) -> Result<Json<TopicResponse>> {
-    change_whitelist(params, holder, ListChange::Remove).await
+    change_whitelist(params, holder, false).await
 }
 
 async fn change_whitelist(
     params: Params,
     holder: Holder,
-    change: ListChange,
+    is_listed: bool,
 ) -> Result<Json<TopicResponse>> {
     let id = params.topic_id()?;
-    let worker = match change {
-        ListChange::Add => addresses::checked(&params.text("worker")?)
-            .map_err(|why| ApiError::mismatch("worker", why))?,
-        ListChange::Remove => params.address("worker")?,
+    let worker = if is_listed {
+        addresses::checked(&params.text("worker")?)
+            .map_err(|why| ApiError::mismatch("worker", why))?
+    } else {
+        params.address("worker")?
     };
     let inference = &params.service.inference;
-    let changed = inference.change_whitelist(id, worker, change, &holder.address(None)).await?;
+    let changed = inference.change_whitelist(id, worker, is_listed, &holder.address(None)).await?;
     topics::respond(inference, &changed, false).await
 }
 

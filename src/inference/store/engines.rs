@@ -56,32 +56,8 @@ impl Drop for StoreDatabase {
 }
 
 impl StoreDatabase {
-    /// Connects to the database at `url`, creating the tables if they are missing.
-    pub(super) fn open(url: &DatabaseUrl) -> Result<Self> {
-        let database = Self::connect(url, false)?;
-        let schema = tables::shared();
-        {
-            let _context = database.enter();
-            wait(database.connections.open_tables(schema))?;
-        }
-        Ok(database)
-    }
-
-    /// Connects to a read-only database, such as a standby.
-    pub(super) fn open_read_only(url: &DatabaseUrl) -> Result<Self> {
-        let database = Self::connect(url, true)?;
-        let schema = tables::shared();
-        {
-            let _context = database.enter();
-            let read = database
-                .connections
-                .read(Snapshot::Transaction, move |c| async move { schema.check(c).await }.boxed());
-            wait(read)?;
-        }
-        Ok(database)
-    }
-
-    fn connect(url: &DatabaseUrl, is_read_only: bool) -> Result<Self> {
+    /// Connects to the database at `url`. Creates missing tables, or only checks them if `is_read_only`.
+    pub(super) fn open(url: &DatabaseUrl, is_read_only: bool) -> Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("inference-postgres")
@@ -89,7 +65,18 @@ impl StoreDatabase {
             .build()
             .map_err(StoreError::Prepare)?;
         let connections = Connections::new(url, CONNECTIONS, runtime.handle().clone());
-        Ok(Self { connections, is_read_only, runtime: Some(runtime) })
+        let database = Self { connections, is_read_only, runtime: Some(runtime) };
+        let (context, schema) = (database.enter(), tables::shared());
+        if is_read_only {
+            let read = database
+                .connections
+                .read(Snapshot::Transaction, move |c| async move { schema.check(c).await }.boxed());
+            wait(read)?;
+        } else {
+            wait(database.connections.open_tables(schema))?;
+        }
+        drop(context);
+        Ok(database)
     }
 
     /// Checks that every table exists and that the database accepts writes unless it is opened

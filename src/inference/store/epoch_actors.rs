@@ -76,16 +76,9 @@ impl Store {
         nonces: RangeInclusive<BlockHeight>,
         limit: u32,
     ) -> Result<Vec<(BlockHeight, u64)>> {
-        let sql = "SELECT nonce, n_bytes FROM epochs
-                   WHERE topic_id = ?1 AND nonce BETWEEN ?2 AND ?3 AND summary IS NOT NULL
-                   ORDER BY nonce DESC LIMIT ?4";
-        let (from, to) = (number(*nonces.start()), number(*nonces.end()));
-        let values = [number(topic.get()), from, to, limit.into()];
-        let mut epochs = self.read(|session| {
-            session.all(sql, values, |row| Ok((height(row.get(0)?), height(row.get(1)?))))
-        })?;
-        epochs.reverse();
-        Ok(epochs)
+        self.latest_epochs("nonce, n_bytes", topic, nonces, limit, |row| {
+            Ok((height(row.get(0)?), height(row.get(1)?)))
+        })
     }
 
     /// Returns the actors of the epochs of `topic` in `nonces`, oldest epoch first, with a row for each

@@ -53,14 +53,8 @@ pub enum StoreError {
     #[error("payload was not stored")]
     NotKept(SubmitOutcome),
     /// A record is malformed.
-    #[error("invalid record in the inference file")]
-    Record(#[source] serde_json::Error),
-    /// A text in a record is malformed.
-    #[error("invalid text `{text}` in the inference file")]
-    Word {
-        /// Shortened text.
-        text: String,
-    },
+    #[error("invalid record in the inference file: {0}")]
+    Record(String),
 }
 
 impl StoreError {
@@ -78,6 +72,12 @@ impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         let fault = DatabaseFault::from(error);
         if fault.is_full() { Self::DiskFull } else { Self::Statement(fault) }
+    }
+}
+
+impl From<serde_json::Error> for StoreError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Record(error.to_string())
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) fn read(bytes: Option<&[u8]>) -> Result<PairValues> {
     let pairs = reader.form().and_then(|()| reader.pairs());
     pairs
         .filter(|_| reader.bytes.is_empty())
-        .ok_or_else(|| StoreError::Word { text: "an epoch's values of pairs".to_owned() })
+        .ok_or_else(|| StoreError::Record("an epoch's values of pairs".to_owned()))
 }
 
 /// Decodes the regrets of pairs into `regrets`.
@@ -77,7 +77,7 @@ pub(super) fn read_regrets(bytes: &[u8], regrets: &mut Regrets) -> Result<()> {
         regrets.one_in_forecaster = reader.pairwise()?;
         reader.bytes.is_empty().then_some(())
     };
-    read().ok_or_else(|| StoreError::Word { text: "a topic's regrets".to_owned() })
+    read().ok_or_else(|| StoreError::Record("a topic's regrets".to_owned()))
 }
 
 /// Remaining bytes.
@@ -162,7 +162,7 @@ pub(super) fn write_past(past: &Past) -> Vec<u8> {
 
 /// Decodes past epochs.
 pub(super) fn read_past(bytes: &[u8]) -> Result<Past> {
-    let unfit = || StoreError::Word { text: "a topic's past epochs".to_owned() };
+    let unfit = || StoreError::Record("a topic's past epochs".to_owned());
     let mut reader = PairReader { bytes };
     let epochs = read_epochs(&mut reader).ok_or_else(unfit)?;
     if reader.bytes.is_empty() { Ok(Past::new(epochs)) } else { Err(unfit()) }

@@ -32,17 +32,17 @@ pub(super) struct SummaryRecord {
 
 /// Serializes `record`.
 pub(super) fn write(record: &impl Serialize) -> Result<String> {
-    serde_json::to_string(record).map_err(StoreError::Record)
+    Ok(serde_json::to_string(record)?)
 }
 
 /// Parses a record.
 pub(super) fn read<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T> {
-    serde_json::from_str(text).map_err(StoreError::Record)
+    Ok(serde_json::from_str(text)?)
 }
 
 /// Parses a text in a record.
 pub(super) fn word<T: FromStr>(text: &str) -> Result<T> {
-    text.parse().map_err(|_| StoreError::Word { text: text.chars().take(90).collect() })
+    text.parse().map_err(|_| StoreError::Record(text.chars().take(90).collect()))
 }
 
 /// Columns of a learned state: a record, the regrets of [pairs], and past epochs.
@@ -88,7 +88,7 @@ pub(super) fn read_submission(
     let forecast = forecast.map(|text| {
         let mut json = serde_json::Deserializer::from_str(text);
         let forecast = ActorsReader(known).deserialize(&mut json);
-        forecast.and_then(|forecast| json.end().map(|()| forecast)).map_err(StoreError::Record)
+        Ok::<_, StoreError>(forecast.and_then(|forecast| json.end().map(|()| forecast))?)
     });
     let forecast = Arc::new(forecast.transpose()?.unwrap_or_default());
     Ok(Submission { worker: word(worker)?, name, inference, forecast })
@@ -142,7 +142,7 @@ pub(super) fn read_topic(text: &str) -> Result<Topic> {
     let TopicRecord { id, creator, is_active, workers, settings } = read(text)?;
     let creator = creator.as_deref().map(word).transpose()?;
     let topic = settings::topic(word(&id.to_string())?, creator, settings);
-    let topic = topic.map_err(|error| StoreError::Word { text: error.to_string() })?;
+    let topic = topic.map_err(|error| StoreError::Record(error.to_string()))?;
     let workers = workers.iter().map(|worker| word(worker)).collect::<Result<_, _>>()?;
     let whitelist = WorkerWhitelist { workers, ..topic.whitelist };
     Ok(Topic { is_active, whitelist, ..topic })

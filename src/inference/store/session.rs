@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use db::postgres::fault::timed_out;
 use db::sql::{self, Column, Value};
+use db::statement::Statements as _;
 use futures::executor::block_on;
-use rusqlite::{Connection, OptionalExtension as _, Params};
-use sqlx::postgres::PgArguments;
-use sqlx::query::Query;
-use sqlx::{PgConnection, Postgres};
+use rusqlite::{Connection, Params};
+use sqlx::PgConnection;
 use tokio::task::unconstrained;
 use tokio::time::timeout;
 
@@ -98,17 +97,14 @@ impl Session<'_> {
 
     /// Runs a statement without results and returns the number of changed rows.
     pub(super) fn run(&self, sql: &str, values: impl Values) -> Result<usize> {
-        match &self.0 {
-            Engine::Sqlite(connection) => {
-                let mut statement = connection.prepare_cached(sql)?;
-                Ok(values.lend(|values| statement.execute(bound(values)))?)
-            }
+        values.lend(|values| match &self.0 {
+            Engine::Sqlite(connection) => Ok(connection.run(sql, bound(values))?),
             Engine::Postgres(connection) => {
-                let query = query(sql, values)?;
+                let query = sql::query(sql, values.iter().copied())?;
                 let done = wait(query.execute(&mut **connection.borrow_mut()))?;
                 Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
             }
-        }
+        })
     }
 
     /// Runs statements without values or results.
@@ -129,21 +125,9 @@ impl Session<'_> {
         &self,
         sql: &str,
         values: impl Values,
-        read: impl FnOnce(&Row<'_>) -> Result<T>,
+        read: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<Option<T>> {
-        match &self.0 {
-            Engine::Sqlite(connection) => {
-                let mut statement = connection.prepare_cached(sql)?;
-                let read = |row: &rusqlite::Row<'_>| Ok(read(&Row::from(row)));
-                let found = values.lend(|values| statement.query_row(bound(values), read));
-                found.optional()?.transpose()
-            }
-            Engine::Postgres(connection) => {
-                let query = query(sql, values)?;
-                let found = wait(query.fetch_optional(&mut **connection.borrow_mut()))?;
-                found.map(|row| read(&Row::from(&row))).transpose()
-            }
-        }
+        Ok(self.all(sql, values, read)?.into_iter().next())
     }
 
     /// Returns all rows as converted by `read`.
@@ -153,24 +137,17 @@ impl Session<'_> {
         values: impl Values,
         mut read: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<Vec<T>> {
-        match &self.0 {
+        values.lend(|values| match &self.0 {
             Engine::Sqlite(connection) => {
-                let mut statement = connection.prepare_cached(sql)?;
-                values.lend(|values| {
-                    let mut rows = statement.query(bound(values))?;
-                    let mut all = Vec::new();
-                    while let Some(row) = rows.next()? {
-                        all.push(read(&Row::from(row))?);
-                    }
-                    Ok(all)
-                })
+                let read = |row: &rusqlite::Row<'_>| Ok(read(&Row::from(row)));
+                connection.all(sql, bound(values), read)?.into_iter().collect()
             }
             Engine::Postgres(connection) => {
-                let query = query(sql, values)?;
+                let query = sql::query(sql, values.iter().copied())?;
                 let rows = wait(query.fetch_all(&mut **connection.borrow_mut()))?;
                 rows.iter().map(|row| read(&Row::from(row))).collect()
             }
-        }
+        })
     }
 
     /// Returns the first column of a row that always exists, such as that of a count.
@@ -187,14 +164,6 @@ pub(super) fn wait<T, E: From<sqlx::Error>>(
 ) -> Result<T, E> {
     let step = timeout(STEP_WITHIN, step);
     block_on(unconstrained(step)).unwrap_or_else(|_| Err(timed_out().into()))
-}
-
-/// Converts `sql` and `values` to a query of PostgreSQL.
-fn query(
-    sql: &str,
-    values: impl Values,
-) -> Result<Query<'static, Postgres, PgArguments>, sqlx::Error> {
-    values.lend(|values| sql::query(sql, values.iter().copied()))
 }
 
 fn bound<'v>(values: &'v [&'v dyn Value]) -> impl Params + 'v {

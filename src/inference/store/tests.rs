@@ -1,6 +1,7 @@
 mod contract;
 
 use std::future::ready;
+use std::path::Path;
 
 use db::connection::retry_while_busy;
 use model::topic::Address;
@@ -34,20 +35,23 @@ impl Store {
 
 fn open() -> (tempfile::TempDir, Store, Topic) {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(&folder.path().join("inference.sqlite")).unwrap();
+    let store = Store::open(&folder.path().join("inference.sqlite").into()).unwrap();
     (folder, store, demo_topics().remove(0))
 }
 
 /// Returns a store in the database at `url`, with the tested topic.
 pub(super) fn connect(url: &str) -> (Store, Topic) {
-    let (store, topic) = (Store::connect(&url.parse().unwrap()).unwrap(), demo_topics().remove(0));
+    let (store, topic) = (
+        Store::open(&StorePlace::Database(url.parse().unwrap())).unwrap(),
+        demo_topics().remove(0),
+    );
     store.put_topic(&topic, None).unwrap();
     (store, topic)
 }
 
 /// Opens a file that was just in use. It is busy until the previous writer thread has closed it.
 async fn reopen(path: &Path) -> Result<Store, StoreError> {
-    retry_while_busy(|| ready(Store::open(path)), StoreError::is_busy).await
+    retry_while_busy(|| ready(Store::open(&path.to_owned().into())), StoreError::is_busy).await
 }
 
 fn submission(topic: &Topic, worker: &str, value: &str) -> Submission {
@@ -171,9 +175,9 @@ async fn copy_to_postgres_and_back_continues_like_its_source() {
     let back = file("back.sqlite");
     let n_rows = copy_all(&from, &there).await.unwrap();
     assert_eq!(copy_all(&there, &back).await.unwrap(), n_rows);
-    for store in [Store::connect(&url.parse().unwrap()).unwrap(), {
+    for store in [Store::open(&StorePlace::Database(url.parse().unwrap())).unwrap(), {
         let CopyPlace::File(path) = &back else { panic!() };
-        Store::open(path).unwrap()
+        Store::open(&path.clone().into()).unwrap()
     }] {
         assert_eq!(contents(&store, &topic), want);
         // Another epoch is closed and learned with the previous state.
@@ -218,12 +222,12 @@ async fn file_is_locked_and_not_used_after_it_is_replaced() {
     let (folder, store, topic) = open();
     let path = folder.path().join("inference.sqlite");
     epoch(&store, &topic, 1);
-    assert!(matches!(Store::open(&path), Err(StoreError::InUse)));
+    assert!(matches!(Store::open(&path.clone().into()), Err(StoreError::InUse)));
     std::fs::remove_dir_all(folder.path()).unwrap();
     assert!(matches!(store.put_topic(&topic, None), Err(StoreError::Replaced)));
     assert!(matches!(store.check(), Err(StoreError::Replaced)));
     assert!(matches!(store.topics(), Err(StoreError::Replaced)));
-    let fresh = Store::open(&path).unwrap();
+    let fresh = Store::open(&path.clone().into()).unwrap();
     epoch(&fresh, &topic, 7);
     drop(store);
     drop(fresh);
@@ -251,7 +255,7 @@ fn file_and_directory_are_private() {
 
     let base = tempfile::tempdir().unwrap();
     let folder = base.path().join("a folder");
-    let _store = Store::open(&folder.join("inference.db")).unwrap();
+    let _store = Store::open(&folder.join("inference.db").into()).unwrap();
     for (path, want) in [
         (folder.clone(), 0o700),
         (folder.join("inference.db"), 0o600),
@@ -273,7 +277,7 @@ fn file_of_the_first_format_is_upgraded() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("inference.sqlite");
     write_stored(&path);
-    check_stored(&Store::open(&path).unwrap());
+    check_stored(&Store::open(&path.clone().into()).unwrap());
 }
 
 /// The stored tables have format 2, the first that is upgraded, with the content of the stored
@@ -296,7 +300,7 @@ async fn tables_of_format_2_are_upgraded() {
         test_postgres::dump(&url, &path);
     }
     let Some(url) = test_postgres::stored_database(&path) else { return };
-    check_stored(&Store::connect(&url.parse().unwrap()).unwrap());
+    check_stored(&Store::open(&StorePlace::Database(url.parse().unwrap())).unwrap());
 }
 
 fn check_stored(store: &Store) {

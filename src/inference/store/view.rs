@@ -192,12 +192,28 @@ impl Store {
         nonces: RangeInclusive<BlockHeight>,
         limit: u32,
     ) -> Result<Vec<BlockHeight>> {
-        let sql = "SELECT nonce FROM bundles WHERE topic_id = ?1 AND nonce BETWEEN ?2 AND ?3
-                   ORDER BY nonce DESC LIMIT ?4";
+        self.latest_epochs("nonce", topic, nonces, limit, |row| Ok(height(row.get(0)?)))
+    }
+
+    /// Returns `columns` of the latest `limit` epochs of `topic` in `nonces` with a bundle, oldest first.
+    pub(super) fn latest_epochs<T>(
+        &self,
+        columns: &str,
+        topic: TopicId,
+        nonces: RangeInclusive<BlockHeight>,
+        limit: u32,
+        read: impl Fn(&Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let sql = format!(
+            "SELECT {columns} FROM epochs
+             WHERE topic_id = ?1 AND nonce BETWEEN ?2 AND ?3 AND summary IS NOT NULL
+             ORDER BY nonce DESC LIMIT ?4"
+        );
         let (from, to) = (number(*nonces.start()), number(*nonces.end()));
         let values = [number(topic.get()), from, to, limit.into()];
-        let found = self.read(|session| session.all(sql, values, |row| row.get(0)))?;
-        Ok(found.into_iter().rev().map(height).collect())
+        let mut epochs = self.read(|session| session.all(&sql, values, &read))?;
+        epochs.reverse();
+        Ok(epochs)
     }
 
     /// Returns the learned state of `topic`, which is `known` if that is still current.
@@ -227,31 +243,23 @@ impl Store {
         nonces: RangeInclusive<BlockHeight>,
         limit: u32,
     ) -> Result<Vec<HistoryEpoch>> {
-        let sql = "SELECT nonce, opened_at, summary, truth, combined_loss, naive_loss FROM epochs
-                   WHERE topic_id = ?1 AND nonce BETWEEN ?2 AND ?3 AND summary IS NOT NULL
-                   ORDER BY nonce DESC LIMIT ?4";
-        let (from, to) = (number(*nonces.start()), number(*nonces.end()));
-        let values = [number(topic.get()), from, to, limit.into()];
-        let mut epochs = self.read(|session| {
-            session.all(sql, values, |row| {
-                let truth: Option<String> = row.get(3)?;
-                let truth = truth.as_deref().map(record::read).transpose()?;
-                let summary = record::read::<record::SummaryRecord>(&row.get::<String>(2)?)?;
-                Ok(HistoryEpoch {
-                    nonce: height(row.get(0)?),
-                    opened_at: Timestamp::from_micros(row.get(1)?).to_string(),
-                    combined_value: summary.combined_value,
-                    naive_value: summary.naive_value,
-                    n_inferers: summary.n_inferers,
-                    n_forecasters: summary.n_forecasters,
-                    truth: truth.unwrap_or_default(),
-                    combined_loss: row.get(4)?,
-                    naive_loss: row.get(5)?,
-                })
+        let columns = "nonce, opened_at, summary, truth, combined_loss, naive_loss";
+        self.latest_epochs(columns, topic, nonces, limit, |row| {
+            let truth: Option<String> = row.get(3)?;
+            let truth = truth.as_deref().map(record::read).transpose()?;
+            let summary = record::read::<record::SummaryRecord>(&row.get::<String>(2)?)?;
+            Ok(HistoryEpoch {
+                nonce: height(row.get(0)?),
+                opened_at: Timestamp::from_micros(row.get(1)?).to_string(),
+                combined_value: summary.combined_value,
+                naive_value: summary.naive_value,
+                n_inferers: summary.n_inferers,
+                n_forecasters: summary.n_forecasters,
+                truth: truth.unwrap_or_default(),
+                combined_loss: row.get(4)?,
+                naive_loss: row.get(5)?,
             })
-        })?;
-        epochs.reverse();
-        Ok(epochs)
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use db::postgres::DatabaseUrl;
 use futures::future::join_all;
 use task::group::Group;
 use tokio::sync::watch;
@@ -23,8 +24,8 @@ fn options(topics: Vec<Topic>) -> InferenceOptions {
 async fn three(clock: &Clock) -> Option<(TopicId, Vec<Inference>)> {
     let url = new_database()?;
     let connect = async |topics| {
-        let url = url.parse().unwrap();
-        Inference::connect(url, clock.clone(), options(topics)).await.unwrap()
+        let url: DatabaseUrl = url.parse().unwrap();
+        Inference::open(url, clock.clone(), options(topics)).await.unwrap()
     };
     let topics = test_topics();
     let id = topics[0].id;
@@ -208,8 +209,8 @@ async fn concurrent_topic_changes_are_all_kept() {
     let listed = join_all(services.iter().enumerate().map(async |(place, service)| {
         for idx in 0..10 {
             let worker: Address = format!("allo1w{place}x{idx}").parse().unwrap();
-            let add = network::topics::ListChange::Add;
-            while let Err(error) = service.change_whitelist(id, worker.clone(), add, &owner).await {
+            while let Err(error) = service.change_whitelist(id, worker.clone(), true, &owner).await
+            {
                 assert!(matches!(error, InferenceError::Store(StoreError::Raced)), "{error:?}");
             }
         }

@@ -58,8 +58,6 @@ def test(inference):
     inference.set_clock(0)
     inference.start()
     inference.goes_on("started again with the right date")
-    n_moves = inference.log().count("the clock was moved by")
-    assert n_moves == 3, f"{n_moves} lines report three corrections"
     n_behind = inference.log().count("the clock is behind the newest epoch")
     assert n_behind == 1, f"{n_behind} lines report a start with an earlier date"
 

@@ -99,9 +99,7 @@ impl Network {
             // One key submits for all actors.
             quota: inference::network::submission::WorkerQuota(0),
             listen: listen.to_owned(),
-            store: folder.join("inference.db"),
-            database: None,
-            is_read_only: false,
+            store: folder.join("inference.db").into(),
             gate: Gate::new(accounts, GateOptions::unlimited(), clock.clone()),
             block_time,
             retention: Retention::USUAL,

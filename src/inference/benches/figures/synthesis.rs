@@ -184,7 +184,7 @@ fn kept(size: Size) -> Outcome<()> {
     keep(&empty, Regrets::default())?;
     let n_bytes = std::fs::metadata(&path)?.len() - std::fs::metadata(&empty)?.len();
     let n_bytes = u32::try_from(n_bytes)?;
-    let store = Store::open(&path)?;
+    let store = Store::open(&path.clone().into())?;
     let began = Instant::now();
     black_box(store.learned(model::topic::TopicId::FIRST, None)?);
     let took = began.elapsed().as_secs_f64() * 1e3;
@@ -196,7 +196,7 @@ fn kept(size: Size) -> Outcome<()> {
 
 /// Stores `regrets` in a file at `path` and returns their number.
 fn keep(path: &Path, regrets: Regrets) -> Outcome<usize> {
-    let store = Store::open(path)?;
+    let store = Store::open(&path.to_owned().into())?;
     let (topic, at) = (crate::network::topic(1, 12)?, Timestamp::from_seconds(1));
     store.open_epoch(topic.id, 1, 1, at)?;
     let worker = "allo1a".parse()?;

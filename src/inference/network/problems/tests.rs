@@ -46,7 +46,7 @@ async fn repeated_problem_is_logged_once() {
         topics: test_topics(),
     };
     let path = folder.path().join("inference.sqlite");
-    let inference = Inference::open(&path, Clock::system(), options).await.unwrap();
+    let inference = Inference::open(path, Clock::system(), options).await.unwrap();
     let n_lines = Arc::new(AtomicUsize::new(0));
     tracing::subscriber::with_default(Lines(Arc::clone(&n_lines)), || {
         for idx in 0..664 {

@@ -64,7 +64,7 @@ pub(super) fn truncated_regrets_are_rejected(store: &Store, topic: &Topic) {
     assert!(learn(store, topic, 1));
     let cut = "UPDATE learned SET regrets = substr(regrets, 1, length(regrets) - 1)";
     store.execute(cut);
-    assert!(matches!(store.learned(topic.id, None), Err(StoreError::Word { .. })));
+    assert!(matches!(store.learned(topic.id, None), Err(StoreError::Record(_))));
 }
 
 pub(super) fn epoch_closes_once_and_is_learned_once(store: &Store, topic: &Topic) {
