@@ -174,19 +174,6 @@ pub struct Commit {
     pub first_row: i64,
     /// Number of rows, 0 for a removal.
     pub n_rows: u64,
-    /// Removed rows, if it removed any.
-    pub removal: Option<Removal>,
-    /// True if no column was renamed or deleted since.
-    pub has_same_columns: bool,
-}
-
-/// Rows that a commit removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Removal {
-    /// Rows of a span.
-    Span(Span),
-    /// Old rows. Their buckets remain.
-    Old,
 }
 
 /// Called once in the order of commits, when rows are durable and before their append returns.

@@ -16,7 +16,7 @@ use crate::catalog::Refusal;
 use crate::rollup::{Fold, Folding, Refolded, as_stored};
 use crate::span::Span;
 use crate::store::archived::{Beneath, RowDeletion};
-use crate::store::{Append, AppendMode, Appended, Removal, Removed, records, series};
+use crate::store::{Append, AppendMode, Appended, Removed, records, series};
 
 /// Resolution that is folded from rows.
 const FINEST: Resolution = Resolution::FiveMinutes;
@@ -174,7 +174,7 @@ pub(super) async fn prune(
             head.kept_from = head.kept_from.max(pruned.kept_from);
             head.newest_archived.take_if(|newest| *newest < pruned.until);
             head.read_latest(c).await?;
-            head.commit(c, Change::Removal(Removal::Old), None).await?;
+            head.commit(c, Change::Other, None).await?;
             return Ok(head.removed(pruned.n_rows));
         }
         // Pruned rows would no longer replace rows of an archived month that stays.
@@ -206,7 +206,7 @@ pub(super) async fn prune(
     let end = series::bucket_end(FINEST, last_gone);
     head.kept_from = head.kept_from.max(Some(end.min(before)));
     head.latest = head.latest.filter(|latest| *latest >= bound).max(head.newest_archived);
-    head.commit(c, Change::Removal(Removal::Old), None).await?;
+    head.commit(c, Change::Other, None).await?;
     Ok(head.removed(n_gone.unsigned_abs()))
 }
 
@@ -283,7 +283,7 @@ async fn delete(
         Levels::refold(&ends, changed, &stored).put(c, &head).await?;
     }
     head.read_latest(c).await?;
-    head.commit(c, Change::Removal(Removal::Span(span)), Some(now)).await?;
+    head.commit(c, Change::Other, Some(now)).await?;
     Ok(head.removed(n_gone))
 }
 
@@ -305,5 +305,5 @@ pub(super) async fn put_buckets(
         Levels::refold(&[], changed, &stored).put(c, &head).await?;
     }
     head.kept_from = head.kept_from.max(Some(kept_from));
-    head.commit(c, Change::Copy, None).await
+    head.commit(c, Change::Other, None).await
 }

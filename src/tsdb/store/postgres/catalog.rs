@@ -177,15 +177,12 @@ pub(super) async fn change(
         change,
         DatasetChange::NewColumns(_) | DatasetChange::Column(ColumnChange::Add(..))
     );
-    let is_renamed = !is_added && matches!(change, DatasetChange::Column(_));
     // Even if nothing changes, since the new version of the row tells writers that columns may have
     // changed.
-    let sql = "UPDATE datasets.datasets SET updated_at = coalesce($2, updated_at),
-         renamed_after = CASE WHEN $3 THEN revision ELSE renamed_after END WHERE id = $1";
+    let sql = "UPDATE datasets.datasets SET updated_at = coalesce($2, updated_at) WHERE id = $1";
     sqlx::query(sql)
         .bind(dataset.get())
         .bind(Some(Time(now)).filter(|_| !is_added))
-        .bind(is_renamed)
         .execute(&mut *c)
         .await?;
     find(c, dataset).await

@@ -14,8 +14,8 @@ use super::time::Time;
 use super::{Result, StoreError};
 use crate::catalog::VALUE_COLUMN;
 use crate::rollup::Fold;
-use crate::span::{Span, just_before};
-use crate::store::{Appended, Commit, Heads, Removal, Removed};
+use crate::span::just_before;
+use crate::store::{Appended, Commit, Heads, Removed};
 
 /// Locks the state until the end of the transaction. The column of `xmin` is true if the columns are of
 /// the same state. If the statement waited for another writer, they may be older.
@@ -77,10 +77,8 @@ pub(super) struct Head {
 pub(super) enum Change<'a> {
     /// Stored rows. `is_after` is true if they come after all others.
     Rows { rows: &'a Block, is_after: bool },
-    /// Removed rows.
-    Removal(Removal),
-    /// Part of a copy without rows.
-    Copy,
+    /// Removed rows, or part of a copy without rows.
+    Other,
 }
 
 impl Head {
@@ -181,20 +179,12 @@ impl Head {
         if !matches!(change, Change::Rows { .. }) {
             self.removed = self.revision;
         }
-        let (kind, rows, span) = match change {
-            Change::Rows { rows, .. } => {
-                let ends = rows.times.first().copied().zip(rows.times.last().copied());
-                ("rows", rows.len(), ends.map(|(first, last)| Span { first, last }))
+        let (kind, times, late) = match change {
+            Change::Rows { rows, is_after } => {
+                let late = || rows.times.iter().copied().map(Time).collect::<Vec<_>>();
+                ("rows", rows.times.as_slice(), (!is_after).then(late))
             }
-            Change::Removal(Removal::Span(span)) => (SPAN, 0, Some(span)),
-            Change::Removal(Removal::Old) => (OLD, 0, None),
-            Change::Copy => ("copy", 0, None),
-        };
-        let late: Option<Vec<Time>> = match change {
-            Change::Rows { rows, is_after: false } => {
-                Some(rows.times.iter().copied().map(Time).collect())
-            }
-            _ => None,
+            Change::Other => ("other", &[][..], None),
         };
         sqlx::query(COMMIT)
             .bind(self.dataset.get())
@@ -204,9 +194,9 @@ impl Head {
             .bind(self.kept_from.map(Time))
             .bind(updated_at.map(Time))
             .bind(kind)
-            .bind(i64::try_from(rows).unwrap_or(i64::MAX))
-            .bind(span.map(|span| Time(span.first)))
-            .bind(span.map(|span| Time(span.last)))
+            .bind(i64::try_from(times.len()).unwrap_or(i64::MAX))
+            .bind(times.first().copied().map(Time))
+            .bind(times.last().copied().map(Time))
             .bind(late)
             .bind(self.removed.cast_signed())
             .bind(self.newest_archived.map(Time))
@@ -215,12 +205,6 @@ impl Head {
         Ok(())
     }
 }
-
-/// Kind of a commit that removed the rows of a span.
-const SPAN: &str = "span";
-
-/// Kind of a commit that removed old rows.
-const OLD: &str = "old";
 
 /// Parses a stored type.
 pub(super) fn dtype(text: &str) -> Result<Dtype> {
@@ -252,10 +236,6 @@ pub(super) async fn list_heads(c: &mut PgConnection, datasets: Arc<[i64]>) -> Re
     Ok(heads)
 }
 
-/// Revision, kind, last row, number of rows, first and last timestamp of a commit, and true if no
-/// column was renamed since.
-type FoundCommit = (i64, String, i64, i64, Option<Time>, Option<Time>, bool);
-
 /// Returns the commits of a dataset after commit `after`, in order and at most `limit`.
 pub(super) async fn list_commits(
     c: &mut PgConnection,
@@ -263,36 +243,19 @@ pub(super) async fn list_commits(
     after: u64,
     limit: usize,
 ) -> Result<Vec<Commit>> {
-    let found: Vec<FoundCommit> = sqlx::query_as(
-        "SELECT f.revision, f.kind, f.last_row, f.n_rows, f.first_ts, f.last_ts,
-             f.revision > d.renamed_after
-         FROM datasets.commits f JOIN datasets.datasets d ON d.id = f.dataset
-         WHERE f.dataset = $1 AND f.revision > $2 ORDER BY f.revision LIMIT $3",
+    let found: Vec<(i64, i64, i64)> = sqlx::query_as(
+        "SELECT revision, last_row - n_rows + 1, n_rows FROM datasets.commits
+        WHERE dataset = $1 AND revision > $2 ORDER BY revision LIMIT $3",
     )
     .bind(dataset.get())
     .bind(after.cast_signed())
     .bind(i64::try_from(limit).unwrap_or(i64::MAX))
     .fetch_all(c)
     .await?;
-    let commit =
-        |(revision, kind, last_row, n_rows, first, last, has_same_columns): FoundCommit| {
-            Ok(Commit {
-                revision: unsigned(revision)?,
-                first_row: last_row - n_rows + 1,
-                n_rows: unsigned(n_rows)?,
-                removal: removal(&kind, first.zip(last)),
-                has_same_columns,
-            })
-        };
+    let commit = |(revision, first_row, n_rows)| {
+        Ok(Commit { revision: unsigned(revision)?, first_row, n_rows: unsigned(n_rows)? })
+    };
     found.into_iter().map(commit).collect()
-}
-
-fn removal(kind: &str, bounds: Option<(Time, Time)>) -> Option<Removal> {
-    match (kind, bounds) {
-        (OLD, _) => Some(Removal::Old),
-        (SPAN, Some((Time(first), Time(last)))) => Some(Removal::Span(Span { first, last })),
-        _ => None,
-    }
 }
 
 /// Forgets some commits that are older than a day. A replica that was away for longer reads the

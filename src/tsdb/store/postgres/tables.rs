@@ -16,8 +16,8 @@ pub(super) const SCHEMA: Schema =
 ///   another era are not comparable.
 /// - `datasets`: the catalog and the state of each dataset. A writer locks its row until it
 ///   commits. `revision` counts its commits, `last_row` its row numbers, `latest` is its latest
-///   row, `kept_from` the timestamp before which rows were pruned, and `renamed_after` the last
-///   commit before a column was renamed or deleted. `removed` is the last commit that removed rows,
+///   row and `kept_from` the timestamp before which rows were pruned. `renamed_after` is not used.
+///   `removed` is the last commit that removed rows,
 ///   `archived_until` the end of the last month that was ever archived, and `newest_archived` the
 ///   latest archived row. `folded` and `searched` are the name and the description in lower case.
 ///   The fill factor leaves space in each page for the new version of a row, so that no index
@@ -31,9 +31,8 @@ pub(super) const SCHEMA: Schema =
 ///   need no space. It is null without values. `id` counts the rows of a dataset in the order of their
 ///   commits. A row that replaces another has a new id.
 /// - `buckets`: `resolution` is the length of a bucket in seconds.
-/// - `commits`: commits of the last day, which streams follow. `kind` is `rows`, `span` for a removal of
-///   all rows from `first_ts` to `last_ts`, `old` for a removal of old rows without their buckets, and
-///   `copy` for a part of a copy without rows. `late` lists the timestamps of all rows of a commit,
+/// - `commits`: commits of the last day, which streams follow. `kind` is `rows`, or `other`
+///   for a commit without new rows. `late` lists the timestamps of all rows of a commit,
 ///   unless they came after all others. Then they are between `first_ts` and `last_ts`.
 /// - `batches`: appends that their `writer`, a key, called `batch`, with the response.
 /// - `withdrawals`: one row, which counts how often a tag was removed from a dataset or a key.
