@@ -6,21 +6,21 @@ use model::block::{Block, Series};
 use model::timestamp::Timestamp;
 
 use super::numbers::{read_floats, read_numbers};
-use super::{DecodeError, Reader, Timestamps, check_rows, check_sum, damaged, dtype_of};
+use super::{DecodeError, Reader, check_rows, check_sum, damaged, dtype_of};
 
-/// Appends `rows` of the chunk in `body`, at `timestamps`, to `block`. See [`decode_body`].
+/// Appends `rows` of the chunk in `body`, at `times`, to `block`. See [`decode_body`].
 ///
 /// # Errors
 /// The same as for [`decode_body`].
 pub(crate) fn decode_rows(
     block: &mut Block,
-    timestamps: &Timestamps,
+    times: &[Timestamp],
     body: &[u8],
     rows: Range<usize>,
     wanted: Option<&[usize]>,
 ) -> Result<(), DecodeError> {
-    timestamps.extend(&mut block.times, &rows);
-    decode_body(block, timestamps.len(), body, rows, wanted)
+    block.times.extend_from_slice(times.get(rows.clone()).unwrap_or_default());
+    decode_body(block, times.len(), body, rows, wanted)
 }
 
 /// Appends `rows` of the `n_rows` in `body` to `block`, except their timestamps.

@@ -89,13 +89,13 @@ impl ChunkIndex {
         if let Some(Entry { chunk, .. }) = entries.first()
             && chunk.span.first < span.first
         {
-            let here = chunks::places(connection, dataset, *chunk, span)?;
+            let here = chunks::within(&chunks::times(connection, dataset, *chunk)?, span);
             places.n_cut_first = to_u64(here.start);
         }
         if let Some(Entry { chunk, .. }) = entries.last()
             && chunk.span.last > span.last
         {
-            let here = chunks::places(connection, dataset, *chunk, span)?;
+            let here = chunks::within(&chunks::times(connection, dataset, *chunk)?, span);
             places.n_cut_last = to_u64(chunk.n - here.end);
         }
         Ok(places)

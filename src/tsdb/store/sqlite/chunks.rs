@@ -12,7 +12,7 @@ use rusqlite::{Connection, Row, params};
 use super::series::{SeriesId, direction};
 use super::tables::checked_id;
 use super::{Result, StoreError};
-use crate::codec::{DecodeError, Packing, Timestamps, decode_rows, encode};
+use crate::codec::{DecodeError, Packing, decode_rows, decode_times, encode};
 use crate::span::{Order, Span, just_after};
 
 /// Number of rows of a new chunk. It is large enough that the columns dominate and a day of minutes is
@@ -165,40 +165,20 @@ pub(super) fn with_rows_after(
 }
 
 /// Returns the indices of the timestamps within `span`.
-pub(super) fn within(timestamps: &Timestamps, span: Span) -> Range<usize> {
-    let start = timestamps.partition_point(|timestamp| timestamp < span.first);
-    let end = timestamps.partition_point(|timestamp| timestamp <= span.last);
+pub(super) fn within(times: &[Timestamp], span: Span) -> Range<usize> {
+    let start = times.partition_point(|time| *time < span.first);
+    let end = times.partition_point(|time| *time <= span.last);
     start..end.max(start)
 }
 
-/// Returns the indices of the rows of a chunk within `span`.
-pub(super) fn places(
-    connection: &Connection,
-    dataset: DatasetId,
-    chunk: Chunk,
-    span: Span,
-) -> Result<Range<usize>> {
-    look(connection, dataset, chunk, |timestamps| within(timestamps, span))
-}
-
 /// Returns the timestamps of the rows of a chunk.
-fn times(connection: &Connection, dataset: DatasetId, chunk: Chunk) -> Result<Vec<Timestamp>> {
-    look(connection, dataset, chunk, |timestamps| {
-        let mut times = Vec::new();
-        timestamps.extend(&mut times, &(0..chunk.n));
-        times
-    })
-}
-
-/// Passes the timestamps of a chunk to `read`.
-fn look<T>(
+pub(super) fn times(
     connection: &Connection,
     dataset: DatasetId,
     chunk: Chunk,
-    read: impl FnOnce(&Timestamps) -> T,
-) -> Result<T> {
+) -> Result<Vec<Timestamp>> {
     let sql = "SELECT times, x'' FROM chunks WHERE id = ?1";
-    show(connection, sql, dataset, chunk, |timestamps, _| Ok(read(timestamps)))
+    show(connection, sql, dataset, chunk, |times, _| Ok(times.to_vec()))
 }
 
 /// Passes the timestamps and the body of a chunk to `read`.
@@ -206,7 +186,7 @@ pub(super) fn open<T>(
     connection: &Connection,
     dataset: DatasetId,
     chunk: Chunk,
-    read: impl FnOnce(&Timestamps, &[u8]) -> Result<T, DecodeError>,
+    read: impl FnOnce(&[Timestamp], &[u8]) -> Result<T, DecodeError>,
 ) -> Result<T> {
     show(connection, "SELECT times, body FROM chunks WHERE id = ?1", dataset, chunk, read)
 }
@@ -216,20 +196,19 @@ fn show<T>(
     sql: &str,
     dataset: DatasetId,
     chunk: Chunk,
-    read: impl FnOnce(&Timestamps, &[u8]) -> Result<T, DecodeError>,
+    read: impl FnOnce(&[Timestamp], &[u8]) -> Result<T, DecodeError>,
 ) -> Result<T> {
     let shown = connection.find(sql, [chunk.id], |row| {
         let (times, body) = (row.get_ref(0)?.as_blob()?, row.get_ref(1)?.as_blob()?);
-        Ok(timestamps(chunk, times).and_then(|timestamps| read(&timestamps, body)))
+        Ok(decode_times(times, chunk.n).and_then(|times| {
+            let ends = times.first().zip(times.last());
+            if ends != Some((&chunk.span.first, &chunk.span.last)) {
+                return Err(DecodeError::MISSING);
+            }
+            read(&times, body)
+        }))
     })?;
     shown.unwrap_or(Err(DecodeError::MISSING)).map_err(damaged(dataset))
-}
-
-fn timestamps(chunk: Chunk, bytes: &[u8]) -> Result<Timestamps, DecodeError> {
-    let timestamps = Timestamps::read(bytes, chunk.n)?;
-    let ends = timestamps.get(0).zip(chunk.n.checked_sub(1).and_then(|last| timestamps.get(last)));
-    let is_it = ends == Some((chunk.span.first, chunk.span.last));
-    if is_it { Ok(timestamps) } else { Err(DecodeError::MISSING) }
 }
 
 /// Reads a whole chunk into a block with the columns of `empty`.
@@ -240,8 +219,8 @@ pub(super) fn read(
     empty: Block,
 ) -> Result<Block> {
     let mut block = empty;
-    open(connection, series.dataset, chunk, |timestamps, body| {
-        decode_rows(&mut block, timestamps, body, 0..timestamps.len(), None)
+    open(connection, series.dataset, chunk, |times, body| {
+        decode_rows(&mut block, times, body, 0..times.len(), None)
     })?;
     Ok(block)
 }

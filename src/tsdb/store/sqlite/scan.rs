@@ -272,7 +272,7 @@ impl Walker<'_, '_, '_> {
                 let from = sought.partition_point(|timestamp| *timestamp < first);
                 let here = sought.get(from..).unwrap_or_default().iter();
                 let here = here.take_while(|timestamp| **timestamp <= last);
-                found.extend(here.filter(|timestamp| timestamps.contains(**timestamp)));
+                found.extend(here.filter(|timestamp| timestamps.binary_search(timestamp).is_ok()));
             }
             let n_within = within.len();
             let wanted_rows = if is_wanted_only { out.wanted(n_within) } else { 0..n_within };
