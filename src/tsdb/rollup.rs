@@ -306,7 +306,7 @@ pub(crate) type Refolded = Vec<(Timestamp, Option<Bucket>)>;
 /// Reads the `changed` and the `stored` buckets of the source. All are in order.
 pub(crate) fn coarsen_changed(
     stored: &[Bucket],
-    changed: &Refolded,
+    changed: &[(Timestamp, Option<Bucket>)],
     times: &[Timestamp],
     resolution: Resolution,
 ) -> Refolded {

@@ -22,7 +22,7 @@ use super::chunks::{self, CHUNK_ROWS};
 use super::rebuild_buckets::{self, BucketRebuild};
 use super::series::{self, KEPT, SETTLED, SeriesId, code, micros, span};
 use super::{Result, scan};
-use crate::rollup::{Fold, as_stored, coarsen, coarser, renewed};
+use crate::rollup::{Fold, Refolded, as_stored, coarsen, coarsen_changed, coarser};
 use crate::span::{Span, just_before};
 
 /// Number of new buckets of an append at which it checks for [`NEW_CHUNK_MIN`].
@@ -125,9 +125,6 @@ fn put_new(connection: &Connection, series: SeriesId, new: &[Bucket]) -> Result<
     put(connection, series, single)
 }
 
-/// Buckets of one resolution by their start. `None` is a bucket without any numbers.
-type Folded = Vec<(Timestamp, Option<Bucket>)>;
-
 /// A span of removed rows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut<'a> {
@@ -142,7 +139,7 @@ pub(super) struct Cut<'a> {
 #[derive(Debug)]
 pub(super) struct Touched {
     /// Buckets of each of [`KEPT`].
-    folded: Vec<Folded>,
+    folded: Vec<Refolded>,
     /// Timestamps of the rows that chunks have, too.
     pub(super) held: Vec<Timestamp>,
 }
@@ -238,26 +235,23 @@ fn coarsened(
     connection: &Connection,
     finer: SeriesId,
     resolution: Resolution,
-    changed: &Folded,
-) -> Result<Folded> {
+    changed: &[(Timestamp, Option<Bucket>)],
+) -> Result<Refolded> {
     let starts = starts_of(resolution, changed.iter().map(|(start, _)| *start));
     let gap_micros = FINER_GAP_MAX * micros(finer.resolution);
     let parts: Vec<&[Timestamp]> = starts.chunks(COARSER_PART).collect();
     let folded =
         rebuild_buckets::shared(connection, finer.dataset, parts.len(), |connection, part_idx| {
-            let mut folded = Folded::new();
+            let mut folded = Refolded::new();
             let part = parts.get(part_idx).copied().unwrap_or_default();
             for run in part.chunk_by(|a, b| b.micros() - a.micros() <= gap_micros) {
                 let spans: Vec<Span> = run.iter().map(|start| span(resolution, *start)).collect();
                 let stored = bucket_reader::within(connection, finer, &spans)?;
-                for Span { first, last } in spans {
-                    let stored = within(&stored, resolution, first);
-                    let from = changed.partition_point(|(start, _)| *start < first);
-                    let to = changed.partition_point(|(start, _)| *start <= last);
-                    let changed = changed.get(from..to).unwrap_or_default();
-                    let all = renewed(stored, changed.iter().copied());
-                    folded.push((first, coarser(first, all).map(as_stored)));
-                }
+                let (Some(first), Some(last)) = (spans.first(), spans.last()) else { continue };
+                let from = changed.partition_point(|(start, _)| *start < first.first);
+                let to = changed.partition_point(|(start, _)| *start <= last.last);
+                let changed = changed.get(from..to).unwrap_or_default();
+                folded.extend(coarsen_changed(&stored, changed, &[], resolution));
             }
             Ok(folded)
         })?;
