@@ -34,9 +34,32 @@ pub(super) struct OpenMonth<'a> {
 }
 
 /// A part of a span: a month of the archive, or time without one.
-struct Segment<'a> {
-    span: Span,
-    month: Option<&'a ArchivedMonth>,
+pub(super) struct Segment<'a> {
+    pub(super) span: Span,
+    pub(super) month: Option<&'a ArchivedMonth>,
+}
+
+/// A month whose archived rows are merged with stored rows, one part after another.
+pub(super) struct MonthMerge<'a> {
+    archive: &'a Archive,
+    dataset: DatasetId,
+    month: &'a ArchivedMonth,
+    open: OpenMonth<'a>,
+    /// A block without rows, with the columns of the dataset.
+    empty: Block,
+    /// Rows that were not read yet.
+    pub(super) rest: PageRead,
+}
+
+/// Rows of a month, in the order of the read.
+pub(super) struct MonthPart {
+    pub(super) rows: Block,
+    /// Revision of the stored rows.
+    revision: u64,
+    /// True if there may be further rows before those that the next part begins with.
+    pub(super) is_cut: bool,
+    /// True if no rows are left.
+    pub(super) is_last: bool,
 }
 
 /// Returns the stamps of the files in effect.
@@ -197,64 +220,19 @@ impl Archive {
                 open = self.open_month(dataset, month, span)?;
             }
         }
-        let part = PageRead { span, skip: 0, count: Count::Nothing, ..*read };
-        let page = self.merge_month(dataset, month, &part, open)?;
-        Ok(PageOfRows { count, ..page })
-    }
-
-    /// Reads the first rows of a month in an order, until their number or their text reaches the limit.
-    fn merge_month(
-        &self,
-        dataset: DatasetId,
-        month: &ArchivedMonth,
-        read: &PageRead,
-        mut open: OpenMonth<'_>,
-    ) -> Result<PageOfRows> {
-        let is_ascending = read.order == Order::Ascending;
-        let (mut part, mut page) = (*read, self.empty(dataset)?);
-        let (empty, mut revision) = (page.clone(), u64::MAX);
+        let (empty, rest) = (self.empty(dataset)?, PageRead { span, skip: 0, ..*read });
+        let rest = PageRead { count: Count::Nothing, ..rest };
+        let mut merge = MonthMerge { archive: self, dataset, month, open, empty, rest };
+        let (mut page, mut revision) = (merge.empty.clone(), u64::MAX);
         loop {
-            let archived = open.take(read.order, part.limit);
-            let under = open.reader.rows(archived, &empty).map_err(fails(dataset, month))?;
-            let rest = part.span;
-            if !open.kept.is_empty() {
-                // Stored rows beyond the archived ones follow with the next of those.
-                match (is_ascending, under.times.first(), under.times.last()) {
-                    (true, _, Some(last)) => part.span.last = *last,
-                    (false, Some(first), _) => part.span.first = *first,
-                    _ => {}
-                }
+            let part = merge.next()?;
+            page.extend_from(&part.rows, 0..part.rows.len().min(merge.rest.limit));
+            revision = revision.min(part.revision);
+            merge.rest.limit = read.limit.saturating_sub(page.len());
+            let is_full = merge.rest.limit == 0 || page.text_bytes() > PAGE_TEXT_BYTES_MAX;
+            if is_full || part.is_cut || part.is_last {
+                return Ok(PageOfRows { count, rows: Rows::Raw(page), revision });
             }
-            let found = self.store.page(dataset, &part)?;
-            revision = revision.min(found.revision);
-            let Rows::Raw(mut over) = found.rows else { return Err(StoreError::Closed) };
-            if !is_ascending {
-                over.reverse();
-            }
-            let mut merged = under.merge(&over);
-            // Beyond the end of incomplete stored rows, archived ones cannot be used.
-            let is_cut = over.len() < part.limit && over.text_bytes() > PAGE_TEXT_BYTES_MAX;
-            match (is_ascending, over.times.first(), over.times.last()) {
-                (true, _, Some(last)) if is_cut => merged.truncate(merged.first_after(*last)),
-                (false, Some(first), _) if is_cut => {
-                    merged = merged.part(merged.first_not_before(*first)..merged.len());
-                }
-                _ => {}
-            }
-            if !is_ascending {
-                merged.reverse();
-            }
-            page.extend_from(&merged, 0..merged.len().min(part.limit));
-            part.limit = read.limit.saturating_sub(page.len());
-            let is_full = part.limit == 0 || is_cut || page.text_bytes() > PAGE_TEXT_BYTES_MAX;
-            if is_full || part.span == rest {
-                return Ok(PageOfRows { count: None, rows: Rows::Raw(page), revision });
-            }
-            part.span = if is_ascending {
-                Span { first: just_after(part.span.last), ..rest }
-            } else {
-                Span { last: just_before(part.span.first), ..rest }
-            };
         }
     }
 
@@ -327,6 +305,61 @@ impl Archive {
             }
         }
         Ok(None)
+    }
+}
+
+impl<'a> MonthMerge<'a> {
+    pub(super) fn open(
+        archive: &'a Archive,
+        dataset: DatasetId,
+        month: &'a ArchivedMonth,
+        rest: PageRead,
+    ) -> Result<Self> {
+        let open = archive.open_month(dataset, month, rest.span)?;
+        Ok(Self { archive, dataset, month, open, empty: archive.empty(dataset)?, rest })
+    }
+
+    /// Reads the next archived rows, at most a page or the limit, merged with the stored rows up to the
+    /// last of them.
+    pub(super) fn next(&mut self) -> Result<MonthPart> {
+        let is_ascending = self.rest.order == Order::Ascending;
+        let archived = self.open.take(self.rest.order, self.rest.limit);
+        let under = self.open.reader.rows(archived, &self.empty);
+        let under = under.map_err(fails(self.dataset, self.month))?;
+        let mut part = self.rest;
+        if !self.open.kept.is_empty() {
+            // Stored rows beyond the archived ones follow with the next of those.
+            match (is_ascending, under.times.first(), under.times.last()) {
+                (true, _, Some(last)) => part.span.last = *last,
+                (false, Some(first), _) => part.span.first = *first,
+                _ => {}
+            }
+        }
+        let found = self.archive.store.page(self.dataset, &part)?;
+        let Rows::Raw(mut over) = found.rows else { return Err(StoreError::Closed) };
+        if !is_ascending {
+            over.reverse();
+        }
+        let mut rows = under.merge(&over);
+        // Beyond the end of incomplete stored rows, archived ones cannot be used.
+        let is_cut = over.len() >= part.limit || over.text_bytes() > PAGE_TEXT_BYTES_MAX;
+        match (is_ascending, over.times.first(), over.times.last()) {
+            (true, _, Some(last)) if is_cut => rows.truncate(rows.first_after(*last)),
+            (false, Some(first), _) if is_cut => {
+                rows = rows.part(rows.first_not_before(*first)..rows.len());
+            }
+            _ => {}
+        }
+        if !is_ascending {
+            rows.reverse();
+        }
+        let is_last = part.span == self.rest.span;
+        if is_ascending {
+            self.rest.span.first = just_after(part.span.last);
+        } else {
+            self.rest.span.last = just_before(part.span.first);
+        }
+        Ok(MonthPart { rows, revision: found.revision, is_cut, is_last })
     }
 }
 
@@ -406,7 +439,7 @@ fn positions(reader: &FileReader<'_>, span: Span) -> Result<Range<u64>, ObjectEr
 }
 
 /// Divides a span by the months in it.
-fn segments(span: Span, months: &[ArchivedMonth]) -> Vec<Segment<'_>> {
+pub(super) fn segments(span: Span, months: &[ArchivedMonth]) -> Vec<Segment<'_>> {
     let (mut segments, mut from) = (Vec::new(), span.first.micros());
     for month in months {
         let here = month.file.month.span().overlap(span);
