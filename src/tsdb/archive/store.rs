@@ -20,7 +20,7 @@ use crate::catalog::{
 use crate::span::{Order, Span, just_before};
 use crate::store::archived::{ArchivedMonth, Beneath, RowDeletion};
 use crate::store::batch::StoredBatch;
-use crate::store::row_batch::VisitBatch;
+use crate::store::row_batch::{VisitBatch, lowest_rows};
 use crate::store::series::bucket_end;
 use crate::store::{
     Append, Appended, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result, SharedStore, Sight,
@@ -156,14 +156,8 @@ impl Archive {
                 }
             }
             if found.len() > since.rows.len() {
-                let mut order: Vec<usize> = (0..found.len()).collect();
-                order.sort_by_key(|row_idx| found.ids.get(*row_idx).copied());
                 since.is_all &= found.len() <= limit;
-                order.truncate(limit);
-                since.rows = found.empty_like();
-                for row_idx in order {
-                    since.rows.extend_from(&found, row_idx..row_idx + 1);
-                }
+                since.rows = lowest_rows(&found, limit);
             }
             Ok(Some(since))
         })

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use model::block::Rows;
+use model::block::{Block, Rows};
 
 use super::Result;
 use crate::span::Span;
@@ -67,4 +67,15 @@ impl<'a> RowBatch<'a> {
     pub fn rows(self) -> Result<Rows> {
         (self.rows)()
     }
+}
+
+/// Returns the rows with the lowest numbers, at most `limit`, in the order of their numbers.
+pub(crate) fn lowest_rows(rows: &Block, limit: usize) -> Block {
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by_key(|row_idx| rows.ids.get(*row_idx).copied());
+    let mut lowest = rows.empty_like();
+    for row_idx in order.into_iter().take(limit) {
+        lowest.extend_from(rows, row_idx..row_idx + 1);
+    }
+    lowest
 }

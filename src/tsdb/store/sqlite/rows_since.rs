@@ -15,6 +15,7 @@ use super::series::SeriesId;
 use super::{Result, catalog, chunks, progress, tail};
 use crate::span::{Order, Span};
 use crate::store::Since;
+use crate::store::row_batch::lowest_rows;
 
 /// Maximum number of chunks that are searched: half a million rows in a tenth of a second. A reader
 /// that has missed more should download them.
@@ -49,8 +50,7 @@ pub(super) fn read_since(
         });
     }
     let is_all = found.rows.len() <= limit;
-    found.keep_lowest();
-    Ok(Some(Since { rows: found.rows, is_all, revision }))
+    Ok(Some(Since { rows: lowest_rows(&found.rows, limit), is_all, revision }))
 }
 
 /// Rows found so far. The rows with the lowest numbers are wanted.
@@ -87,21 +87,7 @@ impl Found {
         }
         // One row more than wanted shows that there are more.
         if self.rows.len() > 4 * self.limit + 1 {
-            self.limit += 1;
-            self.keep_lowest();
-            self.limit -= 1;
+            self.rows = lowest_rows(&self.rows, self.limit + 1);
         }
-    }
-
-    /// Sorts the rows by their numbers and drops rows beyond the limit.
-    fn keep_lowest(&mut self) {
-        let mut order: Vec<usize> = (0..self.rows.len()).collect();
-        order.sort_by_key(|row_idx| self.rows.ids.get(*row_idx).copied());
-        order.truncate(self.limit);
-        let mut kept = self.rows.empty_like();
-        for row_idx in order {
-            kept.extend_from(&self.rows, row_idx..row_idx + 1);
-        }
-        self.rows = kept;
     }
 }
