@@ -26,7 +26,7 @@ use std::fmt;
 
 use db::format::advice;
 use db::postgres::connections::Figures;
-use futures::future::{BoxFuture, pending};
+use futures::future::BoxFuture;
 use model::block::{Block, Rows};
 use model::dataset::{Column, Dataset, DatasetId};
 use model::idempotency::IdempotencyKey;
@@ -471,12 +471,6 @@ pub trait SharedStore {
     /// are recorded for some hours. If the next one is missing, the first returned one has a higher
     /// number.
     fn commits(&self, dataset: DatasetId, after: u64, limit: usize) -> Result<Vec<Commit>>;
-
-    /// Waits for a hint that another service has committed something, possibly before the call.
-    /// Hints may get lost. For one caller at a time. Cancel-safe.
-    fn hinted(&self) -> BoxFuture<'_, ()> {
-        Box::pin(pending())
-    }
 }
 
 impl dyn Store {

@@ -15,7 +15,6 @@ mod buckets;
 mod catalog;
 mod engine;
 mod head;
-mod hints;
 pub mod look;
 mod maintenance;
 mod reads;
@@ -43,7 +42,6 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Mutex as Queue, oneshot};
 use tokio::task::unconstrained;
 
-use self::hints::Hints;
 use self::reads::STATEMENT_ROWS;
 use self::tables::SCHEMA;
 use super::archived::Beneath;
@@ -58,7 +56,7 @@ use crate::catalog::{
 };
 use crate::span::{Order, Span, just_after};
 
-/// Maximum number of connections of a service, not counting the connection that receives hints.
+/// Maximum number of connections of a service.
 pub const CONNECTIONS_MAX: u32 = 24;
 
 /// Settings of the connections. Connections that do not write are for pages and downloads.
@@ -86,7 +84,6 @@ pub struct PostgresStore {
     era: i64,
     is_read_only: bool,
     turns: Arc<Turns>,
-    hints: Arc<Hints>,
     group: Group,
     /// `None` while this is dropped.
     runtime: Option<Runtime>,
@@ -99,18 +96,8 @@ impl PostgresStore {
     /// [`StoreError`] if the database cannot be reached, or its tables have another format.
     pub fn open(url: &DatabaseUrl) -> Result<Self> {
         let store = Self::connect(url, false)?;
-        let (connections, hints) = (store.connections.clone(), Arc::clone(&store.hints));
-        let receive = (Arc::clone(&hints), url.clone());
-        let is_pooled = connections.is_pooled();
-        store.within(|| {
-            store.group.spawn("dataset store", maintenance::run(connections.clone()));
-            store.group.spawn("send hints", async move { hints.send(&connections).await });
-            // Behind a pooler, a connection that listens would be shared with other callers.
-            if !is_pooled {
-                let receive = async move { receive.0.receive(&receive.1).await };
-                store.group.spawn("receive hints", receive);
-            }
-        });
+        let connections = store.connections.clone();
+        store.within(|| store.group.spawn("dataset store", maintenance::run(connections)));
         Ok(store)
     }
 
@@ -136,7 +123,6 @@ impl PostgresStore {
             era: 0,
             is_read_only,
             turns: Arc::default(),
-            hints: Arc::new(Hints::new()),
             group: Group::default(),
             runtime: Some(runtime),
         };
@@ -197,7 +183,6 @@ impl PostgresStore {
         }
         let (reply, result) = oneshot::channel();
         let (connections, turns) = (self.connections.clone(), Arc::clone(&self.turns));
-        let hints = Arc::clone(&self.hints);
         let write = async move {
             let queue = dataset.map(|dataset| Arc::clone(turns.lock().entry(dataset).or_default()));
             let turn = match &queue {
@@ -207,7 +192,6 @@ impl PostgresStore {
             let done = connections.write(work).await;
             if let Ok(done) = &done {
                 on_commit(done);
-                hints.note_commit();
             }
             drop(turn);
             // The map and this writer have the queue. So does another writer that waits.
@@ -455,10 +439,6 @@ impl SharedStore for PostgresStore {
 
     fn commits(&self, dataset: DatasetId, after: u64, limit: usize) -> Result<Vec<Commit>> {
         self.read(move |c| head::list_commits(c, dataset, after, limit).boxed())
-    }
-
-    fn hinted(&self) -> BoxFuture<'_, ()> {
-        self.hints.received().boxed()
     }
 }
 
