@@ -1,8 +1,8 @@
-//! Reads single buckets merged with the chunks beneath them, in either order.
+//! Reads buckets: stored ones, or those that are folded from stored ones.
 
+use std::mem;
 use std::ops::{ControlFlow, Range};
 use std::time::Duration;
-use std::{iter, mem};
 
 use db::statement::Statements as _;
 use model::block::{Block, Rows, Series};
@@ -13,9 +13,9 @@ use rusqlite::{Connection, Row};
 
 use super::Result;
 use super::chunk_index::{ChunkIndex, ChunkIndexCache, to_u64};
-use super::chunks::{self, Chunk, ChunkTimes};
+use super::chunks::{self, ChunkTimes};
+use super::scan::{self, Projection, ScanOutput};
 use super::series::{self, KEPT, SeriesId};
-use super::tables::next_if;
 use crate::codec::decode_rows;
 use crate::rollup::{coarser, renewed};
 use crate::span::{Order, Span};
@@ -75,7 +75,7 @@ pub(super) fn count(
     Ok(n)
 }
 
-/// Passes the buckets of a page to `visit`, regardless of its limit.
+/// Passes the buckets of a page to `visit`, possibly some more than its limit.
 fn walk(
     connection: &Connection,
     series: SeriesId,
@@ -83,11 +83,13 @@ fn walk(
     visit: &mut dyn FnMut(Bucket) -> ControlFlow<()>,
 ) -> Result<()> {
     let SeriesId { dataset, resolution } = series;
-    let Page { span, order, mut skip, .. } = *page;
+    let Page { span, order, mut skip, limit } = *page;
     if KEPT.contains(&resolution) {
-        return walk_stored(connection, series, span, order, skip, visit);
+        return walk_stored(connection, series, page, visit);
     }
     let Some(finer) = resolution.source() else { return Ok(()) };
+    // Each has at most four finer ones.
+    let limit = skip.saturating_add(limit).saturating_add(1).saturating_mul(4);
     let mut group: Vec<Bucket> = Vec::new();
     let mut flow = ControlFlow::Continue(());
     let mut emit = |group: &mut Vec<Bucket>| {
@@ -103,9 +105,8 @@ fn walk(
             }
         }
     };
-    let whole = whole_buckets(resolution, span);
-    let finer = SeriesId { dataset, resolution: finer };
-    walk_stored(connection, finer, whole, order, 0, &mut |bucket| {
+    let whole = Page { span: whole_buckets(resolution, span), order, skip: 0, limit };
+    walk_stored(connection, SeriesId { dataset, resolution: finer }, &whole, &mut |bucket| {
         let start = resolution.bucket_start(bucket.timestamp);
         if group.last().is_some_and(|last| resolution.bucket_start(last.timestamp) != start) {
             flow = emit(&mut group);
@@ -150,110 +151,23 @@ fn whole_buckets(resolution: Resolution, span: Span) -> Span {
     Span { first, last: series::span(resolution, resolution.bucket_start(span.last)).last }
 }
 
-/// Receiver of buckets that skips the first ones.
-struct Output<'a> {
-    order: Order,
-    skip: usize,
-    visit: &'a mut dyn FnMut(Bucket) -> ControlFlow<()>,
-}
-
-impl Output<'_> {
-    /// Passes on buckets, which are in ascending order. Returns false if no more are wanted.
-    fn emit(&mut self, buckets: impl DoubleEndedIterator<Item = Bucket>) -> bool {
-        match self.order {
-            Order::Ascending => self.emit_all(buckets),
-            Order::Descending => self.emit_all(buckets.rev()),
-        }
-    }
-
-    fn emit_all(&mut self, buckets: impl Iterator<Item = Bucket>) -> bool {
-        for bucket in buckets {
-            if self.skip > 0 {
-                self.skip -= 1;
-            } else if (self.visit)(bucket).is_break() {
-                return false;
-            }
-        }
-        true
-    }
-}
-
 fn walk_stored(
     connection: &Connection,
     series: SeriesId,
-    span: Span,
-    order: Order,
-    skip: usize,
+    page: &Page,
     visit: &mut dyn FnMut(Bucket) -> ControlFlow<()>,
 ) -> Result<()> {
-    if span.first > span.last {
-        return Ok(());
-    }
+    let Page { span, order, skip, limit: left } = *page;
     let mut statement = connection.prepare_cached(&single_sql(order))?;
     let (dataset, resolution, first, last) = series.within(span);
-    let mut single =
-        statement.query_map([dataset, resolution, first, last, -1], bucket)?.peekable();
-    let mut out = Output { order, skip, visit };
-    let mut is_open = true;
-    chunks::touching(connection, series, span, order, &mut |chunk| {
-        let Span { first, last } = chunk.span;
-        let is_before = |time: Timestamp| match order {
-            Order::Ascending => time < first,
-            Order::Descending => time > last,
-        };
-        while let Some(bucket) = next_if(&mut single, |bucket| is_before(bucket.timestamp))? {
-            if !out.emit_all(iter::once(bucket)) {
-                is_open = false;
-                return Ok(false);
-            }
-        }
-        let mut over = Vec::new();
-        let is_within = |bucket: &Bucket| (first..=last).contains(&bucket.timestamp);
-        while let Some(bucket) = next_if(&mut single, is_within)? {
-            over.push(bucket);
-        }
-        is_open = emit_chunk(connection, series, chunk, span, over, &mut out)?;
-        Ok(is_open)
-    })?;
-    while is_open && let Some(bucket) = next_if(&mut single, |_| true)? {
-        is_open = out.emit_all(iter::once(bucket));
-    }
-    Ok(())
-}
-
-/// Passes on a chunk with the buckets over it, which are in the order of the walk. Returns false if
-/// no more are wanted.
-fn emit_chunk(
-    connection: &Connection,
-    series: SeriesId,
-    chunk: Chunk,
-    span: Span,
-    mut over: Vec<Bucket>,
-    out: &mut Output<'_>,
-) -> Result<bool> {
-    let is_whole = span.first <= chunk.span.first && chunk.span.last <= span.last;
-    if is_whole && over.is_empty() && out.skip >= chunk.n {
-        out.skip -= chunk.n;
-        return Ok(true);
-    }
-    let mut under = Block::from([].as_slice());
-    chunks::open(connection, series.dataset, chunk, |timestamps, body| {
-        let rows = chunks::within(timestamps, span);
-        if rows.is_empty() { Ok(()) } else { decode_rows(&mut under, timestamps, body, rows, None) }
-    })?;
-    let all = 0..under.len();
-    if over.is_empty() {
-        return Ok(out.emit(Columns::new(&under).buckets(all)));
-    }
-    if out.order == Order::Descending {
-        over.reverse();
-    }
-    Ok(out.emit(merged(Columns::new(&under).buckets(all), over).into_iter()))
-}
-
-/// Merges buckets with others that replace them, both in ascending order.
-fn merged(under: impl Iterator<Item = Bucket>, over: Vec<Bucket>) -> Vec<Bucket> {
-    renewed(under, over.into_iter().map(|bucket| (bucket.timestamp, Some(bucket)))).collect()
+    let singles = statement.query_map([dataset, resolution, first, last, -1], bucket)?;
+    let visit = &mut |batch: RowBatch<'_>| {
+        let Rows::Raw(block) = batch.rows()? else { return Ok(ControlFlow::Continue(())) };
+        Ok(Columns::new(&block).buckets(0..block.len()).try_for_each(&mut *visit))
+    };
+    let projection = Projection::all(Block::from([].as_slice()));
+    let out = ScanOutput { order, skip, left, era: None, visit };
+    scan::walk(connection, series, span, singles, projection, out)
 }
 
 /// Reads the stored buckets of several disjoint spans, which are in order. Each chunk that contains some
@@ -290,7 +204,8 @@ pub(super) fn within(
         }
         Ok(true)
     })?;
-    Ok(if single.is_empty() { found } else { merged(found.into_iter(), single) })
+    let single = single.into_iter().map(|bucket| (bucket.timestamp, Some(bucket)));
+    Ok(renewed(found.into_iter(), single).collect())
 }
 
 fn count_stored(
@@ -380,7 +295,7 @@ impl<'a> Columns<'a> {
     }
 
     /// Returns buckets in ascending order.
-    fn buckets(&self, rows: Range<usize>) -> impl DoubleEndedIterator<Item = Bucket> + '_ {
+    fn buckets(&self, rows: Range<usize>) -> impl Iterator<Item = Bucket> + '_ {
         let times = self.times.get(rows.clone()).unwrap_or_default();
         let number = |column: &[Option<f64>], row: usize| {
             column.get(row).copied().flatten().unwrap_or_default()

@@ -1,9 +1,12 @@
-//! Reads raw rows: chunks merged with the tail, in either order.
+//! Reads chunks merged with single rows over them, in either order: raw rows with the tail, or buckets
+//! with single buckets.
 
+use std::iter::Peekable;
 use std::ops::{ControlFlow, Range};
 
 use model::block::{Block, Rows};
 use model::dataset::DatasetId;
+use model::row::Bucket;
 use model::timestamp::Timestamp;
 use rusqlite::Connection;
 
@@ -11,14 +14,14 @@ use super::chunk_index::ChunkIndex;
 use super::chunks::{self, Chunk};
 use super::series::SeriesId;
 use super::tables::next_if;
-use super::tail::{self, Cursor, TailRow};
+use super::tail::{self, TailRow};
 use super::{Result, catalog, progress};
 use crate::codec::decode_rows;
 use crate::span::{Order, Span};
 use crate::store::row_batch::{ChunkId, RowBatch, VisitBatch};
 use crate::store::{PAGE_TEXT_BYTES_MAX, PageRead};
 
-/// Number of rows of the tail in a batch.
+/// Number of single rows in a batch.
 const BATCH_ROWS: usize = 1024;
 
 /// Passes all rows of a span to `visit`, in ascending order and in batches.
@@ -32,7 +35,7 @@ pub(super) fn batches(
     let empty = empty(connection, dataset)?;
     let out =
         ScanOutput { order: Order::Ascending, skip: 0, left: usize::MAX, era: Some(era), visit };
-    walk(connection, dataset, span, Projection::all(empty), out)
+    walk_rows(connection, dataset, span, Projection::all(empty), out)
 }
 
 /// Ascending timestamps, and the subset that was found in chunks.
@@ -49,7 +52,7 @@ pub(super) struct Projection<'a> {
 }
 
 impl Projection<'_> {
-    const fn all(empty: Block) -> Self {
+    pub(super) const fn all(empty: Block) -> Self {
         Self { empty, columns: None, sought: None }
     }
 }
@@ -69,7 +72,7 @@ pub(super) fn blocks(
         Ok(ControlFlow::Continue(()))
     };
     let out = ScanOutput { order: Order::Ascending, skip: 0, left: usize::MAX, era: None, visit };
-    walk(connection, dataset, span, projection, out)
+    walk_rows(connection, dataset, span, projection, out)
 }
 
 /// Reads rows of a span in order: at most `limit` after the first `skip`, and not many more than
@@ -100,7 +103,7 @@ pub(super) fn page(
     };
     if limit > 0 {
         let out = ScanOutput { order, skip, left: limit, era: None, visit };
-        walk(connection, dataset, span, Projection::all(empty), out)?;
+        walk_rows(connection, dataset, span, Projection::all(empty), out)?;
     }
     Ok(page)
 }
@@ -140,13 +143,14 @@ pub(super) fn empty(connection: &Connection, dataset: DatasetId) -> Result<Block
 }
 
 /// Receiver of rows that skips the first ones and accepts a limited number.
-struct ScanOutput<'a> {
-    order: Order,
-    skip: usize,
-    left: usize,
+pub(super) struct ScanOutput<'a> {
+    pub(super) order: Order,
+    pub(super) skip: usize,
+    /// Number of rows that are still accepted.
+    pub(super) left: usize,
     /// Era for the ids of batches, if they are wanted.
-    era: Option<i64>,
-    visit: VisitBatch<'a>,
+    pub(super) era: Option<i64>,
+    pub(super) visit: VisitBatch<'a>,
 }
 
 impl ScanOutput<'_> {
@@ -190,43 +194,98 @@ impl ScanOutput<'_> {
     }
 }
 
-struct Walker<'a, 's, 'o> {
+/// A row or bucket that is not in a chunk.
+pub(super) trait SingleRow: Sized {
+    fn time(&self) -> Timestamp;
+
+    /// Returns true if a chunk has a row at the same timestamp, or `None` if that is unknown.
+    fn replaces(&self) -> Option<bool>;
+
+    /// Converts rows to a block with the columns of `empty`.
+    fn to_block(rows: &[Self], dataset: DatasetId, empty: &Block) -> Result<Block>;
+}
+
+impl SingleRow for TailRow {
+    fn time(&self) -> Timestamp {
+        self.time
+    }
+
+    fn replaces(&self) -> Option<bool> {
+        Some(self.replaces)
+    }
+
+    fn to_block(rows: &[Self], dataset: DatasetId, empty: &Block) -> Result<Block> {
+        let mut block = empty.clone();
+        for row in rows {
+            row.read_into(dataset, &mut block)?;
+        }
+        Ok(block)
+    }
+}
+
+impl SingleRow for Bucket {
+    fn time(&self) -> Timestamp {
+        self.timestamp
+    }
+
+    fn replaces(&self) -> Option<bool> {
+        None
+    }
+
+    fn to_block(rows: &[Self], _: DatasetId, _: &Block) -> Result<Block> {
+        Ok(rows.into())
+    }
+}
+
+struct Walker<'a, 'o, I: Iterator> {
     connection: &'a Connection,
-    dataset: DatasetId,
+    series: SeriesId,
     span: Span,
     projection: Projection<'a>,
-    tail: Cursor<'s>,
+    singles: Peekable<I>,
     out: ScanOutput<'o>,
 }
 
-fn walk(
+fn walk_rows(
     connection: &Connection,
     dataset: DatasetId,
     span: Span,
     projection: Projection<'_>,
     out: ScanOutput<'_>,
 ) -> Result<()> {
-    if span.first > span.last {
+    let mut statement = tail::statement(connection, out.order)?;
+    let tail = tail::open(&mut statement, dataset, span)?;
+    walk(connection, SeriesId::rows(dataset), span, tail, projection, out)
+}
+
+/// Passes the rows of a span to `out`. `singles` are those that are not in chunks, in the order of
+/// `out`. They replace rows of chunks at the same timestamps.
+pub(super) fn walk<S: SingleRow>(
+    connection: &Connection,
+    series: SeriesId,
+    span: Span,
+    singles: impl Iterator<Item = rusqlite::Result<S>>,
+    projection: Projection<'_>,
+    out: ScanOutput<'_>,
+) -> Result<()> {
+    if span.is_empty() {
         return Ok(());
     }
-    let order = out.order;
-    let mut statement = tail::statement(connection, order)?;
-    let tail = tail::open(&mut statement, dataset, span)?;
-    let mut walker = Walker { connection, dataset, span, projection, tail, out };
+    let (order, singles) = (out.order, singles.peekable());
+    let mut walker = Walker { connection, series, span, projection, singles, out };
     let mut is_open = true;
-    chunks::touching(connection, SeriesId::rows(dataset), span, order, &mut |chunk| {
+    chunks::touching(connection, series, span, order, &mut |chunk| {
         is_open = walker.chunk(chunk)?;
         Ok(is_open)
     })?;
     if is_open {
-        walker.tail_while(|_| true)?;
+        walker.singles_while(|_| true)?;
     }
     Ok(())
 }
 
-impl Walker<'_, '_, '_> {
-    /// Passes on a chunk and the rows of the tail before and within it. Returns false if no more
-    /// are wanted.
+impl<S: SingleRow, I: Iterator<Item = rusqlite::Result<S>>> Walker<'_, '_, I> {
+    /// Passes on a chunk and the single rows before and within it. Returns false if no more are wanted.
     fn chunk(&mut self, chunk: Chunk) -> Result<bool> {
         let Span { first, last } = chunk.span;
         let order = self.out.order;
@@ -234,18 +293,20 @@ impl Walker<'_, '_, '_> {
             Order::Ascending => time < first,
             Order::Descending => time > last,
         };
-        if !self.tail_while(|row| is_before(row.time))? {
+        if !self.singles_while(|row| is_before(row.time()))? {
             return Ok(false);
         }
-        let mut over: Vec<TailRow> = Vec::new();
-        let is_within = |row: &TailRow| (first..=last).contains(&row.time);
-        while let Some(row) = next_if(&mut self.tail, is_within)? {
+        let mut over: Vec<S> = Vec::new();
+        while let Some(row) =
+            next_if(&mut self.singles, |row: &S| (first..=last).contains(&row.time()))?
+        {
             over.push(row);
         }
-        let n_new = over.iter().filter(|row| !row.replaces).count();
         let is_whole = self.span.first <= first && last <= self.span.last;
-        if is_whole && self.out.skip >= chunk.n + n_new {
-            return Ok(self.out.passed(chunk.n + n_new, 0));
+        let n_new = over.iter().map(|row| row.replaces().map(|replaces| usize::from(!replaces)));
+        let n_rows = n_new.sum::<Option<usize>>().map(|n_new| chunk.n + n_new);
+        if let Some(n_rows) = n_rows.filter(|n_rows| is_whole && self.out.skip >= *n_rows) {
+            return Ok(self.out.passed(n_rows, 0));
         }
         if is_whole && over.is_empty() && self.out.era.is_some() {
             return self.sealed(chunk);
@@ -262,9 +323,9 @@ impl Walker<'_, '_, '_> {
     /// Reads all or only the wanted rows of a chunk in the span. Returns them and the number in the
     /// span.
     fn within(&mut self, chunk: Chunk, is_wanted_only: bool) -> Result<(Block, usize)> {
-        let Self { connection, dataset, span, projection, out, .. } = self;
+        let Self { connection, series, span, projection, out, .. } = self;
         let Projection { empty, columns, sought } = projection;
-        chunks::open(connection, *dataset, chunk, |timestamps, body| {
+        chunks::open(connection, series.dataset, chunk, |timestamps, body| {
             let within = chunks::within(timestamps, *span);
             if let Some((sought, found)) = sought {
                 let first = span.first.max(chunk.span.first);
@@ -288,20 +349,20 @@ impl Walker<'_, '_, '_> {
     /// Passes on a complete chunk without rows over it. Returns false if no more are wanted.
     fn sealed(&mut self, chunk: Chunk) -> Result<bool> {
         let chunk_id = self.out.era.map(|era| ChunkId { era, number: chunk.id });
-        let (connection, dataset, empty) = (self.connection, self.dataset, &self.projection.empty);
+        let (connection, series, empty) = (self.connection, self.series, &self.projection.empty);
         let batch = RowBatch::new(chunk_id, chunk.n, chunk.span, || {
-            chunks::read(connection, SeriesId::rows(dataset), chunk, empty.clone()).map(Rows::Raw)
+            chunks::read(connection, series, chunk, empty.clone()).map(Rows::Raw)
         });
         Ok((self.out.visit)(batch)?.is_continue())
     }
 
-    /// Passes on the next rows of the tail while `is_wanted`. Returns false if no more are wanted.
-    fn tail_while(&mut self, is_wanted: impl Fn(&TailRow) -> bool) -> Result<bool> {
+    /// Passes on the next single rows while `is_wanted`. Returns false if no more are wanted.
+    fn singles_while(&mut self, is_wanted: impl Fn(&S) -> bool) -> Result<bool> {
         loop {
             let piece_rows = BATCH_ROWS.min(self.out.skip.saturating_add(self.out.left));
             let mut batch = Vec::new();
             while batch.len() < piece_rows
-                && let Some(row) = next_if(&mut self.tail, &is_wanted)?
+                && let Some(row) = next_if(&mut self.singles, &is_wanted)?
             {
                 batch.push(row);
             }
@@ -316,11 +377,8 @@ impl Walker<'_, '_, '_> {
     }
 
     /// Returns rows, which are in the order of the walk, as a block in ascending order.
-    fn block_of(&self, rows: &[TailRow]) -> Result<Block> {
-        let mut block = self.projection.empty.clone();
-        for row in rows {
-            row.read_into(self.dataset, &mut block)?;
-        }
+    fn block_of(&self, rows: &[S]) -> Result<Block> {
+        let mut block = S::to_block(rows, self.series.dataset, &self.projection.empty)?;
         if self.out.order == Order::Descending {
             block.reverse();
         }

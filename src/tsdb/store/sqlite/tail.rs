@@ -1,12 +1,10 @@
 //! The tail: single rows, which replace rows of chunks at the same timestamps.
 
-use std::iter::Peekable;
-
 use db::statement::Statements as _;
 use model::block::Block;
 use model::dataset::DatasetId;
 use model::timestamp::Timestamp;
-use rusqlite::{CachedStatement, Connection, MappedRows, Row, params};
+use rusqlite::{CachedStatement, Connection, Row, params};
 
 use super::chunks::ChunkTimes;
 use super::series::{SeriesId, direction};
@@ -41,20 +39,16 @@ pub(super) fn statement(connection: &Connection, order: Order) -> Result<CachedS
     Ok(connection.prepare_cached(&sql)?)
 }
 
-/// Rows of the tail in order, one row ahead.
-pub(super) type Cursor<'s> = Peekable<MappedRows<'s, fn(&Row<'_>) -> rusqlite::Result<TailRow>>>;
-
-/// Begins to read the tail with its [`statement`].
+/// Reads the tail with its [`statement`].
 pub(super) fn open<'s>(
     statement: &'s mut CachedStatement<'_>,
     dataset: DatasetId,
     span: Span,
-) -> Result<Cursor<'s>> {
-    let read: fn(&Row<'_>) -> _ = |row| {
+) -> Result<impl Iterator<Item = rusqlite::Result<TailRow>> + 's> {
+    Ok(statement.query_map(bounds(dataset, span), |row| {
         let time = Timestamp::from_micros(row.get(0)?);
         Ok(TailRow { time, replaces: row.get(1)?, body: row.get(2)? })
-    };
-    Ok(statement.query_map(bounds(dataset, span), read)?.peekable())
+    })?)
 }
 
 /// Returns the timestamp of the first row of the tail that is not before `from`.
