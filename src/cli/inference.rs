@@ -14,9 +14,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::inference::network::retention::Retention;
 use ::inference::network::submission::WorkerQuota;
-use ::inference::network::topic::demo_topics;
+use ::inference::network::topic::{Retention, demo_topics};
 use ::inference::server::{InferenceService, ServiceOptions};
 use ::inference::store::{Store, StorePlace};
 use accounts::Accounts;

@@ -44,9 +44,8 @@ use crate::network::chain::{Blocks, Chain};
 use crate::network::epoch::is_open;
 use crate::network::epoch_end::{closing, lesson};
 use crate::network::problems::Conditions;
-use crate::network::retention::{DAY, Retention};
 use crate::network::submission::{Origin, Payload, Submission, Submitter};
-use crate::network::topic::{Keep, Topic};
+use crate::network::topic::{DAY, Keep, Retention, Topic};
 use crate::network::topics::TopicList;
 use crate::store::{
     CloseInput, EndOptions, EpochTotals, Input, Store, StoreError, StorePlace, StoredLearned,

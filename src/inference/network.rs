@@ -4,7 +4,6 @@
 //! [`selection`] and [`close`] end a window, [`learned`] learns from losses, and [`runner`] executes due
 //! steps. [`backtest`] replays a topic over past rows. [`signer`] signs values for consumer contracts.
 
-mod actor_scores;
 pub mod addresses;
 pub mod backtest;
 pub(crate) mod cache;
@@ -18,7 +17,6 @@ pub mod leaderboard;
 pub mod learned;
 pub mod problems;
 pub mod queries;
-pub mod retention;
 pub mod runner;
 pub mod selection;
 pub mod signer;

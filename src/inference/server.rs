@@ -9,7 +9,6 @@ mod openapi;
 mod request;
 mod stream;
 mod submissions;
-mod topic_settings;
 mod topics;
 mod values;
 
@@ -47,10 +46,9 @@ pub use self::consumer::Consumers;
 use self::error::{ApiError, ConsumerError, Result};
 use self::openapi::LazyDescription;
 use crate::network::addresses;
-use crate::network::retention::Retention;
 use crate::network::runner::Runner;
 use crate::network::submission::{Submitter, WorkerQuota};
-use crate::network::topic::Topic;
+use crate::network::topic::{Retention, Topic};
 use crate::network::upstream::{Rows, Runs};
 use crate::store::{StoreError, StorePlace};
 use crate::{Inference, InferenceError, InferenceOptions};
@@ -295,13 +293,13 @@ fn chain_api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(topics::get))
         .routes(routes!(topics::next_topic_id))
-        .routes(routes!(topics::list, topic_settings::create))
-        .routes(routes!(topic_settings::get, topic_settings::update, topic_settings::delete))
+        .routes(routes!(topics::list, topics::create))
+        .routes(routes!(topics::settings, topics::update, topics::delete))
         .routes(routes!(consumer::signer))
         .routes(routes!(topics::health))
-        .routes(routes!(topic_settings::relearn))
-        .routes(routes!(topic_settings::set_active))
-        .routes(routes!(topic_settings::add_to_whitelist, topic_settings::remove_from_whitelist))
+        .routes(routes!(topics::relearn))
+        .routes(routes!(topics::set_active))
+        .routes(routes!(topics::add_to_whitelist, topics::remove_from_whitelist))
         .routes(routes!(submissions::post))
         .routes(routes!(values::latest))
         .routes(routes!(values::value))

@@ -7,12 +7,10 @@
 //! when steps are due. All operations block.
 
 mod engines;
-mod epoch_actors;
 mod epochs;
 mod error;
 mod pairs;
 mod record;
-mod relearn;
 mod retention;
 mod session;
 mod tables;
@@ -29,20 +27,17 @@ use db::postgres::DatabaseUrl;
 use db::postgres::connections::Figures;
 use model::timestamp::Timestamp;
 use model::topic::{BlockHeight, TopicId};
+use wire::inference::LabeledValue;
 
 use self::engines::{StoreDatabase, StoreFile};
-pub use self::epoch_actors::EpochActor;
-pub use self::epochs::{EndOptions, StoredLearned};
+pub use self::epochs::{EndOptions, PastLesson, Relearnable, Relearned, StoredLearned};
 pub use self::error::{Result, StoreError};
-pub use self::relearn::{PastLesson, Relearnable, Relearned};
 pub use self::retention::EpochTotals;
 use self::session::{Lock, Session, values};
 use self::versions::IfLocked;
 pub use self::versions::Versions;
-pub use self::view::Bundles;
+pub use self::view::{Bundles, EpochActor};
 pub use self::worker_quota::NEWCOMERS_MAX;
-use wire::inference::LabeledValue;
-
 use crate::math::outlier::Baseline;
 use crate::math::regret::Losses;
 use crate::network::chain::Blocks;

@@ -2,13 +2,12 @@
 //!
 //! Both generations of the public chain's formulas, as plain functions. [`weights`] converts regrets to
 //! weights, [`implied`] computes the value implied by a forecaster's losses, [`combine`] computes
-//! weighted means, [`leave_out`] repeats this without an actor or with only a single actor, and
+//! weighted means, it repeats this without an actor or with only a single actor, and
 //! [`interval`] computes confidence intervals.
 
 pub mod combine;
 pub mod implied;
 pub mod interval;
-pub mod leave_out;
 pub mod weights;
 
 use std::collections::BTreeMap;
@@ -136,9 +135,9 @@ pub fn synthesize(epoch: &Epoch<'_>) -> Result<Synthesis, SynthesisError> {
         scale: (epoch.newcomers != Newcomers::Everyone).then(own_scale),
         combined: table.combined(line.clone()),
         naive: table.combined(table.naive_line()),
-        one_out_inferer: leave_out::one_out_inferer(&table, &implied),
-        one_out_forecaster: leave_out::one_out_forecaster(&table),
-        one_in_forecaster: leave_out::one_in_forecaster(&table),
+        one_out_inferer: combine::one_out_inferer(&table, &implied),
+        one_out_forecaster: combine::one_out_forecaster(&table),
+        one_in_forecaster: combine::one_in_forecaster(&table),
         one_out_inferer_forecaster: implied.by_withheld_inferer(),
         implied: implied.by_forecaster(),
         inferer_weights: named(table.inferers(), of_inferers.iter().copied()),

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use model::topic::{Address, BlockHeight};
-
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use wire::inference::LabeledValue;
 
@@ -17,7 +16,7 @@ use crate::math::sortition::{initial_score, missed_epochs, penalized};
 use crate::math::statistics::{moving_average, quantile};
 use crate::math::synthesis::Newcomers;
 use crate::math::synthesis::weights::scale;
-use crate::network::forecast::past::Past;
+use crate::network::forecast::Past;
 use crate::network::submission::numbers;
 use crate::network::topic::Topic;
 

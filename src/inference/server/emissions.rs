@@ -5,7 +5,6 @@ mod fixed;
 mod losses;
 mod scores;
 mod submissions;
-mod whitelist;
 mod windows;
 
 use axum::Json;
@@ -35,8 +34,7 @@ pub(super) fn api() -> OpenApiRouter<App> {
         .merge(bundles::api())
         .merge(losses::api())
         .merge(windows::api())
-        .merge(scores::api())
-        .merge(whitelist::api());
+        .merge(scores::api());
     OpenApiRouter::new()
         .routes(routes!(bundles::latest_network_inferences))
         .routes(routes!(bundles::latest_network_inferences_outlier_resistant))

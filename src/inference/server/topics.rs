@@ -1,28 +1,44 @@
-//! Topics: their settings as on the chain, or with their schedule, actors and health.
+//! Topics: their settings as on the chain, or with their schedule, actors and health, and their creation
+//! and changes.
 //!
 //! The actors of a topic are serialized once for each bundle and update, since they are most of the
 //! list.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::response::Response;
 use model::dataset::DatasetId;
-use model::topic::{BlockHeight, decimal};
-use wire::inference::network::{RetentionBody, TopicHealth};
+use model::timestamp::Timestamp;
+use model::topic::{BlockHeight, TopicId, decimal};
+use task::causes::chain;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use web::extract::json;
+use wire::error::InferenceError;
+use wire::inference::network::{
+    RelearnBody, RelearnedBody, RetentionBody, TopicActive, TopicHealth, TopicSettings,
+};
 use wire::inference::{
     NextTopicId, TopicBody, TopicLabeling, TopicList, TopicResponse, TopicSummary,
 };
 use wire::paths;
 
-use super::App;
-use super::bundle_body::json;
-use super::error::Result;
+use super::bundle_body;
+use super::error::{ApiError, Result};
+use super::openapi::{DENIED, OF_TOPIC, UNCHECKED, UNFIT};
 use super::request::Params;
+use super::{App, Holder};
 use crate::Inference;
-use crate::network::epoch;
 use crate::network::queries::Overview;
-use crate::network::retention::DAY;
-use crate::network::topic::{Topic, TopicKind};
+use crate::network::runner::ROWS_WITHIN;
+use crate::network::topic::{DAY, Topic, TopicKind, settings};
+use crate::network::upstream::{Cause, DatasetColumn, Described, Rows, truth_after};
+use crate::network::{addresses, epoch};
 
 /// JSON before a topic's actors. Texts cannot contain it, since their quotes are escaped.
 const PLACE: &str = "\"actors\":[";
@@ -52,7 +68,7 @@ pub(super) async fn list(State(service): State<App>) -> Result<Response> {
             body.push_str(&actors.elements);
         }
     }
-    Ok(json(body))
+    Ok(bundle_body::json(body))
 }
 
 /// Returns a topic without its actors.
@@ -200,4 +216,312 @@ pub(super) async fn health(params: Params) -> Result<Json<TopicHealth>> {
             oldest_full_nonce: height(holdings.oldest_full),
         },
     }))
+}
+
+/// Creates a topic that belongs to the key. Its first epoch opens with the next block.
+///
+/// `metadata`, `dataset`, `column` and `horizon_seconds` are required; the other settings default
+/// to those of most topics of the chain. The dataset and the column have to exist, with rows less
+/// than the horizon apart. The truth is the column's value that many seconds after the newest row
+/// at the opening of the epoch, read once `ground_truth_lag` blocks have passed. The horizon has to
+/// be longer than the submission window, unless the topic is `experimental`: otherwise, workers
+/// could read the truth before they submit.
+#[utoipa::path(post, path = paths::TOPICS, operation_id = "create_topic", tag = "participation",
+    request_body = TopicSettings,
+    responses((status = 200, description = OF_TOPIC, body = TopicResponse),
+        (status = 400, description = UNFIT, body = InferenceError),
+        (status = 403, description = DENIED, body = InferenceError),
+        (status = 409, body = InferenceError,
+            description = "Code 10: the maximum number of topics is reached, of this key or in total"),
+        (status = 503, description = UNCHECKED, body = InferenceError)))]
+pub(super) async fn create(
+    State(service): State<App>,
+    holder: Holder,
+    request: Request,
+) -> Result<Json<TopicResponse>> {
+    let inference = &service.inference;
+    let described = described(inference, request, inference.next_topic_id(), &holder).await?;
+    check_source(&service.rows, &described).await?;
+    let created = inference.create_topic(described).await?;
+    respond(inference, &created, false).await
+}
+
+/// Returns the settings of a topic, including defaults.
+///
+/// Environment variables of a predictor and its models are returned only for an operator's key.
+#[utoipa::path(get, path = paths::TOPIC_SETTINGS, operation_id = "topic_settings",
+    tag = "participation",
+    responses((status = 200, description = "Settings", body = TopicSettings)))]
+pub(super) async fn settings(params: Params, holder: Holder) -> Result<Json<TopicSettings>> {
+    let topic = params.topic()?;
+    let mut settings = settings::from_topic(&topic);
+    settings.worker_whitelist = topic.whitelist.workers.iter().map(ToString::to_string).collect();
+    if !holder.is_operators() {
+        remove_environment(&mut settings);
+    }
+    Ok(Json(settings))
+}
+
+/// Removes the environment variables of a predictor and its models, which can contain secrets.
+fn remove_environment(settings: &mut TopicSettings) {
+    let Some(predictor) = &mut settings.predictor else { return };
+    predictor.env.clear();
+    for model in &mut predictor.models {
+        model.env.clear();
+    }
+}
+
+/// Replaces all settings of a topic that the key created.
+///
+/// Type, arity, unity and case cannot be changed. `metadata`, `dataset`, `column` and
+/// `horizon_seconds` are required; the other settings default to those of most topics of the chain.
+/// The dataset and the column have to exist, with rows less than the horizon apart. The horizon has
+/// to be longer than the submission window, unless the topic is `experimental`: otherwise, workers
+/// could read the truth before they submit.
+#[utoipa::path(put, path = paths::TOPIC_SETTINGS, operation_id = "update_topic",
+    tag = "participation", request_body = TopicSettings,
+    responses((status = 200, description = OF_TOPIC, body = TopicResponse),
+        (status = 403, description = DENIED, body = InferenceError),
+        (status = 503, description = UNCHECKED, body = InferenceError)))]
+pub(super) async fn update(
+    params: Params,
+    holder: Holder,
+    request: Request,
+) -> Result<Json<TopicResponse>> {
+    let inference = &params.service.inference;
+    let described = described(inference, request, params.topic_id()?, &holder).await?;
+    check_source(&params.service.rows, &described).await?;
+    let updated = inference.update_topic(described, &holder.address(None)).await?;
+    respond(inference, &updated, false).await
+}
+
+/// Deletes a topic that the key created.
+///
+/// Its epochs are deleted, and its id is not used again.
+#[utoipa::path(delete, path = paths::TOPIC_SETTINGS, operation_id = "delete_topic",
+    tag = "participation",
+    responses((status = 204, description = "Topic deleted"),
+        (status = 403, description = DENIED, body = InferenceError)))]
+pub(super) async fn delete(params: Params, holder: Holder) -> Result<StatusCode> {
+    let (topic, by) = (params.topic_id()?, holder.address(None));
+    params.service.inference.delete_topic(topic, &by).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn described(
+    inference: &Inference,
+    request: Request,
+    id: TopicId,
+    holder: &Holder,
+) -> Result<Topic> {
+    let settings: TopicSettings = json(request).await?;
+    // Topics read datasets and run functions with the permissions of the service.
+    if !holder.is_operators() {
+        return Err(ApiError::denied("only an operator's key can create or change a topic"));
+    }
+    let topic = settings::topic(id, Some(holder.address(None)), settings);
+    let topic = topic.map_err(|error| ApiError::invalid(error.to_string()))?;
+    inference.check_topic(&topic)?;
+    Ok(topic)
+}
+
+/// Activates or pauses a topic that the key created.
+#[utoipa::path(put, path = paths::TOPIC_ACTIVE, operation_id = "set_active", tag = "participation",
+    request_body = TopicActive,
+    responses((status = 200, description = OF_TOPIC, body = TopicResponse),
+        (status = 403, description = DENIED, body = InferenceError)))]
+pub(super) async fn set_active(
+    params: Params,
+    holder: Holder,
+    request: Request,
+) -> Result<Json<TopicResponse>> {
+    let TopicActive { active } = json(request).await?;
+    let (inference, by) = (&params.service.inference, holder.address(None));
+    let topic = inference.set_active(params.topic_id()?, active, &by).await?;
+    respond(inference, &topic, false).await
+}
+
+/// Adds a worker to the whitelist of a topic that the key created.
+#[utoipa::path(put, path = paths::TOPIC_WHITELISTED, operation_id = "add_to_whitelist",
+    tag = "participation",
+    responses((status = 200, description = OF_TOPIC, body = TopicResponse),
+        (status = 403, description = DENIED, body = InferenceError)))]
+pub(super) async fn add_to_whitelist(
+    params: Params,
+    holder: Holder,
+) -> Result<Json<TopicResponse>> {
+    change_whitelist(params, holder, true).await
+}
+
+/// Removes a worker from the whitelist of a topic that the key created.
+#[utoipa::path(delete, path = paths::TOPIC_WHITELISTED, operation_id = "remove_from_whitelist",
+    tag = "participation",
+    responses((status = 200, description = OF_TOPIC, body = TopicResponse),
+        (status = 403, description = DENIED, body = InferenceError)))]
+pub(super) async fn remove_from_whitelist(
+    params: Params,
+    holder: Holder,
+) -> Result<Json<TopicResponse>> {
+    change_whitelist(params, holder, false).await
+}
+
+async fn change_whitelist(
+    params: Params,
+    holder: Holder,
+    is_listed: bool,
+) -> Result<Json<TopicResponse>> {
+    let id = params.topic_id()?;
+    let worker = if is_listed {
+        addresses::checked(&params.text("worker")?)
+            .map_err(|why| ApiError::mismatch("worker", why))?
+    } else {
+        params.address("worker")?
+    };
+    let inference = &params.service.inference;
+    let changed = inference.change_whitelist(id, worker, is_listed, &holder.address(None)).await?;
+    respond(inference, &changed, false).await
+}
+
+/// Relearns past epochs of a topic that the key created, after corrections of its dataset.
+///
+/// The truth of these epochs is read again, and regrets, scores and losses are computed again.
+/// Bundles do not change. Thinned epochs cannot be relearned.
+#[utoipa::path(post, path = paths::TOPIC_RELEARN, operation_id = "relearn", tag = "participation",
+    request_body = RelearnBody,
+    responses((status = 200, description = "Relearned epochs", body = RelearnedBody),
+        (status = 403, description = DENIED, body = InferenceError),
+        (status = 409, description = "Code 10: the epochs were deleted or thinned",
+            body = InferenceError),
+        (status = 503, description = UNCHECKED, body = InferenceError)))]
+pub(super) async fn relearn(
+    params: Params,
+    holder: Holder,
+    request: Request,
+) -> Result<Json<RelearnedBody>> {
+    let id = params.topic_id()?;
+    let body: RelearnBody = json(request).await?;
+    let from = body.from_nonce.0.trim().parse();
+    let from =
+        from.map_err(|_| ApiError::mismatch("from_nonce", "expected a height, such as 120"))?;
+    let service = params.service;
+    let inference = service.inference.clone();
+    let topic = inference.owned(id, &holder.address(None))?;
+    let inputs = inference.inputs_since(id, from).await?;
+    let (rows, worker) = (Arc::clone(&service.rows), inference.clone());
+    let (sender, done) = oneshot::channel::<Result<RelearnedBody>>();
+    service.group.spawn("relearn", async move {
+        let learn = async {
+            let source = &topic.source;
+            let unread = |why: String| {
+                ApiError::unavailable(format!("dataset {} cannot be read: {why}", source.dataset))
+            };
+            let late = |_| unread(format!("no response within {ROWS_WITHIN:?}"));
+            let broken = |cause: Cause| unread(chain(cause.as_ref()));
+            let dataset = match source.dataset_id {
+                Some(dataset) => dataset,
+                None => rows.find(&source.dataset).await.map_err(broken)?,
+            };
+            let mut outcomes = BTreeMap::new();
+            for (nonce, input) in inputs {
+                let truth = truth_after(rows.as_ref(), dataset, source, input.at);
+                let truth = timeout(ROWS_WITHIN, truth).await.map_err(late)?;
+                outcomes.extend(truth.map_err(broken)?.map(|truth| (nonce, truth)));
+            }
+            Ok(worker.relearn(id, from, outcomes).await?)
+        };
+        // The client may have disconnected.
+        sender.send(learn.await).ok();
+    });
+    let stopped = |_| ApiError::unavailable("service is stopping");
+    Ok(Json(done.await.map_err(stopped)??))
+}
+
+/// Number of latest rows used to measure their interval.
+const N_ROWS: u32 = 20;
+
+/// Checks that the dataset and the column of `topic` exist and that its rows are close enough together
+/// for the horizon.
+///
+/// # Errors
+///
+/// [`ApiError`] if one of them is missing, with the existing names, or if the dataset service is
+/// unavailable.
+async fn check_source(rows: &Arc<dyn Rows>, topic: &Topic) -> Result<()> {
+    let source = &topic.source;
+    let (name, column) = (&source.dataset, &source.column);
+    let unchecked =
+        |why: String| ApiError::unavailable(format!("dataset {name} cannot be checked: {why}"));
+    let late = |_| unchecked(format!("no response within {ROWS_WITHIN:?}"));
+    let described = timeout(ROWS_WITHIN, rows.describe(name, source.dataset_id)).await;
+    let (id, columns) = match described.map_err(late)? {
+        Err(cause) => return Err(unchecked(chain(cause.as_ref()))),
+        Ok(Described::Missing { others }) => {
+            return Err(ApiError::invalid(format!(
+                "dataset {name} does not exist, or is not readable by this service; {}",
+                listing("readable datasets:", &others)
+            )));
+        }
+        Ok(Described::Ambiguous { ids }) => {
+            return Err(ApiError::invalid(format!(
+                "several datasets have the name {name}, set dataset_id to one of {}",
+                ids.join(", ")
+            )));
+        }
+        Ok(Described::Found { id, columns }) => (id, columns),
+    };
+    let of_numbers = || columns.iter().filter(|column| column.is_numeric);
+    let numbers: Vec<String> = of_numbers().map(|column| column.name.clone()).collect();
+    let is_column = |known: &&DatasetColumn| known.name == *column;
+    let what = match columns.iter().find(is_column) {
+        Some(known) if known.is_numeric => None,
+        Some(_) => Some(format!("column {column} of dataset {name} is not numeric")),
+        None => Some(format!("dataset {name} has no column {column}")),
+    };
+    if let Some(what) = what {
+        let numbers = listing("numeric columns:", &numbers);
+        return Err(ApiError::invalid(format!("{what}; {numbers}")));
+    }
+    let newest = timeout(ROWS_WITHIN, rows.newest(id, N_ROWS)).await.map_err(late)?;
+    let newest = newest.map_err(|cause| unchecked(chain(cause.as_ref())))?;
+    let apart = spacing(newest.iter().map(|row| row.timestamp).collect());
+    match apart.filter(|apart| *apart > source.horizon) {
+        Some(apart) => Err(ApiError::invalid(format!(
+            "horizon_seconds is {}, but rows of dataset {name} are {} seconds apart; use at least {}",
+            source.horizon.as_secs(),
+            apart.as_secs(),
+            apart.as_secs()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Returns the median interval of `timestamps`, or `None` if there are fewer than three.
+fn spacing(mut timestamps: Vec<Timestamp>) -> Option<Duration> {
+    timestamps.sort();
+    let mut apart: Vec<Duration> =
+        timestamps.iter().zip(timestamps.iter().skip(1)).map(|(a, b)| b.since(*a)).collect();
+    apart.sort();
+    if apart.len() < 2 { None } else { apart.get(apart.len() / 2).copied() }
+}
+
+fn listing(what: &str, names: &[String]) -> String {
+    if names.is_empty() { format!("{what} none") } else { format!("{what} {}", names.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn settings_contain_no_environment_of_predictor_or_models_after_removal() {
+        let models = json!([{"name": "model", "env": {"TOKEN": "of a model"}}]);
+        let predictor = json!({"function": "f", "method": "f.wasm", "env": {"TOKEN": "shared"},
+            "models": models});
+        let mut settings = serde_json::from_value(json!({"predictor": predictor})).unwrap();
+        remove_environment(&mut settings);
+        let text = serde_json::to_string(&settings).unwrap();
+        assert!(text.contains("f.wasm") && !text.contains("TOKEN"), "{text}");
+    }
 }

@@ -4,19 +4,21 @@ use std::sync::Arc;
 
 use model::timestamp::Timestamp;
 use model::topic::{BlockHeight, TopicId};
+use wire::inference::LabeledValue;
 
 use super::session::{Lock, Session, values};
 use super::versions::{self, IfLocked};
 use super::{
-    CloseInput, EpochState, Lesson, Relearned, Result, Store, insert, is_in, key, number, pairs,
-    record, relearn, retention, view,
+    CloseInput, EpochState, Input, Lesson, Result, Store, height, insert, is_in, key, number,
+    pairs, record, retention, view,
 };
 use crate::math::outlier::Baseline;
 use crate::math::pair_values::FullBundle;
+use crate::math::regret::Losses;
 use crate::network::close::{Closing, Signed};
 use crate::network::learned::Learned;
-use crate::network::retention::Retention;
 use crate::network::selection::Withdrawn;
+use crate::network::topic::Retention;
 
 /// Learned state of a topic as read from the store.
 #[derive(Debug, Clone)]
@@ -119,12 +121,12 @@ impl Store {
                 write.run(sql, [id, nonce, EpochState::GivenUp as i64])?;
                 return Ok(Some(known));
             };
-            relearn::take_snapshot(write, topic, nonce, &known.learned, retention)?;
+            take_snapshot(write, topic, nonce, &known.learned, retention)?;
             let Lesson { truth, losses, learned } = lesson;
-            relearn::put(write, topic, &Relearned { nonce, truth, losses })?;
+            put(write, topic, &Relearned { nonce, truth, losses })?;
             retention::recount(write, topic, nonce)?;
             retention::apply(write, topic, retention, at)?;
-            relearn::put_learned(write, topic, learned, &known).map(Some)
+            put_learned(write, topic, learned, &known).map(Some)
         })
     }
 }
@@ -214,5 +216,201 @@ fn withdraw(
         let sql = "DELETE FROM labels WHERE topic_id = ?1 AND nonce = ?2 AND label = ?3";
         write.run(sql, values![topic, nonce, label])?;
     }
+    Ok(())
+}
+
+/// Number of epochs between two snapshots. Learning again from an epoch repeats at most this number of
+/// earlier epochs.
+const SNAPSHOT_EVERY: u64 = 32;
+
+/// Maximum number of snapshots per topic: about a thousand epochs can be learned from again.
+const SNAPSHOTS_MAX: u32 = 32;
+
+/// The maximum size of a topic's snapshots is its size limit divided by this.
+const SNAPSHOTS_PART: u64 = 4;
+
+/// An epoch that was learned from or given up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PastLesson {
+    /// Block at which it opened.
+    pub nonce: BlockHeight,
+    /// Input of the epoch, if any.
+    pub input: Option<Input>,
+    /// Known ground truth. Empty if the epoch was given up.
+    pub truth: Vec<LabeledValue>,
+}
+
+/// Epochs that can be learned from again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Relearnable {
+    /// Learned state before the first epoch.
+    pub before: Learned,
+    /// Epochs, oldest first.
+    pub lessons: Vec<PastLesson>,
+}
+
+/// Result of learning from an epoch.
+#[derive(Debug)]
+pub struct Relearned {
+    /// Block at which it opened.
+    pub nonce: BlockHeight,
+    /// Ground truth.
+    pub truth: Vec<LabeledValue>,
+    /// Losses of all values.
+    pub losses: Losses,
+}
+
+impl Store {
+    /// Returns the epochs of `topic` to learn from again, starting at or before `from`, or `None`
+    /// without a snapshot that old.
+    ///
+    /// # Errors
+    /// As [`Store::blocks`].
+    pub fn relearnable(&self, topic: TopicId, from: BlockHeight) -> Result<Option<Relearnable>> {
+        self.read(|session| {
+            let sql = "SELECT nonce, record, regrets, past FROM snapshots
+                       WHERE topic_id = ?1 AND nonce <= ?2 ORDER BY nonce DESC LIMIT 1";
+            let snapshot = session.find(sql, key(topic, from), |row| {
+                Ok((row.get(0)?, (row.get(1)?, row.get(2)?, row.get(3)?)))
+            })?;
+            let Some((first, columns)) = snapshot else { return Ok(None) };
+            let before = record::read_learned(columns)?;
+            let sql = "SELECT nonce, input_at, input_value, truth FROM epochs
+                       WHERE topic_id = ?1 AND nonce >= ?2 AND state IN (3, 4) AND is_thin = 0
+                       ORDER BY nonce";
+            let lessons = session.all(sql, [number(topic.get()), first], |row| {
+                let (at, value): (Option<i64>, Option<f64>) = (row.get(1)?, row.get(2)?);
+                let input = |(at, value)| Input { at: Timestamp::from_micros(at), value };
+                let truth: Option<String> = row.get(3)?;
+                Ok(PastLesson {
+                    nonce: height(row.get(0)?),
+                    input: at.zip(value).map(input),
+                    truth: truth.as_deref().map(record::read).transpose()?.unwrap_or_default(),
+                })
+            })?;
+            Ok(Some(Relearnable { before, lessons }))
+        })
+    }
+
+    /// Returns the first epoch of `topic` that can be learned from again, or `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`Store::blocks`].
+    pub fn relearnable_from(&self, topic: TopicId) -> Result<Option<BlockHeight>> {
+        let sql = "SELECT min(nonce) FROM snapshots WHERE topic_id = ?1";
+        let first = self.read(|session| session.value(sql, [number(topic.get())]))?;
+        Ok(Option::map(first, height))
+    }
+
+    /// Returns the bundle of the epoch `nonce`, if it has one.
+    ///
+    /// # Errors
+    /// As [`Store::blocks`].
+    pub fn bundle(&self, topic: TopicId, nonce: BlockHeight) -> Result<Option<FullBundle>> {
+        self.read(|session| view::bundle(session, topic, nonce))
+    }
+
+    /// Replaces the learned state and the results of `epochs`. Changes nothing and returns `None` if an
+    /// epoch was learned from after the write `stamp`.
+    ///
+    /// # Errors
+    /// As [`Store::blocks`].
+    pub fn put_relearned(
+        &self,
+        topic: TopicId,
+        stamp: i64,
+        learned: Learned,
+        epochs: Vec<Relearned>,
+    ) -> Result<Option<StoredLearned>> {
+        self.write(move |write| {
+            versions::lock(write, topic, IfLocked::Wait)?;
+            let known = view::learned(write, topic, None)?;
+            if known.stamp != stamp {
+                return Ok(None);
+            }
+            for epoch in &epochs {
+                put(write, topic, epoch)?;
+                retention::recount(write, topic, epoch.nonce)?;
+            }
+            if let Some(first) = epochs.first() {
+                // Later snapshots contain the wrong ground truth.
+                let sql = "DELETE FROM snapshots WHERE topic_id = ?1 AND nonce > ?2";
+                write.run(sql, key(topic, first.nonce))?;
+            }
+            versions::change(write, topic)?;
+            put_learned(write, topic, learned, &known).map(Some)
+        })
+    }
+}
+
+/// Stores `learned` in place of `before`.
+fn put_learned(
+    write: &Session<'_>,
+    topic: TopicId,
+    learned: Learned,
+    before: &StoredLearned,
+) -> Result<StoredLearned> {
+    let stamp = before.stamp.saturating_add(1);
+    let sql = "INSERT INTO learned (topic_id, stamp, record, regrets, past)
+               VALUES (?1, ?2, ?3, ?4, ?5)
+               ON CONFLICT (topic_id) DO UPDATE SET stamp = excluded.stamp,
+                  record = excluded.record, regrets = excluded.regrets, past = excluded.past";
+    let (record, regrets, past) = record::write_learned(&learned)?;
+    write.run(sql, values![number(topic.get()), stamp, record, regrets, past])?;
+    Ok(StoredLearned { stamp, learned: Arc::new(learned) })
+}
+
+/// Stores the result of learning from an epoch.
+fn put(write: &Session<'_>, topic: TopicId, epoch: &Relearned) -> Result<()> {
+    let Relearned { nonce, truth, losses } = epoch;
+    let [id, nonce] = key(topic, *nonce);
+    let sql = "UPDATE epochs SET state = ?3, truth = ?4, combined_loss = ?5, naive_loss = ?6
+               WHERE topic_id = ?1 AND nonce = ?2";
+    let (state, truth) = (EpochState::Learned as i64, record::write(truth)?);
+    write.run(sql, values![id, nonce, state, truth, losses.combined, losses.naive])?;
+    let sql = "INSERT INTO losses (topic_id, nonce, record, pairs) VALUES (?1, ?2, ?3, ?4)
+               ON CONFLICT (topic_id, nonce) DO UPDATE SET
+                  record = excluded.record, pairs = excluded.pairs";
+    let pairs = pairs::write(&losses.one_out_inferer_forecaster);
+    write.run(sql, values![id, nonce, record::write(losses)?, pairs])?;
+    Ok(())
+}
+
+/// Stores a snapshot of `learned` before the epoch `nonce`, if one is due. The latest snapshot is never
+/// deleted.
+fn take_snapshot(
+    write: &Session<'_>,
+    topic: TopicId,
+    nonce: BlockHeight,
+    learned: &Learned,
+    retention: Retention,
+) -> Result<()> {
+    if !learned.n_learned.is_multiple_of(SNAPSHOT_EVERY) {
+        return Ok(());
+    }
+    let [id, nonce] = key(topic, nonce);
+    let bytes_max = number(retention.bytes / SNAPSHOTS_PART);
+    let (record, regrets, past) = record::write_learned(learned)?;
+    let sql = "INSERT INTO snapshots (topic_id, nonce, record, regrets, past)
+               VALUES (?1, ?2, ?3, ?4, ?5)
+               ON CONFLICT (topic_id, nonce) DO UPDATE SET
+                  record = excluded.record, regrets = excluded.regrets, past = excluded.past";
+    write.run(sql, values![id, nonce, record, regrets, past])?;
+    // Epochs without values of pairs cannot be learned from again.
+    write.run(
+        "DELETE FROM snapshots WHERE topic_id = ?1 AND (
+                nonce < (SELECT min(nonce) FROM epochs
+                         WHERE topic_id = ?1 AND is_thin = 0 AND state > 1)
+                OR nonce <= (SELECT nonce FROM snapshots WHERE topic_id = ?1
+                             ORDER BY nonce DESC LIMIT 1 OFFSET ?2)
+                OR nonce <= (SELECT max(nonce) FROM (
+                                SELECT nonce, row_number() OVER newest AS n, sum(
+                                    octet_length(record) + octet_length(regrets)
+                                    + octet_length(past)) OVER newest AS n_bytes
+                                FROM snapshots WHERE topic_id = ?1
+                                WINDOW newest AS (ORDER BY nonce DESC)) AS sizes
+                             WHERE n > 1 AND n_bytes > ?3))",
+        [id, SNAPSHOTS_MAX.into(), bytes_max],
+    )?;
     Ok(())
 }

@@ -8,7 +8,7 @@ use model::topic::Address;
 use super::{Result, StoreError};
 use crate::math::pair_values::PairValues;
 use crate::math::regret::{PairwiseRegrets, Regrets};
-use crate::network::forecast::past::{Past, PastEpoch};
+use crate::network::forecast::{Past, PastEpoch};
 
 /// Version of the format, which is the first byte.
 const FORM: u8 = 1;

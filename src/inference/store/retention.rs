@@ -8,7 +8,7 @@ use model::topic::{BlockHeight, TopicId};
 
 use super::session::Session;
 use super::{EPOCHS_KEPT, Result, Store, height, key, number};
-use crate::network::retention::Retention;
+use crate::network::topic::Retention;
 
 /// Maximum number of epochs that are thinned, and of epochs that are deleted, each time an epoch closes.
 /// After a limit was lowered, the store therefore reaches it gradually, without delaying any epoch.

@@ -13,9 +13,8 @@ use crate::math::pair_values::FullBundle;
 use crate::math::sortition::Record;
 use crate::network::close::{CloseContext, close};
 use crate::network::epoch_end::closing;
-use crate::network::retention::Retention;
 use crate::network::submission::{Origin, Payload, Submitter, WorkerQuota};
-use crate::network::topic::demo_topics;
+use crate::network::topic::{Retention, demo_topics};
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_seconds(seconds)

@@ -10,9 +10,8 @@ use accounts::gate::{Gate, GateOptions};
 use async_trait::async_trait;
 use inference::Inference;
 use inference::math::regret::ByRole;
-use inference::network::retention::Retention;
 use inference::network::signer::Signer;
-use inference::network::topic::{SUBMISSIONS_MAX, Topic, demo_topics};
+use inference::network::topic::{Retention, SUBMISSIONS_MAX, Topic, demo_topics};
 use inference::network::upstream::{
     Cause, DatasetColumn, Described, FlatRow, Job, PeerOutput, Rows, Runs,
 };

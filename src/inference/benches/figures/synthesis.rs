@@ -11,7 +11,7 @@ use inference::math::regret::{ByActor, Losses, Pace, Regrets};
 use inference::math::synthesis::weights::{Generation, Params};
 use inference::math::synthesis::{Epoch, Newcomers, Values, synthesize};
 use inference::network::learned::Learned;
-use inference::network::retention::Retention;
+use inference::network::topic::Retention;
 use inference::store::{EndOptions, Lesson, Store};
 use model::timestamp::Timestamp;
 use model::topic::Address;

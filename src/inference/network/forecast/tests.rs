@@ -1,6 +1,6 @@
 use super::*;
 use crate::math::loss::LossMethod;
-use crate::network::forecast::past::Past;
+use crate::network::forecast::Past;
 
 /// Plain losses, which are easier to read.
 const PLAIN: LossRule = LossRule { method: LossMethod::Mse, allow_negative: true, floor: 0.01 };

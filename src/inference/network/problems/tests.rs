@@ -9,7 +9,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use super::*;
 use crate::InferenceOptions;
-use crate::network::retention::Retention;
+use crate::network::topic::Retention;
 use crate::tests::test_topics;
 
 /// Counts log lines of level `info` and above.

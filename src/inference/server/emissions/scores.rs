@@ -6,7 +6,7 @@ use wire::inference::chain::{
     CountResponse, InitialScore, ScoreBody, ScoreResponse, Scores, ScoresAtBlock, ValueResponse,
 };
 
-use super::whitelist::active;
+use super::windows::active;
 use super::{Answer, ApiError, App, OpenApiRouter, Params, Result, routes};
 use crate::math::regret::{ByActor, Role};
 use crate::network::addresses;
