@@ -15,29 +15,17 @@ pub type Result<T, E = InferenceError> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum InferenceError {
     /// The topic does not exist.
-    #[error("topic {topic} not found")]
-    UnknownTopic {
-        /// Id of the topic.
-        topic: TopicId,
-    },
+    #[error("topic {0} not found")]
+    UnknownTopic(TopicId),
     /// No epoch of the topic has closed with a bundle yet.
-    #[error("network inference not available for topic {topic}")]
-    NoBundle {
-        /// Id of the topic.
-        topic: TopicId,
-    },
+    #[error("network inference not available for topic {0}")]
+    NoBundle(TopicId),
     /// The submission window is not open.
-    #[error("submission window of nonce {nonce} is not open")]
-    NotOpen {
-        /// Block at which the epoch opened.
-        nonce: BlockHeight,
-    },
+    #[error("submission window of nonce {0} is not open")]
+    NotOpen(BlockHeight),
     /// The worker already submitted a different payload for this nonce, which is kept.
-    #[error("worker already submitted another payload for nonce {nonce}")]
-    Repeated {
-        /// Block at which the epoch opened.
-        nonce: BlockHeight,
-    },
+    #[error("worker already submitted another payload for nonce {0}")]
+    Repeated(BlockHeight),
     /// The topic does not accept submissions of the worker.
     #[error(
         "topic {topic} accepts submissions only from workers on its whitelist, and {worker} is not \
@@ -80,11 +68,8 @@ pub enum InferenceError {
         what: &'static str,
     },
     /// Labels cannot change during a submission window.
-    #[error("labels of topic {topic} cannot change while a submission window is open")]
-    WindowOpen {
-        /// Id of the topic.
-        topic: TopicId,
-    },
+    #[error("labels of topic {0} cannot change while a submission window is open")]
+    WindowOpen(TopicId),
     /// The maximum number of topics is reached.
     #[error("maximum of {TOPICS_OF_KEY_MAX} topics per key or {TOPICS_MAX} in total is reached")]
     TooManyTopics,

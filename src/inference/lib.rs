@@ -171,7 +171,7 @@ impl Inference {
             return Err(InferenceError::NotWhitelisted { topic, worker });
         }
         let submission = match Submission::checked(&settings, worker, name, payload) {
-            Err(_) if !is_open => return Err(InferenceError::NotOpen { nonce }),
+            Err(_) if !is_open => return Err(InferenceError::NotOpen(nonce)),
             checked => checked?,
         };
         let is_trusted = submitter.is_operators() || settings.whitelist.is_enabled;
@@ -200,8 +200,8 @@ impl Inference {
         });
         match submitted.await? {
             SubmitOutcome::Taken => Ok(()),
-            SubmitOutcome::Repeated => Err(InferenceError::Repeated { nonce }),
-            SubmitOutcome::NotOpen => Err(InferenceError::NotOpen { nonce }),
+            SubmitOutcome::Repeated => Err(InferenceError::Repeated(nonce)),
+            SubmitOutcome::NotOpen => Err(InferenceError::NotOpen(nonce)),
             SubmitOutcome::Full { limit } => Err(InferenceError::Full { nonce, limit }),
         }
     }
@@ -313,7 +313,7 @@ impl Inference {
     /// # Errors
     /// [`InferenceError::UnknownTopic`] if it does not exist.
     pub fn find_topic(&self, topic: TopicId) -> Result<Arc<Topic>> {
-        self.topic(topic).ok_or(InferenceError::UnknownTopic { topic })
+        self.topic(topic).ok_or(InferenceError::UnknownTopic(topic))
     }
 
     /// Limits the file to `n_pages`, as a full disk would.

@@ -302,7 +302,6 @@ fn chain_api() -> OpenApiRouter<App> {
         .routes(routes!(topics::add_to_whitelist, topics::remove_from_whitelist))
         .routes(routes!(submissions::post))
         .routes(routes!(values::latest))
-        .routes(routes!(values::value))
         .routes(routes!(stream::get))
         .routes(routes!(values::epoch))
         .routes(routes!(values::history))

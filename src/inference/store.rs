@@ -281,8 +281,8 @@ impl Store {
     pub fn put_topic(&self, topic: &Topic, known: Option<i64>) -> Result<()> {
         let (topic, record) = (topic.id, record::write_topic(topic)?);
         self.write(move |session| {
-            versions::change_topics(session, known)?;
-            versions::add(session, topic)?;
+            session.mark_list_changed(known)?;
+            session.add_version(topic)?;
             let id = number(topic.get());
             let sql = "INSERT INTO topics (id, record) VALUES (?1, ?2)
                        ON CONFLICT (id) DO UPDATE SET record = excluded.record";
@@ -297,8 +297,8 @@ impl Store {
     /// As [`Self::put_topic`].
     pub fn delete_topic(&self, topic: TopicId, known: Option<i64>) -> Result<()> {
         self.write(move |session| {
-            versions::change_topics(session, known)?;
-            versions::delete(session, topic)?;
+            session.mark_list_changed(known)?;
+            session.delete_version(topic)?;
             let id = number(topic.get());
             let sql = "UPDATE chain SET newest_deleted = ?1 WHERE newest_deleted < ?1";
             session.run(sql, [id])?;
@@ -308,15 +308,6 @@ impl Store {
             }
             Ok(())
         })
-    }
-
-    /// Deletes some epochs of deleted topics, few enough not to delay other writes. Returns true if
-    /// more might be left.
-    ///
-    /// # Errors
-    /// As [`Self::blocks`].
-    pub fn drop_leftovers(&self) -> Result<bool> {
-        self.write(retention::drop_leftovers)
     }
 
     /// Returns the highest id of a deleted topic, or `None` if no topic was deleted.
@@ -372,7 +363,7 @@ impl Store {
         at: Timestamp,
     ) -> Result<bool> {
         self.write(move |session| {
-            if !versions::lock(session, topic, IfLocked::Wait)? {
+            if !session.lock_topic(topic, IfLocked::Wait)? {
                 return Ok(false);
             }
             let sql = "INSERT INTO epochs (topic_id, nonce, state, opened_at)
@@ -383,7 +374,7 @@ impl Store {
             let values = [id, at_nonce, EpochState::Open as i64, at.micros(), from];
             let is_new = session.run(sql, values)? > 0;
             if is_new {
-                versions::change(session, topic)?;
+                session.mark_changed(topic)?;
             }
             Ok(is_new)
         })
@@ -417,38 +408,6 @@ impl Store {
     }
 }
 
-/// Returns true if the epoch `nonce` is in `state`. Also takes `lock` on the epoch until the end of the
-/// transaction.
-fn is_in(
-    session: &Session<'_>,
-    topic: TopicId,
-    nonce: BlockHeight,
-    state: EpochState,
-    lock: Lock,
-) -> Result<bool> {
-    let sql = "SELECT state FROM epochs WHERE topic_id = ?1 AND nonce = ?2";
-    let sql = format!("{sql}{}", session.locking(lock));
-    let found: Option<i64> = session.find(&sql, key(topic, nonce), |row| row.get(0))?;
-    Ok(found == Some(state as i64))
-}
-
-fn insert(
-    session: &Session<'_>,
-    topic: TopicId,
-    nonce: BlockHeight,
-    submission: &Submission,
-    is_trusted: bool,
-    at: Timestamp,
-) -> Result<usize> {
-    let (own, forecast) = record::write_submission(submission)?;
-    let sql = "INSERT INTO submissions
-               (topic_id, nonce, worker, received_at, record, trusted, forecast)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING";
-    let ([topic, nonce], worker) = (key(topic, nonce), submission.worker.as_str());
-    let trusted = i64::from(is_trusted);
-    session.run(sql, values![topic, nonce, worker, at.micros(), own, trusted, forecast])
-}
-
 /// Converts a stored chain: its start and the duration of a block in microseconds.
 fn blocks(genesis: i64, block_time: i64) -> Blocks {
     Blocks {
@@ -470,6 +429,40 @@ fn number(unsigned: u64) -> i64 {
 /// Converts a stored height or id.
 fn height(number: i64) -> BlockHeight {
     u64::try_from(number).unwrap_or_default()
+}
+
+impl Session<'_> {
+    /// Returns true if the epoch `nonce` is in `state`. Also takes `lock` on the epoch until the end of the
+    /// transaction.
+    fn is_in(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+        state: EpochState,
+        lock: Lock,
+    ) -> Result<bool> {
+        let sql = "SELECT state FROM epochs WHERE topic_id = ?1 AND nonce = ?2";
+        let sql = format!("{sql}{}", self.locking(lock));
+        let found: Option<i64> = self.find(&sql, key(topic, nonce), |row| row.get(0))?;
+        Ok(found == Some(state as i64))
+    }
+
+    fn insert(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+        submission: &Submission,
+        is_trusted: bool,
+        at: Timestamp,
+    ) -> Result<usize> {
+        let (own, forecast) = record::write_submission(submission)?;
+        let sql = "INSERT INTO submissions
+                   (topic_id, nonce, worker, received_at, record, trusted, forecast)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING";
+        let ([topic, nonce], worker) = (key(topic, nonce), submission.worker.as_str());
+        let trusted = i64::from(is_trusted);
+        self.run(sql, values![topic, nonce, worker, at.micros(), own, trusted, forecast])
+    }
 }
 
 #[cfg(test)]

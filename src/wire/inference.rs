@@ -47,8 +47,6 @@ pub mod paths {
     pub const TOPIC_SUBMISSIONS: &str = "/api/v1/topics/{topic_id}/submissions";
     /// Latest bundle of a topic with weights and confidence intervals.
     pub const TOPIC_LATEST: &str = "/api/v1/topics/{topic_id}/latest";
-    /// A single value of a topic's latest bundle: `?label=` on a topic with several labels.
-    pub const TOPIC_VALUE: &str = "/api/v1/topics/{topic_id}/value";
     /// Streams the new bundles of a topic as server-sent events.
     pub const TOPIC_STREAM: &str = "/api/v1/topics/{topic_id}/stream";
     /// A past epoch of a topic with its inputs and results.

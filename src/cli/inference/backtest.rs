@@ -105,7 +105,7 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
         models.extend(baselines(&topic));
     }
     let service = command.connection.connect().await?;
-    let n_rows = topic.predictor.as_ref().map_or(N_ROWS, |predictor| predictor.n_rows);
+    let n_rows = topic.predictor.as_ref().and_then(|predictor| predictor.n_rows).unwrap_or(N_ROWS);
     let every = Duration::from_secs(command.every);
     let earlier = from - every.saturating_mul(n_rows);
     let dataset = find_dataset_id(&DatasetRows::new(service.clone()), &topic).await?;

@@ -86,7 +86,7 @@ impl Inference {
     /// [`InferenceError::NoBundle`] if that epoch has no bundle. Otherwise as [`Self::history`].
     pub async fn bundle_at(&self, topic: TopicId, nonce: BlockHeight) -> Result<Bundles> {
         let found = self.read(topic, move |store| store.bundles(topic, Some(nonce))).await?;
-        found.ok_or(InferenceError::NoBundle { topic })
+        found.ok_or(InferenceError::NoBundle(topic))
     }
 
     /// Returns the progress of `topic`'s epochs.
@@ -219,7 +219,7 @@ impl NetworkState {
     pub(crate) fn load_newest(&self, topic: TopicId) -> Result<Arc<Bundles>> {
         let read = || {
             let bundles = self.store.bundles(topic, None)?;
-            bundles.map(Arc::new).ok_or(InferenceError::NoBundle { topic })
+            bundles.map(Arc::new).ok_or(InferenceError::NoBundle(topic))
         };
         self.cache.load(topic, |entry| &mut entry.bundles, read)
     }
@@ -313,7 +313,7 @@ impl NetworkState {
             let learned = self.load_learned(topic)?.learned;
             let n_learned = learned.n_learned;
             let bundles = match self.load_newest(topic) {
-                Err(InferenceError::NoBundle { .. }) => {
+                Err(InferenceError::NoBundle(_)) => {
                     return Ok(Arc::new(TopicActors { n_learned, ..TopicActors::default() }));
                 }
                 found => found?,

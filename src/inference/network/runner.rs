@@ -16,13 +16,13 @@ use task::group::Group;
 use task::traces;
 use tokio::time::{sleep, timeout};
 use tracing::{Instrument as _, Span, debug, info, info_span, warn};
-use wire::inference::network::PredictorModelSettings;
+use wire::inference::network::{PredictorModelSettings, PredictorSettings};
 
 use crate::network::addresses;
 use crate::network::epoch::{self, Care, EpochStep, due};
 use crate::network::problems::Failing;
 use crate::network::submission::Payload;
-use crate::network::topic::{Predictor, Topic};
+use crate::network::topic::Topic;
 use crate::network::upstream::{
     Cause, FlatRow, Job, Nodes, PeerOutput, Rows, Runs, lines, parse_prediction, truth_after,
 };
@@ -270,9 +270,9 @@ impl Runner {
     /// Reads the latest rows, runs the workers on them, and submits their predictions.
     async fn ask(&self, nonce: BlockHeight) -> Result<(), StepError> {
         let source = &self.topic.source;
-        let n_rows = self.topic.predictor.as_ref().map_or(1, |predictor| predictor.n_rows);
+        let n_rows = self.topic.predictor.as_ref().and_then(|predictor| predictor.n_rows);
         let dataset = self.dataset().await?;
-        let rows = self.in_time(READ, self.rows.newest(dataset, n_rows)).await?;
+        let rows = self.in_time(READ, self.rows.newest(dataset, n_rows.unwrap_or(1))).await?;
         let with_column = rows.iter().filter_map(|row| {
             Some(Input { at: row.timestamp, value: *row.values.get(&source.column)? })
         });
@@ -293,13 +293,13 @@ impl Runner {
     async fn predict(
         &self,
         nonce: BlockHeight,
-        predictor: &Predictor,
+        predictor: &PredictorSettings,
         rows: &[FlatRow],
     ) -> Result<(), StepError> {
         let job = Job {
             function: predictor.function.clone(),
             method: predictor.method.clone(),
-            subgroup: predictor.subgroup.clone(),
+            subgroup: predictor.subgroup.as_deref().and_then(|name| name.parse().ok()),
             n_nodes: self.nodes(nonce, predictor),
             env: predictor.env.clone(),
             stdin: lines(rows),
@@ -308,7 +308,8 @@ impl Runner {
             vec![self.run_and_take(nonce, job, None)]
         } else {
             let run = |model: &PredictorModelSettings| {
-                let env = predictor.env_of(model);
+                let mut env = predictor.env.clone();
+                env.extend(model.env.clone());
                 let job = Job { n_nodes: Nodes::Exactly(1), env, ..job.clone() };
                 self.run_and_take(nonce, job, Some(model.name.clone()))
             };
@@ -388,12 +389,12 @@ impl Runner {
 
     /// Returns the number of workers to run. In the second half of the window, all available workers are
     /// used instead of waiting for the configured number.
-    fn nodes(&self, nonce: BlockHeight, predictor: &Predictor) -> Nodes {
+    fn nodes(&self, nonce: BlockHeight, predictor: &PredictorSettings) -> Nodes {
         let half = self.topic.timing.worker_submission_window / 2;
         if self.inference.chain().height() > nonce.saturating_add(half) {
             Nodes::All
         } else {
-            Nodes::Exactly(predictor.n_nodes)
+            Nodes::Exactly(predictor.n_nodes.unwrap_or(1))
         }
     }
 
@@ -425,7 +426,7 @@ impl Runner {
             name: Some(model.map_or_else(|| output.peer_id.to_string(), str::to_owned)),
         };
         match self.inference.submit(sender, payload).await {
-            Err(InferenceError::Repeated { .. }) => Ok(()),
+            Err(InferenceError::Repeated(_)) => Ok(()),
             taken => taken.map_err(StepError::caused_by("prediction was rejected")),
         }
     }

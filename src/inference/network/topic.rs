@@ -2,16 +2,15 @@
 
 pub mod settings;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use model::dataset::DatasetId;
-use model::node::Subgroup;
 use model::text::is_unprintable;
 use model::topic::{Address, BlockHeight, SINGLE_LABEL, TopicId};
-use wire::inference::network::PredictorModelSettings;
+use wire::inference::network::{PredictorModelSettings, PredictorSettings};
 
 use crate::math::loss::{LossMethod, LossRule};
 use crate::math::regret::ByRole;
@@ -121,42 +120,13 @@ pub enum Truth {
     },
 }
 
-/// Function that workers of the cluster run to infer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Predictor {
-    /// Name or content id of the function.
-    pub function: String,
-    /// File to run inside the function.
-    pub method: String,
-    /// Subgroup of the workers that run it, or `None` for any worker.
-    pub subgroup: Option<Subgroup>,
-    /// Number of workers. If fewer are available, these are used.
-    pub n_nodes: u32,
-    /// Number of latest rows on its standard input.
-    pub n_rows: u32,
-    /// Environment variables by name.
-    pub env: BTreeMap<String, String>,
-    /// Models of the function, each run on one worker. Without any, each worker that runs it is an
-    /// inferer.
-    pub models: Vec<PredictorModelSettings>,
-}
-
-impl Predictor {
-    /// Returns the environment of `model`, including that of the predictor.
-    pub fn env_of(&self, model: &PredictorModelSettings) -> BTreeMap<String, String> {
-        let mut env = self.env.clone();
-        env.extend(model.env.clone());
-        env
-    }
-
-    /// Returns true if the models have distinct valid names and do not exceed the limit.
-    fn has_valid_models(&self) -> bool {
-        let names: BTreeSet<&str> = self.models.iter().map(|model| model.name.as_str()).collect();
-        let is_valid = |name: &&str| {
-            !name.is_empty() && name.len() <= STRING_BYTES_MAX && !name.chars().any(is_unprintable)
-        };
-        names.len() == self.models.len() && names.len() <= MODELS_MAX && names.iter().all(is_valid)
-    }
+/// Returns true if `models` have distinct valid names and do not exceed the limit.
+fn are_valid_models(models: &[PredictorModelSettings]) -> bool {
+    let names: BTreeSet<&str> = models.iter().map(|model| model.name.as_str()).collect();
+    let is_valid = |name: &&str| {
+        !name.is_empty() && name.len() <= STRING_BYTES_MAX && !name.chars().any(is_unprintable)
+    };
+    names.len() == models.len() && names.len() <= MODELS_MAX && names.iter().all(is_valid)
 }
 
 /// Rules for a topic's labels.
@@ -244,8 +214,9 @@ pub struct Topic {
     pub source: TopicSource,
     /// Definition of the ground truth.
     pub truth: Truth,
-    /// Function that infers in each epoch, or `None` if only submissions are combined.
-    pub predictor: Option<Predictor>,
+    /// Function that infers in each epoch, or `None` if only submissions are combined. Its numbers of
+    /// nodes and rows are set, and its subgroup is valid.
+    pub predictor: Option<PredictorSettings>,
 }
 
 /// Invalid settings of a topic.
@@ -427,7 +398,7 @@ impl Topic {
             ("keep_bytes", self.keep.bytes.is_none_or(|bytes| bytes >= Retention::BYTES_MIN)),
             ("keep_days", self.keep.days.is_none_or(|days| days > 0)),
             ("value_min", self.value_range.is_satisfiable()),
-            ("models", self.predictor.as_ref().is_none_or(Predictor::has_valid_models)),
+            ("models", self.predictor.as_ref().is_none_or(|p| are_valid_models(&p.models))),
         ];
         let (what, _) = is_valid.into_iter().find(|(_, is_valid)| !is_valid)?;
         Some(format!("{what} is out of range"))

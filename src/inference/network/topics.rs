@@ -138,7 +138,7 @@ impl Inference {
             let progress = self.with_store(move |shared| Ok(shared.store.progress(id)?)).await?;
             let height = self.chain().height();
             if progress.open.iter().any(|nonce| is_open(before.timing, *nonce, height)) {
-                return Err(InferenceError::WindowOpen { topic: id });
+                return Err(InferenceError::WindowOpen(id));
             }
         }
         self.put_topic(topic).await

@@ -183,20 +183,10 @@ pub trait Runs: Send + Sync {
 
 /// Error of an output without a prediction.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PredictionError {
-    /// The output is empty.
-    #[error("output is empty")]
-    Nothing,
-    /// The last line is not JSON.
-    #[error("last line of the output is not JSON")]
-    Json(#[source] serde_json::Error),
-    /// The JSON has another form.
-    #[error(
-        "last line of the output does not have the form {{\"value\":42.5}} or {{\"values\":{{…}}}}"
-    )]
-    Shape,
-}
+#[error(
+    "last line of the output does not have the form {{\"value\":42.5}} or {{\"values\":{{…}}}}"
+)]
+pub struct PredictionError;
 
 /// Parses the last line of `stdout` and returns the values by label as texts. A single value has the
 /// label of topics with a single output.
@@ -205,12 +195,12 @@ pub enum PredictionError {
 /// [`PredictionError`] if the line has no prediction.
 pub fn parse_prediction(stdout: &str) -> Result<Vec<(String, String)>, PredictionError> {
     let line = stdout.lines().rev().find(|line| !line.trim().is_empty());
-    let line = line.ok_or(PredictionError::Nothing)?;
-    let object: Value = serde_json::from_str(line).map_err(PredictionError::Json)?;
+    let line = line.ok_or(PredictionError)?;
+    let object: Value = serde_json::from_str(line).map_err(|_| PredictionError)?;
     if let Some(value) = object.get("value") {
         return Ok(vec![(SINGLE_LABEL.to_owned(), number_text(value)?)]);
     }
-    let values = object.get("values").and_then(Value::as_object).ok_or(PredictionError::Shape)?;
+    let values = object.get("values").and_then(Value::as_object).ok_or(PredictionError)?;
     values.iter().map(|(label, value)| Ok((label.clone(), number_text(value)?))).collect()
 }
 
@@ -218,7 +208,7 @@ fn number_text(value: &Value) -> Result<String, PredictionError> {
     match value {
         Value::String(text) => Ok(text.clone()),
         Value::Number(number) => Ok(number.to_string()),
-        _ => Err(PredictionError::Shape),
+        _ => Err(PredictionError),
     }
 }
 

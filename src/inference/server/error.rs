@@ -168,15 +168,13 @@ impl ApiError {
 impl From<InferenceError> for ApiError {
     fn from(error: InferenceError) -> Self {
         let code = match &error {
-            InferenceError::UnknownTopic { .. } | InferenceError::NoBundle { .. } => {
-                code::NOT_FOUND
-            }
-            InferenceError::NotOpen { .. }
+            InferenceError::UnknownTopic(_) | InferenceError::NoBundle(_) => code::NOT_FOUND,
+            InferenceError::NotOpen(_)
             | InferenceError::Payload(_)
             | InferenceError::Topic(_)
             | InferenceError::Fixed { .. }
-            | InferenceError::WindowOpen { .. } => code::INVALID_ARGUMENT,
-            InferenceError::Repeated { .. } => code::ALREADY_EXISTS,
+            | InferenceError::WindowOpen(_) => code::INVALID_ARGUMENT,
+            InferenceError::Repeated(_) => code::ALREADY_EXISTS,
             InferenceError::NotWhitelisted { .. } | InferenceError::NotYours { .. } => {
                 code::PERMISSION_DENIED
             }

@@ -148,7 +148,7 @@ impl StreamReader {
                         return event(&bundles);
                     }
                     // The bundle was deleted.
-                    Err(InferenceError::NoBundle { .. }) => continue,
+                    Err(InferenceError::NoBundle(_)) => continue,
                     Err(_) => return None,
                 }
             }

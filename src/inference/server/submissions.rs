@@ -14,7 +14,6 @@ use wire::error::InferenceError;
 use wire::inference::network::{Accepted, SubmissionBody};
 use wire::paths;
 
-use super::Holder;
 use super::error::{ApiError, Result};
 use super::request::Params;
 use crate::math::sortition::Record;
@@ -42,15 +41,11 @@ const MODEL_CHARS_MAX: usize = 64;
         (status = 409, description = "Code 6: the worker already submitted another payload for this \
             nonce; code 10: the maximum number of submissions is reached, of this account or in total",
             body = InferenceError)))]
-pub(super) async fn post(
-    params: Params,
-    holder: Holder,
-    request: Request,
-) -> Result<Json<Accepted>> {
+pub(super) async fn post(params: Params, request: Request) -> Result<Json<Accepted>> {
     let topic = params.topic_id()?;
     let body: SubmissionBody = json(request).await?;
     let settings = params.topic()?;
-    let service = params.service;
+    let (service, holder) = (params.service, params.holder);
     let inference = &service.inference;
     let is_name = |name: &String| {
         (1..=MODEL_CHARS_MAX).contains(&name.chars().count()) && !name.chars().any(is_unprintable)

@@ -28,11 +28,11 @@ use wire::inference::{
 };
 use wire::paths;
 
+use super::App;
 use super::bundle_body;
 use super::error::{ApiError, Result};
 use super::openapi::{DENIED, OF_TOPIC, UNCHECKED, UNFIT};
 use super::request::Params;
-use super::{App, Holder};
 use crate::Inference;
 use crate::network::queries::Overview;
 use crate::network::runner::ROWS_WITHIN;
@@ -84,11 +84,7 @@ fn summary(overview: &Overview, height: BlockHeight, problem: Option<String>) ->
         dataset: topic.source.dataset.clone(),
         dataset_id: topic.source.dataset_id.map(DatasetId::get),
         column: topic.source.column.clone(),
-        subgroup: topic
-            .predictor
-            .as_ref()
-            .and_then(|predictor| predictor.subgroup.as_ref())
-            .map(ToString::to_string),
+        subgroup: topic.predictor.as_ref().and_then(|predictor| predictor.subgroup.clone()),
         is_paused: !topic.is_active,
         problem,
         epoch_length: timing.epoch_length,
@@ -234,14 +230,10 @@ pub(super) async fn health(params: Params) -> Result<Json<TopicHealth>> {
         (status = 409, body = InferenceError,
             description = "Code 10: the maximum number of topics is reached, of this key or in total"),
         (status = 503, description = UNCHECKED, body = InferenceError)))]
-pub(super) async fn create(
-    State(service): State<App>,
-    holder: Holder,
-    request: Request,
-) -> Result<Json<TopicResponse>> {
-    let inference = &service.inference;
-    let described = described(inference, request, inference.next_topic_id(), &holder).await?;
-    check_source(&service.rows, &described).await?;
+pub(super) async fn create(params: Params, request: Request) -> Result<Json<TopicResponse>> {
+    let inference = &params.service.inference;
+    let described = described(&params, request, inference.next_topic_id()).await?;
+    check_source(&params.service.rows, &described).await?;
     let created = inference.create_topic(described).await?;
     respond(inference, &created, false).await
 }
@@ -252,11 +244,11 @@ pub(super) async fn create(
 #[utoipa::path(get, path = paths::TOPIC_SETTINGS, operation_id = "topic_settings",
     tag = "participation",
     responses((status = 200, description = "Settings", body = TopicSettings)))]
-pub(super) async fn settings(params: Params, holder: Holder) -> Result<Json<TopicSettings>> {
+pub(super) async fn settings(params: Params) -> Result<Json<TopicSettings>> {
     let topic = params.topic()?;
     let mut settings = settings::from_topic(&topic);
     settings.worker_whitelist = topic.whitelist.workers.iter().map(ToString::to_string).collect();
-    if !holder.is_operators() {
+    if !params.holder.is_operators() {
         remove_environment(&mut settings);
     }
     Ok(Json(settings))
@@ -283,15 +275,11 @@ fn remove_environment(settings: &mut TopicSettings) {
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),
         (status = 403, description = DENIED, body = InferenceError),
         (status = 503, description = UNCHECKED, body = InferenceError)))]
-pub(super) async fn update(
-    params: Params,
-    holder: Holder,
-    request: Request,
-) -> Result<Json<TopicResponse>> {
+pub(super) async fn update(params: Params, request: Request) -> Result<Json<TopicResponse>> {
     let inference = &params.service.inference;
-    let described = described(inference, request, params.topic_id()?, &holder).await?;
+    let described = described(&params, request, params.topic_id()?).await?;
     check_source(&params.service.rows, &described).await?;
-    let updated = inference.update_topic(described, &holder.address(None)).await?;
+    let updated = inference.update_topic(described, &params.holder.address(None)).await?;
     respond(inference, &updated, false).await
 }
 
@@ -302,26 +290,21 @@ pub(super) async fn update(
     tag = "participation",
     responses((status = 204, description = "Topic deleted"),
         (status = 403, description = DENIED, body = InferenceError)))]
-pub(super) async fn delete(params: Params, holder: Holder) -> Result<StatusCode> {
-    let (topic, by) = (params.topic_id()?, holder.address(None));
+pub(super) async fn delete(params: Params) -> Result<StatusCode> {
+    let (topic, by) = (params.topic_id()?, params.holder.address(None));
     params.service.inference.delete_topic(topic, &by).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn described(
-    inference: &Inference,
-    request: Request,
-    id: TopicId,
-    holder: &Holder,
-) -> Result<Topic> {
+async fn described(params: &Params, request: Request, id: TopicId) -> Result<Topic> {
     let settings: TopicSettings = json(request).await?;
     // Topics read datasets and run functions with the permissions of the service.
-    if !holder.is_operators() {
+    if !params.holder.is_operators() {
         return Err(ApiError::denied("only an operator's key can create or change a topic"));
     }
-    let topic = settings::topic(id, Some(holder.address(None)), settings);
+    let topic = settings::topic(id, Some(params.holder.address(None)), settings);
     let topic = topic.map_err(|error| ApiError::invalid(error.to_string()))?;
-    inference.check_topic(&topic)?;
+    params.service.inference.check_topic(&topic)?;
     Ok(topic)
 }
 
@@ -330,13 +313,9 @@ async fn described(
     request_body = TopicActive,
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),
         (status = 403, description = DENIED, body = InferenceError)))]
-pub(super) async fn set_active(
-    params: Params,
-    holder: Holder,
-    request: Request,
-) -> Result<Json<TopicResponse>> {
+pub(super) async fn set_active(params: Params, request: Request) -> Result<Json<TopicResponse>> {
     let TopicActive { active } = json(request).await?;
-    let (inference, by) = (&params.service.inference, holder.address(None));
+    let (inference, by) = (&params.service.inference, params.holder.address(None));
     let topic = inference.set_active(params.topic_id()?, active, &by).await?;
     respond(inference, &topic, false).await
 }
@@ -346,11 +325,8 @@ pub(super) async fn set_active(
     tag = "participation",
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),
         (status = 403, description = DENIED, body = InferenceError)))]
-pub(super) async fn add_to_whitelist(
-    params: Params,
-    holder: Holder,
-) -> Result<Json<TopicResponse>> {
-    change_whitelist(params, holder, true).await
+pub(super) async fn add_to_whitelist(params: Params) -> Result<Json<TopicResponse>> {
+    change_whitelist(params, true).await
 }
 
 /// Removes a worker from the whitelist of a topic that the key created.
@@ -358,18 +334,11 @@ pub(super) async fn add_to_whitelist(
     tag = "participation",
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),
         (status = 403, description = DENIED, body = InferenceError)))]
-pub(super) async fn remove_from_whitelist(
-    params: Params,
-    holder: Holder,
-) -> Result<Json<TopicResponse>> {
-    change_whitelist(params, holder, false).await
+pub(super) async fn remove_from_whitelist(params: Params) -> Result<Json<TopicResponse>> {
+    change_whitelist(params, false).await
 }
 
-async fn change_whitelist(
-    params: Params,
-    holder: Holder,
-    is_listed: bool,
-) -> Result<Json<TopicResponse>> {
+async fn change_whitelist(params: Params, is_listed: bool) -> Result<Json<TopicResponse>> {
     let id = params.topic_id()?;
     let worker = if is_listed {
         addresses::checked(&params.text("worker")?)
@@ -378,7 +347,8 @@ async fn change_whitelist(
         params.address("worker")?
     };
     let inference = &params.service.inference;
-    let changed = inference.change_whitelist(id, worker, is_listed, &holder.address(None)).await?;
+    let changed =
+        inference.change_whitelist(id, worker, is_listed, &params.holder.address(None)).await?;
     respond(inference, &changed, false).await
 }
 
@@ -393,11 +363,7 @@ async fn change_whitelist(
         (status = 409, description = "Code 10: the epochs were deleted or thinned",
             body = InferenceError),
         (status = 503, description = UNCHECKED, body = InferenceError)))]
-pub(super) async fn relearn(
-    params: Params,
-    holder: Holder,
-    request: Request,
-) -> Result<Json<RelearnedBody>> {
+pub(super) async fn relearn(params: Params, request: Request) -> Result<Json<RelearnedBody>> {
     let id = params.topic_id()?;
     let body: RelearnBody = json(request).await?;
     let from = body.from_nonce.0.trim().parse();
@@ -405,27 +371,22 @@ pub(super) async fn relearn(
         from.map_err(|_| ApiError::mismatch("from_nonce", "expected a height, such as 120"))?;
     let service = params.service;
     let inference = service.inference.clone();
-    let topic = inference.owned(id, &holder.address(None))?;
+    let topic = inference.owned(id, &params.holder.address(None))?;
     let inputs = inference.inputs_since(id, from).await?;
     let (rows, worker) = (Arc::clone(&service.rows), inference.clone());
     let (sender, done) = oneshot::channel::<Result<RelearnedBody>>();
     service.group.spawn("relearn", async move {
         let learn = async {
             let source = &topic.source;
-            let unread = |why: String| {
-                ApiError::unavailable(format!("dataset {} cannot be read: {why}", source.dataset))
-            };
-            let late = |_| unread(format!("no response within {ROWS_WITHIN:?}"));
-            let broken = |cause: Cause| unread(chain(cause.as_ref()));
+            let what = format!("dataset {} cannot be read", source.dataset);
             let dataset = match source.dataset_id {
                 Some(dataset) => dataset,
-                None => rows.find(&source.dataset).await.map_err(broken)?,
+                None => in_time(&what, rows.find(&source.dataset)).await?,
             };
             let mut outcomes = BTreeMap::new();
             for (nonce, input) in inputs {
                 let truth = truth_after(rows.as_ref(), dataset, source, input.at);
-                let truth = timeout(ROWS_WITHIN, truth).await.map_err(late)?;
-                outcomes.extend(truth.map_err(broken)?.map(|truth| (nonce, truth)));
+                outcomes.extend(in_time(&what, truth).await?.map(|truth| (nonce, truth)));
             }
             Ok(worker.relearn(id, from, outcomes).await?)
         };
@@ -434,6 +395,14 @@ pub(super) async fn relearn(
     });
     let stopped = |_| ApiError::unavailable("service is stopping");
     Ok(Json(done.await.map_err(stopped)??))
+}
+
+/// Returns the response of the dataset service. `what` describes a failure.
+async fn in_time<T>(what: &str, response: impl Future<Output = Result<T, Cause>>) -> Result<T> {
+    let failed = |why: String| ApiError::unavailable(format!("{what}: {why}"));
+    let late = |_| failed(format!("no response within {ROWS_WITHIN:?}"));
+    let response = timeout(ROWS_WITHIN, response).await.map_err(late)?;
+    response.map_err(|cause| failed(chain(cause.as_ref())))
 }
 
 /// Number of latest rows used to measure their interval.
@@ -449,25 +418,21 @@ const N_ROWS: u32 = 20;
 async fn check_source(rows: &Arc<dyn Rows>, topic: &Topic) -> Result<()> {
     let source = &topic.source;
     let (name, column) = (&source.dataset, &source.column);
-    let unchecked =
-        |why: String| ApiError::unavailable(format!("dataset {name} cannot be checked: {why}"));
-    let late = |_| unchecked(format!("no response within {ROWS_WITHIN:?}"));
-    let described = timeout(ROWS_WITHIN, rows.describe(name, source.dataset_id)).await;
-    let (id, columns) = match described.map_err(late)? {
-        Err(cause) => return Err(unchecked(chain(cause.as_ref()))),
-        Ok(Described::Missing { others }) => {
+    let failure = format!("dataset {name} cannot be checked");
+    let (id, columns) = match in_time(&failure, rows.describe(name, source.dataset_id)).await? {
+        Described::Missing { others } => {
             return Err(ApiError::invalid(format!(
                 "dataset {name} does not exist, or is not readable by this service; {}",
                 listing("readable datasets:", &others)
             )));
         }
-        Ok(Described::Ambiguous { ids }) => {
+        Described::Ambiguous { ids } => {
             return Err(ApiError::invalid(format!(
                 "several datasets have the name {name}, set dataset_id to one of {}",
                 ids.join(", ")
             )));
         }
-        Ok(Described::Found { id, columns }) => (id, columns),
+        Described::Found { id, columns } => (id, columns),
     };
     let of_numbers = || columns.iter().filter(|column| column.is_numeric);
     let numbers: Vec<String> = of_numbers().map(|column| column.name.clone()).collect();
@@ -481,8 +446,7 @@ async fn check_source(rows: &Arc<dyn Rows>, topic: &Topic) -> Result<()> {
         let numbers = listing("numeric columns:", &numbers);
         return Err(ApiError::invalid(format!("{what}; {numbers}")));
     }
-    let newest = timeout(ROWS_WITHIN, rows.newest(id, N_ROWS)).await.map_err(late)?;
-    let newest = newest.map_err(|cause| unchecked(chain(cause.as_ref())))?;
+    let newest = in_time(&failure, rows.newest(id, N_ROWS)).await?;
     let apart = spacing(newest.iter().map(|row| row.timestamp).collect());
     match apart.filter(|apart| *apart > source.horizon) {
         Some(apart) => Err(ApiError::invalid(format!(

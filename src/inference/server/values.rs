@@ -7,9 +7,7 @@ use axum::Json;
 use axum::response::Response;
 use model::topic::decimal;
 use wire::inference::TopicHistory;
-use wire::inference::network::{
-    EpochBody, IntervalBody, LatestBody, Leaderboard, ScalarBody, WeightsBody,
-};
+use wire::inference::network::{EpochBody, IntervalBody, LatestBody, Leaderboard, WeightsBody};
 use wire::paths;
 
 use super::bundle_body::{self, PairBody};
@@ -51,34 +49,6 @@ fn intervals(intervals: &[Interval]) -> Vec<IntervalBody> {
         values: texts(&interval.values),
     };
     intervals.iter().map(body).collect()
-}
-
-/// Returns one combined value of the newest bundle.
-#[utoipa::path(get, path = paths::TOPIC_VALUE, operation_id = "value", tag = "network",
-    params(("label" = Option<String>, Query,
-        description = "Label, required on a topic with several.")),
-    responses((status = 200, description = "Combined value", body = ScalarBody)))]
-pub(super) async fn value(params: Params) -> Result<Json<ScalarBody>> {
-    let (topic, label) = (params.topic_id()?, params.find("label")?);
-    let bundles = params.service.inference.latest(topic).await?;
-    let values = &bundles.bundle.combined_value;
-    let found = match &label {
-        Some(label) => values.iter().find(|value| value.label_name == *label),
-        None => values.first().filter(|_| values.len() == 1),
-    };
-    let value = found.ok_or_else(|| {
-        let labels: Vec<&str> = values.iter().map(|value| value.label_name.as_str()).collect();
-        ApiError::invalid(format!(
-            "label missing or unknown for topic {topic}, expected one of {}",
-            labels.join(", ")
-        ))
-    })?;
-    Ok(Json(ScalarBody {
-        topic_id: topic.get(),
-        nonce: bundles.bundle.nonce,
-        label_name: value.label_name.clone(),
-        value: decimal(value.value),
-    }))
 }
 
 /// Default number of epochs of a response.

@@ -7,10 +7,9 @@ use model::topic::{BlockHeight, TopicId};
 use wire::inference::LabeledValue;
 
 use super::session::{Lock, Session, values};
-use super::versions::{self, IfLocked};
+use super::versions::IfLocked;
 use super::{
-    CloseInput, EpochState, Input, Lesson, Result, Store, height, insert, is_in, key, number,
-    pairs, record, retention, view,
+    CloseInput, EpochState, Input, Lesson, Result, Store, height, key, number, pairs, record,
 };
 use crate::math::outlier::Baseline;
 use crate::math::pair_values::FullBundle;
@@ -58,18 +57,18 @@ impl Store {
     ) -> Result<Option<StoredLearned>> {
         self.write(move |write| {
             // Skips the epoch if another service closes it, but waits for submissions in progress.
-            if !versions::lock(write, topic, IfLocked::Skip)?
-                || !is_in(write, topic, nonce, EpochState::Open, Lock::Exclusive)?
+            if !write.lock_topic(topic, IfLocked::Skip)?
+                || !write.is_in(topic, nonce, EpochState::Open, Lock::Exclusive)?
             {
                 return Ok(None);
             }
             let EndOptions { at, retention, known } = options;
-            let mut known = view::learned(write, topic, known.as_ref())?;
+            let mut known = write.learned(topic, known.as_ref())?;
             let closing = make(CloseInput {
-                arrivals: view::arrivals(write, topic, nonce)?,
-                labels: view::labels(write, topic, nonce)?,
+                arrivals: write.arrivals(topic, nonce)?,
+                labels: write.labels(topic, nonce)?,
                 learned: Arc::clone(&known.learned),
-                baseline: view::baseline(write, topic)?,
+                baseline: write.baseline(topic)?,
             });
             let next = if closing.is_some() { EpochState::Closed } else { EpochState::Empty };
             let summary = closing.as_ref().map(|closing| record::write_summary(&closing.bundle));
@@ -80,13 +79,13 @@ impl Store {
             write.run(sql, values)?;
             if let Some(closing) = closing {
                 if let Some(moved) = &closing.moved_scores {
-                    known = keep_moved(write, topic, moved, &known)?;
+                    known = write.put_moved_scores(topic, moved, &known)?;
                 }
-                put_closing(write, topic, nonce, closing, at)?;
+                write.put_closing(topic, nonce, closing, at)?;
             }
-            retention::count_closed(write, topic, nonce)?;
-            retention::apply(write, topic, retention, at)?;
-            versions::change(write, topic)?;
+            write.count_closed(topic, nonce)?;
+            write.apply_retention(topic, retention, at)?;
+            write.mark_changed(topic)?;
             Ok(Some(known))
         })
     }
@@ -105,15 +104,15 @@ impl Store {
         teach: impl FnOnce(&FullBundle, &Learned) -> Option<Lesson> + Send + 'static,
     ) -> Result<Option<StoredLearned>> {
         self.write(move |write| {
-            if !versions::lock(write, topic, IfLocked::Skip)?
-                || !is_in(write, topic, nonce, EpochState::Closed, Lock::Exclusive)?
+            if !write.lock_topic(topic, IfLocked::Skip)?
+                || !write.is_in(topic, nonce, EpochState::Closed, Lock::Exclusive)?
             {
                 return Ok(None);
             }
-            versions::change(write, topic)?;
+            write.mark_changed(topic)?;
             let EndOptions { at, retention, known } = options;
-            let bundle = view::bundle(write, topic, nonce)?;
-            let known = view::learned(write, topic, known.as_ref())?;
+            let bundle = write.bundle(topic, nonce)?;
+            let known = write.learned(topic, known.as_ref())?;
             let lesson = bundle.and_then(|bundle| teach(&bundle, &known.learned));
             let Some(lesson) = lesson else {
                 let sql = "UPDATE epochs SET state = ?3 WHERE topic_id = ?1 AND nonce = ?2";
@@ -121,102 +120,14 @@ impl Store {
                 write.run(sql, [id, nonce, EpochState::GivenUp as i64])?;
                 return Ok(Some(known));
             };
-            take_snapshot(write, topic, nonce, &known.learned, retention)?;
+            write.take_snapshot(topic, nonce, &known.learned, retention)?;
             let Lesson { truth, losses, learned } = lesson;
-            put(write, topic, &Relearned { nonce, truth, losses })?;
-            retention::recount(write, topic, nonce)?;
-            retention::apply(write, topic, retention, at)?;
-            put_learned(write, topic, learned, &known).map(Some)
+            write.put_result(topic, &Relearned { nonce, truth, losses })?;
+            write.recount(topic, nonce)?;
+            write.apply_retention(topic, retention, at)?;
+            write.put_learned(topic, learned, &known).map(Some)
         })
     }
-}
-
-/// Stores the scores of `moved`, which differs from `before` only in them.
-fn keep_moved(
-    write: &Session<'_>,
-    topic: TopicId,
-    moved: &Arc<Learned>,
-    before: &StoredLearned,
-) -> Result<StoredLearned> {
-    let stamp = before.stamp.saturating_add(1);
-    let sql = "UPDATE learned SET stamp = ?2, record = ?3 WHERE topic_id = ?1";
-    let record = record::write(&**moved)?;
-    write.run(sql, values![number(topic.get()), stamp, record])?;
-    Ok(StoredLearned { stamp, learned: Arc::clone(moved) })
-}
-
-/// Stores the result of closing an epoch.
-fn put_closing(
-    write: &Session<'_>,
-    topic: TopicId,
-    nonce: BlockHeight,
-    closing: Closing,
-    at: Timestamp,
-) -> Result<()> {
-    let Closing { bundle, shares, forecasts, resistant, signed, baseline, intervals, .. } = closing;
-    withdraw(write, topic, nonce, &closing.withdrawn)?;
-    for forecast in &forecasts {
-        insert(write, topic, nonce, forecast, true, at)?;
-    }
-    let (signed, signed_intervals) = match &signed {
-        Some(Signed { value, intervals }) => {
-            (Some(record::write(value)?), Some(record::write(intervals)?))
-        }
-        None => (None, None),
-    };
-    let resistant_pairs = resistant.as_ref().and_then(|r| pairs::write(&r.without_inferer));
-    let [id, nonce] = key(topic, nonce);
-    write.run(
-        "INSERT INTO bundles (topic_id, nonce, record, shares, intervals, resistant, signed,
-                              signed_intervals, pairs, resistant_pairs)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-        values![
-            id,
-            nonce,
-            record::write_bundle(bundle.bundle)?,
-            record::write(&shares)?,
-            record::write(&intervals)?,
-            resistant.map(|resistant| record::write_bundle(resistant.bundle)).transpose()?,
-            signed,
-            signed_intervals,
-            pairs::write(&bundle.without_inferer),
-            resistant_pairs
-        ],
-    )?;
-    if let Some(Baseline { median, spread }) = baseline {
-        let sql = "INSERT INTO baselines (topic_id, median, spread) VALUES (?1, ?2, ?3)
-                   ON CONFLICT (topic_id) DO UPDATE SET
-                      median = excluded.median, spread = excluded.spread";
-        write.run(sql, values![id, median, spread])?;
-    }
-    Ok(())
-}
-
-/// Removes submissions of resting actors and labels used only by them.
-fn withdraw(
-    write: &Session<'_>,
-    topic: TopicId,
-    nonce: BlockHeight,
-    withdrawn: &Withdrawn,
-) -> Result<()> {
-    let [topic, nonce] = key(topic, nonce);
-    for rest in &withdrawn.submissions {
-        let worker = rest.worker.as_str();
-        if rest.is_empty() {
-            let sql = "DELETE FROM submissions WHERE topic_id = ?1 AND nonce = ?2 AND worker = ?3";
-            write.run(sql, values![topic, nonce, worker])?;
-        } else {
-            let (own, forecast) = record::write_submission(rest)?;
-            let sql = "UPDATE submissions SET record = ?4, forecast = ?5
-                       WHERE topic_id = ?1 AND nonce = ?2 AND worker = ?3";
-            write.run(sql, values![topic, nonce, worker, own, forecast])?;
-        }
-    }
-    for label in &withdrawn.labels {
-        let sql = "DELETE FROM labels WHERE topic_id = ?1 AND nonce = ?2 AND label = ?3";
-        write.run(sql, values![topic, nonce, label])?;
-    }
-    Ok(())
 }
 
 /// Number of epochs between two snapshots. Learning again from an epoch repeats at most this number of
@@ -307,7 +218,7 @@ impl Store {
     /// # Errors
     /// As [`Store::blocks`].
     pub fn bundle(&self, topic: TopicId, nonce: BlockHeight) -> Result<Option<FullBundle>> {
-        self.read(|session| view::bundle(session, topic, nonce))
+        self.read(|session| session.bundle(topic, nonce))
     }
 
     /// Replaces the learned state and the results of `epochs`. Changes nothing and returns `None` if an
@@ -323,94 +234,181 @@ impl Store {
         epochs: Vec<Relearned>,
     ) -> Result<Option<StoredLearned>> {
         self.write(move |write| {
-            versions::lock(write, topic, IfLocked::Wait)?;
-            let known = view::learned(write, topic, None)?;
+            write.lock_topic(topic, IfLocked::Wait)?;
+            let known = write.learned(topic, None)?;
             if known.stamp != stamp {
                 return Ok(None);
             }
             for epoch in &epochs {
-                put(write, topic, epoch)?;
-                retention::recount(write, topic, epoch.nonce)?;
+                write.put_result(topic, epoch)?;
+                write.recount(topic, epoch.nonce)?;
             }
             if let Some(first) = epochs.first() {
                 // Later snapshots contain the wrong ground truth.
                 let sql = "DELETE FROM snapshots WHERE topic_id = ?1 AND nonce > ?2";
                 write.run(sql, key(topic, first.nonce))?;
             }
-            versions::change(write, topic)?;
-            put_learned(write, topic, learned, &known).map(Some)
+            write.mark_changed(topic)?;
+            write.put_learned(topic, learned, &known).map(Some)
         })
     }
 }
 
-/// Stores `learned` in place of `before`.
-fn put_learned(
-    write: &Session<'_>,
-    topic: TopicId,
-    learned: Learned,
-    before: &StoredLearned,
-) -> Result<StoredLearned> {
-    let stamp = before.stamp.saturating_add(1);
-    let sql = "INSERT INTO learned (topic_id, stamp, record, regrets, past)
-               VALUES (?1, ?2, ?3, ?4, ?5)
-               ON CONFLICT (topic_id) DO UPDATE SET stamp = excluded.stamp,
-                  record = excluded.record, regrets = excluded.regrets, past = excluded.past";
-    let (record, regrets, past) = record::write_learned(&learned)?;
-    write.run(sql, values![number(topic.get()), stamp, record, regrets, past])?;
-    Ok(StoredLearned { stamp, learned: Arc::new(learned) })
-}
-
-/// Stores the result of learning from an epoch.
-fn put(write: &Session<'_>, topic: TopicId, epoch: &Relearned) -> Result<()> {
-    let Relearned { nonce, truth, losses } = epoch;
-    let [id, nonce] = key(topic, *nonce);
-    let sql = "UPDATE epochs SET state = ?3, truth = ?4, combined_loss = ?5, naive_loss = ?6
-               WHERE topic_id = ?1 AND nonce = ?2";
-    let (state, truth) = (EpochState::Learned as i64, record::write(truth)?);
-    write.run(sql, values![id, nonce, state, truth, losses.combined, losses.naive])?;
-    let sql = "INSERT INTO losses (topic_id, nonce, record, pairs) VALUES (?1, ?2, ?3, ?4)
-               ON CONFLICT (topic_id, nonce) DO UPDATE SET
-                  record = excluded.record, pairs = excluded.pairs";
-    let pairs = pairs::write(&losses.one_out_inferer_forecaster);
-    write.run(sql, values![id, nonce, record::write(losses)?, pairs])?;
-    Ok(())
-}
-
-/// Stores a snapshot of `learned` before the epoch `nonce`, if one is due. The latest snapshot is never
-/// deleted.
-fn take_snapshot(
-    write: &Session<'_>,
-    topic: TopicId,
-    nonce: BlockHeight,
-    learned: &Learned,
-    retention: Retention,
-) -> Result<()> {
-    if !learned.n_learned.is_multiple_of(SNAPSHOT_EVERY) {
-        return Ok(());
+impl Session<'_> {
+    /// Stores the scores of `moved`, which differs from `before` only in them.
+    fn put_moved_scores(
+        &self,
+        topic: TopicId,
+        moved: &Arc<Learned>,
+        before: &StoredLearned,
+    ) -> Result<StoredLearned> {
+        let stamp = before.stamp.saturating_add(1);
+        let sql = "UPDATE learned SET stamp = ?2, record = ?3 WHERE topic_id = ?1";
+        let record = record::write(&**moved)?;
+        self.run(sql, values![number(topic.get()), stamp, record])?;
+        Ok(StoredLearned { stamp, learned: Arc::clone(moved) })
     }
-    let [id, nonce] = key(topic, nonce);
-    let bytes_max = number(retention.bytes / SNAPSHOTS_PART);
-    let (record, regrets, past) = record::write_learned(learned)?;
-    let sql = "INSERT INTO snapshots (topic_id, nonce, record, regrets, past)
-               VALUES (?1, ?2, ?3, ?4, ?5)
-               ON CONFLICT (topic_id, nonce) DO UPDATE SET
-                  record = excluded.record, regrets = excluded.regrets, past = excluded.past";
-    write.run(sql, values![id, nonce, record, regrets, past])?;
-    // Epochs without values of pairs cannot be learned from again.
-    write.run(
-        "DELETE FROM snapshots WHERE topic_id = ?1 AND (
-                nonce < (SELECT min(nonce) FROM epochs
-                         WHERE topic_id = ?1 AND is_thin = 0 AND state > 1)
-                OR nonce <= (SELECT nonce FROM snapshots WHERE topic_id = ?1
-                             ORDER BY nonce DESC LIMIT 1 OFFSET ?2)
-                OR nonce <= (SELECT max(nonce) FROM (
-                                SELECT nonce, row_number() OVER newest AS n, sum(
-                                    octet_length(record) + octet_length(regrets)
-                                    + octet_length(past)) OVER newest AS n_bytes
-                                FROM snapshots WHERE topic_id = ?1
-                                WINDOW newest AS (ORDER BY nonce DESC)) AS sizes
-                             WHERE n > 1 AND n_bytes > ?3))",
-        [id, SNAPSHOTS_MAX.into(), bytes_max],
-    )?;
-    Ok(())
+
+    /// Stores the result of closing an epoch.
+    fn put_closing(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+        closing: Closing,
+        at: Timestamp,
+    ) -> Result<()> {
+        let Closing { bundle, shares, forecasts, resistant, signed, baseline, intervals, .. } =
+            closing;
+        self.withdraw(topic, nonce, &closing.withdrawn)?;
+        for forecast in &forecasts {
+            self.insert(topic, nonce, forecast, true, at)?;
+        }
+        let (signed, signed_intervals) = match &signed {
+            Some(Signed { value, intervals }) => {
+                (Some(record::write(value)?), Some(record::write(intervals)?))
+            }
+            None => (None, None),
+        };
+        let resistant_pairs = resistant.as_ref().and_then(|r| pairs::write(&r.without_inferer));
+        let [id, nonce] = key(topic, nonce);
+        self.run(
+            "INSERT INTO bundles (topic_id, nonce, record, shares, intervals, resistant, signed,
+                                  signed_intervals, pairs, resistant_pairs)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            values![
+                id,
+                nonce,
+                record::write_bundle(bundle.bundle)?,
+                record::write(&shares)?,
+                record::write(&intervals)?,
+                resistant.map(|resistant| record::write_bundle(resistant.bundle)).transpose()?,
+                signed,
+                signed_intervals,
+                pairs::write(&bundle.without_inferer),
+                resistant_pairs
+            ],
+        )?;
+        if let Some(Baseline { median, spread }) = baseline {
+            let sql = "INSERT INTO baselines (topic_id, median, spread) VALUES (?1, ?2, ?3)
+                       ON CONFLICT (topic_id) DO UPDATE SET
+                          median = excluded.median, spread = excluded.spread";
+            self.run(sql, values![id, median, spread])?;
+        }
+        Ok(())
+    }
+
+    /// Removes submissions of resting actors and labels used only by them.
+    fn withdraw(&self, topic: TopicId, nonce: BlockHeight, withdrawn: &Withdrawn) -> Result<()> {
+        let [topic, nonce] = key(topic, nonce);
+        for rest in &withdrawn.submissions {
+            let worker = rest.worker.as_str();
+            if rest.is_empty() {
+                let sql =
+                    "DELETE FROM submissions WHERE topic_id = ?1 AND nonce = ?2 AND worker = ?3";
+                self.run(sql, values![topic, nonce, worker])?;
+            } else {
+                let (own, forecast) = record::write_submission(rest)?;
+                let sql = "UPDATE submissions SET record = ?4, forecast = ?5
+                           WHERE topic_id = ?1 AND nonce = ?2 AND worker = ?3";
+                self.run(sql, values![topic, nonce, worker, own, forecast])?;
+            }
+        }
+        for label in &withdrawn.labels {
+            let sql = "DELETE FROM labels WHERE topic_id = ?1 AND nonce = ?2 AND label = ?3";
+            self.run(sql, values![topic, nonce, label])?;
+        }
+        Ok(())
+    }
+
+    /// Stores `learned` in place of `before`.
+    fn put_learned(
+        &self,
+        topic: TopicId,
+        learned: Learned,
+        before: &StoredLearned,
+    ) -> Result<StoredLearned> {
+        let stamp = before.stamp.saturating_add(1);
+        let sql = "INSERT INTO learned (topic_id, stamp, record, regrets, past)
+                   VALUES (?1, ?2, ?3, ?4, ?5)
+                   ON CONFLICT (topic_id) DO UPDATE SET stamp = excluded.stamp,
+                      record = excluded.record, regrets = excluded.regrets, past = excluded.past";
+        let (record, regrets, past) = record::write_learned(&learned)?;
+        self.run(sql, values![number(topic.get()), stamp, record, regrets, past])?;
+        Ok(StoredLearned { stamp, learned: Arc::new(learned) })
+    }
+
+    /// Stores the result of learning from an epoch.
+    fn put_result(&self, topic: TopicId, epoch: &Relearned) -> Result<()> {
+        let Relearned { nonce, truth, losses } = epoch;
+        let [id, nonce] = key(topic, *nonce);
+        let sql = "UPDATE epochs SET state = ?3, truth = ?4, combined_loss = ?5, naive_loss = ?6
+                   WHERE topic_id = ?1 AND nonce = ?2";
+        let (state, truth) = (EpochState::Learned as i64, record::write(truth)?);
+        self.run(sql, values![id, nonce, state, truth, losses.combined, losses.naive])?;
+        let sql = "INSERT INTO losses (topic_id, nonce, record, pairs) VALUES (?1, ?2, ?3, ?4)
+                   ON CONFLICT (topic_id, nonce) DO UPDATE SET
+                      record = excluded.record, pairs = excluded.pairs";
+        let pairs = pairs::write(&losses.one_out_inferer_forecaster);
+        self.run(sql, values![id, nonce, record::write(losses)?, pairs])?;
+        Ok(())
+    }
+
+    /// Stores a snapshot of `learned` before the epoch `nonce`, if one is due. The latest snapshot is never
+    /// deleted.
+    fn take_snapshot(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+        learned: &Learned,
+        retention: Retention,
+    ) -> Result<()> {
+        if !learned.n_learned.is_multiple_of(SNAPSHOT_EVERY) {
+            return Ok(());
+        }
+        let [id, nonce] = key(topic, nonce);
+        let bytes_max = number(retention.bytes / SNAPSHOTS_PART);
+        let (record, regrets, past) = record::write_learned(learned)?;
+        let sql = "INSERT INTO snapshots (topic_id, nonce, record, regrets, past)
+                   VALUES (?1, ?2, ?3, ?4, ?5)
+                   ON CONFLICT (topic_id, nonce) DO UPDATE SET
+                      record = excluded.record, regrets = excluded.regrets, past = excluded.past";
+        self.run(sql, values![id, nonce, record, regrets, past])?;
+        // Epochs without values of pairs cannot be learned from again.
+        self.run(
+            "DELETE FROM snapshots WHERE topic_id = ?1 AND (
+                    nonce < (SELECT min(nonce) FROM epochs
+                             WHERE topic_id = ?1 AND is_thin = 0 AND state > 1)
+                    OR nonce <= (SELECT nonce FROM snapshots WHERE topic_id = ?1
+                                 ORDER BY nonce DESC LIMIT 1 OFFSET ?2)
+                    OR nonce <= (SELECT max(nonce) FROM (
+                                    SELECT nonce, row_number() OVER newest AS n, sum(
+                                        octet_length(record) + octet_length(regrets)
+                                        + octet_length(past)) OVER newest AS n_bytes
+                                    FROM snapshots WHERE topic_id = ?1
+                                    WINDOW newest AS (ORDER BY nonce DESC)) AS sizes
+                                 WHERE n > 1 AND n_bytes > ?3))",
+            [id, SNAPSHOTS_MAX.into(), bytes_max],
+        )?;
+        Ok(())
+    }
 }

@@ -72,140 +72,149 @@ impl Store {
             let sql = "SELECT min(nonce) FROM epochs WHERE topic_id = ?1";
             let oldest = session.value::<Option<i64>>(sql, id)?.map(height);
             let oldest_full = session.value::<Option<i64>>(OLDEST_FULL, id)?.map(height);
-            Ok(EpochTotals { oldest, oldest_full, ..sums(session, topic)? })
+            Ok(EpochTotals { oldest, oldest_full, ..session.totals(topic)? })
+        })
+    }
+
+    /// Deletes some epochs of deleted topics, few enough not to delay other writes. Returns true if more
+    /// might be left.
+    ///
+    /// # Errors
+    /// As [`Store::blocks`].
+    pub fn drop_leftovers(&self) -> Result<bool> {
+        self.write(|write| {
+            // Skips from id to id in the index, since reading every epoch would take long.
+            let keys: Vec<(i64, i64)> = write.all(
+                "WITH RECURSIVE ids(id) AS (
+                 SELECT min(topic_id) FROM epochs
+                 UNION ALL
+                 SELECT (SELECT min(topic_id) FROM epochs WHERE topic_id > id) FROM ids
+                 WHERE id IS NOT NULL)
+             SELECT topic_id, nonce FROM ids JOIN epochs ON topic_id = id
+             WHERE id NOT IN (SELECT id FROM topics) LIMIT ?1",
+                [i64::from(AT_ONCE)],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )?;
+            for (topic, nonce) in &keys {
+                let topic = TopicId::new(height(*topic)).unwrap_or(TopicId::FIRST);
+                write.drop_epoch(topic, *nonce)?;
+            }
+            Ok(!keys.is_empty())
         })
     }
 }
 
-fn sums(session: &Session<'_>, topic: TopicId) -> Result<EpochTotals> {
-    let sql = format!(
-        "SELECT n_epochs, n_bytes + {LEARNED_BYTES}, n_full_bytes FROM holdings WHERE topic_id = ?1",
-    );
-    let sums = session.find(&sql, [number(topic.get())], |row| {
-        Ok(EpochTotals {
-            n_epochs: height(row.get(0)?),
-            n_bytes: height(row.get(1)?),
-            n_full_bytes: height(row.get(2)?),
-            ..EpochTotals::default()
-        })
-    });
-    Ok(sums?.unwrap_or_default())
-}
-
-/// Counts the epoch `nonce`, which has closed.
-pub(super) fn count_closed(write: &Session<'_>, topic: TopicId, nonce: BlockHeight) -> Result<()> {
-    add(write, topic, [1, 0, 0])?;
-    recount(write, topic, nonce)
-}
-
-/// Updates the size of the epoch `nonce`.
-pub(super) fn recount(write: &Session<'_>, topic: TopicId, nonce: BlockHeight) -> Result<()> {
-    let key = key(topic, nonce);
-    let sql = "SELECT n_bytes, is_thin FROM epochs WHERE topic_id = ?1 AND nonce = ?2";
-    let before = write.find(sql, key, |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)))?;
-    let (before, is_thin) = before.unwrap_or_default();
-    let sql = format!(
-        "UPDATE epochs SET n_bytes = {N_BYTES} WHERE topic_id = ?1 AND nonce = ?2 RETURNING n_bytes"
-    );
-    let now: i64 = write.value(&sql, key)?;
-    let more = now - before;
-    add(write, topic, [0, more, if is_thin == 0 { more } else { 0 }])
-}
-
-fn add(write: &Session<'_>, topic: TopicId, counts: [i64; 3]) -> Result<()> {
-    let [n_epochs, n_bytes, n_full_bytes] = counts;
-    let sql = "INSERT INTO holdings (topic_id, n_epochs, n_bytes, n_full_bytes)
-               VALUES (?1, ?2, ?3, ?4)
-               ON CONFLICT (topic_id) DO UPDATE SET
-                  n_epochs = holdings.n_epochs + excluded.n_epochs,
-                  n_bytes = holdings.n_bytes + excluded.n_bytes,
-                  n_full_bytes = holdings.n_full_bytes + excluded.n_full_bytes";
-    write.run(sql, [number(topic.get()), n_epochs, n_bytes, n_full_bytes])?;
-    Ok(())
-}
-
-/// Applies `retention` and [`EPOCHS_KEPT`] to some closed epochs of `topic`. Open epochs and the latest
-/// epoch are never deleted.
-pub(super) fn apply(
-    write: &Session<'_>,
-    topic: TopicId,
-    retention: Retention,
-    now: Timestamp,
-) -> Result<()> {
-    for _ in 0..AT_ONCE {
-        let sums = sums(write, topic)?;
-        if sums.n_full_bytes <= retention.full_bytes() || !thin_oldest(write, topic)? {
-            break;
-        }
-    }
-    let bytes_max = i64::try_from(retention.bytes).unwrap_or(i64::MAX);
-    let age_max = retention.age.and_then(|age| i64::try_from(age.as_micros()).ok());
-    let opened_from = age_max.map_or(i64::MIN, |age| now.micros().saturating_sub(age));
-    for _ in 0..AT_ONCE {
+impl Session<'_> {
+    fn totals(&self, topic: TopicId) -> Result<EpochTotals> {
         let sql = format!(
-            "SELECT e.nonce, e.n_bytes, e.is_thin FROM epochs e, holdings h
-             WHERE e.topic_id = ?1 AND h.topic_id = ?1 AND e.state > 0
-               AND e.nonce = (SELECT min(nonce) FROM epochs WHERE topic_id = ?1)
-               AND e.nonce < (SELECT max(nonce) FROM epochs WHERE topic_id = ?1)
-               AND (h.n_bytes + {LEARNED_BYTES} > ?2 OR h.n_epochs > ?3 OR e.opened_at < ?4)",
+            "SELECT n_epochs, n_bytes + {LEARNED_BYTES}, n_full_bytes FROM holdings WHERE topic_id = ?1",
         );
-        let values = [number(topic.get()), bytes_max, EPOCHS_KEPT.into(), opened_from];
-        let oldest = write.find(&sql, values, |row| {
-            Ok((row.get::<i64>(0)?, row.get::<i64>(1)?, row.get::<i64>(2)?))
-        })?;
-        let Some((nonce, n_bytes, is_thin)) = oldest else { break };
-        drop_epoch(write, topic, nonce)?;
-        add(write, topic, [-1, -n_bytes, if is_thin == 0 { -n_bytes } else { 0 }])?;
+        let sums = self.find(&sql, [number(topic.get())], |row| {
+            Ok(EpochTotals {
+                n_epochs: height(row.get(0)?),
+                n_bytes: height(row.get(1)?),
+                n_full_bytes: height(row.get(2)?),
+                ..EpochTotals::default()
+            })
+        });
+        Ok(sums?.unwrap_or_default())
     }
-    Ok(())
-}
 
-/// Deletes the epoch `nonce` from all tables.
-fn drop_epoch(write: &Session<'_>, topic: TopicId, nonce: i64) -> Result<()> {
-    for table in ["epochs", "submissions", "bundles", "losses", "labels", "counters"] {
-        let sql = format!("DELETE FROM {table} WHERE topic_id = ?1 AND nonce = ?2");
-        write.run(&sql, [number(topic.get()), nonce])?;
+    /// Counts the epoch `nonce`, which has closed.
+    pub(super) fn count_closed(&self, topic: TopicId, nonce: BlockHeight) -> Result<()> {
+        self.add_totals(topic, [1, 0, 0])?;
+        self.recount(topic, nonce)
     }
-    Ok(())
-}
 
-/// Removes the values of pairs and the forecasts of the oldest finished epoch that has them. Returns
-/// false if no epoch has them.
-fn thin_oldest(write: &Session<'_>, topic: TopicId) -> Result<bool> {
-    let id = number(topic.get());
-    let Some(nonce) = write.value::<Option<i64>>(OLDEST_FULL, [id])? else { return Ok(false) };
-    let sql = "UPDATE epochs SET is_thin = 1 WHERE topic_id = ?1 AND nonce = ?2 RETURNING n_bytes";
-    let n_bytes: i64 = write.value(sql, [id, nonce])?;
-    add(write, topic, [0, 0, -n_bytes])?;
-    for sql in [
-        "UPDATE bundles SET pairs = NULL, resistant_pairs = NULL WHERE topic_id = ?1 AND nonce = ?2",
-        "UPDATE losses SET pairs = NULL WHERE topic_id = ?1 AND nonce = ?2",
-        "UPDATE submissions SET forecast = '{}'
-         WHERE topic_id = ?1 AND nonce = ?2 AND forecast IS NOT NULL",
-    ] {
-        write.run(sql, [id, nonce])?;
+    /// Updates the size of the epoch `nonce`.
+    pub(super) fn recount(&self, topic: TopicId, nonce: BlockHeight) -> Result<()> {
+        let key = key(topic, nonce);
+        let sql = "SELECT n_bytes, is_thin FROM epochs WHERE topic_id = ?1 AND nonce = ?2";
+        let before = self.find(sql, key, |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)))?;
+        let (before, is_thin) = before.unwrap_or_default();
+        let sql = format!(
+            "UPDATE epochs SET n_bytes = {N_BYTES} WHERE topic_id = ?1 AND nonce = ?2 RETURNING n_bytes"
+        );
+        let now: i64 = self.value(&sql, key)?;
+        let more = now - before;
+        self.add_totals(topic, [0, more, if is_thin == 0 { more } else { 0 }])
     }
-    recount(write, topic, height(nonce))?;
-    Ok(true)
-}
 
-/// Deletes some epochs of deleted topics. Returns true if more might be left.
-pub(super) fn drop_leftovers(write: &Session<'_>) -> Result<bool> {
-    // Skips from id to id in the index, since reading every epoch would take long.
-    let keys: Vec<(i64, i64)> = write.all(
-        "WITH RECURSIVE ids(id) AS (
-             SELECT min(topic_id) FROM epochs
-             UNION ALL
-             SELECT (SELECT min(topic_id) FROM epochs WHERE topic_id > id) FROM ids
-             WHERE id IS NOT NULL)
-         SELECT topic_id, nonce FROM ids JOIN epochs ON topic_id = id
-         WHERE id NOT IN (SELECT id FROM topics) LIMIT ?1",
-        [i64::from(AT_ONCE)],
-        |row| Ok((row.get(0)?, row.get(1)?)),
-    )?;
-    for (topic, nonce) in &keys {
-        let topic = TopicId::new(height(*topic)).unwrap_or(TopicId::FIRST);
-        drop_epoch(write, topic, *nonce)?;
+    fn add_totals(&self, topic: TopicId, counts: [i64; 3]) -> Result<()> {
+        let [n_epochs, n_bytes, n_full_bytes] = counts;
+        let sql = "INSERT INTO holdings (topic_id, n_epochs, n_bytes, n_full_bytes)
+                   VALUES (?1, ?2, ?3, ?4)
+                   ON CONFLICT (topic_id) DO UPDATE SET
+                      n_epochs = holdings.n_epochs + excluded.n_epochs,
+                      n_bytes = holdings.n_bytes + excluded.n_bytes,
+                      n_full_bytes = holdings.n_full_bytes + excluded.n_full_bytes";
+        self.run(sql, [number(topic.get()), n_epochs, n_bytes, n_full_bytes])?;
+        Ok(())
     }
-    Ok(!keys.is_empty())
+
+    /// Applies `retention` and [`EPOCHS_KEPT`] to some closed epochs of `topic`. Open epochs and the latest
+    /// epoch are never deleted.
+    pub(super) fn apply_retention(
+        &self,
+        topic: TopicId,
+        retention: Retention,
+        now: Timestamp,
+    ) -> Result<()> {
+        for _ in 0..AT_ONCE {
+            let sums = self.totals(topic)?;
+            if sums.n_full_bytes <= retention.full_bytes() || !self.thin_oldest(topic)? {
+                break;
+            }
+        }
+        let bytes_max = i64::try_from(retention.bytes).unwrap_or(i64::MAX);
+        let age_max = retention.age.and_then(|age| i64::try_from(age.as_micros()).ok());
+        let opened_from = age_max.map_or(i64::MIN, |age| now.micros().saturating_sub(age));
+        for _ in 0..AT_ONCE {
+            let sql = format!(
+                "SELECT e.nonce, e.n_bytes, e.is_thin FROM epochs e, holdings h
+                 WHERE e.topic_id = ?1 AND h.topic_id = ?1 AND e.state > 0
+                   AND e.nonce = (SELECT min(nonce) FROM epochs WHERE topic_id = ?1)
+                   AND e.nonce < (SELECT max(nonce) FROM epochs WHERE topic_id = ?1)
+                   AND (h.n_bytes + {LEARNED_BYTES} > ?2 OR h.n_epochs > ?3 OR e.opened_at < ?4)",
+            );
+            let values = [number(topic.get()), bytes_max, EPOCHS_KEPT.into(), opened_from];
+            let oldest = self.find(&sql, values, |row| {
+                Ok((row.get::<i64>(0)?, row.get::<i64>(1)?, row.get::<i64>(2)?))
+            })?;
+            let Some((nonce, n_bytes, is_thin)) = oldest else { break };
+            self.drop_epoch(topic, nonce)?;
+            self.add_totals(topic, [-1, -n_bytes, if is_thin == 0 { -n_bytes } else { 0 }])?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the epoch `nonce` from all tables.
+    fn drop_epoch(&self, topic: TopicId, nonce: i64) -> Result<()> {
+        for table in ["epochs", "submissions", "bundles", "losses", "labels", "counters"] {
+            let sql = format!("DELETE FROM {table} WHERE topic_id = ?1 AND nonce = ?2");
+            self.run(&sql, [number(topic.get()), nonce])?;
+        }
+        Ok(())
+    }
+
+    /// Removes the values of pairs and the forecasts of the oldest finished epoch that has them. Returns
+    /// false if no epoch has them.
+    fn thin_oldest(&self, topic: TopicId) -> Result<bool> {
+        let id = number(topic.get());
+        let Some(nonce) = self.value::<Option<i64>>(OLDEST_FULL, [id])? else { return Ok(false) };
+        let sql =
+            "UPDATE epochs SET is_thin = 1 WHERE topic_id = ?1 AND nonce = ?2 RETURNING n_bytes";
+        let n_bytes: i64 = self.value(sql, [id, nonce])?;
+        self.add_totals(topic, [0, 0, -n_bytes])?;
+        for sql in [
+            "UPDATE bundles SET pairs = NULL, resistant_pairs = NULL WHERE topic_id = ?1 AND nonce = ?2",
+            "UPDATE losses SET pairs = NULL WHERE topic_id = ?1 AND nonce = ?2",
+            "UPDATE submissions SET forecast = '{}'
+             WHERE topic_id = ?1 AND nonce = ?2 AND forecast IS NOT NULL",
+        ] {
+            self.run(sql, [id, nonce])?;
+        }
+        self.recount(topic, height(nonce))?;
+        Ok(true)
+    }
 }

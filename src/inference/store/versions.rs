@@ -45,56 +45,6 @@ pub struct Versions {
     pub topics: BTreeMap<TopicId, i64>,
 }
 
-/// Locks `topic` until the end of the transaction. Returns false if another service holds the lock and
-/// it was to be skipped, or if the topic was deleted.
-pub(super) fn lock(session: &Session<'_>, topic: TopicId, turn: IfLocked) -> Result<bool> {
-    if !session.is_shared() {
-        return Ok(true);
-    }
-    let sql = match turn {
-        IfLocked::Wait => "SELECT 1 FROM versions WHERE topic_id = ?1 FOR UPDATE",
-        IfLocked::Skip => "SELECT 1 FROM versions WHERE topic_id = ?1 FOR UPDATE SKIP LOCKED",
-    };
-    Ok(session.find(sql, [number(topic.get())], |_| Ok(()))?.is_some())
-}
-
-/// Makes other services reload `topic`.
-pub(super) fn change(session: &Session<'_>, topic: TopicId) -> Result<()> {
-    if session.is_shared() {
-        let sql = "UPDATE versions SET version = version + 1 WHERE topic_id = ?1";
-        session.run(sql, [number(topic.get())])?;
-    }
-    Ok(())
-}
-
-/// Makes other services reload the list of topics and locks it until the end of the transaction. Fails
-/// unless its version is `known`, if given.
-pub(super) fn change_topics(session: &Session<'_>, known: Option<i64>) -> Result<()> {
-    let sql = "UPDATE versions SET version = version + 1
-               WHERE topic_id = ?1 AND version = coalesce(?2, version)";
-    if session.is_shared() && session.run(sql, [Some(TOPICS), known])? == 0 {
-        return Err(StoreError::Raced);
-    }
-    Ok(())
-}
-
-/// Adds a version for `topic`, unless it has one.
-pub(super) fn add(session: &Session<'_>, topic: TopicId) -> Result<()> {
-    if session.is_shared() {
-        let sql = "INSERT INTO versions (topic_id, version) VALUES (?1, 0) ON CONFLICT DO NOTHING";
-        session.run(sql, [number(topic.get())])?;
-    }
-    Ok(())
-}
-
-/// Deletes the version of `topic`, once no other service holds its lock.
-pub(super) fn delete(session: &Session<'_>, topic: TopicId) -> Result<()> {
-    if session.is_shared() {
-        session.run("DELETE FROM versions WHERE topic_id = ?1", [number(topic.get())])?;
-    }
-    Ok(())
-}
-
 impl Store {
     /// Returns the version of `topic`, or that of the list of topics if `topic` is `None`. Returns
     /// `None` for a file.
@@ -143,5 +93,58 @@ impl Store {
             Ok(versions)
         };
         self.read(read).map(Some)
+    }
+}
+
+impl Session<'_> {
+    /// Locks `topic` until the end of the transaction. Returns false if another service holds the lock and
+    /// it was to be skipped, or if the topic was deleted.
+    pub(super) fn lock_topic(&self, topic: TopicId, turn: IfLocked) -> Result<bool> {
+        if !self.is_shared() {
+            return Ok(true);
+        }
+        let sql = match turn {
+            IfLocked::Wait => "SELECT 1 FROM versions WHERE topic_id = ?1 FOR UPDATE",
+            IfLocked::Skip => "SELECT 1 FROM versions WHERE topic_id = ?1 FOR UPDATE SKIP LOCKED",
+        };
+        Ok(self.find(sql, [number(topic.get())], |_| Ok(()))?.is_some())
+    }
+
+    /// Makes other services reload `topic`.
+    pub(super) fn mark_changed(&self, topic: TopicId) -> Result<()> {
+        if self.is_shared() {
+            let sql = "UPDATE versions SET version = version + 1 WHERE topic_id = ?1";
+            self.run(sql, [number(topic.get())])?;
+        }
+        Ok(())
+    }
+
+    /// Makes other services reload the list of topics and locks it until the end of the transaction. Fails
+    /// unless its version is `known`, if given.
+    pub(super) fn mark_list_changed(&self, known: Option<i64>) -> Result<()> {
+        let sql = "UPDATE versions SET version = version + 1
+                   WHERE topic_id = ?1 AND version = coalesce(?2, version)";
+        if self.is_shared() && self.run(sql, [Some(TOPICS), known])? == 0 {
+            return Err(StoreError::Raced);
+        }
+        Ok(())
+    }
+
+    /// Adds a version for `topic`, unless it has one.
+    pub(super) fn add_version(&self, topic: TopicId) -> Result<()> {
+        if self.is_shared() {
+            let sql =
+                "INSERT INTO versions (topic_id, version) VALUES (?1, 0) ON CONFLICT DO NOTHING";
+            self.run(sql, [number(topic.get())])?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the version of `topic`, once no other service holds its lock.
+    pub(super) fn delete_version(&self, topic: TopicId) -> Result<()> {
+        if self.is_shared() {
+            self.run("DELETE FROM versions WHERE topic_id = ?1", [number(topic.get())])?;
+        }
+        Ok(())
     }
 }

@@ -91,7 +91,7 @@ impl Store {
     /// # Errors
     /// As [`Self::bundles`].
     pub fn labels(&self, topic: TopicId, nonce: BlockHeight) -> Result<Vec<String>> {
-        self.read(|session| labels(session, topic, nonce))
+        self.read(|session| session.labels(topic, nonce))
     }
 
     /// Returns the latest submission of `worker` for `topic` up to the epoch `until`, if any.
@@ -222,7 +222,7 @@ impl Store {
     /// # Errors
     /// As [`Self::bundles`].
     pub fn learned(&self, topic: TopicId, known: Option<&StoredLearned>) -> Result<StoredLearned> {
-        self.read(|session| learned(session, topic, known))
+        self.read(|session| session.learned(topic, known))
     }
 
     /// Returns the submissions of the epoch `nonce`, sorted by worker.
@@ -230,7 +230,7 @@ impl Store {
     /// # Errors
     /// As [`Self::bundles`].
     pub fn submissions(&self, topic: TopicId, nonce: BlockHeight) -> Result<Vec<Submission>> {
-        let arrivals = self.read(|session| arrivals(session, topic, nonce))?;
+        let arrivals = self.read(|session| session.arrivals(topic, nonce))?;
         Ok(arrivals.into_iter().map(|arrival| arrival.submission).collect())
     }
 
@@ -287,78 +287,6 @@ fn read_bundles(row: &Row<'_>) -> Result<Bundles> {
 fn full_bundle(record: &str, pairs: Option<&[u8]>) -> Result<FullBundle> {
     let without_inferer = Arc::new(pairs::read(pairs)?);
     Ok(FullBundle { bundle: record::read_bundle(record)?, without_inferer })
-}
-
-/// Returns the submissions of the epoch `nonce`, sorted by worker, each with its arrival time and its
-/// submitter's trust.
-pub(super) fn arrivals(
-    session: &Session<'_>,
-    topic: TopicId,
-    nonce: BlockHeight,
-) -> Result<Vec<Arrival>> {
-    let sql = "SELECT worker, record, received_at, trusted, forecast FROM submissions
-               WHERE topic_id = ?1 AND nonce = ?2 ORDER BY worker";
-    let mut known: Arc<ByActor<f64>> = Arc::default();
-    session.all(sql, key(topic, nonce), |row| {
-        let (worker, text): (String, String) = (row.get(0)?, row.get(1)?);
-        let forecast: Option<String> = row.get(4)?;
-        let submission = record::read_submission(&worker, &text, forecast.as_deref(), &known)?;
-        if !submission.forecast.is_empty() {
-            known = Arc::clone(&submission.forecast);
-        }
-        Ok(Arrival {
-            submission,
-            received_at: Timestamp::from_micros(row.get(2)?),
-            is_trusted: row.get::<i64>(3)? != 0,
-        })
-    })
-}
-
-/// Returns the learned state of `topic`, which is `known` if that is still current. In that case, only
-/// the stamp is read.
-pub(super) fn learned(
-    session: &Session<'_>,
-    topic: TopicId,
-    known: Option<&StoredLearned>,
-) -> Result<StoredLearned> {
-    let id = [number(topic.get())];
-    let sql = "SELECT stamp FROM learned WHERE topic_id = ?1";
-    let stamp: i64 = session.find(sql, id, |row| row.get(0))?.unwrap_or_default();
-    if let Some(known) = known.filter(|known| known.stamp == stamp) {
-        return Ok(known.clone());
-    }
-    let sql = "SELECT record, regrets, past FROM learned WHERE topic_id = ?1";
-    let learned = session
-        .find(sql, id, |row| record::read_learned((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    let learned = learned.unwrap_or_default();
-    Ok(StoredLearned { stamp, learned: Arc::new(learned) })
-}
-
-pub(super) fn bundle(
-    session: &Session<'_>,
-    topic: TopicId,
-    nonce: BlockHeight,
-) -> Result<Option<FullBundle>> {
-    let sql = "SELECT record, pairs FROM bundles WHERE topic_id = ?1 AND nonce = ?2";
-    session.find(sql, key(topic, nonce), |row| {
-        full_bundle(&row.get::<String>(0)?, row.get::<Option<Vec<u8>>>(1)?.as_deref())
-    })
-}
-
-pub(super) fn labels(
-    session: &Session<'_>,
-    topic: TopicId,
-    nonce: BlockHeight,
-) -> Result<Vec<String>> {
-    let sql = "SELECT label FROM labels WHERE topic_id = ?1 AND nonce = ?2 ORDER BY label_id";
-    session.all(sql, key(topic, nonce), |row| row.get(0))
-}
-
-pub(super) fn baseline(session: &Session<'_>, topic: TopicId) -> Result<Option<Baseline>> {
-    let sql = "SELECT median, spread FROM baselines WHERE topic_id = ?1";
-    session.find(sql, [number(topic.get())], |row| {
-        Ok(Baseline { median: row.get(0)?, spread: row.get(1)? })
-    })
 }
 
 /// An actor in one epoch, under one label.
@@ -506,4 +434,66 @@ fn find(values: &[LabeledValue], idx: usize, like: &LabeledValue) -> Option<f64>
     let is_same = |value: &&LabeledValue| value.label_name == like.label_name;
     let found = values.get(idx).filter(is_same).or_else(|| values.iter().find(is_same));
     found.map(|value| value.value)
+}
+
+impl Session<'_> {
+    /// Returns the submissions of the epoch `nonce`, sorted by worker, each with its arrival time and its
+    /// submitter's trust.
+    pub(super) fn arrivals(&self, topic: TopicId, nonce: BlockHeight) -> Result<Vec<Arrival>> {
+        let sql = "SELECT worker, record, received_at, trusted, forecast FROM submissions
+                   WHERE topic_id = ?1 AND nonce = ?2 ORDER BY worker";
+        let mut known: Arc<ByActor<f64>> = Arc::default();
+        self.all(sql, key(topic, nonce), |row| {
+            let (worker, text): (String, String) = (row.get(0)?, row.get(1)?);
+            let forecast: Option<String> = row.get(4)?;
+            let submission = record::read_submission(&worker, &text, forecast.as_deref(), &known)?;
+            if !submission.forecast.is_empty() {
+                known = Arc::clone(&submission.forecast);
+            }
+            Ok(Arrival {
+                submission,
+                received_at: Timestamp::from_micros(row.get(2)?),
+                is_trusted: row.get::<i64>(3)? != 0,
+            })
+        })
+    }
+
+    /// Returns the learned state of `topic`, which is `known` if that is still current. In that case, only
+    /// the stamp is read.
+    pub(super) fn learned(
+        &self,
+        topic: TopicId,
+        known: Option<&StoredLearned>,
+    ) -> Result<StoredLearned> {
+        let id = [number(topic.get())];
+        let sql = "SELECT stamp FROM learned WHERE topic_id = ?1";
+        let stamp: i64 = self.find(sql, id, |row| row.get(0))?.unwrap_or_default();
+        if let Some(known) = known.filter(|known| known.stamp == stamp) {
+            return Ok(known.clone());
+        }
+        let sql = "SELECT record, regrets, past FROM learned WHERE topic_id = ?1";
+        let learned = self
+            .find(sql, id, |row| record::read_learned((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        let learned = learned.unwrap_or_default();
+        Ok(StoredLearned { stamp, learned: Arc::new(learned) })
+    }
+
+    pub(super) fn bundle(&self, topic: TopicId, nonce: BlockHeight) -> Result<Option<FullBundle>> {
+        let sql = "SELECT record, pairs FROM bundles WHERE topic_id = ?1 AND nonce = ?2";
+        self.find(sql, key(topic, nonce), |row| {
+            full_bundle(&row.get::<String>(0)?, row.get::<Option<Vec<u8>>>(1)?.as_deref())
+        })
+    }
+
+    pub(super) fn labels(&self, topic: TopicId, nonce: BlockHeight) -> Result<Vec<String>> {
+        let sql = "SELECT label FROM labels WHERE topic_id = ?1 AND nonce = ?2 ORDER BY label_id";
+        self.all(sql, key(topic, nonce), |row| row.get(0))
+    }
+
+    pub(super) fn baseline(&self, topic: TopicId) -> Result<Option<Baseline>> {
+        let sql = "SELECT median, spread FROM baselines WHERE topic_id = ?1";
+        self.find(sql, [number(topic.get())], |row| {
+            Ok(Baseline { median: row.get(0)?, spread: row.get(1)? })
+        })
+    }
 }

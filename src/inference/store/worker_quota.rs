@@ -5,9 +5,7 @@ use model::timestamp::Timestamp;
 use model::topic::{BlockHeight, TopicId};
 
 use super::session::{Lock, Session, values};
-use super::{
-    EpochState, LABELS_MAX, Result, Store, StoreError, SubmitOutcome, insert, is_in, key, record,
-};
+use super::{EpochState, LABELS_MAX, Result, Store, StoreError, SubmitOutcome, key, record};
 use crate::math::sortition::Record;
 use crate::network::submission::{Origin, Submission};
 use crate::network::topic::SUBMISSIONS_MAX;
@@ -127,11 +125,11 @@ impl Epoch<'_, '_> {
         origin: Origin,
         at: Timestamp,
     ) -> Result<SubmitOutcome> {
-        if !is_in(self.write, self.topic, self.nonce, EpochState::Open, Lock::Shared)? {
+        if !self.write.is_in(self.topic, self.nonce, EpochState::Open, Lock::Shared)? {
             return Ok(SubmitOutcome::NotOpen);
         }
         let is_trusted = origin.record == Record::Trusted;
-        if insert(self.write, self.topic, self.nonce, submission, is_trusted, at)? == 0 {
+        if self.write.insert(self.topic, self.nonce, submission, is_trusted, at)? == 0 {
             return Ok(SubmitOutcome::Repeated);
         }
         self.add_labels(submission)?;

@@ -48,7 +48,7 @@ async fn submit_until_closed(
                 acknowledged.insert(worker);
                 n_taken.send_modify(|n| *n += 1);
             }
-            Err(InferenceError::NotOpen { .. }) => return acknowledged,
+            Err(InferenceError::NotOpen(_)) => return acknowledged,
             Err(error) => panic!("{error:?}"),
         }
     }

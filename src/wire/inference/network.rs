@@ -310,19 +310,6 @@ pub struct LatestBody {
     pub closed_at: String,
 }
 
-/// A single value of the newest bundle.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ScalarBody {
-    /// Id of the topic, from 1.
-    pub topic_id: u64,
-    /// Nonce: the block at which the epoch opened.
-    pub nonce: u64,
-    /// Name of the label, `y` on a topic with a single output.
-    pub label_name: String,
-    /// Combined value.
-    pub value: String,
-}
-
 /// A page of a topic's past bundles.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NetworkInferencesPage {

@@ -4,13 +4,14 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use model::dataset::DatasetId;
+use model::node::Subgroup;
 use model::topic::{Address, SINGLE_LABEL, TopicId, decimal};
 use wire::inference::cases::Decimal;
 use wire::inference::network::{PredictorSettings, TopicSettings};
 
 use super::{
-    EPOCH_LENGTH_MIN, Judging, Keep, LABELS_PER_SUBMISSION_MAX, Labeling, Predictor, Timing, Topic,
-    TopicKind, TopicSource, Truth, ValueRange, WorkerWhitelist, canonical_label,
+    EPOCH_LENGTH_MIN, Judging, Keep, LABELS_PER_SUBMISSION_MAX, Labeling, Timing, Topic, TopicKind,
+    TopicSource, Truth, ValueRange, WorkerWhitelist, canonical_label,
 };
 use crate::math::loss::{LossMethod, LossRule};
 use crate::math::regret::ByRole;
@@ -32,7 +33,7 @@ const N_ROWS_DEFAULT: u32 = 100;
 /// Parses a numeric setting by its name, or returns the default.
 macro_rules! number {
     ($settings:ident.$name:ident, $default:expr) => {
-        number(stringify!($name), $settings.$name.as_ref(), $default)?
+        optional(stringify!($name), $settings.$name.as_ref())?.unwrap_or($default)
     };
 }
 
@@ -109,12 +110,13 @@ pub fn topic(
                 .unwrap_or((epoch_length / 2).max(1)),
             ground_truth_lag: settings.ground_truth_lag.unwrap_or(epoch_length),
         },
-        value_range: value_range(&settings)?,
-        judging: judging(&settings, loss_method)?,
-        truth: match settings.direction_threshold {
-            Some(_) => Truth::Direction { threshold: number!(settings.direction_threshold, 0.0) },
-            None => Truth::Value,
+        value_range: ValueRange {
+            min: optional("value_min", settings.value_min.as_ref())?,
+            max: optional("value_max", settings.value_max.as_ref())?,
         },
+        judging: judging(&settings, loss_method)?,
+        truth: optional("direction_threshold", settings.direction_threshold.as_ref())?
+            .map_or(Truth::Value, |threshold| Truth::Direction { threshold }),
         source: TopicSource {
             dataset_id: dataset_id(settings.dataset_id)?,
             dataset: settings.dataset,
@@ -171,23 +173,11 @@ pub fn from_topic(topic: &Topic) -> TopicSettings {
         },
         value_min: topic.value_range.min.and_then(text),
         value_max: topic.value_range.max.and_then(text),
-        predictor: topic.predictor.as_ref().map(predictor_settings),
+        predictor: topic.predictor.clone(),
         built_in_forecasters: Some(topic.has_built_in_forecasters),
         keep_bytes: topic.keep.bytes,
         keep_days: topic.keep.days,
         experimental: topic.is_experimental,
-    }
-}
-
-fn predictor_settings(predictor: &Predictor) -> PredictorSettings {
-    PredictorSettings {
-        function: predictor.function.clone(),
-        method: predictor.method.clone(),
-        subgroup: predictor.subgroup.as_ref().map(ToString::to_string),
-        n_nodes: Some(predictor.n_nodes),
-        n_rows: Some(predictor.n_rows),
-        env: predictor.env.clone(),
-        models: predictor.models.clone(),
     }
 }
 
@@ -208,16 +198,6 @@ fn judging(settings: &TopicSettings, method: LossMethod) -> Result<Judging, Sett
     })
 }
 
-fn value_range(settings: &TopicSettings) -> Result<ValueRange, SettingError> {
-    let bound = |what, text: &Option<Decimal>| {
-        text.as_ref().map(|text| number(what, Some(text), 0.0)).transpose()
-    };
-    Ok(ValueRange {
-        min: bound("value_min", &settings.value_min)?,
-        max: bound("value_max", &settings.value_max)?,
-    })
-}
-
 fn dataset_id(number: Option<i64>) -> Result<Option<DatasetId>, SettingError> {
     let error = SettingError { what: "dataset_id", want: "a dataset id" };
     number.map(|number| DatasetId::new(number).ok_or(error)).transpose()
@@ -235,17 +215,14 @@ fn whitelist(settings: &TopicSettings) -> Result<WorkerWhitelist, SettingError> 
     })
 }
 
-fn predictor(settings: PredictorSettings) -> Result<Predictor, SettingError> {
-    let subgroup = settings.subgroup.as_deref().map(str::parse).transpose();
-    Ok(Predictor {
-        function: settings.function,
-        method: settings.method,
-        subgroup: subgroup
-            .map_err(|_| SettingError { what: "subgroup", want: "a subgroup's name" })?,
-        n_nodes: settings.n_nodes.unwrap_or(1).max(1),
-        n_rows: settings.n_rows.unwrap_or(N_ROWS_DEFAULT).max(1),
-        env: settings.env,
-        models: settings.models,
+/// Checks the subgroup of a predictor and sets its defaults.
+fn predictor(settings: PredictorSettings) -> Result<PredictorSettings, SettingError> {
+    let subgroup = settings.subgroup.as_deref().map(str::parse::<Subgroup>).transpose();
+    subgroup.map_err(|_| SettingError { what: "subgroup", want: "a subgroup's name" })?;
+    Ok(PredictorSettings {
+        n_nodes: Some(settings.n_nodes.unwrap_or(1).max(1)),
+        n_rows: Some(settings.n_rows.unwrap_or(N_ROWS_DEFAULT).max(1)),
+        ..settings
     })
 }
 
@@ -267,11 +244,11 @@ fn word<T: FromStr>(
     text.map_or(Ok(default), str::parse).map_err(|_| SettingError { what, want })
 }
 
-fn number(what: &'static str, text: Option<&Decimal>, default: f64) -> Result<f64, SettingError> {
-    let read =
+fn optional(what: &'static str, text: Option<&Decimal>) -> Result<Option<f64>, SettingError> {
+    let parse =
         |text: &Decimal| text.0.trim().parse().ok().filter(|number: &f64| number.is_finite());
     let error = SettingError { what, want: "a decimal number" };
-    text.map_or(Ok(default), |text| read(text).ok_or(error))
+    text.map(|text| parse(text).ok_or(error)).transpose()
 }
 
 #[cfg(test)]

@@ -254,7 +254,7 @@ async fn page_bundle(
 ) -> io::Result<Option<Pieces>> {
     let bundles = match inference.bundle_at(topic, nonce).await {
         Ok(bundles) => bundles,
-        Err(InferenceError::NoBundle { .. }) => return Ok(None),
+        Err(InferenceError::NoBundle(_)) => return Ok(None),
         Err(error) => return Err(io::Error::other(error)),
     };
     let pairs = PairBody::new(&bundles.bundle, false);

@@ -318,7 +318,7 @@ async fn active_forecasters(params: Params) -> Answer<ActiveForecasters> {
 pub(super) async fn active(inference: &Inference, topic: &Topic) -> Result<ByRole<Vec<Address>>> {
     let bundles = match inference.latest(topic.id).await {
         Ok(bundles) => bundles,
-        Err(InferenceError::NoBundle { .. }) => return Ok(ByRole::default()),
+        Err(InferenceError::NoBundle(_)) => return Ok(ByRole::default()),
         Err(error) => return Err(error.into()),
     };
     let nonce = bundles.bundle.nonce;

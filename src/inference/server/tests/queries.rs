@@ -308,9 +308,8 @@ async fn payload_is_accepted_once_per_address_and_window() {
         assert_eq!(fixture.put("POST", path, &unfit).await.0, 400, "{unfit}");
     }
     assert!(fixture.inference.close("1".parse().unwrap(), 1).await.unwrap());
-    let (_, value) = fixture.get("/api/v1/topics/1/value").await;
-    assert_eq!(value, json!({"topic_id": 1, "nonce": 1, "label_name": "y", "value": "51.85"}));
     let (_, epoch) = fixture.get("/api/v1/topics/1/epochs/1").await;
+    assert_eq!(epoch["network_inferences"]["combined_value"][0]["value"], "51.85");
     assert_eq!(epoch["network_inferences"]["inferer_values"].as_array().unwrap().len(), 2);
     assert!(epoch["losses"].is_null() && epoch["truth"] == json!([]));
     fixture.clock.advance(Duration::from_secs(7));
@@ -395,9 +394,6 @@ async fn check_labels_served(labels: &[&str]) {
         let ids: Vec<u32> = submission.inference.iter().map(|value| value.label_id).collect();
         assert_eq!(ids, [1, 2], "{labels:?}");
     }
-    let (_, value) = fixture.get("/api/v1/topics/3/value?label=up").await;
-    assert_eq!(value["value"], "0.25");
-    assert_eq!(fixture.get("/api/v1/topics/3/value").await.0, 400);
 }
 
 #[tokio::test]
