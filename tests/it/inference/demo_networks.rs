@@ -14,7 +14,7 @@ use datasets::synthetic_closes;
 use futures::executor::block_on;
 use inference::network::addresses;
 use inference::network::backtest::{Backtest, Model, Prediction, Report};
-use inference::network::topic::{Predictor, Topic, demo_topics};
+use inference::network::topic::{Topic, demo_topics};
 use inference::network::upstream::{Cause, FlatRow, lines, parse_prediction};
 use model::timestamp::Timestamp;
 use runtime::compiler::CompileIn;
@@ -22,6 +22,7 @@ use runtime::engine::Runtime;
 use runtime::options::RuntimeOptions;
 use runtime::program::Program;
 use runtime::run::{Run, START};
+use wire::inference::network::PredictorSettings;
 
 use crate::support::command::demo;
 
@@ -44,7 +45,7 @@ const SPARE_ROWS: u32 = 5;
 struct DemoModel {
     runtime: Runtime,
     program: Program,
-    predictor: Predictor,
+    predictor: PredictorSettings,
 }
 
 #[async_trait]
@@ -59,7 +60,13 @@ impl Model for DemoModel {
                 name: self.predictor.method.clone(),
                 entry: START.to_owned(),
                 arguments: Vec::new(),
-                environment: self.predictor.env_of(model),
+                environment: self
+                    .predictor
+                    .env
+                    .clone()
+                    .into_iter()
+                    .chain(model.env.clone())
+                    .collect(),
                 stdin: lines(rows).into_bytes(),
                 files: None,
                 limits: LIMITS_DEFAULT,
@@ -79,7 +86,7 @@ impl Model for DemoModel {
 
 fn replay(topic: &Topic, model: DemoModel, seed: i64, n_epochs: u32) -> Report {
     let horizon_rows = u32::try_from(topic.source.horizon.as_secs()).unwrap();
-    let n_first = model.predictor.n_rows;
+    let n_first = model.predictor.n_rows.unwrap();
     let n_rows = n_first + (n_epochs - 1) * EPOCH_ROWS + horizon_rows + SPARE_ROWS;
     let start = START_SECONDS + SEED_SECONDS * seed;
     let rows = synthetic_closes(seed.unsigned_abs(), start..start + i64::from(n_rows));
