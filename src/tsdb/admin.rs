@@ -16,8 +16,9 @@ use crate::span::Span;
 use crate::store::engine::Engine;
 use crate::store::{StoreError, sqlite};
 
-/// Reads the whole store at `path`, folds every bucket again, and reports the faults. Buckets of
-/// pruned rows are compared with one another. Also reads archived rows if `archive` is given.
+/// Reads the whole store at `path`, folds every bucket again, and reports the faults. Buckets whose rows
+/// were pruned are compared with the longer buckets that contain them. Also reads archived rows if
+/// `archive` is given.
 ///
 /// Calls `progress` from time to time.
 ///
@@ -51,12 +52,12 @@ pub fn verify_archive(store: &dyn Engine, archive: &Objects) -> Result<Report, S
     Ok(report)
 }
 
-/// Copies the store at `path`, in one snapshot, to a new file `to`. Returns the length of the
-/// backup, which is durable and has no free space.
+/// Copies the store at `path`, in one snapshot, to a new file `to`. Returns the length of the backup,
+/// which is durable and has no free space.
 ///
 /// # Errors
-/// [`AdminError::Exists`] if there is a file at `to`, [`AdminError::Missing`],
-/// [`AdminError::Store`] or [`AdminError::File`]. Then `to` was not created.
+/// [`AdminError::Exists`] if there is a file at `to`, [`AdminError::Missing`], [`AdminError::Store`] or
+/// [`AdminError::File`]. `to` is not created if an error is returned.
 pub fn backup(path: &Path, to: &Path) -> Result<u64, AdminError> {
     present(path)?;
     if to.exists() {
@@ -69,8 +70,8 @@ pub fn backup(path: &Path, to: &Path) -> Result<u64, AdminError> {
 ///
 /// # Errors
 /// [`AdminError::InUse`] if a service has the store open, [`AdminError::Unsound`] if the backup has
-/// faults, [`AdminError::Missing`], [`AdminError::Store`] or [`AdminError::File`]. Then `to` is
-/// unchanged.
+/// faults, [`AdminError::Missing`], [`AdminError::Store`] or [`AdminError::File`]. `to` is unchanged if
+/// an error is returned.
 pub fn restore(from: &Path, to: &Path) -> Result<Report, AdminError> {
     present(from)?;
     sqlite::backup::restore(from, to)

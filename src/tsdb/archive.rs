@@ -3,26 +3,27 @@
 //! [`ArchivedStore`] wraps another store. Months that are old enough are written to
 //! `dataset=17/month=2024-03/part-0.parquet` below the address of the archive: `timestamp`, `id`,
 //! `created_at` and the columns of the dataset, sorted by time. The path has the id of the dataset,
-//! since names can change and need not be unique. Reads merge both. A stored row replaces an archived
-//! one, which is how old rows are corrected. Buckets stay in the store.
+//! since names can change and need not be unique. Reads merge stored and archived rows. A stored row
+//! takes precedence over an archived row with the same timestamp, so that old rows can be corrected.
+//! Buckets stay in the store.
 //!
 //! **Readers of the directory** see one file for each month at any time: a new version replaces the old
-//! one as a whole, under the same key. Corrections and deletions of old rows are in the store first.
-//! They are in the file after the next run of [`ArchivedStore::archive`], or within a day if they are
-//! few. If a file on S3 is replaced while it is read, a client that compares `ETag`s returns an error,
-//! and the program retries.
+//! one as a whole, under the same key. Corrections and deletions of old rows are only in the store at
+//! first. They reach the file with the next run of [`ArchivedStore::archive`], or within a day if there
+//! are few of them. If a file on S3 is replaced while it is read, a client that compares `ETag`s returns
+//! an error, and the read must be repeated.
 //!
-//! **This service** announces a file in the store before it is written. The transaction that removes its
-//! rows from the store puts it into effect. Until then the old and the new file have the same rows
-//! together with the stored ones. Every byte that is read is checked against the record, so that a lost,
-//! truncated or foreign file is an error and never wrong rows.
+//! **This service** announces a file in the store before it writes the file. The transaction that
+//! removes its rows from the store puts it into effect. Until then, the old and the new file, each
+//! merged with the stored rows, have the same rows. Every byte that is read is checked against the
+//! record in the store, so that a lost, truncated or foreign file causes an error and never wrong rows.
 //!
 //! **One writer.** A lease in the store names the process that archives. It is checked in the
 //! transactions that announce a file and put it into effect. A paused process that has lost the lease
-//! does not overwrite a newer file either: a file only replaces the version that existed when it was
-//! begun. Two gaps remain for a process that is paused for longer than the lease at the wrong request:
-//! neither the completion of a multipart upload nor the deletion of a file without effect can be
-//! conditional on S3.
+//! does not overwrite a newer file either: a file only replaces the version that existed when the
+//! archiver began to write it. Two gaps remain on S3 for a process that is paused for longer than the
+//! lease just before one of two requests: neither the completion of a multipart upload nor the deletion
+//! of a file without effect can be conditional.
 
 mod archiver;
 mod file;
@@ -48,20 +49,20 @@ use crate::store::engine::Engine;
 pub use self::archiver::ArchiveReport;
 pub(crate) use self::file::check_month;
 
-/// Maximum size of cached footers of files, enough for some thousand months of minutes. Without them
-/// each page needs one more request.
+/// Maximum total size of cached footers, enough for the files of some thousand months of one-minute
+/// rows. A page needs one more request if the footer of its file is not cached.
 const FOOTERS_BYTES_MAX: usize = 32 << 20;
 
 /// Settings of the archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchiveOptions {
-    /// Age of a month, from its end, at which it is archived.
+    /// Minimum age of a month, counted from its end, to be archived.
     pub after: Duration,
-    /// Time after which a file without effect is deleted, since readers may still use it.
+    /// Time after which a file without effect is deleted. Until then, readers may still use it.
     pub grace: Duration,
 }
 
-/// A store with old rows in files.
+/// A store that reads and writes old rows in files.
 #[derive(Debug)]
 pub struct ArchivedStore {
     archive: Arc<Archive>,
@@ -73,15 +74,15 @@ struct Archive {
     store: Arc<dyn Engine>,
     objects: Objects,
     options: ArchiveOptions,
-    /// Number of this process in the lease.
+    /// Random number that identifies this process in the lease.
     holder: i64,
-    /// Footers of files, by the digests of the files.
+    /// Footers of files, keyed by the digests of the files.
     #[debug(skip)]
     footers: Cache<[u8; 32], Arc<FileFooter>>,
 }
 
 impl ArchivedStore {
-    /// Returns `store` with old rows in `objects`.
+    /// Returns `store` with its old rows in `objects`.
     pub fn new(store: Arc<dyn Engine>, objects: Objects, options: ArchiveOptions) -> Self {
         let capacity = Capacity { n_values_max: usize::MAX, bytes_max: FOOTERS_BYTES_MAX };
         let archive =

@@ -1,4 +1,4 @@
-//! Values of the catalog: datasets, tags, changes of them, and their rules.
+//! Values of the catalog: datasets, tags, their changes, and the rules for changes.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,12 @@ use model::dataset::{Column, Dataset, DatasetId, Dtype};
 use model::key::KeyId;
 use model::timestamp::Timestamp;
 
-/// Maximum number of columns of a dataset, including deleted ones. Tables of all days of a year or
-/// of some hundred meters have fewer.
+/// Maximum number of columns of a dataset, including deleted columns. It suffices for tables with a
+/// column per day of a year or for some hundred meters.
 pub const COLUMNS_MAX: usize = 1_024;
 
-/// Metadata field that names the column to fold if there are no columns `open` to `close`.
+/// Metadata field with the name of the column to fold if the dataset lacks one of the columns `open`,
+/// `high`, `low` and `close`.
 pub const VALUE_COLUMN: &str = "value_column";
 
 /// Reference to a dataset in a request.
@@ -35,12 +36,12 @@ pub struct NewDataset {
     pub columns: Vec<(String, Dtype)>,
     /// Tags that grant read access.
     pub tags: Vec<String>,
-    /// Key that may write to it. `None` is the service itself.
+    /// Key that may write to it. `None` stands for the service itself.
     pub owner: Option<KeyId>,
 }
 
 impl NewDataset {
-    /// Returns the dataset as it is created at `now`.
+    /// Returns the dataset as it will be after its creation at `now`.
     pub(crate) fn dataset(&self, id: DatasetId, now: Timestamp) -> Dataset {
         Dataset {
             id,
@@ -53,42 +54,42 @@ impl NewDataset {
     }
 }
 
-/// A tag, which grants its holders access to datasets.
+/// A tag. It grants the keys that hold it access to datasets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
     /// Name, unique per owner.
     pub name: String,
     /// True if any key may acquire it.
     pub is_public: bool,
-    /// Key that created it and may give it to others. `None` is the service itself.
+    /// Key that created the tag and may give it to others. `None` stands for the service itself.
     pub owner: Option<KeyId>,
-    /// True if the key of [`TagFilter::KnownTo`] holds it.
+    /// True if the key of [`TagFilter::KnownTo`] holds the tag.
     pub is_held: bool,
 }
 
 /// Filter of a listing of datasets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filter {
-    /// All datasets that the key sees.
+    /// All datasets that are visible to the key.
     All,
-    /// Datasets with this text in their name or description, ignoring case, best match first.
+    /// Datasets with this text in their name or description, ignoring case, sorted by relevance.
     Text(String),
     /// Datasets with all of these metadata fields and values.
     Metadata(Vec<(String, String)>),
 }
 
-/// A page of a listing.
+/// A page of a list of datasets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Number of matches, or `None` if there are too many to count in time.
+    /// Total number of matches, or `None` if there are too many to count in time.
     pub count: Option<u64>,
     /// True if this is the last page.
     pub is_last: bool,
-    /// Datasets of the page, in the order of the listing.
+    /// Datasets of the page, in the order of the list.
     pub datasets: Vec<Dataset>,
 }
 
-/// A change of the description of a dataset. `None` leaves a field unchanged.
+/// Change of name, description and metadata of a dataset. `None` leaves a field unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Change {
     /// New name.
@@ -102,7 +103,7 @@ pub struct Change {
 /// A change of a dataset's metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MetadataChange {
-    /// Sets fields, or removes a field if it has no value. Other fields remain.
+    /// Sets fields, and removes those without a value. Other fields remain.
     Merge(BTreeMap<String, Option<String>>),
     /// Replaces all fields.
     Replace(BTreeMap<String, String>),
@@ -144,14 +145,14 @@ pub enum DatasetChange {
     Description(Change),
     /// Changes a column.
     Column(ColumnChange),
-    /// Adds columns by name and type, unless they exist.
+    /// Adds columns, given by name and type, that do not exist yet.
     NewColumns(Vec<(String, Dtype)>),
 }
 
-/// A change of a column. Chunks contain the values of a deleted column until they are packed.
+/// A change of a column. Values of a deleted column stay in chunks until these are packed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ColumnChange {
-    /// Adds a column after the others, by name and type.
+    /// Adds a column, given by name and type, after the existing columns.
     Add(String, Dtype),
     /// Renames a column.
     Rename {
@@ -160,12 +161,12 @@ pub enum ColumnChange {
         /// New name.
         new_name: String,
     },
-    /// Deletes a column by name.
+    /// Deletes the column of this name.
     Delete(String),
 }
 
 impl ColumnChange {
-    /// Returns the columns after the change at `created_at`.
+    /// Returns the columns after the change, which is made at `created_at`.
     ///
     /// # Errors
     /// [`Refusal`] if a column is missing, a name is in use, or there are too many columns.
@@ -201,22 +202,22 @@ impl ColumnChange {
     }
 }
 
-/// Rejection of a change of the catalog, which remains unchanged.
+/// Rejection of a change of the catalog. The catalog remains unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The owner has, or would get, another dataset of this name.
+    /// The owner has another dataset of this name, or would have two.
     #[error("dataset name is already taken: {name}")]
     NameTaken {
         /// The name.
         name: String,
     },
-    /// The dataset has rows that the change would fold into other buckets.
+    /// The dataset has rows, and the change would make their stored buckets invalid.
     #[error("the dataset has rows, and its buckets would be made of other columns")]
     Refolds,
     /// The column does not exist.
     #[error("column not found")]
     ColumnUnknown,
-    /// Another column has the new name.
+    /// Another column already has the new name.
     #[error("column name is already taken")]
     ColumnTaken,
     /// The dataset has the maximum number of columns.
@@ -224,20 +225,21 @@ pub enum Refusal {
         "a dataset has at most {COLUMNS_MAX} columns, with the deleted ones, which keep their places"
     )]
     ColumnsFull,
-    /// A row has a text or a timestamp that the database cannot store.
+    /// A row has a text or a timestamp that PostgreSQL cannot store.
     #[error("the database cannot store texts with a NUL character or times before 4713 BC")]
     Unstorable,
 }
 
-/// A change of a tag. A name refers to a public tag, or else to a private one of the owner.
+/// A change of a tag. A name refers to the public tag of that name if it exists, otherwise to the
+/// owner's private tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TagChange {
-    /// Attaches a tag to a dataset, so that its holders can read it. The tag is created if the owner of
-    /// the dataset has no tag of this name.
+    /// Attaches a tag to a dataset, so that keys that hold the tag can read it. The tag is created if
+    /// the owner of the dataset has no tag of this name.
     Attach(DatasetId, String),
     /// Detaches a tag from a dataset.
     Detach(DatasetId, String),
-    /// Gives a public tag to a key.
+    /// Gives a public tag to a key that asked for it.
     Acquire {
         /// Name of the tag.
         tag: String,

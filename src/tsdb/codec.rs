@@ -37,20 +37,20 @@ pub(crate) use self::encode::{encode, encode_body};
 /// First byte of `times` and of `body`.
 const VERSION: u8 = 3;
 
-/// Maximum number of rows of a chunk, far more than stores write, so that a damaged number of rows
-/// does not allocate memory for each of them.
+/// Maximum number of rows of a chunk, far more than stores write. It limits the memory that a damaged
+/// row count can allocate.
 const ROWS_MAX: usize = 1 << 16;
 
-/// Effort to make a chunk small.
+/// Compression effort of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Packing {
-    /// Floats are not compressed: for new rows.
+    /// Does not compress floats. For new rows.
     Quick,
-    /// Uses as few bytes as possible, for rows that stay.
+    /// Minimizes the size. For rows that will not change soon.
     Small,
 }
 
-/// Rejection of bytes that are not a chunk.
+/// Error for bytes that are not a valid chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct DecodeError {
@@ -58,7 +58,7 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
-    /// A chunk of the index is missing.
+    /// A chunk that the index lists is missing.
     pub(crate) const MISSING: Self = damaged("chunk is missing");
 }
 
@@ -94,7 +94,7 @@ fn check_sum(bytes: &[u8]) -> Result<Reader<'_>, DecodeError> {
     Ok(reader)
 }
 
-/// Writes the output of `write` after its length and returns the result of `write`.
+/// Writes a length and then the output of `write`. Returns the result of `write`.
 fn put_long<T>(to: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     let length_at = to.len();
     to.extend_from_slice(&[0; 4]);
@@ -118,7 +118,7 @@ fn put_u32(to: &mut Vec<u8>, number: usize) {
     to.extend_from_slice(&u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes());
 }
 
-/// Reads bytes from the front.
+/// Reads from the front of a byte slice.
 struct Reader<'a> {
     bytes: &'a [u8],
 }
@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
         taken.try_into().map_err(|_| damaged("chunk ends too early"))
     }
 
-    /// Reads a length and as many bytes.
+    /// Reads a length and then that number of bytes.
     fn prefixed(&mut self) -> Result<&'a [u8], DecodeError> {
         let length = self.length()?;
         self.take(length)
@@ -150,7 +150,7 @@ impl<'a> Reader<'a> {
 /// Reads the timestamps of `n` rows.
 ///
 /// # Errors
-/// [`DecodeError`] if the bytes are not `n` timestamps.
+/// [`DecodeError`] if the bytes do not encode `n` timestamps.
 pub(crate) fn decode_times(bytes: &[u8], n: usize) -> Result<Vec<Timestamp>, DecodeError> {
     check_rows(n)?;
     let mut times = Vec::new();

@@ -16,13 +16,13 @@ use crate::archive::objects::Objects;
 use crate::store::StoreError;
 use crate::store::archived::ArchivedMonth;
 
-/// Maximum number of faults listed in a report. The rest is only counted.
+/// Maximum number of faults that a report lists. Further faults are only counted.
 pub const FAULTS_MAX: usize = 100;
 
 /// Progress of a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Number of rows read so far. Each is read twice.
+    /// Number of rows read so far. Each row is counted twice, since it is read twice.
     pub n_done: u64,
     /// Twice the number of all rows.
     pub n_all: u64,
@@ -45,17 +45,17 @@ pub struct Report {
     pub n_faults: u64,
 }
 
-/// A difference to what was written.
+/// A difference between the stored data and the data that was written.
 #[derive(Debug, Clone, PartialEq, derive_more::Display)]
 #[non_exhaustive]
 pub enum Fault {
     /// The file is damaged.
     #[display("the file is damaged: {what}")]
     File {
-        /// Complaint of the engine.
+        /// Message of the engine.
         what: String,
     },
-    /// A chunk of rows or buckets cannot be read, or differs from its entry.
+    /// A chunk of rows or buckets cannot be read, or differs from its index entry.
     #[display("dataset {dataset}: the {resolution} chunk from {first} to {last}: {what}")]
     Chunk {
         /// Dataset of the chunk.
@@ -69,7 +69,7 @@ pub enum Fault {
         /// Description of the fault.
         what: String,
     },
-    /// A bucket differs from the rows or the shorter buckets in it.
+    /// A bucket differs from the fold of its rows, or of the shorter buckets in it.
     #[display(
         "dataset {dataset}: the {resolution} bucket at {start} {}",
         compare(want.as_ref(), found.as_ref())
@@ -86,7 +86,7 @@ pub enum Fault {
         /// Stored bucket, or `None` if it is missing.
         found: Option<Bucket>,
     },
-    /// The file of an archived month cannot be read, or has other rows than were written.
+    /// The file of an archived month cannot be read, or its rows differ from those that were written.
     #[display("dataset {dataset}: the archived month {month}: {what}")]
     Archive {
         /// Dataset of the rows.
@@ -116,7 +116,7 @@ pub enum AdminError {
         /// Path of the file.
         path: PathBuf,
     },
-    /// The file exists and is not overwritten.
+    /// The file already exists and is not overwritten.
     #[error("file {} already exists", path.display())]
     Exists {
         /// Path of the file.
@@ -175,7 +175,7 @@ impl Report {
         self.n_faults == 0
     }
 
-    /// Reads the archived months of a dataset.
+    /// Verifies the archived months of a dataset.
     pub(crate) fn check_archived(
         &mut self,
         dataset: DatasetId,
@@ -204,7 +204,7 @@ impl Report {
     }
 }
 
-/// Describes the difference of a stored bucket to the one of its rows.
+/// Describes how a stored bucket differs from the bucket folded from its rows.
 fn compare(want: Option<&Bucket>, found: Option<&Bucket>) -> String {
     match (want, found) {
         (Some(_), None) => "is missing".to_owned(),

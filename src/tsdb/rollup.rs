@@ -1,6 +1,6 @@
 //! Folds rows into buckets and buckets into longer buckets.
 //!
-//! Rows are folded in the order of their timestamps, never of their arrival, so that a sum of
+//! Rows are folded in the order of their timestamps, not in the order of their arrival, so that a sum of
 //! floats does not depend on late rows.
 
 use std::collections::BTreeMap;
@@ -14,19 +14,20 @@ use model::resolution::Resolution;
 use model::row::Bucket;
 use model::timestamp::Timestamp;
 
-/// Columns of a dataset that are folded, by their places.
+/// Columns of a dataset that are folded, as column positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fold {
-    /// Columns of `open`, `high`, `low` and `close`. They are the same if rows have one value.
+    /// Columns of `open`, `high`, `low` and `close`. All four are the same column if rows have a single
+    /// value.
     pub(crate) prices: [usize; 4],
     /// Column of `volume`.
     pub(crate) volume: Option<usize>,
 }
 
 impl Fold {
-    /// Returns how a dataset with these columns and metadata is folded: as bars if it has `open`,
-    /// `high`, `low` and `close`, else by the column that [`VALUE_COLUMN`] names, else by its first
-    /// float column. Returns `None` if no column has numbers. Then there are no buckets.
+    /// Returns the fold of a dataset with these columns and metadata: as bars if it has columns `open`,
+    /// `high`, `low` and `close`, otherwise by the column that [`VALUE_COLUMN`] names, otherwise by its
+    /// first float column. Returns `None` if no column has numbers. Such a dataset has no buckets.
     pub(crate) fn for_dataset(
         columns: &[Column],
         metadata: &BTreeMap<String, String>,
@@ -55,19 +56,19 @@ impl Fold {
         Self { prices: [value; 4], volume }
     }
 
-    /// Returns true if rows without values in the columns that `old` lacks are folded into the same
-    /// buckets.
+    /// Returns true if this fold gives the same buckets as `old` for rows that have no values in the
+    /// columns that `old` does not use.
     pub(crate) fn continues(self, old: Self) -> bool {
         self.prices == old.prices && (old.volume.is_none() || self.volume == old.volume)
     }
 
-    /// Returns the columns that it needs.
+    /// Returns the columns that the fold reads.
     pub(crate) fn columns(self) -> Vec<usize> {
         self.prices.into_iter().chain(self.volume).collect()
     }
 
-    /// Folds the rows of `block` into buckets of `resolution`, continuing `last` if the first rows
-    /// belong to it.
+    /// Folds the rows of `block` into buckets of `resolution`. If the first rows belong to the bucket
+    /// `last`, they are added to it.
     pub(crate) fn buckets(
         self,
         block: &Block,
@@ -80,8 +81,8 @@ impl Fold {
     }
 }
 
-/// Checks that a change of columns or metadata keeps the buckets of a dataset valid. Rows have no
-/// values in new columns.
+/// Checks that a change of columns or metadata leaves the stored buckets of a dataset valid. Existing
+/// rows have no values in new columns.
 pub(crate) fn check_refold(
     old: (&[Column], &BTreeMap<String, String>),
     new: (&[Column], &BTreeMap<String, String>),
@@ -98,7 +99,7 @@ pub(crate) struct Folding {
     fold: Fold,
     resolution: Resolution,
     buckets: Vec<Bucket>,
-    /// Start and timestamps of the bucket of the last row.
+    /// Start and timestamps of the current bucket, that of the last row.
     here: (Timestamp, Range<i64>),
 }
 
@@ -113,7 +114,8 @@ impl Folding {
         self.buckets
     }
 
-    /// Adds the rows of `under` and some rows of a block `over` them, which win.
+    /// Adds the rows of `under` merged with some rows of a block `over` them. At equal timestamps the
+    /// row of `over` is used.
     pub(crate) fn add(&mut self, under: &Block, over: Option<(&Block, Range<usize>)>) {
         let samples = Samples::find(self.fold, under);
         let mut left = under.times.as_slice();
@@ -133,8 +135,8 @@ impl Folding {
         self.add_rows(&samples, row_idx, left);
     }
 
-    /// Adds rows from `row_idx` on, which are at `timestamps`. Consecutive rows of the same bucket are
-    /// added together.
+    /// Adds rows from `row_idx` on, whose timestamps are `timestamps`. Consecutive rows of the same
+    /// bucket are added together.
     fn add_rows(&mut self, samples: &Samples<'_>, mut row_idx: usize, timestamps: &[Timestamp]) {
         let mut left = timestamps;
         while let Some((timestamp, later)) = left.split_first() {
@@ -182,13 +184,13 @@ impl Folding {
     }
 }
 
-/// Columns of a block that a fold needs.
+/// Columns of a block that the fold reads.
 struct Samples<'a> {
     prices: [Numbers<'a>; 4],
     volume: Numbers<'a>,
 }
 
-/// Numbers of a column, if it exists.
+/// Numbers of a column. `None` if the column does not exist.
 enum Numbers<'a> {
     None,
     Floats(&'a [Option<f64>]),
@@ -206,8 +208,8 @@ impl<'a> Samples<'a> {
         Self { prices: fold.prices.map(numbers), volume }
     }
 
-    /// Returns row `row_idx` as a bucket at `start`, or `None` if it has no number. A missing price is
-    /// replaced by the nearest one.
+    /// Converts row `row_idx` to a bucket that starts at `start`. Returns `None` if the row has no
+    /// price. A missing price is replaced by the nearest one.
     #[inline]
     fn bucket(&self, row_idx: usize, start: Timestamp) -> Option<Bucket> {
         let [open, high, low, close] = &self.prices;
@@ -226,8 +228,8 @@ impl<'a> Samples<'a> {
         })
     }
 
-    /// Joins rows to a bucket column by column, with the same result as one [`join`] after another.
-    /// Returns `None` and leaves the bucket unchanged if there are no rows, or one lacks a
+    /// Joins rows to a bucket column by column, with the same result as calling [`join`] for each row.
+    /// Returns `None` and leaves the bucket unchanged if there are no rows, or if a row lacks a
     /// necessary price.
     fn join_rows(&self, bucket: &mut Bucket, rows: &Range<usize>) -> Option<()> {
         let [_, high, low, close] = &self.prices;
@@ -245,7 +247,7 @@ impl<'a> Samples<'a> {
             return None;
         }
         match &self.volume {
-            // Like a row without a volume: a sum of -0 becomes 0.
+            // Gives the same result as rows without a volume: a sum of -0 becomes 0.
             Numbers::None => joined.volume += 0.0,
             volume => {
                 for value in volume.floats(rows)? {
@@ -261,7 +263,7 @@ impl<'a> Samples<'a> {
 }
 
 impl<'a> Numbers<'a> {
-    /// Returns the values of rows, if all are floats or missing.
+    /// Returns the values of rows, if all of them are floats or missing.
     fn floats(&self, rows: &Range<usize>) -> Option<&'a [Option<f64>]> {
         match self {
             Self::Floats(values) => values.get(rows.clone()),
@@ -279,7 +281,7 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// Folds ordered buckets into a longer bucket that starts at `start`. Returns `None` if there are no
+/// Folds sorted buckets into a longer bucket that starts at `start`. Returns `None` if there are no
 /// buckets.
 pub(crate) fn coarser(start: Timestamp, finer: impl IntoIterator<Item = Bucket>) -> Option<Bucket> {
     let mut finer = finer.into_iter();
@@ -290,7 +292,7 @@ pub(crate) fn coarser(start: Timestamp, finer: impl IntoIterator<Item = Bucket>)
     Some(whole)
 }
 
-/// Folds finer buckets, which are in order, into buckets of `resolution`.
+/// Folds finer buckets, which are sorted, into buckets of `resolution`.
 pub(crate) fn coarsen(finer: &[Bucket], resolution: Resolution) -> Vec<Bucket> {
     let start = |bucket: &Bucket| resolution.bucket_start(bucket.timestamp);
     finer
@@ -299,11 +301,12 @@ pub(crate) fn coarsen(finer: &[Bucket], resolution: Resolution) -> Vec<Bucket> {
         .collect()
 }
 
-/// Changed buckets in order. `None` is a bucket without any numbers.
+/// Changed buckets, sorted by start. `None` is a bucket without any numbers, which is removed.
 pub(crate) type Refolded = Vec<(Timestamp, Option<Bucket>)>;
 
-/// Folds the buckets of `resolution` that contain `changed` buckets of its source or any of `times`.
-/// Reads the `changed` and the `stored` buckets of the source. All are in order.
+/// Folds the buckets of `resolution` that contain any of the `changed` buckets of the next finer
+/// resolution or any of `times`. Uses the `changed` buckets, and the `stored` ones of that finer
+/// resolution for the rest. All arguments are sorted.
 pub(crate) fn coarsen_changed(
     stored: &[Bucket],
     changed: &[(Timestamp, Option<Bucket>)],
@@ -329,7 +332,7 @@ pub(crate) fn coarsen_changed(
     starts.into_iter().map(fold).collect()
 }
 
-/// Replaces or removes the buckets that changed. Both are in ascending order.
+/// Returns `stored` with the changed buckets replaced or removed. Both are in ascending order.
 pub(crate) fn renewed(
     stored: impl Iterator<Item = Bucket>,
     changed: impl Iterator<Item = (Timestamp, Option<Bucket>)>,
@@ -351,13 +354,13 @@ pub(crate) fn renewed(
     })
 }
 
-/// Replaces NaN, which an overflowing sum can produce and SQLite stores as null.
+/// Replaces NaN with a storable value. An overflowing sum can produce NaN, which SQLite stores as null.
 pub(crate) fn as_stored(bucket: Bucket) -> Bucket {
     let volume = if bucket.volume.is_nan() { 0.0 } else { bucket.volume };
     Bucket { volume, ..bucket }
 }
 
-/// Adds a later bucket or row to a bucket.
+/// Joins a later bucket or row to a bucket.
 #[inline]
 fn join(bucket: &mut Bucket, later: &Bucket) {
     bucket.high = bucket.high.max(later.high);

@@ -11,10 +11,10 @@ pub enum Order {
     Descending,
 }
 
-/// Timestamps from `first` to `last`, both included.
+/// Timestamps from `first` to `last`, inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Span {
-    /// Earliest timestamp, later than `last` in an empty span.
+    /// Earliest timestamp. It is later than `last` if the span is empty.
     pub first: Timestamp,
     /// Latest timestamp.
     pub last: Timestamp,
@@ -29,7 +29,7 @@ impl Span {
         self.first > self.last
     }
 
-    /// Returns the timestamps that both spans have.
+    /// Returns the intersection of both spans.
     pub(crate) fn overlap(self, other: Self) -> Self {
         Self { first: self.first.max(other.first), last: self.last.min(other.last) }
     }

@@ -1,9 +1,9 @@
 //! Interface of an engine.
 //!
-//! Writes are durable when they return. Rows are committed together with the buckets they change. Each
-//! read blocks its thread, sees one snapshot of the store and never waits for a writer.
+//! A write is durable when it returns. Rows are committed together with the buckets that they change.
+//! Each read blocks its thread, sees one snapshot of the store and never waits for a writer.
 //!
-//! Each engine has its own directory. Tests of the interface run on both.
+//! Each engine has its own directory. Tests of the interface run on all engines.
 
 pub mod archived;
 pub mod batch;
@@ -56,18 +56,18 @@ pub struct PageRead {
     pub skip: u64,
     /// Maximum number of rows.
     pub limit: usize,
-    /// Whether to count all matches.
+    /// Determines if all matches are counted.
     pub count: Count,
 }
 
 impl PageRead {
-    /// Creates a query for the first raw rows of a span that does not count all matches.
+    /// Creates a query for the first raw rows of a span. Does not count all matches.
     pub const fn raw(span: Span, order: Order, limit: usize) -> Self {
         Self { resolution: Resolution::Raw, span, order, skip: 0, limit, count: Count::Nothing }
     }
 }
 
-/// Option to count all matches of a page.
+/// Determines if a page counts all matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
     /// Counts all matches.
@@ -81,22 +81,23 @@ pub enum Count {
 pub struct PageOfRows {
     /// Number of all matches, if it was requested.
     pub count: Option<u64>,
-    /// Rows in the requested order. A page is cut off early if its text exceeds [`PAGE_TEXT_BYTES_MAX`].
+    /// Rows in the requested order. A page has fewer rows than requested if their text exceeds
+    /// [`PAGE_TEXT_BYTES_MAX`].
     pub rows: Rows,
-    /// Revision of the dataset that the rows are as of.
+    /// Revision of the dataset at which the rows were read.
     pub revision: u64,
 }
 
-/// A dataset as a key, or the service itself, sees it, from one snapshot.
+/// A dataset as it is visible to a key or to the service itself, from one snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sight {
     /// The dataset with its metadata.
     pub dataset: Dataset,
-    /// True if the key, or without a key the service, owns the dataset and so may write to it.
+    /// True if the key owns the dataset and may write to it. Without a key, true if the service owns it.
     pub is_owner: bool,
     /// Tags that the key and the dataset share, in alphabetical order.
     pub matching_tags: Vec<String>,
-    /// Columns in their order, including deleted ones.
+    /// Columns in the order of their positions, including deleted ones.
     pub columns: Vec<Column>,
     /// Revision of the dataset: the number of its latest commit.
     pub revision: u64,
@@ -104,19 +105,19 @@ pub struct Sight {
     pub newest: Option<Timestamp>,
 }
 
-/// Maximum number of bytes of text in the rows of a page, give or take a chunk. Without it, ten thousand
-/// rows of the longest texts would need ten times as much memory.
+/// Approximate maximum number of bytes of text in the rows of a page. It may be exceeded by one chunk.
+/// Without this limit, ten thousand rows of the longest texts would need ten times as much memory.
 pub const PAGE_TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Rows committed after a certain row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Since {
-    /// Rows in the order of their numbers, which is that of their commits. Rows that were replaced
+    /// Rows in the order of their numbers, which is the order of their commits. Rows that were replaced
     /// later are not included.
     pub rows: Block,
     /// True if there are no further rows.
     pub is_all: bool,
-    /// Latest commit that the rows fully include.
+    /// Latest revision whose rows are all included.
     pub revision: u64,
 }
 
@@ -127,8 +128,8 @@ pub enum AppendMode {
     Replace,
     /// The row replaces the values of the stored one in the columns in which it has values.
     Merge,
-    /// The row is a copy of one of another store and comes after all stored ones. It keeps its creation
-    /// time. If its bucket was copied as one of pruned rows, it does not change that.
+    /// The row is copied from another store and comes after all stored rows. It keeps its creation time.
+    /// If its bucket was copied as a bucket of pruned rows, the bucket does not change.
     Copy,
 }
 
@@ -137,10 +138,10 @@ pub enum AppendMode {
 pub struct Append {
     /// Effect on stored rows at the same timestamps.
     pub mode: AppendMode,
-    /// Rows sorted by unique timestamp. The store sets their numbers and, unless they are copies, their
-    /// creation times.
+    /// Rows sorted by unique timestamp. The store sets their numbers and, except in
+    /// [`AppendMode::Copy`], their creation times.
     pub rows: Block,
-    /// Creation time of the rows, or of copies the time of the last change of the source.
+    /// Creation time of the rows. In [`AppendMode::Copy`], time of the last change of the source.
     pub now: Timestamp,
     /// Named batches that the rows consist of, with distinct names.
     pub batches: Vec<Batch>,
@@ -155,11 +156,11 @@ pub struct Appended {
     pub revision: u64,
 }
 
-/// Latest commits of some datasets, from one snapshot.
+/// Latest revisions of some datasets, from one snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Heads {
-    /// Number of times that a tag was removed from a dataset or a key. If it has changed, some keys
-    /// may see less than before.
+    /// Number of times that a tag was removed from a dataset or a key. If it has changed, some keys may
+    /// have lost access to datasets.
     pub n_withdrawn: i64,
     /// Revision of each existing dataset.
     pub revisions: HashMap<DatasetId, u64>,
@@ -170,26 +171,27 @@ pub struct Heads {
 pub struct Commit {
     /// Revision of the dataset after the commit.
     pub revision: u64,
-    /// Number of its first row. Its rows are numbered without gaps.
+    /// Number of the first row of the commit. Its rows are numbered without gaps.
     pub first_row: i64,
-    /// Number of rows, 0 for a removal.
+    /// Number of rows, or 0 if the commit removed rows.
     pub n_rows: u64,
 }
 
-/// Called once in the order of commits, when rows are durable and before their append returns.
+/// Callback of an append. Called once, in the order of commits, when the rows are durable and before the
+/// append returns.
 pub type OnCommit = Box<dyn FnOnce(&Appended, &Block) + Send>;
 
 /// Result of a removal of rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removed {
-    /// Number of removed rows, including replaced ones.
+    /// Number of removed rows, including rows that were replaced by stored rows.
     pub n_rows: u64,
     /// Revision of the dataset. Unchanged if no rows were removed.
     pub revision: u64,
 }
 
-/// Called once in the order of commits, when rows are removed for good and before their removal returns.
-/// Also called if a prune finds no rows and makes no commit.
+/// Callback of a removal. Called once, in the order of commits, when the removal is durable and before
+/// it returns. Also called if a prune finds no rows and makes no commit.
 pub type OnRemoval = Box<dyn FnOnce(&Removed) + Send>;
 
 /// Cause of a failure in an engine.
@@ -213,11 +215,11 @@ pub enum StoreError {
         /// Format of this program.
         known: i64,
     },
-    /// Another process serves the store, or restores a backup of it.
+    /// Another process has the store open, or is restoring a backup of it.
     #[error("dataset store is locked by another process; stop that one, or name another directory")]
     InUse,
-    /// The file of the store was removed or replaced while it was open. Reads and writes fail from
-    /// then on.
+    /// The file of the store was removed or replaced while the store was open. All further reads and
+    /// writes fail.
     #[error(
         "file of the dataset store was removed or replaced while it was open; restart the service"
     )]
@@ -228,7 +230,7 @@ pub enum StoreError {
     /// Another process locked the file for longer than a write waits. The write was rejected.
     #[error("dataset store is locked by another process")]
     Locked,
-    /// The file may not be written, or the store was opened read-only. Reads continue.
+    /// The file is not writable, or the store was opened read-only. Reads continue.
     #[error("dataset store is read-only")]
     ReadOnly,
     /// The file is damaged.
@@ -243,7 +245,7 @@ pub enum StoreError {
         #[source]
         source: DecodeError,
     },
-    /// Several visible datasets have the name but the key does not own any of them.
+    /// Several visible datasets have the name, and the key owns none of them.
     #[error("{} visible datasets are called {name}; name one by its id", datasets.len())]
     SharedName {
         /// Name of the datasets.
@@ -263,7 +265,7 @@ pub enum StoreError {
     /// A row is older than the pruned rows of the dataset.
     #[error("rows before {kept_from} were pruned, and are not accepted")]
     Pruned {
-        /// Earliest timestamp of rows that are accepted.
+        /// Earliest timestamp at which rows are accepted.
         kept_from: Timestamp,
     },
     /// A batch of the append is already stored. The whole append was rejected.
@@ -310,7 +312,7 @@ impl StoreError {
 /// further errors.
 #[expect(clippy::missing_errors_doc, reason = "the docs of the trait say it once")]
 pub trait Store: fmt::Debug + Send + Sync + 'static {
-    /// Creates datasets at `now`, either all of them or none. Missing tags are created as private tags
+    /// Creates datasets at `now`, either all or none of them. Missing tags are created as private tags
     /// of the owner.
     fn create(
         &self,
@@ -318,7 +320,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         now: Timestamp,
     ) -> BoxFuture<'_, Result<Vec<Dataset>>>;
 
-    /// Changes a dataset at `now` and returns it as the service sees it afterwards.
+    /// Changes a dataset at `now`. Returns it as it is visible to the service afterwards.
     fn change(
         &self,
         dataset: DatasetId,
@@ -326,15 +328,15 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         now: Timestamp,
     ) -> BoxFuture<'_, Result<Sight>>;
 
-    /// Attaches a tag to a dataset or gives it to a key, or the reverse. Returns false if nothing
+    /// Attaches a tag to a dataset or gives it to a key, or undoes either. Returns false if nothing
     /// changed.
     fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool>>;
 
     /// Stores rows, the buckets they change and their batches in one commit.
     ///
     /// # Errors
-    /// [`StoreError::BatchStored`] if one of the batches is stored. Batches are forgotten with
-    /// their dataset, a day after they were stored, or once their writer has stored very many.
+    /// [`StoreError::BatchStored`] if a batch is already stored. A batch is forgotten when its dataset
+    /// is deleted, a day after it was stored, or earlier if its writer stores very many batches.
     fn append(
         &self,
         dataset: DatasetId,
@@ -342,15 +344,15 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>>;
 
-    /// Returns the batch that `writer` calls `key`, if the store still knows it. Reads the latest
+    /// Returns the batch that `writer` named `key`, if the store still remembers it. Reads the latest
     /// commit, never a replica.
     fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>>;
 
-    /// Prunes rows before `before`, at most about `limit_rows` of them. Returns their number, which
-    /// includes replaced rows.
+    /// Prunes rows before `before`, at most about `limit_rows` of them. Returns the number of removed
+    /// rows, which includes rows that were replaced.
     ///
-    /// Buckets remain. Later appends before that timestamp, rounded down to five minutes, are
-    /// rejected.
+    /// Their buckets remain. Later appends of rows before that timestamp, rounded down to five minutes,
+    /// are rejected.
     fn prune(
         &self,
         dataset: DatasetId,
@@ -373,85 +375,86 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Deletes a dataset. Returns false if it does not exist.
     ///
-    /// It is invisible when this returns. Its space is freed in small steps afterwards, also after
-    /// the store was opened again.
+    /// The dataset is invisible when this returns. Its space is freed in small steps afterwards. This
+    /// continues after the store is opened again.
     fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool>>;
 
-    /// Does the maintenance now that otherwise runs in small steps between writes: frees the space of
-    /// deleted datasets and packs old rows and buckets.
+    /// Immediately does the maintenance that otherwise runs in small steps between writes: frees the
+    /// space of deleted datasets and packs old rows and buckets.
     fn settle(&self) -> BoxFuture<'_, Result<()>>;
 
-    /// Returns the dataset as `key` sees it, or as the service sees it without a key. Returns `None` if
-    /// it is not visible. A shared name refers to the key's own dataset.
+    /// Returns the dataset as it is visible to `key`, or to the service if there is no key. Returns
+    /// `None` if it is not visible. If several datasets have the name, it refers to the key's own
+    /// dataset.
     ///
     /// # Errors
-    /// [`StoreError::SharedName`] if the key sees several datasets of that name but does not own any of
-    /// them.
+    /// [`StoreError::SharedName`] if the key sees several datasets of that name but owns none of them.
     fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>>;
 
-    /// Returns a number that any commit to the store changes, by this process or another. Returns `None`
-    /// if reading it would block. What was read after the number is valid until it changes.
+    /// Returns a number that changes with any commit to the store, by this process or another. Returns
+    /// `None` if reading it would block. Data that is read after the number remains valid until the
+    /// number changes.
     fn version(&self) -> Option<i64>;
 
-    /// Returns the datasets that `key` may see.
+    /// Returns the datasets that are visible to `key` and match `filter`.
     fn list(&self, key: KeyId, filter: &Filter, skip: u64, limit: usize) -> Result<Listed>;
 
     /// Returns the tags that `filter` selects, in alphabetical order.
     fn tags(&self, filter: TagFilter) -> Result<Vec<Tag>>;
 
-    /// Returns the keys that hold the tag that `owner` calls `tag`, in ascending order.
+    /// Returns the keys that hold the tag `tag` of `owner`, in ascending order.
     fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>>;
 
     /// Returns the datasets with a retention limit in their metadata.
     fn retained(&self) -> Result<Vec<Dataset>>;
 
-    /// Returns the timestamp from which on the latest rows of a dataset fit into about `n_bytes`.
-    /// The latest chunk always counts as fitting. Returns `None` if all rows fit.
+    /// Returns the earliest timestamp such that the rows from it on fit into about `n_bytes`. The latest
+    /// chunk always counts as fitting. Returns `None` if all rows fit.
     fn newest_within(&self, dataset: DatasetId, n_bytes: u64) -> Result<Option<Timestamp>>;
 
     /// Reads a page of rows or buckets and counts the matches.
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows>;
 
-    /// Returns true if the store rejects writes, such as a standby. They fail with
+    /// Returns true if the store rejects writes, for example because it is a standby. Writes fail with
     /// [`StoreError::ReadOnly`].
     fn is_read_only(&self) -> bool;
 
-    /// Checks that the store accepts writes: its file is in place and there is space. After a write that
-    /// found no space, makes a trial write of the same size from time to time.
+    /// Checks that the store accepts writes: its file is in place and the disk has space. If a write has
+    /// failed for lack of space, repeats a trial write of the same size from time to time.
     ///
     /// # Errors
-    /// Reason why the store does not accept writes.
+    /// The reason why the store does not accept writes.
     fn check(&self) -> BoxFuture<'_, Result<()>>;
 
-    /// Returns figures of the connections to the database, or `None` for a file.
+    /// Returns figures of the connections to the database, or `None` if the store is a file.
     fn database(&self) -> Option<Figures> {
         None
     }
 
-    /// Limits the file to `n_pages`, like a full disk.
+    /// Limits the file to `n_pages` to simulate a full disk.
     #[cfg(any(test, feature = "faults"))]
     fn limit_pages(&self, n_pages: u32) -> BoxFuture<'_, Result<()>>;
 
-    /// Returns the interface to the commits of other services, or `None` if only this one writes to the
-    /// store.
+    /// Returns the interface to the commits of other services, or `None` if this is the only service
+    /// that writes to the store.
     fn shared(&self) -> Option<&dyn SharedStore> {
         None
     }
 
-    /// Returns the era of the store. Row numbers of another era are not comparable.
+    /// Returns the era of the store. Row numbers from different eras are not comparable.
     fn era(&self) -> i64;
 
-    /// Returns the rows with numbers above `after`, at most `limit`, or `None` if that number is unknown
-    /// or too far back.
+    /// Returns the rows with numbers above `after`, at most `limit`. Returns `None` if that number is
+    /// unknown or too far back.
     fn since(&self, dataset: DatasetId, after: i64, limit: usize) -> Result<Option<Since>>;
 
     /// Passes all rows or buckets of a span to `visit`, in ascending order in batches.
     ///
-    /// A row that was stored when the scan began and is not removed during it is visited once, in its
-    /// original version or a later one. A row that is added during the scan may be visited. A file is
-    /// read in one snapshot. A batch is only read when its rows are requested, so that a visitor that
-    /// knows its [`chunk_id`](row_batch::RowBatch::chunk_id) can skip it. A database is read in one
-    /// transaction per batch, so that a slow visitor does not hold one open.
+    /// A row that was stored when the scan began and is not removed during the scan is visited once, in
+    /// its original version or a later one. A row that is added during the scan may be visited. A file
+    /// is read in one snapshot. A batch is only read when its rows are requested, so that a visitor that
+    /// recognizes its [`chunk_id`](row_batch::RowBatch::chunk_id) can skip the batch. A database is read
+    /// in one transaction per batch, so that a slow visitor does not hold a transaction open.
     fn scan(
         &self,
         dataset: DatasetId,
@@ -464,12 +467,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 /// Commits of other services that write to the same store.
 #[expect(clippy::missing_errors_doc, reason = "as for `Store`")]
 pub trait SharedStore {
-    /// Returns the latest commits of `datasets`, skipping missing ones.
+    /// Returns the latest revisions of `datasets`, skipping missing ones.
     fn heads(&self, datasets: &[DatasetId]) -> Result<Heads>;
 
-    /// Returns the commits of a dataset after commit `after`, in order and at most `limit`. Commits
-    /// are recorded for some hours. If the next one is missing, the first returned one has a higher
-    /// number.
+    /// Returns the commits of a dataset with revisions above `after`, in order and at most `limit`.
+    /// Commits are recorded for some hours. If the commit that follows `after` is no longer recorded,
+    /// the first returned commit has a higher revision than `after` + 1.
     fn commits(&self, dataset: DatasetId, after: u64, limit: usize) -> Result<Vec<Commit>>;
 }
 

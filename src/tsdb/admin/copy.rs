@@ -1,15 +1,15 @@
-//! Copies datasets from one store to another, of any engines.
+//! Copies datasets from one store to another. The engines may differ.
 //!
 //! Ids, names, owners, tags, columns, rows with their creation times, and buckets of pruned rows are
-//! copied. Other buckets follow from the rows. Deleted columns, revisions and row numbers are not
+//! copied. Other buckets are folded from the rows. Deleted columns, revisions and row numbers are not
 //! copied. The rows of a dataset are copied in the order of their timestamps, so that an unfinished copy
 //! continues after its latest row. Tags are copied last, so that only the owner can read an unfinished
-//! copy. At the end each dataset is compared with its source, up to the latest row of the copy: rows that
+//! copy. Finally each dataset is compared with its source, up to the latest row of the copy: rows that
 //! the source receives meanwhile are copied by the next run.
 //!
-//! The next copy adds rows that are later than all others. After any other change of the source the copy
-//! of the dataset is deleted and made again. A dataset that is not such a copy, or was itself changed
-//! after its source, is not touched.
+//! If the source was only appended to, the next run adds the new rows to the copy. After any other
+//! change of the source, the copy of the dataset is deleted and made again. A dataset that is not such a
+//! copy, or that was itself changed after it was copied, is not touched.
 
 use std::ops::ControlFlow;
 
@@ -29,13 +29,13 @@ use crate::store::{self, Append, AppendMode, Count, PageRead, Store, StoreError}
 
 mod digest;
 
-/// Number of rows per commit of a copy: eight chunks, or less if the rows are long.
+/// Maximum number of rows per commit of a copy: eight chunks, or fewer if the rows are long.
 const COMMIT_ROWS: usize = 8192;
 
 /// Approximate number of bytes of rows per commit.
 const COMMIT_BYTES: usize = 8 * 1024 * 1024;
 
-/// Number of buckets per commit: three weeks of five minutes.
+/// Number of buckets per commit: three weeks of buckets of five minutes.
 const COMMIT_BUCKETS: usize = 6048;
 
 /// Progress of a copy.
@@ -46,21 +46,21 @@ pub enum CopyProgress<'a> {
     Began {
         /// Dataset of the source.
         dataset: &'a Dataset,
-        /// Number of rows of an earlier copy.
+        /// Number of rows that an earlier run copied.
         n_rows: u64,
     },
     /// Rows were copied.
     Rows {
-        /// Number of copied rows, including rows of an earlier copy.
+        /// Number of copied rows, including rows of earlier runs.
         n_rows: u64,
-        /// Number of rows of the source.
+        /// Number of rows in the source.
         n_all: u64,
     },
-    /// Rows of the source and then of the copy were compared.
+    /// Rows of the source, and after them rows of the copy, were read for the comparison.
     Compared {
-        /// Number of compared rows of both.
+        /// Number of compared rows, the sum of source and copy.
         n_rows: u64,
-        /// Number of rows of both.
+        /// Number of all rows, the sum of source and copy.
         n_all: u64,
     },
     /// A dataset is copied and equal to its source, up to the latest row of the copy.
@@ -98,11 +98,11 @@ pub struct FailedCopy {
     pub id: DatasetId,
     /// Name in the source.
     pub name: String,
-    /// Cause. Never an error that stops the whole copy, such as [`CopyError::Stopped`].
+    /// Cause. Never an error that stops the whole run, such as [`CopyError::Stopped`].
     pub error: CopyError,
 }
 
-/// Failure of a copy. The next copy continues with what was copied.
+/// Failure of a copy. The next run continues with the rows that were already copied.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CopyError {
@@ -112,7 +112,7 @@ pub enum CopyError {
     /// The destination failed or rejected a change.
     #[error("destination of the copy failed")]
     Write(#[source] StoreError),
-    /// Another dataset of the destination has the id.
+    /// The id belongs to a different dataset in the destination.
     #[error(
         "its id belongs to another dataset of the destination ({other}); copy to an empty store, or delete that one"
     )]
@@ -120,10 +120,11 @@ pub enum CopyError {
         /// Name in the destination.
         other: String,
     },
-    /// The copy was changed or pruned after its source, or has other tags. It was not touched.
+    /// The copy was changed or pruned independently of its source, or has other tags. It was not
+    /// touched.
     #[error("its copy was changed itself; copy to an empty store if those changes may be lost")]
     CopyChanged,
-    /// The source was written during the copy, or the copy by someone else.
+    /// The source was written during the copy, or the copy was written by another program.
     #[error(
         "{what} of the copy differ from the source; run the same command again if the source is in use, else delete the copy first"
     )]
@@ -142,24 +143,25 @@ pub type OnProgress<'a> = &'a mut dyn FnMut(CopyProgress<'_>) -> ControlFlow<()>
 /// Source of a copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'a> {
-    /// The store, which has the catalog.
+    /// The store, to read the catalog from.
     pub engine: &'a dyn Engine,
-    /// The same store, with its archive if it has one.
+    /// The same store, wrapped with its archive if it has one, to read rows from.
     pub rows: &'a dyn Store,
 }
 
-/// Copies all datasets of `from` that are `chosen` to `to`, which may have some of them already.
-/// Continues with the other datasets if one fails. Blocks.
+/// Copies all datasets of `from` that are `chosen` to `to`, which may already have some of them. If a
+/// dataset fails, the run continues with the next one. Blocks.
 ///
 /// # Errors
-/// [`CopyError`] if the copy of any dataset would fail.
+/// A [`CopyError`] that would affect the copy of every dataset.
 pub fn copy(
     from: Source<'_>,
     to: &dyn Engine,
     chosen: &dyn Fn(&Dataset) -> bool,
     on_progress: OnProgress<'_>,
 ) -> Result<CopyOutcome, CopyError> {
-    // Otherwise remains of deleted datasets would be removed from copies of their ids.
+    // Completes pending deletions. Otherwise copies that reuse the ids of deleted datasets would lose
+    // rows to them.
     block_on(to.settle()).map_err(CopyError::Write)?;
     let (mut after, mut outcome) = (None, CopyOutcome::default());
     while let Some(entry) = from.engine.next_entry(after).map_err(CopyError::Read)? {
@@ -181,7 +183,7 @@ pub fn copy(
 }
 
 impl CopyError {
-    /// Returns true if the copy of any dataset would fail with this error.
+    /// Returns true if every further copy would fail with this error.
     fn is_of_stores(&self) -> bool {
         use StoreError::{Closed, Full, ReadOnly, Replaced, Unreachable};
         matches!(
@@ -197,14 +199,14 @@ impl CopyError {
 struct Copy<'a> {
     from: Source<'a>,
     to: &'a dyn Engine,
-    /// Entry of the source.
+    /// Catalog entry in the source.
     entry: CatalogEntry,
 }
 
 impl Copy<'_> {
     fn run(&self, on_progress: OnProgress<'_>) -> Result<(), CopyError> {
         let id = self.entry.dataset.id;
-        // Fails before anything is written if old rows of the source cannot be read.
+        // Fails before anything is written if the oldest rows of the source cannot be read.
         let oldest = PageRead::raw(Span::ALL, Order::Ascending, 1);
         self.from.rows.page(id, &oldest).map_err(CopyError::Read)?;
         let found = self.find()?.filter(|found| self.continues(found));
@@ -237,14 +239,14 @@ impl Copy<'_> {
         if found.dataset.created_at != source.dataset.created_at || found.owner != source.owner {
             return Err(CopyError::NumberTaken { other: found.dataset.name });
         }
-        // It has the times of its source, unless it was written itself.
+        // A copy has the times of its source, unless it was changed itself.
         let is_changed = found.dataset.updated_at > source.dataset.updated_at
             || found.kept_from > source.kept_from
             || found.tags.iter().any(|tag| !source.tags.contains(tag));
         if is_changed { Err(CopyError::CopyChanged) } else { Ok(Some(found)) }
     }
 
-    /// Returns true if only rows and tags may be missing in a copy.
+    /// Returns true if `found` can be completed, because at most rows and tags are missing.
     fn continues(&self, found: &CatalogEntry) -> bool {
         let described = |entry: &CatalogEntry| {
             let Dataset { name, description, metadata, .. } = entry.dataset.clone();
@@ -254,7 +256,7 @@ impl Copy<'_> {
         described(found) == described(&self.entry) && found.columns.len() == found.visible().count()
     }
 
-    /// Creates the copy. Replaces an existing one if [`Self::find`] returns it.
+    /// Creates the copy. Replaces the existing copy if [`Self::find`] returns one.
     fn create(&self) -> Result<CatalogEntry, CopyError> {
         let dataset = self.entry.dataset.id;
         let is_replaced = self.find()?.is_some();
@@ -290,8 +292,8 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Copies the buckets of pruned rows. The last commit sets the time before which rows were pruned,
-    /// so that an incomplete copy is made again.
+    /// Copies the buckets of pruned rows. The last commit sets the time before which rows were pruned. A
+    /// copy without that time is recognized as incomplete and made again.
     fn copy_buckets(&self, kept_from: Timestamp) -> Result<(), CopyError> {
         let id = self.entry.dataset.id;
         let span = Span { last: just_before(kept_from), ..Span::ALL };
@@ -316,8 +318,8 @@ impl Copy<'_> {
         put(pending, kept_from)
     }
 
-    /// Copies the rows of a span that come after all rows of the copy. `n_rows` of `n_all` were copied
-    /// before.
+    /// Copies the rows of a span, all of which are later than the rows of the copy. `n_rows` of `n_all`
+    /// were copied before.
     fn copy_rows(
         &self,
         span: Span,
@@ -354,7 +356,7 @@ impl Copy<'_> {
     }
 
     /// Reads the source and then the copy, up to the latest row of the copy. Returns the digest of the
-    /// copy and the part that differs, if any.
+    /// copy and the part in which they differ, if any.
     fn compare(
         &self,
         on_progress: OnProgress<'_>,
@@ -373,8 +375,8 @@ impl Copy<'_> {
         Ok((copied, difference))
     }
 
-    /// Returns the digest of the dataset in a store up to `until`, after `n_before` rows of the other
-    /// store were read.
+    /// Returns the digest of the dataset in a store up to `until`. `n_before` is the number of rows that
+    /// were already read from the other store, for the progress.
     fn digest(
         &self,
         store: Source<'_>,
@@ -410,7 +412,7 @@ fn count(store: &dyn Store, dataset: DatasetId) -> store::Result<u64> {
     Ok(store.page(dataset, &read)?.count.unwrap_or(0))
 }
 
-/// Returns rows with some of their columns, by their places. A missing column has no values.
+/// Selects some columns of rows by their indices. A column that the rows lack has no values.
 fn select(rows: Block, columns: &[(usize, &Column)]) -> Block {
     let n_rows = rows.len();
     let series = |(place, column): &(usize, &Column)| {
@@ -424,7 +426,7 @@ fn select(rows: Block, columns: &[(usize, &Column)]) -> Block {
     Block { columns, ..rows }
 }
 
-/// Returns whether a scan continues.
+/// Converts the result so far to the decision whether a scan continues.
 const fn go_on(done: &Result<(), CopyError>) -> ControlFlow<()> {
     if done.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }

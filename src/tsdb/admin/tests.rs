@@ -53,7 +53,7 @@ fn n_rows(store: &dyn Store, id: DatasetId) -> usize {
     n_rows
 }
 
-/// Changes the file behind the store's back. Returns the resulting faults.
+/// Changes the file with SQL, bypassing the store. Returns the faults that verification finds.
 #[track_caller]
 fn faults_after(path: &Path, sql: &str) -> Vec<String> {
     let connection = Connection::open(path).unwrap();

@@ -22,17 +22,17 @@ use crate::span::{Order, Span};
 use crate::store::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth};
 use crate::store::{Cause, Count, PageRead, Result, Sight, StoreError};
 
-/// Number of stored rows of an archived month at which its file is rewritten by the next run. More of
-/// them would make pages of the month slower, since they are merged. Rewriting a month of minutes takes
+/// Number of stored rows of an archived month at which the next run rewrites its file. Reads merge these
+/// rows with the file, which makes pages of the month slower. Rewriting a month of one-minute rows takes
 /// a second.
 const CORRECTIONS_MAX: u64 = 1_024;
 
-/// Age of a file at which it is rewritten for a single correction, so that other readers of the
-/// archive see it within a day.
+/// Age of a file at which it is rewritten even for a single correction, so that other readers of the
+/// archive see the correction within a day.
 const REWRITE_AFTER: Duration = Duration::from_hours(24);
 
-/// Length of the lease. It is extended for each file. Other processes wait for the rest of it if
-/// its holder was killed.
+/// Duration of the lease. It is extended for each file. If its holder is killed, other processes wait
+/// until it expires.
 const LEASE: Duration = Duration::from_mins(30);
 
 /// Result of a run.
@@ -52,10 +52,10 @@ pub struct ArchiveReport {
 
 impl ArchivedStore {
     /// Archives the months that are old enough at `now`, rewrites months with corrections or deletions,
-    /// and deletes files without effect. Returns `None` while another process does it. Blocks.
+    /// and deletes files without effect. Returns `None` if another process is archiving. Blocks.
     ///
     /// # Errors
-    /// [`StoreError`] of the first month that failed. The others were archived, and the next run
+    /// [`StoreError`] of the first month that failed. The other months were archived, and the next run
     /// tries again.
     pub fn archive(&self, now: Timestamp) -> Result<Option<ArchiveReport>> {
         let archive = &*self.archive;
@@ -125,7 +125,7 @@ impl Archive {
         let mut failure = None;
         for month in months {
             match self.write_month(dataset, month, now, report) {
-                // The other months are readable.
+                // Other months can still be read.
                 Err(error) if is_damaged(&error) => {
                     let cause = &error as &dyn Error;
                     warn!(dataset.id = %dataset, %month, error = cause, "a month was not archived");
@@ -161,8 +161,8 @@ impl Archive {
         report: &mut ArchiveReport,
     ) -> Result<()> {
         let fail = fails(dataset, month);
-        // Later rows remain in the store. The columns are read after this number, so that they include
-        // the columns of all earlier rows.
+        // Rows with higher numbers remain in the store. The columns are read after this number, so that
+        // they include the columns of all rows up to it.
         let last_row = self.store.last_row(dataset)?;
         let Some(sight) = self.store.sight(None, &DatasetRef::Id(dataset))? else { return Ok(()) };
         let mut commit =
@@ -242,7 +242,7 @@ impl Archive {
         Ok(Some(Draft { written, file }))
     }
 
-    /// Checks that an unrecorded file is not one of another store.
+    /// Checks that a file without a record does not belong to another store.
     fn check_owner(&self, key: &str, n_bytes: u64, sight: &Sight) -> Result<(), ObjectError> {
         if read_owner(&self.objects, key, n_bytes)? == Some(identity(sight)) {
             return Ok(());
@@ -252,19 +252,19 @@ impl Archive {
     }
 }
 
-/// A file that is not in its place yet.
+/// A file that was not yet moved to its place in the archive.
 pub(super) struct Draft {
     pub(super) written: WrittenFile,
     pub(super) file: ArchivedFile,
 }
 
-/// Returns the identity of a dataset in its files, which differs from that of the same id in
-/// another store.
+/// Returns the identity of a dataset that is written to its files. It differs between stores, even for
+/// equal ids.
 fn identity(sight: &Sight) -> String {
     format!("{} created at {}", sight.dataset.id, sight.dataset.created_at)
 }
 
-/// Returns a digest of the names and types of the columns that files of a dataset have.
+/// Returns a digest of the names and types of the columns in the files of a dataset.
 fn digest_of(columns: &[Column]) -> i64 {
     let mut digest = Sha256::new();
     for (place, column) in columns.iter().enumerate().filter(|(_, column)| !column.is_deleted()) {

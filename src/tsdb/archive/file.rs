@@ -1,8 +1,8 @@
-//! Reads rows of a Parquet file of the archive: only the pages that contain them.
+//! Reads rows from a Parquet file of the archive. Fetches only the pages that contain the rows.
 //!
-//! Every byte is covered by a checksum: the end of the file by one in the record of the store, and the
-//! blocks before it by checksums at the end of the file. A file that was replaced or damaged is never
-//! mistaken for the recorded one.
+//! Every byte is covered by a checksum: the end of the file by a checksum in the record of the store,
+//! and the blocks before it by checksums at the end of the file. A file that was replaced or damaged is
+//! never mistaken for the recorded one.
 
 use std::collections::HashMap;
 use std::iter::once;
@@ -33,18 +33,18 @@ use super::write::{
 use crate::span::Span;
 use crate::store::archived::{ArchivedFile, ArchivedMonth};
 
-/// Maximum number of bytes of a footer of an unknown file that are read.
+/// Maximum size of the footer of a file that has no record. A larger footer is not read.
 const FOOTER_BYTES_MAX: u64 = 64 << 20;
 
 /// Footer of a file.
 #[derive(Debug)]
 pub(super) struct FileFooter {
     metadata: ParquetMetaData,
-    /// Number of bytes before the footer.
-    checksums: Vec<u32>,
     /// CRC-32 of each block before the footer.
+    checksums: Vec<u32>,
+    /// Number of bytes before the footer.
     data_bytes: u64,
-    /// Columns of the file by their field numbers.
+    /// Column indices of the file, keyed by field number.
     leaves: HashMap<i32, usize>,
     /// Index of the first row of each row group, followed by the number of all rows.
     group_starts: Vec<u64>,
@@ -58,7 +58,7 @@ pub(super) struct FileReader<'a> {
     pub(super) footer: Arc<FileFooter>,
 }
 
-/// Parts of a file by their offsets.
+/// Fetched parts of a file with their offsets.
 #[derive(Debug)]
 struct Parts {
     parts: Vec<(u64, Bytes)>,
@@ -151,7 +151,7 @@ impl FileFooter {
     }
 }
 
-/// Returns the dataset of an unknown file, or `None` if it is not a file of an archive.
+/// Returns the dataset of a file that has no record, or `None` if it is not a file of an archive.
 pub(super) fn read_owner(objects: &Objects, key: &str, n_bytes: u64) -> Result<Option<String>> {
     let end = objects.read_range(key, n_bytes.saturating_sub(FOOTER_SIZE as u64)..n_bytes)?;
     let Ok(end) = FooterTail::try_from(end.as_ref()) else { return Ok(None) };
@@ -193,7 +193,8 @@ pub(crate) fn check_month(objects: &Objects, month: &ArchivedMonth, empty: &Bloc
 }
 
 impl<'a> FileReader<'a> {
-    /// Opens the one of its recorded files that a month has now.
+    /// Opens the current file of a month: the file in effect, or an announced one that has already
+    /// replaced it.
     pub(super) fn open(objects: &'a Objects, month: &ArchivedMonth) -> Result<Self> {
         let mut failure = None;
         for file in once(&month.file).chain(&month.next) {
@@ -210,7 +211,7 @@ impl<'a> FileReader<'a> {
         Err(failure.unwrap_or_else(|| ObjectError::Missing { key: month.file.key.clone() }))
     }
 
-    /// Reads all rows in parts.
+    /// Reads all rows, a part of them at a time.
     pub(super) fn read_all(&self, empty: &Block, mut visit: impl FnMut(&Block)) -> Result<()> {
         let mut from = 0;
         while from < self.n_rows() {
@@ -258,7 +259,7 @@ impl<'a> FileReader<'a> {
         Ok(rows.start + times.partition_point(|time| *time < timestamp) as u64)
     }
 
-    /// Returns the rows of each page of timestamps with its first and last timestamp.
+    /// Returns the row range of each page of the timestamp column, with its first and last timestamp.
     pub(super) fn pages(&self) -> impl Iterator<Item = (Range<u64>, Span)> + '_ {
         let leaf = self.footer.leaves.get(&TIMESTAMP_FIELD).copied().unwrap_or_default();
         let starts = self.footer.group_starts.windows(2).enumerate();
@@ -285,7 +286,7 @@ impl<'a> FileReader<'a> {
         })
     }
 
-    /// Returns the row groups that contain `rows` with the rows within each.
+    /// Returns the row groups that contain `rows`, each with the range of these rows within the group.
     fn groups(&self, rows: Range<u64>) -> impl Iterator<Item = (usize, Range<u64>)> + '_ {
         let starts = self.footer.group_starts.windows(2).enumerate();
         starts.filter_map(move |(group, ends)| {
@@ -300,7 +301,8 @@ impl<'a> FileReader<'a> {
         leaf.ok_or_else(|| damaged(&self.file.key, "a column is missing"))
     }
 
-    /// Reads and checks the pages of one column or of all columns for some rows of a row group.
+    /// Reads and checks the pages that contain some rows of a row group, for the column `leaf` or for
+    /// all columns.
     fn fetch(&self, group: usize, rows: &Range<u64>, leaf: Option<usize>) -> Result<Parts> {
         let metadata = &self.footer.metadata;
         let index = metadata.page_index_for_row_group(group);

@@ -6,13 +6,13 @@ use model::timestamp::Timestamp;
 
 use crate::span::Span;
 
-/// Microseconds of a day.
+/// Microseconds per day.
 const DAY_MICROS: i64 = 86_400_000_000;
 
-/// A calendar month, by UTC.
+/// A calendar month in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Month {
-    /// Months since January of year 0.
+    /// Number of months since January of year 0.
     number: i64,
 }
 
@@ -20,7 +20,7 @@ impl Month {
     /// Returns the month of a timestamp.
     #[must_use]
     pub const fn of(timestamp: Timestamp) -> Self {
-        // The civil calendar, by eras of 400 years that begin in March.
+        // Converts days to the Gregorian calendar with eras of 400 years that begin in March.
         let days = timestamp.micros().div_euclid(DAY_MICROS) + 719_468;
         let era = days.div_euclid(146_097);
         let day = days.rem_euclid(146_097);
@@ -30,7 +30,7 @@ impl Month {
         Self { number: (era * 400 + year) * 12 + month_from_march + 2 }
     }
 
-    /// Returns the first microsecond.
+    /// Returns the first timestamp of the month.
     #[must_use]
     pub const fn start(self) -> Timestamp {
         let from_march = self.number - 2;
@@ -44,13 +44,13 @@ impl Month {
         Timestamp::from_micros(days * DAY_MICROS)
     }
 
-    /// Returns the month after it.
+    /// Returns the following month.
     #[must_use]
     pub const fn next(self) -> Self {
         Self { number: self.number + 1 }
     }
 
-    /// Returns all timestamps in it.
+    /// Returns the span of all timestamps in the month.
     #[must_use]
     pub const fn span(self) -> Span {
         let last = Timestamp::from_micros(self.next().start().micros() - 1);
@@ -59,7 +59,7 @@ impl Month {
 }
 
 impl fmt::Display for Month {
-    /// Writes `2024-03`.
+    /// Formats the month like `2024-03`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:04}-{:02}", self.number.div_euclid(12), self.number.rem_euclid(12) + 1)
     }

@@ -18,28 +18,29 @@ use crate::span::{Order, Span, just_after, just_before};
 use crate::store::archived::ArchivedMonth;
 use crate::store::{Count, PAGE_TEXT_BYTES_MAX, PageOfRows, PageRead, Result, StoreError, series};
 
-/// Attempts of a read if its files are replaced in the meantime. A replacement takes a moment, once a
-/// day.
+/// Maximum number of attempts of a read whose files are replaced while it runs. A replacement takes a
+/// moment, once a day.
 pub(super) const TRIES: usize = 6;
 
-/// Maximum number of buckets of a month that are read one by one. More are read with all rows
-/// between them.
+/// Maximum number of buckets of a month for which rows are read bucket by bucket. For more buckets, all
+/// rows from the first to the last bucket are read.
 const SINGLE_BUCKETS_MAX: usize = 16;
 
 /// A month that is being read.
 pub(super) struct OpenMonth<'a> {
     pub(super) reader: FileReader<'a>,
-    /// Indices of the rows of a span that were not deleted since the file was written.
+    /// Indices of the rows that are in the span to be read and were not deleted since the file was
+    /// written.
     pub(super) kept: Vec<Range<u64>>,
 }
 
-/// A part of a span: a month of the archive, or time without one.
+/// A part of a span: an archived month, or the time between archived months.
 pub(super) struct Segment<'a> {
     pub(super) span: Span,
     pub(super) month: Option<&'a ArchivedMonth>,
 }
 
-/// A month whose archived rows are merged with stored rows, one part after another.
+/// A month whose archived rows are merged with stored rows, part by part.
 pub(super) struct MonthMerge<'a> {
     archive: &'a Archive,
     dataset: DatasetId,
@@ -47,16 +48,16 @@ pub(super) struct MonthMerge<'a> {
     open: OpenMonth<'a>,
     /// A block without rows, with the columns of the dataset.
     empty: Block,
-    /// Rows that were not read yet.
+    /// The rest of the page that is still to be read.
     pub(super) rest: PageRead,
 }
 
-/// Rows of a month, in the order of the read.
+/// Some rows of a month, in the order of the page.
 pub(super) struct MonthPart {
     pub(super) rows: Block,
-    /// Revision of the stored rows.
+    /// Revision of the dataset when the stored rows were read.
     revision: u64,
-    /// True if there may be further rows before those that the next part begins with.
+    /// True if the part was cut short, so that the next part may begin after rows that are missing here.
     pub(super) is_cut: bool,
     /// True if no rows are left.
     pub(super) is_last: bool,
@@ -68,7 +69,7 @@ pub(super) fn stamps(months: &[ArchivedMonth]) -> Vec<i64> {
 }
 
 impl Archive {
-    /// Runs `read` on the archived months that touch a span. Repeats it if they change in the
+    /// Calls `read` with the archived months that overlap a span. Repeats it if these change in the
     /// meantime.
     pub(super) fn retry<T>(
         &self,
@@ -103,7 +104,7 @@ impl Archive {
         }
     }
 
-    /// Returns a block without rows, for the dataset.
+    /// Returns a block with the columns of the dataset and no rows.
     pub(super) fn empty(&self, dataset: DatasetId) -> Result<Block> {
         let sight = self.store.sight(None, &DatasetRef::Id(dataset))?;
         let columns = sight.ok_or(StoreError::NoDataset { dataset })?.columns;
@@ -111,7 +112,7 @@ impl Archive {
         Ok(Block::new(&dtypes))
     }
 
-    /// Opens a month to read its rows of a span.
+    /// Opens a month to read the part of its rows within a span.
     pub(super) fn open_month(
         &self,
         dataset: DatasetId,
@@ -133,7 +134,7 @@ impl Archive {
     }
 
     fn open_file(&self, month: &ArchivedMonth) -> Result<FileReader<'_>, ObjectError> {
-        // While a file is being replaced, only its footer shows which one it is.
+        // While a file is being replaced, only its footer tells whether it is the old or the new file.
         let known = self.footers.get(&month.file.sha256).filter(|_| month.next.is_empty());
         if let Some(footer) = known {
             return Ok(FileReader { objects: &self.objects, file: month.file.clone(), footer });
@@ -250,8 +251,7 @@ impl Archive {
         Ok(times)
     }
 
-    /// Reads the archived rows of the buckets of five minutes that start at `starts`, which are in
-    /// order.
+    /// Reads the archived rows of the buckets of five minutes that start at `starts`, which are sorted.
     pub(super) fn rows_of_buckets(
         &self,
         dataset: DatasetId,
@@ -284,7 +284,7 @@ impl Archive {
         Ok(found)
     }
 
-    /// Returns the timestamp of the latest remaining archived row, with `cut` deleted.
+    /// Returns the timestamp of the latest archived row that would remain if `cut` were deleted.
     pub(super) fn newest_archived(
         &self,
         dataset: DatasetId,
@@ -319,8 +319,8 @@ impl<'a> MonthMerge<'a> {
         Ok(Self { archive, dataset, month, open, empty: archive.empty(dataset)?, rest })
     }
 
-    /// Reads the next archived rows, at most a page or the limit, merged with the stored rows up to the
-    /// last of them.
+    /// Reads the next archived rows, at most one page of the file or the limit, and merges them with the
+    /// stored rows up to the last of them.
     pub(super) fn next(&mut self) -> Result<MonthPart> {
         let is_ascending = self.rest.order == Order::Ascending;
         let archived = self.open.take(self.rest.order, self.rest.limit);
@@ -328,7 +328,7 @@ impl<'a> MonthMerge<'a> {
         let under = under.map_err(fails(self.dataset, self.month))?;
         let mut part = self.rest;
         if !self.open.kept.is_empty() {
-            // Stored rows beyond the archived ones follow with the next of those.
+            // Stored rows that come after these archived rows are left for the next call.
             match (is_ascending, under.times.first(), under.times.last()) {
                 (true, _, Some(last)) => part.span.last = *last,
                 (false, Some(first), _) => part.span.first = *first,
@@ -341,7 +341,8 @@ impl<'a> MonthMerge<'a> {
             over.reverse();
         }
         let mut rows = under.merge(&over);
-        // Beyond the end of incomplete stored rows, archived ones cannot be used.
+        // If there may be more stored rows than were read, archived rows that follow the last read one
+        // cannot be returned yet.
         let is_cut = over.len() >= part.limit || over.text_bytes() > PAGE_TEXT_BYTES_MAX;
         match (is_ascending, over.times.first(), over.times.last()) {
             (true, _, Some(last)) if is_cut => rows.truncate(rows.first_after(*last)),
@@ -368,7 +369,7 @@ impl OpenMonth<'_> {
         self.kept.iter().map(|rows| rows.end - rows.start).sum()
     }
 
-    /// Returns the number of `times`, which are in order, at which there is a row.
+    /// Returns how many of `times`, which are sorted, are timestamps of archived rows that remain.
     pub(super) fn count_contained(&self, times: &[Timestamp]) -> Result<u64, ObjectError> {
         let (mut left, mut n) = (times, 0);
         for (rows, span) in self.reader.pages() {
@@ -388,7 +389,8 @@ impl OpenMonth<'_> {
         Ok(n)
     }
 
-    /// Removes and returns the first rows in an order, at most `limit` and those of a page.
+    /// Removes and returns the first row range in `order`, with at most `limit` rows and at most the
+    /// rows of a page.
     fn take(&mut self, order: Order, limit: usize) -> Range<u64> {
         let is_ascending = order == Order::Ascending;
         let next = if is_ascending { self.kept.first_mut() } else { self.kept.last_mut() };
@@ -405,7 +407,7 @@ impl OpenMonth<'_> {
         taken
     }
 
-    /// Returns the timestamp of the row after the first `n_rows` archived and stored rows.
+    /// Returns the timestamp of the row that follows the first `n_rows` archived and stored rows.
     fn nth_time(&self, stored: &[Timestamp], n_rows: u64) -> Result<Timestamp, ObjectError> {
         let mut times = stored.to_vec();
         let mut n_left = n_rows;
@@ -438,7 +440,7 @@ fn positions(reader: &FileReader<'_>, span: Span) -> Result<Range<u64>, ObjectEr
     Ok(start..end.max(start))
 }
 
-/// Divides a span by the months in it.
+/// Splits a span into the months that are archived and the time between them.
 pub(super) fn segments(span: Span, months: &[ArchivedMonth]) -> Vec<Segment<'_>> {
     let (mut segments, mut from) = (Vec::new(), span.first.micros());
     for month in months {
@@ -469,7 +471,7 @@ pub(super) fn fails(
     move |error| StoreError::Archive { dataset, month, source: error.into() }
 }
 
-/// Returns true if a file is damaged or missing, as after it was replaced while it was read.
+/// Returns true if a file is damaged or missing, as it is if it was replaced during the read.
 pub(super) fn is_damaged(error: &StoreError) -> bool {
     let StoreError::Archive { source, .. } = error else { return false };
     matches!(source.downcast_ref(), Some(ObjectError::Damaged { .. } | ObjectError::Missing { .. }))

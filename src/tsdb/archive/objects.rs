@@ -1,6 +1,6 @@
-//! Objects of the archive, on S3 or in a directory, by `object_store`.
+//! Objects of the archive, on S3 or in a directory, accessed with `object_store`.
 //!
-//! Requests run on a separate small runtime, so that readers can block any thread.
+//! Requests run on a separate small runtime, so that a reader can block on any thread.
 
 mod error;
 mod url;
@@ -30,19 +30,19 @@ pub use self::error::ObjectError;
 use self::url::Target;
 pub use self::url::{ArchiveUrl, ArchiveUrlError};
 
-/// Time limit of connecting. A server that is up responds within a round trip.
+/// Timeout for connecting. A server that is up responds within a round trip.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
-/// Time limit of a read with its retries, which is less than that of a request for a page.
+/// Timeout for a read with its retries. It is shorter than the timeout of the request for a page.
 const READ_WITHIN: Duration = Duration::from_secs(20);
 
-/// Time limit of a request, which sends up to 8 MiB.
+/// Timeout for a single request, which sends up to 8 MiB.
 const REQUEST_WITHIN: Duration = Duration::from_secs(64);
 
-/// Number of retries after a temporary error, such as `SlowDown`, within [`RETRY_WITHIN`].
+/// Maximum number of retries after a temporary error, such as `SlowDown`, within [`RETRY_WITHIN`].
 const RETRIES: usize = 4;
 
-/// Time after the first attempt in which requests are retried, so that a restart of the server goes
+/// Time after the first attempt during which a request is retried, so that a restart of the server goes
 /// unnoticed.
 const RETRY_WITHIN: Duration = Duration::from_secs(10);
 
@@ -52,19 +52,19 @@ const PAUSE_FIRST: Duration = Duration::from_millis(100);
 /// Longest pause before a retry.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Maximum distance of ranges that are read by one request.
+/// Maximum gap between ranges that are read with one request.
 const GAP_BYTES: u64 = 64 * 1024;
 
-/// Bytes of a part of an upload. S3 accepts 10 000 parts of at least 5 MiB.
+/// Size of a part of an upload. S3 accepts 10 000 parts of at least 5 MiB.
 const PART_BYTES: usize = 8 * 1024 * 1024;
 
 /// Number of parts that are sent in parallel.
 const PARTS_AT_ONCE: usize = 4;
 
-/// Name of the file that a writer locks in a directory. Other programs skip hidden files.
+/// Name of the lock file of the writer in a directory. It is hidden, so that other programs skip it.
 const LOCK: &str = ".lock";
 
-/// Threads of the runtime: they only wait for requests.
+/// Threads of the runtime. Two suffice, since they only wait for requests.
 const THREADS: usize = 2;
 
 /// Result of an operation on objects.
@@ -76,7 +76,7 @@ pub(crate) type Result<T, E = ObjectError> = std::result::Result<T, E>;
 pub struct Objects {
     #[debug(skip)]
     store: Arc<dyn ObjectStore>,
-    /// Lock file of a writer in a directory; `None` on S3.
+    /// Lock file for writers in a directory; `None` on S3.
     #[debug(skip)]
     lock: Option<PathBuf>,
     /// Address, for messages.
@@ -160,7 +160,7 @@ impl Objects {
     /// Checks that objects can be looked up. Blocks.
     ///
     /// # Errors
-    /// The [`ObjectError`] that a read would have, too.
+    /// The [`ObjectError`] that a read would fail with.
     pub fn check(&self) -> Result<()> {
         self.find("dataset=0/check").map(drop)
     }
@@ -196,9 +196,9 @@ impl Objects {
         }
     }
 
-    /// Writes an object of `n_bytes` from a file. It replaces the version `replaced`; `None` requires
-    /// that the object does not exist. Takes effect as a whole, or not at all if there is another
-    /// version in the meantime. Blocks.
+    /// Writes an object of `n_bytes` from a file. The object replaces the version `replaced`; `None`
+    /// requires that no object exists. The write takes effect as a whole, or not at all if the current
+    /// version is a different one. Blocks.
     pub(crate) fn replace(
         &self,
         key: &str,
@@ -238,16 +238,16 @@ impl Objects {
                 upload.wait_for_capacity(PARTS_AT_ONCE).await?;
                 upload.write(&part);
             }
-            // The end of a multipart upload cannot be conditional. In a directory the lock makes up
-            // for it. On S3 the version is compared when only the last part and the end are
-            // missing.
+            // The completion of a multipart upload cannot be conditional. In a directory the lock
+            // prevents conflicts. On S3 the version is compared as late as possible: when only the last
+            // part and the completion are pending.
             upload.wait_for_capacity(0).await?;
             let found = match store.head(&path).await {
                 Err(object_store::Error::NotFound { .. }) => None,
                 found => found?.e_tag,
             };
             if found != replaced.and_then(|replaced| replaced.e_tag) {
-                // If this fails, invisible parts remain.
+                // If this fails, parts remain on S3 that are not visible as an object.
                 upload.abort().await.ok();
                 let (path, source) = (path.to_string(), "another version".into());
                 return Err(object_store::Error::Precondition { path, source });
@@ -259,7 +259,7 @@ impl Objects {
         self.wait(key, within, write)
     }
 
-    /// Deletes an object. A missing one is no error. Blocks.
+    /// Deletes an object. A missing object is not an error. Blocks.
     pub(crate) fn delete(&self, key: &str) -> Result<()> {
         let (store, path) = (Arc::clone(&self.store), path(key)?);
         match self.wait(key, READ_WITHIN, async move { store.delete(&path).await }) {
@@ -287,7 +287,7 @@ impl Objects {
         let runtime = self.runtime.as_ref().ok_or_else(closed)?;
         let (reply, done) = mpsc::sync_channel(1);
         runtime.spawn(async move {
-            // The caller waits for it.
+            // The caller blocks until it receives the reply.
             reply.send(timeout(limit, request).await).ok();
         });
         match done.recv().map_err(|_| closed())? {
@@ -297,7 +297,7 @@ impl Objects {
     }
 }
 
-/// Waits for the lock of a directory, which the returned file holds.
+/// Waits for the lock of a directory. The returned file holds it.
 fn lock(path: &std::path::Path) -> std::io::Result<File> {
     let file = File::create(path)?;
     file.lock()?;

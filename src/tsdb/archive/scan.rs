@@ -29,14 +29,14 @@ struct Unvisited<'a> {
     archive: &'a Archive,
     dataset: DatasetId,
     span: Span,
-    /// Months that touched the span before the scan.
+    /// Archived months that overlapped the span when the scan began.
     months: &'a [ArchivedMonth],
 }
 
 impl Archive {
-    /// Scans raw rows. Continues after the last visited row when months were archived, rewritten or
-    /// pruned in the meantime, so that rows on their way from the store to a file are neither
-    /// missed nor repeated.
+    /// Scans raw rows. If months are archived, rewritten or pruned in the meantime, the scan continues
+    /// after the last visited row, so that rows that move from the store to a file are neither missed
+    /// nor repeated.
     pub(super) fn scan(&self, dataset: DatasetId, span: Span, visit: VisitBatch<'_>) -> Result<()> {
         let (mut rest, mut n_tries) = (span, 0);
         while !rest.is_empty() {
@@ -75,11 +75,11 @@ impl Unvisited<'_> {
         Ok(ScanEnd::Done)
     }
 
-    /// Visits the rows of a span without archived months. Returns the end of the scan, if it ends.
+    /// Visits the rows of a span without archived months. Returns the outcome if the scan is over.
     fn scan_stored(&mut self, span: Span, visit: VisitBatch<'_>) -> Result<Option<ScanEnd>> {
         let (store, mut end) = (&self.archive.store, None);
         store.scan(self.dataset, Resolution::Raw, span, &mut |batch| {
-            // The batch lacks rows of months that were archived before it was read.
+            // Months may have been archived before the batch was read, so that it lacks their rows.
             if self.is_changed(batch.span.last)? {
                 end = Some(ScanEnd::Changed);
             } else if self.visit(batch, visit)?.is_break() {
@@ -93,7 +93,7 @@ impl Unvisited<'_> {
         Ok(end)
     }
 
-    /// Visits the rows of a span in an archived month. Returns the end of the scan, if it ends.
+    /// Visits the rows of a span within an archived month. Returns the outcome if the scan is over.
     fn scan_month(
         &mut self,
         span: Span,
@@ -129,7 +129,7 @@ impl Unvisited<'_> {
         Ok(flow)
     }
 
-    /// Returns true if the archived months up to `last` have changed since the scan began.
+    /// Returns true if archived months up to `last` have changed since the scan began.
     fn is_changed(&self, last: Timestamp) -> Result<bool> {
         let span = Span { last, ..self.span };
         let is_within = |month: &&ArchivedMonth| !month.file.month.span().overlap(span).is_empty();

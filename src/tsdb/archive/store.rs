@@ -1,4 +1,4 @@
-//! The traits of a store, for a store with an archive.
+//! The store traits, implemented for a store with an archive.
 
 use std::sync::Arc;
 
@@ -27,11 +27,11 @@ use crate::store::{
     Since, Store, StoreError,
 };
 
-/// Maximum number of archived rows that are searched for rows after a certain one. A reader that has
-/// missed more should download them.
+/// Maximum number of archived rows that are searched for rows above a certain number. A reader that is
+/// further behind should download the dataset.
 const SINCE_ROWS_MAX: u64 = 512 * 1024;
 
-/// Returns the starts of the buckets of five minutes that contain `times`, which are in order.
+/// Returns the starts of the buckets of five minutes that contain `times`, which are sorted.
 fn starts_of(times: &[Timestamp]) -> Vec<Timestamp> {
     let finest = Resolution::FiveMinutes;
     let mut starts: Vec<Timestamp> = times.iter().map(|time| finest.bucket_start(*time)).collect();
@@ -39,7 +39,7 @@ fn starts_of(times: &[Timestamp]) -> Vec<Timestamp> {
     starts
 }
 
-/// Returns the span of the buckets of five minutes that a span touches.
+/// Returns the span of the buckets of five minutes that overlap a span.
 fn widened(span: Span) -> Span {
     let finest = Resolution::FiveMinutes;
     let last = just_before(bucket_end(finest, span.last));
@@ -47,7 +47,7 @@ fn widened(span: Span) -> Span {
 }
 
 impl Archive {
-    /// Reads the archived rows beneath rows that are to be appended.
+    /// Reads the archived rows in the buckets that an append of `rows` changes.
     fn beneath(&self, dataset: DatasetId, rows: &Block) -> Result<Beneath> {
         let (first, last) = (rows.times.first().copied(), rows.times.last().copied());
         let (first, last) = (first.unwrap_or_default(), last.unwrap_or_default());
@@ -58,7 +58,7 @@ impl Archive {
         })
     }
 
-    /// Prepares the deletion of a span. Returns `None` if the dataset has no archived rows.
+    /// Prepares the deletion of the rows in a span. Returns `None` if the dataset has no archived rows.
     fn deletion(
         &self,
         dataset: DatasetId,
@@ -111,7 +111,7 @@ impl Archive {
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
         let page = self.store.page(dataset, read)?;
         let mut touched = read.span;
-        // A full page of stored rows reaches no further than its last row.
+        // If the page is full of stored rows, only archived rows up to its last row can belong to it.
         if read.count == Count::Nothing
             && read.skip == 0
             && page.rows.len() == read.limit
@@ -315,7 +315,7 @@ impl Store for ArchivedStore {
         self.archive.store.retained()
     }
 
-    /// Counts the bytes of stored rows. Archived rows are older than these.
+    /// Only the bytes of stored rows are counted, since archived rows are older.
     fn newest_within(&self, dataset: DatasetId, n_bytes: u64) -> Result<Option<Timestamp>> {
         self.archive.store.newest_within(dataset, n_bytes)
     }

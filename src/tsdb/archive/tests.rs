@@ -1,4 +1,4 @@
-//! Tests that a store with an archive equals one without.
+//! Tests that a store with an archive behaves like a store without one.
 
 mod races;
 mod server;
@@ -37,10 +37,10 @@ use crate::store::sqlite::SqliteStore;
 use crate::store::tests::{create, new_dataset};
 use crate::store::{Append, AppendMode, Count, PageRead, Store, StoreError};
 
-/// Seconds between the rows of a test: a hundred days have 2 400.
+/// Seconds between the rows of a test. A hundred days have 2 400 rows.
 const STEP: i64 = 3_600;
 
-/// Time at which everything is old enough.
+/// Time at which all rows are old enough to be archived.
 const LATE: Timestamp = Timestamp::from_seconds(900 * 86_400);
 
 const OPTIONS: ArchiveOptions =
@@ -50,7 +50,7 @@ fn at(step: i64) -> Timestamp {
     Timestamp::from_seconds(step * STEP)
 }
 
-/// Opens the store of a directory, which is created if it is missing.
+/// Opens the store in a directory, which is created if it is missing.
 pub(crate) type OpenIn<'a> = &'a dyn Fn(&Path) -> Arc<dyn Engine>;
 
 fn open_file(folder: &Path) -> Arc<dyn Engine> {
@@ -72,7 +72,7 @@ fn end_lease(store: &ArchivedStore) {
     block_on(store.archive.store.lease_archive(store.archive.holder, Duration::ZERO)).unwrap();
 }
 
-/// Returns rows with two columns by their steps. A value of zero is missing.
+/// Returns rows with two columns from pairs of a step and a value. A value of zero is missing.
 fn rows(steps: &[(i64, u8)]) -> Block {
     let mut block = Block::new(&[Dtype::Float, Dtype::String]);
     for (step, value) in steps {
@@ -104,7 +104,7 @@ fn new_pair(store: &dyn Store) -> DatasetId {
     block_on(create(store, new))
 }
 
-/// Returns a row for each hour from `start` on. A month of 30 days has 720.
+/// Returns a row for each hour, beginning with hour `start`. A month of 30 days has 720.
 fn hours(start: i64, n: i64) -> Vec<(i64, u8)> {
     (start..start + n).map(|step| (step, u8::try_from(step.rem_euclid(250)).unwrap() + 1)).collect()
 }
@@ -230,7 +230,7 @@ pub(crate) fn check_equal(open: OpenIn<'_>, n_cases: u32) {
     TestRunner::new(Config::with_cases(n_cases)).run(&strategy, check).unwrap();
 }
 
-/// Returns a store with three archived months and the file of the second one.
+/// Creates a store with three archived months. Also returns the path of the second month's file.
 fn archived() -> (TempDir, ArchivedStore, DatasetId, std::path::PathBuf) {
     let folder = tempdir().unwrap();
     let store = open(folder.path());
@@ -243,7 +243,7 @@ fn archived() -> (TempDir, ArchivedStore, DatasetId, std::path::PathBuf) {
     (folder, store, id, file)
 }
 
-/// Checks that only the second month is unreadable and that the error names it.
+/// Checks that only the second month is unreadable and that the error names that month.
 fn check_lost(folder: &Path, id: DatasetId) {
     let store = open(folder);
     let error = store.page(id, &read(Span::ALL, Order::Ascending, 0, 2_000)).unwrap_err();
@@ -299,7 +299,7 @@ fn written_but_unrecorded_file_loses_no_rows() {
     append(&store, id, AppendMode::Replace, &[(800, 77)]);
     let want = scanned(&store, id, Span::ALL);
     let old = fs::read(&file).unwrap();
-    // State of a process that is killed before the commit.
+    // The state that a process leaves if it is killed before the commit.
     let archive = &store.archive;
     let sight = archive.store.sight(None, &DatasetRef::Id(id)).unwrap().unwrap();
     let february = Month::of(at(800));

@@ -21,22 +21,22 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, Type};
 use sha2::{Digest as _, Sha256};
 
-/// Rows of a row group, enough for a month of minutes.
+/// Number of rows of a row group. A month of one-minute rows fits into one group.
 pub(super) const GROUP_ROWS: usize = 65_536;
 
-/// Maximum size of the rows of a row group, which is built in memory.
+/// Maximum size of the rows of a row group. A group is built in memory.
 const GROUP_BYTES: usize = 64 * 1024 * 1024;
 
-/// Number of rows of a page, which is decompressed for a single row.
+/// Number of rows of a page. A whole page is decompressed to read a single row.
 pub(super) const PAGE_ROWS: usize = 4_096;
 
-/// Number of bytes that a checksum covers, which is the minimum size of a read.
+/// Number of bytes that a checksum covers, and so the minimum size of a read.
 pub(super) const BLOCK_BYTES: u64 = 16 * 1024;
 
-/// Key of the checksums in the metadata of a file.
+/// Metadata key of the checksums of a file.
 pub(super) const CHECKSUMS: &str = "triptych.checksums";
 
-/// Key of the number and the creation time of the dataset in the metadata of a file.
+/// Metadata key of the dataset's identity, its id and creation time.
 pub(super) const DATASET: &str = "triptych.dataset";
 
 /// Field number of the timestamps.
@@ -48,8 +48,8 @@ pub(super) const ID_FIELD: i32 = 2;
 /// Field number of the creation times.
 pub(super) const CREATED_FIELD: i32 = 3;
 
-/// Field number of the first column of the dataset. The others follow by their places, which never
-/// change, unlike the names of the columns.
+/// Field number of the first column of the dataset. The others follow in the order of the columns'
+/// positions, which never change, unlike their names.
 pub(super) const FIRST_FIELD: i32 = 16;
 
 /// A complete temporary file.
@@ -65,12 +65,12 @@ pub(super) struct WrittenFile {
 /// Writer of a file.
 pub(super) struct FileWriter {
     writer: SerializedFileWriter<Summed>,
-    /// Places of the columns that are not deleted.
+    /// Positions of the columns that are not deleted.
     places: Vec<usize>,
     pending: Block,
 }
 
-/// Destination of a file that computes checksums.
+/// A file that computes checksums of the bytes written to it.
 struct Summed {
     file: BufWriter<File>,
     n_bytes: u64,
@@ -106,7 +106,7 @@ impl Write for Summed {
 }
 
 impl FileWriter {
-    /// Begins a file of the dataset with the identity `dataset` and these columns.
+    /// Creates a file with these columns for the dataset whose identity is `dataset`.
     pub(super) fn begin(file: File, columns: &[Column], dataset: String) -> Result<Self> {
         let shown = columns.iter().enumerate().filter(|(_, column)| !column.is_deleted());
         let places: Vec<usize> = shown.map(|(place, _)| place).collect();
@@ -124,7 +124,7 @@ impl FileWriter {
         Ok(Self { writer, places, pending: Block::new(&dtypes) })
     }
 
-    /// Adds rows, which come after all others.
+    /// Adds rows, which must come after all previous rows.
     pub(super) fn add(&mut self, rows: &Block) -> Result<()> {
         let mut from = 0;
         while from < rows.len() {
@@ -201,7 +201,7 @@ fn write_series(column: &mut ColumnWriter<'_>, series: &Series) -> Result<()> {
         (ColumnWriter::ByteArrayColumnWriter(column), Series::String(values)) => {
             write_values(column, values, |text| (&**text).into())
         }
-        // The schema has the same columns.
+        // The schema has the columns of the rows.
         _ => Ok(()),
     }
 }
@@ -216,8 +216,8 @@ fn write_values<T: DataType, V>(
     column.write_batch(&values, Some(&levels), None).map(drop)
 }
 
-/// Returns the name of a column of the archive, prefixed with underscores until no column of the
-/// dataset has the same name.
+/// Returns the name of one of the archive's own columns, prefixed with underscores until no column of
+/// the dataset has the same name.
 fn own_name(name: &str, columns: &[Column]) -> String {
     let mut name = name.to_owned();
     while columns.iter().any(|column| column.name == name) {
@@ -226,7 +226,7 @@ fn own_name(name: &str, columns: &[Column]) -> String {
     name
 }
 
-/// Returns the names of the columns of every file: timestamps, row numbers and creation times.
+/// Returns the names of the archive's own columns: timestamps, row numbers and creation times.
 fn own_names(columns: &[Column]) -> [String; 3] {
     [TIMESTAMP, "id", "created_at"].map(|name| own_name(name, columns))
 }

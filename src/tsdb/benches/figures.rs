@@ -37,7 +37,7 @@ use self::store::{Bar, Figures, Page};
 /// Rows of a batch.
 const BATCH: usize = 1000;
 
-/// Number of reads of each kind. The median is reported.
+/// Number of reads of each kind, of which the median is reported.
 const READS: usize = 2000;
 
 /// Number of concurrent writers, each with its own dataset.
@@ -52,7 +52,7 @@ struct Options {
     postgres: Option<String>,
     /// Decimals of the bars; `None` for full mantissas.
     decimals: Option<u8>,
-    /// Parts to measure, or empty for all. Rows are ingested in any case.
+    /// Parts to measure; empty for all. Rows are ingested in any case.
     parts: Vec<String>,
 }
 
@@ -86,7 +86,7 @@ fn parse_options(mut arguments: impl Iterator<Item = String>) -> Outcome<Options
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} takes a value"));
         match argument.as_str() {
-            // Cargo passes this to every bench.
+            // Cargo passes this argument to every bench.
             "--bench" => {}
             "--rows" => options.n_rows = value()?.parse()?,
             "--peer-rows" => options.n_peer_rows = value()?.parse()?,
@@ -172,14 +172,14 @@ async fn packed(
     Ok(store)
 }
 
-/// Returns the rows per second of concurrent writers, which share commits.
+/// Returns the total rows per second of concurrent writers, whose commits are grouped.
 async fn writers(path: &Path, n: usize) -> Outcome<f64> {
     let store = Figures::open(path)?;
     let mut ids = Vec::new();
     for writer in 0..WRITERS {
         ids.push(store.create(&format!("writer_{writer}")).await?);
     }
-    // The bars are made before the clock starts, since the writers share one thread.
+    // The bars are created before the clock starts, since the writers share one thread.
     let mut bars = Bars::new();
     let batches: Vec<Vec<Bar>> =
         (0..n / WRITERS / BATCH).map(|_| bars.by_ref().take(BATCH).collect()).collect();
@@ -194,7 +194,7 @@ async fn writers(path: &Path, n: usize) -> Outcome<f64> {
     Ok(to_f64(batches.len() * BATCH * WRITERS) / start.elapsed().as_secs_f64())
 }
 
-/// Waits until the file of a closed store has everything.
+/// Waits until a store that was closed has written everything to its file.
 fn close(path: &Path) -> Outcome<()> {
     let connection = rusqlite::Connection::open(path)?;
     connection.busy_timeout(Duration::from_secs(10))?;
@@ -234,7 +234,7 @@ fn reads(store: &Figures, id: DatasetId, n: usize, what: &str, table: &mut Table
     Ok(())
 }
 
-/// Measures late rows: a thousand in one day, and across all years.
+/// Measures appends of a thousand late rows: within one day, and spread across all years.
 async fn late(store: &Figures, id: DatasetId, n: usize, table: &mut Table) -> Outcome<()> {
     let n_minutes = u64::try_from(n)?;
     let mut draw = random(11);
@@ -262,7 +262,7 @@ async fn late(store: &Figures, id: DatasetId, n: usize, table: &mut Table) -> Ou
     Ok(())
 }
 
-/// Returns the median duration of `work` in seconds.
+/// Returns the median duration in seconds of `times` calls of `work`.
 fn median<E>(times: usize, mut work: impl FnMut() -> Result<(), E>) -> Result<f64, E> {
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times {

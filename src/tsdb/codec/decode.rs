@@ -1,4 +1,4 @@
-//! Reading chunks.
+//! Decodes chunks.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use model::timestamp::Timestamp;
 use super::numbers::{read_floats, read_numbers};
 use super::{DecodeError, Reader, check_rows, check_sum, damaged, dtype_of};
 
-/// Appends `rows` of the chunk in `body`, at `times`, to `block`. See [`decode_body`].
+/// Appends `rows` of the chunk in `body` to `block`. `times` are their timestamps. See [`decode_body`].
 ///
 /// # Errors
 /// The same as for [`decode_body`].
@@ -23,13 +23,14 @@ pub(crate) fn decode_rows(
     decode_body(block, times.len(), body, rows, wanted)
 }
 
-/// Appends `rows` of the `n_rows` in `body` to `block`, except their timestamps.
+/// Appends `rows` of the `n_rows` in `body` to `block`, without their timestamps.
 ///
-/// Columns that were added to the dataset later have no values. If only some columns are `wanted`, the
-/// others have no values either and rows get no ids and creation times.
+/// Columns that were added to the dataset after the chunk was written have no values. If only some
+/// columns are `wanted`, the other columns have no values either, and the rows get neither ids nor
+/// creation times.
 ///
 /// # Errors
-/// [`DecodeError`] if the bytes are not a chunk or have other columns. `block` is inconsistent then and
+/// [`DecodeError`] if the bytes are not a chunk or have other columns. `block` is then inconsistent and
 /// must not be used.
 pub(crate) fn decode_body(
     block: &mut Block,
@@ -144,7 +145,8 @@ fn text_at<'a>(offsets: &[u8], texts: &'a [u8], text_idx: usize) -> Result<&'a s
     std::str::from_utf8(text).map_err(|_| damaged("a text that is not UTF-8"))
 }
 
-/// Removes the values of rows without one. The values of `rows` are the last of `values`.
+/// Replaces the values of rows that have none with `None`. The values of `rows` are the last elements of
+/// `values`.
 fn remove_missing<T>(values: &mut [Option<T>], present: Option<&[u8]>, rows: &Range<usize>) {
     let Some(bits) = present else { return };
     for (row_idx, value) in rows.clone().rev().zip(values.iter_mut().rev()) {

@@ -1,4 +1,4 @@
-//! Writing chunks.
+//! Encodes chunks.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -9,18 +9,17 @@ use model::timestamp::Timestamp;
 use super::numbers::{put_floats, put_numbers};
 use super::{Packing, VERSION, dtype_of, put_long, put_sum, put_u32};
 
-/// A column with more distinct texts than one per this number of rows is written without a
-/// dictionary.
+/// Minimum average number of rows per distinct text for which a column is written with a dictionary.
 const ROWS_PER_TEXT: usize = 2;
 
-/// Bytes of a chunk.
+/// The two byte strings of a chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Encoded {
     pub(crate) times: Vec<u8>,
     pub(crate) body: Vec<u8>,
 }
 
-/// Writes `rows` of `block` as a chunk.
+/// Encodes `rows` of `block` as a chunk.
 pub(crate) fn encode(block: &Block, rows: Range<usize>, packing: Packing) -> Encoded {
     let mut times = vec![VERSION, 0, 0, 0, 0];
     put_numbers(&mut times, &micros(&block.times, &rows), packing);
@@ -28,7 +27,7 @@ pub(crate) fn encode(block: &Block, rows: Range<usize>, packing: Packing) -> Enc
     Encoded { times, body: encode_body(block, rows, packing) }
 }
 
-/// Writes `rows` of `block` without their timestamps.
+/// Encodes `rows` of `block` without their timestamps.
 pub(crate) fn encode_body(block: &Block, rows: Range<usize>, packing: Packing) -> Vec<u8> {
     let n = rows.len();
     let mut body = Vec::with_capacity(64 + n * 8 * (1 + block.columns.len()));
@@ -47,7 +46,7 @@ pub(crate) fn encode_body(block: &Block, rows: Range<usize>, packing: Packing) -
     body
 }
 
-/// Writes `numbers` unless they are empty.
+/// Writes `numbers`, or nothing if there are none.
 fn put_some_numbers(to: &mut Vec<u8>, numbers: &[i64], packing: Packing) {
     if !numbers.is_empty() {
         put_numbers(to, numbers, packing);
@@ -105,7 +104,7 @@ fn put_strings(to: &mut Vec<u8>, texts: &[Option<Box<str>>], packing: Packing) {
     put_numbers(to, &of_rows, packing);
 }
 
-/// Returns the values, with that of the row before for a missing one.
+/// Returns the values, with each missing one replaced by its predecessor.
 fn filled<T: Copy>(values: &[Option<T>], start: T) -> Vec<T> {
     let mut last = values.iter().flatten().next().copied().unwrap_or(start);
     values
@@ -144,7 +143,7 @@ fn put_column<T>(
     });
 }
 
-/// Writes texts after the offsets of their ends.
+/// Writes the end offset of each text, followed by the texts.
 fn put_texts<'a>(to: &mut Vec<u8>, texts: impl Iterator<Item = &'a str> + Clone) {
     let mut offset = 0;
     put_u32(to, offset);

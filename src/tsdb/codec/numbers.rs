@@ -20,8 +20,7 @@ use pco::{ChunkConfig, DeltaSpec, FULL_BATCH_N, ModeSpec, PagingSpec};
 
 use super::{DecodeError, Packing, Reader, damaged, put_long};
 
-/// Numbers at equal distances: row ids, creation times of a batch, most timestamps, and single
-/// rows.
+/// Evenly spaced numbers: row ids, creation times of a batch, most timestamps, and single rows.
 const LINE: u8 = 0;
 
 /// Words of 8 bytes.
@@ -30,25 +29,25 @@ const WORDS: u8 = 1;
 /// Pages of the crate `pco`.
 const PCO: u8 = 2;
 
-/// Floats as integers without their decimal point. They need 5 % less space than in `pco` and half the
-/// time to read.
+/// Floats stored as integers without their decimal point. They need 5 % less space than in `pco` and
+/// half the time to read.
 const DECIMAL: u8 = 3;
 
-/// Level of `pco` for packed rows. For bars of two decimals in chunks of 1024 rows, level 4 needs 1 %
-/// less space, 20 % more time to write and 6 % more to read.
+/// Compression level of `pco` for packed rows. For bars with two decimals in chunks of 1024 rows, level
+/// 4 needs 1 % less space, but 20 % more time to write and 6 % more to read.
 const SMALL_LEVEL: usize = 2;
 
-/// Number of rows of a page, a multiple of the batches that `pco` decodes. It is half a chunk, so
-/// that a page of 250 rows mostly decodes one.
+/// Number of rows of a page, a multiple of the batch size of `pco`. It is half a chunk, so that reading
+/// 250 rows usually decodes a single page.
 const PAGE_ROWS: usize = 2 * FULL_BATCH_N;
 
-/// Level of `pco` for new rows. A list of 1000 takes about 10 µs.
+/// Compression level of `pco` for new rows. A list of 1000 numbers takes about 10 µs.
 const QUICK_LEVEL: usize = 2;
 
-/// Maximum number of decimals. Prices and volumes have eight.
+/// Maximum number of decimals. Prices and volumes have up to eight.
 const DECIMALS_MAX: u8 = 10;
 
-/// Whole numbers below this are exact floats.
+/// Whole numbers below this limit are represented exactly by floats.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// Appends `numbers` to `to`.
@@ -82,7 +81,7 @@ pub(super) fn put_floats(to: &mut Vec<u8>, floats: &[f64], packing: Packing) {
     }
 }
 
-/// Appends numbers `rows` of the `n` in `bytes` to `to`, converted by `make`.
+/// Decodes the numbers `rows` of the `n` in `bytes`, converts them with `make` and appends them to `to`.
 pub(super) fn read_numbers<T>(
     to: &mut Vec<T>,
     bytes: &[u8],
@@ -110,7 +109,7 @@ pub(super) fn read_numbers<T>(
     }
 }
 
-/// Appends floats `rows` of the `n` in `bytes` to `to`, converted by `make`.
+/// Decodes the floats `rows` of the `n` in `bytes`, converts them with `make` and appends them to `to`.
 pub(super) fn read_floats<T>(
     to: &mut Vec<T>,
     bytes: &[u8],
@@ -131,7 +130,7 @@ pub(super) fn read_floats<T>(
     }
 }
 
-/// Returns the first number and the distance between numbers, if all distances are equal.
+/// Returns the first number and the step, if the numbers are evenly spaced.
 fn line(numbers: &[i64]) -> Option<(i64, i64)> {
     let [first, others @ ..] = numbers else { return Some((0, 0)) };
     let step = others.first().map_or(0, |second| second.wrapping_sub(*first));
@@ -139,7 +138,7 @@ fn line(numbers: &[i64]) -> Option<(i64, i64)> {
     is_even.then_some((*first, step))
 }
 
-/// Appends `values` in the format of `pco`, or as words if that is shorter.
+/// Appends `values` in the format of `pco`, or as words if these are shorter.
 fn put_packed<T: Number>(
     to: &mut Vec<u8>,
     values: &[T],
@@ -223,11 +222,11 @@ fn read_words<T>(
     Ok(())
 }
 
-/// Returns the smallest number of decimals with which all floats are exact, with the floats as integers
-/// without the decimal point.
+/// Returns the smallest number of decimals that represents all floats exactly, and the floats as
+/// integers without the decimal point.
 fn decimals(floats: &[f64]) -> Option<(u8, Vec<i64>)> {
     let mut exponent = 0;
-    // Testing a few of them rejects most columns of full mantissas.
+    // Testing a few of the floats rejects most columns with full mantissas.
     for float in floats.iter().step_by(floats.len().div_ceil(16).max(1)) {
         while scaled(*float, scale(exponent)).is_none() {
             exponent += 1;
@@ -247,7 +246,7 @@ fn scale(exponent: u8) -> f64 {
     10_f64.powi(i32::from(exponent))
 }
 
-/// Returns `float` times `scale`, if dividing that by `scale` restores every bit.
+/// Returns `float` times `scale`, if dividing the product by `scale` restores every bit.
 fn scaled(float: f64, scale: f64) -> Option<i64> {
     let number = (float * scale).round();
     if number.abs() >= EXACT_MAX {
@@ -255,7 +254,7 @@ fn scaled(float: f64, scale: f64) -> Option<i64> {
     }
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and below 2^53")]
     let number = number as i64;
-    // Bits are compared, since -0 is not an integer.
+    // Bits are compared, since -0 cannot be represented by an integer.
     (unscaled(number, scale).to_bits() == float.to_bits()).then_some(number)
 }
 

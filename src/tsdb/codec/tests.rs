@@ -79,12 +79,12 @@ fn number_columns() -> impl Strategy<Value = Block> {
     })
 }
 
-/// Returns the block in every packing.
+/// Returns the block encoded with every packing.
 fn forms(block: &Block) -> [Encoded; 2] {
     [Packing::Quick, Packing::Small].map(|packing| encode(block, 0..block.len(), packing))
 }
 
-/// Returns the bits of all numbers, so that the two zeros differ.
+/// Returns the bits of all numbers, so that 0 and -0 are distinguished.
 fn exact(block: &Block) -> Vec<Vec<Option<u64>>> {
     let bits = |series: &Series| match series {
         Series::Float(values) => values.iter().map(|value| value.map(f64::to_bits)).collect(),
@@ -228,7 +228,7 @@ proptest! {
     }
 }
 
-/// A wrong number of rows must not allocate memory for each of them.
+/// A wrong row count must not allocate memory for that number of rows.
 #[test]
 fn number_of_rows_is_bounded() {
     let mut block = Block::new(&[Dtype::Integer]);

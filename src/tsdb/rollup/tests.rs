@@ -1,4 +1,4 @@
-//! Tests of the choice of folded columns and of their buckets.
+//! Tests which columns are folded and the resulting buckets.
 
 use model::dataset::DatasetId;
 use model::row::Value;
@@ -127,7 +127,7 @@ fn continuing_a_bucket_equals_folding_all_rows() {
     assert_eq!(begun, whole);
 }
 
-/// Folds the same rows together and one by one.
+/// Checks that rows folded together give the same buckets as rows folded one by one.
 #[track_caller]
 fn check_one_by_one(fold: Fold, rows: &[(i64, &[Option<f64>])]) {
     let whole = fold.buckets(&block(rows), Resolution::FiveMinutes, None);
@@ -142,7 +142,7 @@ fn check_one_by_one(fold: Fold, rows: &[(i64, &[Option<f64>])]) {
 #[test]
 fn rows_of_a_bucket_fold_the_same_together_and_one_by_one() {
     let bars = Fold { prices: [0, 1, 2, 3], volume: Some(4) };
-    // Each of the 2^5 rows that lack some of their values is first, in the middle, or last in its
+    // Each of the 2^5 combinations of missing values is in the first, a middle, or the last row of its
     // bucket.
     for lacking in 0..32 {
         for place in 0..4 {
@@ -169,7 +169,8 @@ fn replaced_rows_are_not_folded() {
     let fold = Fold::of_value(0, Some(1));
     let row = |value: f64| [Some(value), Some(0.1 * value)];
     let values: Vec<[Option<f64>; 2]> = (0..24).map(|i| row(f64::from(i * 7 % 11))).collect();
-    // Every other row is stored. Some of the new rows replace a stored row and some are between two.
+    // Every other row is stored. Some of the new rows replace a stored row and others are between two
+    // stored rows.
     let rows = |is_in: fn(i64) -> bool| -> Vec<(i64, &[Option<f64>])> {
         let all = values.iter().zip(0..).filter(|(_, i)| is_in(*i));
         all.map(|(row, i)| (i * 40, row.as_slice())).collect()

@@ -1,10 +1,10 @@
-//! Records of the archive in a store: the months of a dataset that are Parquet files, with the data that
-//! writes to such months need.
+//! Records of the archive in a store: the months of a dataset that are in Parquet files, with the data
+//! that writes to such months need.
 //!
 //! [`crate::archive`] writes and reads the files in the same way for every engine. An engine records
 //! each file. It removes rows from its tables in the transaction that puts their file into effect. While
-//! a file is being replaced, its month has two records: the effective and the announced one. Together
-//! with the stored rows both files have the same rows, so that readers may use either.
+//! a file is being replaced, its month has two records: the file in effect and the announced file.
+//! Merged with the stored rows, both files have the same rows, so that readers may use either.
 
 use model::block::Block;
 use model::dataset::DatasetId;
@@ -13,16 +13,17 @@ use model::timestamp::Timestamp;
 use crate::archive::month::Month;
 use crate::span::Span;
 
-/// State of a file, as engines store it: 0 while it is being written, 1 for the file of a month, and 2
-/// for a file that is to be deleted.
+/// State of a file, as engines store it: 0 while it is being written, 1 if it is in effect, and 2 if it
+/// is to be deleted.
 pub(super) type FileState = i32;
 
-/// Record of a file with the rows of a month of a dataset.
+/// Record of a file, which has the rows of one month of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchivedFile {
-    /// Month of all its rows.
+    /// Month of the rows.
     pub month: Month,
-    /// Random number that identifies this record. It changes whenever rows of the file are deleted.
+    /// Random number that identifies this version of the record. It changes whenever rows of the file
+    /// are deleted.
     pub stamp: i64,
     /// Key of the object, below the address of the archive.
     pub key: String,
@@ -32,17 +33,17 @@ pub struct ArchivedFile {
     pub n_bytes: u64,
     /// SHA-256 of the file.
     pub sha256: [u8; 32],
-    /// Length of the end of the file, which describes the rest.
+    /// Length of the last part of the file, which contains the checksums of the rest.
     pub tail_bytes: u64,
-    /// CRC-32 of that end. It contains the checksums of everything before it.
+    /// CRC-32 of that part.
     pub tail_crc: u32,
     /// Timestamps of the first and the last row.
     pub rows: Span,
     /// Highest row number.
     pub last_row: i64,
-    /// Digest of the names and types of the columns that the file has.
+    /// Digest of the names and types of the columns in the file.
     pub columns: i64,
-    /// Time at which it was written.
+    /// Time at which the file was written.
     pub written: Timestamp,
 }
 
@@ -51,15 +52,15 @@ pub struct ArchivedFile {
 pub struct ArchivedMonth {
     /// File in effect.
     pub file: ArchivedFile,
-    /// Files that were announced to replace it. One may have done so already.
+    /// Files that were announced to replace it. One of them may already have replaced it.
     pub next: Vec<ArchivedFile>,
     /// Spans of rows that were deleted since the file was written.
     pub cuts: Vec<Span>,
 }
 
 impl ArchivedMonth {
-    /// Groups records of files and deleted spans by month. The records are in the order of months, with
-    /// the record in effect first.
+    /// Groups records of files and deleted spans by month. The records are sorted by month. Within a
+    /// month, the file in effect comes first.
     pub(super) fn group(
         files: impl IntoIterator<Item = (ArchivedFile, FileState)>,
         cuts: impl IntoIterator<Item = (Month, Span)>,
@@ -71,7 +72,7 @@ impl ArchivedMonth {
                 None if state == 1 => {
                     months.push(Self { file, next: Vec::new(), cuts: Vec::new() });
                 }
-                // It is written for the first time and its rows are in the store.
+                // The file is being written for the first time and its rows are still in the store.
                 None => {}
             }
         }
@@ -87,14 +88,14 @@ impl ArchivedMonth {
 /// Archived rows that a write needs, with the files they were read from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Beneath {
-    /// Span of the archived rows on which the write depends: at least the buckets of five minutes
-    /// in which it changes rows.
+    /// Span of the archived rows on which the write depends: at least the buckets of five minutes in
+    /// which it changes rows.
     pub span: Span,
-    /// Stamps of the files of months that touch the span, in the order of months. The write fails with
-    /// [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if these have changed in the
-    /// meantime.
+    /// Stamps of the files in effect of the months that overlap the span, sorted by month. The write
+    /// fails with [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if they have changed
+    /// in the meantime.
     pub stamps: Vec<i64>,
-    /// Archived rows of the buckets that are computed again. Stored rows take precedence over them.
+    /// Archived rows of the buckets that are folded again. Stored rows take precedence over them.
     pub rows: Block,
 }
 
@@ -107,34 +108,36 @@ pub struct RowDeletion {
     pub now: Timestamp,
     /// Timestamp of the latest archived row that remains.
     pub newest_archived: Option<Timestamp>,
-    /// Archived rows that stay, in the buckets at both ends of the span. Since `newest_archived`
-    /// depends on all archived rows, its span is all of time.
+    /// Archived rows that remain in the buckets at both ends of the deleted span. Its `span` is all of
+    /// time, since `newest_archived` depends on all archived rows.
     pub beneath: Beneath,
-    /// Archived rows in the span that no stored row replaces.
+    /// Number of archived rows in the span that no stored row replaces.
     pub n_rows: u64,
-    /// Revision of the dataset before these were counted.
+    /// Revision of the dataset before the rows were counted.
     pub revision: u64,
-    /// Parts of the span with archived rows, and the number of stored rows in each. The deletion fails
-    /// with [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if that has changed, or
-    /// rows were deleted since `revision`. Other commits do not disturb it.
+    /// Parts of the span with archived rows, and the number of stored rows in each part. The deletion
+    /// fails with [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if these numbers
+    /// have changed, or if rows were deleted since `revision`. Other commits do not affect it.
     pub stored: Vec<(Span, u64)>,
-    /// New stamp of each file of a month that touches the span. The span is recorded as a cut of these
-    /// files.
+    /// New stamp of the files of all months that overlap the span. The span is recorded as a cut of
+    /// these files.
     pub stamp: i64,
 }
 
-/// Completion of a file: it comes into effect and its rows are removed from the store.
+/// Completion of a file: the file comes into effect and its rows are removed from the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchiveCommit {
     /// Dataset of the rows.
     pub dataset: DatasetId,
     /// Month of the announced file.
     pub month: Month,
-    /// Stamp of the announced file. `None` if no rows of the month are left, so that it has no file.
+    /// Stamp of the announced file. `None` if no rows of the month are left, so that the month has no
+    /// file any more.
     pub stamp: Option<i64>,
-    /// Revision of the dataset before its rows were read. The commit is refused if rows were
-    /// deleted since.
+    /// Revision of the dataset before the rows of the file were read. The completion is rejected if rows
+    /// were deleted since.
     pub revision: u64,
-    /// Highest row number of the stored rows before the file was written. Rows with higher numbers stay.
+    /// Highest row number of the stored rows before the file was written. Rows with higher numbers stay
+    /// in the store.
     pub last_row: i64,
 }

@@ -5,12 +5,12 @@ use model::key::KeyId;
 
 use super::Appended;
 
-/// Time for which the store remembers a batch, in microseconds of the engine's clock: a day, within
-/// which a writer that missed the response has long retried.
+/// Time for which the store remembers a batch, in microseconds of the engine's clock. Within this day, a
+/// writer that missed the response will have retried.
 pub(super) const KEPT_MICROS: i64 = 24 * 3_600 * 1_000_000;
 
-/// Maximum number of remembered batches of a writer. Of more, the oldest are forgotten early. A
-/// writer that retries within minutes can send some hundreds per second.
+/// Maximum number of remembered batches of a writer. If there are more, the oldest are forgotten early.
+/// The number allows some hundred batches per second for a writer that retries within minutes.
 pub(super) const PER_WRITER_MAX: i64 = 100_000;
 
 /// Digest of a request.
@@ -23,16 +23,16 @@ pub struct BatchId {
     pub writer: KeyId,
     /// Name of the batch.
     pub key: IdempotencyKey,
-    /// Digest of the request, to reject another request of the same name.
+    /// Digest of the request, to reject a different request with the same name.
     pub digest: Digest,
 }
 
 /// A batch to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// Identity, by which its writer finds it.
+    /// Identity, by which its writer can find the batch later.
     pub id: BatchId,
-    /// Number of rows of the append that belong to it.
+    /// Number of rows of the append that belong to the batch.
     pub n_rows: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Interface of an engine to the archive above it and to copies of datasets.
+//! Interface of an engine that the archive and copies of datasets use.
 
 use std::time::Duration;
 
@@ -13,25 +13,25 @@ use super::{Append, Appended, OnCommit, OnRemoval, Result, Store};
 use crate::catalog::{NewDataset, Tag, TagChange};
 use crate::span::Span;
 
-/// A catalog entry: all of a dataset except rows and buckets.
+/// A catalog entry: everything about a dataset except its rows and buckets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogEntry {
     /// Id, name, description, metadata and times.
     pub dataset: Dataset,
-    /// Key that may write to it. `None` is the service itself.
+    /// Key that may write to it. `None` stands for the service itself.
     pub owner: Option<KeyId>,
-    /// Columns in their order, including deleted ones.
+    /// Columns in the order of their positions, including deleted ones.
     pub columns: Vec<Column>,
     /// Tags in alphabetical order.
     pub tags: Vec<Tag>,
     /// Timestamp of the latest row.
     pub newest: Option<Timestamp>,
-    /// Timestamp before which rows were pruned, while their buckets remain.
+    /// Timestamp before which rows were pruned. Their buckets remain.
     pub kept_from: Option<Timestamp>,
 }
 
 impl CatalogEntry {
-    /// Returns the columns that are not deleted, with their places.
+    /// Returns the columns that are not deleted, with their positions.
     pub(crate) fn visible(&self) -> impl Iterator<Item = (usize, &Column)> {
         self.columns.iter().enumerate().filter(|(_, column)| !column.is_deleted())
     }
@@ -39,10 +39,11 @@ impl CatalogEntry {
 
 /// A store that keeps records of archived months, and that datasets can be copied from and to.
 ///
-/// Its [`append`](Store::append) fails with
+/// [`append`](Store::append) fails with
 /// [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if rows are as old as archived
-/// rows. Its [`delete_rows`](Store::delete_rows) fails if the dataset has archived rows. Its
-/// [`prune`](Store::prune) prunes archived months as a whole, without rows over other months.
+/// rows. [`delete_rows`](Store::delete_rows) fails if the dataset has archived rows.
+/// [`prune`](Store::prune) prunes archived months only as a whole, and no stored rows in archived months
+/// that remain.
 ///
 /// Every operation fails with [`StoreError`](super::StoreError) if the engine does.
 #[expect(clippy::missing_errors_doc, reason = "the docs of the trait say it once")]
@@ -50,15 +51,15 @@ pub trait Engine: Store {
     /// Returns the dataset with the lowest id above `after`, or the first dataset if `after` is `None`.
     fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>>;
 
-    /// Returns the changes that give the keys of the store the tags that they hold.
+    /// Returns the changes that would give each key of the store the tags that it holds.
     fn grants(&self) -> Result<Vec<TagChange>>;
 
     /// Creates a dataset with the id, times, owner and visible columns of `entry`, without tags,
     /// rows and buckets.
     fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>>;
 
-    /// Stores buckets of five minutes of pruned rows, with the longer buckets that follow from them, in
-    /// a dataset without rows. They come after the stored buckets and before `kept_from`.
+    /// Stores buckets of five minutes whose rows were pruned, with the longer buckets that are folded
+    /// from them, in a dataset without rows. They come after the stored buckets and before `kept_from`.
     fn copy_buckets(
         &self,
         dataset: DatasetId,
@@ -66,8 +67,8 @@ pub trait Engine: Store {
         kept_from: Timestamp,
     ) -> BoxFuture<'_, Result<()>>;
 
-    /// Does the same as [`append`](super::Store::append) with archived rows beneath the stored
-    /// ones.
+    /// Does the same as [`append`](super::Store::append) for rows in archived months. `beneath` has the
+    /// archived rows.
     fn append_over(
         &self,
         dataset: DatasetId,
@@ -76,8 +77,8 @@ pub trait Engine: Store {
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>>;
 
-    /// Does the same as [`delete_rows`](super::Store::delete_rows) in the store and in the records. The
-    /// result includes deleted archived rows.
+    /// Does the same as [`delete_rows`](super::Store::delete_rows), also in the records of archived
+    /// months. The result includes deleted archived rows.
     fn delete_over(
         &self,
         dataset: DatasetId,
@@ -85,23 +86,23 @@ pub trait Engine: Store {
         on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<u64>>;
 
-    /// Returns the archived months that touch `span`, in their order, from one snapshot.
+    /// Returns the archived months that overlap `span`, in order, from one snapshot.
     fn archived(&self, dataset: DatasetId, span: Span) -> Result<Vec<ArchivedMonth>>;
 
-    /// Returns true if any dataset has archived months, or a file is still to be deleted.
+    /// Returns true if any dataset has archived months, or if a file is still to be deleted.
     fn has_archive(&self) -> Result<bool>;
 
-    /// Returns the highest number of the rows of a dataset or a higher unused number. All rows up to it
-    /// are committed.
+    /// Returns the highest row number of a dataset, or a higher unused number. All rows with numbers up
+    /// to it are committed.
     fn last_row(&self, dataset: DatasetId) -> Result<i64>;
 
-    /// Claims the lease for the process `holder`, or extends it, until `length` from now by the
-    /// clock of the engine. Returns false if another process has it. Only its holder may write to
+    /// Acquires or extends the lease for the process `holder`. It lasts for `length` from now by the
+    /// clock of the engine. Returns false if another process has the lease. Only its holder may write to
     /// the archive.
     fn lease_archive(&self, holder: i64, length: Duration) -> BoxFuture<'_, Result<bool>>;
 
     /// Records that `file` is about to be written. Earlier announcements for its month stay until a file
-    /// is committed. Returns false if another process has the lease of `holder`.
+    /// is committed. Returns false if `holder` does not have the lease any more.
     fn announce_file(
         &self,
         dataset: DatasetId,
@@ -109,21 +110,21 @@ pub trait Engine: Store {
         holder: i64,
     ) -> BoxFuture<'_, Result<bool>>;
 
-    /// Puts the announced file into effect: removes the stored rows that are in it and the cuts that it
-    /// already reflects, in one transaction. Neither buckets nor the revision of the dataset change.
-    /// Returns false without a change if the lease is lost, rows were deleted meanwhile, or another file
-    /// was announced.
+    /// Puts the announced file into effect. In one transaction, removes the stored rows that are in the
+    /// file and the cuts that it already reflects. Neither buckets nor the revision of the dataset
+    /// change. Returns false without a change if the lease is lost, rows were deleted meanwhile, or
+    /// another file was announced.
     fn commit_file(&self, commit: ArchiveCommit, holder: i64) -> BoxFuture<'_, Result<bool>>;
 
-    /// Returns a file that has had no effect for `grace`, by the clock of the engine.
+    /// Returns a file that has been out of effect for `grace`, by the clock of the engine.
     fn doomed_file(&self, grace: Duration) -> Result<Option<(DatasetId, String)>>;
 
-    /// Forgets a file that had no effect any more, once it is deleted.
+    /// Removes the record of a file that was out of effect, once the file is deleted.
     fn forget_file(&self, dataset: DatasetId, key: String) -> BoxFuture<'_, Result<()>>;
 }
 
 impl From<&CatalogEntry> for NewDataset {
-    /// Leaves out the tags, which let others read the dataset.
+    /// Omits the tags, which would let others read the dataset.
     fn from(entry: &CatalogEntry) -> Self {
         let Dataset { name, description, metadata, .. } = entry.dataset.clone();
         let columns = entry.visible().map(|(_, column)| (column.name.clone(), column.dtype));

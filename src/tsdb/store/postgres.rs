@@ -1,12 +1,13 @@
 //! The shared store: a PostgreSQL database, which several services may use at the same time.
 //!
 //! Rows, buckets and the catalog are in plain tables (see `tables.rs`), which any tool for PostgreSQL
-//! can read. A write locks the dataset's row of the table `datasets` until it commits, so that revisions
-//! are in the order of commits, whichever service made them. Changed buckets are folded here from the
-//! new rows and the few stored buckets or rows that they continue. They are committed with the rows.
+//! can read. A write locks the dataset's record in the table `datasets` until it commits, so that
+//! revisions are in the order of commits, whichever service made them. Changed buckets are folded by
+//! this program, from the new rows and the few stored buckets or rows that they continue, and are
+//! committed with the rows.
 //!
-//! The connections use their own small runtime. Therefore reads can block any thread and a write
-//! continues when its caller is gone.
+//! The connections use a separate small runtime. Therefore reads can block any thread, and a write
+//! continues if its caller is cancelled.
 
 mod append;
 mod batches;
@@ -59,22 +60,22 @@ use crate::span::{Order, Span, just_after};
 /// Maximum number of connections of a service.
 pub const CONNECTIONS_MAX: u32 = 24;
 
-/// Settings of the connections. Connections that do not write are for pages and downloads.
+/// Settings of the connections. The connections that are not for writes serve pages and downloads.
 const CONNECTIONS: ConnectionsOptions =
     ConnectionsOptions { schema: SCHEMA.name, n_max: CONNECTIONS_MAX, n_writers: 12 };
 
-/// Threads of the runtime. Most of the work of a writer here is to fold and encode rows. The database
-/// does the rest.
+/// Threads of the runtime. A writer spends most of its time here on folding and encoding rows. The rest
+/// of the work is done by the database.
 const THREADS: usize = 2;
 
-/// A write that has no effect and a read of every table.
+/// Tests an update that has no effect, and a read of every table.
 const CHECK: &str = "UPDATE datasets.withdrawals SET n = n WHERE false;
      SELECT FROM datasets.datasets, datasets.columns, datasets.tags, datasets.dataset_tags,
          datasets.key_tags, datasets.rows, datasets.buckets, datasets.commits, datasets.batches,
          datasets.archived, datasets.archived_cuts, datasets.archive_lease, datasets.doomed LIMIT 0";
 
-/// Queues of the datasets with active writers. Writers of a dataset wait for each other here instead of
-/// in the database, where each would occupy a connection.
+/// Queues of the datasets with active writers. Writers of a dataset wait for each other here rather than
+/// in the database, where each of them would occupy a connection.
 type Turns = Mutex<HashMap<DatasetId, Arc<Queue<()>>>>;
 
 /// The shared store.
@@ -140,8 +141,8 @@ impl PostgresStore {
         work()
     }
 
-    /// Blocks until `work` is done, on any thread. On a thread of a runtime, the budget of its task
-    /// must not interrupt the wait.
+    /// Blocks until `work` is done. Can be called on any thread. On a thread of a tokio runtime, the
+    /// cooperative budget of the current task must not interrupt the wait.
     fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         self.within(|| futures::executor::block_on(unconstrained(work)))
     }
@@ -162,7 +163,7 @@ impl PostgresStore {
         self.wait(self.connections.read(Snapshot::Transaction, work))
     }
 
-    /// Runs `work` in a transaction, after other writers of its dataset.
+    /// Runs `work` in a transaction, after earlier writers of its dataset.
     fn write<T: Send + 'static>(
         &self,
         dataset: Option<DatasetId>,
@@ -194,7 +195,8 @@ impl PostgresStore {
                 on_commit(done);
             }
             drop(turn);
-            // The map and this writer have the queue. So does another writer that waits.
+            // The map and this writer each hold the queue. If more references exist, another writer is
+            // waiting.
             let mut turns = turns.lock();
             if queue.is_some_and(|queue| Arc::strong_count(&queue) <= 2)
                 && let Some(dataset) = dataset
@@ -202,7 +204,7 @@ impl PostgresStore {
                 turns.remove(&dataset);
             }
             drop(turns);
-            // The caller may be gone.
+            // The caller may have been cancelled.
             drop(reply.send(done));
         };
         self.within(|| self.group.spawn_to_end("write", write));
@@ -220,7 +222,7 @@ impl PostgresStore {
         async move { result.await.unwrap_or(Err(StoreError::Closed)) }.boxed()
     }
 
-    /// Appends rows, with archived rows beneath the stored rows.
+    /// Appends rows. `beneath` has the archived rows in the changed buckets.
     fn append_rows(
         &self,
         dataset: DatasetId,
@@ -240,7 +242,7 @@ impl PostgresStore {
 impl Drop for PostgresStore {
     fn drop(&mut self) {
         self.group.stop();
-        // The database rolls back what is in progress.
+        // The database rolls back transactions that are in progress.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -328,7 +330,7 @@ impl Store for PostgresStore {
     }
 
     fn version(&self) -> Option<i64> {
-        // A round trip would be needed to find commits of other services.
+        // Checking for commits of other services would need a round trip.
         None
     }
 
@@ -385,7 +387,7 @@ impl Store for PostgresStore {
 
     #[cfg(any(test, feature = "faults"))]
     fn limit_pages(&self, _: u32) -> BoxFuture<'_, Result<()>> {
-        // The disk is that of the server.
+        // The disk belongs to the database server, so there is nothing to check.
         ready(Ok(())).boxed()
     }
 
@@ -408,7 +410,7 @@ impl Store for PostgresStore {
         mut span: Span,
         visit: VisitBatch<'_>,
     ) -> Result<()> {
-        // Rows that are added during the scan could keep it from ending.
+        // Rows that are added during the scan could prevent it from finishing.
         if resolution == Resolution::Raw {
             let latest = self.read(move |c| reads::latest(c, dataset).boxed())?;
             span.last = span.last.min(latest.unwrap_or(Timestamp::MIN));

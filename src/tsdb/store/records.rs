@@ -1,4 +1,4 @@
-//! Records of archived files, in the tables of either engine.
+//! Records of archived files in the tables of an engine.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ use super::{Result, StoreError, series};
 use crate::archive::month::Month;
 use crate::span::Span;
 
-/// Archived months that were pruned.
+/// Archived months that a prune removed.
 pub(super) struct PrunedMonths {
     pub(super) n_rows: u64,
-    /// End of the last bucket of five minutes of their rows.
+    /// End of the last bucket of five minutes that contains their rows.
     pub(super) kept_from: Option<Timestamp>,
-    /// End of the last month.
+    /// End of the last of the months.
     pub(super) until: Timestamp,
 }
 
-/// Returns the starts of the months at the ends of a span.
+/// Returns the starts of the months that contain the ends of a span.
 const fn months_of(span: Span) -> (Time, Time) {
     (Time(Month::of(span.first).start()), Time(Month::of(span.last).start()))
 }
@@ -33,7 +33,7 @@ fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Reads a file and its state.
+/// Reads the record of a file and its state.
 fn file_of(row: &Row<'_>) -> Result<(ArchivedFile, FileState)> {
     let time = |idx| row.get(idx).map(|Time(at)| at);
     let number = |idx| Ok::<u64, StoreError>(row.get_unsigned(idx)?.unwrap_or_default());
@@ -54,7 +54,7 @@ fn file_of(row: &Row<'_>) -> Result<(ArchivedFile, FileState)> {
     Ok((file, row.get(13)?))
 }
 
-/// Returns the archived months that touch a span.
+/// Returns the archived months that overlap a span.
 pub(super) async fn months<S: Session>(
     s: &mut S,
     dataset: DatasetId,
@@ -76,13 +76,13 @@ pub(super) async fn months<S: Session>(
     Ok(ArchivedMonth::group(files, cuts))
 }
 
-/// Returns true if there are records of any file.
+/// Returns true if any file is recorded.
 pub(super) async fn has_any<S: Session>(s: &mut S) -> Result<bool> {
     let found = s.all("SELECT 1 FROM datasets.archived LIMIT 1", &[], |_| Ok(()));
     Ok(!found.await?.is_empty())
 }
 
-/// Returns true if a month that touches a span has a file in effect.
+/// Returns true if a month that overlaps a span has a file in effect.
 pub(super) async fn has_files<S: Session>(
     s: &mut S,
     dataset: DatasetId,
@@ -91,7 +91,7 @@ pub(super) async fn has_files<S: Session>(
     Ok(!stamps(s, dataset, span).await?.is_empty())
 }
 
-/// Returns the stamps of the files in effect of the months that touch a span.
+/// Returns the stamps of the files in effect of the months that overlap a span.
 async fn stamps<S: Session>(s: &mut S, dataset: DatasetId, span: Span) -> Result<Vec<i64>> {
     let (first, last) = months_of(span);
     let sql = "SELECT stamp FROM datasets.archived
@@ -99,8 +99,8 @@ async fn stamps<S: Session>(s: &mut S, dataset: DatasetId, span: Span) -> Result
     s.all(sql, &[&dataset.get(), &first, &last], |row| row.get(0)).await
 }
 
-/// Checks that an append of late rows from `first` on includes the archived rows beneath them.
-/// `archived_until` is the end of the last month that was ever archived.
+/// Checks that an append of rows from `first` on was prepared with archived rows if any of its rows are
+/// in the archived time. `archived_until` is the end of the latest month that was ever archived.
 pub(super) async fn check_beneath<S: Session>(
     s: &mut S,
     dataset: DatasetId,
@@ -116,7 +116,7 @@ pub(super) async fn check_beneath<S: Session>(
     if is_after { Ok(()) } else { Err(StoreError::ArchiveChanged { dataset }) }
 }
 
-/// Checks that the archived rows of a write are from the files in effect.
+/// Checks that the archived rows of a write were read from the files that are in effect now.
 pub(super) async fn check_stamps<S: Session>(
     s: &mut S,
     dataset: DatasetId,
@@ -126,7 +126,7 @@ pub(super) async fn check_stamps<S: Session>(
     if is_same { Ok(()) } else { Err(StoreError::ArchiveChanged { dataset }) }
 }
 
-/// Records the span of a deletion in the months that it touches.
+/// Records the span of a deletion as a cut of the months that it overlaps.
 pub(super) async fn cut<S: Session>(
     s: &mut S,
     dataset: DatasetId,
@@ -190,7 +190,7 @@ pub(super) async fn lease<S: Session>(s: &mut S, holder: i64, length: Duration) 
     Ok(s.run(&sql, &[&holder, &micros(length)]).await? == 1)
 }
 
-/// Returns true if `holder` has the lease. No other process gets it until the end of the transaction.
+/// Returns true if `holder` has the lease. No other process can get it until the end of the transaction.
 pub(super) async fn has_lease<S: Session>(s: &mut S, holder: i64) -> Result<bool> {
     let sql = "SELECT holder FROM datasets.archive_lease".to_owned() + S::FOR_SHARE;
     let found = s.all(&sql, &[], |row| row.get::<i64>(0));
@@ -208,7 +208,7 @@ pub(super) async fn announce<S: Session>(
         return Ok(false);
     }
     let month = Time(file.month.start());
-    // The key is used again.
+    // Deletes the record of an old file with the same key, since the new file reuses the key.
     let sql = "DELETE FROM datasets.archived WHERE dataset = ?1 AND month = ?2 AND state = 2";
     s.run(sql, &[&dataset.get(), &month]).await?;
     let sql = format!(
@@ -240,8 +240,9 @@ pub(super) async fn announce<S: Session>(
     Ok(true)
 }
 
-/// Puts an announced file into effect and forgets its predecessors. Returns the timestamp of its last
-/// row, which is `None` if the month no longer has a file. Returns `None` if the file is not announced.
+/// Puts an announced file into effect and removes the records of its predecessors. Returns the timestamp
+/// of its last row, or `Some(None)` if the month no longer has a file. Returns `None` if the file was
+/// not announced.
 pub(super) async fn put_into_effect<S: Session>(
     s: &mut S,
     ArchiveCommit { dataset, month, stamp, .. }: &ArchiveCommit,

@@ -8,13 +8,13 @@ use super::Result;
 use crate::span::Span;
 
 /// Identity of a sealed chunk. An id always refers to the same rows of the same dataset, in the same
-/// order and with the same numbers and creation times, also after the store was opened again.
+/// order and with the same numbers and creation times, even after the store is reopened.
 ///
-/// Columns that are added to the dataset later are not in the rows, so the key of a cache of
-/// derived data needs the columns of the dataset, too.
+/// The rows lack columns that were added to the dataset later. Therefore the key of a cache of derived
+/// data must include the columns of the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChunkId {
-    /// Era of the store, which changes when it is restored from a backup.
+    /// Era of the store, which changes when the store is restored from a backup.
     pub era: i64,
     /// Number of the chunk, which is never reused.
     pub number: i64,
@@ -23,11 +23,11 @@ pub struct ChunkId {
 /// A batch of rows or buckets, read on demand.
 #[derive(derive_more::Debug)]
 pub struct RowBatch<'a> {
-    /// Id of a sealed chunk that lies completely within the span of the scan. `None` for buckets, rows
-    /// that may change, or a part of a chunk at an end of the span.
+    /// Id of a sealed chunk that lies completely within the span of the scan. `None` for buckets, for
+    /// rows that may change, and for a part of a chunk at an end of the span.
     ///
-    /// A chunk under late rows has no id until they are merged. Then it has a new id. Packing a chunk
-    /// changes neither its rows nor its id. Archiving does.
+    /// A chunk that late rows overlap has no id until they are merged. Then the chunk has a new id.
+    /// Packing a chunk changes neither its rows nor its id. Archiving changes both.
     pub chunk_id: Option<ChunkId>,
     /// Number of rows, at least one.
     pub n_rows: usize,
@@ -37,12 +37,12 @@ pub struct RowBatch<'a> {
     rows: Box<dyn FnOnce() -> Result<Rows> + 'a>,
 }
 
-/// Receives batches in the order of their timestamps and returns whether to continue. Its error or an
-/// error of [`RowBatch::rows`] stops the scan.
+/// Visitor that receives batches in the order of their timestamps and returns whether to continue. The
+/// scan stops if the visitor or [`RowBatch::rows`] fails.
 pub type VisitBatch<'a> = &'a mut dyn FnMut(RowBatch<'_>) -> Result<ControlFlow<()>>;
 
 impl<'a> RowBatch<'a> {
-    /// Creates a batch that calls `rows` to read its rows.
+    /// Creates a batch that calls `rows` when its rows are requested.
     pub(crate) fn new(
         chunk_id: Option<ChunkId>,
         n_rows: usize,
@@ -52,7 +52,7 @@ impl<'a> RowBatch<'a> {
         Self { chunk_id, n_rows, span, rows: Box::new(rows) }
     }
 
-    /// Creates a batch of rows that were read, without an id.
+    /// Creates a batch of rows that were already read. It has no id.
     pub(crate) fn of_rows(rows: Rows) -> Self {
         let first = rows.timestamp(0).unwrap_or_default();
         let last = rows.timestamp(rows.len().saturating_sub(1)).unwrap_or_default();
@@ -60,7 +60,7 @@ impl<'a> RowBatch<'a> {
         Self { chunk_id: None, n_rows: rows.len(), span, rows: Box::new(|| Ok(rows)) }
     }
 
-    /// Reads the rows in ascending order. A batch that is not read has no cost.
+    /// Reads the rows in ascending order. A batch costs nothing unless this is called.
     ///
     /// # Errors
     /// [`StoreError::Damaged`](super::StoreError::Damaged) if the chunk is damaged.

@@ -7,14 +7,15 @@ use model::timestamp::Timestamp;
 use crate::codec::Packing;
 use crate::span::{Order, Span, just_after};
 
-/// Resolutions that are stored in SQLite, each after the one it is folded from.
+/// Resolutions that are stored in SQLite, from the shortest to the longest. Each is folded from the one
+/// before it.
 pub(super) const KEPT: [Resolution; 3] =
     [Resolution::FiveMinutes, Resolution::Hour, Resolution::Day];
 
-/// Resolutions with chunks of buckets. Days are too few.
+/// Resolutions whose old buckets are moved to chunks. There are too few daily buckets for that.
 pub(super) const SETTLED: [Resolution; 2] = [Resolution::FiveMinutes, Resolution::Hour];
 
-/// The rows of a dataset, or its buckets of a resolution.
+/// The rows of a dataset, or the buckets of one of its resolutions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct SeriesId {
     pub(super) dataset: DatasetId,
@@ -26,18 +27,19 @@ impl SeriesId {
         Self { dataset, resolution: Resolution::Raw }
     }
 
-    /// Returns the numbers of the dataset and the resolution.
+    /// Returns the key of the series: dataset and resolution as numbers.
     pub(super) fn key(self) -> (i64, i64) {
         (self.dataset.get(), code(self.resolution))
     }
 
-    /// Returns the key and the bounds of a span.
+    /// Returns the key of the series and the bounds of a span.
     pub(super) fn within(self, span: Span) -> (i64, i64, i64, i64) {
         let (dataset, resolution) = self.key();
         (dataset, resolution, span.first.micros(), span.last.micros())
     }
 
-    /// Returns the packing of chunks that change. Most buckets become chunks when they are old.
+    /// Returns the packing of chunks that may still change. Most buckets only become chunks when they
+    /// are old, so they are packed tightly.
     pub(super) const fn packing(self) -> Packing {
         match self.resolution {
             Resolution::Raw => Packing::Quick,
@@ -51,7 +53,7 @@ pub(super) fn code(resolution: Resolution) -> i64 {
     resolution.bucket().map_or(0, |length| i64::try_from(length.as_secs()).unwrap_or(i64::MAX))
 }
 
-/// Returns the direction of a column in `ORDER BY`.
+/// Returns the SQL keyword for the direction of `ORDER BY`.
 pub(super) const fn direction(order: Order) -> &'static str {
     match order {
         Order::Ascending => "ASC",
@@ -64,7 +66,7 @@ pub(super) fn micros(resolution: Resolution) -> i64 {
     code(resolution).saturating_mul(1_000_000)
 }
 
-/// Returns the timestamps of the bucket that starts at `start`.
+/// Returns the span of the bucket that starts at `start`.
 pub(crate) fn span(resolution: Resolution, start: Timestamp) -> Span {
     let last = start.micros().saturating_add(micros(resolution) - 1);
     Span { first: start, last: Timestamp::from_micros(last) }

@@ -17,27 +17,27 @@ use super::{Result, StoreError};
 /// Row of a result.
 pub(super) type Row<'r> = sql::Row<'r, StoreError>;
 
-/// Values of a statement, in order.
+/// Parameters of a statement, in order.
 pub(super) type Values<'v> = &'v [&'v (dyn Value + Sync)];
 
-/// A connection in a transaction, or for a single statement.
+/// A connection within a transaction, or for a single statement.
 pub(super) trait Session {
-    /// Current time, by the clock of the engine.
+    /// SQL for the current time by the clock of the engine.
     const NOW: &'static str;
 
-    /// Length of a microsecond.
+    /// SQL for the duration of a microsecond.
     const MICROSECOND: &'static str;
 
-    /// Suffix of a `SELECT` whose rows no other transaction may change.
+    /// Suffix of a `SELECT` that prevents other transactions from changing its rows.
     const FOR_SHARE: &'static str;
 
-    /// Suffix of a `SELECT` whose rows no other transaction may delete.
+    /// Suffix of a `SELECT` that prevents other transactions from deleting its rows.
     const FOR_KEY_SHARE: &'static str;
 
-    /// Runs a statement without results and returns the number of changed rows.
+    /// Runs a statement that returns no rows. Returns the number of changed rows.
     fn run(&mut self, sql: &str, values: Values<'_>) -> impl Future<Output = Result<u64>>;
 
-    /// Returns all rows as converted by `read`.
+    /// Returns all rows, converted by `read`.
     fn all<T>(
         &mut self,
         sql: &str,
@@ -48,11 +48,11 @@ pub(super) trait Session {
     /// Updates the indexes after a tag was attached to a dataset or detached from it.
     fn index_tag(&mut self, tag: i64, dataset: DatasetId, is_attached: bool) -> Result<()>;
 
-    /// Counts a tag that was removed from a dataset or a key.
+    /// Counts the removal of a tag from a dataset or a key.
     fn count_withdrawal(&mut self) -> impl Future<Output = Result<()>>;
 }
 
-/// Returns the result of statements of SQLite, which never wait.
+/// Returns the result of statements of SQLite. Their futures never wait.
 pub(super) fn ready<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     work.now_or_never().unwrap_or(Err(StoreError::Closed))
 }
@@ -91,7 +91,7 @@ impl Session for &Connection {
         }
     }
 
-    /// Only services that share a store follow withdrawals.
+    /// Only services that share a store need this count.
     async fn count_withdrawal(&mut self) -> Result<()> {
         Ok(())
     }

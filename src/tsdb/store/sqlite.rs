@@ -72,7 +72,7 @@ type Writer = db::writer::Writer<StoreError>;
 pub struct SqliteStore {
     writer: Arc<Writer>,
     readers: Readers,
-    /// Ends the maintenance when it is dropped.
+    /// Stops the maintenance when it is dropped.
     _maintenance: Sender<()>,
     chunk_indexes: ChunkIndexCache,
     /// See [`ChunkId`](super::row_batch::ChunkId).
@@ -91,7 +91,7 @@ impl SqliteStore {
         if let Some(folder) = path.parent() {
             private::create_folder(folder).map_err(StoreError::failed)?;
         }
-        // A process may have been killed during a backup.
+        // Removes files that a process left if it was killed during a backup.
         remove_stale(path);
         let in_use = backup::use_store(path)?;
         let connection = tables::SCHEMA.open(path)?;
@@ -107,7 +107,7 @@ impl SqliteStore {
         Ok(Self { writer, readers, _maintenance: maintenance, chunk_indexes, era, _in_use: in_use })
     }
 
-    /// Appends rows, with archived rows beneath the stored rows.
+    /// Appends rows. `beneath` has the archived rows in the changed buckets.
     fn append_rows(
         &self,
         dataset: DatasetId,
@@ -126,7 +126,7 @@ impl SqliteStore {
         async move { Ok(self.writer.run(work, on_commit).await?.0) }.boxed()
     }
 
-    /// Runs `work` in a transaction and returns its result once that is durable.
+    /// Runs `work` in a transaction. Returns its result once the transaction is durable.
     fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Tests of every store, through the trait.
+//! Tests that every store must pass, through its trait.
 //!
 //! An engine calls [`check_all`], [`random::check`] and [`catalog::check_random_sharing`] with a
 //! function that opens it again on the same files.
@@ -59,7 +59,7 @@ pub(crate) fn newest(store: &dyn Store, dataset: DatasetId, limit: usize) -> (Bl
     store.newest(dataset, limit).unwrap()
 }
 
-/// Returns the dataset as the service sees it.
+/// Returns the dataset as it is visible to the service.
 fn read_sight(store: &dyn Store, dataset: DatasetId) -> Option<Sight> {
     store.sight(None, &DatasetRef::Id(dataset)).unwrap()
 }
@@ -96,7 +96,7 @@ pub(crate) async fn append(store: &dyn Store, dataset: DatasetId, rows: Block) -
     try_append(store, dataset, rows).await.unwrap()
 }
 
-/// Appends rows, which may be rejected.
+/// Appends rows. The append may be rejected.
 pub(crate) async fn try_append(
     store: &dyn Store,
     dataset: DatasetId,
@@ -126,7 +126,8 @@ fn raw_page(store: &dyn Store, dataset: DatasetId, read: &PageRead) -> (u64, Vec
     (page.count.unwrap(), values(&block))
 }
 
-/// Returns the number of rows and the seconds of `limit` of them after the first `skip`.
+/// Reads a page with `limit` rows after skipping `skip`. Returns the number of all rows and the seconds
+/// of the page.
 pub(crate) fn seconds_of_page(
     store: &dyn Store,
     dataset: DatasetId,
@@ -146,7 +147,7 @@ fn buckets(store: &dyn Store, dataset: DatasetId, resolution: Resolution) -> Vec
     }
 }
 
-/// Runs all checks except for those of random writes.
+/// Runs all checks except the checks of random writes.
 pub(crate) async fn check_all(open: Open<'_>) {
     catalogue(open).await;
     visibility(open).await;
@@ -365,7 +366,7 @@ async fn long_appends(open: Open<'_>) {
     assert_eq!(n_buckets, 2400);
 }
 
-/// Checks the ids of chunks, in a store that has some.
+/// Checks the ids of chunks in a store that has chunks.
 pub(crate) async fn check_chunk_ids(open: Open<'_>) {
     let store = open();
     let id = create(&*store, new_dataset("batches")).await;
@@ -392,7 +393,7 @@ pub(crate) async fn check_chunk_ids(open: Open<'_>) {
     let (part, n_rows) = names(&*store, Span { first: at_second(60), last: at_second(60 * 4900) });
     assert_eq!((part.iter().all(|name| all.contains(name)), n_rows), (true, 4900));
     assert!(part.len() < all.len(), "batches at the ends are not whole");
-    // A late row removes the id of one batch.
+    // A late row removes the id of the batch that contains it.
     append(&*store, id, block([(61, 2.0), (5011 * 60, 1.0)])).await;
     let (left, n_rows) = names(&*store, Span::ALL);
     assert_eq!((&left[..], n_rows), (&all[1..], 5012));
@@ -419,7 +420,7 @@ async fn letting_go(open: Open<'_>) {
     let n_left = store.prune(id, at_second(99_999), 99_999, Box::new(|_| {})).await.unwrap();
     assert!((3500..=3501).contains(&(n_left + n_gone)), "the replaced row counts where it is kept");
     check_newest(&*store, id, None);
-    // The wrong date was corrected: rows of the next five minutes are accepted.
+    // After the wrong date was corrected, rows of the next five minutes are accepted.
     append(&*store, id, block([(3_600, 1.0)])).await;
     check_newest(&*store, id, Some(at_second(3_600)));
 }
@@ -429,7 +430,7 @@ async fn deleting_rows(open: Open<'_>) {
     let id = create(&*store, new_dataset("cut")).await;
     let mut want: BTreeMap<i64, f64> = (0..6000).map(|n| (n * 20, 1.5)).collect();
     append(&*store, id, block(want.clone())).await;
-    // Late rows in the tail, some of which replace others.
+    // Late rows in the tail, some of which replace other rows.
     let late: BTreeMap<i64, f64> = (0..40).map(|n| (n * 1010 + 7, 2.5)).chain([(0, 9.0)]).collect();
     append(&*store, id, block(late.clone())).await;
     want.extend(late);
@@ -458,7 +459,7 @@ async fn deleting_rows(open: Open<'_>) {
     compare(&*store, id, &BTreeMap::new(), &[]);
     check_newest(&*store, id, None);
 
-    // Buckets of pruned rows remain, unless they are covered completely.
+    // Buckets of pruned rows remain, unless a deletion covers them completely.
     append(&*store, id, block((0..3000).map(|second| (second, 1.0)))).await;
     store.prune(id, at_second(2100), 99_999, Box::new(|_| {})).await.unwrap();
     let before = buckets(&*store, id, Resolution::FiveMinutes);

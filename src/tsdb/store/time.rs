@@ -1,5 +1,5 @@
-//! Timestamps as the engines store them: microseconds since 1970 in SQLite, since 2000 in PostgreSQL,
-//! which has no others than those of its calendar.
+//! Timestamps as the engines store them: as microseconds since 1970 in SQLite and since 2000 in
+//! PostgreSQL, which only supports timestamps within its calendar.
 
 use model::timestamp::Timestamp;
 use rusqlite::ToSql;
@@ -12,14 +12,14 @@ use sqlx::{Decode, Encode, Postgres, Type};
 
 use crate::span::Span;
 
-/// Microseconds from 1970 to 2000, the epoch of the database.
+/// Microseconds from 1970 to 2000, the epoch of PostgreSQL.
 const EPOCH_MICROS: i64 = 946_684_800_000_000;
 
-/// Earliest timestamp of a row: the second day of the database's calendar, in 4714 BC, so that
-/// every bucket of such a row starts in the calendar, too.
+/// Earliest possible timestamp of a row in PostgreSQL: the second day of its calendar, in 4714 BC. Thus
+/// every bucket of such a row also starts within the calendar.
 pub(in crate::store) const EARLIEST: Timestamp = Timestamp::from_micros(-210_866_716_800_000_000);
 
-/// Object ids of `timestamptz` and of its array, which never change.
+/// Object ids of `timestamptz` and of arrays of it. They never change.
 const OIDS: [u32; 2] = [1184, 1185];
 
 /// A timestamp as a parameter or column of a statement.
@@ -27,7 +27,7 @@ const OIDS: [u32; 2] = [1184, 1185];
 pub(in crate::store) struct Time(pub(in crate::store) Timestamp);
 
 impl Time {
-    /// Returns microseconds since 2000, not before [`EARLIEST`].
+    /// Returns microseconds since 2000, at least those of [`EARLIEST`].
     pub(in crate::store) fn to_database(self) -> i64 {
         self.0.max(EARLIEST).micros() - EPOCH_MICROS
     }
@@ -43,7 +43,7 @@ pub(in crate::store) const fn bounds(span: Span) -> (Time, Time) {
     (Time(span.first), Time(span.last))
 }
 
-/// Returns the first and the last timestamps of spans as lists.
+/// Returns the first timestamps of spans as a list and the last timestamps as another list.
 pub(in crate::store) fn lists(spans: &[Span]) -> (Vec<Time>, Vec<Time>) {
     spans.iter().copied().map(bounds).unzip()
 }

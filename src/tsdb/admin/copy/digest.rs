@@ -12,7 +12,7 @@ use crate::span::Span;
 use crate::store::engine::CatalogEntry;
 use crate::store::{Result, Store};
 
-/// Resolutions that are compared. The buckets of the others follow from them.
+/// Resolutions that are compared. Buckets of other resolutions are folded from these.
 const COMPARED: [Resolution; 4] =
     [Resolution::Raw, Resolution::FiveMinutes, Resolution::Hour, Resolution::Day];
 
@@ -23,15 +23,15 @@ pub(super) struct Digest {
     pub(super) n_buckets: u64,
     rows: u64,
     buckets: u64,
-    /// Buckets that contain the end of the digest. Later rows change them.
+    /// Hash of the buckets that contain the last timestamp of the digest. Later rows change them.
     last_buckets: u64,
-    /// The catalog entry, except for the latest row.
+    /// Hash of the catalog entry without the timestamp of the latest row.
     entry: u64,
 }
 
 impl Digest {
-    /// Reads a dataset up to `until`. If `on_rows`, which is called with the number of rows so far,
-    /// stops it, the digest is incomplete.
+    /// Reads a dataset up to `until`. `on_rows` is called with the number of rows so far. The digest is
+    /// incomplete if it stops the read.
     ///
     /// # Errors
     /// [`StoreError`](crate::store::StoreError).
@@ -78,8 +78,8 @@ impl Digest {
         })
     }
 
-    /// Returns the part of a copy that differs from its source, if any. `is_ahead` is true if the source
-    /// has later rows.
+    /// Returns the name of the part in which a copy differs from its source, if any. `is_ahead` is true
+    /// if the source has later rows.
     pub(super) fn difference(&self, copy: &Self, is_ahead: bool) -> Option<&'static str> {
         if self.rows != copy.rows {
             Some("rows")
@@ -105,7 +105,8 @@ impl Digest {
 fn hash_row(block: &Block, row_idx: usize, shown: &[usize], to: &mut DefaultHasher) {
     block.times.get(row_idx).hash(to);
     block.created.get(row_idx).hash(to);
-    // A column that was added after the rows may be missing, or without values.
+    // In a chunk that is older than the column, the column may be missing or have no values. Both count
+    // as equal.
     for series in shown.iter().map(|idx| block.columns.get(*idx)) {
         match series {
             Some(Series::Float(values)) => {
@@ -123,7 +124,7 @@ fn hash_row(block: &Block, row_idx: usize, shown: &[usize], to: &mut DefaultHash
 
 fn hash_bucket(bucket: &Bucket, to: &mut DefaultHasher) {
     let Bucket { timestamp, open, high, low, close, volume, count } = bucket;
-    // Stores do not keep the sign of zero.
+    // Not every engine stores the sign of zero.
     let bits = [open, high, low, close, volume].map(|number| (number + 0.0).to_bits());
     (timestamp, bits, count).hash(to);
 }

@@ -10,7 +10,7 @@ use super::*;
 use crate::catalog::{ColumnChange, DatasetChange, NewDataset, TagFilter};
 use crate::store::sqlite::SqliteStore;
 
-/// Number of rows of the long dataset, one every 7 seconds.
+/// Number of rows of the long dataset, at intervals of 7 seconds.
 const ROWS: i64 = 40_000;
 
 fn time(second: i64) -> Timestamp {
@@ -25,7 +25,7 @@ fn open(folder: &TempDir, name: &str) -> SqliteStore {
     SqliteStore::open(&folder.path().join(name).join("datasets.db")).unwrap()
 }
 
-/// Returns a row of each type of value, some of them missing.
+/// Returns rows with values of each type, some of them missing.
 fn block(seconds: impl IntoIterator<Item = i64>, columns: &[Dtype]) -> Block {
     let mut block = Block::new(columns);
     for second in seconds {
@@ -53,8 +53,8 @@ fn append(store: &dyn Store, dataset: i64, rows: Block, created: i64) {
     block_on(store.append(id(dataset), append, Box::new(|_, _| {}))).unwrap();
 }
 
-/// Fills a store with datasets of every kind: with late and corrected rows, with pruned rows, with
-/// a deleted column, without rows, of no number, and a deleted one.
+/// Fills a store with datasets of every kind: with late and corrected rows, with pruned rows, with a
+/// deleted column, without rows, without numeric columns, and a deleted dataset.
 pub(crate) fn fill(store: &dyn Store) {
     let all = [Dtype::Float, Dtype::Integer, Dtype::String, Dtype::Boolean];
     let names = ["close", "trades", "note", "is_final"].map(str::to_owned);
@@ -87,7 +87,7 @@ pub(crate) fn fill(store: &dyn Store) {
     append(store, 5, block(0..50, &all[2..]), 22);
     let column = ColumnChange::Delete("trades".to_owned());
     block_on(store.change(id(2), DatasetChange::Column(column), time(23))).unwrap();
-    // Some rows before the end of the last bucket that lost a row remain.
+    // The last affected bucket is pruned only in part, so some of its rows remain.
     assert!(block_on(store.prune(id(3), time(31_333), 99_999, Box::new(|_| {}))).unwrap() > 0);
     for change in [
         TagChange::Acquire { tag: "public".to_owned(), key: reader },
@@ -112,7 +112,7 @@ pub(crate) const CHANGES: [fn(&dyn Store); 5] = [
     |store| {
         let span = Span { first: time(200_000), last: time(200_100) };
         assert!(block_on(store.delete_rows(id(2), span, time(32), Box::new(|_| {}))).unwrap() > 0);
-        // Buckets without rows.
+        // Deletes the buckets that have no rows.
         let span = Span { first: Timestamp::MIN, last: time(9000) };
         block_on(store.delete_rows(id(3), span, time(30), Box::new(|_| {}))).unwrap();
     },
@@ -123,7 +123,7 @@ pub(crate) const CHANGES: [fn(&dyn Store); 5] = [
         }
     },
     |store| {
-        // No rows are left.
+        // Prunes all rows.
         let pruned = store.prune(id(3), time(999_999), 999_999, Box::new(|_| {}));
         assert!(block_on(pruned).unwrap() > 0);
     },
@@ -139,7 +139,7 @@ fn source(store: &dyn Engine) -> Source<'_> {
     Source { engine: store, rows: store }
 }
 
-/// Returns the copied datasets with their checksums.
+/// Copies all datasets. Returns them with their checksums.
 pub(crate) fn copy_all(from: &dyn Engine, to: &dyn Engine) -> Vec<CopiedDataset> {
     let mut copied = Vec::new();
     let outcome = copy(source(from), to, &|_| true, &mut |progress| {

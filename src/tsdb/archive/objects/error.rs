@@ -1,4 +1,4 @@
-//! Failures of requests to the archive, with advice.
+//! Failures of requests to the archive, with advice for operators.
 
 use std::error::Error;
 
@@ -13,7 +13,7 @@ pub enum ObjectError {
     /// The settings are incomplete or invalid.
     #[error("invalid settings of the archive")]
     Prepare(#[source] Cause),
-    /// The server cannot be reached, is overloaded or too slow. The request may succeed later.
+    /// The server cannot be reached, is overloaded, or is too slow. The request may succeed later.
     #[error("archive cannot be reached")]
     Unreachable(#[source] Cause),
     /// Neither the environment nor the machine or service that it names provides credentials.
@@ -31,12 +31,12 @@ pub enum ObjectError {
         /// Key of the object.
         key: String,
     },
-    /// The object differs from what was written.
+    /// The object differs from the version that was written.
     #[error("object {key} was changed or damaged: {what}")]
     Damaged {
         /// Key of the object.
         key: String,
-        /// Difference to what was written.
+        /// Description of the difference.
         what: String,
     },
     /// The server rejected the request, or its response is invalid.
@@ -72,7 +72,7 @@ impl ObjectError {
             return Self::Damaged { key: key.to_owned(), what };
         }
         if let Some(transport) = transport(&error) {
-            // Such as an untrusted certificate.
+            // For example an untrusted certificate.
             let is_lasting = transport.kind() == HttpErrorKind::Unknown;
             let cause = innermost(transport).to_string().into();
             if is_of_credentials(&error) {
@@ -98,9 +98,9 @@ impl ObjectError {
     }
 }
 
-/// Returns true if `error` is that of a request for credentials, by its address: that of the
-/// metadata of a machine, the role of a container, or Amazon's token service. Its own type is
-/// private.
+/// Returns true if `error` comes from a request for credentials. Its type is private, so it is
+/// recognized by the address: that of the machine's metadata service, the role of a container, or
+/// Amazon's token service.
 fn is_of_credentials(error: &object_store::Error) -> bool {
     let text = error.to_string();
     let request = text.split_once("Error performing ").and_then(|(_, rest)| rest.split(' ').nth(1));
@@ -111,7 +111,7 @@ fn is_of_credentials(error: &object_store::Error) -> bool {
     })
 }
 
-/// Returns the last cause.
+/// Returns the last error in the chain of sources.
 fn innermost(error: &HttpError) -> &(dyn Error + 'static) {
     let mut cause: &(dyn Error + 'static) = error;
     while let Some(next) = cause.source() {
@@ -120,7 +120,7 @@ fn innermost(error: &HttpError) -> &(dyn Error + 'static) {
     cause
 }
 
-/// Returns the error of the connection that caused `error`, if any.
+/// Returns the connection error in the chain of sources of `error`, if any.
 fn transport(error: &object_store::Error) -> Option<&HttpError> {
     let mut cause: &(dyn Error + 'static) = error;
     loop {
@@ -131,8 +131,9 @@ fn transport(error: &object_store::Error) -> Option<&HttpError> {
     }
 }
 
-/// Parses the status and S3's error code in `text`, which is that of an error of a private type.
-/// The rest of it repeats the request with all that its signature was made of.
+/// Parses the HTTP status and the S3 error code from `text`, the message of an error with a private
+/// type. The rest of the message is dropped, since it repeats the request with all inputs of its
+/// signature.
 fn parse_response(text: &str) -> Option<(u16, String)> {
     let (_, response) = text.split_once("status code: ")?;
     let status = response.get(..3)?.parse().ok()?;

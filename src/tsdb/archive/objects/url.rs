@@ -7,10 +7,9 @@ use std::str::FromStr;
 use object_store::path::Path;
 use reqwest::Url;
 
-/// Address of an archive: `s3://bucket/prefix?region=eu-central-1`, or `file:///path` of a
-/// directory.
+/// Address of an archive: `s3://bucket/prefix?region=eu-central-1`, or `file:///path` for a directory.
 ///
-/// `endpoint=http://10.0.0.9:9000` names a server other than Amazon's. Missing parts and the
+/// `endpoint=http://10.0.0.9:9000` selects a server other than Amazon's. Missing parts and the
 /// credentials come from the environment variables that other S3 tools use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveUrl(pub(super) Target);
@@ -21,7 +20,7 @@ pub(super) enum Target {
     Bucket { bucket: String, prefix: Path, endpoint: Option<String>, region: Option<String> },
 }
 
-/// Rejection of an address. It does not contain the text, which may hold a secret.
+/// Rejection of an address. The error does not contain the address, which may include a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArchiveUrlError {
@@ -30,7 +29,7 @@ pub enum ArchiveUrlError {
         "not the address of an archive, such as s3://bucket/prefix?region=eu-central-1, s3://bucket?endpoint=http://host:9000 or file:///path"
     )]
     Form,
-    /// The address has credentials, which the command line would show to everyone.
+    /// The address contains credentials, which every user could see in the list of processes.
     #[error(
         "address of an archive has credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead"
     )]

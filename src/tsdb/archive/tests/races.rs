@@ -18,7 +18,8 @@ pub(crate) fn check_meanwhile(open: OpenIn<'_>) {
     check_paused_archiver(open);
 }
 
-/// Checks a scan during which months are archived and then rewritten, after a number of batches.
+/// Checks a scan during which months are archived and then rewritten, after `n_before` batches were
+/// visited.
 fn check_scan(open: OpenIn<'_>, n_before: usize) {
     let folder = tempdir().unwrap();
     let store = open_archived(folder.path(), open);
@@ -46,7 +47,8 @@ fn check_scan(open: OpenIn<'_>, n_before: usize) {
     check(LATE + Duration::from_hours(48));
 }
 
-/// Checks that a few stored rows over many archived rows are visited in batches of bounded size.
+/// Checks that a scan visits batches of bounded size if there are a few stored rows and many archived
+/// rows in the same span.
 fn check_scan_is_bounded(open: OpenIn<'_>) {
     let folder = tempdir().unwrap();
     let store = open_archived(folder.path(), open);
@@ -64,7 +66,7 @@ fn check_scan_is_bounded(open: OpenIn<'_>) {
     assert!(batches.iter().all(|n_rows| *n_rows <= 750), "{batches:?}");
 }
 
-/// Checks an append to a month that another process has archived.
+/// Checks an append to a month that another process has just archived.
 fn check_late_append(open: OpenIn<'_>) {
     let folder = tempdir().unwrap();
     let inner = open(folder.path());
@@ -83,7 +85,7 @@ fn check_late_append(open: OpenIn<'_>) {
     assert_eq!(scanned(&store, id, Span::ALL), scanned(&other, id, Span::ALL));
 }
 
-/// Checks that rows and columns that are added while their month is written are not lost.
+/// Checks that rows and columns that are added while their month is written to a file are not lost.
 fn check_writes_meanwhile(open: OpenIn<'_>) {
     let (folder, server) = (tempdir().unwrap(), TestServer::start());
     let inner = open(folder.path());
@@ -124,8 +126,8 @@ fn check_writes_meanwhile(open: OpenIn<'_>) {
     check();
 }
 
-/// Checks that a process that was paused before it wrote a file and lost the lease does not overwrite
-/// the file of another process.
+/// Checks that a process that was paused before it wrote a file, and has lost the lease, does not
+/// overwrite the file of another process.
 fn check_paused_archiver(open: OpenIn<'_>) {
     let (folder, server) = (tempdir().unwrap(), TestServer::start());
     let inner = open(folder.path());

@@ -12,13 +12,13 @@ use parking_lot::Mutex;
 
 use crate::archive::objects::Objects;
 
-/// Path of its only bucket.
+/// Path of the only bucket.
 const BUCKET: &str = "/rows";
 
-/// Modification time of all objects.
+/// Modification time that all objects report.
 const WRITTEN: &str = "Tue, 24 Nov 2020 03:00:00 GMT";
 
-/// A server that runs until the test program exits.
+/// An S3 server that runs until the test program exits.
 #[derive(Debug, Clone)]
 pub(crate) struct TestServer {
     state: Arc<State>,
@@ -64,14 +64,14 @@ impl TestServer {
         thread::spawn(move || {
             for connection in listener.incoming() {
                 let state = Arc::clone(&state);
-                // Clients may disconnect.
+                // A client may disconnect early, which is not an error.
                 thread::spawn(move || drop(state.serve(&connection.unwrap())));
             }
         });
         server
     }
 
-    /// Opens the bucket like another service.
+    /// Opens the bucket as another process would.
     pub(crate) fn open(&self) -> Objects {
         let builder = AmazonS3Builder::new().with_access_key_id("key").with_secret_access_key("s");
         Objects::connect(&self.url.parse().unwrap(), builder).unwrap()

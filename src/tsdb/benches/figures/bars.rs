@@ -1,11 +1,11 @@
-//! Bars from a seed, with mantissas as full as in a live feed.
+//! Bars generated from a seed, with mantissas as full as in a live feed.
 
 use super::store::Bar;
 
 /// Minute of the first bar, in January 2020.
 pub(crate) const START: i64 = 26_297_280;
 
-/// Relative move of a price in a minute.
+/// Standard deviation of the relative price change within a minute.
 const VOLATILITY: f64 = 0.0005;
 
 /// Bars of consecutive minutes.
@@ -17,7 +17,7 @@ pub(crate) struct Bars {
     decimals: Option<u8>,
 }
 
-/// Returns the numbers below `n`.
+/// Returns a generator of random numbers: called with `n`, it returns a number below `n`.
 pub(crate) fn random(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     move |below| shifted(&mut state) % below
@@ -47,7 +47,7 @@ impl Bars {
         high / 9_007_199_254_740_992.0
     }
 
-    /// Returns an approximately normal number with a deviation of 1.
+    /// Returns an approximately normally distributed number with a standard deviation of 1.
     fn normal(&mut self) -> f64 {
         let sum: f64 = (0..4).map(|_| self.unit()).sum();
         (sum - 2.0) * 3.0_f64.sqrt()

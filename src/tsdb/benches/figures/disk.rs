@@ -1,4 +1,4 @@
-//! Measurements of the machine in the same run, to judge the figures by.
+//! Measures the disk of the machine in the same run, for comparison with the figures.
 
 use std::fs::{self, File};
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -9,14 +9,14 @@ use tokio::time::Instant;
 
 use test_bench::Outcome;
 
-/// Number of syncs.
+/// Number of measured syncs.
 const SYNCS: usize = 200;
 
 /// Approximate number of bytes that a commit of 1000 rows writes.
 const COMMIT_BYTES: usize = 72 << 10;
 
-/// Returns the median duration, in seconds, of a disk sync after writing as much as a commit does to a
-/// file of constant length.
+/// Returns the median duration, in seconds, of a disk sync after a write as large as that of a commit.
+/// The length of the file stays constant.
 pub(crate) fn sync(folder: &Path) -> Outcome<f64> {
     let path = folder.join("sync");
     let bytes = vec![0xA5; COMMIT_BYTES];
@@ -27,7 +27,7 @@ pub(crate) fn sync(folder: &Path) -> Outcome<f64> {
         let start = Instant::now();
         file.write_all(&bytes)?;
         file.sync_data()?;
-        // The first write makes the file longer.
+        // The first write extends the file, so it is not measured.
         if sync > 0 {
             taken.push(start.elapsed());
         }

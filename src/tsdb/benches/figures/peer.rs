@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::bars::Bars;
 use crate::{BATCH, Outcome};
 
-/// Settings with the same durability, rows and log length as the store.
+/// Schema and settings with the same durability, rows and log length as the store.
 const TABLES: &str = "
 PRAGMA journal_mode = wal;
 PRAGMA synchronous = full;
@@ -31,13 +31,13 @@ CREATE TABLE buckets (
 const INSERT: &str =
     "INSERT OR REPLACE INTO bars VALUES (1, ?1, ?2, ?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
-/// Adds the rows of a batch to a bucket, which would be wrong for late rows.
+/// Adds the rows of a batch to a bucket. The result is only correct for rows in ascending order.
 const UPSERT: &str = "INSERT INTO buckets VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 ON CONFLICT DO UPDATE SET high = max(high, excluded.high), low = min(low, excluded.low),
 close = excluded.close, volume = volume + excluded.volume, count = count + excluded.count";
 
-/// Returns the rows per second for `n` rows in batches. Buckets of 5 minutes, an hour and a day are
-/// folded within each batch and then added to the stored buckets.
+/// Ingests `n` rows in batches and returns the rows per second. Buckets of 5 minutes, an hour and a day
+/// are folded within each batch and then added to the stored buckets.
 pub(crate) fn ingest(path: &Path, n: usize) -> Outcome<f64> {
     fs::remove_file(path).ok();
     let mut connection = Connection::open(path)?;

@@ -1,7 +1,7 @@
-//! The store in a database compared with hand-written tables: a table with a row for each bar and a
+//! Compares the store in a database with hand-written tables: a table with a row for each bar and a
 //! table of buckets of the same five resolutions. Both are in the same database, with the same
-//! durability and connections. They are measured batch by batch and page by page in turns, so that load
-//! affects both equally. The embedded store is measured in the same run.
+//! durability and number of connections. They are measured in turns, batch by batch and page by page, so
+//! that load on the machine affects both equally. The embedded store is measured in the same run.
 
 use db::postgres::connections::{Connections, ConnectionsOptions, Snapshot};
 use futures::FutureExt as _;
@@ -19,22 +19,22 @@ use super::bars::{Bars, random};
 use super::store::{Bar, Figures, Page};
 use super::{START, median};
 
-/// Pages of a round, of which the median counts.
+/// Number of pages per round. The median of each round is used.
 const PAGES: usize = 250;
 
 /// Number of rounds of pages. The first is not measured, since it fills caches.
 const ROUNDS: usize = 41;
 
-/// Threads that wait for the connections of the plain table, as many as the store has.
+/// Number of runtime threads for the connections of the plain table, the same as for the store.
 const THREADS: usize = 2;
 
-/// A row of the plain table, from its time on.
+/// A row of the plain table, without its timestamp.
 type Row = (f64, f64, f64, f64, f64, f64, f64, f64);
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 5000;
 
-/// The hand-written tables: rows with buckets of five resolutions, and only rows.
+/// The hand-written tables: rows with buckets of five resolutions, and a table of rows without buckets.
 const TABLES: &str = "CREATE TABLE plain_rows (
     dataset bigint NOT NULL, t timestamptz NOT NULL,
     open float8, high float8, low float8, close float8, volume float8, notional float8, trades float8,
@@ -47,7 +47,7 @@ CREATE TABLE plain_buckets (
 );
 CREATE TABLE bare_rows (LIKE plain_rows INCLUDING ALL)";
 
-/// Folds the buckets of a resolution that contain rows from `$1` on.
+/// Folds the buckets of a resolution that contain rows at or after `$1`.
 const FOLD: &str = "INSERT INTO plain_buckets
     SELECT 1, $2::interval, date_bin($2::interval, t, 'epoch') AS start,
         (array_agg(open ORDER BY t))[1], max(high), min(low), (array_agg(close ORDER BY t DESC))[1],
@@ -59,8 +59,8 @@ const FOLD: &str = "INSERT INTO plain_buckets
 /// Resolutions of buckets as intervals.
 const RESOLUTIONS: [&str; 5] = ["5 min", "15 min", "1 hour", "4 hours", "1 day"];
 
-/// Measures a store in the database at `url`, plain tables there, and `embedded` with its dataset
-/// `id` of `n` rows.
+/// Measures a store in the database at `url`, plain tables in the same database, and `embedded` with its
+/// dataset `id` of `n` rows.
 pub(crate) async fn measure(
     url: &str,
     embedded: &Figures,
@@ -105,8 +105,8 @@ pub(crate) async fn measure(
     Ok(())
 }
 
-/// Reads rounds of pages after random minutes, from the store and the plain table in turns. Returns
-/// the median of the store's.
+/// Reads rounds of pages that begin at random minutes, from the store and the plain table in turns.
+/// Returns the median duration of the store.
 fn pages(
     store: &Figures,
     id: DatasetId,
@@ -155,14 +155,14 @@ fn pages(
     Ok(page)
 }
 
-/// Seconds of an ingest into each.
+/// Seconds that an ingest into each destination took.
 struct Taken {
     ours: f64,
     by_hand: f64,
     bare: f64,
 }
 
-/// Appends `n` bars to a dataset and to plain tables, a batch at a time in turns.
+/// Appends `n` bars to a dataset and to plain tables, in turns after each batch.
 async fn ingest(store: &Figures, id: DatasetId, plain: &Plain, n: usize) -> Outcome<Taken> {
     plain.write(|c| sqlx::raw_sql(TABLES).execute(c).map(done).boxed())?;
     let mut bars = Bars::new();
@@ -177,7 +177,7 @@ async fn ingest(store: &Figures, id: DatasetId, plain: &Plain, n: usize) -> Outc
     Ok(taken)
 }
 
-/// Returns the quantile `part` of values, from 0, the least, to 1, the greatest.
+/// Returns the quantile `part` of the values: 0 is the minimum and 1 the maximum.
 fn part(values: &mut [f64], part: f64) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     #[expect(
@@ -193,14 +193,14 @@ fn done<T>(result: Result<T, sqlx::Error>) -> Result<(), StoreError> {
     result.map(drop).map_err(StoreError::from)
 }
 
-/// Returns the duration of `work` in seconds and its result.
+/// Runs `work` and returns its duration in seconds and its result.
 async fn seconds<T>(work: impl AsyncFnOnce() -> Outcome<T>) -> Outcome<(f64, T)> {
     let start = Instant::now();
     let done = work().await?;
     Ok((start.elapsed().as_secs_f64(), done))
 }
 
-/// A plain table. Reads and writes block like the store does.
+/// A plain table. Reads and writes block, as those of the store do.
 struct Plain {
     connections: Connections,
     /// `None` while this is dropped.
@@ -267,7 +267,7 @@ impl Plain {
         })
     }
 
-    /// Copies rows alone, in the binary format.
+    /// Copies rows without buckets, in the binary format.
     fn copy(&self, batch: &[Bar]) -> Outcome<()> {
         const EPOCH_MICROS: i64 = 946_684_800_000_000;
         let mut bytes = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0".to_vec();
@@ -292,7 +292,7 @@ impl Plain {
         })
     }
 
-    /// Returns the bytes of the store's rows and buckets on disk.
+    /// Returns the size on disk of the store's rows and buckets.
     fn bytes(&self) -> Outcome<f64> {
         self.read(|c| {
             async move {

@@ -1,4 +1,4 @@
-//! Other databases with the same buckets, in the same run.
+//! Measures other databases with the same buckets in the same run.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,13 +8,13 @@ use tempfile::TempDir;
 
 use test_bench::Outcome;
 
-/// Measurements of the other databases in Python, which all of them support.
+/// Python script that measures the other databases, since all of them have Python packages.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peers.py");
 
-/// Result of a database.
+/// Result of another database.
 pub(crate) struct Rival {
     pub(crate) peer: String,
-    /// With or without buckets.
+    /// Name of the database and whether it maintains buckets.
     pub(crate) what: String,
     /// Rows per second.
     pub(crate) rate: f64,

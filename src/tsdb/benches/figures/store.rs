@@ -1,4 +1,4 @@
-//! The store as the bench uses it, with rows of seven numbers.
+//! The store as used by the bench, with rows of seven numbers.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -16,7 +16,7 @@ use tsdb::store::{Append, AppendMode, Count, PageRead, Store, StoreError};
 
 use test_bench::Outcome;
 
-/// Columns of a bar, as in document 2.
+/// Columns of a bar, as in the HTTP API.
 const COLUMNS: [&str; 7] =
     ["open", "high", "low", "close", "volume", "volume_notional", "trades_done"];
 
@@ -32,11 +32,11 @@ pub(crate) struct Figures {
 /// A page of rows to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Page {
-    /// After this minute.
+    /// Rows after this minute.
     After(i64),
     /// The latest rows.
     Newest,
-    /// After this many rows, with the number of all.
+    /// Rows after skipping this many, with the total count.
     Offset(u64),
 }
 
@@ -57,7 +57,7 @@ impl Figures {
         Ok(Self { store: Box::new(PostgresStore::open(&url.parse()?)?) })
     }
 
-    /// Creates a dataset, or finds it.
+    /// Creates a dataset, or returns the existing one.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -89,14 +89,14 @@ impl Figures {
             let values = bars.iter().map(|(_, values)| values.get(idx).copied());
             *series = Series::Float(values.collect());
         }
-        // A live row is stored within a second of its end.
+        // A live row is stored within a second of the end of its minute.
         let now = block.times.last().copied().unwrap_or_default();
         let append = Append { mode: AppendMode::Replace, rows: block, now, batches: Vec::new() };
         self.store.append(dataset, append, Box::new(|_, _| ())).await?;
         Ok(())
     }
 
-    /// Reads a page. Returns its number of rows and, if it counts, the number of all rows.
+    /// Reads a page. Returns its number of rows and, if requested, the number of all rows.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -147,7 +147,7 @@ impl Figures {
         Ok((n_rows, sum))
     }
 
-    /// Reads all buckets of a day. Returns their number.
+    /// Reads all daily buckets and returns their number.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -164,7 +164,7 @@ impl Figures {
         Ok(self.store.page(dataset, &read)?.rows.len())
     }
 
-    /// Packs everything that is old.
+    /// Packs all rows that are old enough.
     ///
     /// # Errors
     /// [`StoreError`].

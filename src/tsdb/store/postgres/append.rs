@@ -1,4 +1,4 @@
-//! Appends and removes rows and updates their buckets, each in one transaction.
+//! Appends and removes rows and updates their buckets. Each write is one transaction.
 
 use model::block::{Block, Series};
 use model::dataset::DatasetId;
@@ -21,7 +21,7 @@ use crate::store::{Append, AppendMode, Appended, Removed, records, series};
 /// Resolution that is folded from rows.
 const FINEST: Resolution = Resolution::FiveMinutes;
 
-/// Appends `rows`, sorted by unique timestamp, and sets their numbers and, unless they are copies, their
+/// Appends `rows`, sorted by unique timestamp. Sets their numbers and, unless they are copies, their
 /// creation times.
 pub(super) async fn append(
     c: &mut PgConnection,
@@ -59,7 +59,7 @@ pub(super) async fn append(
     Ok((head.appended(&rows), rows))
 }
 
-/// Checks that rows can be stored. Returns true if they come after all others.
+/// Checks that rows can be stored. Returns true if they come after all stored rows.
 fn check(head: &Head, rows: &Block) -> Result<bool> {
     let Some(first) = rows.times.first().copied() else { return Ok(true) };
     let mut texts = rows.columns.iter().filter_map(Series::texts).flatten().flatten();
@@ -69,12 +69,12 @@ fn check(head: &Head, rows: &Block) -> Result<bool> {
     Ok(head.latest.is_none_or(|latest| latest < first))
 }
 
-/// Position of new rows among others.
+/// Position of new rows relative to existing rows.
 #[derive(Debug, Clone, Copy)]
 struct Layers<'a> {
     /// True if they come after all stored rows.
     is_after: bool,
-    /// Number of first rows that are in copied buckets already.
+    /// Number of rows at the start that the copied buckets already contain.
     n_folded: usize,
     /// Archived rows in the same buckets, which stored rows replace.
     beneath: &'a Block,
@@ -106,7 +106,7 @@ async fn store(
     Ok(())
 }
 
-/// Folds rows, which come after all others, onto the stored buckets.
+/// Folds rows that come after all stored rows onto the stored buckets.
 async fn extend(c: &mut PgConnection, head: &Head, fold: Fold, rows: &Block) -> Result<Levels> {
     let Some(first) = rows.times.first().copied() else { return Ok(Levels::default()) };
     let stored = buckets::read_sources(c, head, &[first]).await?;
@@ -118,7 +118,7 @@ async fn extend(c: &mut PgConnection, head: &Head, fold: Fold, rows: &Block) -> 
 }
 
 /// Folds the buckets that contain `rows`, which are not stored yet. `rows` take precedence over stored
-/// rows, which take precedence over `beneath`.
+/// rows, and those over `beneath`.
 pub(super) async fn rebuild(
     c: &mut PgConnection,
     head: &Head,
@@ -131,8 +131,8 @@ pub(super) async fn rebuild(
     Ok(Levels::refold(&rows.times, changed, &stored))
 }
 
-/// Folds the buckets of five minutes that contain `times`, from `beneath`, the stored rows and `rows`,
-/// in ascending precedence.
+/// Folds the buckets of five minutes that contain `times` from `beneath`, the stored rows and `rows`, in
+/// ascending precedence.
 async fn refold(
     c: &mut PgConnection,
     head: &Head,
@@ -167,7 +167,7 @@ pub(super) async fn prune(
     limit_rows: usize,
 ) -> Result<Removed> {
     let mut head = Head::lock(c, dataset).await?;
-    // Only whole buckets, since a part of a bucket could not be folded again.
+    // Prunes whole buckets only, since the rest of a bucket could not be folded correctly later.
     let mut before = FINEST.bucket_start(before);
     if head.archived_until.is_some() {
         if let Some(pruned) = records::prune(c, dataset, before).await? {
@@ -177,7 +177,7 @@ pub(super) async fn prune(
             head.commit(c, Change::Other, None).await?;
             return Ok(head.removed(pruned.n_rows));
         }
-        // Pruned rows would no longer replace rows of an archived month that stays.
+        // In an archived month that remains, pruned rows would no longer replace the archived rows.
         let month = Month::of(before);
         if records::has_files(c, dataset, month.span()).await? {
             before = month.start();
@@ -201,8 +201,8 @@ pub(super) async fn prune(
     .fetch_one(&mut *c)
     .await?;
     let Some(Time(last_gone)) = last_gone else { return Ok(head.removed(0)) };
-    // Up to the end of the last bucket that lost a row, not up to `before`. If `before` follows from a
-    // wrong date, correct rows would be rejected.
+    // The limit is the end of the last bucket that lost a row, not `before`. If `before` results from a
+    // wrong date in the data, correct rows would be rejected.
     let end = series::bucket_end(FINEST, last_gone);
     head.kept_from = head.kept_from.max(Some(end.min(before)));
     head.latest = head.latest.filter(|latest| *latest >= bound).max(head.newest_archived);
@@ -225,7 +225,6 @@ pub(super) async fn delete_rows(
     delete(c, head, span, now, &beneath).await
 }
 
-/// Deletes the stored and archived rows of a span.
 pub(super) async fn delete_over(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -253,7 +252,7 @@ pub(super) async fn delete_over(
 }
 
 /// Deletes the stored rows of a span. `beneath` has the remaining archived rows in the buckets at both
-/// ends.
+/// ends of the span.
 async fn delete(
     c: &mut PgConnection,
     mut head: Head,
@@ -287,8 +286,8 @@ async fn delete(
     Ok(head.removed(n_gone))
 }
 
-/// Stores buckets of rows that were pruned at the source of a copy, with the longer buckets that follow
-/// from them.
+/// Stores buckets whose rows were pruned in the source of a copy, with the longer buckets that are
+/// folded from them.
 pub(super) async fn put_buckets(
     c: &mut PgConnection,
     dataset: DatasetId,

@@ -1,4 +1,4 @@
-//! Named batches, for writers that send one again.
+//! Records of named batches, which detect a batch that is sent twice.
 
 use db::postgres::fault::unsigned;
 use model::dataset::DatasetId;
@@ -13,9 +13,9 @@ use crate::store::batch::{Batch, Digest, KEPT_MICROS, PER_WRITER_MAX, StoredBatc
 /// Maximum number of batches that one transaction forgets.
 const STEP_BATCHES: i64 = 10_000;
 
-/// Returns the batch that `writer` calls `key`, unless its dataset was deleted. Locks it, which is
-/// a write: a server that crashed while it waited for its standbys must not report a batch that
-/// they may lack.
+/// Returns the batch that `writer` named `key`, unless its dataset was deleted. Locks the record, which
+/// counts as a write: a server that crashed while waiting for its standbys must not report a batch that
+/// the standbys may lack.
 pub(super) async fn find(
     c: &mut PgConnection,
     writer: KeyId,
@@ -35,12 +35,11 @@ pub(super) async fn find(
     Ok(Some(StoredBatch { digest, appended }))
 }
 
-/// Records batches as stored. A batch that is stored already is left out, unless its dataset was
-/// deleted. Waits for transactions that are storing one of them, in a fixed order, so that two do
-/// not wait for each other.
+/// Records batches as stored. Replaces the record of a batch whose dataset was deleted. Waits for
+/// transactions that are storing one of the batches. The fixed order prevents deadlocks.
 ///
 /// # Errors
-/// [`StoreError::BatchStored`] if one is stored already.
+/// [`StoreError::BatchStored`] if a batch is already stored.
 pub(super) async fn put(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -72,8 +71,8 @@ pub(super) async fn put(
     if is_all { Ok(()) } else { Err(StoreError::BatchStored) }
 }
 
-/// Forgets some old batches and the oldest batches of writers that have stored very many. Returns true
-/// if there may be more.
+/// Forgets some old batches, and the oldest batches of writers that have stored very many. Returns true
+/// if there may be more to forget.
 pub(super) async fn trim(c: &mut PgConnection) -> Result<bool> {
     let gone = sqlx::query(
         "WITH bounds AS MATERIALIZED (SELECT writer, greatest(

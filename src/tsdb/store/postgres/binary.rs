@@ -1,7 +1,7 @@
-//! Rows and buckets in the binary format of PostgreSQL: as `COPY` reads them and as statements return
-//! them.
+//! Encodes rows and buckets for a binary `COPY`, and decodes them from results of statements.
 //!
-//! Arrays begin at their first value. sqlx has no encoding for such arrays.
+//! An array has no leading nulls: its lower bound is the index of its first value. sqlx has no encoding
+//! for such arrays.
 
 use model::block::{Block, Series};
 use model::dataset::{DatasetId, Dtype};
@@ -12,7 +12,7 @@ use sqlx::{PgConnection, Row as _, ValueRef as _};
 use super::Result;
 use super::time::Time;
 
-/// Start of the data of a binary `COPY`: a signature without flags and extension.
+/// Header of a binary `COPY`: a signature, no flags and no extension.
 const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 
 /// End of the data.
@@ -24,17 +24,17 @@ const NULL: [u8; 4] = (-1_i32).to_be_bytes();
 /// Number of bytes that are sent at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Arrays of a row.
+/// The arrays that contain the values of a row.
 const ARRAYS: [Array; 3] = [Array::Numbers, Array::Integers, Array::Texts];
 
 /// Columns of the table `rows r` that [`RowReader`] reads.
 pub(super) const ROW_COLUMNS: &str = "r.ts, r.id, r.created_at, r.numbers, r.integers, r.texts";
 
-/// The same columns without texts, for rows that are folded.
+/// The same columns without texts, for folding.
 pub(super) const NUMBER_COLUMNS: &str =
     "r.ts, r.id, r.created_at, r.numbers, r.integers, NULL::text[]";
 
-/// An array of a row with the values of some of its columns.
+/// An array of a row. It has the values of all columns of some types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Array {
     Numbers,
@@ -43,7 +43,7 @@ pub(super) enum Array {
 }
 
 impl Array {
-    /// Returns the array of columns of this type.
+    /// Returns the array that contains columns of this type.
     pub(super) const fn of(dtype: Dtype) -> Self {
         match dtype {
             Dtype::Float | Dtype::Boolean => Self::Numbers,
@@ -52,7 +52,7 @@ impl Array {
         }
     }
 
-    /// Returns the object id of its elements.
+    /// Returns the PostgreSQL object id of the type of its elements.
     const fn element(self) -> u32 {
         match self {
             Self::Numbers => 701,
@@ -61,14 +61,14 @@ impl Array {
         }
     }
 
-    /// Returns the places of its columns.
+    /// Returns the positions of the columns that it contains.
     fn places(self, columns: &[Series]) -> Vec<usize> {
         let has = |(_, series): &(usize, &Series)| Self::of(series.dtype()) == self;
         columns.iter().enumerate().filter(has).map(|(place, _)| place).collect()
     }
 }
 
-/// Value of a row in an array.
+/// Value of one column of a row in an array.
 enum Element<'a> {
     Eight([u8; 8]),
     Text(&'a str),
@@ -94,7 +94,7 @@ impl<'a> Element<'a> {
     }
 }
 
-/// Data of a `COPY`.
+/// Buffer of `COPY` data.
 struct Copy {
     bytes: Vec<u8>,
 }
@@ -113,7 +113,7 @@ impl Copy {
         self.bytes.extend_from_slice(&n_fields.to_be_bytes());
     }
 
-    /// Adds an array with the values of `columns` in a row, from the first value to the last.
+    /// Writes the array with the values of `columns` in a row, from the first present value to the last.
     fn array(&mut self, array: Array, columns: &[&Series], row_idx: usize) {
         let has_value = |series: &&Series| Element::of(series, row_idx).is_some();
         let first = columns.iter().position(has_value);
@@ -125,7 +125,7 @@ impl Copy {
         let within = columns.get(first..=last).unwrap_or_default();
         let start = self.bytes.len();
         self.length(0);
-        // Number of dimensions and whether there are nulls.
+        // Number of dimensions, and a flag for nulls.
         self.length(1);
         self.length(usize::from(!within.iter().all(has_value)));
         self.bytes.extend_from_slice(&array.element().to_be_bytes());
@@ -144,7 +144,7 @@ impl Copy {
         }
     }
 
-    /// Runs `statement` with the records that `add` adds until it returns false.
+    /// Executes `statement` with the records that `add` produces until it returns false.
     async fn run(
         c: &mut PgConnection,
         statement: &str,
@@ -165,7 +165,7 @@ impl Copy {
     }
 }
 
-/// Inserts rows that are not stored yet.
+/// Inserts rows at timestamps without stored rows.
 pub(super) async fn copy_rows(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -195,7 +195,7 @@ pub(super) async fn copy_rows(
     Copy::run(c, statement, add).await
 }
 
-/// Inserts buckets that are not stored yet, with the codes of their resolutions.
+/// Inserts buckets that are not stored yet, each with the code of its resolution.
 pub(super) async fn copy_buckets(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -226,7 +226,7 @@ pub(super) async fn copy_buckets(
 pub(super) struct RowReader {
     /// A block without rows, with the columns of the dataset.
     pub(super) empty: Block,
-    /// Places of the columns in each array.
+    /// Positions of the columns in each array.
     places: [Vec<usize>; 3],
 }
 
@@ -237,7 +237,7 @@ impl RowReader {
         Self { empty, places }
     }
 
-    /// Returns the decoder for columns of types with these initials.
+    /// Returns the decoder for columns whose types have these initials.
     pub(super) fn of_letters(letters: &str) -> Result<Self> {
         let dtype = |letter| match letter {
             'f' => Ok(Dtype::Float),
@@ -249,7 +249,8 @@ impl RowReader {
         Ok(Self::new(&letters.chars().map(dtype).collect::<Result<Vec<_>, _>>()?))
     }
 
-    /// Appends the row in the columns from `first` on, which are [`ROW_COLUMNS`], to `block`.
+    /// Reads a row from the columns of a record, which are [`ROW_COLUMNS`] beginning with column
+    /// `first`, and appends it to `block`.
     pub(super) fn read_into(&self, row: &PgRow, first: usize, block: &mut Block) -> Result<()> {
         let Time(time) = row.try_get(first)?;
         let Time(created) = row.try_get(first + 2)?;
@@ -271,7 +272,7 @@ impl RowReader {
     }
 }
 
-/// Appends the elements of an array to the columns at `places`, one to each.
+/// Appends one element of an array to each of the columns at `places`.
 fn read_array(mut bytes: &[u8], places: &[usize], columns: &mut [Series]) -> Result<()> {
     let bytes = &mut bytes;
     let n_dimensions = if bytes.is_empty() { 0 } else { i32::from_be_bytes(take(bytes)?) };
@@ -311,7 +312,7 @@ fn read_array(mut bytes: &[u8], places: &[usize], columns: &mut [Series]) -> Res
     Ok(())
 }
 
-/// Takes the next bytes.
+/// Removes the next bytes from the front.
 fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], sqlx::Error> {
     let (taken, rest) = bytes.split_first_chunk().ok_or_else(|| malformed("an array"))?;
     *bytes = rest;
@@ -326,7 +327,8 @@ const fn decode(cause: sqlx::error::BoxDynError) -> sqlx::Error {
     sqlx::Error::Decode(cause)
 }
 
-/// Returns the bucket in the columns from `first` on: start, prices, volume and count.
+/// Reads a bucket from the columns of a record, beginning with column `first`: start, prices, volume and
+/// count.
 pub(super) fn read_bucket(row: &PgRow, first: usize) -> Result<Bucket> {
     let Time(timestamp) = row.try_get(first)?;
     let number = |idx: usize| row.try_get::<f64, _>(first + idx);

@@ -15,7 +15,7 @@ use crate::rollup::{Refolded, coarsen_changed};
 use crate::span::Span;
 use crate::store::series;
 
-/// Number of new buckets from which on `COPY`, which needs one more round trip, is faster than a
+/// Minimum number of new buckets for which `COPY`, which needs one more round trip, is faster than a
 /// statement with lists.
 const COPIED_MIN: usize = 64;
 
@@ -37,8 +37,8 @@ pub(super) fn code(resolution: Resolution) -> i32 {
     i32::try_from(series::code(resolution)).unwrap_or(i32::MAX)
 }
 
-/// Reads the buckets of five minutes in the hours of `times` and the buckets of an hour in their days.
-/// `times` are in order.
+/// Reads the buckets of five minutes in the hours that contain `times`, and the buckets of an hour in
+/// the days that contain them. `times` are sorted.
 pub(super) async fn read_sources(
     c: &mut PgConnection,
     head: &Head,
@@ -114,8 +114,8 @@ fn resolutions() -> impl Iterator<Item = Resolution> {
 }
 
 impl Levels {
-    /// Folds the longer buckets that contain the `changed` buckets of five minutes or any of `times`
-    /// from changed and stored buckets. All are in order.
+    /// Folds the longer buckets that contain any of the `changed` buckets of five minutes or any of
+    /// `times`. Uses changed and stored buckets. All arguments are sorted.
     pub(super) fn refold(times: &[Timestamp], changed: Refolded, stored: &Sources) -> Self {
         let longer = |resolution| coarsen_changed(&stored.finest, &changed, times, resolution);
         let (quarters, hours) = (longer(Resolution::FifteenMinutes), longer(Resolution::Hour));
@@ -130,7 +130,7 @@ impl Levels {
         ])
     }
 
-    /// Stores the buckets and removes buckets without rows. `head` has the state before the write.
+    /// Stores the buckets and removes buckets without rows. `head` is the state before the write.
     pub(super) async fn put(self, c: &mut PgConnection, head: &Head) -> Result<()> {
         let (mut new, mut changed, mut gone) = (Vec::new(), Vec::new(), Vec::new());
         let end = head.buckets_end();

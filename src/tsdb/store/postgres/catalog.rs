@@ -19,17 +19,17 @@ use crate::rollup::check_refold;
 use crate::store::Sight;
 use crate::store::tags::{self, sought};
 
-/// Maximum number of datasets that an error about a shared name lists.
+/// Maximum number of datasets that an error about an ambiguous name lists.
 const SHARED_MAX: i64 = 20;
 
-/// Metadata fields of dataset `d` and their values, in the same order.
+/// SQL for the metadata fields of dataset `d` and for their values, in the same order.
 const METADATA: &str = "ARRAY(SELECT key FROM jsonb_each_text(d.metadata) ORDER BY key),
      ARRAY(SELECT value FROM jsonb_each_text(d.metadata) ORDER BY key)";
 
-/// Finds the datasets that key `$1` sees, with all fields `$2` and values `$3` and every word of `$5`.
-/// Ranks by the first match of: the name begins with `$4`, the name has every word, the description has
-/// every word, both together have. Scans all visible datasets, since an index of parts of words needs an
-/// extension.
+/// Finds the datasets that are visible to key `$1`, with all fields `$2` and values `$3` and every word
+/// of `$5`. Ranks them by the first of these rules that applies: the name begins with `$4`, the name
+/// contains every word, the description contains every word, both together do. Scans all visible
+/// datasets, since an index of parts of words would need an extension.
 const FOUND: &str = "
 WITH seen AS (
     SELECT id, folded, searched, metadata FROM datasets.datasets WHERE owner = $1
@@ -58,7 +58,7 @@ pub(super) fn dataset_id(number: i64) -> Result<DatasetId> {
     Ok(DatasetId::new(number).ok_or_else(error)?)
 }
 
-/// Creates either all datasets or none.
+/// Creates either all or none of the datasets.
 pub(super) async fn create(
     c: &mut PgConnection,
     all: Vec<NewDataset>,
@@ -71,17 +71,18 @@ pub(super) async fn create(
     Ok(created)
 }
 
-/// Creates a dataset, which can be given its id.
+/// Creates a dataset, optionally with a given id.
 ///
 /// # Errors
-/// [`Refusal::NameTaken`] if the name is in use, or [`StoreError::Failed`] if the given id may be.
+/// [`Refusal::NameTaken`] if the name is in use, or [`StoreError::Failed`] if the given id may be in
+/// use.
 pub(super) async fn insert(
     c: &mut PgConnection,
     new: &NewDataset,
     id: Option<DatasetId>,
     now: Timestamp,
 ) -> Result<Dataset> {
-    // Remaining rows of a deleted dataset of this id would become its rows.
+    // If a deleted dataset with this id still has stored rows, they would become rows of the new one.
     let inserted: Option<i64> = sqlx::query_scalar(
         "INSERT INTO datasets.datasets
              (id, name, folded, description, searched, metadata, owner, created_at, updated_at)
@@ -115,7 +116,7 @@ pub(super) async fn insert(
     Ok(new.dataset(id, now))
 }
 
-/// Adds the columns that a dataset lacks after its `old` columns.
+/// Adds those columns that a dataset lacks, after its `old` columns.
 async fn add_columns(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -156,14 +157,14 @@ async fn add_columns(
     Ok(())
 }
 
-/// Changes the description or columns of a dataset. Returns the changed dataset.
+/// Changes the description or the columns of a dataset. Returns the changed dataset.
 pub(super) async fn change(
     c: &mut PgConnection,
     dataset: DatasetId,
     change: DatasetChange,
     now: Timestamp,
 ) -> Result<Sight> {
-    // Locked, so that no rows are added.
+    // The lock prevents that rows are added meanwhile.
     let is_empty = Head::lock(c, dataset).await?.is_empty();
     let old = find(c, dataset).await?;
     match &change {
@@ -177,8 +178,8 @@ pub(super) async fn change(
         change,
         DatasetChange::NewColumns(_) | DatasetChange::Column(ColumnChange::Add(..))
     );
-    // Even if nothing changes, since the new version of the row tells writers that columns may have
-    // changed.
+    // The record is updated even if nothing changes, since its new version tells writers that the
+    // columns may have changed.
     let sql = "UPDATE datasets.datasets SET updated_at = coalesce($2, updated_at) WHERE id = $1";
     sqlx::query(sql)
         .bind(dataset.get())
@@ -222,7 +223,7 @@ async fn describe(
     }
 }
 
-/// Changes a column, unless the stored buckets would no longer match the rows.
+/// Changes a column, unless the stored buckets would then no longer match the rows.
 async fn change_column(
     c: &mut PgConnection,
     Sight { dataset, columns: old, .. }: &Sight,
@@ -274,9 +275,10 @@ type Seen = (
     Vec<Time>,
 );
 
-/// Returns the dataset as `key` sees it, or as the service sees it without a key. Returns `None` if it
-/// is not visible. A shared name refers to the key's own dataset. Several datasets of others are an
-/// error, since anyone can use the name of an existing dataset.
+/// Returns the dataset as it is visible to `key`, or to the service if there is no key. Returns `None`
+/// if it is not visible. If several datasets have the name, it refers to the key's own dataset. If the
+/// key owns none of them, the name is ambiguous and an error, since anyone can reuse the name of an
+/// existing dataset.
 pub(super) async fn sight(
     c: &mut PgConnection,
     key: Option<KeyId>,
@@ -356,8 +358,8 @@ pub(super) async fn by_ids(c: &mut PgConnection, ids: Vec<i64>) -> Result<Vec<Da
     found.into_iter().map(described).collect()
 }
 
-/// Returns the datasets that limit how much they keep. The index `datasets_retained` is for these
-/// fields.
+/// Returns the datasets with a retention limit. The index `datasets_retained` covers the metadata fields
+/// of the limits.
 pub(super) async fn retained(c: &mut PgConnection) -> Result<Vec<Dataset>> {
     let sql = "SELECT id FROM datasets.datasets
          WHERE metadata ?| '{keep_days,keep_bytes}' ORDER BY id";
@@ -365,7 +367,7 @@ pub(super) async fn retained(c: &mut PgConnection) -> Result<Vec<Dataset>> {
     by_ids(c, ids).await
 }
 
-/// Returns the datasets that `key` may see and that match, by id or best match first.
+/// Returns the datasets that are visible to `key` and match, by id or by relevance.
 pub(super) async fn list(
     c: &mut PgConnection,
     key: KeyId,

@@ -1,4 +1,4 @@
-//! The interface of the shared store to the archive and to copies.
+//! Implements the interface for the archive and for copies.
 
 use std::time::Duration;
 
@@ -111,7 +111,7 @@ impl Engine for PostgresStore {
     }
 }
 
-/// Puts an announced file into effect in place of the stored rows in it.
+/// Puts an announced file into effect and removes the stored rows that are in it.
 async fn put_into_effect(c: &mut PgConnection, commit: ArchiveCommit, holder: i64) -> Result<bool> {
     let ArchiveCommit { dataset, month, revision, last_row, .. } = commit;
     if !records::has_lease(c, holder).await? {
@@ -163,7 +163,7 @@ async fn next_entry(
     }))
 }
 
-/// Creates a dataset from a catalog entry. New datasets get higher ids.
+/// Creates a dataset with the id of a catalog entry. Ids of new datasets continue above it.
 async fn create(c: &mut PgConnection, entry: CatalogEntry) -> Result<()> {
     let CatalogEntry { dataset, columns, .. } = &entry;
     catalog::insert(c, &NewDataset::from(&entry), Some(dataset.id), dataset.created_at).await?;

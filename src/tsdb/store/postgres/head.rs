@@ -1,4 +1,4 @@
-//! The lockable state of a dataset and the commits of writes.
+//! The state of a dataset that writes lock, and the records of commits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,8 +17,9 @@ use crate::rollup::Fold;
 use crate::span::just_before;
 use crate::store::{Appended, Commit, Heads, Removed};
 
-/// Locks the state until the end of the transaction. The column of `xmin` is true if the columns are of
-/// the same state. If the statement waited for another writer, they may be older.
+/// Locks the state until the end of the transaction. The column that compares `xmin` is true if the
+/// returned columns of the dataset belong to the same state. They may be older if the statement waited
+/// for another writer.
 const LOCK: &str = "SELECT revision, last_row, latest, kept_from, metadata ->> $2,
      ARRAY(SELECT CASE WHEN deleted_at IS NULL THEN name ELSE '' END
          FROM datasets.columns WHERE dataset = $1 ORDER BY position),
@@ -52,7 +53,7 @@ const COMMIT: &str = "WITH saved AS (
          (dataset, revision, last_row, kind, n_rows, first_ts, last_ts, late)
      VALUES ($1, $2, $3, $7, $8, $9, $10, $11)";
 
-/// State of a dataset with a locked row.
+/// State of a dataset whose record is locked.
 #[derive(Debug, Clone)]
 pub(super) struct Head {
     pub(super) dataset: DatasetId,
@@ -60,9 +61,9 @@ pub(super) struct Head {
     last_row: i64,
     pub(super) latest: Option<Timestamp>,
     pub(super) kept_from: Option<Timestamp>,
-    /// Revision of the last commit that removed rows.
+    /// Revision of the latest commit that removed rows.
     pub(super) removed: u64,
-    /// End of the last month that was ever archived.
+    /// End of the latest month that was ever archived.
     pub(super) archived_until: Option<Timestamp>,
     /// Timestamp of the latest archived row.
     pub(super) newest_archived: Option<Timestamp>,
@@ -72,12 +73,12 @@ pub(super) struct Head {
     pub(super) fold: Option<Fold>,
 }
 
-/// Change of a commit.
+/// Kind of a commit.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Change<'a> {
-    /// Stored rows. `is_after` is true if they come after all others.
+    /// Adds rows. `is_after` is true if they come after all earlier rows.
     Rows { rows: &'a Block, is_after: bool },
-    /// Removed rows, or part of a copy without rows.
+    /// Removes rows, or stores a part of a copy that has no rows.
     Other,
 }
 
@@ -88,7 +89,7 @@ impl Head {
     /// [`StoreError::NoDataset`].
     pub(super) async fn lock(c: &mut PgConnection, dataset: DatasetId) -> Result<Self> {
         let locked = Self::read_locked(c, dataset).await?;
-        // While the lock is held, another read sees all earlier commits.
+        // As the lock is held now, another read sees all earlier commits.
         if locked.7 == Some(true) {
             Self::new(dataset, locked)
         } else {
@@ -130,7 +131,7 @@ impl Head {
         })
     }
 
-    /// Looks up the latest remaining row.
+    /// Looks up the timestamp of the latest remaining row.
     pub(super) async fn read_latest(&mut self, c: &mut PgConnection) -> Result<()> {
         let sql = "SELECT max(ts) FROM datasets.rows WHERE dataset = $1";
         let stored: Option<Time> =
@@ -139,7 +140,7 @@ impl Head {
         Ok(())
     }
 
-    /// Sets the numbers of new rows.
+    /// Assigns numbers to new rows.
     pub(super) fn number(&mut self, rows: &mut Block) {
         let first = self.last_row + 1;
         rows.ids = (first..).take(rows.len()).collect();
@@ -151,7 +152,7 @@ impl Head {
         self.latest.or(self.kept_from).is_none()
     }
 
-    /// Returns the latest timestamp at which there may be a bucket.
+    /// Returns the latest timestamp that an existing bucket may contain.
     pub(super) fn buckets_end(&self) -> Option<Timestamp> {
         let pruned = self.kept_from.map(just_before);
         self.latest.max(pruned)
@@ -206,7 +207,7 @@ impl Head {
     }
 }
 
-/// Parses a stored type.
+/// Parses the stored name of a column type.
 pub(super) fn dtype(text: &str) -> Result<Dtype> {
     text.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)).into())
 }
@@ -214,10 +215,10 @@ pub(super) fn dtype(text: &str) -> Result<Dtype> {
 /// Maximum number of commits that one step forgets.
 const STEP_COMMITS: i64 = 10_000;
 
-/// Number of withdrawn tags, id and revision of a dataset.
+/// Number of tag removals, id and revision of a dataset.
 type FoundHead = (i64, Option<i64>, Option<i64>);
 
-/// Returns the latest commits of `datasets`, skipping missing ones.
+/// Returns the latest revisions of `datasets`, skipping missing ones.
 pub(super) async fn list_heads(c: &mut PgConnection, datasets: Arc<[i64]>) -> Result<Heads> {
     let found: Vec<FoundHead> = sqlx::query_as(
         "SELECT w.n, d.id, d.revision FROM datasets.withdrawals w
@@ -236,7 +237,7 @@ pub(super) async fn list_heads(c: &mut PgConnection, datasets: Arc<[i64]>) -> Re
     Ok(heads)
 }
 
-/// Returns the commits of a dataset after commit `after`, in order and at most `limit`.
+/// Returns the commits of a dataset with revisions above `after`, in order and at most `limit`.
 pub(super) async fn list_commits(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -258,7 +259,7 @@ pub(super) async fn list_commits(
     found.into_iter().map(commit).collect()
 }
 
-/// Forgets some commits that are older than a day. A replica that was away for longer reads the
+/// Forgets some commits that are older than a day. A replica that was disconnected for longer reads the
 /// rows instead. Returns true if there may be more.
 pub(super) async fn trim_commits(c: &mut PgConnection) -> Result<bool> {
     let gone = sqlx::query(

@@ -1,4 +1,4 @@
-//! Inspects the server of a store, without changing anything.
+//! Inspects the database server of a store without changing anything.
 
 use db::postgres::schema::SchemaSeen;
 use db::postgres::{self, DatabaseUrl};
@@ -20,8 +20,7 @@ const LOOK: &str = "SELECT split_part(current_setting('server_version'), ' ', 1)
 /// Columns of [`LOOK`].
 type Look = (String, i32, bool, bool, String, Option<bool>);
 
-/// Lowest limit of the connections that the server accepts from unprivileged roles, from this role, and
-/// to this database.
+/// Lowest of the connection limits for unprivileged roles, for this role, and for this database.
 const LIMIT: &str = "SELECT least(
      current_setting('max_connections')::bigint
          - current_setting('superuser_reserved_connections')::bigint
@@ -38,11 +37,11 @@ pub struct ServerSeen {
     pub version: String,
     /// True if the version is not supported.
     pub is_too_old: bool,
-    /// True if it follows another server and rejects writes.
+    /// True if the server is a standby, which follows another server and rejects writes.
     pub is_standby: bool,
     /// Format of its tables. `None` if it has no tables.
     pub format: Option<i32>,
-    /// Maximum number of connections of all services together.
+    /// Maximum number of connections that all services can have together.
     pub n_connections: u64,
     /// Rights of the user.
     pub rights: UserRights,
@@ -53,11 +52,11 @@ pub struct ServerSeen {
 /// Rights of the user in the schema of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UserRights {
-    /// It may use the schema, or create it if it is missing.
+    /// The user may use the schema, or may create it if it is missing.
     Enough,
     /// The schema is missing and the user may not create it.
     NoCreate,
-    /// The schema exists but the user may not use it.
+    /// The schema exists, but the user may not use it.
     NoUsage,
 }
 

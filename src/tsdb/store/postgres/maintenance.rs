@@ -1,7 +1,7 @@
 //! Background maintenance in small transactions between writes: frees the space of deleted datasets and
 //! forgets old commits and batches.
 //!
-//! Every service runs it and skips records that another service has locked.
+//! Every service runs the maintenance and skips records that another service has locked.
 
 use std::error::Error;
 use std::time::Duration;
@@ -17,16 +17,16 @@ use super::time::Time;
 use super::{Result, StoreError, batches, head};
 use crate::store::records;
 
-/// Interval at which it looks for deleted datasets.
+/// Interval between looks for deleted datasets.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Number of looks after which old commits and batches are forgotten.
 const LOOKS_PER_TRIM: u32 = 60;
 
-/// Maximum number of records of a table that one step removes, in some tens of milliseconds.
+/// Maximum number of records of a table that one step removes. A step takes some tens of milliseconds.
 const STEP_RECORDS: i64 = 10_000;
 
-/// Runs until it is dropped.
+/// Runs the maintenance until the future is dropped.
 pub(super) async fn run(connections: Connections) {
     for n_looks in 1_u32.. {
         sleep(LOOK_EVERY).await;
@@ -36,7 +36,7 @@ pub(super) async fn run(connections: Connections) {
         }
         match done {
             Ok(()) => {}
-            // Callers see that, too.
+            // Callers of the store see this error themselves, so there is no warning.
             Err(error @ StoreError::Unreachable(_)) => {
                 debug!(error = &error as &dyn Error, "maintenance of the dataset store waits");
             }
@@ -47,7 +47,7 @@ pub(super) async fn run(connections: Connections) {
     }
 }
 
-/// Does all pending work.
+/// Does all pending maintenance.
 pub(super) async fn settle(connections: &Connections) -> Result<()> {
     remove_doomed(connections).await?;
     trim(connections).await
@@ -64,8 +64,8 @@ async fn trim(connections: &Connections) -> Result<()> {
     Ok(())
 }
 
-/// Removes a dataset from the catalog and leaves its records to [`run`]. Returns false if it does not
-/// exist.
+/// Removes a dataset from the catalog and leaves the deletion of its records to [`run`]. Returns false
+/// if it does not exist.
 pub(super) async fn doom(c: &mut PgConnection, dataset: DatasetId) -> Result<bool> {
     let sql = "WITH gone AS (DELETE FROM datasets.datasets WHERE id = $1 RETURNING id)
          INSERT INTO datasets.doomed (dataset) SELECT id FROM gone";
@@ -79,7 +79,7 @@ async fn step(c: &mut PgConnection) -> Result<bool> {
     let sql = "SELECT dataset FROM datasets.doomed LIMIT 1 FOR UPDATE SKIP LOCKED";
     let doomed: Option<i64> = sqlx::query_scalar(sql).fetch_optional(&mut *c).await?;
     let Some(doomed) = doomed else { return Ok(false) };
-    // By keys, since the location of a record is not unique in a partitioned table.
+    // Records are selected by key, since `ctid` is not unique in a partitioned table.
     let sql = "SELECT ts FROM datasets.rows WHERE dataset = $1 ORDER BY ts OFFSET $2 LIMIT 1";
     let bound: Option<Time> =
         sqlx::query_scalar(sql).bind(doomed).bind(STEP_RECORDS).fetch_optional(&mut *c).await?;
@@ -94,7 +94,7 @@ async fn step(c: &mut PgConnection) -> Result<bool> {
     if gone.rows_affected() > 0 {
         return Ok(true);
     }
-    // Otherwise the next dataset of this id would get the batches.
+    // Otherwise a later dataset with this id would inherit the batches.
     for sql in [
         "DELETE FROM datasets.commits WHERE dataset = $1",
         "DELETE FROM datasets.batches WHERE dataset = $1",

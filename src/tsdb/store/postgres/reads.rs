@@ -19,26 +19,26 @@ use crate::span::{Order, Span, just_after, just_before};
 use crate::store::series::{self, direction};
 use crate::store::{Count, PAGE_TEXT_BYTES_MAX, PageOfRows, PageRead, Since};
 
-/// Maximum number of rows that a statement returns. With the longest texts their size is twice
-/// [`PAGE_TEXT_BYTES_MAX`]. The overhead of a statement equals a hundred rows.
+/// Maximum number of rows that a statement returns. With the longest texts, that many rows are twice as
+/// large as [`PAGE_TEXT_BYTES_MAX`]. The overhead of a statement is equal to the cost of a hundred rows.
 pub(super) const STATEMENT_ROWS: usize = 2048;
 
-/// Number of latest rows from which the size of all is estimated.
+/// Number of latest rows from which the size of all rows is estimated.
 const SAMPLE_ROWS: i64 = 256;
 
-/// Bytes of a row in its page and in the index, without its arrays.
+/// Bytes that a row needs in its page and in the index, in addition to its arrays.
 const ROW_BYTES: i64 = 92;
 
 /// Number of commits that are read at a time to locate rows.
 const COMMITS_STEP: i64 = 4096;
 
-/// First letters of the types of the columns of dataset `$1`, in their order.
+/// SQL for the initials of the column types of dataset `$1`, in the order of the columns.
 const LETTERS: &str = "(SELECT coalesce(string_agg(left(dtype, 1), '' ORDER BY position), '')
      FROM datasets.columns WHERE dataset = $1)";
 
-/// Returns the statement of a page. Its columns are the revision, the types, the number of matches if
-/// `is_counted`, and a row or bucket. It returns a record of nulls for an empty page and no record for a
-/// missing dataset.
+/// Returns the SQL statement of a page. Its columns are the revision, the types, the number of matches
+/// if `is_counted`, and a row or bucket. For an empty page it returns one record with nulls, and for a
+/// missing dataset no record.
 fn page_sql(resolution: Resolution, order: Order, is_counted: bool) -> String {
     let (table, columns, letters) = match resolution {
         Resolution::Raw => ("rows", ROW_COLUMNS, LETTERS),
@@ -61,7 +61,7 @@ fn page_sql(resolution: Resolution, order: Order, is_counted: bool) -> String {
     )
 }
 
-/// Reads a page and counts if requested.
+/// Reads a page and counts the matches if requested.
 ///
 /// # Errors
 /// [`StoreError::NoDataset`] if the dataset does not exist.
@@ -93,8 +93,7 @@ pub(super) async fn page(
     Ok(page)
 }
 
-/// Reads the part of a page that one statement returns: all of it, or the first [`STATEMENT_ROWS`]
-/// rows.
+/// Reads the first part of a page with one statement: all of it, or the first [`STATEMENT_ROWS`] rows.
 async fn statement_page(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -143,7 +142,7 @@ fn has_row(record: &PgRow) -> bool {
     record.try_get::<Option<Time>, _>(3).is_ok_and(|time| time.is_some())
 }
 
-/// Reads rows of a dataset from a statement that returns their columns.
+/// Collects rows of a dataset from a statement that returns their columns.
 async fn collect(
     c: &mut PgConnection,
     reader: &RowReader,
@@ -157,7 +156,7 @@ async fn collect(
     Ok(block)
 }
 
-/// Returns the stored rows at some timestamps, which are in order.
+/// Returns the stored rows at the given timestamps, which are sorted.
 pub(super) async fn rows_at(
     c: &mut PgConnection,
     head: &Head,
@@ -171,7 +170,7 @@ pub(super) async fn rows_at(
     collect(c, &RowReader::new(&head.dtypes), query).await
 }
 
-/// Returns the stored rows within disjoint spans, which are in order, without their texts.
+/// Returns the stored rows within disjoint spans, which are sorted, without their texts.
 pub(super) async fn numbers_within(
     c: &mut PgConnection,
     head: &Head,
@@ -193,8 +192,8 @@ pub(super) async fn numbers_within(
     collect(c, &reader, query).await
 }
 
-/// Returns the statement for rows of dataset `$1` in the spans that begin at `$2` and end at `$3`, with
-/// numbers above `$4` and up to `$5`. At most `$6` are returned in the order of a column.
+/// Returns the SQL statement for rows of dataset `$1` in the spans that begin at `$2` and end at `$3`,
+/// with numbers above `$4` and up to `$5`. It returns at most `$6` rows, sorted by `order`.
 fn spans_sql(columns: &str, order: &str) -> String {
     format!(
         "SELECT {columns} FROM unnest($2::timestamptz[], $3::timestamptz[]) AS s (first, last)
@@ -205,10 +204,10 @@ fn spans_sql(columns: &str, order: &str) -> String {
     )
 }
 
-/// Returns the rows with numbers above `after`, in ascending order and at most `limit`, or `None` if
-/// that number is unknown or its commit is no longer recorded.
+/// Returns the rows with numbers above `after`, in ascending order and at most `limit`. Returns `None`
+/// if that number is unknown or its commit is no longer recorded.
 ///
-/// The commits record where their rows are. An index by number would slow down every append.
+/// Commits record the timestamps of their rows. An index by number would slow down every append.
 pub(super) async fn since(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -240,7 +239,7 @@ pub(super) async fn since(
             .bind(lasts)
             .bind(reached)
             .bind(last_row)
-            // One row more than wanted shows that there are more.
+            // Requests one additional row, which shows if there are more rows.
             .bind(i64::try_from(n_left).unwrap_or(i64::MAX).saturating_add(1));
         let found = collect(c, &reader, query).await?;
         rows.extend_from(&found, 0..found.len());
@@ -251,11 +250,11 @@ pub(super) async fn since(
     Ok(Some(Since { rows, is_all, revision: unsigned(revision)? }))
 }
 
-/// Location of the rows of some commits.
+/// Timestamps at which the rows of some commits are.
 struct Places {
     /// Disjoint spans, in any order.
     spans: Vec<Span>,
-    /// Number of the last row.
+    /// Number of the last row of the commits.
     last_row: i64,
 }
 
@@ -263,7 +262,7 @@ struct Places {
 /// commit.
 type Commit = (i64, i64, Option<Time>, Option<Time>, Option<Vec<Time>>);
 
-/// Locates about `limit_rows` rows after number `after`. Returns `None` if the next commit is not
+/// Locates about `limit_rows` rows with numbers above `after`. Returns `None` if the next commit is not
 /// recorded.
 async fn places(
     c: &mut PgConnection,
@@ -292,7 +291,7 @@ async fn places(
     for (_, _, first, last, late) in commits {
         match (late, spans.first_mut(), first.zip(last)) {
             (Some(late), ..) => times.extend(late.into_iter().map(|Time(at)| at)),
-            // Each comes after all others, unless the others were removed.
+            // Rows of the commit came after all earlier rows, unless these were removed.
             (None, Some(span), Some((Time(first), Time(last)))) => {
                 *span = Span { first: span.first.min(first), last: span.last.max(last) };
             }
@@ -321,8 +320,9 @@ pub(super) async fn latest(c: &mut PgConnection, dataset: DatasetId) -> Result<O
     Ok(latest.map(|Time(at)| at))
 }
 
-/// Returns the timestamp from which on the latest rows need about `n_bytes`, including their buckets and
-/// index, or `None` if all rows fit. The size is estimated from some of the latest rows.
+/// Returns the earliest timestamp such that the rows from it on need about `n_bytes`, including their
+/// buckets and index entries. Returns `None` if all rows fit. The size is estimated from some of the
+/// latest rows.
 pub(super) async fn newest_within(
     c: &mut PgConnection,
     dataset: DatasetId,

@@ -2,8 +2,8 @@
 
 use db::postgres::schema::Schema;
 
-/// The tables and their format, which changes with each change of them. Up to format 9, rows were
-/// in chunks.
+/// The tables and the version of their format, which is increased with each change. Up to format 9, rows
+/// were in chunks.
 pub(super) const SCHEMA: Schema =
     Schema { name: "datasets", version: 10, steps: &[], tables: TABLES };
 

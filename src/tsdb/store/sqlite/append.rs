@@ -1,8 +1,8 @@
 //! Appends and removes rows and updates their buckets, in one transaction.
 //!
-//! A few rows go to the tail, many directly to chunks. When enough rows of the tail come after the last
-//! chunk, they become a chunk. Late rows stay in the tail, which takes precedence over chunks. If there
-//! are many of them, they are merged into their chunks in small steps between writes.
+//! A few rows go to the tail, many rows go directly to chunks. When the tail has enough rows that come
+//! after the last chunk, they become a chunk. Late rows stay in the tail, which takes precedence over
+//! chunks. If there are many of them, they are merged into their chunks in small steps between writes.
 
 use db::statement::Statements as _;
 use model::block::Block;
@@ -21,23 +21,23 @@ use crate::store::archived::Beneath;
 use crate::store::session::ready;
 use crate::store::{AppendMode, Appended, Removed, records};
 
-/// Number of late rows in the tail of a dataset at which merging them begins. Reads consider all of
-/// them, so they cost reads little and save writers much. The index `progress_late` is for this
-/// number.
+/// Number of late rows in the tail of a dataset at which the store begins to merge them. Every read
+/// merges all of them on the fly, which costs reads little and saves writers much. The index
+/// `progress_late` contains the same number.
 const LATE_ROWS_MAX: usize = 2048;
 
-/// Number of late rows that are merged in one step. Writers wait for the whole step. Each row may be in
-/// a different chunk, which costs 0.2 ms.
+/// Number of late rows that are merged into chunks in one step. Writers wait for the whole step. Each
+/// row may be in a different chunk, which costs 0.2 ms.
 const LATE_ROWS_STEP: usize = 8;
 
-/// Number of late rows in the tail at which each append merges twice as many as it has, since the
-/// tail would grow without bound otherwise.
+/// Number of late rows in the tail at which each append merges twice as many as it adds. Otherwise the
+/// tail could grow without bound.
 const LATE_ROWS_LIMIT: usize = 262_144;
 
-/// Number of late rows of an append that are worth rewriting their chunk.
+/// Minimum number of late rows of an append in one chunk for which the chunk is rewritten directly.
 const LATE_ROWS_PER_CHUNK: usize = 64;
 
-/// Appends `rows`, sorted by unique timestamp, and sets their numbers and, unless they are copies, their
+/// Appends `rows`, sorted by unique timestamp. Sets their numbers and, unless they are copies, their
 /// creation times.
 pub(super) fn append(
     connection: &Connection,
@@ -74,7 +74,8 @@ pub(super) fn append(
         ready(records::check_beneath(&mut &*connection, dataset, first, until, beneath))?;
     }
     let beneath = beneath.map(|beneath| &beneath.rows);
-    // Read before anything is written, since the engine copies chunks directly from the file then.
+    // This is read before anything is written, since the engine can then copy chunks directly from the
+    // file.
     let touched = match fold.filter(|_| !is_after) {
         Some(fold) => {
             Some(buckets::touched(connection, dataset, fold, (rows, beneath), kept_from)?)
@@ -87,7 +88,7 @@ pub(super) fn append(
     match (touched, fold) {
         (Some(touched), _) => touched.put(connection, dataset)?,
         (None, Some(fold)) if n_pruned == 0 => buckets::extend(connection, dataset, fold, rows)?,
-        // The copied buckets already contain the first rows.
+        // The copied buckets already contain the first of these rows.
         (None, Some(fold)) => {
             buckets::extend(connection, dataset, fold, &rows.part(n_pruned..rows.len()))?;
         }
@@ -101,8 +102,8 @@ pub(super) fn append(
     Ok(Appended { n_rows, revision: progress.revision })
 }
 
-/// Stores rows in the tail or in chunks. `held` has the timestamps of rows in chunks, if they are
-/// known.
+/// Stores rows in the tail or in chunks. `held` has those timestamps of the rows that chunks contain, if
+/// they are known.
 pub(super) fn put(
     connection: &Connection,
     dataset: DatasetId,
@@ -118,14 +119,14 @@ pub(super) fn put(
         progress.n_fresh += rows.len() - n_late;
         Ok(())
     } else if progress.n_fresh + progress.n_late == 0 && is_after {
-        // Common case of a bulk load.
+        // The common case of a bulk load.
         chunks::append(connection, SeriesId::rows(dataset), rows).map(drop)
     } else {
         put_many(connection, dataset, rows, chunks_end, held, progress)
     }
 }
 
-/// Fills in missing values of rows from the stored rows.
+/// Fills in missing values of new rows from the stored rows at the same timestamps.
 fn fill(
     connection: &Connection,
     dataset: DatasetId,
@@ -136,7 +137,7 @@ fn fill(
     let archived = beneath.map_or(&empty, |beneath| &beneath.rows);
     let mut row_idx = 0;
     while let (Some(first), Some(last)) = (rows.times.get(row_idx), rows.times.last()) {
-        // Rows between the new ones are read one chunk at a time.
+        // Stored rows between the new rows are read too, one chunk at a time.
         let span = Span { first: *first, last: *last };
         let under = scan::page(connection, dataset, span, Order::Ascending, 0, CHUNK_ROWS)?;
         let read_until = *under.times.last().unwrap_or(last);
@@ -156,7 +157,7 @@ pub(super) fn prune(
     limit_rows: usize,
 ) -> Result<Removed> {
     let mut progress = Progress::read(connection, dataset)?;
-    // Only whole buckets, since a part of a bucket could not be folded again.
+    // Prunes whole buckets only, since the rest of a bucket could not be folded correctly later.
     let mut before = Resolution::FiveMinutes.bucket_start(before);
     if progress.archived_until.is_some() {
         if let Some(pruned) = ready(records::prune(&mut &*connection, dataset, before))? {
@@ -166,7 +167,7 @@ pub(super) fn prune(
             progress.save(connection, dataset)?;
             return Ok(Removed { n_rows: pruned.n_rows, revision: progress.revision });
         }
-        // Pruned rows would no longer replace rows of an archived month that stays.
+        // In an archived month that remains, pruned rows would no longer replace the archived rows.
         let month = Month::of(before);
         if ready(records::has_files(&mut &*connection, dataset, month.span()))? {
             before = month.start();
@@ -174,7 +175,7 @@ pub(super) fn prune(
     }
     let (mut n_gone, in_chunks) =
         chunks::remove_before(connection, SeriesId::rows(dataset), before, limit_rows)?;
-    // Rows of the tail that replace rows of a chunk are removed with the chunk, not earlier.
+    // Rows in the tail that replace rows of a chunk must not be removed before the chunk.
     let left = chunks::ending_from(connection, SeriesId::rows(dataset), Timestamp::MIN)?;
     let bound = left.map_or(before, |left| left.span.first.min(before));
     let old = Span { first: Timestamp::MIN, last: just_before(bound) };
@@ -182,8 +183,8 @@ pub(super) fn prune(
     let in_tail = tail::take(connection, dataset, old, usize::MAX, empty)?;
     n_gone += in_tail.len();
     if let Some(newest_gone) = in_chunks.max(in_tail.times.last().copied()) {
-        // Up to the end of the last bucket that lost a row, not up to `before`. If `before` follows from
-        // a wrong date, correct rows would be rejected.
+        // The limit is the end of the last bucket that lost a row, not `before`. If `before` results
+        // from a wrong date in the data, correct rows would be rejected.
         let bucket = Resolution::FiveMinutes.bucket_start(newest_gone);
         let end = bucket + Resolution::FiveMinutes.bucket().unwrap_or_default();
         progress.kept_from = progress.kept_from.max(Some(end.min(before)));
@@ -195,7 +196,8 @@ pub(super) fn prune(
 }
 
 /// Stores many rows. Rows after the last chunk become new chunks, together with the rows of the tail
-/// there. Late rows are written to their chunk if many fall into it, or else to the tail.
+/// after that chunk. Late rows are written to their chunk if many of them fall into it, otherwise to the
+/// tail.
 fn put_many(
     connection: &Connection,
     dataset: DatasetId,
@@ -231,8 +233,8 @@ fn put_many(
     Ok(())
 }
 
-/// Turns the rows after the last chunk into a chunk and merges late rows, in each case if there are
-/// enough.
+/// Turns the rows after the last chunk into a chunk if there are enough of them, and merges late rows if
+/// there are enough of these.
 fn seal(
     connection: &Connection,
     dataset: DatasetId,
@@ -255,7 +257,7 @@ fn seal(
     Ok(())
 }
 
-/// Merges some late rows of a dataset that has many. Returns false if there is no such dataset.
+/// Merges some late rows of a dataset that has many of them. Returns false if there is no such dataset.
 pub(super) fn settle_some(connection: &Connection) -> Result<bool> {
     let sql = "SELECT dataset FROM progress WHERE n_late >= 2048 LIMIT 1";
     let found = connection.find(sql, [], tables::dataset_id)?;
@@ -266,7 +268,8 @@ pub(super) fn settle_some(connection: &Connection) -> Result<bool> {
     Ok(true)
 }
 
-/// Merges at most `step` late rows into their chunks. Afterwards `n_late` is exact if it is small.
+/// Merges at most `step` late rows into their chunks. Afterwards `n_late` is the exact count, not an
+/// upper bound, if few late rows remain.
 fn settle_late(
     connection: &Connection,
     dataset: DatasetId,

@@ -1,4 +1,4 @@
-//! Backups of a store, which are made while it is in use and restored while it is closed.
+//! Backs up a store while it is in use, and restores it while it is closed.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -35,7 +35,7 @@ pub(crate) fn backup(path: &Path, to: &Path) -> Result<u64, AdminError> {
     Ok(metadata.len())
 }
 
-/// Creates a file that becomes `path` when it is complete.
+/// Creates a temporary file that is renamed to `path` when it is complete.
 fn create(path: &Path) -> Result<AtomicFile, AdminError> {
     remove_stale(path);
     AtomicFile::create(path, FileMode::Private).map_err(|source| AdminError::file(path, source))
@@ -51,7 +51,7 @@ fn copy(path: &Path, draft: &Path) -> Result<(), AdminError> {
     reading().map_err(|source| AdminError::store(path, source))
 }
 
-/// Replaces the store at `to` by the backup `from`.
+/// Replaces the store at `to` with the backup `from`.
 pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, AdminError> {
     if let Some(folder) = to.parent() {
         private::create_folder(folder).map_err(|source| AdminError::file(folder, source))?;
@@ -78,9 +78,9 @@ pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, AdminError> {
     Ok(report)
 }
 
-/// Prepares the backup to be used as the store and verifies it.
+/// Copies the backup to `draft`, prepares it for use as a store, and verifies it.
 fn prepare(from: &Path, draft: &Path) -> Result<Report, AdminError> {
-    // SQLite copies it, to include what is only in the log of a store.
+    // SQLite makes the copy, so that it includes data that is only in the write-ahead log.
     copy(from, draft)?;
     let renewing = || -> Result<()> {
         let mut connection = Connection::open(draft)?;

@@ -1,4 +1,4 @@
-//! Named batches, for writers that send one again.
+//! Records of named batches, which detect a batch that is sent twice.
 
 use db::statement::Statements as _;
 use model::dataset::DatasetId;
@@ -10,10 +10,11 @@ use super::{Result, StoreError};
 use crate::store::Appended;
 use crate::store::batch::{Batch, KEPT_MICROS, PER_WRITER_MAX, StoredBatch};
 
-/// Maximum number of batches that one step forgets, in some milliseconds for which writers wait.
+/// Maximum number of batches that one step forgets. Writers wait for the step, which takes some
+/// milliseconds.
 const STEP_BATCHES: i64 = 256;
 
-/// Returns the batch that `writer` calls `key`, unless its dataset was deleted.
+/// Returns the batch that `writer` named `key`, unless its dataset was deleted.
 pub(super) fn find(
     connection: &Connection,
     writer: KeyId,
@@ -31,7 +32,7 @@ pub(super) fn find(
 /// Records batches as stored.
 ///
 /// # Errors
-/// [`StoreError::BatchStored`] if one is stored already.
+/// [`StoreError::BatchStored`] if a batch is already stored.
 pub(super) fn put(
     connection: &Connection,
     dataset: DatasetId,
@@ -63,8 +64,8 @@ pub(super) fn put(
     Ok(())
 }
 
-/// Forgets some old batches of the first writer after the one numbered `after`. Returns the number after
-/// which to continue, or `None` if there is no such writer.
+/// Forgets some old batches of one writer: the first writer with a number above `after`. Returns the
+/// value of `after` for the next call, or `None` if there is no such writer.
 pub(super) fn trim(connection: &Connection, after: i64) -> Result<Option<i64>> {
     let next = "SELECT writer FROM batches WHERE writer > ?1 ORDER BY writer LIMIT 1";
     let found = connection.find(next, [after], |row| row.get(0))?;

@@ -1,4 +1,4 @@
-//! Reads buckets: stored ones, or those that are folded from stored ones.
+//! Reads buckets that are stored, or folds them from stored buckets.
 
 use std::mem;
 use std::ops::{ControlFlow, Range};
@@ -27,7 +27,7 @@ const STEP: Duration = Duration::from_micros(1);
 /// Number of buckets in a batch of [`batches`].
 const BATCH_BUCKETS: usize = 4096;
 
-/// Buckets of a resolution to be read.
+/// A page of buckets to be read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Page {
     pub(super) span: Span,
@@ -75,7 +75,7 @@ pub(super) fn count(
     Ok(n)
 }
 
-/// Passes the buckets of a page to `visit`, possibly some more than its limit.
+/// Passes the buckets of a page to `visit`, possibly some more than the limit.
 fn walk(
     connection: &Connection,
     series: SeriesId,
@@ -88,7 +88,7 @@ fn walk(
         return walk_stored(connection, series, page, visit);
     }
     let Some(finer) = resolution.source() else { return Ok(()) };
-    // Each has at most four finer ones.
+    // Each bucket is folded from at most four finer ones.
     let limit = skip.saturating_add(limit).saturating_add(1).saturating_mul(4);
     let mut group: Vec<Bucket> = Vec::new();
     let mut flow = ControlFlow::Continue(());
@@ -115,7 +115,7 @@ fn walk(
         flow
     })?;
     if flow.is_continue() {
-        // The last bucket is complete.
+        // The last group is complete, too. No later bucket follows that would emit it.
         _ = emit(&mut group);
     }
     Ok(())
@@ -170,8 +170,8 @@ fn walk_stored(
     scan::walk(connection, series, span, singles, projection, out)
 }
 
-/// Reads the stored buckets of several disjoint spans, which are in order. Each chunk that contains some
-/// of them is read once. Other chunks are not read.
+/// Reads the stored buckets within several disjoint spans, which are sorted. Each chunk that contains
+/// any of them is read once. Other chunks are not read.
 pub(super) fn within(
     connection: &Connection,
     series: SeriesId,
@@ -217,7 +217,7 @@ fn count_stored(
     let n_single = count_single(connection, series, span)?;
     let Some(end) = chunks::end(connection, series)? else { return Ok(to_u64(n_single)) };
     let in_chunks = chunk_index.within(connection, series.dataset, span)?.n_rows();
-    // Single buckets that replace one of a chunk are counted twice.
+    // Single buckets that replace a bucket of a chunk would otherwise be counted twice.
     let over = Span { first: span.first, last: span.last.min(end) };
     let mut n_twice = 0;
     let mut chunk_times = ChunkTimes::default();
@@ -235,7 +235,8 @@ fn single_sql(order: Order) -> String {
     )
 }
 
-/// Reads the first single buckets of a span, at most `limit`.
+/// Reads the first single buckets of a span, at most `limit`. A single bucket is stored as a record of
+/// its own, not in a chunk.
 pub(super) fn single(
     connection: &Connection,
     series: SeriesId,
@@ -273,7 +274,7 @@ pub(super) fn count_single(connection: &Connection, series: SeriesId, span: Span
     Ok(connection.value(sql, series.within(span))?)
 }
 
-/// Rows of a chunk of buckets.
+/// Columns of a chunk of buckets.
 struct Columns<'a> {
     times: &'a [Timestamp],
     /// Open, high, low, close and volume.

@@ -2,9 +2,10 @@
 //!
 //! Buckets are always folded again, never adjusted: buckets of five minutes from the rows in the order
 //! of their timestamps, longer buckets from shorter ones. Rows that come after all others continue the
-//! last bucket, which is the same fold. The resolutions in [`KEPT`] are stored. The others are folded
-//! from three or four of them when they are read. A few new buckets and all changed buckets are single
-//! records. Many new buckets become a chunk. [`settle`] makes longer chunks of both.
+//! last bucket, which gives the same result. The resolutions in [`KEPT`] are stored. Buckets of the
+//! other resolutions are folded from three or four stored buckets when they are read. A few new buckets
+//! and all changed buckets are single records. Many new buckets become a chunk. [`settle`] merges both
+//! into longer chunks.
 
 use std::collections::BTreeSet;
 use std::slice;
@@ -25,32 +26,33 @@ use super::{Result, scan};
 use crate::rollup::{Fold, Refolded, as_stored, coarsen, coarsen_changed, coarser};
 use crate::span::{Span, just_before};
 
-/// Number of new buckets of an append at which it checks for [`NEW_CHUNK_MIN`].
+/// Number of new buckets of an append from which on it checks if a chunk of [`NEW_CHUNK_MIN`] buckets is
+/// possible.
 const NEW_MIN: usize = 16;
 
-/// Number of new buckets that are worth a chunk. Single records are twenty times as expensive to write.
-/// A page of 250 buckets is in at most four such chunks.
+/// Minimum number of new buckets that are stored as a chunk. Single records are twenty times as
+/// expensive to write. A page of 250 buckets is in at most four such chunks.
 const NEW_CHUNK_MIN: usize = 64;
 
-/// Maximum distance of changed buckets that are read together.
+/// Maximum number of buckets between changed buckets that are read together.
 const GAP_MAX: i64 = 12;
 
-/// Maximum distance of changed hours that are read together.
+/// Maximum number of hours between changed hours that are read together.
 const LONGER_GAP_MAX: i64 = 4;
 
-/// Maximum distance of changed longer buckets that are folded from one read, in shorter buckets.
-/// Reading another chunk costs as much as skipping so many.
+/// Maximum gap between changed longer buckets that are folded with one read, measured in shorter
+/// buckets. Reading another chunk costs as much as skipping that many.
 const FINER_GAP_MAX: i64 = 256;
 
-/// Number of longer buckets that a thread folds at a time. It also reads the buckets between them and
+/// Number of longer buckets that a thread folds at a time. It also reads the buckets between them, and
 /// rereads the chunks at both ends.
 const COARSER_PART: usize = 128;
 
-/// Number of buckets over chunks at which merging some of them begins.
+/// Number of single buckets that replace buckets of chunks at which the store begins to merge them.
 const OVER_MAX: usize = 4096;
 
-/// Number of buckets that are merged in one step. Each may be in a different chunk, which costs about
-/// 0.1 ms.
+/// Number of single buckets that are merged in one step. Each may be in a different chunk, which costs
+/// about 0.1 ms.
 const OVER_STEP: usize = 32;
 
 /// Folds `rows`, which come after all stored rows, onto the last bucket.
@@ -73,8 +75,8 @@ pub(super) fn extend(
     extend_finest(connection, dataset, fold.buckets(rows, finest, last))
 }
 
-/// Stores new buckets of five minutes with the longer buckets that follow from them. The first one may
-/// replace the last stored one.
+/// Stores new buckets of five minutes with the longer buckets that are folded from them. The first one
+/// may replace the last stored bucket.
 pub(super) fn extend_finest(
     connection: &Connection,
     dataset: DatasetId,
@@ -85,7 +87,7 @@ pub(super) fn extend_finest(
     for pair in KEPT.windows(2) {
         let [finer, resolution] = *pair else { continue };
         let Some(first) = new.first() else { return Ok(()) };
-        // Some finer buckets of the first bucket may be stored.
+        // Some of the finer buckets within the first longer bucket may already be stored.
         let start = resolution.bucket_start(first.timestamp);
         let mut finer_buckets = Vec::new();
         if start < first.timestamp {
@@ -101,8 +103,9 @@ pub(super) fn extend_finest(
     Ok(())
 }
 
-/// Stores buckets that come after all others, except that the first may replace the last stored
-/// one. Many become a chunk, without the last one, which the next rows may change.
+/// Stores buckets that come after all others, except that the first may replace the last stored one.
+/// Many buckets become a chunk. The last of them stays a single record, since the next rows may change
+/// it.
 fn put_new(connection: &Connection, series: SeriesId, new: &[Bucket]) -> Result<()> {
     let mut single = new;
     if let ([first, ..], Some((last, closed))) = (new, new.split_last())
@@ -114,7 +117,7 @@ fn put_new(connection: &Connection, series: SeriesId, new: &[Bucket]) -> Result<
         let before =
             Span { first: Timestamp::from_micros(after), last: Timestamp::from_micros(first - 1) };
         let mut run = bucket_reader::single(connection, series, before, CHUNK_ROWS)?;
-        // `settle` handles longer runs. If the last bucket is in a chunk, it stays there.
+        // `settle` handles longer runs. A last bucket that is already in a chunk stays in that chunk.
         if run.len() < CHUNK_ROWS && run.len() + closed.len() >= NEW_CHUNK_MIN && after <= first {
             run.extend_from_slice(closed);
             take(connection, series, &run)?;
@@ -135,20 +138,21 @@ pub(super) struct Cut<'a> {
     pub(super) beneath: Option<&'a Block>,
 }
 
-/// Buckets that contain rows which are not stored yet, folded with these rows.
+/// Buckets that a write changes, folded with the new rows, which are not stored yet.
 #[derive(Debug)]
 pub(super) struct Touched {
-    /// Buckets of each of [`KEPT`].
+    /// Buckets of each resolution in [`KEPT`].
     folded: Vec<Refolded>,
-    /// Timestamps of the rows that chunks have, too.
+    /// Timestamps of the new rows that chunks already contain.
     pub(super) held: Vec<Timestamp>,
 }
 
-/// Folds all buckets that contain `rows`, which take precedence over stored rows, as these do over
+/// Folds all buckets that contain `rows`, which take precedence over stored rows, and those over
 /// archived rows.
 ///
-/// If an hour is shorter than a chunk, all of it is folded, since reading the changed five minutes reads
-/// all of its rows. Otherwise it is folded from its stored five minutes, as a day is from its hours.
+/// If an hour has fewer rows than a chunk, the whole hour is folded from rows, since reading the changed
+/// five minutes reads all of its rows anyway. Otherwise the hour is folded from its stored buckets of
+/// five minutes, in the same way as a day from its hours.
 pub(super) fn touched(
     connection: &Connection,
     dataset: DatasetId,
@@ -166,7 +170,7 @@ pub(super) fn touched(
         let length = chunk.span.last.micros().saturating_sub(chunk.span.first.micros());
         length >= micros(longer)
     };
-    // Archived rows were only read for the five minutes.
+    // Archived rows were only read for the buckets of five minutes.
     let is_longer = beneath.is_none()
         && chunk.is_some_and(is_sparse)
         && kept_from.is_none_or(|kept_from| kept_from <= *first);
@@ -216,7 +220,7 @@ pub(super) fn touched(
 }
 
 impl Touched {
-    /// Stores the buckets, after their rows were stored.
+    /// Stores the buckets. Must be called after their rows were stored.
     pub(super) fn put(&self, connection: &Connection, dataset: DatasetId) -> Result<()> {
         for (resolution, folded) in KEPT.into_iter().zip(&self.folded) {
             let series = SeriesId { dataset, resolution };
@@ -258,7 +262,7 @@ fn coarsened(
     Ok(folded.concat())
 }
 
-/// Returns the starts of the buckets that contain `timestamps`, which are in order.
+/// Returns the starts of the buckets that contain `timestamps`, which are sorted.
 fn starts_of(
     resolution: Resolution,
     timestamps: impl Iterator<Item = Timestamp>,
@@ -269,7 +273,7 @@ fn starts_of(
     starts
 }
 
-/// Returns the part of `finer`, which is in order, in the bucket that starts at `start`.
+/// Returns the part of `finer`, which is sorted, in the bucket that starts at `start`.
 fn within(
     finer: &[Bucket],
     resolution: Resolution,
@@ -281,8 +285,8 @@ fn within(
     finer.get(from..to).unwrap_or_default().iter().copied()
 }
 
-/// Removes the buckets of a span of removed rows and folds the buckets at both ends again. Buckets of
-/// pruned rows, before `kept_from`, remain unless the span covers them.
+/// Removes the buckets of a span whose rows were removed, and folds the buckets at both ends again.
+/// Buckets of pruned rows, before `kept_from`, remain unless the span covers them.
 pub(super) fn cut(
     connection: &Connection,
     dataset: DatasetId,
@@ -304,7 +308,7 @@ pub(super) fn cut(
         let ends = BTreeSet::from([span.first, span.last].map(|end| resolution.bucket_start(end)));
         for start in ends {
             let bucket = series::span(resolution, start);
-            // The last possible bucket may end after the last timestamp.
+            // The last possible bucket may end after the maximum timestamp.
             let bucket_last = bucket.first.micros().saturating_add(length - 1);
             if span.first <= bucket.first && bucket_last <= span.last.micros() {
                 continue;
@@ -360,8 +364,8 @@ fn delete_single(connection: &Connection, series: SeriesId, span: Span) -> Resul
     Ok(())
 }
 
-/// Turns old buckets before `before` into a chunk, joins short chunks, or merges some buckets into their
-/// chunks. Returns false if no work was left.
+/// Does one step of maintenance: turns old buckets before `before` into a chunk, joins short chunks, or
+/// merges some single buckets into their chunks. Returns false if no work was left.
 pub(super) fn settle(connection: &Connection, series: SeriesId, before: Timestamp) -> Result<bool> {
     let end = chunks::end(connection, series)?;
     let old = Span { first: chunks::fresh_from(end), last: just_before(before) };
@@ -389,7 +393,7 @@ pub(super) fn settle(connection: &Connection, series: SeriesId, before: Timestam
     take(connection, series, &some).map(|()| true)
 }
 
-/// Removes single buckets that are in a chunk now.
+/// Removes single buckets that are now in a chunk.
 fn take(connection: &Connection, series: SeriesId, buckets: &[Bucket]) -> Result<()> {
     let (Some(first), Some(last)) = (buckets.first(), buckets.last()) else { return Ok(()) };
     let span = Span { first: first.timestamp, last: last.timestamp };

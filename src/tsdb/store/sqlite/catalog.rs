@@ -20,14 +20,14 @@ use crate::store::Sight;
 use crate::store::session::ready;
 use crate::store::tags::attach;
 
-/// Maximum number of datasets that an error about a shared name lists.
+/// Maximum number of datasets that an error about an ambiguous name lists.
 const SHARED_MAX: usize = 20;
 
 /// First character of the stored name of a deleted column. No other name contains it, since it is a
 /// control character.
 const DELETED: char = '\t';
 
-/// Creates either all datasets or none.
+/// Creates either all or none of the datasets.
 pub(super) fn create(
     connection: &Connection,
     all: &[NewDataset],
@@ -36,7 +36,7 @@ pub(super) fn create(
     create_numbered(connection, all, None, now)
 }
 
-/// Creates either all datasets or none. A single dataset can be given its id.
+/// Creates either all or none of the datasets. A single dataset can be given its id.
 pub(super) fn create_numbered(
     connection: &Connection,
     all: &[NewDataset],
@@ -74,7 +74,7 @@ fn check_name(connection: &Connection, owner: Option<KeyId>, name: &str) -> Resu
     }
 }
 
-/// Inserts a dataset, except for the entries by which it is found.
+/// Inserts a dataset without its entries in the search indexes.
 fn insert(
     connection: &Connection,
     new: &NewDataset,
@@ -113,7 +113,7 @@ fn insert_metadata(
     Ok(())
 }
 
-/// Changes the description or columns of a dataset. Returns the changed dataset.
+/// Changes the description or the columns of a dataset. Returns the changed dataset.
 pub(super) fn change(
     connection: &Connection,
     dataset: DatasetId,
@@ -162,7 +162,7 @@ fn describe(connection: &Connection, id: DatasetId, change: &Change, now: Timest
     Ok(())
 }
 
-/// Removes a dataset from all tables of the catalog, except for its tags. Returns false if it does not
+/// Removes a dataset from all tables of the catalog except those of tags. Returns false if it does not
 /// exist.
 pub(super) fn forget(connection: &Connection, id: DatasetId) -> Result<bool> {
     let Some(dataset) = dataset(connection, id)? else { return Ok(false) };
@@ -197,7 +197,7 @@ fn forget_metadata(
     Ok(())
 }
 
-/// Adds the columns that the dataset does not have.
+/// Adds those columns that the dataset lacks.
 fn add_columns(
     connection: &Connection,
     dataset: DatasetId,
@@ -215,8 +215,8 @@ fn add_columns(
     Ok(())
 }
 
-/// Changes a column, unless the stored buckets would no longer match the rows. A deleted column retains
-/// its place, since chunks store columns by their places.
+/// Changes a column, unless the stored buckets would then no longer match the rows. A deleted column
+/// retains its position, since chunks identify columns by position.
 fn change_column(
     connection: &Connection,
     dataset: DatasetId,
@@ -250,7 +250,7 @@ fn is_empty(connection: &Connection, dataset: DatasetId) -> Result<bool> {
     Ok(newest.or(kept_from).is_none())
 }
 
-/// Returns the dataset, without checking access.
+/// Returns the dataset. Does not check access.
 pub(super) fn dataset(connection: &Connection, id: DatasetId) -> Result<Option<Dataset>> {
     let sql = "SELECT id, name, description, created_at, updated_at FROM datasets WHERE id = ?1";
     let found = connection.find(sql, [id.get()], dataset_of)?;
@@ -265,9 +265,10 @@ pub(super) fn owner(connection: &Connection, id: DatasetId) -> Result<Option<Key
     Ok(connection.value::<Option<i64>>(sql, [id.get()])?.map(KeyId::new))
 }
 
-/// Returns the dataset as `key` sees it, or as the service sees it without a key. Returns `None` if it
-/// is not visible. A shared name refers to the key's own dataset. Several datasets of others are an
-/// error, since anyone can use the name of an existing dataset.
+/// Returns the dataset as it is visible to `key`, or to the service if there is no key. Returns `None`
+/// if it is not visible. If several datasets have the name, it refers to the key's own dataset. If the
+/// key owns none of them, the name is ambiguous and an error, since anyone can reuse the name of an
+/// existing dataset.
 pub(super) fn sight(
     connection: &Connection,
     key: Option<KeyId>,
@@ -317,13 +318,13 @@ fn metadata(connection: &Connection, dataset: DatasetId) -> Result<BTreeMap<Stri
     Ok(fields.into_iter().collect())
 }
 
-/// Returns how rows of the dataset are folded, or `None` if they are not.
+/// Returns the fold of the dataset's rows, or `None` if it has no buckets.
 pub(super) fn fold(connection: &Connection, dataset: DatasetId) -> Result<Option<Fold>> {
     Ok(Fold::for_dataset(&columns(connection, dataset)?, &metadata(connection, dataset)?))
 }
 
-/// Returns the datasets that limit how much they keep. The index `metadata_keep` is for these
-/// fields.
+/// Returns the datasets with a retention limit. The index `metadata_keep` covers the metadata fields of
+/// the limits.
 pub(super) fn retained(connection: &Connection) -> Result<Vec<Dataset>> {
     let sql = "SELECT DISTINCT dataset FROM metadata
          WHERE field IN ('keep_days', 'keep_bytes') ORDER BY dataset";
@@ -389,8 +390,8 @@ impl SearchTexts {
 
     /// Adds the texts to the indexes.
     ///
-    /// A later statement that writes to a table with foreign keys flushes the indexes: add the
-    /// texts of many datasets last.
+    /// A later statement that writes to a table with foreign keys flushes the indexes. Therefore the
+    /// texts of many datasets should be added last.
     fn add(&self, connection: &Connection, id: DatasetId) -> Result<()> {
         for (index, body) in self.by_index() {
             let sql = format!("INSERT INTO {index} (rowid, body) VALUES (?1, ?2)");
@@ -419,8 +420,8 @@ impl SearchTexts {
     }
 }
 
-/// Returns the distinct letters and pairs of letters of a text, as hexadecimal digits, so that the index
-/// treats every letter as a part of a word.
+/// Returns the distinct letters and pairs of letters of a text, encoded as hexadecimal digits, so that
+/// the index treats every letter as part of a word.
 pub(super) fn grams(text: &str) -> String {
     let mut found = BTreeSet::new();
     let mut starts = text.char_indices().map(|(at, _)| at).skip(1).chain([text.len()]).peekable();
@@ -435,7 +436,7 @@ pub(super) fn grams(text: &str) -> String {
     found.into_iter().map(|gram| hex(gram) + " ").collect()
 }
 
-/// Returns a text as hexadecimal digits.
+/// Encodes a text as hexadecimal digits.
 pub(super) fn hex(text: &str) -> String {
     HEXLOWER.encode(text.as_bytes())
 }

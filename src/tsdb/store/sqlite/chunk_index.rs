@@ -1,8 +1,8 @@
-//! Index of the chunks of a series in memory: the number of rows before each of them.
+//! In-memory index of the chunks of a series: the number of rows before each chunk.
 //!
-//! With it, a page after many rows and the number of all rows are found without reading a table. It is
-//! valid until a chunk of the dataset is removed, which the column `layout` of table `progress` reveals
-//! to all processes. New chunks come after all others and are added on demand.
+//! With it, a page after many skipped rows and the number of all rows are found without reading a table.
+//! An index is valid until a chunk of the dataset is removed. The column `layout` of table `progress`
+//! reveals this to all processes. New chunks come after all others and are added on demand.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use super::progress::Progress;
 use super::series::SeriesId;
 use crate::span::{Order, Span};
 
-/// Maximum size of all cached indexes, enough for some 400 000 chunks with 400 million rows. The least
-/// recently used indexes are evicted.
+/// Maximum total size of the cached indexes, enough for some 400 000 chunks with 400 million rows. The
+/// least recently used indexes are evicted.
 const BYTES_MAX: usize = 16 << 20;
 
 /// Approximate size of an index without its entries.
 const BYTES_EACH: usize = 256;
 
-/// Chunks of a series in order.
+/// Chunks of a series, in order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ChunkIndex {
     entries: Vec<Entry>,
@@ -33,7 +33,7 @@ pub(super) struct ChunkIndex {
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     chunk: Chunk,
-    /// Number of rows in earlier chunks.
+    /// Number of rows in all earlier chunks.
     n_before: u64,
 }
 
@@ -44,7 +44,7 @@ impl Entry {
 }
 
 impl ChunkIndex {
-    /// Reads the chunks that touch a span.
+    /// Reads the chunks that overlap a span.
     pub(super) fn read_span(connection: &Connection, series: SeriesId, span: Span) -> Result<Self> {
         let mut chunk_index = Self::default();
         chunk_index.add(connection, series, span)?;
@@ -63,7 +63,7 @@ impl ChunkIndex {
         self.entries.last().map(|entry| entry.chunk.span.last)
     }
 
-    /// Returns the same index up to the chunk that ends at `end`.
+    /// Returns the index without the chunks after the chunk that ends at `end`.
     fn until(&self, end: Option<Timestamp>) -> Self {
         let is_there = |entry: &Entry| end.is_some_and(|end| entry.chunk.span.last <= end);
         let n = self.entries.partition_point(is_there);
@@ -74,7 +74,7 @@ impl ChunkIndex {
         self.entries.capacity() * size_of::<Entry>() + BYTES_EACH
     }
 
-    /// Returns the rows of a span that are in chunks.
+    /// Returns the part of the chunks within a span.
     pub(super) fn within(
         &self,
         connection: &Connection,
@@ -102,7 +102,8 @@ impl ChunkIndex {
     }
 }
 
-/// Rows of a span that are in chunks: all rows of these chunks, except for some at both ends.
+/// Rows of a span that are in chunks: all rows of these chunks, except for some rows of the first and
+/// the last chunk.
 #[derive(Debug)]
 pub(super) struct IndexedRows<'a> {
     entries: &'a [Entry],
@@ -120,9 +121,9 @@ impl IndexedRows<'_> {
         n.saturating_sub(self.n_cut_first).saturating_sub(self.n_cut_last)
     }
 
-    /// Returns the part of `span` that begins with the last chunk before which at most `skip` rows are,
-    /// and the number of rows to skip there. `between` has the timestamps of the rows of the span that
-    /// are in no chunk, in order.
+    /// Skips whole chunks. Returns the part of `span` from the last chunk that has at most `skip` rows
+    /// before it, and the number of rows that are still to be skipped there. `between` has the sorted
+    /// timestamps of the rows of the span that are in no chunk.
     pub(super) fn seek(
         &self,
         span: Span,
@@ -168,7 +169,7 @@ pub(super) fn to_u64(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// Recently used indexes, each with the layout that it is valid for.
+/// Recently used indexes, each with the layout for which it is valid.
 #[derive(Debug)]
 pub(super) struct ChunkIndexCache(Cache<SeriesId, (i64, Arc<ChunkIndex>)>);
 
@@ -179,7 +180,7 @@ impl Default for ChunkIndexCache {
 }
 
 impl ChunkIndexCache {
-    /// Returns the index of all chunks of a series in the snapshot of `connection`.
+    /// Returns the index of all chunks of a series as of the snapshot of `connection`.
     pub(super) fn read(
         &self,
         connection: &Connection,
@@ -194,7 +195,7 @@ impl ChunkIndexCache {
             .map(|(_, chunk_index)| chunk_index);
         let mut chunk_index = match known {
             Some(known) if known.end() == end => return Ok(known),
-            // It includes a commit that is later than the snapshot.
+            // The cached index includes a commit that is later than the snapshot.
             Some(known) if known.end() > end => return Ok(Arc::new(known.until(end))),
             Some(known) => known,
             None => Arc::default(),

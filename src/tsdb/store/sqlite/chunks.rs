@@ -1,4 +1,4 @@
-//! Chunks: long runs of rows or of old buckets.
+//! Chunks: long runs of rows, or of buckets that are old.
 
 use std::ops::Range;
 
@@ -15,20 +15,21 @@ use super::{Result, StoreError};
 use crate::codec::{DecodeError, Packing, decode_rows, decode_times, encode};
 use crate::span::{Order, Span, just_after};
 
-/// Number of rows of a new chunk. It is large enough that the columns dominate and a day of minutes is
-/// two chunks, but small enough that a page of one row decodes little.
+/// Number of rows of a new chunk. It is so large that the overhead of a chunk is small and a day of
+/// one-minute rows needs only two chunks, but so small that reading a single row decodes little.
 pub(super) const CHUNK_ROWS: usize = 1024;
 
-/// Number of rows from which a chunk that late rows made longer is split.
+/// Number of rows at which a chunk that grew by late rows is split.
 const SPLIT_ROWS: usize = 2 * CHUNK_ROWS;
 
-/// Number of rows that are worth a chunk. Fewer wait in the tail for more.
+/// Minimum number of rows for which a chunk is written. Fewer rows wait in the tail.
 pub(super) const CHUNK_ROWS_MIN: usize = CHUNK_ROWS / 2;
 
-/// Value of `packed` of a chunk of new buckets, which [`join`] packs when they are old.
+/// Value of the column `packed` for a chunk of new buckets. [`join`] packs such chunks when they are
+/// old.
 const AS_THEY_CAME: i64 = 3;
 
-/// Entry of a chunk.
+/// Index entry of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chunk {
     pub(super) id: i64,
@@ -48,19 +49,19 @@ fn damaged(dataset: DatasetId) -> impl Fn(DecodeError) -> StoreError {
     move |source| StoreError::Damaged { dataset, source }
 }
 
-/// Returns the timestamp at which the last chunk ends.
+/// Returns the last timestamp of the last chunk.
 pub(super) fn end(connection: &Connection, series: SeriesId) -> Result<Option<Timestamp>> {
     let sql = "SELECT max(t_last) FROM chunks WHERE dataset = ?1 AND resolution = ?2";
     let end: Option<i64> = connection.value(sql, series.key())?;
     Ok(end.map(Timestamp::from_micros))
 }
 
-/// Returns the first timestamp after all chunks.
+/// Returns the first timestamp that is after all chunks.
 pub(super) fn fresh_from(end: Option<Timestamp>) -> Timestamp {
     end.map_or(Timestamp::MIN, just_after)
 }
 
-/// Returns the first chunk that ends at `timestamp` or later.
+/// Returns the first chunk whose last timestamp is `timestamp` or later.
 pub(super) fn ending_from(
     connection: &Connection,
     series: SeriesId,
@@ -75,7 +76,7 @@ pub(super) fn ending_from(
     )?)
 }
 
-/// Looks up ascending timestamps in chunks, each of which is read once.
+/// Looks up ascending timestamps in chunks. Each chunk is read once.
 #[derive(Default)]
 pub(super) struct ChunkTimes(Option<(Chunk, Vec<Timestamp>)>);
 
@@ -96,10 +97,10 @@ impl ChunkTimes {
     }
 }
 
-/// Passes the chunks that touch `span` to `visit`, in order, until it returns false.
+/// Passes the chunks that overlap `span` to `visit`, in order, until it returns false.
 ///
-/// If the index is damaged, it may end too early. Therefore the last chunk is looked up from the
-/// other side, so that missing rows do not go unnoticed.
+/// If the index is damaged, the walk may stop too early. Therefore the last chunk is also looked up in
+/// the opposite direction, so that missing rows are noticed.
 pub(super) fn touching(
     connection: &Connection,
     series: SeriesId,
@@ -109,7 +110,7 @@ pub(super) fn touching(
 ) -> Result<()> {
     let ends = match order {
         Order::Ascending => (span.first.micros(), i64::MAX),
-        // No chunk comes after the end of time.
+        // No chunk begins after the maximum timestamp.
         Order::Descending if span.last == Timestamp::MAX => (span.first.micros(), i64::MAX),
         Order::Descending => {
             let last = ending_from(connection, series, span.last)?;
@@ -134,7 +135,7 @@ pub(super) fn touching(
                 Order::Descending => continue,
             }
         }
-        // Later chunks are beyond the span.
+        // Later chunks are outside the span.
         let is_last = order == Order::Ascending && chunk.span.last >= span.last;
         if !visit(chunk)? || is_last {
             return Ok(());
@@ -149,7 +150,7 @@ pub(super) fn touching(
     if last == want { Ok(()) } else { Err(damaged(series.dataset)(DecodeError::MISSING)) }
 }
 
-/// Returns at most `limit` of the chunks that have rows with numbers above `after`.
+/// Returns at most `limit` chunks that contain rows with numbers above `after`.
 pub(super) fn with_rows_after(
     connection: &Connection,
     dataset: DatasetId,
@@ -225,8 +226,8 @@ pub(super) fn read(
     Ok(block)
 }
 
-/// Writes `block`, which comes after all chunks, as chunks of about [`CHUNK_ROWS`]. Returns the number
-/// of written rows: either all, or 0 if they are fewer than [`CHUNK_ROWS_MIN`].
+/// Writes `block`, which comes after all chunks, as chunks of about [`CHUNK_ROWS`] rows. Returns the
+/// number of written rows: all of them, or 0 if there are fewer than [`CHUNK_ROWS_MIN`].
 pub(super) fn append(connection: &Connection, series: SeriesId, block: &Block) -> Result<usize> {
     if block.len() < CHUNK_ROWS_MIN {
         return Ok(0);
@@ -235,14 +236,14 @@ pub(super) fn append(connection: &Connection, series: SeriesId, block: &Block) -
     Ok(block.len())
 }
 
-/// Writes new buckets, which come after all chunks, without packing them. [`join`] makes longer packed
-/// chunks of them later.
+/// Writes new buckets, which come after all chunks, without packing them. Later, [`join`] replaces such
+/// chunks with longer, packed ones.
 pub(super) fn append_new(connection: &Connection, series: SeriesId, block: &Block) -> Result<()> {
     insert_all(connection, series, block, Packing::Quick)
 }
 
-/// Returns consecutive chunks of buckets that are new or short, in ascending order, up to the last chunk
-/// that ends before `before`.
+/// Returns consecutive chunks of buckets that are new or short, in ascending order. Only chunks that end
+/// before `before` are considered.
 pub(super) fn new_before(
     connection: &Connection,
     series: SeriesId,
@@ -266,7 +267,7 @@ pub(super) fn new_before(
     Ok(found)
 }
 
-/// Replaces consecutive chunks by packed chunks.
+/// Replaces consecutive chunks with packed chunks.
 pub(super) fn join(
     connection: &Connection,
     series: SeriesId,
@@ -281,7 +282,7 @@ pub(super) fn join(
     insert_all(connection, series, &joined, Packing::Small)
 }
 
-/// Writes `block` as chunks of about the same length.
+/// Writes `block` as chunks of about equal length.
 fn insert_all(
     connection: &Connection,
     series: SeriesId,
@@ -297,8 +298,8 @@ fn insert_all(
     Ok(())
 }
 
-/// Returns the number of chunks that contain `timestamps`, which are in order, or `limit + 1` if it
-/// exceeds `limit`.
+/// Returns the number of chunks that cover any of `timestamps`, which are sorted, or `limit + 1` if
+/// there are more than `limit`.
 pub(super) fn n_covering(
     connection: &Connection,
     series: SeriesId,
@@ -317,7 +318,8 @@ pub(super) fn n_covering(
     Ok(n)
 }
 
-/// Merges `late` rows into the chunks that cover their timestamps. No row may come after the last chunk.
+/// Merges `late` rows into the chunks that cover their timestamps. None of the rows may come after the
+/// last chunk.
 pub(super) fn overlay(connection: &Connection, series: SeriesId, late: &Block) -> Result<()> {
     let mut start = 0;
     while let Some(timestamp) = late.times.get(start) {
@@ -338,7 +340,7 @@ pub(super) fn overlay(connection: &Connection, series: SeriesId, late: &Block) -
     Ok(())
 }
 
-/// Removes the rows of a span. The rest of a chunk becomes new chunks.
+/// Removes the rows of a span from chunks. The remaining rows of a chunk become new chunks.
 pub(super) fn cut(
     connection: &Connection,
     series: SeriesId,
@@ -366,7 +368,7 @@ pub(super) fn cut(
     Ok(())
 }
 
-/// Returns the oldest chunk before chunk `before` that is not packed.
+/// Returns the oldest unpacked chunk with an id below `before`.
 pub(super) fn unpacked(connection: &Connection, before: i64) -> Result<Option<(DatasetId, Chunk)>> {
     Ok(connection.find(
         "SELECT id, t_first, t_last, n, dataset FROM chunks
@@ -381,7 +383,7 @@ pub(super) fn newest(connection: &Connection) -> Result<i64> {
     Ok(connection.value("SELECT coalesce(max(id), 0) FROM chunks", [])?)
 }
 
-/// Packs a chunk of rows. Its id remains the same, as do its rows.
+/// Packs a chunk of rows. The chunk keeps its id and its rows.
 pub(super) fn pack(connection: &Connection, chunk: Chunk, rows: &Block) -> Result<()> {
     let packed = encode(rows, 0..rows.len(), Packing::Small);
     let sql = "UPDATE chunks SET times = ?2, body = ?3, packed = 1 WHERE id = ?1";
@@ -395,8 +397,8 @@ pub(super) fn leave(connection: &Connection, chunk: Chunk) -> Result<()> {
     Ok(())
 }
 
-/// Removes chunks that end before `timestamp`, oldest first and at most about `limit_rows` rows.
-/// Returns the number of removed rows and the timestamp of the latest.
+/// Removes chunks that end before `timestamp`, oldest first, with at most about `limit_rows` rows.
+/// Returns the number of removed rows and the timestamp of the latest of them.
 pub(super) fn remove_before(
     connection: &Connection,
     series: SeriesId,
@@ -421,8 +423,9 @@ pub(super) fn remove_before(
     Ok((n_rows, newest))
 }
 
-/// Returns the end of the five minutes that contain the end of the last chunk that does not fit into
-/// `n_bytes` together with all later chunks. Pruning works in such steps.
+/// Returns the timestamp from which on all rows fit into `n_bytes`. It is the end of the five minutes
+/// that contain the end of a chunk: the latest chunk that does not fit together with all later ones.
+/// Pruning removes whole chunks and whole buckets of five minutes.
 pub(super) fn newest_within(
     connection: &Connection,
     series: SeriesId,

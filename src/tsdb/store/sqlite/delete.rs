@@ -1,5 +1,5 @@
-//! Deletes the rows of a span in one transaction. Datasets are deleted in two phases: they become
-//! invisible first, then their space is freed in small steps.
+//! Deletes the rows of a span in one transaction. A dataset is deleted in two phases: it becomes
+//! invisible first, then its space is freed in small steps.
 
 use db::statement::Statements as _;
 use model::block::Block;
@@ -16,11 +16,12 @@ use crate::store::archived::RowDeletion;
 use crate::store::session::ready;
 use crate::store::{Removed, records};
 
-/// Number of chunks of a deleted dataset that one step removes. Writers wait for the step, which needs a
+/// Number of chunks of a deleted dataset that one step removes. Writers wait for the step, which takes a
 /// few milliseconds.
 const STEP_RECORDS: i64 = 16;
 
-/// Number of small records, of the tail or the buckets, that are removed in place of one chunk.
+/// Number of records of the tail or of buckets that a step removes instead of one chunk, since they are
+/// smaller.
 const SMALL_PER_RECORD: i64 = 64;
 
 /// Deletes the rows of a span of a dataset without archived rows.
@@ -62,7 +63,7 @@ pub(super) fn over(
 }
 
 /// Deletes the stored rows of a span. `beneath` has the remaining archived rows in the buckets at both
-/// ends.
+/// ends of the span.
 fn cut(
     connection: &Connection,
     dataset: DatasetId,
@@ -89,8 +90,8 @@ fn cut(
     Ok(Removed { n_rows, revision: progress.revision })
 }
 
-/// Removes a dataset from the catalog and leaves its rows to [`step`]. Returns false if it does not
-/// exist.
+/// Removes a dataset from the catalog and leaves the deletion of its rows to [`step`]. Returns false if
+/// it does not exist.
 pub(super) fn dataset(connection: &Connection, dataset: DatasetId) -> Result<bool> {
     if !catalog::forget(connection, dataset)? {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! The interface of the embedded store to the archive and to copies.
+//! Implements the interface for the archive and for copies.
 
 use std::time::Duration;
 
@@ -105,7 +105,7 @@ impl Engine for SqliteStore {
     }
 }
 
-/// Puts an announced file into effect in place of the stored rows in it.
+/// Puts an announced file into effect and removes the stored rows that are in it.
 fn put_into_effect(connection: &Connection, commit: &ArchiveCommit, holder: i64) -> Result<bool> {
     let ArchiveCommit { dataset, month, revision, last_row, .. } = *commit;
     if !ready(records::has_lease(&mut &*connection, holder))? {
@@ -130,7 +130,7 @@ fn put_into_effect(connection: &Connection, commit: &ArchiveCommit, holder: i64)
     Ok(true)
 }
 
-/// Removes the stored rows of a span with numbers up to `last_row`.
+/// Removes the stored rows of a span whose numbers are at most `last_row`.
 fn remove_rows(
     connection: &Connection,
     dataset: DatasetId,
@@ -175,7 +175,7 @@ fn next_entry(connection: &Connection, after: Option<DatasetId>) -> Result<Optio
     }))
 }
 
-/// Creates a dataset from a catalog entry.
+/// Creates a dataset with the id of a catalog entry.
 fn create(connection: &Connection, entry: &CatalogEntry) -> Result<()> {
     let CatalogEntry { dataset, .. } = entry;
     let new = [NewDataset::from(entry)];
@@ -188,7 +188,7 @@ fn create(connection: &Connection, entry: &CatalogEntry) -> Result<()> {
     progress::touch(connection, dataset.id, dataset.updated_at)
 }
 
-/// Stores buckets of pruned rows.
+/// Stores buckets whose rows were pruned in the source of a copy.
 fn put_buckets(
     connection: &Connection,
     dataset: DatasetId,

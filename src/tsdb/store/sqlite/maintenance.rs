@@ -1,7 +1,7 @@
-//! Background maintenance in small steps between writes: frees the space of deleted datasets, packs
-//! old rows and buckets, and forgets old batches.
+//! Background maintenance in small steps between writes: frees the space of deleted datasets, packs old
+//! rows and buckets, and forgets old batches.
 //!
-//! A thread sends single steps to the writer, so that a write waits for one step at most.
+//! A thread sends the writer one step at a time, so that a write waits for at most one step.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -19,32 +19,32 @@ use super::chunks::{self, Chunk};
 use super::series::{SETTLED, SeriesId};
 use super::{Result, StoreError, Writer, append, batches, buckets, catalog, delete, scan};
 
-/// Interval at which the thread looks for work and checks that the file is in place.
+/// Interval at which the thread looks for work and checks that the file is still in place.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Maximum number of other jobs between two looks of a quiet store, in which packing continues
-/// until the next job.
+/// Maximum number of other jobs between two looks for the store to count as quiet. In a quiet store,
+/// packing continues until the next job.
 const QUIET_JOBS: u64 = 50;
 
-/// Steps at each look while the store is busy: enough for a few thousand rows per second, but too few to
-/// slow down writers.
+/// Number of steps after each look while the store is busy. They pack a few thousand rows per second,
+/// but do not slow down writers.
 const BUSY_STEPS: u64 = 4;
 
-/// Looks until old batches are forgotten: about a minute.
+/// Number of looks after which old batches are forgotten: about a minute.
 const LOOKS_PER_TRIM: u32 = 60;
 
-/// Number of latest chunks in the store that are not packed, since late rows mostly fall into them.
-/// They take about 15 MB.
+/// Number of latest chunks in the store that are left unpacked, since most late rows fall into them.
+/// They need about 15 MB.
 const HOT_CHUNKS: i64 = 512;
 
-/// Free pages that remain in the file for new rows: 1 MB.
+/// Number of free pages that stay in the file for new rows: 1 MB.
 const FREE_PAGES_KEPT: i64 = 256;
 
-/// Pages that one step returns to the disk: about 1 MB.
+/// Number of free pages that one step returns to the disk: about 1 MB.
 const FREE_PAGES_STEP: i64 = 256;
 
-/// Starts the thread, which first looks for work that an earlier run left. It exits when the returned
-/// handle is dropped.
+/// Starts the thread, which first does the work that an earlier run of the program left. It exits when
+/// the returned handle is dropped.
 pub(super) fn start(writer: Arc<Writer>, files: Arc<DatabaseFiles>) -> Result<Sender<()>> {
     let (running, ended) = mpsc::channel();
     thread::Builder::new()
@@ -67,7 +67,7 @@ fn run(ended: &Receiver<()>, writer: &Writer, files: &DatabaseFiles) {
             return;
         }
         let n_jobs = writer.n_jobs();
-        // Unless the store is unchanged since all work was done.
+        // If the store is unchanged since all work was done, nothing is left to do.
         if seen != Some(n_jobs) {
             let n_new = n_jobs.wrapping_sub(seen.unwrap_or(n_jobs));
             let n_steps_max = if n_new < QUIET_JOBS { u64::MAX } else { BUSY_STEPS };
@@ -81,7 +81,7 @@ fn run(ended: &Receiver<()>, writer: &Writer, files: &DatabaseFiles) {
                 Ok(false) => seen = Some(writer.n_jobs().wrapping_sub(1)),
                 Err(StoreError::Closed) => return,
                 Err(error) => {
-                    // It is retried after the next write.
+                    // The maintenance is retried after the next write.
                     warn!(error = &error as &dyn Error, "maintenance of the dataset store failed");
                     seen = Some(writer.n_jobs());
                 }
@@ -131,8 +131,9 @@ fn pack_some(ended: &Receiver<()>, writer: &Writer, n_steps_max: u64) -> Result<
     Ok(false)
 }
 
-/// Packs the oldest unpacked chunk and the buckets before it, unless it is among the latest `n_hot`.
-/// Without such a chunk, merges some late rows into their chunks. Returns true if more work may remain.
+/// Packs the oldest unpacked chunk and the buckets before it, unless the chunk is among the latest
+/// `n_hot`. If there is no such chunk, merges some late rows into their chunks. Returns true if more
+/// work may remain.
 pub(super) fn compact(connection: &Connection, n_hot: i64) -> Result<bool> {
     let before = chunks::newest(connection)?.saturating_sub(n_hot).saturating_add(1);
     let Some((dataset, chunk)) = chunks::unpacked(connection, before)? else {
@@ -144,7 +145,7 @@ pub(super) fn compact(connection: &Connection, n_hot: i64) -> Result<bool> {
                 "a chunk of dataset {dataset} is damaged; restore the store from a backup");
             chunks::leave(connection, chunk)?;
         }
-        // The dataset was deleted. Its chunks are removed soon.
+        // The dataset was deleted. Its chunks will be removed soon.
         Err(StoreError::NoDataset { .. }) => chunks::leave(connection, chunk)?,
         packed => packed?,
     }
@@ -171,6 +172,6 @@ pub(super) fn shrink(connection: &Connection) -> Result<bool> {
         return Ok(false);
     }
     connection.all(&format!("PRAGMA incremental_vacuum({n_pages})"), [], |_| Ok(()))?;
-    // A file that was created without this feature does not shrink.
+    // The file does not shrink if it was created by a version that did not enable this.
     Ok(connection.value::<i64>("PRAGMA freelist_count", [])? < n_free)
 }

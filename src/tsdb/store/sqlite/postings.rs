@@ -1,8 +1,9 @@
 //! Sets of the datasets that share an owner, a tag or a metadata field.
 //!
-//! A set is stored in blocks of 16 384 ids, each a list of offsets while it is sparse and a bitmap once
-//! it is dense. So the datasets that a key sees, out of a million, are some hundred kilobytes to read.
-//! They are counted, paged and filtered by a field without reading a row of a dataset.
+//! A set is stored in blocks of 16 384 ids. A block is a list of offsets while it is sparse and a bitmap
+//! once it is dense. To find the datasets that are visible to a key among a million, some hundred
+//! kilobytes are read. They are counted, paged and filtered by a metadata field without reading the
+//! record of any dataset.
 
 use std::collections::BTreeSet;
 
@@ -14,28 +15,30 @@ use rusqlite::{Connection, params};
 
 use super::Result;
 
-/// Bits of an id within its block. A bitmap of a block, 2 KiB, fits into a page of the file.
+/// Number of bits of an id within its block. The bitmap of a block has 2 KiB and fits into a page of the
+/// file.
 const BLOCK_BITS: u32 = 14;
 
-/// Bytes of the bitmap of a block.
+/// Number of bytes of the bitmap of a block.
 const BITMAP_BYTES: usize = (1 << BLOCK_BITS) / 8;
 
-/// Bits of the number of a block in the key of a posting. The number of the term is above them.
+/// Number of bits for the block number in the key of a posting. The bits above contain the number of the
+/// term.
 const TERM_SHIFT: u32 = 20;
 
-/// A common property of datasets.
+/// A property that datasets have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::store) enum Term<'a> {
-    /// They belong to this key.
+    /// The dataset belongs to this key.
     Owner(KeyId),
-    /// They have the tag of this id.
+    /// The dataset has the tag with this id.
     Tag(i64),
-    /// They have this metadata field and value.
+    /// The dataset has this metadata field and value.
     Field(&'a str, &'a str),
 }
 
 impl Term<'_> {
-    /// Returns the kind, name and value in the table.
+    /// Returns the kind, the name and the value by which the term is stored.
     fn key(&self) -> (i64, String, &str) {
         match *self {
             Self::Owner(key) => (1, key.get().to_string(), ""),
@@ -44,7 +47,7 @@ impl Term<'_> {
         }
     }
 
-    /// Returns the number of the term, if any dataset ever had it.
+    /// Returns the number of the term, if any dataset has ever had it.
     fn find(&self, connection: &Connection) -> Result<Option<i64>> {
         let (kind, name, value) = self.key();
         let sql = "SELECT id FROM terms WHERE kind = ?1 AND name = ?2 AND value = ?3";
@@ -88,7 +91,7 @@ pub(in crate::store) fn remove(
     if ids.remove(id) { write(connection, term, id >> BLOCK_BITS, &ids) } else { Ok(()) }
 }
 
-/// Returns the datasets that have all of `terms`, of which there is at least one.
+/// Returns the datasets that have all of `terms`. There must be at least one term.
 pub(super) fn all_of(connection: &Connection, terms: &[Term<'_>]) -> Result<RoaringBitmap> {
     let sets = terms.iter().map(|term| any_of(connection, &[*term]));
     sets.reduce(|a, b| Ok(a? & b?)).unwrap_or_else(|| Ok(RoaringBitmap::new()))
@@ -104,7 +107,8 @@ pub(super) fn any_of(connection: &Connection, terms: &[Term<'_>]) -> Result<Roar
         let mut rows = statement.query([posting(term, 0), posting(term + 1, 0)])?;
         while let Some(row) = rows.next()? {
             let block = row.get::<_, i64>(0)? & ((1 << TERM_SHIFT) - 1);
-            // Larger ids are rejected, and must not be confused with those of another block.
+            // A block with ids that are too large is an error. It must not be confused with another
+            // block.
             let block = to_u32(block << BLOCK_BITS)? >> BLOCK_BITS;
             found |= decode(block, row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?);
         }
@@ -112,12 +116,12 @@ pub(super) fn any_of(connection: &Connection, terms: &[Term<'_>]) -> Result<Roar
     Ok(found)
 }
 
-/// Converts a dataset id. Larger ids are not supported.
+/// Converts a dataset id. An id above `u32::MAX` is an error.
 pub(super) fn to_u32(id: i64) -> Result<u32> {
     Ok(u32::try_from(id).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(0, id))?)
 }
 
-/// Returns the key of the posting of a block.
+/// Returns the table key of a block of a term.
 fn posting(term: i64, block: u32) -> i64 {
     (term << TERM_SHIFT) | i64::from(block)
 }
@@ -130,7 +134,7 @@ fn read(connection: &Connection, term: i64, block: u32) -> Result<RoaringBitmap>
     Ok(found.unwrap_or_default())
 }
 
-/// Writes the part of `ids` in a block.
+/// Writes those of `ids` that belong to a block.
 fn write(connection: &Connection, term: i64, block: u32, ids: &RoaringBitmap) -> Result<()> {
     let (id, body) = (posting(term, block), encode(block, ids));
     if body.is_empty() {
@@ -142,7 +146,7 @@ fn write(connection: &Connection, term: i64, block: u32, ids: &RoaringBitmap) ->
     Ok(())
 }
 
-/// Returns the ids of a block as a list of offsets, or as a bitmap if that is shorter.
+/// Encodes the ids of a block as a list of offsets, or as a bitmap if that is shorter.
 fn encode(block: u32, ids: &RoaringBitmap) -> Vec<u8> {
     let first = block << BLOCK_BITS;
     let ids = ids.range(first..=first | ((1 << BLOCK_BITS) - 1));

@@ -1,4 +1,4 @@
-//! The writer's state of each dataset.
+//! State of each dataset that the writer maintains.
 
 use db::statement::Statements as _;
 use model::dataset::DatasetId;
@@ -19,11 +19,11 @@ pub(super) struct Progress {
     pub(super) n_late: usize,
     /// Changes whenever a chunk of the dataset is removed.
     pub(super) layout: i64,
-    /// End of the last month that was ever archived.
+    /// End of the latest month that was ever archived.
     pub(super) archived_until: Option<Timestamp>,
     /// Timestamp of the latest archived row.
     pub(super) newest_archived: Option<Timestamp>,
-    /// Revision of the last commit that removed rows.
+    /// Revision of the latest commit that removed rows.
     pub(super) removed: u64,
 }
 

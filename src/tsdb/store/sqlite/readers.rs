@@ -1,4 +1,4 @@
-//! A pool of connections that read, opened as needed.
+//! A pool of connections for reads, which are opened as needed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use rusqlite::Connection;
 
 use super::{Result, StoreError, tables};
 
-/// Maximum number of connections. Further readers wait. Long readers have a lower limit, so that short
-/// reads always get a connection.
+/// Maximum number of connections. Further readers wait. Reads that last long are limited further, so
+/// that a connection is left for short reads.
 pub(super) const CONNECTIONS_MAX: usize = 16;
 
 /// Pool of connections.
@@ -20,7 +20,7 @@ pub(super) struct Readers {
     files: Arc<DatabaseFiles>,
     pool: Mutex<Pool>,
     returned: Condvar,
-    /// Only reads the version of the store, which each connection counts differently.
+    /// Connection that only reads the version of the store. Each connection has its own version numbers.
     watch: Mutex<Connection>,
 }
 
@@ -37,7 +37,7 @@ impl Readers {
         Ok(Self { path, files, pool: Mutex::default(), returned: Condvar::new(), watch })
     }
 
-    /// Returns a number that any commit changes, or `None` while another thread reads it.
+    /// Returns a number that changes with any commit. Returns `None` while another thread reads it.
     pub(super) fn version(&self) -> Option<i64> {
         if !self.files.is_intact() {
             return None;
@@ -54,10 +54,11 @@ impl Readers {
         }
         let borrowed = Borrowed { connection: Some(self.take()?), readers: self };
         let Some(connection) = &borrowed.connection else { return Err(StoreError::Closed) };
-        // Prepared, unlike the transactions of the library: parsing is a tenth of a short read.
+        // Prepared, unlike the transactions of the library: parsing would take a tenth of the time of a
+        // short read.
         connection.prepare_cached("BEGIN")?.execute([])?;
         let result = read(connection);
-        // Also after a failure, since a reader makes no changes.
+        // This commits after a failed read, too, since a reader makes no changes.
         connection.prepare_cached("COMMIT")?.execute([])?;
         result
     }
@@ -76,7 +77,7 @@ impl Readers {
         }
         drop(pool);
         let opened = connect(&self.path);
-        // The connection may be to another file of the same name.
+        // The connection may have opened another file that replaced the one at this path.
         let opened = if self.files.check() { opened } else { Err(StoreError::Replaced) };
         if opened.is_err() {
             self.pool.lock().n_open -= 1;
@@ -91,7 +92,7 @@ pub(super) fn connect(path: &Path) -> Result<Connection> {
     Ok(tables::SCHEMA.open_read_only(path)?)
 }
 
-/// A connection that returns to the pool, unless its reader panicked in a transaction.
+/// A borrowed connection. It returns to the pool, unless its reader panicked in a transaction.
 struct Borrowed<'a> {
     connection: Option<Connection>,
     readers: &'a Readers,

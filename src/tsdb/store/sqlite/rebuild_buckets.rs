@@ -1,8 +1,8 @@
 //! Folds the buckets of many spans on several threads.
 //!
 //! The rows "1000 late rows" of the bench `figures` show the gain. Most of the work is reading chunks.
-//! The writer reads in its transaction. The other threads read the last commit, which has the same rows
-//! as long as the transaction has not changed the dataset.
+//! The writer thread reads within its transaction. The other threads read the last commit, which has the
+//! same rows as long as the transaction has not changed the dataset.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -22,26 +22,27 @@ use super::{Result, StoreError, readers};
 use crate::rollup::{Fold, Folding, as_stored};
 use crate::span::Span;
 
-/// Number of spans that a thread folds at a time. A span needs about 20 µs.
+/// Number of spans that a thread folds at a time. A span takes about 20 µs.
 const SPANS_PER_PART: usize = 16;
 
-/// Number of parts that are worth a thread, which costs some 300 µs with its connection.
+/// Number of parts per additional thread. A thread and its connection cost some 300 µs.
 const PARTS_PER_THREAD: usize = 3;
 
-/// Maximum number of threads, including that of the writer.
+/// Maximum number of threads, including the writer thread.
 const THREADS_MAX: usize = 4;
 
-/// Number of threads. Cached, since the system needs at least 50 µs to report its processors, which is
-/// too long for each late row.
+/// Number of processors, cached since the system needs at least 50 µs to report it, which is too long
+/// for each late row.
 static CORES: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX));
 
-/// Rows to fold: the stored rows of a dataset, new rows over them and archived rows beneath.
+/// Rows to fold: the stored rows of a dataset, new rows that replace them, and archived rows that they
+/// replace.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BucketRebuild<'a> {
     pub(super) dataset: DatasetId,
     pub(super) fold: Fold,
-    /// A block without rows and the columns that the fold needs.
+    /// A block without rows, and the positions of the columns that the fold reads.
     pub(super) columns: &'a (Block, Vec<usize>),
     pub(super) over: Option<&'a Block>,
     /// Archived rows in the same buckets of five minutes.
@@ -53,15 +54,15 @@ pub(super) struct BucketRebuild<'a> {
 pub(super) struct Found {
     /// Buckets of five minutes of each span.
     pub(super) folded: Vec<Vec<Bucket>>,
-    /// Timestamps of the new rows that chunks have, too, in order.
+    /// Sorted timestamps of the new rows that chunks already contain.
     pub(super) held: Vec<Timestamp>,
 }
 
-/// Revision and layout of a dataset, which change with its rows and chunks.
+/// Revision and layout of a dataset. They change whenever its rows or chunks do.
 type Version = (u64, i64);
 
 impl BucketRebuild<'_> {
-    /// Folds `spans`, which are in order and disjoint.
+    /// Folds `spans`, which are sorted and disjoint.
     pub(super) fn spans(self, connection: &Connection, spans: &[Span]) -> Result<Found> {
         let parts: Vec<&[Span]> = spans.chunks(SPANS_PER_PART).collect();
         let found = shared(connection, self.dataset, parts.len(), |connection, part_idx| {
@@ -83,8 +84,8 @@ impl BucketRebuild<'_> {
         Ok(found)
     }
 
-    /// Returns the buckets of five minutes of the rows of a span. Adds the timestamps of new rows
-    /// that chunks have to `held`.
+    /// Returns the buckets of five minutes of the rows of a span. Adds the timestamps of new rows that
+    /// chunks already contain to `held`.
     pub(super) fn fold(
         self,
         connection: &Connection,
@@ -122,8 +123,8 @@ impl BucketRebuild<'_> {
     }
 }
 
-/// Reads `n_parts` parts of a dataset on several threads, each of which continues with the next
-/// unread part. Returns the parts in order.
+/// Reads `n_parts` parts of a dataset on several threads, each of which takes the next unread part until
+/// none is left. Returns the parts in order.
 pub(super) fn shared<T: Send>(
     connection: &Connection,
     dataset: DatasetId,
@@ -149,7 +150,8 @@ pub(super) fn shared<T: Send>(
                 })
                 .collect();
             let (own, failed) = rest(connection, &next, n_parts, &read);
-            // Parts that a helper did not read for any reason are read in the transaction below.
+            // Parts that a helper thread failed to read, for any reason, are read in the transaction
+            // below.
             let helped = helpers.into_iter().filter_map(|helper| helper.join().ok()?.ok()?);
             for (part_idx, part) in own.into_iter().chain(helped.flat_map(|(parts, _)| parts)) {
                 if let Some(place) = taken.get_mut(part_idx) {
@@ -166,10 +168,10 @@ pub(super) fn shared<T: Send>(
     taken.into_iter().enumerate().map(fill).collect()
 }
 
-/// Parts that a thread read and its failure.
+/// Parts that a thread has read, with their indices, and the error that stopped it.
 type Taken<T> = (Vec<(usize, T)>, Option<StoreError>);
 
-/// Reads one part after another until all are done.
+/// Reads unread parts one after another until none is left.
 fn rest<T>(
     connection: &Connection,
     next: &AtomicUsize,

@@ -1,4 +1,4 @@
-//! Rows committed after a certain row, in the order of their numbers.
+//! Reads rows committed after a certain row, in the order of their numbers.
 //!
 //! Row numbers increase with all commits of a store. A row that replaces another gets a new number, so
 //! that a higher number means a later commit.
@@ -17,12 +17,12 @@ use crate::span::{Order, Span};
 use crate::store::Since;
 use crate::store::row_batch::lowest_rows;
 
-/// Maximum number of chunks that are searched: half a million rows in a tenth of a second. A reader
-/// that has missed more should download them.
+/// Maximum number of chunks that are searched: half a million rows, which takes a tenth of a second. A
+/// reader that is further behind should download the dataset.
 const CHUNKS_MAX: usize = 512;
 
-/// Returns the rows of a dataset with numbers above `after`, in ascending order and at most `limit`, or
-/// `None` if that number is unknown or too far back.
+/// Returns the rows of a dataset with numbers above `after`, in ascending order and at most `limit`.
+/// Returns `None` if that number is unknown or too far back.
 pub(super) fn read_since(
     connection: &Connection,
     dataset: DatasetId,
@@ -53,7 +53,7 @@ pub(super) fn read_since(
     Ok(Some(Since { rows: lowest_rows(&found.rows, limit), is_all, revision }))
 }
 
-/// Rows found so far. The rows with the lowest numbers are wanted.
+/// Rows found so far. Only those with the lowest numbers are needed.
 struct Found {
     rows: Block,
     limit: usize,
@@ -85,7 +85,7 @@ impl Found {
         for row_idx in (0..rows.len()).filter(|row_idx| is_wanted(*row_idx)) {
             self.rows.extend_from(rows, row_idx..row_idx + 1);
         }
-        // One row more than wanted shows that there are more.
+        // One additional row is kept, which shows that there are more rows than the limit.
         if self.rows.len() > 4 * self.limit + 1 {
             self.rows = lowest_rows(&self.rows, self.limit + 1);
         }

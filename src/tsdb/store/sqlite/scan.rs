@@ -1,5 +1,5 @@
-//! Reads chunks merged with single rows over them, in either order: raw rows with the tail, or buckets
-//! with single buckets.
+//! Reads chunks merged with the single rows that replace or complement their rows, in either order: raw
+//! rows with the tail, or buckets with single buckets.
 
 use std::iter::Peekable;
 use std::ops::{ControlFlow, Range};
@@ -38,14 +38,14 @@ pub(super) fn batches(
     walk_rows(connection, dataset, span, Projection::all(empty), out)
 }
 
-/// Ascending timestamps, and the subset that was found in chunks.
+/// Ascending timestamps to look up, and an output for those that chunks contain.
 pub(super) type Sought<'a> = (&'a [Timestamp], &'a mut Vec<Timestamp>);
 
-/// Values to read of each row.
+/// Values of each row to read.
 pub(super) struct Projection<'a> {
     /// A block without rows, with the columns of the dataset.
     pub(super) empty: Block,
-    /// Columns to read, or `None` for all.
+    /// Positions of the columns to read; `None` for all.
     pub(super) columns: Option<&'a [usize]>,
     /// Timestamps to look up in the chunks.
     pub(super) sought: Option<Sought<'a>>,
@@ -75,8 +75,8 @@ pub(super) fn blocks(
     walk_rows(connection, dataset, span, projection, out)
 }
 
-/// Reads rows of a span in order: at most `limit` after the first `skip`, and not many more than
-/// [`PAGE_TEXT_BYTES_MAX`] of text.
+/// Reads rows of a span in order: at most `limit` after skipping `skip`, and not many more than
+/// [`PAGE_TEXT_BYTES_MAX`] bytes of text.
 pub(super) fn page(
     connection: &Connection,
     dataset: DatasetId,
@@ -108,8 +108,8 @@ pub(super) fn page(
     Ok(page)
 }
 
-/// Reads a page like [`page`] and counts the rows of the span. `chunk_index` has all chunks that touch
-/// the span.
+/// Reads a page like [`page`] and counts the rows of the span. `chunk_index` must have all chunks that
+/// overlap the span.
 pub(super) fn counted_page(
     connection: &Connection,
     dataset: DatasetId,
@@ -132,8 +132,8 @@ pub(super) fn count(connection: &Connection, dataset: DatasetId, span: Span) -> 
     Ok(in_chunks.saturating_add(tail::count_new(connection, dataset, span)?))
 }
 
-/// Returns a block without rows for the dataset. A deleted dataset has rows for a while, but no
-/// columns to decode them.
+/// Returns a block without rows for the dataset. Rows of a deleted dataset remain for a while, but
+/// cannot be decoded, since its columns are gone.
 pub(super) fn empty(connection: &Connection, dataset: DatasetId) -> Result<Block> {
     let dtypes = catalog::dtypes(connection, dataset)?;
     if dtypes.is_empty() {
@@ -142,19 +142,19 @@ pub(super) fn empty(connection: &Connection, dataset: DatasetId) -> Result<Block
     Ok(Block::new(&dtypes))
 }
 
-/// Receiver of rows that skips the first ones and accepts a limited number.
+/// Destination of rows. Skips the first rows and accepts a limited number after them.
 pub(super) struct ScanOutput<'a> {
     pub(super) order: Order,
     pub(super) skip: usize,
     /// Number of rows that are still accepted.
     pub(super) left: usize,
-    /// Era for the ids of batches, if they are wanted.
+    /// Era for the ids of chunks, if batches should have ids.
     pub(super) era: Option<i64>,
     pub(super) visit: VisitBatch<'a>,
 }
 
 impl ScanOutput<'_> {
-    /// Returns the range of wanted rows among the next `n` rows, which are in ascending order.
+    /// Returns the range of rows to be passed on among the next `n` rows, which are in ascending order.
     fn wanted(&self, n: usize) -> Range<usize> {
         let skip = self.skip.min(n);
         let take = self.left.min(n - skip);
@@ -164,15 +164,15 @@ impl ScanOutput<'_> {
         }
     }
 
-    /// Counts `n` rows, of which `taken` were passed on. Returns false if no more are wanted.
+    /// Counts `n` rows, of which `taken` were passed on. Returns false if no more rows are accepted.
     fn passed(&mut self, n: usize, taken: usize) -> bool {
         self.skip -= self.skip.min(n);
         self.left -= taken;
         self.left > 0
     }
 
-    /// Passes on a block of wanted rows, which are in ascending order. Returns false if no more are
-    /// wanted.
+    /// Passes on a block of rows, all of which are wanted and in ascending order. Returns false if no
+    /// more rows are accepted.
     fn emit(&mut self, mut block: Block) -> Result<bool> {
         if block.is_empty() {
             return Ok(true);
@@ -183,8 +183,8 @@ impl ScanOutput<'_> {
         Ok((self.visit)(RowBatch::of_rows(Rows::Raw(block)))?.is_continue())
     }
 
-    /// Passes on the wanted rows of a block, which are in ascending order. Returns false if no more
-    /// are wanted.
+    /// Passes on the wanted rows of a block, which is in ascending order. Returns false if no more rows
+    /// are accepted.
     fn emit_wanted(&mut self, block: Block) -> Result<bool> {
         let n = block.len();
         let wanted = self.wanted(n);
@@ -258,7 +258,7 @@ fn walk_rows(
     walk(connection, SeriesId::rows(dataset), span, tail, projection, out)
 }
 
-/// Passes the rows of a span to `out`. `singles` are those that are not in chunks, in the order of
+/// Passes the rows of a span to `out`. `singles` are the rows that are not in chunks, in the order of
 /// `out`. They replace rows of chunks at the same timestamps.
 pub(super) fn walk<S: SingleRow>(
     connection: &Connection,
@@ -285,7 +285,8 @@ pub(super) fn walk<S: SingleRow>(
 }
 
 impl<S: SingleRow, I: Iterator<Item = rusqlite::Result<S>>> Walker<'_, '_, I> {
-    /// Passes on a chunk and the single rows before and within it. Returns false if no more are wanted.
+    /// Passes on a chunk and the single rows before and within it. Returns false if no more rows are
+    /// accepted.
     fn chunk(&mut self, chunk: Chunk) -> Result<bool> {
         let Span { first, last } = chunk.span;
         let order = self.out.order;
@@ -320,8 +321,8 @@ impl<S: SingleRow, I: Iterator<Item = rusqlite::Result<S>>> Walker<'_, '_, I> {
         self.out.emit_wanted(under.merge(&over))
     }
 
-    /// Reads all or only the wanted rows of a chunk in the span. Returns them and the number in the
-    /// span.
+    /// Reads the rows of a chunk that are in the span: all of them, or only the wanted ones. Returns the
+    /// rows, and the number of all rows of the chunk in the span.
     fn within(&mut self, chunk: Chunk, is_wanted_only: bool) -> Result<(Block, usize)> {
         let Self { connection, series, span, projection, out, .. } = self;
         let Projection { empty, columns, sought } = projection;
@@ -346,7 +347,8 @@ impl<S: SingleRow, I: Iterator<Item = rusqlite::Result<S>>> Walker<'_, '_, I> {
         })
     }
 
-    /// Passes on a complete chunk without rows over it. Returns false if no more are wanted.
+    /// Passes on a complete chunk that no single rows overlap. Returns false if no more rows are
+    /// accepted.
     fn sealed(&mut self, chunk: Chunk) -> Result<bool> {
         let chunk_id = self.out.era.map(|era| ChunkId { era, number: chunk.id });
         let (connection, series, empty) = (self.connection, self.series, &self.projection.empty);
@@ -356,7 +358,8 @@ impl<S: SingleRow, I: Iterator<Item = rusqlite::Result<S>>> Walker<'_, '_, I> {
         Ok((self.out.visit)(batch)?.is_continue())
     }
 
-    /// Passes on the next single rows while `is_wanted`. Returns false if no more are wanted.
+    /// Passes on the next single rows while `is_wanted` accepts them. Returns false if no more rows are
+    /// accepted.
     fn singles_while(&mut self, is_wanted: impl Fn(&S) -> bool) -> Result<bool> {
         loop {
             let piece_rows = BATCH_ROWS.min(self.out.skip.saturating_add(self.out.left));

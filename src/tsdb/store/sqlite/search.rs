@@ -1,8 +1,8 @@
-//! Finds the datasets that a key sees and that match a filter.
+//! Finds the datasets that are visible to a key and match a filter.
 //!
-//! The datasets that a key sees and the datasets with a metadata field are sets (see [`postings`]). Text
-//! is looked up in three indexes: sorted names for a prefix, runs of three letters, and single letters
-//! and pairs for texts that are too short for runs.
+//! The datasets that are visible to a key and the datasets with a metadata field are sets (see
+//! [`postings`]). Text is looked up in three indexes: sorted names for a prefix, runs of three letters,
+//! and single letters and pairs for texts that are too short for runs.
 
 use db::statement::Statements as _;
 use model::dataset::Dataset;
@@ -15,21 +15,22 @@ use super::tables::checked_id;
 use super::{Result, catalog, tags};
 use crate::catalog::{Filter, Listed};
 
-/// Maximum number of matches of a text that are counted beyond the page. Counting a word that half
-/// of a million datasets have would take a fifth of a second.
+/// Maximum number of matches of a text that are counted beyond the page. If half of a million datasets
+/// have a word, counting them would take a fifth of a second.
 const COUNTED_MAX: usize = 5000;
 
-/// Maximum number of visible datasets that are searched one by one. An index may have a million
-/// matches that the key does not see.
+/// Maximum number of visible datasets for which all of them are searched instead of an index. An index
+/// may have a million matches that the key cannot see.
 const SEARCHED_MAX: u64 = 1000;
 
-/// Maximum number of datasets that are read to check for words that no index can find: about 0.1 s.
+/// Maximum number of datasets whose texts are read to check for words that no index can find. Reading
+/// them takes about 0.1 s.
 const CHECKED_MAX: usize = 20_000;
 
-/// Number of letters from which on a word is looked up in runs.
+/// Minimum number of letters of a word that is looked up in runs.
 const RUN_CHARS: usize = 3;
 
-/// Returns the datasets that `key` may see and that match, by id or best match first.
+/// Returns the datasets that are visible to `key` and match, by id or by relevance.
 pub(super) fn list(
     connection: &Connection,
     key: KeyId,
@@ -63,7 +64,8 @@ pub(super) fn list(
     Ok(Listed { count: found.count, is_last: found.is_last, datasets })
 }
 
-/// Returns the datasets that a key sees: its own datasets and all with a tag that it holds.
+/// Returns the datasets that are visible to a key: its own datasets and all datasets with a tag that it
+/// holds.
 fn visible(connection: &Connection, key: KeyId) -> Result<RoaringBitmap> {
     let held = tags::ids_held_by(connection, key)?;
     let mut terms = vec![Term::Owner(key)];
@@ -90,18 +92,18 @@ impl Found {
 /// Quality of a match. Better matches come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
-    /// The name is the text or begins with it. In the order of names.
+    /// The name equals the text or begins with it. Sorted by name.
     Prefix,
-    /// The name has every word. In the order of ids.
+    /// The name has every word. Sorted by id.
     Name,
-    /// The description has every word. In the order of ids.
+    /// The description has every word. Sorted by id.
     Description,
-    /// The name has some of the words and the description the others. In the order of ids.
+    /// The name has some of the words and the description the others. Sorted by id.
     Across,
 }
 
-/// Ranks a dataset by the words of `text` in its name and description, all in lower case. Returns `None`
-/// if a word is in neither.
+/// Ranks a dataset by the words of `text` in its name and description, all of them in lower case.
+/// Returns `None` if a word is in neither.
 fn rank(text: &str, name: &str, description: &str) -> Option<Rank> {
     let mut words = text.split_whitespace();
     if name.starts_with(text) {
@@ -140,7 +142,7 @@ fn search_all(
     Ok(Found { count, is_last, page })
 }
 
-/// Looks up a text in the indexes, best matches first.
+/// Looks up a text in the indexes. The best matches come first.
 fn look_up(
     connection: &Connection,
     seen: &RoaringBitmap,
@@ -161,7 +163,8 @@ fn look_up(
     let with_prefix = "SELECT id FROM datasets WHERE folded >= ?1 AND folded < ?1 || char(1114111)
          ORDER BY folded, id";
     let words: Vec<&str> = text.split_whitespace().collect();
-    // If there are long words, the short words are looked up in the texts.
+    // If there are long words, the indexes find these, and the short words are searched in the texts
+    // found.
     let is_short = |word: &&str| word.chars().count() < RUN_CHARS;
     let has_short = words.iter().any(is_short);
     let (kind, phrases): (_, Vec<String>) = if words.iter().all(is_short) {
@@ -206,7 +209,8 @@ fn rank_of(connection: &Connection, id: u32, text: &str) -> Result<Option<(Rank,
     }))
 }
 
-/// A walk through matches, each of which counts once, in the first index that has it.
+/// A walk through the matches of several indexes. A dataset counts once, in the first index that finds
+/// it.
 struct Walk<'a> {
     seen: &'a RoaringBitmap,
     taken: RoaringBitmap,
@@ -219,8 +223,9 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Adds the results of a statement for `text`. Returns false once there are too many. If `checked`
-    /// has words and a rank, only adds datasets that match the words at least as well.
+    /// Adds the results of a statement for `text`. Returns false once there are too many results. If
+    /// `checked` has words and a rank, only adds datasets that match the words at least as well as that
+    /// rank.
     fn take_all(
         &mut self,
         connection: &Connection,

@@ -10,7 +10,7 @@ use rusqlite::{Connection, Row};
 
 use super::Result;
 
-/// Gives the columns of the archive the names that they have in PostgreSQL.
+/// Renames the columns of the archive to the names that they have in PostgreSQL.
 const TO_11: Step = Step::Sql(
     "ALTER TABLE archived RENAME COLUMN rows TO n_rows;
      ALTER TABLE archived RENAME COLUMN bytes TO n_bytes;
@@ -70,12 +70,12 @@ pub(super) const SCHEMA: Schema = Schema {
     name: "dataset store",
     version: 11,
     steps: &[TO_11],
-    // Only an empty file can be switched to giving back freed space. The log is moved into the file
-    // after 4000 pages. This is seldom enough for bulk loads and keeps the log below 40 MB.
+    // `auto_vacuum` can only be set while the file is empty. The write-ahead log is moved into the file
+    // after 4000 pages, which is rare enough for bulk loads and keeps the log below 40 MB.
     pragmas: "PRAGMA auto_vacuum = incremental;
 PRAGMA foreign_keys = on;
 PRAGMA wal_autocheckpoint = 4000;",
-    // Longer than a backup holds the file.
+    // Longer than a backup locks the file.
     open_wait: Duration::from_secs(5),
     tables: "
 CREATE TABLE datasets (
@@ -283,7 +283,7 @@ pub(super) fn checked_id(number: i64) -> rusqlite::Result<DatasetId> {
     DatasetId::new(number).ok_or(rusqlite::Error::IntegralValueOutOfRange(0, number))
 }
 
-/// Returns the next of `rows` if `is_wanted` accepts it.
+/// Returns the next element of `rows` if `is_wanted` accepts it.
 pub(super) fn next_if<T>(
     rows: &mut Peekable<impl Iterator<Item = rusqlite::Result<T>>>,
     is_wanted: impl Fn(&T) -> bool,

@@ -1,4 +1,4 @@
-//! Tags of single keys and datasets.
+//! Reads the tags of a key or a dataset.
 
 use db::statement::Statements as _;
 use model::dataset::DatasetId;

@@ -63,7 +63,7 @@ pub(super) fn first_from(
 }
 
 /// Stores rows in the tail. Returns the number of late rows, which are not after `chunks_end`. `held`
-/// has the timestamps of rows in chunks. Without it they are looked up.
+/// has the timestamps of those rows that chunks contain. They are looked up if it is `None`.
 pub(super) fn put(
     connection: &Connection,
     dataset: DatasetId,
@@ -90,7 +90,7 @@ pub(super) fn put(
     Ok(n_late)
 }
 
-/// Removes and returns the first rows of a span in the tail, at most `limit`.
+/// Removes and returns the first rows of a span from the tail, at most `limit`.
 pub(super) fn take(
     connection: &Connection,
     dataset: DatasetId,

@@ -1,4 +1,4 @@
-//! Tests of the embedded store: the contract of every store and its own guarantees.
+//! Tests of the embedded store: the tests that every store must pass, and tests of its own guarantees.
 
 mod kills;
 
@@ -121,7 +121,7 @@ async fn many_new_buckets_become_a_chunk_and_later_join_a_longer_one() {
     assert!(crate::admin::verify(&path, None, &mut |_| {}).unwrap().is_sound());
 }
 
-/// Returns the content of a store, row by row.
+/// Scans a store and returns its seconds.
 fn scanned(store: &SqliteStore, id: DatasetId) -> Result<Vec<i64>, StoreError> {
     let mut seconds = Vec::new();
     let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
@@ -155,7 +155,7 @@ async fn full_disk_is_reported_and_loses_no_rows() {
     assert!(matches!(refused, StoreError::Full), "{refused:?}");
     assert!(!want.is_empty());
     contract::compare(&store, id, &want, &[(3, 9, 0, 5_000)]);
-    // A smaller write than the rejected one fits, which proves nothing about larger writes.
+    // A write that is smaller than the rejected one succeeds, but does not prove that larger writes do.
     contract::append(&store, id, contract::block([(-5, 1.0)])).await;
     want.insert(-5, 1.0);
     let checked = store.check().await;
@@ -255,7 +255,7 @@ async fn damaged_file_causes_errors_and_no_wrong_rows() {
     let mut n_errors = 0;
     for flip in 0..24 {
         let mut bytes = whole.clone();
-        // After the first pages, which have the schema.
+        // Skips the first pages, which contain the schema.
         let at = 20_000 + (bytes.len() - 20_000) / 24 * flip;
         for byte in &mut bytes[at..at + 40] {
             *byte ^= 0x5A;

@@ -26,10 +26,11 @@ use crate::span::{Order, Span};
 use crate::store::records;
 use crate::store::session::ready;
 
-/// Number of days that are compared at a time, or more if a chunk of rows spans more.
+/// Number of days whose buckets are compared at a time. A chunk of rows that spans more days is compared
+/// as a whole.
 const WINDOW_DAYS: u64 = 8;
 
-/// Maximum number of reported complaints of SQLite about its file.
+/// Maximum number of faults that SQLite reports for its file.
 const COMPLAINTS_MAX: u32 = 20;
 
 /// Verifies the store at `path`, in one snapshot.
@@ -119,7 +120,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Reads every chunk of a series. Returns true if all could be read.
+    /// Reads every chunk of a series. Returns true if all of them could be read.
     fn series(&mut self, series: SeriesId, empty: &Block) -> Result<bool> {
         let connection = self.connection;
         let mut last_end = None;
@@ -152,8 +153,9 @@ impl Verifier<'_> {
         (self.progress)(Progress { n_done: self.n_done.min(self.n_all), n_all: self.n_all });
     }
 
-    /// Compares all buckets with what they are folded from: some days at a time, or a chunk of rows
-    /// if it spans more, so that the cost depends on the rows and not on the time they span.
+    /// Compares all buckets with the rows or buckets that they are folded from. Compares some days at a
+    /// time, or a whole chunk of rows if it spans more days, so that the cost depends on the number of
+    /// rows and not on the time that they span.
     fn buckets(&mut self, rebuild: BucketRebuild<'_>, kept_from: Option<Timestamp>) -> Result<()> {
         let dataset = rebuild.dataset;
         let mut from = Timestamp::MIN;
@@ -162,7 +164,7 @@ impl Verifier<'_> {
             let end = self.window_end(dataset, first)?;
             let window = Span { first, last: end - Duration::from_micros(1) };
             match self.window(rebuild, window, kept_from) {
-                // The chunk was reported already.
+                // The damaged chunk was already reported.
                 Err(StoreError::Damaged { .. }) => {}
                 compared => compared?,
             }
@@ -171,7 +173,7 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Returns the end of the window that begins at `first`, the start of a day.
+    /// Returns the end of the window that begins at `first`, which is the start of a day.
     fn window_end(&self, dataset: DatasetId, first: Timestamp) -> Result<Timestamp> {
         let end = first + Duration::from_hours(24 * WINDOW_DAYS);
         let chunk = chunks::ending_from(self.connection, SeriesId::rows(dataset), first)?;
@@ -216,7 +218,7 @@ impl Verifier<'_> {
             let is_archived = |start: Timestamp| {
                 archived.binary_search_by_key(&Month::of(start), |month| month.file.month).is_ok()
             };
-            // Pruned and archived rows are not in the store.
+            // Pruned and archived rows are not in the store, so their buckets cannot be compared.
             let is_known = |bucket: &Bucket| {
                 resolution != Resolution::FiveMinutes
                     || (kept_from.is_none_or(|kept_from| bucket.timestamp >= kept_from)
@@ -264,7 +266,7 @@ impl Verifier<'_> {
     }
 }
 
-/// Describes the fault of the rows of a chunk, if any. `last_end` is the end of the chunk before.
+/// Describes the fault of the rows of a chunk, if any. `last_end` is the end of the preceding chunk.
 fn wrong_in(chunk: Chunk, rows: &Block, last_end: Option<Timestamp>) -> Option<String> {
     let ends = rows.times.first().copied().zip(rows.times.last().copied());
     if ends != Some((chunk.span.first, chunk.span.last)) || rows.len() != chunk.n {
@@ -277,7 +279,7 @@ fn wrong_in(chunk: Chunk, rows: &Block, last_end: Option<Timestamp>) -> Option<S
     (!is_after).then(|| "it overlaps the chunk before".to_owned())
 }
 
-/// Returns true if both have the same bits. A sum that is NaN is stored as 0.
+/// Returns true if both buckets have the same bits. A sum that is NaN is stored as 0.
 fn is_same(want: Option<Bucket>, found: Option<Bucket>) -> bool {
     let bits = |bucket: Bucket| {
         let volume = if bucket.volume.is_nan() { 0.0 } else { bucket.volume };

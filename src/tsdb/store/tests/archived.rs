@@ -7,13 +7,13 @@ use super::super::engine::Engine;
 use super::*;
 use crate::archive::month::Month;
 
-/// Process that writes files.
+/// Number of the process that archives.
 const HOLDER: i64 = 1;
 
-/// Length of a lease that outlives the tests.
+/// Duration of a lease that does not expire during the tests.
 const LONG: Duration = Duration::from_hours(24);
 
-/// Returns a file of January 1970 with rows until `last`.
+/// Returns the record of a file of January 1970 with rows until `last`.
 fn january(stamp: i64, n_rows: u64, last: i64) -> ArchivedFile {
     ArchivedFile {
         month: Month::of(at_second(0)),
@@ -40,7 +40,7 @@ async fn append_over(
     store.append_over(id, replace(rows), beneath, Box::new(|_, _| ())).await
 }
 
-/// Checks the records of archived rows.
+/// Checks the records of archived files.
 pub(crate) async fn check(store: &dyn Engine) {
     let id = create(store, new_dataset("archived")).await;
     let minute = |n: i64| (n * 60, f64::from(i32::try_from(n).unwrap()));
@@ -98,7 +98,7 @@ pub(crate) async fn check(store: &dyn Engine) {
     let other = RowDeletion { stored: vec![(deletion.span, 0)], ..deletion.clone() };
     let refused = store.delete_over(id, other, Box::new(|_| {})).await;
     assert!(matches!(refused, Err(StoreError::ArchiveChanged { .. })), "{refused:?}");
-    // A row elsewhere does not disturb it.
+    // A row in another month does not affect the commit.
     append(store, id, block([(5_184_000, 1.0)])).await;
     let n_gone = store.delete_over(id, deletion, Box::new(|_| {})).await.unwrap();
     assert_eq!(n_gone, 3, "one stored row and two archived ones");
@@ -107,7 +107,7 @@ pub(crate) async fn check(store: &dyn Engine) {
     let months = store.archived(id, Span::ALL).unwrap();
     assert_eq!((months[0].file.stamp, months[0].cuts.len()), (9, 1));
 
-    // A file that was read before rows were deleted does not take effect.
+    // A file does not take effect if rows were deleted after it was read.
     assert!(store.announce_file(id, january(10, 98, 99 * 60), HOLDER).await.unwrap());
     let stale = ArchiveCommit { dataset: id, month, stamp: Some(10), revision: 4, last_row };
     assert!(!store.commit_file(stale, HOLDER).await.unwrap());
@@ -118,7 +118,8 @@ pub(crate) async fn check(store: &dyn Engine) {
     check_pruned(store, id).await;
 }
 
-/// Checks that an archived month is pruned as a whole and that no rows over a part of it are.
+/// Checks that an archived month is only pruned as a whole, and that stored rows in it are not pruned
+/// separately.
 async fn check_pruned(store: &dyn Engine, id: DatasetId) {
     let prune =
         async |second| store.prune(id, at_second(second), 999, Box::new(|_| {})).await.unwrap();
@@ -139,7 +140,7 @@ async fn check_pruned(store: &dyn Engine, id: DatasetId) {
     assert_eq!(n_gone, 1, "no archived rows are left");
 }
 
-/// Checks that removals do not reset the latest row if a later month is archived at the same time.
+/// Checks that a removal of the latest rows considers a later month that is archived at the same time.
 pub(crate) async fn check_newest_after_removals(store: &dyn Engine) {
     let id = create(store, new_dataset("newest")).await;
     append(store, id, block([(0, 1.0), (60, 2.0)])).await;

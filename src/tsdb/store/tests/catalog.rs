@@ -1,4 +1,4 @@
-//! Tests of the catalog: changes are complete and each key finds exactly what it may see.
+//! Tests of the catalog: changes are complete, and each key finds exactly the datasets that it may see.
 
 use std::collections::BTreeSet;
 
@@ -69,7 +69,8 @@ pub(super) fn check_refused<T: fmt::Debug>(changed: &Result<T, StoreError>, want
     );
 }
 
-/// A change of visibility. There are few keys, tags and datasets, so that they collide.
+/// A change of visibility. There are so few keys, tags and datasets that changes often affect the same
+/// ones.
 #[derive(Debug, Clone)]
 enum Step {
     Create { owner: i64, tags: Vec<usize> },
@@ -109,12 +110,13 @@ struct Plain {
 /// A catalog as plain lists.
 #[derive(Debug, Default)]
 struct Model {
-    /// Distinguishes the names and tags of this run from other runs in the same store.
+    /// Number of this run. It distinguishes its names and tags from those of other runs in the same
+    /// store.
     run: usize,
     datasets: Vec<Plain>,
-    /// Existing tags, by owner and number.
+    /// Existing tags, as pairs of owner and number.
     tags: BTreeSet<(i64, usize)>,
-    /// Keys with the tags that they hold.
+    /// Pairs of keys and the tags that they hold.
     held: BTreeSet<(i64, i64, usize)>,
     n_named: usize,
 }
@@ -197,7 +199,7 @@ impl Model {
         self.datasets.push(Plain { id: made[0].id, owner, name, tags });
     }
 
-    /// Checks what each key finds in every way.
+    /// Checks the datasets that each key finds, by each way to find them.
     fn check(&self, store: &dyn Store) {
         for number in 100..104 {
             let of_run = |dataset: &&Plain| self.sees(number, dataset);

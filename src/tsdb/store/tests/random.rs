@@ -1,4 +1,4 @@
-//! Tests of random writes against a plain computation.
+//! Compares a store after random writes with a plain computation.
 
 use std::cell::Cell;
 
@@ -7,7 +7,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
 
-/// A row: its second, its value and its volume.
+/// A row: its second, and its value and volume.
 type Row = (i64, (Option<f64>, f64));
 
 /// A write to a dataset.
@@ -20,11 +20,11 @@ enum Operation {
     Reopen,
 }
 
-/// A dataset in its simplest form.
+/// A dataset as a plain list of rows.
 #[derive(Debug, Default)]
 struct Model {
     rows: BTreeMap<i64, (Option<f64>, f64)>,
-    /// Buckets of five minutes of pruned rows.
+    /// Buckets of five minutes whose rows were pruned.
     frozen: BTreeMap<Timestamp, Bucket>,
     kept_from: Option<i64>,
 }
@@ -36,7 +36,7 @@ fn row() -> impl Strategy<Value = (Option<f64>, f64)> {
 
 fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
-        // A few rows anywhere, some of them at existing timestamps.
+        // A few rows at random positions, some of them at existing timestamps.
         6 => prop::collection::vec((0..400_i64, row()), 1..20).prop_map(|rows| {
             Operation::Append(rows.into_iter().map(|(n, row)| (n * 577, row)).collect())
         }),
@@ -56,7 +56,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Checks `n_cases` datasets.
+/// Checks `n_cases` random datasets.
 pub(crate) fn check(open: Open<'_>, n_cases: u32) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let config = Config::with_cases(n_cases);
@@ -118,7 +118,8 @@ impl Model {
                 let before = before / 300 * 300;
                 let finest = self.finest();
                 if store.prune(id, at_second(before), 3000, Box::new(|_| {})).await.unwrap() > 0 {
-                    // The engine chooses how many rows to prune. Rows after the bound remain.
+                    // The engine decides how many rows a prune removes. Rows after the bound must
+                    // remain.
                     let left = rows_of(store, id);
                     let is_gone = |second: &i64| *second < before && !left.contains_key(second);
                     let newest_gone = self.rows.keys().copied().rfind(is_gone).unwrap();

@@ -1,7 +1,7 @@
-//! Stores of the first format, which every later version must read.
+//! Stores of the first format, which every later version must be able to open.
 //!
-//! Each engine has a stored file next to its tests. A new format keeps the older files and adds its
-//! own: run the tests with `TRIPTYCH_WRITE_STORED_FILE=1`.
+//! Each engine has a stored file next to its tests. For a new format, keep the older files and add a new
+//! one: run the tests with `TRIPTYCH_WRITE_STORED_FILE=1`.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::catalog::DatasetRef;
 use crate::span::Span;
 use crate::store::Store;
 
-/// Rows that replace others, or come between and after all others.
+/// Rows that replace stored rows, fall between them, and come after all of them.
 const LATE: [(i64, f64); 3] = [(0, 3.0), (61, 5.0), (120_000, 7.0)];
 
-/// Returns a row for each minute: full mantissas, then two decimals.
+/// Returns a row for each minute. Values have full mantissas first, then two decimals.
 fn minutes(minutes: std::ops::Range<i32>) -> impl Iterator<Item = (i64, f64)> {
     minutes.map(|n| {
         let value =
@@ -29,7 +29,7 @@ pub(crate) fn is_written() -> bool {
     std::env::var_os("TRIPTYCH_WRITE_STORED_FILE").is_some_and(|value| value == "1")
 }
 
-/// Fills a store with rows in every stored form.
+/// Fills a store with rows in every form in which they can be stored.
 pub(crate) async fn fill(store: &dyn Store) {
     let id = create(store, new_dataset("stored")).await;
     for n in [0..1500, 1500..2000] {

@@ -1,4 +1,4 @@
-//! Stores in test databases and direct queries of them.
+//! Creates stores in test databases and queries the databases directly.
 
 use sqlx::AssertSqlSafe;
 use test_postgres::with_connection;

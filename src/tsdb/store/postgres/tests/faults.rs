@@ -9,11 +9,11 @@ use test_postgres::{new_database, number, run};
 use super::database::open;
 use super::*;
 
-/// Connections of stores that wait for a lock in a database.
+/// SQL that selects the connections of stores that wait for a lock in a database.
 const WAITING: &str = "FROM pg_stat_activity WHERE application_name = 'triptych'
      AND datname = current_database() AND wait_event_type = 'Lock'";
 
-/// Runs `sql`, which begins a transaction. Returns its connection.
+/// Runs `sql`, which begins a transaction. Returns the connection with the open transaction.
 pub(super) async fn lock(url: &str, sql: &str) -> PgConnection {
     let mut c = PgConnection::connect(url).await.unwrap();
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut c).await.unwrap();
@@ -53,7 +53,7 @@ async fn commit_whose_response_is_lost_is_found_by_its_key() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("lost")).await;
-    // The server closes the connection at the end of the transaction, with or without the commit.
+    // The server closes the connection during the commit, which may or may not take effect.
     run(
         &url,
         "CREATE FUNCTION datasets.cut() RETURNS trigger LANGUAGE plpgsql AS $$

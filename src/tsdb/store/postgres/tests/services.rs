@@ -103,7 +103,7 @@ async fn column_that_is_added_while_a_writer_waits_is_folded() {
     rows.columns[0].push_missing(1);
     rows.columns[1].push(Value::Float(1.0)).unwrap();
     let column = DatasetChange::NewColumns(vec![("value".to_owned(), Dtype::Float)]);
-    // The writer waits for the lock of the other service's transaction with an older snapshot.
+    // The writer waits for the lock of the other service, so that its snapshot becomes outdated.
     let lock = "BEGIN; SELECT FROM datasets.datasets FOR UPDATE";
     let mut c = faults::lock(&url, lock).await;
     let change = other.change(id, column, Timestamp::default());

@@ -1,4 +1,4 @@
-//! Test of tables of the first format.
+//! Tests that tables of the first format can be opened.
 
 use std::fs;
 use std::path::Path;

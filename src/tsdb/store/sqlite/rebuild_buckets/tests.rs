@@ -1,4 +1,4 @@
-//! Tests that several threads fold the same buckets as one, also from rows that are not committed.
+//! Tests that several threads fold the same buckets as one thread, also from uncommitted rows.
 
 use model::resolution::Resolution;
 use tempfile::tempdir;
@@ -8,10 +8,10 @@ use crate::store::sqlite::series::{SeriesId, span};
 use crate::store::sqlite::{append, bucket_reader, catalog, chunks, tables, tail};
 use crate::store::{AppendMode, tests as contract};
 
-/// Hours so far apart that each is read separately.
+/// Number of hours with late rows. They are so far apart that each is read separately.
 const HOURS: i64 = 300;
 
-/// Creates a dataset with a row every ten minutes for months and an empty dataset.
+/// Creates a dataset with a row every ten minutes over several months, and an empty dataset.
 fn months(connection: &mut Connection) -> [DatasetId; 2] {
     connection.execute_batch(tables::SCHEMA.pragmas).unwrap();
     connection.pragma_update(None, "journal_mode", "wal").unwrap();
@@ -53,7 +53,7 @@ fn late_rows_leave_the_same_buckets_as_ordered_rows() {
     let [mixed, ordered] = months(&mut connection);
     let batches = [late(0, -1.0), late(120, -2.0), late(240, 1e6), late(0, 5.0)];
     let mut all = base();
-    // The last three share a transaction. Later appends must see earlier ones.
+    // The last three appends share a transaction, in which a later append must see the earlier ones.
     for shared in [&batches[..1], &batches[1..]] {
         let write = connection.transaction().unwrap();
         for rows in shared {

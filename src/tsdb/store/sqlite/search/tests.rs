@@ -1,4 +1,4 @@
-//! Tests of the grams of texts and of lookups compared with a plain search.
+//! Tests of the letter indexes, and of lookups compared with a plain search.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Tests that a store has everything that a killed writer acknowledged.
+//! Tests that a store has all rows that a killed writer acknowledged.
 
 use std::env;
 use std::hint::spin_loop;
@@ -13,17 +13,17 @@ const KILLED_STORE: &str = "TRIPTYCH_TEST_KILLED_STORE";
 /// Number of kills.
 const KILLS: usize = 210;
 
-/// Number of kills after which all rows and buckets are compared.
+/// Number of kills between comparisons of all rows and buckets.
 const COMPARE_EVERY: usize = 30;
 
-/// Number of datasets that are written concurrently, so that they share commits.
+/// Datasets that are written concurrently, so that they share commits.
 const DATASETS: [i64; 2] = [1, 2];
 
-/// Returns the rows of a revision of a dataset.
+/// An operation that a revision of a dataset consists of.
 enum Operation {
-    /// A few new rows, a late row, a replacement, and sometimes a whole chunk.
+    /// Appends a few new rows, a late row, a replacement, and sometimes a whole chunk.
     Append(BTreeMap<i64, f64>),
-    /// Rows of consecutive seconds.
+    /// Deletes the rows of consecutive seconds.
     Delete(i64, i64),
 }
 
@@ -78,8 +78,8 @@ async fn write(store: &SqliteStore, id: DatasetId) {
     }
 }
 
-/// Has no effect in a run of the tests. When [`killed_writer_loses_no_acknowledged_rows`] starts it, it
-/// writes until it is killed.
+/// Has no effect in a normal run of the tests. If [`killed_writer_loses_no_acknowledged_rows`] starts
+/// it, it writes until it is killed.
 #[tokio::test]
 async fn killed_writer() {
     let Ok(path) = env::var(KILLED_STORE) else { return };
@@ -88,7 +88,8 @@ async fn killed_writer() {
     futures::join!(write(&store, one), write(&store, two));
 }
 
-/// Lets the writer write `n_lines` and a little more. Returns the last acknowledged revisions.
+/// Starts the writer and kills it shortly after it has printed `n_lines`. Returns the latest
+/// acknowledged revisions.
 fn killed(path: &Path, n_lines: usize, n_spins: usize) -> [u64; 2] {
     let mut writer = Command::new(env::current_exe().unwrap())
         .args(["store::sqlite::tests::kills::killed_writer", "--exact", "--nocapture"])
