@@ -10,10 +10,10 @@ pub(crate) mod seen_revisions;
 
 use std::collections::BTreeMap;
 
-use model::dataset::{Column, Dataset, DatasetId};
+use model::dataset::{BAR_COLUMNS, Column, Dataset, DatasetId};
 use model::page::Limit;
 use model::resolution::Resolution;
-use model::row::{Bucket, Value};
+use model::row::{Bucket, BucketExtras, COMPLETE, Fill, Value};
 use model::timestamp::Timestamp;
 use serde::de::DeserializeOwned;
 use wire::datasets::{
@@ -85,6 +85,8 @@ pub struct RowsQuery {
     pub limit: Limit,
     /// Direction of the rows.
     pub order: Order,
+    /// Additions to buckets.
+    pub extras: BucketExtras,
 }
 
 /// A row with values named by their columns.
@@ -195,7 +197,7 @@ impl Datasets {
     }
 
     /// Reads a page of rows or buckets with these columns, all if empty. Buckets with selected columns
-    /// are returned as [`Rows::Raw`]. Cancel-safe.
+    /// or additions are returned as [`Rows::Raw`]. Cancel-safe.
     ///
     /// # Errors
     /// Same as [`Self::rows`]. Also if a column does not exist.
@@ -211,12 +213,9 @@ impl Datasets {
             let page: Envelope<RawRowBody> = call.json("a page of rows").await?;
             let rows = page.results.into_iter().map(named).collect::<Result<Vec<_>, _>>()?;
             (Rows::Raw(rows), page.next, page.count)
-        } else if !columns.is_empty() {
-            let page: Envelope<FlatRow> = call.json("a page of buckets").await?;
-            let mut rows: Vec<NamedRow> = convert(page.results, "a page of buckets")?;
-            for row in &mut rows {
-                row.values.remove("dataset_id");
-            }
+        } else if !columns.is_empty() || query.extras != BucketExtras::default() {
+            let page: Envelope<BucketBody> = call.json("a page of buckets").await?;
+            let rows = page.results.iter().map(named_bucket).collect::<Result<Vec<_>, _>>()?;
             (Rows::Raw(rows), page.next, page.count)
         } else {
             let page: Envelope<BucketBody> = call.json("a page of buckets").await?;
@@ -308,7 +307,7 @@ async fn datasets_page(call: Request<'_>) -> Result<DatasetsPage, ClientError> {
 impl RowsQuery {
     /// Returns a query for the latest `limit` rows or buckets of `dataset`, in descending order.
     #[must_use]
-    pub const fn newest(dataset: DatasetId, resolution: Resolution, limit: Limit) -> Self {
+    pub fn newest(dataset: DatasetId, resolution: Resolution, limit: Limit) -> Self {
         Self {
             dataset,
             resolution,
@@ -317,12 +316,13 @@ impl RowsQuery {
             after: None,
             limit,
             order: Order::Descending,
+            extras: BucketExtras::default(),
         }
     }
 
     /// Returns a query for the oldest `limit` rows or buckets of `dataset`, in ascending order.
     #[must_use]
-    pub const fn oldest(dataset: DatasetId, resolution: Resolution, limit: Limit) -> Self {
+    pub fn oldest(dataset: DatasetId, resolution: Resolution, limit: Limit) -> Self {
         Self { order: Order::Ascending, ..Self::newest(dataset, resolution, limit) }
     }
 
@@ -339,6 +339,7 @@ impl RowsQuery {
         ];
         let timestamps = [("start", self.start), ("end", self.end), ("after", self.after)];
         pairs.extend(timestamps.into_iter().filter_map(|(name, at)| Some((name, at?.to_string()))));
+        pairs.extend(extra_pairs(self.extras));
         pairs
     }
 }
@@ -372,6 +373,23 @@ impl TryFrom<FlatRow> for NamedRow {
 /// Returns the parameter that selects `columns`, `None` for all.
 pub(crate) fn comma_separated(columns: &[String]) -> Option<String> {
     (!columns.is_empty()).then(|| columns.join(","))
+}
+
+/// Returns the parameters that ask for additions to buckets.
+pub(crate) fn extra_pairs(extras: BucketExtras) -> impl Iterator<Item = (&'static str, String)> {
+    let fill = (extras.fill != Fill::None).then(|| ("fill", extras.fill.to_string()));
+    fill.into_iter().chain(extras.complete.then(|| (COMPLETE, "true".to_owned())))
+}
+
+fn named_bucket(body: &BucketBody) -> Result<NamedRow, ClientError> {
+    let BucketBody { open, high, low, close, volume, .. } = *body;
+    let floats = BAR_COLUMNS.into_iter().zip([open, high, low, close, volume]);
+    let floats = floats.filter_map(|(name, number)| Some((name, Value::Float(number?))));
+    let count = body.count.map(|count| Value::Integer(i64::try_from(count).unwrap_or(i64::MAX)));
+    let others = [("count", count), (COMPLETE, body.complete.map(Value::Boolean))];
+    let others = others.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    let values = floats.chain(others).map(|(name, value)| (name.to_owned(), value.into()));
+    named_of(&body.timestamp, values.collect())
 }
 
 fn named(row: RawRowBody) -> Result<NamedRow, ClientError> {

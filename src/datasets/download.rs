@@ -13,11 +13,12 @@ use std::{io, mem};
 
 use bytes::Bytes;
 use formats::content_coding::{Coding, Encoder, pack};
-use formats::write::document::Document;
+use formats::write::document::{BucketFile, Document};
 use model::block::Rows;
 use model::dataset::{Column, Dataset, DatasetId, Dtype};
 use model::key::KeyId;
 use model::resolution::Resolution;
+use model::row::Fill;
 use task::group::Group;
 use tokio::runtime::Handle;
 use tokio::select;
@@ -34,9 +35,10 @@ use tsdb::store::{Count, PageRead, Store, StoreError};
 use web::metrics::Metrics;
 
 use crate::download_cache::{DownloadCache, PieceKey};
-use crate::error::{OperationError, Result};
+use crate::error::{Invalid, OperationError, Result};
 use crate::etag::{ETag, KnownETags};
 use crate::query::params::DownloadQuery;
+use crate::read::fill::{Filler, Grid};
 use crate::{Datasets, metrics};
 
 /// Maximum number of concurrent downloads. Each holds a connection of the store and a thread. Further
@@ -59,6 +61,9 @@ const STALL_MAX: Duration = Duration::from_secs(30);
 
 /// Time limit of a download. Archive files that it reads remain available for longer than that.
 const DOWNLOAD_MAX: Duration = Duration::from_hours(6);
+
+/// Maximum number of rows of a download with filled gaps: a century of five-minute buckets.
+const FILLED_ROWS_MAX: u64 = 12_000_000;
 
 /// A truncated download. The log has the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -143,11 +148,32 @@ impl Datasets {
         let span = query.bounds.span(query.resolution)?;
         self.reach(key, &query.dataset, seen).await?;
         let sight = self.sight(key, query.dataset.clone()).await?;
-        let columns = query.columns.of(&sight, query.resolution)?.into_owned();
+        let DownloadQuery { resolution, extras, output, .. } = *query;
+        let columns = query.columns.of(&sight, resolution, extras.complete)?.into_owned();
         let dataset = sight.dataset;
-        let range = Range { dataset: dataset.id, resolution: query.resolution, span };
-        let form = ETag::hash((self.era, dataset.id, names_of(&columns), query.output));
-        Ok(Source { dataset, columns, range, form })
+        let range = Range { dataset: dataset.id, resolution, span, fill: extras.fill };
+        let current = extras.complete.then(|| resolution.bucket_start(self.clock.now()));
+        let buckets = BucketFile { has_nulls: extras.fill == Fill::Null, current };
+        let names = names_of(&columns);
+        let form = ETag::hash((self.era, dataset.id, names, output, extras.fill, current));
+        Ok(Source { dataset, columns, range, buckets, form })
+    }
+
+    /// Returns the tag and number of rows of a range.
+    ///
+    /// # Errors
+    /// [`OperationError::Invalid`] if its gaps are filled and it is too long.
+    async fn facts(&self, range: Range, form: ETag) -> Result<RangeFacts> {
+        let facts = self.read_store(move |store| range.facts(store, form)).await?;
+        if range.fill != Fill::None && facts.n_rows > FILLED_ROWS_MAX {
+            return Err(Invalid::from(format!(
+                "range with filled gaps has {} buckets, the maximum is {FILLED_ROWS_MAX}; use \
+                 narrower bounds or a coarser resolution",
+                facts.n_rows
+            ))
+            .into());
+        }
+        Ok(facts)
     }
 
     /// Starts reading a snapshot of a range. Dropping the body cancels the download.
@@ -160,9 +186,10 @@ impl Datasets {
         wanted: DownloadRequest,
     ) -> Result<DownloadResponse> {
         let DownloadRequest { query, coding, known, seen } = wanted;
-        let Source { dataset, columns, range, form } = self.find_source(key, &query, seen).await?;
+        let Source { dataset, columns, range, buckets, form } =
+            self.find_source(key, &query, seen).await?;
         let place = self.downloads.try_acquire(key).ok_or(OperationError::BUSY)?;
-        let facts = self.read_store(move |store| range.facts(store, form)).await?;
+        let facts = self.facts(range, form).await?;
         if let Some(tag) = known.find(facts.tag) {
             return Ok(DownloadResponse::NotModified(tag, facts.revision));
         }
@@ -170,8 +197,9 @@ impl Datasets {
         let (started, start) = oneshot::channel();
         let file_name = file_name(&dataset.name, &query);
         let (runtime, group) = (Handle::current(), self.group.clone());
+        let buckets = query.resolution.bucket().map(|_| buckets);
         let writer = DownloadWriter {
-            document: Document::new(query.output, dataset.id, &columns, query.resolution),
+            document: Document::new(query.output, dataset.id, &columns, buckets),
             encoder: Encoder::new(coding),
             plain: Vec::new(),
             cache: Arc::clone(&self.download_cache),
@@ -210,6 +238,8 @@ struct Source {
     dataset: Dataset,
     columns: Vec<Column>,
     range: Range,
+    /// Content of the file, if it has buckets.
+    buckets: BucketFile,
     /// Hash of everything that the bytes depend on, except the rows.
     form: ETag,
 }
@@ -239,6 +269,7 @@ struct Range {
     dataset: DatasetId,
     resolution: Resolution,
     span: Span,
+    fill: Fill,
 }
 
 impl Range {
@@ -255,12 +286,15 @@ impl Range {
     /// commits to rows outside of the range do not change it. The tag of buckets changes with every
     /// commit.
     fn facts(self, store: &dyn Store, form: ETag) -> Result<RangeFacts, StoreError> {
-        let Self { dataset, resolution, span } = self;
+        let Self { dataset, resolution, span, fill } = self;
         let revision = self.revision(store)?;
         if resolution.bucket().is_some() {
             let order = Order::Ascending;
             let read = PageRead { resolution, span, order, skip: 0, limit: 0, count: Count::All };
-            let n_rows = store.page(dataset, &read)?.count.unwrap_or(0);
+            let n_rows = match fill {
+                Fill::None => store.page(dataset, &read)?.count.unwrap_or(0),
+                _ => Grid::find(store, dataset, resolution, span)?.n_buckets,
+            };
             let parts = (form, resolution, span.first, span.last, revision);
             return Ok(RangeFacts { tag: ETag::hash(parts), n_rows, revision });
         }
@@ -318,11 +352,18 @@ impl DownloadWriter {
     fn write(&mut self, store: &dyn Store) -> Result<bool, StoreError> {
         self.encoder.begin(&mut self.out.bytes);
         self.document.begin(&mut self.plain);
-        let Range { dataset, resolution, span } = self.range;
+        let Range { dataset, resolution, span, fill } = self.range;
+        let mut filler = Filler::new(fill, resolution);
         let mut is_reading = self.encoder.coding() != Coding::Identity || self.compress();
         store.scan(dataset, resolution, span, &mut |piece| {
             self.start(store);
-            is_reading = self.write_piece(piece)?;
+            is_reading = match fill {
+                Fill::None => self.write_piece(piece)?,
+                _ => match piece.rows()? {
+                    Rows::Buckets(buckets) => filler.feed(&buckets, |rows| self.write_rows(rows)),
+                    Rows::Raw(_) => true,
+                },
+            };
             Ok(if is_reading { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         })?;
         self.start(store);

@@ -176,7 +176,7 @@ impl Datasets {
         from: FollowFrom,
     ) -> Result<FollowStream> {
         let sight = self.sight(key, which).await?;
-        columns.of(&sight, Resolution::Raw)?;
+        columns.of(&sight, Resolution::Raw, false)?;
         let dataset = sight.dataset.id;
         let state = match from {
             FollowFrom::Newest => ReaderPhase::Replay,

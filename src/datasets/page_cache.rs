@@ -41,7 +41,8 @@ const SIGHTS_MAX: usize = 4096;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PageKey {
     pub(crate) dataset: DatasetId,
-    /// Columns of the dataset, which can be added without a commit of rows.
+    /// Columns of the dataset, which can be added without a commit of rows, and the bucket that has not
+    /// ended, if the page shows it.
     pub(crate) columns: ETag,
     /// Timestamps that the page covers.
     pub(crate) span: Span,

@@ -14,6 +14,7 @@ use formats::write::bucket_columns;
 use model::dataset::{Column, TIMESTAMP};
 use model::page::Limit;
 use model::resolution::Resolution;
+use model::row::{BucketExtras, COMPLETE};
 use model::timestamp::Timestamp;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::value::RawValue;
@@ -67,6 +68,7 @@ pub(crate) struct RowsQuery {
     pub(crate) limit: Limit,
     pub(crate) position: Position,
     pub(crate) columns: SelectedColumns,
+    pub(crate) extras: BucketExtras,
 }
 
 /// Returns the maximum distance between both bounds: `raw_span_max` for raw rows, otherwise that of the
@@ -79,8 +81,8 @@ const fn span_max(resolution: Resolution, raw_span_max: Option<Duration>) -> Opt
 }
 
 impl SelectedColumns {
-    /// Returns the columns of a dataset's rows, or of its buckets. Columns that are not selected get an
-    /// empty name.
+    /// Returns the columns of a dataset's rows, or of its buckets, with [`COMPLETE`] if `complete` is
+    /// true. Columns that are not selected get an empty name.
     ///
     /// # Errors
     /// [`Invalid`] if a selected column does not exist.
@@ -88,10 +90,11 @@ impl SelectedColumns {
         &self,
         sight: &'a Sight,
         resolution: Resolution,
+        complete: bool,
     ) -> Result<Cow<'a, [Column]>, Invalid> {
         let is_bucketed = resolution.bucket().is_some();
         let columns = if is_bucketed {
-            Cow::Owned(bucket_columns(sight.dataset.id))
+            Cow::Owned(bucket_columns(sight.dataset.id, complete))
         } else {
             Cow::Borrowed(sight.columns.as_slice())
         };
@@ -103,7 +106,8 @@ impl SelectedColumns {
         }
         let mut selected = columns.into_owned();
         for column in &mut selected {
-            if !names.contains(&column.name) {
+            let is_extra = complete && column.name == COMPLETE;
+            if !is_extra && !names.contains(&column.name) {
                 column.name.clear();
             }
         }

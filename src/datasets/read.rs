@@ -1,5 +1,6 @@
 //! Reads pages of rows and the latest rows. `download` reads whole ranges.
 
+pub(crate) mod fill;
 mod read_ahead;
 
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use model::block::Rows;
 use model::dataset::{Column, DatasetId, Dtype};
 use model::key::KeyId;
 use model::resolution::Resolution;
+use model::row::Fill;
 use model::timestamp::Timestamp;
 use tokio::time::{Instant, sleep};
 use tsdb::catalog::DatasetRef;
@@ -53,6 +55,8 @@ pub(crate) struct RowsPage<'a> {
     pub(crate) next: Option<Position>,
     /// Last commit that the page includes.
     pub(crate) revision: u64,
+    /// Start of the bucket that has not ended. Only used if the buckets say whether they have.
+    pub(crate) current: Timestamp,
 }
 
 /// Request for a page.
@@ -91,6 +95,8 @@ struct PageLookup {
     revision: u64,
     /// Part of the tag that does not depend on the commit. `None` for a page of an open range.
     tag: Option<ETag>,
+    /// Start of the bucket that has not ended.
+    current: Timestamp,
 }
 
 impl PageLookup {
@@ -219,9 +225,25 @@ impl Datasets {
             1
         };
         let span = wanted.key.span;
-        let columns = request.query.columns.of(sight, request.query.resolution)?;
         let query = &request.query;
-        let mut ahead = ReadAhead::read(&*self.store, sight, &columns, query, span, n_pages)?;
+        let columns = query.columns.of(sight, query.resolution, query.extras.complete)?;
+        if query.extras.fill != Fill::None {
+            let span = match query.position {
+                Position::Offset(_) => span,
+                Position::After(_) => query.bounds.span(query.resolution)?,
+            };
+            let page =
+                fill::read_page(&*self.store, sight, &columns, query, (span, wanted.current))?;
+            let length = query.resolution.bucket().unwrap_or_default();
+            let depends_on = Span { last: span.last + length, ..span };
+            let page = render_page(&page, &request.params, depends_on, write);
+            if page.revision == wanted.revision {
+                self.page_cache.put(wanted.key.clone(), page.clone());
+            }
+            return Ok(page);
+        }
+        let at = (span, wanted.current);
+        let mut ahead = ReadAhead::read(&*self.store, sight, &columns, query, at, n_pages)?;
         let (page, depends_on) = ahead.take_page();
         let first = render_page(&page, &request.params, depends_on, write);
         // There was a commit in between: see the tag in `respond`.
@@ -271,10 +293,12 @@ impl Datasets {
         let span = query.span(window_end, now, self.raw_span_max)?;
         let names = sight.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>();
         let (dataset, revision) = (sight.dataset.id, sight.revision);
+        let current = query.resolution.bucket_start(now);
+        let columns = ETag::hash((&names, query.extras.complete.then_some(current)));
         let tag =
-            query.is_closed().then(|| ETag::hash((self.era, ETag::hash(params), dataset, &names)));
-        let (columns, params) = (ETag::hash(&names), params.clone());
-        Ok(PageLookup { key: PageKey { dataset, columns, span, params }, revision, tag })
+            query.is_closed().then(|| ETag::hash((self.era, ETag::hash(params), dataset, columns)));
+        let key = PageKey { dataset, columns, span, params: params.clone() };
+        Ok(PageLookup { key, revision, tag, current })
     }
 
     /// Returns the end of the window of an open query: the timestamp of the latest row that is not in
@@ -316,8 +340,9 @@ impl Datasets {
         run_blocking(move || {
             let store = &*datasets.store;
             let sight = store.sight(Some(key), &query.dataset)?.ok_or(OperationError::NotFound)?;
-            let columns = query.columns.of(&sight, query.resolution)?;
-            let (page, _) = ReadAhead::read(store, &sight, &columns, &query, span, 1)?.take_page();
+            let columns = query.columns.of(&sight, query.resolution, false)?;
+            let at = (span, Timestamp::MIN);
+            let (page, _) = ReadAhead::read(store, &sight, &columns, &query, at, 1)?.take_page();
             datasets.metrics.add_n(metrics::ROWS_OUT, &["live"], n_rows(&page));
             Ok(convert(&page))
         })

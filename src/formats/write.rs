@@ -13,7 +13,7 @@ mod text;
 
 use model::block::{Block, Rows, Series};
 use model::dataset::{BAR_COLUMNS, Column, DatasetId, Dtype, TIMESTAMP};
-use model::row::{Bucket, ROW_TEXT_BYTES_MAX};
+use model::row::{Bucket, COMPLETE, ROW_TEXT_BYTES_MAX};
 use model::timestamp::Timestamp;
 
 use crate::read::cell::ABSENT;
@@ -65,9 +65,10 @@ struct Field {
     is_nullable: bool,
 }
 
-/// Returns the columns of the buckets of a dataset, in order.
+/// Returns the columns of the buckets of a dataset, in order. The last one says whether a bucket has
+/// ended, if `complete` is true.
 #[must_use]
-pub fn bucket_columns(dataset_id: DatasetId) -> Vec<Column> {
+pub fn bucket_columns(dataset_id: DatasetId, complete: bool) -> Vec<Column> {
     let floats = BAR_COLUMNS.map(|name| (name, Dtype::Float));
     let column = |(name, dtype): (&str, Dtype)| Column {
         id: 0,
@@ -76,7 +77,8 @@ pub fn bucket_columns(dataset_id: DatasetId) -> Vec<Column> {
         dtype,
         created_at: Timestamp::default(),
     };
-    floats.into_iter().chain([("count", Dtype::Integer)]).map(column).collect()
+    let complete = complete.then_some((COMPLETE, Dtype::Boolean));
+    floats.into_iter().chain([("count", Dtype::Integer)]).chain(complete).map(column).collect()
 }
 
 /// Writes the rows of a dataset.
@@ -98,6 +100,8 @@ pub struct Writer {
     /// Separate from the writer of row timestamps, since each caches its last date and rows are rarely
     /// created on the day of their timestamp.
     created: TimestampWriter,
+    /// Start of the bucket that has not ended. Earlier ones are complete.
+    current: Timestamp,
 }
 
 impl Output {
@@ -157,9 +161,17 @@ impl Writer {
             flat,
             timestamps: TimestampWriter::default(),
             created: TimestampWriter::default(),
+            current: Timestamp::MIN,
             names,
             shown,
         }
+    }
+
+    /// Sets the start of the bucket that has not ended, for the last of [`bucket_columns`].
+    #[must_use]
+    pub const fn with_current(mut self, current: Timestamp) -> Self {
+        self.current = current;
+        self
     }
 
     /// Writes a flat row, without a line end: `{"close":…,"timestamp":"…"}`, with sorted keys and
@@ -276,8 +288,12 @@ impl Writer {
         for idx in &self.shown {
             at = self.keys.get(*idx).map_or(at, |key| key.put(to, at));
             at = match numbers.get(*idx) {
+                Some(number) if number.is_nan() => put(to, at, b"null"),
                 Some(number) => put_float(to, at, *number),
-                None => put_integer(to, at, i64::try_from(count).unwrap_or(i64::MAX)),
+                None if *idx == numbers.len() => {
+                    put_integer(to, at, i64::try_from(count).unwrap_or(i64::MAX))
+                }
+                None => put_truth(to, at, bucket.timestamp < self.current),
             };
         }
         put(to, at, b"}")

@@ -79,10 +79,11 @@ impl Rows {
 }
 
 impl From<&[Bucket]> for Block {
-    /// Converts the prices, volumes and counts of buckets to columns.
+    /// Converts the prices, volumes and counts of buckets to columns. A price that is NaN is missing.
     fn from(buckets: &[Bucket]) -> Self {
-        let series = |number: fn(&Bucket) -> f64| {
-            Series::Float(buckets.iter().map(|bucket| Some(number(bucket))).collect())
+        let prices = |price: fn(&Bucket) -> f64| {
+            let prices = buckets.iter().map(|bucket| Some(price(bucket)));
+            Series::Float(prices.map(|price| price.filter(|price| !price.is_nan())).collect())
         };
         let count = |bucket: &Bucket| Some(i64::try_from(bucket.count).unwrap_or(i64::MAX));
         Self {
@@ -90,11 +91,11 @@ impl From<&[Bucket]> for Block {
             ids: Vec::new(),
             created: Vec::new(),
             columns: vec![
-                series(|bucket| bucket.open),
-                series(|bucket| bucket.high),
-                series(|bucket| bucket.low),
-                series(|bucket| bucket.close),
-                series(|bucket| bucket.volume),
+                prices(|bucket| bucket.open),
+                prices(|bucket| bucket.high),
+                prices(|bucket| bucket.low),
+                prices(|bucket| bucket.close),
+                Series::Float(buckets.iter().map(|bucket| Some(bucket.volume)).collect()),
                 Series::Integer(buckets.iter().map(count).collect()),
             ],
         }

@@ -12,7 +12,9 @@ pub struct ParseError {
 }
 
 impl ParseError {
-    pub(crate) fn new(text: &str, wanted: &'static str) -> Self {
+    /// Creates the error of a `text` that is not `wanted`, a noun with its article.
+    #[must_use]
+    pub fn new(text: &str, wanted: &'static str) -> Self {
         Self { text: text.chars().take(SHOWN_CHARS).collect(), wanted }
     }
 }

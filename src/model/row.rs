@@ -1,6 +1,7 @@
 //! Rows and buckets of a dataset.
 
 use crate::dataset::Dtype;
+use crate::parse::ParseError;
 use crate::timestamp::Timestamp;
 
 /// Earliest timestamp that a row can have: the first one with a four-digit year.
@@ -50,7 +51,7 @@ pub struct Row {
 pub struct Bucket {
     /// Start of the interval.
     pub timestamp: Timestamp,
-    /// First value, or `open` of the first bar.
+    /// First value, or `open` of the first bar. All prices are NaN in a bucket of [`Fill::Null`].
     pub open: f64,
     /// Highest value, or highest `high` of the bars.
     pub high: f64,
@@ -63,6 +64,49 @@ pub struct Bucket {
     /// Number of rows.
     pub count: u64,
 }
+
+/// Content of the buckets that a read inserts into gaps between stored ones. They have no volume and
+/// a count of 0.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Default,
+    strum::Display,
+    strum::EnumString,
+    strum::VariantNames,
+)]
+#[strum(serialize_all = "lowercase", parse_err_ty = ParseError, parse_err_fn = no_fill)]
+pub enum Fill {
+    /// Gaps remain.
+    #[default]
+    None,
+    /// Buckets without prices.
+    Null,
+    /// All prices are the previous close.
+    Previous,
+    /// All prices are on the line between the closes before and after the gap.
+    Linear,
+}
+
+fn no_fill(text: &str) -> ParseError {
+    ParseError::new(text, "a way to fill gaps (none, null, previous or linear)")
+}
+
+/// Additions to the stored buckets of a dataset that a read can ask for. None by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct BucketExtras {
+    /// Buckets in gaps.
+    pub fill: Fill,
+    /// True if each bucket says whether it has ended.
+    pub complete: bool,
+}
+
+/// Name of the field that is true if a bucket has ended.
+pub const COMPLETE: &str = "complete";
 
 impl Bucket {
     /// Returns true if the close is below the open.

@@ -208,25 +208,38 @@ pub struct RawRowBody {
     pub values: BTreeMap<String, ValueBody>,
 }
 
-/// A bucket of a page.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+/// A bucket of a page. Fields that the request does not select are omitted. The prices of a bucket
+/// inserted by `fill=null` are null.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct BucketBody {
     /// Id of its dataset.
     pub dataset_id: i64,
     /// Start of the bucket, RFC 3339.
     pub timestamp: String,
     /// First value.
-    pub open: f64,
+    #[serde(default)]
+    pub open: Option<f64>,
     /// Highest value.
-    pub high: f64,
+    #[serde(default)]
+    pub high: Option<f64>,
     /// Lowest value.
-    pub low: f64,
+    #[serde(default)]
+    pub low: Option<f64>,
     /// Last value.
-    pub close: f64,
+    #[serde(default)]
+    pub close: Option<f64>,
     /// Sum of the volumes.
-    pub volume: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub volume: Option<f64>,
     /// Number of data points in the bucket.
-    pub count: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub count: Option<u64>,
+    /// True if the bucket has ended, for a request with `complete=true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub complete: Option<bool>,
 }
 
 /// A flat row: a timestamp, and a field for each column with a value.
@@ -509,9 +522,18 @@ impl TryFrom<BucketBody> for Bucket {
     type Error = ParseError;
 
     fn try_from(body: BucketBody) -> Result<Self, Self::Error> {
-        let BucketBody { timestamp, open, high, low, close, volume, count, .. } = body;
-        let timestamp: Timestamp = timestamp.parse()?;
-        Ok(Self { timestamp, open, high, low, close, volume, count })
+        let timestamp: Timestamp = body.timestamp.parse()?;
+        let missing = || ParseError::new(&body.timestamp, "the start of a bucket with all fields");
+        let number = |number: Option<f64>| number.ok_or_else(missing);
+        Ok(Self {
+            timestamp,
+            open: number(body.open)?,
+            high: number(body.high)?,
+            low: number(body.low)?,
+            close: number(body.close)?,
+            volume: number(body.volume)?,
+            count: body.count.ok_or_else(missing)?,
+        })
     }
 }
 

@@ -41,6 +41,8 @@ def rows(
     *,
     resolution: str = "raw",
     columns: list[str] | None = None,
+    fill: str = "none",
+    complete: bool = False,
     frame: str | None = None,
     client: Client | None = None,
 ) -> Frame:
@@ -53,6 +55,9 @@ def rows(
         resolution: "raw" for rows as they were inserted, or "5m", "15m", "1h", "4h" or "1d" for
             buckets with open, high, low, close, volume and count.
         columns: Columns to return, in addition to `timestamp`; by default all.
+        fill: Buckets to insert into gaps, with a volume and a count of 0: "null" without prices,
+            "previous" with the previous close, "linear" between the closes around the gap.
+        complete: Adds the column `complete`, which is true for buckets that have ended.
         frame: "pandas", "polars" or "arrow"; by default the first of them that is installed.
         client: Services to use; by default those that the commands use.
 
@@ -65,8 +70,11 @@ def rows(
     query = {**_dataset(name), **_columns_of(columns), "resolution": resolution, "output": "parquet"}
     path = "/rows/bulk_download/"
     query.update(_bounds(start, end))
+    query.update({"fill": None if fill == "none" else fill, "complete": "true" if complete else None})
     data = client.datasets.call("GET", path, query, within=DOWNLOAD_WITHIN_S)
     wanted = None if columns is None else ["timestamp", *(c for c in columns if c != "timestamp")]
+    if wanted is not None and complete:
+        wanted.append("complete")
     return _frames.from_parquet(data, library, wanted)
 
 

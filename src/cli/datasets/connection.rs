@@ -5,6 +5,7 @@ use clap::Args;
 use client::datasets::Datasets;
 use model::dataset::Dataset;
 use model::resolution::Resolution;
+use model::row::{BucketExtras, Fill};
 use model::timestamp::Timestamp;
 use stack::start::KEY_VARIABLE;
 use transfer::find::find_dataset;
@@ -49,6 +50,24 @@ pub(super) struct RangeFlags {
     /// Resolution: raw, 5m, 1h, 1d, and others that the service offers
     #[arg(long, default_value = "raw", value_name = "RESOLUTION")]
     pub(super) resolution: Resolution,
+}
+
+/// Flags that ask for additions to buckets.
+#[derive(Debug, Clone, Copy, Args)]
+pub(super) struct ExtrasFlags {
+    /// Insert buckets into gaps, with a volume and a count of 0: `null` without prices, `previous`
+    /// with the previous close, `linear` between the closes before and after the gap
+    #[arg(long, default_value = "none", value_name = "HOW", hide_default_value = true)]
+    fill: Fill,
+    /// Add to each bucket whether it has ended
+    #[arg(long)]
+    complete: bool,
+}
+
+impl From<ExtrasFlags> for BucketExtras {
+    fn from(ExtrasFlags { fill, complete }: ExtrasFlags) -> Self {
+        Self { fill, complete }
+    }
 }
 
 /// Flag that selects columns.

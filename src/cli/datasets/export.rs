@@ -10,7 +10,7 @@ use client::datasets::download_file::DownloadFile;
 use client::datasets::row_counter::RowCounter;
 use transfer::event::{Reporter as _, Work};
 
-use super::connection::{ColumnsFlag, DatasetFlags, RangeFlags};
+use super::connection::{ColumnsFlag, DatasetFlags, ExtrasFlags, RangeFlags};
 use super::progress::{ProgressReporter, share};
 use crate::cli::output::write_data;
 use crate::cli::parse::STDIO;
@@ -23,6 +23,7 @@ Examples:
   triptych datasets export btcusd -o day.parquet --start 2026-07-30 --end 2026-07-31
   triptych datasets export btcusd --resolution 1h --columns close,volume -o hours.csv
   triptych datasets export btcusd --resolution 1h --format ndjson | jq .close
+  triptych datasets export btcusd --resolution 5m --fill previous -o bars.parquet
 
 A file appears under its name once it is complete, and replaces an existing one then.";
 
@@ -39,6 +40,8 @@ pub(crate) struct ExportCommand {
     columns: ColumnsFlag,
     #[command(flatten)]
     range: RangeFlags,
+    #[command(flatten)]
+    extras: ExtrasFlags,
     #[command(flatten)]
     dataset: DatasetFlags,
 }
@@ -85,6 +88,7 @@ pub(super) async fn run(command: ExportCommand) -> anyhow::Result<()> {
         end: command.range.end,
         output: format.into(),
         columns: command.columns.columns,
+        extras: command.extras.into(),
     };
     let name = escape_line(&dataset.name);
     let writing = || format!("cannot write {}", path.display());

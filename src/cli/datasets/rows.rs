@@ -7,9 +7,9 @@ use client::datasets::{NamedRow, Rows, RowsQuery};
 use model::dataset::BAR_COLUMNS;
 use model::page::{Limit, ROWS_MAX};
 use model::resolution::Resolution;
-use model::row::{Bucket, Row, Value};
+use model::row::{Bucket, BucketExtras, COMPLETE, Row, Value};
 
-use super::connection::{ColumnsFlag, DatasetFlags, RangeFlags};
+use super::connection::{ColumnsFlag, DatasetFlags, ExtrasFlags, RangeFlags};
 use crate::cli::output::{print, print_json, table};
 
 /// Name of the column with the number of rows in a bucket, in addition to prices and volume.
@@ -20,6 +20,8 @@ const COUNT: &str = "count";
 pub(crate) struct RowsCommand {
     #[command(flatten)]
     range: RangeFlags,
+    #[command(flatten)]
+    extras: ExtrasFlags,
     #[command(flatten)]
     columns: ColumnsFlag,
     /// Maximum number of rows
@@ -42,7 +44,8 @@ pub(crate) struct RowsCommand {
 pub(super) async fn run(command: RowsCommand) -> anyhow::Result<()> {
     let (service, dataset) = command.dataset.find().await?;
     let ColumnsFlag { columns: selected } = command.columns;
-    let names: Vec<String> = match command.range.resolution {
+    let extras = BucketExtras::from(command.extras);
+    let mut names: Vec<String> = match command.range.resolution {
         _ if !selected.is_empty() => selected.clone(),
         Resolution::Raw => {
             let columns = service.columns(dataset.id).await.context("cannot read the columns")?;
@@ -50,11 +53,13 @@ pub(super) async fn run(command: RowsCommand) -> anyhow::Result<()> {
         }
         _ => BAR_COLUMNS.into_iter().chain([COUNT]).map(str::to_owned).collect(),
     };
+    names.extend(extras.complete.then(|| COMPLETE.to_owned()));
     let limit = Limit::clamp(command.limit.min(ROWS_MAX));
     let first = if command.ascending { RowsQuery::oldest } else { RowsQuery::newest };
     let mut query = RowsQuery {
         start: command.range.start,
         end: command.range.end,
+        extras,
         ..first(dataset.id, command.range.resolution, limit)
     };
     let (mut n_left, mut cells) = (command.limit, Vec::new());

@@ -7,11 +7,12 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
 use model::dataset::DatasetId;
 use model::resolution::Resolution;
+use model::row::BucketExtras;
 use model::timestamp::Timestamp;
 use tokio::time::timeout;
 use wire::paths;
 
-use super::{Datasets, comma_separated};
+use super::{Datasets, comma_separated, extra_pairs};
 use crate::error::ClientError;
 use crate::transport::Transport;
 
@@ -38,6 +39,8 @@ pub struct DownloadQuery {
     pub output: &'static str,
     /// Names of the columns. Empty for all.
     pub columns: Vec<String>,
+    /// Additions to buckets.
+    pub extras: BucketExtras,
 }
 
 /// A download in progress. Dropping it cancels it.
@@ -68,6 +71,7 @@ impl Datasets {
         let bounds = [("start", query.start), ("end", query.end)];
         pairs.extend(bounds.into_iter().filter_map(|(name, at)| Some((name, at?.to_string()))));
         pairs.extend(comma_separated(&query.columns).map(|columns| ("columns", columns)));
+        pairs.extend(extra_pairs(query.extras));
         let call = self.transport.get(paths::ROWS_BULK_DOWNLOAD).within(None).query(&pairs);
         let call = call.seeing(&self.seen, query.dataset);
         let opened = timeout(BEGINS_WITHIN, call.open()).await;

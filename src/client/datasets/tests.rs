@@ -157,6 +157,7 @@ async fn reads_include_commits_seen_before() {
         end: None,
         output: "csv",
         columns: Vec::new(),
+        extras: BucketExtras::default(),
     };
     datasets.download(&query).await.unwrap();
     read(3).await;

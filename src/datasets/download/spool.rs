@@ -118,8 +118,7 @@ impl Datasets {
         rows_max: u64,
     ) -> Result<Option<SpooledFile>> {
         let Source { range, form, .. } = self.find_source(key, &query, seen).await?;
-        let RangeFacts { tag, revision, n_rows } =
-            self.read_store(move |store| range.facts(store, form)).await?;
+        let RangeFacts { tag, revision, n_rows } = self.facts(range, form).await?;
         if n_rows > rows_max && !self.spool.has_file(tag) {
             return Ok(None);
         }

@@ -3,6 +3,7 @@
 use formats::write::Output;
 use model::page::{LIVE_ROWS_DEFAULT, Limit, ROWS_DEFAULT};
 use model::resolution::Resolution;
+use model::row::{BucketExtras, Fill};
 use model::timestamp::Timestamp;
 use tsdb::catalog::DatasetRef;
 use tsdb::span::Order;
@@ -22,6 +23,7 @@ pub(crate) struct DownloadQuery {
     pub(crate) bounds: Bounds,
     pub(crate) output: Output,
     pub(crate) columns: SelectedColumns,
+    pub(crate) extras: BucketExtras,
 }
 
 /// Names and values of a query string, in order.
@@ -93,6 +95,7 @@ impl Params {
             limit: self.limit(ROWS_DEFAULT)?,
             position,
             columns: self.columns()?,
+            extras: self.extras()?,
         })
     }
 
@@ -105,6 +108,7 @@ impl Params {
             bounds: self.bounds()?,
             output: self.output(Output::Json)?,
             columns: self.columns()?,
+            extras: self.extras()?,
         })
     }
 
@@ -123,6 +127,7 @@ impl Params {
             // A cursor, not an offset, since the response has no count.
             position: Position::After(Timestamp::MAX),
             columns: self.columns()?,
+            extras: BucketExtras::default(),
         };
         Ok((query, self.output(Output::Ndjson)?))
     }
@@ -136,6 +141,20 @@ impl Params {
             return Err("columns must be names separated by commas".into());
         }
         Ok(SelectedColumns(Some(names)))
+    }
+
+    /// # Errors
+    /// [`Invalid`] if a parameter does not parse, or applies to buckets and the query is for raw rows.
+    fn extras(&self) -> Result<BucketExtras, Invalid> {
+        let wrong = |_| Invalid::from("fill must be one of none, null, previous, linear");
+        let fill = self.get("fill").map_or(Ok(Fill::None), str::parse).map_err(wrong)?;
+        let wrong = |_| Invalid::from("complete must be true or false");
+        let complete = self.get("complete").map_or(Ok(false), str::parse).map_err(wrong)?;
+        let extras = BucketExtras { fill, complete };
+        if extras != BucketExtras::default() && self.resolution()? == Resolution::Raw {
+            return Err("fill and complete apply to buckets; add a resolution such as 1h".into());
+        }
+        Ok(extras)
     }
 
     fn output(&self, default: Output) -> Result<Output, Invalid> {

@@ -5,6 +5,7 @@
 use formats::write::{bare_row_bytes, text_bytes};
 use model::block::{Block, Rows};
 use model::dataset::{Column, DatasetId};
+use model::timestamp::Timestamp;
 use tsdb::span::{Order, Span};
 use tsdb::store::{Count, PAGE_TEXT_BYTES_MAX, PageRead, Sight, Store, StoreError};
 
@@ -31,6 +32,8 @@ pub(super) struct ReadAhead<'a> {
     is_whole: bool,
     count: u64,
     revision: u64,
+    /// Start of the bucket that has not ended.
+    current: Timestamp,
 }
 
 impl<'a> ReadAhead<'a> {
@@ -41,7 +44,7 @@ impl<'a> ReadAhead<'a> {
         sight: &Sight,
         columns: &'a [Column],
         query: &'a RowsQuery,
-        span: Span,
+        (span, current): (Span, Timestamp),
         n_pages: usize,
     ) -> Result<Self, StoreError> {
         let n_columns = sight.columns.len().max(1);
@@ -58,7 +61,7 @@ impl<'a> ReadAhead<'a> {
         let (is_whole, count) = (page.rows.len() < n_rows, page.count.unwrap_or(0));
         let (rows, revision) = (page.rows, page.revision);
         let dataset = sight.dataset.id;
-        Ok(Self { dataset, columns, query, span, limit, rows, is_whole, count, revision })
+        Ok(Self { dataset, columns, query, span, limit, rows, is_whole, count, revision, current })
     }
 
     /// Returns true if the next page that was read ahead is complete and is the first page of `span`.
@@ -107,8 +110,8 @@ impl<'a> ReadAhead<'a> {
         };
         // The rows of a bucket are later than its timestamp.
         depends_on.last = depends_on.last + self.query.resolution.bucket().unwrap_or_default();
-        let (count, revision) = (self.count, self.revision);
-        (RowsPage { dataset, columns, count, rows, next, revision }, depends_on)
+        let Self { count, revision, current, .. } = *self;
+        (RowsPage { dataset, columns, count, rows, next, revision, current }, depends_on)
     }
 }
 

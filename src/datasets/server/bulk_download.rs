@@ -17,7 +17,6 @@ use formats::content_coding::Coding;
 use formats::write::Output;
 use formats::write::document::Document;
 use futures::stream;
-use model::resolution::Resolution;
 use strum::VariantNames as _;
 use utoipa::openapi::schema::Object;
 use wire::datasets::FlatRow;
@@ -28,7 +27,7 @@ use super::headers::{
     Accepted, IfNoneMatch, Seen, not_modified, set_coding, set_revision, set_tag,
 };
 use super::openapi::{
-    AtResolution, InBounds, InColumns, KeyInQuery, SeenCommit, WhichDataset, one_of,
+    AtResolution, InBounds, InColumns, InExtras, KeyInQuery, SeenCommit, WhichDataset, one_of,
 };
 use super::{Caller, read_params};
 use crate::download::spool::SpooledFile;
@@ -65,7 +64,7 @@ fn outputs() -> Object {
 /// sent as it is read, without `Content-Length`. A truncated response ends its connection with an
 /// error. A key can have four concurrent downloads.
 #[utoipa::path(get, path = paths::ROWS_BULK_DOWNLOAD, operation_id = "download_rows", tag = "rows",
-    params(WhichDataset, InBounds, AtResolution, InColumns, InForm, KeyInQuery, SeenCommit),
+    params(WhichDataset, InBounds, AtResolution, InColumns, InExtras, InForm, KeyInQuery, SeenCommit),
     responses((status = 200, description = "All rows, oldest first", content(
             (Vec<FlatRow> = "application/json"), (String = "text/csv"),
             (String = "application/x-ndjson"), (Vec<u8> = "application/vnd.apache.parquet"),
@@ -239,7 +238,7 @@ pub(super) async fn live(
 
 fn body(page: &RowsPage<'_>, output: Output) -> Vec<u8> {
     let mut body = Vec::new();
-    let mut document = Document::new(output, page.dataset, page.columns, Resolution::Raw);
+    let mut document = Document::new(output, page.dataset, page.columns, None);
     document.begin(&mut body);
     document.rows(&mut body, &page.rows);
     document.end(&mut body);

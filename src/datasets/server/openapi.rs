@@ -6,7 +6,9 @@ use std::sync::LazyLock;
 
 use accounts::server::{COOKIE, openapi};
 use axum::response::Response;
+use model::row::Fill;
 use serde_json::{Value, json};
+use strum::VariantNames as _;
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
 use web::openapi::{About, Description, describe};
@@ -112,6 +114,26 @@ pub(super) struct InColumns {
     /// Names of columns, separated by commas, such as `close,volume`. Only their values are
     /// returned, next to the timestamps. All columns by default.
     columns: Option<String>,
+}
+
+/// Additions to buckets.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what `Params` parses")]
+pub(super) struct InExtras {
+    /// Inserts a bucket at each step without rows, from the first to the last bucket of the range,
+    /// with a volume and a count of 0. `null` has no prices, `previous` has the previous close as all
+    /// four prices, and `linear` the value between the closes before and after the gap. `count`,
+    /// `limit` and `offset` include these buckets.
+    #[param(schema_with = fills)]
+    fill: Option<String>,
+    /// Adds `complete` to each bucket: true if its end is not later than the service's clock.
+    #[param(default = false)]
+    complete: Option<bool>,
+}
+
+fn fills() -> Object {
+    one_of(Fill::VARIANTS)
 }
 
 /// Commit that the caller has seen.

@@ -14,7 +14,7 @@ use wire::paths;
 use super::error::Result;
 use super::headers::{IfNoneMatch, Seen, not_modified, set_revision, set_tag};
 use super::openapi::{
-    AtResolution, InBounds, InColumns, PageBody, PageOf, SeenCommit, WhichDataset, one_of,
+    AtResolution, InBounds, InColumns, InExtras, PageBody, PageOf, SeenCommit, WhichDataset, one_of,
 };
 use super::{Caller, read_params};
 use crate::error::Invalid;
@@ -56,7 +56,8 @@ fn orders() -> Object {
 /// A page is limited to about 16 MB, so it has fewer rows than requested if the rows are very long
 /// or have very many columns. Its `next` continues after its last row.
 #[utoipa::path(get, path = paths::ROWS, operation_id = "list_rows", tag = "rows",
-    params(WhichDataset, InBounds, AtResolution, InColumns, PageOf, PagePosition, SeenCommit),
+    params(WhichDataset, InBounds, AtResolution, InColumns, InExtras, PageOf, PagePosition,
+        SeenCommit),
     responses((status = 200, description = "A page of rows or buckets", body = PageBody,
         headers(("X-Revision" = u64,
             description = "The last commit of the dataset that the page includes")))))]
@@ -123,7 +124,7 @@ fn render_body(page: &RowsPage<'_>, params: &Params) -> Vec<u8> {
     };
     let links = EnvelopeLinks { next: next.as_deref(), previous: previous.as_deref() };
     push_envelope(&mut body, i64::try_from(page.count).unwrap_or(i64::MAX), links);
-    let mut writer = Writer::new(page.dataset, page.columns);
+    let mut writer = Writer::new(page.dataset, page.columns).with_current(page.current);
     writer.page(&mut body, &page.rows);
     body.extend_from_slice(b"]}");
     body

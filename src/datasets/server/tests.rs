@@ -2,6 +2,7 @@
 
 mod archive;
 mod browsers;
+mod buckets;
 mod bulk_download;
 mod bulk_insert;
 mod columns;

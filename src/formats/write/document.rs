@@ -5,9 +5,9 @@
 
 use std::borrow::Cow;
 
-use model::block::{Block, Rows};
+use model::block::{Block, Rows, Series};
 use model::dataset::{Column, DatasetId, Dtype};
-use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 
 use super::{Field, Output, Writer, arrow, parquet};
 
@@ -15,6 +15,15 @@ use super::{Field, Output, Writer, arrow, parquet};
 #[derive(Debug)]
 pub struct Document {
     form: Form,
+}
+
+/// Content of a file of buckets.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct BucketFile {
+    /// True if some buckets may have no prices.
+    pub has_nulls: bool,
+    /// Start of the bucket that has not ended. `None` if the file does not say which have.
+    pub current: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -25,28 +34,29 @@ enum Form {
 }
 
 impl Document {
-    /// Creates a file of rows of `dataset` with `columns`, or of its buckets at `resolution` with
+    /// Creates a file of rows of `dataset` with `columns`, or of its `buckets` with
     /// [`bucket_columns`](super::bucket_columns). Columns with an empty name are not written.
     pub fn new(
         output: Output,
         dataset: DatasetId,
         columns: &[Column],
-        resolution: Resolution,
+        buckets: Option<BucketFile>,
     ) -> Self {
-        let fields = fields(columns, resolution.bucket().is_some());
+        let fields = fields(columns, buckets.is_none_or(|buckets| buckets.has_nulls));
+        let current = buckets.and_then(|buckets| buckets.current);
         let form = match output {
             Output::Json | Output::Ndjson | Output::Csv => {
                 let names = fields.into_iter().map(|field| field.name).collect();
                 let writer = Writer::of_names(dataset, names);
-                Form::Text(Box::new(Text { writer, output, has_rows: false }))
+                Form::Text(Box::new(Text { writer, output, current, has_rows: false }))
             }
             Output::Arrow => {
                 let file = arrow::Stream::new(visible_fields(&fields));
-                Form::Arrow(Batched::new(fields, file))
+                Form::Arrow(Batched::new(fields, current, file))
             }
             Output::Parquet => {
                 let file = parquet::File::new(visible_fields(&fields));
-                Form::Parquet(Batched::new(fields, file))
+                Form::Parquet(Batched::new(fields, current, file))
             }
         };
         Self { form }
@@ -116,12 +126,9 @@ impl Document {
     }
 }
 
-fn fields(columns: &[Column], is_bucketed: bool) -> Vec<Field> {
-    let field = |column: &Column| Field {
-        name: column.name.clone(),
-        dtype: column.dtype,
-        is_nullable: !is_bucketed,
-    };
+fn fields(columns: &[Column], is_nullable: bool) -> Vec<Field> {
+    let field =
+        |column: &Column| Field { name: column.name.clone(), dtype: column.dtype, is_nullable };
     columns.iter().map(field).collect()
 }
 
@@ -133,6 +140,7 @@ fn visible_fields(fields: &[Field]) -> Vec<Field> {
 struct Text {
     writer: Writer,
     output: Output,
+    current: Option<Timestamp>,
     has_rows: bool,
 }
 
@@ -143,7 +151,7 @@ impl Text {
     }
 
     fn bare(&mut self, to: &mut Vec<u8>, rows: &Rows) {
-        self.writer.file_rows(to, &block_of(rows), self.output);
+        self.writer.file_rows(to, &block_of(rows, self.current), self.output);
     }
 }
 
@@ -153,17 +161,18 @@ struct Batched<F> {
     file: F,
     /// One for each column of the rows.
     fields: Vec<Field>,
+    current: Option<Timestamp>,
     waiting: Block,
 }
 
 impl<F> Batched<F> {
-    fn new(fields: Vec<Field>, file: F) -> Self {
+    fn new(fields: Vec<Field>, current: Option<Timestamp>, file: F) -> Self {
         let dtypes: Vec<Dtype> = fields.iter().map(|field| field.dtype).collect();
-        Self { file, fields, waiting: Block::new(&dtypes) }
+        Self { file, fields, current, waiting: Block::new(&dtypes) }
     }
 
     fn rows(&mut self, rows: &Rows, enough: usize, mut write: impl FnMut(&mut F, &Block)) {
-        let block = &*block_of(rows);
+        let block = &*block_of(rows, self.current);
         let mut from = 0;
         while from < block.len() {
             let until = block.len().min(from + enough - self.waiting.len().min(enough - 1));
@@ -186,11 +195,19 @@ impl<F> Batched<F> {
     }
 }
 
-/// Converts rows to columns. Buckets have columns for prices, volume and count.
-fn block_of(rows: &Rows) -> Cow<'_, Block> {
+/// Converts rows to columns. Buckets have columns for prices, volume, count, and, if `current` is
+/// given, whether they ended before.
+fn block_of(rows: &Rows, current: Option<Timestamp>) -> Cow<'_, Block> {
     match rows {
         Rows::Raw(block) => Cow::Borrowed(block),
-        Rows::Buckets(buckets) => Cow::Owned(buckets.as_slice().into()),
+        Rows::Buckets(buckets) => {
+            let mut block = Block::from(buckets.as_slice());
+            if let Some(current) = current {
+                let complete = block.times.iter().map(|start| Some(*start < current));
+                block.columns.push(Series::Boolean(complete.collect()));
+            }
+            Cow::Owned(block)
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use model::resolution::Resolution;
 use model::row::Value;
 use proptest::prelude::*;
 
-use super::document::Document;
+use super::document::{BucketFile, Document};
 use super::number::*;
 use super::*;
 
@@ -185,7 +185,7 @@ fn page(rows: &Rows) -> String {
     let dataset = DatasetId::new(3).unwrap();
     let columns = match rows {
         Rows::Raw(_) => columns(),
-        Rows::Buckets(_) => bucket_columns(dataset),
+        Rows::Buckets(_) => bucket_columns(dataset, false),
     };
     Writer::new(dataset, &columns).page(&mut to, rows);
     String::from_utf8(to).unwrap()
@@ -195,9 +195,10 @@ fn document(output: Output, resolution: Resolution, rows: &[Rows]) -> Vec<u8> {
     let id = DatasetId::new(3).unwrap();
     let columns = match resolution {
         Resolution::Raw => columns(),
-        _ => bucket_columns(id),
+        _ => bucket_columns(id, false),
     };
-    let mut document = Document::new(output, id, &columns, resolution);
+    let buckets = resolution.bucket().map(|_| BucketFile::default());
+    let mut document = Document::new(output, id, &columns, buckets);
     let mut to = Vec::new();
     document.begin(&mut to);
     for rows in rows {

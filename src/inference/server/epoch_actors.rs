@@ -15,7 +15,6 @@ use formats::write::document::Document;
 use futures::stream::try_unfold;
 use model::block::{Block, Rows};
 use model::dataset::{Column, DatasetId, Dtype};
-use model::resolution::Resolution;
 use model::row::Value;
 use model::timestamp::Timestamp;
 use model::topic::{BlockHeight, TopicId};
@@ -117,7 +116,7 @@ pub(super) async fn get(
         inference,
         topic,
         actor,
-        document: Document::new(output, DatasetId::FIRST, &columns(), Resolution::Raw),
+        document: Document::new(output, DatasetId::FIRST, &columns(), None),
         batches: batches(&sizes),
         state: FilePart::Begin,
         _permits: permits,

@@ -21,7 +21,7 @@ use model::dataset::{Dataset, DatasetId, Dtype};
 use model::escape::escape_line;
 use model::page::Limit;
 use model::resolution::Resolution;
-use model::row::Row;
+use model::row::{BucketExtras, Row};
 use model::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use task::backoff::Backoff;
@@ -289,6 +289,7 @@ impl Copy {
             end: Some(end),
             output: "json",
             columns: Vec::new(),
+            extras: BucketExtras::default(),
         };
         let mut rows = Vec::new();
         let mut elements = Elements::default();

@@ -36,6 +36,8 @@ def rows_are_frames_of_three_libraries(_):
     assert [set(next(live)) for _ in range(2)] == [{"timestamp", "close"}] * 2
     hours = triptych.rows(MARKET, end - dt.timedelta(hours=3), end, resolution="1h")
     assert list(hours.columns) == ["timestamp", "open", "high", "low", "close", "volume", "count"]
+    bars = triptych.rows(MARKET, end - dt.timedelta(hours=3), resolution="1h", fill="previous", complete=True)
+    assert bars["complete"].tolist()[-1:] == [False] and bars["close"].notna().all()
     latest = triptych.latest(MARKET, 7)
     assert len(latest) == 7 and latest["timestamp"].is_monotonic_increasing
 

@@ -58,6 +58,17 @@ async fn commands_read_the_selected_columns() {
     assert_eq!(lines(&["follow", "--json", "--limit", "2"]), [row(0), row(1)]);
     let since = ["follow", "--json", "--limit", "2", "--since", "2000-01-01"];
     assert_eq!(lines(&since), [row(0), row(1)]);
+    let flags = ["rows", "--json", "--resolution", "5m", "--fill", "null", "--complete"];
+    insert(&http, dataset, &[minute_row(12)]).await;
+    let bucket = |minute, close: Option<i64>| {
+        let mut bucket = json!({"complete": true, "timestamp": timestamp(minute)});
+        bucket
+            .as_object_mut()
+            .unwrap()
+            .extend(close.map(|close| ("close".to_owned(), json!(close))));
+        bucket
+    };
+    assert_eq!(lines(&flags), [bucket(10, Some(105)), bucket(5, None), bucket(0, Some(101))]);
     let why = home.run_err(&["datasets", "export", "out", "--columns", "clsoe"]);
     assert!(why.contains("there is no column clsoe"), "{why}");
 }

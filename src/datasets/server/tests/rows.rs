@@ -263,6 +263,8 @@ async fn cached_page_equals_an_uncached_one_after_any_change() {
         format!("&limit=3&resolution=5m&after={}&ordering=timestamp", timestamp_of(4)),
         format!("&limit=3&resolution=5m&after={}", timestamp_of(45)),
         format!("&resolution=15m&start={}&end={}", timestamp_of(0), timestamp_of(40)),
+        format!("&limit=3&resolution=5m&fill=linear&complete=true&after={}", timestamp_of(4)),
+        "&limit=3&resolution=5m&fill=previous&ordering=-timestamp".to_owned(),
     ]
     .map(|query| format!("/api/rows/?dataset=1{query}"))
     .into();

@@ -4,6 +4,7 @@
 use std::{env, fs};
 
 use model::block::Series;
+use model::resolution::Resolution;
 use model::row::Bucket;
 use model::timestamp::Timestamp;
 
@@ -56,9 +57,10 @@ fn render(output: Output, resolution: Resolution, pieces: &[Rows]) -> Vec<u8> {
     let dataset = DatasetId::new(3).unwrap();
     let columns = match resolution {
         Resolution::Raw => columns(),
-        _ => bucket_columns(dataset),
+        _ => bucket_columns(dataset, false),
     };
-    let mut document = Document::new(output, dataset, &columns, resolution);
+    let buckets = resolution.bucket().map(|_| BucketFile::default());
+    let mut document = Document::new(output, dataset, &columns, buckets);
     let mut to = Vec::new();
     document.begin(&mut to);
     for piece in pieces {
@@ -104,14 +106,14 @@ fn columnar_files_match_files_read_by_others() {
 #[test]
 fn rows_are_written_in_batches_of_equal_length() {
     let n = 3 * arrow::BATCH_ROWS + 1;
-    let mut batched = Batched::new(fields(&columns(), false), Vec::new());
+    let mut batched = Batched::new(fields(&columns(), true), None, Vec::new());
     for start in (0..n).step_by(1000) {
         let rows = Rows::Raw(block(start..n.min(start + 1000)));
         batched.rows(&rows, arrow::BATCH_ROWS, |lengths, block| lengths.push(block.len()));
     }
     batched.rest(|lengths, block| lengths.push(block.len()));
     assert_eq!(batched.file, [arrow::BATCH_ROWS, arrow::BATCH_ROWS, arrow::BATCH_ROWS, 1]);
-    let mut batched = Batched::new(fields(&columns(), false), Vec::new());
+    let mut batched = Batched::new(fields(&columns(), true), None, Vec::new());
     batched.rows(&Rows::Raw(block(0..25)), 10, |lengths, block| lengths.push(block.len()));
     assert_eq!((batched.file, batched.waiting.len()), (vec![10, 10], 5));
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use model::dataset::{Dataset, DatasetId};
 use model::resolution::Resolution;
+use model::row::BucketExtras;
 use model::timestamp::Timestamp;
 
 use crate::event::{DownloadQuery, Effect, ExportSize, NamedRow, RowsEvent, StreamEvent};
@@ -253,6 +254,7 @@ impl State {
             end,
             output: self.export.format(),
             columns: Vec::new(),
+            extras: BucketExtras::default(),
         };
         self.export.progress = Some(ExportSize::default());
         self.effects.push(Effect::Export { query, path: PathBuf::from(path) });

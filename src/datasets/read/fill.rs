@@ -1,0 +1,238 @@
+//! Fills gaps between buckets, for a page or a download.
+//!
+//! A filled range has a bucket at every step from its first stored bucket to its last one, so that the
+//! place of each is known without reading the others. Only the buckets of a page are read and computed,
+//! whatever the length of a gap.
+
+use model::block::Rows;
+use model::dataset::{Column, DatasetId};
+use model::resolution::Resolution;
+use model::row::{Bucket, Fill};
+use model::timestamp::Timestamp;
+use tsdb::span::{Order, Span};
+use tsdb::store::{Count, PageOfRows, PageRead, Sight, Store, StoreError};
+
+use super::RowsPage;
+use crate::query::{Position, RowsQuery};
+
+/// Number of buckets that a download computes at a time.
+const PIECE_BUCKETS: i64 = 4096;
+
+/// Times of the buckets of a filled range.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Grid {
+    /// Start of the first stored bucket.
+    first: i64,
+    /// Number of buckets, including those in gaps.
+    pub(crate) n_buckets: u64,
+    /// Length of a bucket, in microseconds.
+    step: i64,
+    /// Last commit that both ends include.
+    revision: u64,
+}
+
+impl Grid {
+    /// Reads the first and the last bucket of `span`.
+    pub(crate) fn find(
+        store: &dyn Store,
+        dataset: DatasetId,
+        resolution: Resolution,
+        span: Span,
+    ) -> Result<Self, StoreError> {
+        let first = read(store, dataset, (resolution, span), Order::Ascending, 1)?;
+        let last = read(store, dataset, (resolution, span), Order::Descending, 1)?;
+        let revision = first.revision.min(last.revision);
+        let step = step(resolution);
+        let [first, last] = [&first, &last].map(|page| page.rows.timestamp(0));
+        let ends = first.zip(last).map(|(first, last)| (first.micros(), last.micros()));
+        Ok(match ends {
+            Some((first, last)) => {
+                let n_buckets = u64::try_from((last - first) / step + 1).unwrap_or(0);
+                Self { first, n_buckets, step, revision }
+            }
+            None => Self { first: 0, n_buckets: 0, step, revision },
+        })
+    }
+
+    /// Returns the time of a bucket, or of the last one if there are fewer.
+    fn time(&self, idx: u64) -> Timestamp {
+        let idx = i64::try_from(idx.min(self.n_buckets.saturating_sub(1))).unwrap_or(0);
+        Timestamp::from_micros(self.first + idx * self.step)
+    }
+
+    /// Returns the number of buckets up to and including `time`.
+    fn n_until(&self, time: Timestamp) -> u64 {
+        let n_until = (time.micros() - self.first).div_euclid(self.step) + 1;
+        u64::try_from(n_until).unwrap_or(0).min(self.n_buckets)
+    }
+}
+
+/// Reads a page of a filled range. `span` is the whole range, without the cursor of the query.
+pub(super) fn read_page<'a>(
+    store: &dyn Store,
+    sight: &Sight,
+    columns: &'a [Column],
+    query: &RowsQuery,
+    (span, current): (Span, Timestamp),
+) -> Result<RowsPage<'a>, StoreError> {
+    let (dataset, resolution) = (sight.dataset.id, query.resolution);
+    let grid = Grid::find(store, dataset, resolution, span)?;
+    let n_skipped = match (query.position, query.order) {
+        (Position::Offset(skip), _) => skip.min(grid.n_buckets),
+        (Position::After(cursor), Order::Ascending) => grid.n_until(cursor),
+        (Position::After(cursor), Order::Descending) => {
+            let n_before = grid.n_until(Timestamp::from_micros(cursor.micros() - 1));
+            grid.n_buckets - n_before
+        }
+    };
+    let limit = u64::try_from(query.limit.get()).unwrap_or(u64::MAX);
+    let n_shown = limit.min(grid.n_buckets - n_skipped);
+    let mut page = RowsPage {
+        dataset,
+        columns,
+        count: match query.position {
+            Position::Offset(_) => grid.n_buckets,
+            Position::After(_) => 0,
+        },
+        rows: Rows::Buckets(Vec::new()),
+        next: None,
+        revision: grid.revision,
+        current,
+    };
+    if n_shown == 0 {
+        return Ok(page);
+    }
+    let first_idx = match query.order {
+        Order::Ascending => n_skipped,
+        Order::Descending => grid.n_buckets - n_skipped - n_shown,
+    };
+    let times = (grid.time(first_idx), grid.time(first_idx + n_shown - 1));
+    // The stored buckets of the page and the nearest ones around it.
+    let spans = [
+        (Span { last: times.0, ..span }, Order::Descending, 1),
+        (Span { first: times.0, last: times.1 }, Order::Ascending, query.limit.get()),
+        (Span { first: times.1, ..span }, Order::Ascending, 1),
+    ];
+    let mut known = Vec::new();
+    for (span, order, limit) in spans {
+        let part = read(store, dataset, (resolution, span), order, limit)?;
+        page.revision = page.revision.min(part.revision);
+        if let Rows::Buckets(buckets) = part.rows {
+            known.extend(buckets);
+        }
+    }
+    let mut buckets = fill(&known, times, resolution, query.extras.fill);
+    if query.order == Order::Descending {
+        buckets.reverse();
+    }
+    let n_passed = n_skipped + n_shown;
+    page.next = (n_passed < grid.n_buckets).then(|| match query.position {
+        Position::Offset(_) => Position::Offset(n_passed),
+        Position::After(_) if query.order == Order::Ascending => Position::After(times.1),
+        Position::After(_) => Position::After(times.0),
+    });
+    page.rows = Rows::Buckets(buckets);
+    Ok(page)
+}
+
+/// Fills the gaps of a download, whose buckets arrive in ascending order.
+#[derive(Debug)]
+pub(crate) struct Filler {
+    fill: Fill,
+    resolution: Resolution,
+    last: Option<Bucket>,
+}
+
+impl Filler {
+    pub(crate) const fn new(fill: Fill, resolution: Resolution) -> Self {
+        Self { fill, resolution, last: None }
+    }
+
+    /// Passes the next buckets and those in the gaps before them to `write`, in pieces, as long as it
+    /// returns true. Returns its last result.
+    pub(crate) fn feed(
+        &mut self,
+        buckets: &[Bucket],
+        mut write: impl FnMut(&Rows) -> bool,
+    ) -> bool {
+        let known: Vec<Bucket> = self.last.into_iter().chain(buckets.iter().copied()).collect();
+        let (Some(first), Some(last)) = (known.first(), known.last()) else { return true };
+        let step = step(self.resolution);
+        let mut from = first.timestamp.micros();
+        if self.last.is_some() {
+            from += step;
+        }
+        while from <= last.timestamp.micros() {
+            let until = last.timestamp.micros().min(from + (PIECE_BUCKETS - 1) * step);
+            let times = (Timestamp::from_micros(from), Timestamp::from_micros(until));
+            if !write(&Rows::Buckets(fill(&known, times, self.resolution, self.fill))) {
+                return false;
+            }
+            from = until + step;
+        }
+        self.last = Some(*last);
+        true
+    }
+}
+
+/// Returns a bucket for each step from the first to the second time: the known one or, in a gap, one
+/// derived from its neighbors.
+fn fill(
+    known: &[Bucket],
+    (first, last): (Timestamp, Timestamp),
+    resolution: Resolution,
+    fill: Fill,
+) -> Vec<Bucket> {
+    let mut filled = Vec::new();
+    let mut idx = 0;
+    let mut time = first;
+    while time <= last {
+        while known.get(idx).is_some_and(|bucket| bucket.timestamp < time) {
+            idx += 1;
+        }
+        let (before, after) = (idx.checked_sub(1).and_then(|idx| known.get(idx)), known.get(idx));
+        filled.push(match after {
+            Some(bucket) if bucket.timestamp == time => *bucket,
+            _ => inserted(before, after, time, fill),
+        });
+        time = Timestamp::from_micros(time.micros() + step(resolution));
+    }
+    filled
+}
+
+/// Returns the bucket of a gap between two buckets.
+fn inserted(
+    before: Option<&Bucket>,
+    after: Option<&Bucket>,
+    timestamp: Timestamp,
+    fill: Fill,
+) -> Bucket {
+    let price = match (fill, before, after) {
+        (Fill::Previous, Some(before), _) => before.close,
+        (Fill::Linear, Some(before), Some(after)) => {
+            let gap = after.timestamp.since(before.timestamp).as_secs_f64();
+            let share = timestamp.since(before.timestamp).as_secs_f64() / gap;
+            before.close + (after.close - before.close) * share
+        }
+        _ => f64::NAN,
+    };
+    let [open, high, low, close] = [price; 4];
+    Bucket { timestamp, open, high, low, close, volume: 0.0, count: 0 }
+}
+
+/// Returns the length of a bucket in microseconds.
+fn step(resolution: Resolution) -> i64 {
+    let length = resolution.bucket().unwrap_or_default();
+    i64::try_from(length.as_micros()).unwrap_or(i64::MAX).max(1)
+}
+
+fn read(
+    store: &dyn Store,
+    dataset: DatasetId,
+    (resolution, span): (Resolution, Span),
+    order: Order,
+    limit: usize,
+) -> Result<PageOfRows, StoreError> {
+    let read = PageRead { resolution, span, order, skip: 0, limit, count: Count::Nothing };
+    store.page(dataset, &read)
+}

@@ -1,0 +1,205 @@
+//! Additions to buckets: filled gaps and whether a bucket has ended.
+
+use super::*;
+
+/// A service with bars in minutes 0, 1, 20 and 31, of 5-minute buckets 0, 20 and 30.
+async fn service_with_gaps() -> Service {
+    let service = Service::with_bars(0).await;
+    service.insert([0, 1, 20, 31].map(bar).to_vec()).await;
+    service
+}
+
+fn path(query: &str) -> String {
+    format!("/api/rows/?dataset=1&resolution=5m&{query}")
+}
+
+async fn page(service: &Service, path: &str) -> Value {
+    let (status, body) = service.get(&service.reader, path).await;
+    assert_eq!(status, 200, "{path}: {body}");
+    body
+}
+
+/// Returns the buckets of a page as minutes and closes.
+fn closes(page: &Value) -> Vec<(String, Value)> {
+    let results = page["results"].as_array().unwrap();
+    results
+        .iter()
+        .map(|it| {
+            (it["timestamp"].as_str().unwrap().get(14..16).unwrap().to_owned(), it["close"].clone())
+        })
+        .collect()
+}
+
+fn minutes_and<T: Into<Value>>(closes: impl IntoIterator<Item = T>) -> Vec<(String, Value)> {
+    let minutes = (0..).step_by(5).map(|minute| format!("{minute:02}"));
+    minutes.zip(closes.into_iter().map(Into::into)).collect()
+}
+
+#[tokio::test]
+async fn gaps_are_filled_as_requested() {
+    let service = service_with_gaps().await;
+    let plain = page(&service, &path("")).await;
+    assert_eq!(closes(&plain).len(), 3);
+    assert_eq!(page(&service, &path("fill=none")).await["results"], plain["results"]);
+    for (fill, want) in [
+        ("previous", vec![json!(1.5); 4]),
+        ("linear", vec![json!(1.5), json!(6.25), json!(11), json!(15.75)]),
+        ("null", vec![json!(1.5), json!(null), json!(null), json!(null)]),
+    ] {
+        let between = if fill == "null" { json!(null) } else { json!(20.5) };
+        let between = if fill == "linear" { json!(26) } else { between };
+        let want = [want, vec![json!(20.5), between, json!(31.5)]].concat();
+        let filled = page(&service, &path(&format!("fill={fill}"))).await;
+        assert_eq!(closes(&filled), minutes_and(want.clone()), "{fill}");
+        assert_eq!(filled["count"], 7);
+        let inserted = &filled["results"][1];
+        for price in ["open", "high", "low"] {
+            assert_eq!(inserted[price], inserted["close"], "{fill}: all four prices are the same");
+        }
+        assert_eq!((&inserted["volume"], &inserted["count"]), (&json!(0), &json!(0)));
+        let file = format!("/api/rows/bulk_download/?dataset=1&resolution=5m&fill={fill}&output=");
+        let csv = service.text(&format!("{file}csv&columns=close")).await.0;
+        let cell = |close: &Value| if close.is_null() { String::new() } else { close.to_string() };
+        let cells: Vec<_> =
+            csv.lines().skip(1).map(|line| line.split_once(',').unwrap().1.to_owned()).collect();
+        let want: Vec<_> = want.iter().map(|close| cell(close).replace(".0", "")).collect();
+        assert_eq!(cells, want, "{fill}");
+        for output in ["parquet", "arrow"] {
+            let path = format!("{file}{output}");
+            let answer = service.send(&service.reader, "GET", &path, Body::empty()).await;
+            assert_eq!(answer.status(), StatusCode::OK);
+            assert_eq!(answer.headers()["x-row-count"], "7");
+        }
+    }
+}
+
+#[tokio::test]
+async fn pages_of_filled_buckets_have_each_bucket_once() {
+    let service = service_with_gaps().await;
+    let ascending = minutes_and([1.5, 1.5, 1.5, 1.5, 20.5, 20.5, 31.5]);
+    let descending: Vec<_> = ascending.iter().rev().cloned().collect();
+    for (start, want) in [
+        ("limit=2", &ascending),
+        ("limit=2&ordering=-timestamp", &descending),
+        ("limit=3&after=2026-01-01T00:00:00Z", &ascending),
+        ("limit=1&after=2026-07-29T00:00:00Z", &ascending[1..].to_vec()),
+        ("limit=3&after=2026-12-01T00:00:00Z&ordering=-timestamp", &descending),
+        ("limit=1&after=2026-07-29T00:30:00Z&ordering=-timestamp", &descending[1..].to_vec()),
+        ("limit=9&offset=5", &ascending[5..].to_vec()),
+        ("limit=9&offset=18446744073709551615", &Vec::new()),
+        ("start=2026-07-29T00:05:00Z&end=2026-07-29T00:30:00Z", &ascending[4..5].to_vec()),
+        ("start=2027-07-29T00:05:00Z", &Vec::new()),
+    ] {
+        let (mut next, mut seen) = (Some(path(&format!("{start}&fill=previous"))), Vec::new());
+        while let Some(path) = next {
+            let page = page(&service, &path).await;
+            seen.extend(closes(&page));
+            next = page["next"].as_str().map(str::to_owned);
+        }
+        assert_eq!(seen, *want, "{start}");
+    }
+}
+
+#[tokio::test]
+async fn gap_of_a_century_is_read_page_by_page() {
+    let service = Service::with_bars(1).await;
+    let first = json!({"timestamp": "1926-07-29T00:00:00Z", "values": {"close": 3}});
+    service.insert(vec![first]).await;
+    let path = path("fill=previous&limit=10000&start=1926-01-01T00:00:00Z&offset=9000000");
+    let page = page(&service, &path).await;
+    assert_eq!(page["count"], 36_525 * 288 + 1);
+    assert!(closes(&page).len() == 10_000 && closes(&page).iter().all(|(_, close)| *close == 3));
+    let day = json!({"timestamp": "0001-01-01T00:00:00Z", "values": {"close": 3}});
+    service.insert(vec![day]).await;
+    let path = "/api/rows/bulk_download/?dataset=1&resolution=5m&fill=null&output=";
+    for output in ["csv", "parquet"] {
+        let (status, body) = service.get(&service.reader, &format!("{path}{output}")).await;
+        let why = body["error"].as_str().unwrap();
+        assert!(
+            status == 400 && why.contains("use narrower bounds or a coarser resolution"),
+            "{why}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn bucket_is_complete_once_it_has_ended() {
+    let service = Service::with_bars(0).await;
+    // The clock is at 22:00.
+    let row = |minute: &str| json!({"timestamp": format!("2026-07-30T{minute}:00Z"), "values": {"close": 1}});
+    service.insert(vec![row("21:56"), row("22:00")]).await;
+    let path =
+        path("complete=true&columns=close&start=2026-07-30T00:00:00Z&end=2026-07-31T00:00:00Z");
+    let marks = async || {
+        let page = page(&service, &path).await;
+        let results = page["results"].as_array().unwrap();
+        results.iter().map(|it| it["complete"].as_bool().unwrap()).collect::<Vec<_>>()
+    };
+    let tag = async || {
+        let answer = service.send(&service.reader, "GET", &path, Body::empty()).await;
+        answer.headers()["etag"].clone()
+    };
+    let (before, old) = (marks().await, tag().await);
+    assert_eq!(before, [true, false]);
+    service.clock.advance(Duration::from_mins(4));
+    assert_eq!((marks().await, tag().await == old), (vec![true, false], true));
+    service.clock.advance(Duration::from_mins(1));
+    assert_eq!(
+        (marks().await, tag().await == old),
+        (vec![true, true], false),
+        "no commit was needed"
+    );
+    let file = "/api/rows/bulk_download/?dataset=1&resolution=1h&complete=true&output=ndjson";
+    let lines = service.text(&format!("{file}&columns=close")).await.0;
+    let line = |hour, complete| {
+        format!(
+            "{{\"close\":1,\"complete\":{complete},\"timestamp\":\"2026-07-30T{hour}:00:00Z\"}}\n"
+        )
+    };
+    assert_eq!(lines, line(21, true) + &line(22, false));
+}
+
+#[tokio::test]
+async fn additions_to_raw_rows_are_rejected() {
+    let service = Service::with_bars(1).await;
+    let buckets = "fill and complete apply to buckets; add a resolution such as 1h: bad request";
+    for (query, want) in [
+        ("fill=previous", buckets),
+        ("complete=true", buckets),
+        (
+            "resolution=1h&fill=next",
+            "fill must be one of none, null, previous, linear: bad request",
+        ),
+        ("resolution=1h&complete=1", "complete must be true or false: bad request"),
+    ] {
+        for path in ["", "bulk_download/"] {
+            let path = format!("/api/rows/{path}?dataset=1&{query}");
+            assert_eq!(service.get(&service.reader, &path).await, (400, refusal(want)), "{path}");
+        }
+    }
+    let plain = service.text("/api/rows/?dataset=1&fill=none&complete=false").await.0;
+    assert!(plain.contains("\"values\""), "{plain}");
+}
+
+#[tokio::test]
+async fn description_of_buckets_fits_every_form() {
+    let service = service_with_gaps().await;
+    let (_, api) = service.get("", "/api/openapi.json").await;
+    let schema = &api["components"]["schemas"]["BucketBody"];
+    for query in ["", "columns=close", "fill=null&complete=true", "columns=timestamp&fill=linear"] {
+        for bucket in page(&service, &path(query)).await["results"].as_array().unwrap() {
+            let bucket = bucket.as_object().unwrap();
+            let required = schema["required"].as_array().unwrap();
+            assert!(required.iter().all(|name| bucket.contains_key(name.as_str().unwrap())));
+            for (name, value) in bucket {
+                let types = &schema["properties"][name]["type"];
+                let is_nullable =
+                    types.as_array().is_some_and(|them| them.contains(&json!("null")));
+                assert!(
+                    types != &json!(null) && (is_nullable || !value.is_null()),
+                    "{name}: {types}"
+                );
+            }
+        }
+    }
+}
