@@ -58,7 +58,7 @@ pub(crate) async fn run(store: Arc<ArchivedStore>, clock: Clock, counts: Metrics
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         looks.tick().await;
-        if store.is_read_only() {
+        if store.catalog().is_read_only() {
             continue;
         }
         let (archive, now) = (Arc::clone(&store), clock.now());

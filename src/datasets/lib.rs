@@ -138,7 +138,7 @@ impl Datasets {
     /// [`StoreError`] if it cannot.
     pub(crate) async fn check(&self) -> Result<(), StoreError> {
         self.store.check().await?;
-        self.read_store(Store::retained).await.map(drop)
+        self.read_store(|store| store.retained()).await.map(drop)
     }
 
     /// Returns true if the store was opened read-only: writes fail.

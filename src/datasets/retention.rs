@@ -14,7 +14,7 @@ use task::clock::Clock;
 use task::steady_date::SteadyDate;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, warn};
-use tsdb::store::{OnRemoval, Store, StoreError};
+use tsdb::store::{OnRemoval, StoreError};
 
 use crate::Datasets;
 
@@ -67,7 +67,7 @@ impl Retention {
 /// Periodically deletes old rows, until dropped.
 pub(crate) async fn run(datasets: Datasets, clock: Clock) {
     // A wrong clock at the start must not delete rows.
-    let retained = datasets.read_store(Store::retained).await.unwrap_or_default();
+    let retained = datasets.read_store(|store| store.retained()).await.unwrap_or_default();
     let changed = retained.iter().map(|dataset| dataset.updated_at).max();
     let start = changed.unwrap_or_else(|| clock.now());
     let mut date = SteadyDate::new(clock, start, LEAP_HOLD);
@@ -87,7 +87,9 @@ pub(crate) async fn run(datasets: Datasets, clock: Clock) {
 /// Deletes the rows that exceed the retention of their datasets at `date`. Returns their number.
 pub(crate) async fn delete_old(datasets: &Datasets, date: Timestamp) -> Result<u64, StoreError> {
     let mut n_rows = 0;
-    for Dataset { id: dataset, metadata, .. } in datasets.read_store(Store::retained).await? {
+    for Dataset { id: dataset, metadata, .. } in
+        datasets.read_store(|store| store.retained()).await?
+    {
         // The metadata was checked when it was set.
         let Retention { age, n_bytes } = Retention::from_metadata(&metadata).unwrap_or_default();
         let by_size = match n_bytes {

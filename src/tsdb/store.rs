@@ -23,6 +23,7 @@ pub(crate) mod tests;
 use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
+use std::ops::Deref;
 
 use db::format::advice;
 use db::postgres::connections::Figures;
@@ -35,6 +36,7 @@ use model::resolution::Resolution;
 use model::timestamp::Timestamp;
 
 use self::batch::{Batch, StoredBatch};
+use self::engine::CatalogEntry;
 use self::row_batch::VisitBatch;
 use crate::archive::month::Month;
 use crate::catalog::{
@@ -306,12 +308,12 @@ impl StoreError {
     }
 }
 
-/// A store of datasets with their rows, buckets and access rights.
+/// Datasets and access rights of a store, and all else that does not depend on archived rows.
 ///
 /// Every operation fails with [`StoreError`] if the engine does. The docs of an operation name
 /// further errors.
 #[expect(clippy::missing_errors_doc, reason = "the docs of the trait say it once")]
-pub trait Store: fmt::Debug + Send + Sync + 'static {
+pub trait Catalog: fmt::Debug + Send + Sync + 'static {
     /// Creates datasets at `now`, either all or none of them. Missing tags are created as private tags
     /// of the owner.
     fn create(
@@ -332,18 +334,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// changed.
     fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool>>;
 
-    /// Stores rows, the buckets they change and their batches in one commit.
-    ///
-    /// # Errors
-    /// [`StoreError::BatchStored`] if a batch is already stored. A batch is forgotten when its dataset
-    /// is deleted, a day after it was stored, or earlier if its writer stores very many batches.
-    fn append(
-        &self,
-        dataset: DatasetId,
-        append: Append,
-        on_commit: OnCommit,
-    ) -> BoxFuture<'_, Result<Appended>>;
-
     /// Returns the batch that `writer` named `key`, if the store still remembers it. Reads the latest
     /// commit, never a replica.
     fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>>;
@@ -358,18 +348,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         dataset: DatasetId,
         before: Timestamp,
         limit_rows: usize,
-        on_commit: OnRemoval,
-    ) -> BoxFuture<'_, Result<u64>>;
-
-    /// Deletes the rows of `span` at `now` and updates the buckets, in one commit. Returns the
-    /// number of deleted rows.
-    ///
-    /// Buckets without rows are deleted. Buckets of pruned rows remain unless the span covers them.
-    fn delete_rows(
-        &self,
-        dataset: DatasetId,
-        span: Span,
-        now: Timestamp,
         on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<u64>>;
 
@@ -405,15 +383,18 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Returns the keys that hold the tag `tag` of `owner`, in ascending order.
     fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>>;
 
+    /// Returns the dataset with the lowest id above `after`, or the first dataset if `after` is `None`.
+    fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>>;
+
+    /// Returns the changes that would give each key of the store the tags that it holds.
+    fn grants(&self) -> Result<Vec<TagChange>>;
+
     /// Returns the datasets with a retention limit in their metadata.
     fn retained(&self) -> Result<Vec<Dataset>>;
 
     /// Returns the earliest timestamp such that the rows from it on fit into about `n_bytes`. The latest
     /// chunk always counts as fitting. Returns `None` if all rows fit.
     fn newest_within(&self, dataset: DatasetId, n_bytes: u64) -> Result<Option<Timestamp>>;
-
-    /// Reads a page of rows or buckets and counts the matches.
-    fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows>;
 
     /// Returns true if the store rejects writes, for example because it is a standby. Writes fail with
     /// [`StoreError::ReadOnly`].
@@ -443,6 +424,43 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Returns the era of the store. Row numbers from different eras are not comparable.
     fn era(&self) -> i64;
+}
+
+/// A store of datasets with their rows and buckets. It derefs to its [`Catalog`].
+///
+/// Every operation fails with [`StoreError`] if the engine does. The docs of an operation name
+/// further errors.
+#[expect(clippy::missing_errors_doc, reason = "the docs of the trait say it once")]
+pub trait Store: fmt::Debug + Send + Sync + 'static {
+    /// Returns the datasets and access rights.
+    fn catalog(&self) -> &(dyn Catalog + 'static);
+
+    /// Stores rows, the buckets they change and their batches in one commit.
+    ///
+    /// # Errors
+    /// [`StoreError::BatchStored`] if a batch is already stored. A batch is forgotten when its dataset
+    /// is deleted, a day after it was stored, or earlier if its writer stores very many batches.
+    fn append(
+        &self,
+        dataset: DatasetId,
+        append: Append,
+        on_commit: OnCommit,
+    ) -> BoxFuture<'_, Result<Appended>>;
+
+    /// Deletes the rows of `span` at `now` and updates the buckets, in one commit. Returns the
+    /// number of deleted rows.
+    ///
+    /// Buckets without rows are deleted. Buckets of pruned rows remain unless the span covers them.
+    fn delete_rows(
+        &self,
+        dataset: DatasetId,
+        span: Span,
+        now: Timestamp,
+        on_commit: OnRemoval,
+    ) -> BoxFuture<'_, Result<u64>>;
+
+    /// Reads a page of rows or buckets and counts the matches.
+    fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows>;
 
     /// Returns the rows with numbers above `after`, at most `limit`. Returns `None` if that number is
     /// unknown or too far back.
@@ -462,6 +480,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         span: Span,
         visit: VisitBatch<'_>,
     ) -> Result<()>;
+}
+
+impl<'a> Deref for dyn Store + 'a {
+    type Target = dyn Catalog + 'a;
+
+    fn deref(&self) -> &Self::Target {
+        self.catalog()
+    }
 }
 
 /// Commits of other services that write to the same store.

@@ -12,7 +12,7 @@ use model::dataset::Dataset;
 use model::escape::escape_line;
 use stack::data_dir::DataDir;
 use transfer::event::{Reporter as _, Work};
-use tsdb::admin::copy::{self, CopiedDataset, CopyOutcome, CopyProgress, FailedCopy, Source};
+use tsdb::admin::copy::{self, CopiedDataset, CopyOutcome, CopyProgress, FailedCopy};
 use tsdb::archive::objects::{ArchiveUrl, Objects};
 use tsdb::archive::{ArchiveOptions, ArchivedStore};
 use tsdb::store::engine::Engine;
@@ -52,13 +52,9 @@ pub(super) async fn run(command: CopyCommand) -> anyhow::Result<()> {
     let CopyCommand { from, to, archive, chosen } = command;
     let (from, to) = resolve_places(from, to, DataDir::datasets)?;
     copy_until_stopped(move |must_stop| {
-        let (engine, archived) =
+        let source =
             open_source(&from, archive.as_ref()).with_context(|| format!("cannot open {from}"))?;
-        let rows: &dyn Store = match &archived {
-            Some(archived) => archived,
-            None => &*engine,
-        };
-        copy_all((Source { engine: &*engine, rows }, &from), &to, &chosen, must_stop)
+        copy_all((&*source, &from), &to, &chosen, must_stop)
     })
     .await
 }
@@ -72,22 +68,18 @@ fn open(place: &StorePlace) -> anyhow::Result<Arc<dyn Engine>> {
 }
 
 /// Opens a store with its archive. Blocks.
-fn open_source(
-    place: &StorePlace,
-    archive: Option<&ArchiveUrl>,
-) -> anyhow::Result<(Arc<dyn Engine>, Option<ArchivedStore>)> {
+fn open_source(place: &StorePlace, archive: Option<&ArchiveUrl>) -> anyhow::Result<Arc<dyn Store>> {
     let store = open(place)?;
-    let archived = match archive {
-        Some(url) => Some(ArchivedStore::new(Arc::clone(&store), Objects::open(url)?, READ_ONLY)),
-        None if store.has_archive()? => return Err(StoreError::NoArchive.into()),
-        None => None,
-    };
-    Ok((store, archived))
+    match archive {
+        Some(url) => Ok(Arc::new(ArchivedStore::new(store, Objects::open(url)?, READ_ONLY))),
+        None if store.has_archive()? => Err(StoreError::NoArchive.into()),
+        None => Ok(store),
+    }
 }
 
 /// Copies the chosen datasets (default: all) and prints a line for each. Blocks.
 fn copy_all(
-    (source, from): (Source<'_>, &StorePlace),
+    (source, from): (&dyn Store, &StorePlace),
     to: &StorePlace,
     chosen: &[String],
     must_stop: &AtomicBool,

@@ -140,22 +140,13 @@ pub enum CopyError {
 /// Receives progress and returns whether to continue.
 pub type OnProgress<'a> = &'a mut dyn FnMut(CopyProgress<'_>) -> ControlFlow<()>;
 
-/// Source of a copy.
-#[derive(Debug, Clone, Copy)]
-pub struct Source<'a> {
-    /// The store, to read the catalog from.
-    pub engine: &'a dyn Engine,
-    /// The same store, wrapped with its archive if it has one, to read rows from.
-    pub rows: &'a dyn Store,
-}
-
 /// Copies all datasets of `from` that are `chosen` to `to`, which may already have some of them. If a
 /// dataset fails, the run continues with the next one. Blocks.
 ///
 /// # Errors
 /// A [`CopyError`] that would affect the copy of every dataset.
 pub fn copy(
-    from: Source<'_>,
+    from: &dyn Store,
     to: &dyn Engine,
     chosen: &dyn Fn(&Dataset) -> bool,
     on_progress: OnProgress<'_>,
@@ -164,7 +155,7 @@ pub fn copy(
     // rows to them.
     block_on(to.settle()).map_err(CopyError::Write)?;
     let (mut after, mut outcome) = (None, CopyOutcome::default());
-    while let Some(entry) = from.engine.next_entry(after).map_err(CopyError::Read)? {
+    while let Some(entry) = from.next_entry(after).map_err(CopyError::Read)? {
         let Dataset { id, name, .. } = entry.dataset.clone();
         after = Some(id);
         if !chosen(&entry.dataset) {
@@ -176,7 +167,7 @@ pub fn copy(
             Err(error) => outcome.failed.push(FailedCopy { id, name, error }),
         }
     }
-    for grant in from.engine.grants().map_err(CopyError::Read)? {
+    for grant in from.grants().map_err(CopyError::Read)? {
         block_on(to.change_tag(grant)).map_err(CopyError::Write)?;
     }
     Ok(outcome)
@@ -197,7 +188,7 @@ impl CopyError {
 
 /// A dataset being copied.
 struct Copy<'a> {
-    from: Source<'a>,
+    from: &'a dyn Store,
     to: &'a dyn Engine,
     /// Catalog entry in the source.
     entry: CatalogEntry,
@@ -208,7 +199,7 @@ impl Copy<'_> {
         let id = self.entry.dataset.id;
         // Fails before anything is written if the oldest rows of the source cannot be read.
         let oldest = PageRead::raw(Span::ALL, Order::Ascending, 1);
-        self.from.rows.page(id, &oldest).map_err(CopyError::Read)?;
+        self.from.page(id, &oldest).map_err(CopyError::Read)?;
         let found = self.find()?.filter(|found| self.continues(found));
         let is_continued = found.is_some();
         let found = found.map_or_else(|| self.create(), Ok)?;
@@ -280,7 +271,7 @@ impl Copy<'_> {
         if let Some(kept_from) = self.entry.kept_from.filter(|_| found.kept_from.is_none()) {
             self.copy_buckets(kept_from)?;
         }
-        let n_all = count(self.from.rows, dataset.id).map_err(CopyError::Read)?;
+        let n_all = count(self.from, dataset.id).map_err(CopyError::Read)?;
         let n_rows = count(self.to, dataset.id).map_err(CopyError::Write)?;
         report(on_progress, CopyProgress::Began { dataset, n_rows })?;
         let first = found.newest.map_or(Timestamp::MIN, just_after);
@@ -302,7 +293,6 @@ impl Copy<'_> {
         };
         let (mut pending, mut written) = (Vec::new(), Ok(()));
         self.from
-            .rows
             .scan(id, Resolution::FiveMinutes, span, &mut |batch| {
                 if let Rows::Buckets(buckets) = batch.rows()? {
                     pending.extend(buckets);
@@ -339,7 +329,6 @@ impl Copy<'_> {
             report(on_progress, CopyProgress::Rows { n_rows, n_all })
         };
         self.from
-            .rows
             .scan(id, Resolution::Raw, span, &mut |batch| {
                 if let Rows::Raw(rows) = batch.rows()? {
                     let rows = select(rows, &columns);
@@ -362,15 +351,14 @@ impl Copy<'_> {
         on_progress: OnProgress<'_>,
     ) -> Result<(Digest, Option<&'static str>), CopyError> {
         let id = self.entry.dataset.id;
-        let newest = |store| Ok(entry(store, id)?.and_then(|found| found.newest));
+        let newest = |store: &dyn Store| Ok(entry(store, id)?.and_then(|found| found.newest));
         let pruned = self.entry.kept_from.map(just_before);
         let until = newest(self.to).map_err(CopyError::Write)?.max(pruned);
         let until = until.unwrap_or(Timestamp::MIN);
         let source = self.digest(self.from, until, 0, on_progress)?.map_err(CopyError::Read)?;
-        let to = Source { engine: self.to, rows: self.to };
-        let copied = self.digest(to, until, source.n_rows, on_progress)?;
+        let copied = self.digest(self.to, until, source.n_rows, on_progress)?;
         let copied = copied.map_err(CopyError::Write)?;
-        let is_ahead = newest(self.from.engine).map_err(CopyError::Read)? > Some(until);
+        let is_ahead = newest(self.from).map_err(CopyError::Read)? > Some(until);
         let difference = source.difference(&copied, is_ahead);
         Ok((copied, difference))
     }
@@ -379,7 +367,7 @@ impl Copy<'_> {
     /// were already read from the other store, for the progress.
     fn digest(
         &self,
-        store: Source<'_>,
+        store: &dyn Store,
         until: Timestamp,
         n_before: u64,
         on_progress: OnProgress<'_>,
@@ -387,9 +375,9 @@ impl Copy<'_> {
         let id = self.entry.dataset.id;
         let mut is_stopped = false;
         let mut read = || {
-            let n_all = 2 * count(store.rows, id)?;
-            let found = entry(store.engine, id)?.ok_or(StoreError::NoDataset { dataset: id })?;
-            Digest::read(store.rows, &found, until, &mut |n_rows| {
+            let n_all = 2 * count(store, id)?;
+            let found = entry(store, id)?.ok_or(StoreError::NoDataset { dataset: id })?;
+            Digest::read(store, &found, until, &mut |n_rows| {
                 let next = on_progress(CopyProgress::Compared { n_rows: n_before + n_rows, n_all });
                 is_stopped = next.is_break();
                 next
@@ -401,7 +389,7 @@ impl Copy<'_> {
 }
 
 /// Returns the dataset of this id.
-fn entry(store: &dyn Engine, id: DatasetId) -> store::Result<Option<CatalogEntry>> {
+fn entry(store: &dyn Store, id: DatasetId) -> store::Result<Option<CatalogEntry>> {
     let found = store.next_entry(DatasetId::new(id.get() - 1))?;
     Ok(found.filter(|found| found.dataset.id == id))
 }

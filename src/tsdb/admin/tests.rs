@@ -14,9 +14,9 @@ use tempfile::{TempDir, tempdir};
 
 use super::*;
 use crate::span::Span;
-use crate::store::Store;
 use crate::store::sqlite::SqliteStore;
 use crate::store::tests::{append, block, create, new_dataset, newest, scan};
+use crate::store::{Catalog as _, Store};
 
 /// Creates a store with packed and unpacked chunks and with rows in the tail, some of them late.
 async fn store_in(folder: &TempDir) -> (PathBuf, DatasetId) {

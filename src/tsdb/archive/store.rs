@@ -2,29 +2,22 @@
 
 use std::sync::Arc;
 
-use db::postgres::connections::Figures;
 use futures::future::{BoxFuture, FutureExt as _};
 use model::block::Block;
-use model::dataset::{Dataset, DatasetId};
-use model::idempotency::IdempotencyKey;
-use model::key::KeyId;
+use model::dataset::DatasetId;
 use model::resolution::Resolution;
 use model::timestamp::Timestamp;
 use parking_lot::Mutex;
 
 use super::months::{TRIES, stamps};
 use super::{Archive, ArchivedStore, random};
-use crate::catalog::{
-    DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter,
-};
 use crate::span::{Order, Span, just_before};
 use crate::store::archived::{ArchivedMonth, Beneath, RowDeletion};
-use crate::store::batch::StoredBatch;
 use crate::store::row_batch::{VisitBatch, lowest_rows};
 use crate::store::series::bucket_end;
 use crate::store::{
-    Append, Appended, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result, SharedStore, Sight,
-    Since, Store, StoreError,
+    Append, Appended, Catalog, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result, Since,
+    Store, StoreError,
 };
 
 /// Maximum number of archived rows that are searched for rows above a certain number. A reader that is
@@ -188,25 +181,8 @@ async fn repeat<T, F: Future<Output = Result<T>>>(mut write: impl FnMut() -> F) 
 }
 
 impl Store for ArchivedStore {
-    fn create(
-        &self,
-        datasets: Vec<NewDataset>,
-        now: Timestamp,
-    ) -> BoxFuture<'_, Result<Vec<Dataset>>> {
-        self.archive.store.create(datasets, now)
-    }
-
-    fn change(
-        &self,
-        dataset: DatasetId,
-        change: DatasetChange,
-        now: Timestamp,
-    ) -> BoxFuture<'_, Result<Sight>> {
-        self.archive.store.change(dataset, change, now)
-    }
-
-    fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool>> {
-        self.archive.store.change_tag(change)
+    fn catalog(&self) -> &(dyn Catalog + 'static) {
+        &*self.archive.store
     }
 
     fn append(
@@ -240,20 +216,6 @@ impl Store for ArchivedStore {
         .boxed()
     }
 
-    fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>> {
-        self.archive.store.find_batch(writer, key)
-    }
-
-    fn prune(
-        &self,
-        dataset: DatasetId,
-        before: Timestamp,
-        limit_rows: usize,
-        on_commit: OnRemoval,
-    ) -> BoxFuture<'_, Result<u64>> {
-        self.archive.store.prune(dataset, before, limit_rows, on_commit)
-    }
-
     fn delete_rows(
         &self,
         dataset: DatasetId,
@@ -283,73 +245,11 @@ impl Store for ArchivedStore {
         .boxed()
     }
 
-    fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool>> {
-        self.archive.store.delete(dataset)
-    }
-
-    fn settle(&self) -> BoxFuture<'_, Result<()>> {
-        self.archive.store.settle()
-    }
-
-    fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>> {
-        self.archive.store.sight(key, which)
-    }
-
-    fn version(&self) -> Option<i64> {
-        self.archive.store.version()
-    }
-
-    fn list(&self, key: KeyId, filter: &Filter, skip: u64, limit: usize) -> Result<Listed> {
-        self.archive.store.list(key, filter, skip, limit)
-    }
-
-    fn tags(&self, filter: TagFilter) -> Result<Vec<Tag>> {
-        self.archive.store.tags(filter)
-    }
-
-    fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>> {
-        self.archive.store.holders(owner, tag)
-    }
-
-    fn retained(&self) -> Result<Vec<Dataset>> {
-        self.archive.store.retained()
-    }
-
-    /// Only the bytes of stored rows are counted, since archived rows are older.
-    fn newest_within(&self, dataset: DatasetId, n_bytes: u64) -> Result<Option<Timestamp>> {
-        self.archive.store.newest_within(dataset, n_bytes)
-    }
-
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
         match read.resolution {
             Resolution::Raw => self.archive.page(dataset, read),
             _ => self.archive.store.page(dataset, read),
         }
-    }
-
-    fn is_read_only(&self) -> bool {
-        self.archive.store.is_read_only()
-    }
-
-    fn check(&self) -> BoxFuture<'_, Result<()>> {
-        self.archive.store.check()
-    }
-
-    fn database(&self) -> Option<Figures> {
-        self.archive.store.database()
-    }
-
-    #[cfg(any(test, feature = "faults"))]
-    fn limit_pages(&self, n_pages: u32) -> BoxFuture<'_, Result<()>> {
-        self.archive.store.limit_pages(n_pages)
-    }
-
-    fn shared(&self) -> Option<&dyn SharedStore> {
-        self.archive.store.shared()
-    }
-
-    fn era(&self) -> i64 {
-        self.archive.store.era()
     }
 
     fn since(&self, dataset: DatasetId, after: i64, limit: usize) -> Result<Option<Since>> {

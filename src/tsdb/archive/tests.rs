@@ -26,7 +26,7 @@ use super::archiver::Draft;
 use super::month::Month;
 use super::objects::{ObjectError, Objects};
 use super::{ArchiveOptions, ArchivedStore};
-use crate::admin::copy::{Source, copy};
+use crate::admin::copy::copy;
 use crate::admin::{self};
 use crate::catalog::{ColumnChange, DatasetChange, DatasetRef};
 use crate::report::Fault;
@@ -331,13 +331,14 @@ fn written_but_unrecorded_file_loses_no_rows() {
 fn pruned_months_and_deleted_datasets_lose_their_files() {
     let (folder, store, id, file) = archived();
     let february = Timestamp::from_seconds(59 * 86_400);
-    let prune = |before| block_on(store.prune(id, before, 99_999, Box::new(|_| ()))).unwrap();
+    let prune =
+        |before| block_on(store.catalog().prune(id, before, 99_999, Box::new(|_| ()))).unwrap();
     assert_eq!(prune(february + Duration::from_hours(24)), 744 + 672);
     assert_eq!(prune(february + Duration::from_hours(24)), 0, "march stays as a whole");
     assert_eq!(scanned(&store, id, Span::ALL).len(), 2_000 - 744 - 672);
     let days = PageRead { resolution: Resolution::Day, ..read(Span::ALL, Order::Ascending, 0, 99) };
     assert_eq!(store.page(id, &days).unwrap().rows.len(), 84, "buckets stay");
-    assert!(block_on(store.delete(id)).unwrap());
+    assert!(block_on(store.catalog().delete(id)).unwrap());
     assert_eq!(store.archive(LATE).unwrap().unwrap().n_deleted, 3);
     assert!(!file.exists());
     drop(folder);
@@ -349,8 +350,7 @@ fn archived_months_are_copied_and_verified() {
     append(&store, id, AppendMode::Replace, &[(800, 77), (2_100, 5)]);
     let target = tempdir().unwrap();
     let to = open_file(target.path());
-    let from = Source { engine: &*store.archive.store, rows: &store };
-    let outcome = copy(from, &*to, &|_| true, &mut |_| ControlFlow::Continue(())).unwrap();
+    let outcome = copy(&store, &*to, &|_| true, &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!((outcome.n_copied, outcome.failed.len()), (1, 0));
     let (want, found) = (scanned(&store, id, Span::ALL), scanned(&*to, id, Span::ALL));
     assert_eq!((found.times, found.columns), (want.times, want.columns));
@@ -385,7 +385,7 @@ fn archive_of_another_store_is_not_overwritten() {
     let store = open(other_folder.path());
     let mut new = new_dataset("other");
     new.columns = vec![("value".to_owned(), Dtype::Float), ("note".to_owned(), Dtype::String)];
-    let made = block_on(store.create(vec![new], Timestamp::from_seconds(77))).unwrap();
+    let made = block_on(store.catalog().create(vec![new], Timestamp::from_seconds(77))).unwrap();
     assert_eq!(made[0].id, id);
     append(&store, id, AppendMode::Replace, &hours(0, 2_000));
     let error = store.archive(LATE).unwrap_err();

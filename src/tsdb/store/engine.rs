@@ -9,8 +9,8 @@ use model::row::Bucket;
 use model::timestamp::Timestamp;
 
 use super::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth, Beneath, RowDeletion};
-use super::{Append, Appended, OnCommit, OnRemoval, Result, Store};
-use crate::catalog::{NewDataset, Tag, TagChange};
+use super::{Append, Appended, Catalog, OnCommit, OnRemoval, Result, Store};
+use crate::catalog::{NewDataset, Tag};
 use crate::span::Span;
 
 /// A catalog entry: everything about a dataset except its rows and buckets.
@@ -47,13 +47,7 @@ impl CatalogEntry {
 ///
 /// Every operation fails with [`StoreError`](super::StoreError) if the engine does.
 #[expect(clippy::missing_errors_doc, reason = "the docs of the trait say it once")]
-pub trait Engine: Store {
-    /// Returns the dataset with the lowest id above `after`, or the first dataset if `after` is `None`.
-    fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>>;
-
-    /// Returns the changes that would give each key of the store the tags that it holds.
-    fn grants(&self) -> Result<Vec<TagChange>>;
-
+pub trait Engine: Catalog + Store {
     /// Creates a dataset with the id, times, owner and visible columns of `entry`, without tags,
     /// rows and buckets.
     fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>>;

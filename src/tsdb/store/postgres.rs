@@ -47,10 +47,11 @@ use self::reads::STATEMENT_ROWS;
 use self::tables::SCHEMA;
 use super::archived::Beneath;
 use super::batch::StoredBatch;
+use super::engine::CatalogEntry;
 use super::row_batch::{RowBatch, VisitBatch};
 use super::{
-    Append, Appended, Commit, Count, Heads, OnCommit, OnRemoval, PageOfRows, PageRead, Result,
-    SharedStore, Sight, Since, Store, StoreError, tags, time,
+    Append, Appended, Catalog, Commit, Count, Heads, OnCommit, OnRemoval, PageOfRows, PageRead,
+    Result, SharedStore, Sight, Since, Store, StoreError, tags, time,
 };
 use crate::catalog::{
     DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter,
@@ -249,7 +250,7 @@ impl Drop for PostgresStore {
     }
 }
 
-impl Store for PostgresStore {
+impl Catalog for PostgresStore {
     fn create(
         &self,
         datasets: Vec<NewDataset>,
@@ -271,15 +272,6 @@ impl Store for PostgresStore {
         self.write(None, move |c| tags::change(c, change).boxed())
     }
 
-    fn append(
-        &self,
-        dataset: DatasetId,
-        append: Append,
-        on_commit: OnCommit,
-    ) -> BoxFuture<'_, Result<Appended>> {
-        self.append_rows(dataset, append, None, on_commit)
-    }
-
     fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>> {
         let key = key.clone();
         self.wait(self.connections.write(move |c| batches::find(c, writer, key).boxed()))
@@ -295,21 +287,6 @@ impl Store for PostgresStore {
         let write = self.write_and_report(
             Some(dataset),
             move |c| append::prune(c, dataset, before, limit_rows).boxed(),
-            on_commit,
-        );
-        async move { Ok(write.await?.n_rows) }.boxed()
-    }
-
-    fn delete_rows(
-        &self,
-        dataset: DatasetId,
-        span: Span,
-        now: Timestamp,
-        on_commit: OnRemoval,
-    ) -> BoxFuture<'_, Result<u64>> {
-        let write = self.write_and_report(
-            Some(dataset),
-            move |c| append::delete_rows(c, dataset, span, now).boxed(),
             on_commit,
         );
         async move { Ok(write.await?.n_rows) }.boxed()
@@ -348,19 +325,20 @@ impl Store for PostgresStore {
         self.read(move |c| tags::list(c, filter).boxed())
     }
 
+    fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>> {
+        self.read_snapshot(move |c| engine::next_entry(c, after).boxed())
+    }
+
+    fn grants(&self) -> Result<Vec<TagChange>> {
+        self.read(|c| tags::grants(c).boxed())
+    }
+
     fn retained(&self) -> Result<Vec<Dataset>> {
         self.read_snapshot(|c| catalog::retained(c).boxed())
     }
 
     fn newest_within(&self, dataset: DatasetId, n_bytes: u64) -> Result<Option<Timestamp>> {
         self.read_snapshot(move |c| reads::newest_within(c, dataset, n_bytes).boxed())
-    }
-
-    fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
-        let read = *read;
-        let is_long = read.resolution == Resolution::Raw && read.limit > STATEMENT_ROWS;
-        let snapshot = if is_long { Snapshot::Transaction } else { Snapshot::Statement };
-        self.wait(self.connections.read(snapshot, move |c| reads::page(c, dataset, read).boxed()))
     }
 
     fn is_read_only(&self) -> bool {
@@ -397,6 +375,43 @@ impl Store for PostgresStore {
 
     fn era(&self) -> i64 {
         self.era
+    }
+}
+
+impl Store for PostgresStore {
+    fn catalog(&self) -> &(dyn Catalog + 'static) {
+        self
+    }
+
+    fn append(
+        &self,
+        dataset: DatasetId,
+        append: Append,
+        on_commit: OnCommit,
+    ) -> BoxFuture<'_, Result<Appended>> {
+        self.append_rows(dataset, append, None, on_commit)
+    }
+
+    fn delete_rows(
+        &self,
+        dataset: DatasetId,
+        span: Span,
+        now: Timestamp,
+        on_commit: OnRemoval,
+    ) -> BoxFuture<'_, Result<u64>> {
+        let write = self.write_and_report(
+            Some(dataset),
+            move |c| append::delete_rows(c, dataset, span, now).boxed(),
+            on_commit,
+        );
+        async move { Ok(write.await?.n_rows) }.boxed()
+    }
+
+    fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
+        let read = *read;
+        let is_long = read.resolution == Resolution::Raw && read.limit > STATEMENT_ROWS;
+        let snapshot = if is_long { Snapshot::Transaction } else { Snapshot::Statement };
+        self.wait(self.connections.read(snapshot, move |c| reads::page(c, dataset, read).boxed()))
     }
 
     fn since(&self, dataset: DatasetId, after: i64, limit: usize) -> Result<Option<Since>> {

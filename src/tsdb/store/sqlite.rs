@@ -52,12 +52,13 @@ use self::chunk_index::ChunkIndexCache;
 use self::readers::Readers;
 use super::archived::Beneath;
 use super::batch::StoredBatch;
+use super::engine::CatalogEntry;
 use super::row_batch::VisitBatch;
 use super::series::{self, SeriesId};
 use super::session::ready;
 use super::{
-    Append, Appended, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result, Sight, Since,
-    Store, StoreError,
+    Append, Appended, Catalog, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result, Sight,
+    Since, Store, StoreError,
 };
 use crate::catalog::{
     DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter,
@@ -192,7 +193,7 @@ impl WriteError for StoreError {
     }
 }
 
-impl Store for SqliteStore {
+impl Catalog for SqliteStore {
     fn create(
         &self,
         datasets: Vec<NewDataset>,
@@ -214,15 +215,6 @@ impl Store for SqliteStore {
         self.write(move |connection| ready(super::tags::change(&mut &*connection, change)))
     }
 
-    fn append(
-        &self,
-        dataset: DatasetId,
-        append: Append,
-        on_commit: OnCommit,
-    ) -> BoxFuture<'_, Result<Appended>> {
-        self.append_rows(dataset, append, None, on_commit)
-    }
-
     fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>> {
         self.readers.read(|connection| batches::find(connection, writer, key))
     }
@@ -236,17 +228,6 @@ impl Store for SqliteStore {
     ) -> BoxFuture<'_, Result<u64>> {
         let work =
             move |connection: &Connection| append::prune(connection, dataset, before, limit_rows);
-        async move { Ok(self.writer.run(work, on_commit).await?.n_rows) }.boxed()
-    }
-
-    fn delete_rows(
-        &self,
-        dataset: DatasetId,
-        span: Span,
-        now: Timestamp,
-        on_commit: OnRemoval,
-    ) -> BoxFuture<'_, Result<u64>> {
-        let work = move |connection: &Connection| delete::rows(connection, dataset, span, now);
         async move { Ok(self.writer.run(work, on_commit).await?.n_rows) }.boxed()
     }
 
@@ -293,6 +274,14 @@ impl Store for SqliteStore {
         self.readers.read(|connection| ready(super::tags::list(&mut &*connection, filter)))
     }
 
+    fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>> {
+        self.readers.read(|connection| engine::next_entry(connection, after))
+    }
+
+    fn grants(&self) -> Result<Vec<TagChange>> {
+        self.readers.read(|connection| ready(super::tags::grants(&mut &*connection)))
+    }
+
     fn retained(&self) -> Result<Vec<Dataset>> {
         self.readers.read(catalog::retained)
     }
@@ -300,6 +289,50 @@ impl Store for SqliteStore {
     fn newest_within(&self, dataset: DatasetId, n_bytes: u64) -> Result<Option<Timestamp>> {
         let series = SeriesId::rows(dataset);
         self.readers.read(|connection| chunks::newest_within(connection, series, n_bytes))
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<()>> {
+        self.writer.check().boxed()
+    }
+
+    #[cfg(any(test, feature = "faults"))]
+    fn limit_pages(&self, n_pages: u32) -> BoxFuture<'_, Result<()>> {
+        let sql = format!("PRAGMA max_page_count = {n_pages}");
+        self.write(move |connection| Ok(connection.execute_batch(&sql)?))
+    }
+
+    fn era(&self) -> i64 {
+        self.era
+    }
+}
+
+impl Store for SqliteStore {
+    fn catalog(&self) -> &(dyn Catalog + 'static) {
+        self
+    }
+
+    fn append(
+        &self,
+        dataset: DatasetId,
+        append: Append,
+        on_commit: OnCommit,
+    ) -> BoxFuture<'_, Result<Appended>> {
+        self.append_rows(dataset, append, None, on_commit)
+    }
+
+    fn delete_rows(
+        &self,
+        dataset: DatasetId,
+        span: Span,
+        now: Timestamp,
+        on_commit: OnRemoval,
+    ) -> BoxFuture<'_, Result<u64>> {
+        let work = move |connection: &Connection| delete::rows(connection, dataset, span, now);
+        async move { Ok(self.writer.run(work, on_commit).await?.n_rows) }.boxed()
     }
 
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
@@ -328,24 +361,6 @@ impl Store for SqliteStore {
             let count = is_counted.then_some(n);
             Ok(PageOfRows { count, rows: Rows::Raw(rows), revision })
         })
-    }
-
-    fn is_read_only(&self) -> bool {
-        false
-    }
-
-    fn check(&self) -> BoxFuture<'_, Result<()>> {
-        self.writer.check().boxed()
-    }
-
-    #[cfg(any(test, feature = "faults"))]
-    fn limit_pages(&self, n_pages: u32) -> BoxFuture<'_, Result<()>> {
-        let sql = format!("PRAGMA max_page_count = {n_pages}");
-        self.write(move |connection| Ok(connection.execute_batch(&sql)?))
-    }
-
-    fn era(&self) -> i64 {
-        self.era
     }
 
     fn since(&self, dataset: DatasetId, after: i64, limit: usize) -> Result<Option<Since>> {

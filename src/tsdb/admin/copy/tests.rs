@@ -8,6 +8,7 @@ use tempfile::{TempDir, tempdir};
 
 use super::*;
 use crate::catalog::{ColumnChange, DatasetChange, NewDataset, TagFilter};
+use crate::store::Catalog as _;
 use crate::store::sqlite::SqliteStore;
 
 /// Number of rows of the long dataset, at intervals of 7 seconds.
@@ -135,14 +136,10 @@ pub(crate) const CHANGES: [fn(&dyn Store); 5] = [
     },
 ];
 
-fn source(store: &dyn Engine) -> Source<'_> {
-    Source { engine: store, rows: store }
-}
-
 /// Copies all datasets. Returns them with their checksums.
 pub(crate) fn copy_all(from: &dyn Engine, to: &dyn Engine) -> Vec<CopiedDataset> {
     let mut copied = Vec::new();
-    let outcome = copy(source(from), to, &|_| true, &mut |progress| {
+    let outcome = copy(from, to, &|_| true, &mut |progress| {
         if let CopyProgress::Copied(dataset) = progress {
             copied.push(dataset.clone());
         }
@@ -158,7 +155,7 @@ pub(crate) fn copy_all(from: &dyn Engine, to: &dyn Engine) -> Vec<CopiedDataset>
 /// Copies until `n_commits` were made, then stops.
 pub(crate) fn copy_some(from: &dyn Engine, to: &dyn Engine, n_commits: usize) {
     let mut n_left = n_commits;
-    let stopped = copy(source(from), to, &|_| true, &mut |progress| {
+    let stopped = copy(from, to, &|_| true, &mut |progress| {
         n_left -= usize::from(matches!(progress, CopyProgress::Rows { .. }));
         if n_left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
@@ -254,7 +251,7 @@ fn dataset_with_the_same_id_is_not_written() {
     block_on(to.create(vec![new("other")], time(1) + Duration::from_secs(1))).unwrap();
     block_on(from.create(vec![new("mine")], time(1))).unwrap();
     block_on(from.create(vec![new("after")], time(1))).unwrap();
-    let outcome = copy(source(&from), &to, &|_| true, &mut |_| ControlFlow::Continue(())).unwrap();
+    let outcome = copy(&from, &to, &|_| true, &mut |_| ControlFlow::Continue(())).unwrap();
     let [FailedCopy { name, error: CopyError::NumberTaken { other }, .. }] = &outcome.failed[..]
     else {
         panic!("{outcome:?}")
@@ -290,7 +287,7 @@ fn changed_copy_is_not_written() {
         copy_all(&from, &to);
         change(&to);
         let before = entry(&to, id(2)).unwrap();
-        let outcome = copy(source(&from), &to, &|_| true, &mut |_| ControlFlow::Continue(()));
+        let outcome = copy(&from, &to, &|_| true, &mut |_| ControlFlow::Continue(()));
         let outcome = outcome.unwrap();
         let [FailedCopy { error: CopyError::CopyChanged, .. }] = &outcome.failed[..] else {
             panic!("{outcome:?}")
@@ -308,7 +305,7 @@ fn source_that_is_written_does_not_replace_its_copy() {
     let mut second = ROWS * 7;
     let mut n_before = Vec::new();
     for _ in 0..2 {
-        let outcome = copy(source(&from), &to, &|_| true, &mut |progress| {
+        let outcome = copy(&from, &to, &|_| true, &mut |progress| {
             match progress {
                 CopyProgress::Began { dataset, n_rows } if dataset.id == id(2) => {
                     n_before.push(n_rows);

@@ -95,7 +95,7 @@ fn check_writes_meanwhile(open: OpenIn<'_>) {
     let writer = Arc::clone(&store);
     server.before_write(move || {
         let add = ColumnChange::Add("extra".to_owned(), Dtype::Integer);
-        block_on(writer.change(id, DatasetChange::Column(add), at(0))).unwrap();
+        block_on(writer.catalog().change(id, DatasetChange::Column(add), at(0))).unwrap();
         append(&*writer, id, AppendMode::Replace, &[(7, 70), (200, 3)]);
         let mut late = Block::new(&[Dtype::Float, Dtype::String, Dtype::Integer]);
         late.times.push(at(8));

@@ -12,21 +12,13 @@ use sqlx::PgConnection;
 use super::head::Head;
 use super::time::{Time, bounds};
 use super::{PostgresStore, Result, StoreError, append, catalog};
-use crate::catalog::{DatasetRef, NewDataset, TagChange, TagFilter};
+use crate::catalog::{DatasetRef, NewDataset, TagFilter};
 use crate::span::Span;
 use crate::store::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth, Beneath, RowDeletion};
 use crate::store::engine::{CatalogEntry, Engine};
 use crate::store::{Append, Appended, OnCommit, OnRemoval, Sight, records, tags};
 
 impl Engine for PostgresStore {
-    fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>> {
-        self.read_snapshot(move |c| next_entry(c, after).boxed())
-    }
-
-    fn grants(&self) -> Result<Vec<TagChange>> {
-        self.read(|c| tags::grants(c).boxed())
-    }
-
     fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>> {
         self.write(None, move |c| create(c, entry).boxed())
     }
@@ -139,7 +131,7 @@ async fn put_into_effect(c: &mut PgConnection, commit: ArchiveCommit, holder: i6
 }
 
 /// Returns the dataset with the lowest id above `after`.
-async fn next_entry(
+pub(super) async fn next_entry(
     c: &mut PgConnection,
     after: Option<DatasetId>,
 ) -> Result<Option<CatalogEntry>> {

@@ -14,7 +14,7 @@ use super::progress::{self, Progress};
 use super::series::SeriesId;
 use super::tables::dataset_id;
 use super::{Result, SqliteStore, StoreError, append, buckets, catalog, chunks, scan, tail};
-use crate::catalog::{DatasetRef, NewDataset, TagChange, TagFilter};
+use crate::catalog::{DatasetRef, NewDataset, TagFilter};
 use crate::span::Span;
 use crate::store::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth, Beneath, RowDeletion};
 use crate::store::engine::{CatalogEntry, Engine};
@@ -22,14 +22,6 @@ use crate::store::session::ready;
 use crate::store::{Append, Appended, OnCommit, OnRemoval, Sight, records, tags};
 
 impl Engine for SqliteStore {
-    fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>> {
-        self.readers.read(|connection| next_entry(connection, after))
-    }
-
-    fn grants(&self) -> Result<Vec<TagChange>> {
-        self.readers.read(|connection| ready(tags::grants(&mut &*connection)))
-    }
-
     fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>> {
         self.write(move |connection| create(connection, &entry))
     }
@@ -159,7 +151,10 @@ fn remove_rows(
 }
 
 /// Returns the dataset with the lowest id above `after`.
-fn next_entry(connection: &Connection, after: Option<DatasetId>) -> Result<Option<CatalogEntry>> {
+pub(super) fn next_entry(
+    connection: &Connection,
+    after: Option<DatasetId>,
+) -> Result<Option<CatalogEntry>> {
     let sql = "SELECT id FROM datasets WHERE id > ?1 ORDER BY id LIMIT 1";
     let after = after.map_or(0, DatasetId::get);
     let Some(id) = connection.find(sql, [after], dataset_id)? else { return Ok(None) };

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use tempfile::tempdir;
 
 use super::*;
-use crate::store::Store as _;
 use crate::store::sqlite::{SqliteStore, scan};
 use crate::store::tests::{self as contract, Read};
+use crate::store::{Catalog as _, Store as _};
 
 /// Pages at both ends and in the middle of about 9000 seconds.
 const READS: [Read; 4] =
