@@ -442,7 +442,7 @@ fn mouse_sorts_nodes_by_the_head_of_a_column() {
     click(&mut screen, "AGREE");
     screen.shows(&["AGREE ▴"]);
     click(&mut screen, "PEER");
-    screen.shows(&["NODE ▾"]);
+    screen.shows(&["PEER ▾"]);
 }
 
 #[test]

@@ -60,12 +60,6 @@ pub(crate) fn moved(action: Action, idx: usize, n_rows: usize, page: usize) -> O
     Some(idx.saturating_add_signed(rows_down(action, page)?).min(last))
 }
 
-/// Sorts by `order`, or reverses the order if it is already in use.
-pub(crate) fn sort_by<T: PartialEq>(order: T, current: &mut T, is_reversed: &mut bool) {
-    *is_reversed = *current == order && !*is_reversed;
-    *current = order;
-}
-
 /// The order of a table by one of its columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ColumnOrder {
@@ -100,9 +94,13 @@ impl ColumnOrder {
         }
     }
 
-    /// Returns a label such as `METHOD ▾`, or an empty text for the listed order.
-    pub(crate) fn note(self) -> String {
+    /// Returns a label such as `METHOD ▾`. `listed` is the name of the listed order, which has no label
+    /// without a name.
+    pub(crate) fn note(self, listed: &str) -> String {
         let arrow = if self.is_reversed { '▴' } else { '▾' };
-        self.column.map_or_else(String::new, |column| format!("{} {arrow}", column.trim()))
+        match self.column.unwrap_or(listed).trim() {
+            "" => String::new(),
+            column => format!("{column} {arrow}"),
+        }
     }
 }

@@ -53,15 +53,6 @@ pub(crate) fn first_row(selected: usize, n_rows: usize, height: usize) -> usize 
     selected.saturating_sub(height / 2).min(last)
 }
 
-/// Sets the width of the hidden columns of `table` to 0.
-pub(crate) fn hide(hidden: &HiddenColumns, table: TableName, columns: &mut [Column]) {
-    for column in columns {
-        if hidden.is_hidden(table, column.title) {
-            column.width = 0;
-        }
-    }
-}
-
 /// Draws facts, one per row, with right-aligned names.
 pub(crate) fn draw_facts(area: Rect, buf: &mut Buffer, theme: &Theme, facts: &[(&str, String)]) {
     /// Maximum width of a name.
@@ -72,6 +63,23 @@ pub(crate) fn draw_facts(area: Rect, buf: &mut Buffer, theme: &Theme, facts: &[(
     for (y, (name, value)) in (0..area.height).zip(facts) {
         paint::text(buf, area, (0, y), &format::right(name, name_width), theme.muted);
         text_cut(buf, area, (end, y), value, theme.text);
+    }
+}
+
+impl<'a> Table<'a> {
+    /// Returns a table that is sorted by the column `sorted`. Sets the width of the columns that the user
+    /// hid to 0.
+    pub(crate) fn new(
+        name: TableName,
+        columns: &'a mut [Column],
+        hidden: &HiddenColumns,
+        sorted: Option<&str>,
+    ) -> Self {
+        for column in columns.iter_mut().filter(|it| hidden.is_hidden(name, it.title)) {
+            column.width = 0;
+        }
+        let sorted = columns.iter().position(|it| Some(it.title) == sorted);
+        Self { columns, sorted, ..Self::default() }
     }
 }
 

@@ -7,7 +7,7 @@ use ratatui::prelude::*;
 use crate::action::Action;
 use crate::keymap::Layer;
 use crate::screens::cluster::processes;
-use crate::screens::cluster::state::{NodeGroup, NodeOrder, NodeRow, Pane};
+use crate::screens::cluster::state::{NodeGroup, NodeRow, Pane};
 use crate::state::layout::TableName;
 use crate::state::navigation::Steps as _;
 use crate::state::nodes::{Node, Origin};
@@ -15,7 +15,7 @@ use crate::state::services::{Health, Service, host_of, why_at};
 use crate::state::stack;
 use crate::view::field::draw_search;
 use crate::view::hits::Hits;
-use crate::view::table::{self, Cell, Column, Side, Table, draw_facts};
+use crate::view::table::{Cell, Column, Side, Table, draw_facts};
 use crate::view::{
     Frame, Tier, draw_empty, focus_if, header, spinner, split_rows, strip, text_cut,
 };
@@ -113,14 +113,12 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
 
     let (mut columns, peer_width) = columns(rows.width, &nodes, frame);
     let has_status = columns.iter().any(|it| it.title == STATUS && it.width > 0);
-    table::hide(&state.hidden_columns, TableName::Nodes, &mut columns);
+    let order = cluster.orders[Pane::Nodes as usize];
     let table = Table {
-        columns: &columns,
         n_rows: rows_shown.len(),
         selected: Some(selected).filter(|_| !rows_shown.is_empty()),
         pane: Pane::Nodes.number(),
-        sorted: columns.iter().position(|it| NodeOrder::of_column(it.title) == Some(cluster.order)),
-        ..Table::default()
+        ..Table::new(TableName::Nodes, &mut columns, &state.hidden_columns, order.column)
     };
     table.draw(rows, buf, theme, hits, |row| match rows_shown.get(row) {
         Some(NodeRow::Group(group)) => group_cells(group, frame),
@@ -215,7 +213,6 @@ fn columns(width: u16, nodes: &[Node], frame: Frame<'_>) -> ([Column; COLUMNS.le
 fn info(nodes: &[Node], frame: Frame<'_>) -> Line<'static> {
     let cluster = &frame.state.cluster;
     let n_local = nodes.iter().filter(|node| node.origin == Origin::Local).count();
-    let arrow = if cluster.is_reversed { '▴' } else { '▾' };
     let listed = frame.state.nodes.best_list();
     let away = frame.state.nodes.run_head.and_then(|head| frame.away(Service::Head(head)));
     let age = match listed.failure() {
@@ -227,9 +224,9 @@ fn info(nodes: &[Node], frame: Frame<'_>) -> Line<'static> {
     let n_withheld = nodes.iter().filter(|node| node.withheld_by.is_some()).count();
     let withheld = if n_withheld > 0 { format!(" · {n_withheld} out") } else { String::new() };
     let grouped = cluster.grouped_by.as_ref().map(|name| format!(" · by {name}"));
-    let (n_nodes, order) = (nodes.len(), cluster.order.into_str());
+    let (n_nodes, order) = (nodes.len(), cluster.orders[Pane::Nodes as usize].note("as listed"));
     let grouped = grouped.unwrap_or_default();
-    let facts = format!("{n_nodes} · {n_local} local{withheld}{grouped} · {order} {arrow}");
+    let facts = format!("{n_nodes} · {n_local} local{withheld}{grouped} · {order}");
     let mut line = Line::from(facts);
     if let Some(age) = age {
         line.extend([Span::raw(" · "), age]);

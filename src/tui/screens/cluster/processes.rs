@@ -20,7 +20,7 @@ use crate::state::resource::Failure;
 use crate::state::services::{Health, Service};
 use crate::state::stack::{Phase, Process};
 use crate::view::hits::Hits;
-use crate::view::table::{self, Cell, Column, Side, Table};
+use crate::view::table::{Cell, Column, Side, Table};
 use crate::view::{Frame, draw_empty, focus_if, spinner, split_rows};
 use crate::widget::format::{self, NONE};
 use crate::widget::pane;
@@ -185,14 +185,12 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     if inside.width < WIDE_FROM {
         columns[UP].width = 0;
     }
-    table::hide(&state.hidden_columns, TableName::Processes, &mut columns);
+    let order = state.cluster.orders[Pane::Processes as usize].column;
     let table = Table {
-        columns: &columns,
         n_rows: processes.len(),
         selected: is_here.then_some(selected),
         pane: Pane::Processes.number(),
-        sorted: columns.iter().position(|it| Some(it.title) == state.cluster.process_order.column),
-        ..Table::default()
+        ..Table::new(TableName::Processes, &mut columns, &state.hidden_columns, order)
     };
     table.draw(table_area, buf, theme, hits, |row| {
         processes.get(row).map(|process| cells(process, frame)).unwrap_or_default()

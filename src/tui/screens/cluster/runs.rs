@@ -7,7 +7,7 @@ use crate::state::layout::TableName;
 use crate::state::navigation::{ColumnOrder, Steps as _};
 use crate::state::runs::{Phase, Run};
 use crate::view::hits::Hits;
-use crate::view::table::{self, Cell, Column, Side, Table};
+use crate::view::table::{Cell, Column, Side, Table};
 use crate::view::{Frame, focus_if, results};
 use crate::widget::format::{self, NONE};
 use crate::widget::pane;
@@ -37,10 +37,10 @@ const FUNCTION: usize = 2;
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
     let runs = state.cluster.runs(&state.runs);
-    let order = state.cluster.run_order;
+    let order = state.cluster.orders[Pane::Runs as usize];
     let gap = if order == ColumnOrder::default() { "" } else { " · " };
     let frame_of_pane = pane::Pane::new("Runs")
-        .info(format!("{} this session{gap}{}", state.runs.n_started, order.note()))
+        .info(format!("{} this session{gap}{}", state.runs.n_started, order.note("")))
         .focus(focus_if(frame.state.is_pane_focused(Pane::Runs)));
     let inside = frame_of_pane.draw(area, buf, theme);
     let selected = state.cluster.run_idx(&runs, &state.runs);
@@ -48,14 +48,11 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     if inside.width < WIDE_FROM {
         columns[FUNCTION].width = 0;
     }
-    table::hide(&state.hidden_columns, TableName::Runs, &mut columns);
     let table = Table {
-        columns: &columns,
         n_rows: runs.len(),
         selected: Some(selected).filter(|_| !runs.is_empty()),
         pane: Pane::Runs.number(),
-        sorted: columns.iter().position(|it| Some(it.title) == order.column),
-        ..Table::default()
+        ..Table::new(TableName::Runs, &mut columns, &state.hidden_columns, order.column)
     };
     table.draw(inside, buf, theme, hits, |row| {
         runs.get(row).map(|run| cells(run, frame)).unwrap_or_default()

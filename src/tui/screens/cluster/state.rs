@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use strum::{IntoStaticStr, VariantArray};
+use strum::VariantArray;
 
 use crate::screens::cluster::state::node_form::NodeForm;
 use crate::state::field::Field;
@@ -31,32 +31,9 @@ pub(crate) enum Pane {
     Processes,
 }
 
-/// Order of the nodes. The names are shown in the title of the pane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
-#[strum(const_into_str, serialize_all = "UPPERCASE")]
-pub(crate) enum NodeOrder {
-    /// Order of the head.
-    #[default]
-    #[strum(serialize = "as listed")]
-    Listed,
-    /// Number of executions, highest first.
-    Runs,
-    /// Share of results in the largest group, lowest first.
-    Agree,
-    /// Round trip, longest first.
-    #[strum(serialize = "PING")]
-    Latency,
-    /// Free slots, lowest first.
-    Slots,
-    /// Heads, then workers.
-    Role,
-    /// Groups, by name.
-    Group,
-    /// By status, starting with nodes that get no work.
-    Status,
-    /// Names, then peer ids.
-    Node,
-}
+/// Columns by which the nodes are sorted, in the order of the key.
+pub(crate) const NODE_ORDERS: [&str; 9] =
+    ["RUNS", "AGREE", "PING", "SLOTS", "ROLE", "GROUP", "STATUS", "NODE", "PEER"];
 
 /// The state of the Cluster screen.
 #[derive(Debug, Default)]
@@ -69,14 +46,8 @@ pub(crate) struct State {
     pub(crate) results: RunView,
     /// Filter over ids, roles, groups, attributes and statuses.
     pub(crate) filter: Field,
-    /// Order of the nodes.
-    pub(crate) order: NodeOrder,
-    /// True if the order is reversed.
-    pub(crate) is_reversed: bool,
-    /// Order of the runs, by default latest first.
-    pub(crate) run_order: ColumnOrder,
-    /// Order of the local processes.
-    pub(crate) process_order: ColumnOrder,
+    /// Order of the table in each pane. Runs are listed latest first.
+    pub(crate) orders: [ColumnOrder; Pane::VARIANTS.len()],
     /// Attribute by which the nodes are grouped.
     pub(crate) grouped_by: Option<String>,
     /// Folded groups.
@@ -101,42 +72,28 @@ pub(crate) struct ClusterContext<'a> {
     pub(crate) page: usize,
 }
 
-impl NodeOrder {
-    /// Returns the order by the column with this title, if there is one.
-    pub(crate) fn of_column(title: &str) -> Option<Self> {
-        if title == "PEER" {
-            return Some(Self::Node);
+/// Compares two nodes by a column: the most notable one is first.
+fn compare_nodes(column: &str, a: &Node, b: &Node) -> Ordering {
+    let number = |value: Option<f64>, absent: f64| value.unwrap_or(absent);
+    let free = |node: &Node| node.slots.map_or(usize::MAX, |(all, free)| free.unwrap_or(all));
+    match column {
+        "RUNS" => b.n_runs.cmp(&a.n_runs),
+        "AGREE" => number(a.agree_percent(), f64::INFINITY)
+            .total_cmp(&number(b.agree_percent(), f64::INFINITY)),
+        "PING" => number(b.latency_ms, -1.0).total_cmp(&number(a.latency_ms, -1.0)),
+        "SLOTS" => free(a).cmp(&free(b)),
+        "ROLE" => a.role.is_none().cmp(&b.role.is_none()).then(a.role.cmp(&b.role)),
+        "GROUP" => a.group_text().cmp(&b.group_text()),
+        "STATUS" => {
+            let status = |node: &Node| (node.withheld_by.is_none(), node.withheld_by);
+            status(a).cmp(&status(b))
         }
-        Self::VARIANTS.iter().copied().find(|order| order.into_str() == title)
-    }
-
-    fn compare(self, a: &Node, b: &Node) -> Ordering {
-        let number = |value: Option<f64>, absent: f64| value.unwrap_or(absent);
-        match self {
-            Self::Listed => Ordering::Equal,
-            Self::Runs => b.n_runs.cmp(&a.n_runs),
-            Self::Agree => number(a.agree_percent(), f64::INFINITY)
-                .total_cmp(&number(b.agree_percent(), f64::INFINITY)),
-            Self::Latency => number(b.latency_ms, -1.0).total_cmp(&number(a.latency_ms, -1.0)),
-            Self::Slots => {
-                let free = |node: &Node| match node.slots {
-                    Some((all, free)) => free.unwrap_or(all),
-                    None => usize::MAX,
-                };
-                free(a).cmp(&free(b))
-            }
-            Self::Role => a.role.is_none().cmp(&b.role.is_none()).then(a.role.cmp(&b.role)),
-            Self::Group => a.group_text().cmp(&b.group_text()),
-            Self::Node => {
-                let name = |node: &Node| node.process.as_ref().map(|(name, _)| name.clone());
-                let key = |node: &Node| (name(node).is_none(), name(node), node.peer_id.clone());
-                key(a).cmp(&key(b))
-            }
-            Self::Status => {
-                let status = |node: &Node| (node.withheld_by.is_none(), node.withheld_by);
-                status(a).cmp(&status(b))
-            }
+        "NODE" => {
+            let name = |node: &Node| node.process.as_ref().map(|(name, _)| name.clone());
+            let key = |node: &Node| (name(node).is_none(), name(node), node.peer_id.clone());
+            key(a).cmp(&key(b))
         }
+        _ => a.peer_id.cmp(&b.peer_id),
     }
 }
 
@@ -157,10 +114,7 @@ impl State {
         let mut nodes = known.nodes.all(known.stack);
         nodes.retain(passes);
         // A stable sort preserves the head's order of equal nodes.
-        nodes.sort_by(|a, b| self.order.compare(a, b));
-        if self.is_reversed {
-            nodes.reverse();
-        }
+        self.orders[Pane::Nodes as usize].sort(&mut nodes, compare_nodes);
         if let Some(name) = &self.grouped_by {
             gather(&mut nodes, name);
         }
@@ -175,7 +129,7 @@ impl State {
             let largest = run.response().and_then(|response| response.results.first());
             largest.map_or(f64::NEG_INFINITY, |group| group.frequency)
         };
-        self.run_order.sort(&mut runs, |column, a, b| match column {
+        self.orders[Pane::Runs as usize].sort(&mut runs, |column, a, b| match column {
             "TIME" => a.sent_at.cmp(&b.sent_at),
             "FUNCTION" => a.request.function_id.cmp(&b.request.function_id),
             "METHOD" => a.request.method.cmp(&b.request.method),
@@ -195,7 +149,7 @@ impl State {
         };
         let memory = |it: &Process| it.status.usage.map(|usage| usage.memory_bytes);
         let is_over = |it: &Process| it.status.exited.is_some();
-        self.process_order.sort(&mut processes, |column, a, b| match column {
+        self.orders[Pane::Processes as usize].sort(&mut processes, |column, a, b| match column {
             "NAME" => a.name.cmp(&b.name),
             "PID" => a.pid.cmp(&b.pid),
             "CPU" => cpu(b).total_cmp(&cpu(a)),
@@ -316,6 +270,14 @@ impl State {
     pub(crate) fn run_idx(&self, sorted: &[&Run], runs: &Runs) -> usize {
         let selected = self.results.selected(runs).map(|run| run.id);
         sorted.iter().position(|run| Some(run.id) == selected).unwrap_or(0)
+    }
+
+    /// Returns the pane with the table that the keys for sorting change.
+    pub(crate) const fn sorted_pane(&self) -> Pane {
+        match self.focus {
+            Pane::Groups => Pane::Nodes,
+            pane => pane,
+        }
     }
 
     /// Returns the index of the selected process in `processes`.

@@ -10,12 +10,12 @@ use crate::keymap::Layer;
 use crate::local::{Level, LocalEvent, LocalFunction};
 use crate::screens::cluster::processes;
 use crate::screens::cluster::state::{
-    ClusterContext, Folds, NodeGroup, NodeOrder, NodeRow, Pane, State, next_attribute,
+    ClusterContext, Folds, NodeGroup, NodeRow, Pane, State, next_attribute,
 };
 use crate::screens::update::{PROCESS_SCREENS, connect, note};
 use crate::screens::{Screen, execute};
 use crate::state::State as Whole;
-use crate::state::navigation::{Steps as _, moved, sort_by};
+use crate::state::navigation::{Steps as _, moved};
 use crate::state::nodes::Node;
 use crate::state::overlay::Overlay;
 use crate::state::resource::Failure;
@@ -31,21 +31,11 @@ impl State {
                 self.focus = Pane::Nodes;
                 self.filter.edit();
             }
-            Action::Sort => match self.focus {
-                Pane::Runs => self.run_order.cycle(&super::view::titles(Pane::Runs)),
-                Pane::Processes => {
-                    self.process_order.cycle(&super::view::titles(Pane::Processes));
-                }
-                Pane::Nodes | Pane::Groups => self.order = self.order.cycled(1),
-            },
-            Action::Reverse => {
-                let is_reversed = match self.focus {
-                    Pane::Runs => &mut self.run_order.is_reversed,
-                    Pane::Processes => &mut self.process_order.is_reversed,
-                    Pane::Nodes | Pane::Groups => &mut self.is_reversed,
-                };
-                *is_reversed = !*is_reversed;
+            Action::Sort => {
+                let pane = self.sorted_pane();
+                self.orders[pane as usize].cycle(&super::view::sorted_by(pane));
             }
+            Action::Reverse => self.orders[self.sorted_pane() as usize].is_reversed ^= true,
             Action::GroupNodes => {
                 self.focus = Pane::Nodes;
                 let all = known.nodes.all(known.stack);
@@ -108,16 +98,9 @@ impl State {
     /// Sorts the table of `pane` by its `column`.
     fn sort_column(&mut self, pane: usize, column: usize) {
         let Some(pane) = Pane::numbered(pane) else { return };
-        let Some(title) = super::view::column_title(pane, column) else { return };
-        match pane {
-            Pane::Runs => self.run_order.choose(title),
-            Pane::Processes => self.process_order.choose(title),
-            Pane::Nodes => {
-                if let Some(order) = NodeOrder::of_column(title) {
-                    sort_by(order, &mut self.order, &mut self.is_reversed);
-                }
-            }
-            Pane::Groups => {}
+        let Some(column) = super::view::columns(pane).get(column) else { return };
+        if super::view::sorted_by(pane).contains(&column.title) {
+            self.orders[pane as usize].choose(column.title);
         }
     }
 

@@ -14,7 +14,7 @@ use ratatui::prelude::*;
 use crate::action::Action;
 use crate::event::Target;
 use crate::keymap::Layer;
-use crate::screens::cluster::state::Pane;
+use crate::screens::cluster::state::{NODE_ORDERS, Pane};
 use crate::screens::cluster::{activity, nodes, processes, runs, start};
 use crate::screens::execute::view;
 use crate::state::layout::Divider;
@@ -91,14 +91,13 @@ pub(crate) const fn columns(pane: Pane) -> &'static [Column] {
     }
 }
 
-/// Returns the title of a column of the table in `pane`, if there is one.
-pub(crate) fn column_title(pane: Pane, column: usize) -> Option<&'static str> {
-    columns(pane).get(column).map(|column| column.title).filter(|title| !title.is_empty())
-}
-
-/// Returns the titles of the columns of the table in `pane`.
-pub(crate) fn titles(pane: Pane) -> Vec<&'static str> {
-    (0..columns(pane).len()).filter_map(|column| column_title(pane, column)).collect()
+/// Returns the columns by which the table in `pane` can be sorted, in the order of the key.
+pub(crate) fn sorted_by(pane: Pane) -> Vec<&'static str> {
+    if pane == Pane::Nodes {
+        return NODE_ORDERS.to_vec();
+    }
+    let titles = columns(pane).iter().map(|column| column.title);
+    titles.filter(|title| !title.is_empty()).collect()
 }
 
 /// Draws the activity pane between the nodes and the processes. Returns the areas of these two.

@@ -16,7 +16,7 @@ use model::page::Limit;
 use model::resolution::Resolution;
 use model::row::Bucket;
 use model::timestamp::Timestamp;
-use strum::{IntoStaticStr, VariantArray};
+use strum::VariantArray;
 
 use crate::event::{Acquired, DatasetsPage, Effect, NamedRow, RowsQuery};
 use crate::screens::data::state::chart::{Chart, Shape};
@@ -24,7 +24,7 @@ use crate::screens::data::state::live::{Export, LiveStream, Pin};
 use crate::screens::data::state::rows::{OlderRows, RecentValues, Table};
 use crate::screens::data::state::zoom::{ChartKind, Indicators, Zoom};
 use crate::state::field::Field;
-use crate::state::navigation::cycled;
+use crate::state::navigation::{ColumnOrder, cycled};
 use crate::state::resource::Resource;
 
 /// The panes, in the order of `Tab`.
@@ -38,29 +38,11 @@ pub(crate) enum Pane {
     Tape,
 }
 
-/// Order of the list of datasets. The names are the titles of its columns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
-#[strum(const_into_str, serialize_all = "UPPERCASE")]
-pub(crate) enum ListOrder {
-    /// Order of the service.
-    #[default]
-    #[strum(serialize = "as listed")]
-    Listed,
-    Name,
-    Source,
-    #[strum(serialize = "FREQ")]
-    Frequency,
-    /// Latest values, highest first.
-    Last,
-}
+/// Title of the column of latest values. Without a stream, they are up to this old.
+pub(crate) const LAST: &str = "LAST ≤10s";
 
-impl ListOrder {
-    /// Returns the order by the column whose title starts with the name of the order, if there is one.
-    pub(crate) fn of_column(title: &str) -> Option<Self> {
-        let name = title.split(' ').next()?;
-        Self::VARIANTS.iter().copied().find(|order| order.into_str() == name)
-    }
-}
+/// Columns by which the list of datasets is sorted, in the order of the key.
+pub(crate) const LIST_ORDERS: [&str; 4] = ["NAME", "SOURCE", "FREQ", LAST];
 
 /// The state of the Data screen.
 #[derive(Debug, Default)]
@@ -71,9 +53,7 @@ pub(crate) struct State {
     /// The datasets found.
     pub(crate) datasets: Resource<DatasetsPage>,
     /// The order of the list.
-    pub(crate) order: ListOrder,
-    /// True if the order is reversed.
-    pub(crate) is_reversed: bool,
+    pub(crate) order: ColumnOrder,
     /// Rows by which the list is scrolled down from the position that shows the selected dataset.
     pub(crate) n_list_scrolled: isize,
     /// All visible datasets in the last list without a search: id, name, description.
@@ -193,28 +173,22 @@ impl State {
 
     /// Sorts the list. Later changes of values do not move a dataset.
     pub(crate) fn sort_list(&mut self) {
+        /// Returns the first known fact. Datasets without it are last.
+        fn fact<'a>(dataset: &'a Dataset, names: &[&str]) -> (bool, Option<&'a String>) {
+            let fact = names.iter().find_map(|name| dataset.metadata.get(*name));
+            (fact.is_none(), fact)
+        }
         let newest = |it: &Dataset| Some((it.id, self.sparkline(it.id)?.newest()?.1));
         let last: BTreeMap<DatasetId, f64> = self.list().iter().filter_map(newest).collect();
+        let value = |it: &Dataset| last.get(&it.id).copied().unwrap_or(f64::NEG_INFINITY);
+        let order = self.order;
         let Some(page) = self.datasets.value_mut() else { return };
-        let list = &mut page.datasets;
-        let fact = |it: &Dataset, names: &[&str]| {
-            let fact = names.iter().find_map(|name| it.metadata.get(*name)).cloned();
-            // Datasets without it are last.
-            (fact.is_none(), fact)
-        };
-        match self.order {
-            ListOrder::Listed => {}
-            ListOrder::Name => list.sort_by_cached_key(|it| it.name.to_lowercase()),
-            ListOrder::Source => list.sort_by_cached_key(|it| fact(it, &["source", "provider"])),
-            ListOrder::Frequency => list.sort_by_cached_key(|it| fact(it, &["frequency"])),
-            ListOrder::Last => list.sort_by(|a, b| {
-                let value = |it: &Dataset| last.get(&it.id).copied().unwrap_or(f64::NEG_INFINITY);
-                value(b).total_cmp(&value(a))
-            }),
-        }
-        if self.is_reversed {
-            list.reverse();
-        }
+        order.sort(&mut page.datasets, |column, a, b| match column {
+            "NAME" => a.name.to_lowercase().cmp(&b.name.to_lowercase()),
+            "SOURCE" => fact(a, &["source", "provider"]).cmp(&fact(b, &["source", "provider"])),
+            "FREQ" => fact(a, &["frequency"]).cmp(&fact(b, &["frequency"])),
+            _ => value(b).total_cmp(&value(a)),
+        });
     }
 
     /// Returns the charted dataset, if it is in the list.

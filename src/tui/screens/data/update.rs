@@ -13,8 +13,8 @@ use crate::event::{DataEvent, Effect, ExportNews, StreamEvent, Target, Timer};
 use crate::screens::data::state::live::is_gone;
 use crate::screens::data::state::rows::{self, OlderRows, PAGE_ROWS};
 use crate::screens::data::state::zoom::Zoom;
-use crate::screens::data::state::{ListOrder, Pane, State, chart};
-use crate::state::navigation::{Steps as _, rows_down, sort_by};
+use crate::screens::data::state::{LIST_ORDERS, Pane, State, chart};
+use crate::state::navigation::{Steps as _, rows_down};
 use crate::state::resource::Resource;
 
 /// Number of raw rows of the first page: an hour with one row per second. More are loaded on
@@ -58,7 +58,6 @@ impl State {
             effects: std::mem::take(&mut self.effects),
             search: std::mem::take(&mut self.search),
             order: self.order,
-            is_reversed: self.is_reversed,
             is_shown: self.is_shown,
             is_in_overview: self.is_in_overview,
             is_connected: true,
@@ -220,12 +219,11 @@ impl State {
             Action::NextPane => self.pane = self.pane.cycled(1),
             Action::PreviousPane => self.pane = self.pane.cycled(-1),
             Action::Sort => {
-                self.order = self.order.cycled(1);
-                self.is_reversed = false;
+                self.order.cycle(&LIST_ORDERS);
                 self.sort_again();
             }
             Action::Reverse => {
-                self.is_reversed = !self.is_reversed;
+                self.order.is_reversed ^= true;
                 self.sort_again();
             }
             Action::Earlier if self.is_table => self.scroll_table(-1),
@@ -333,9 +331,9 @@ impl State {
                 }
             }
             Target::Column { column, .. } => {
-                let title = super::view::column_title(column);
-                if let Some(order) = title.and_then(ListOrder::of_column) {
-                    sort_by(order, &mut self.order, &mut self.is_reversed);
+                let title = super::view::list_columns(u16::MAX, 0).get(column).map(|it| it.title);
+                if let Some(title) = title.filter(|title| LIST_ORDERS.contains(title)) {
+                    self.order.choose(title);
                     self.sort_again();
                 }
             }
@@ -374,7 +372,7 @@ impl State {
     }
 
     fn sort_again(&mut self) {
-        if self.order == ListOrder::Listed {
+        if self.order.column.is_none() {
             // The list is loaded again, since sorting has lost the service's own order.
             return self.load_datasets();
         }

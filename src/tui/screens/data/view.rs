@@ -30,13 +30,13 @@ use crate::keymap::Layer;
 use crate::screens::data::state::chart::Shape;
 use crate::screens::data::state::live::fresh_for;
 use crate::screens::data::state::rows::{RecentValues, SPARK_VALUES};
-use crate::screens::data::state::{ListOrder, Pane};
+use crate::screens::data::state::{LAST, Pane};
 use crate::state::layout::{Divider, TableName};
 use crate::state::navigation::Steps as _;
 use crate::state::services::Service;
 use crate::view::field::draw_field;
 use crate::view::hits::Hits;
-use crate::view::table::{self, Cell, Column, Side, Table, draw_facts};
+use crate::view::table::{Cell, Column, Side, Table, draw_facts};
 use crate::view::{Frame, focus_if, split_columns, split_rows};
 use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::pane::{self, divider};
@@ -108,9 +108,6 @@ pub(crate) const FACTS_HEIGHT: u16 = 11;
 /// Width of a latest value.
 const LAST_WIDTH: usize = 9;
 
-/// Title of the column of latest values. Without a stream, they are up to this old.
-const LAST: &str = "LAST ≤10s";
-
 /// Returns the columns for this width. The source is left out if the names need its space.
 pub(crate) fn list_columns(width: u16, longest_name: usize) -> [Column; 6] {
     let (source, frequency, spark, last) = match width {
@@ -137,11 +134,6 @@ pub(crate) fn list_columns(width: u16, longest_name: usize) -> [Column; 6] {
     ]
 }
 
-/// Returns the title of a column.
-pub(crate) fn column_title(column: usize) -> Option<&'static str> {
-    list_columns(u16::MAX, 0).get(column).map(|column| column.title)
-}
-
 /// Draws the list and facts about the selected dataset.
 fn draw_list(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let (state, theme) = (&frame.state.data, frame.theme);
@@ -159,9 +151,8 @@ fn draw_list(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     if let Some((field, value)) = state.filter.active() {
         info = format!("{field}={value} · {info}");
     }
-    if state.order != ListOrder::Listed {
-        let arrow = if state.is_reversed { '▴' } else { '▾' };
-        info = format!("{info} · {} {arrow}", state.order.into_str());
+    if state.order.column.is_some() {
+        info = format!("{info} · {}", state.order.note(""));
     }
     let focus = focus_if(state.pane == Pane::List);
     let info = frame.away_or(Service::Data, info);
@@ -222,14 +213,13 @@ fn draw_rows(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     }
     let longest_name = list.iter().map(|dataset| dataset.name.width()).max().unwrap_or(0);
     let mut columns = list_columns(area.width, longest_name);
-    table::hide(&frame.state.hidden_columns, TableName::Datasets, &mut columns);
+    let hidden = &frame.state.hidden_columns;
     let table = Table {
-        columns: &columns,
         n_rows: list.len(),
         selected: list.iter().position(|dataset| Some(dataset.id) == state.selected),
         pane: Pane::List.number(),
-        sorted: columns.iter().position(|it| ListOrder::of_column(it.title) == Some(state.order)),
         n_scrolled: state.n_list_scrolled,
+        ..Table::new(TableName::Datasets, &mut columns, hidden, state.order.column)
     };
     let row = |row| list.get(row).map(|dataset| cells(dataset, frame)).unwrap_or_default();
     table.draw(area, buf, theme, hits, row);

@@ -16,7 +16,7 @@ use wire::inference::network::{LatestBody, Leaderboard, WeightsBody};
 use wire::inference::{Bundle, HistoryEpoch, LabeledValue, TopicHistory, TopicList, TopicSummary};
 
 use crate::event::{Effect, LatestBundle};
-use crate::screens::inference::state::actors::{Detail, Sort};
+use crate::screens::inference::state::actors::Detail;
 use crate::state::navigation::ColumnOrder;
 use crate::state::resource::Resource;
 
@@ -61,9 +61,7 @@ pub(crate) struct State {
     /// Chosen label, or `None` for the first one.
     pub(crate) label: Option<String>,
     /// The order of actors.
-    pub(crate) sort: Sort,
-    /// True if the order is reversed.
-    pub(crate) is_reversed: bool,
+    pub(crate) actor_order: ColumnOrder,
     /// The order of the topics.
     pub(crate) topic_order: ColumnOrder,
     /// The chosen actor.

@@ -8,10 +8,10 @@ use wire::inference::TopicList;
 
 use crate::action::Action;
 use crate::event::{BundleEvent, Effect, InferenceEvent, LatestBundle, StreamEvent, Target, Timer};
-use crate::screens::inference::state::actors::Sort;
+use crate::screens::inference::state::actors::{ACTOR_ORDERS, MEAN_LOSS};
 use crate::screens::inference::state::{self, Feed, History, LATEST_EVERY, Pane, State};
 use crate::screens::inference::view;
-use crate::state::navigation::{ColumnOrder, Steps as _, cycled, rows_down, sort_by};
+use crate::state::navigation::{ColumnOrder, Steps as _, cycled, rows_down};
 use crate::state::resource::{Failure, Resource};
 
 /// Number of rows of a page of the actors.
@@ -25,7 +25,7 @@ impl State {
             is_connected: true,
             is_shown: self.is_shown,
             pane: self.pane,
-            sort: self.sort,
+            actor_order: self.actor_order,
             detail: self.detail,
             interval: self.interval,
             ..Self::default()
@@ -119,11 +119,11 @@ impl State {
                 self.sort_topics();
             }
             Action::Reverse if self.pane == Pane::Topics => {
-                self.topic_order.is_reversed = !self.topic_order.is_reversed;
+                self.topic_order.is_reversed ^= true;
                 self.sort_topics();
             }
-            Action::Sort => self.sort = self.sort.cycled(1),
-            Action::Reverse => self.is_reversed = !self.is_reversed,
+            Action::Sort => self.actor_order.cycle(&ACTOR_ORDERS),
+            Action::Reverse => self.actor_order.is_reversed ^= true,
             Action::Refresh => {
                 self.topics.clear_error();
                 self.latest.clear_error();
@@ -181,9 +181,12 @@ impl State {
     fn sort_column(&mut self, pane: Option<Pane>, column: usize) {
         match pane {
             Some(Pane::Actors) => {
-                let title = view::actors::column_title(column, self.detail);
-                if let Some(sort) = title.and_then(Sort::of_column) {
-                    sort_by(sort, &mut self.sort, &mut self.is_reversed);
+                let columns = view::actors::columns(u16::MAX, self.detail);
+                let is_sortable =
+                    |title: &&str| *title == MEAN_LOSS || ACTOR_ORDERS.contains(title);
+                let title = columns.get(column).map(|column| column.title).filter(is_sortable);
+                if let Some(title) = title {
+                    self.actor_order.choose(title);
                 }
             }
             Some(Pane::Topics) => {
@@ -306,7 +309,8 @@ impl State {
         self.pasts.entry(topic).or_default()
     }
 
-    fn select_topic(&mut self, topic: Option<TopicId>) {
+    /// Selects a topic and loads its bundles.
+    pub(crate) fn select_topic(&mut self, topic: Option<TopicId>) {
         if topic.is_none() || topic == self.selected {
             return;
         }

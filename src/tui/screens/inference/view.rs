@@ -39,7 +39,7 @@ use crate::state::navigation::Steps as _;
 use crate::state::services::Service;
 use crate::theme::Theme;
 use crate::view::hits::Hits;
-use crate::view::table::{self, Cell, Column, Side, Table};
+use crate::view::table::{Cell, Column, Side, Table};
 use crate::view::{Frame, draw_centered, draw_failure, focus_if, split_columns, split_rows};
 use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::line::{self, Lines, Point};
@@ -303,16 +303,15 @@ fn draw_topics(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) 
         return scene.draw_nothing(body, buf);
     }
     let mut columns = topic_columns(body.width);
-    table::hide(&scene.frame.state.hidden_columns, TableName::Topics, &mut columns);
+    let hidden = &scene.frame.state.hidden_columns;
     let selected =
         topics.iter().position(|it| Some(it.topic_id) == state.selected.map(TopicId::get));
+    let has_epoch = !hidden.is_hidden(TableName::Topics, "EPOCH");
     let table = Table {
-        columns: &columns,
         n_rows: topics.len(),
         selected,
         pane: Pane::Topics.number(),
-        sorted: columns.iter().position(|it| Some(it.title) == state.topic_order.column),
-        ..Table::default()
+        ..Table::new(TableName::Topics, &mut columns, hidden, state.topic_order.column)
     };
     table.draw(body, buf, theme, hits, |row| {
         let Some(topic) = topics.get(row) else { return Vec::new() };
@@ -325,7 +324,7 @@ fn draw_topics(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) 
             Cell::default(),
         ]
     });
-    if columns.last().is_some_and(|epoch| epoch.width > 0) {
+    if has_epoch {
         for (topic, (_, place)) in table.rows(body).filter_map(|it| Some((topics.get(it.0)?, it))) {
             draw_epoch(place, buf, topic, scene);
         }

@@ -66,7 +66,7 @@ impl Detail {
     /// Returns the titles of the two columns that show the detail.
     pub(crate) const fn titles(self) -> [&'static str; 2] {
         match self {
-            Self::MeanLoss => ["MEAN LOSS", "WEIGHT"],
+            Self::MeanLoss => [MEAN_LOSS, "WEIGHT"],
             Self::Influence => ["INFLUENCE", "WEIGHT"],
             Self::LeaveOuts => ["WITHOUT", "ALONE"],
             Self::Learned => ["LOSS", "SCORE"],
@@ -74,65 +74,40 @@ impl Detail {
     }
 }
 
-/// The order of actors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
-pub(crate) enum Sort {
-    /// Mean loss over recent epochs, lowest first, inferers and forecasters together.
-    #[default]
-    MeanLoss,
-    /// Influence of the actor on the combined value.
-    Influence,
-    /// Distance of the actor's value from the combined value.
-    Delta,
-    Value,
-    Weight,
-    Worker,
-}
+/// The column by which the actors are sorted by default: lowest mean loss over recent epochs first,
+/// inferers and forecasters together.
+pub(crate) const MEAN_LOSS: &str = "MEAN LOSS";
 
-impl Sort {
-    /// Returns the name in the pane's title.
-    pub(crate) const fn title(self) -> &'static str {
-        match self {
-            Self::MeanLoss => "MEAN LOSS",
-            Self::Influence => "INFLUENCE",
-            Self::Delta => "Δ COMBINED",
-            Self::Value => "VALUE",
-            Self::Weight => "WEIGHT",
-            Self::Worker => "WORKER",
-        }
-    }
+/// Other columns by which the actors are sorted, in the order of the key.
+pub(crate) const ACTOR_ORDERS: [&str; 5] = ["INFLUENCE", "Δ COMB", "VALUE", "WEIGHT", "WORKER"];
 
-    /// Returns the order by the column with this title, if there is one.
-    pub(crate) fn of_column(title: &str) -> Option<Self> {
-        if title == "Δ COMB" {
-            return Some(Self::Delta);
-        }
-        Self::VARIANTS.iter().copied().find(|sort| sort.title() == title)
-    }
-
-    /// Compares two actors: highest or lowest loss first, actors without a number last.
-    fn compare(self, one: &Actor<'_>, other: &Actor<'_>) -> Ordering {
-        let size = |actor: &Actor<'_>| {
-            let number = match self {
-                Self::MeanLoss => actor.mean_loss.map(|loss| -loss),
-                Self::Influence => actor.influence.map(f64::abs),
-                Self::Delta => actor.delta.map(f64::abs),
-                Self::Value => actor.value,
-                Self::Weight => actor.weight,
-                Self::Worker => None,
-            };
-            number.unwrap_or(f64::NEG_INFINITY)
+/// Compares two actors by a column: highest or lowest loss first, actors without a number last.
+fn compare(column: &str, one: &Actor<'_>, other: &Actor<'_>) -> Ordering {
+    let size = |actor: &Actor<'_>| {
+        let number = match column {
+            MEAN_LOSS => actor.mean_loss.map(|loss| -loss),
+            "INFLUENCE" => actor.influence.map(f64::abs),
+            "Δ COMB" => actor.delta.map(f64::abs),
+            "VALUE" => actor.value,
+            "WEIGHT" => actor.weight,
+            _ => None,
         };
-        let order = size(other).total_cmp(&size(one));
-        if order.is_eq() && self == Self::MeanLoss {
-            // There are no mean losses yet.
-            return Self::Influence.compare(one, other);
-        }
-        order.then_with(|| one.worker.cmp(other.worker))
+        number.unwrap_or(f64::NEG_INFINITY)
+    };
+    let order = size(other).total_cmp(&size(one));
+    if order.is_eq() && column == MEAN_LOSS {
+        // There are no mean losses yet.
+        return compare("INFLUENCE", one, other);
     }
+    order.then_with(|| one.worker.cmp(other.worker))
 }
 
 impl State {
+    /// Returns the column by which the actors are sorted.
+    pub(crate) fn sorted_by(&self) -> &'static str {
+        self.actor_order.column.unwrap_or(MEAN_LOSS)
+    }
+
     /// Returns the sorted actors of the latest bundle for the visible label: by mean loss all
     /// together, otherwise inferers before forecasters.
     pub(crate) fn actors(&self) -> Vec<Actor<'_>> {
@@ -148,16 +123,18 @@ impl State {
         for (inferer, is_outlier) in actors.iter_mut().zip(stats::outliers(&numbers)) {
             inferer.is_outlier = is_outlier;
         }
-        let directed = |order: Ordering| if self.is_reversed { order.reverse() } else { order };
+        let column = self.sorted_by();
+        let is_reversed = self.actor_order.is_reversed;
+        let directed = |order: Ordering| if is_reversed { order.reverse() } else { order };
         actors.sort_by(|one, other| {
-            let losses = [one, other].map(|actor| match self.sort {
-                Sort::MeanLoss => actor.mean_loss.unwrap_or(f64::INFINITY),
+            let losses = [one, other].map(|actor| match column {
+                MEAN_LOSS => actor.mean_loss.unwrap_or(f64::INFINITY),
                 _ => 0.0,
             });
             // Actors without a mean loss are grouped by role.
             directed(losses[0].total_cmp(&losses[1]))
                 .then(one.role.cmp(&other.role))
-                .then_with(|| directed(self.sort.compare(one, other)))
+                .then_with(|| directed(compare(column, one, other)))
         });
         actors
     }

@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 use wire::inference::ActorSummary;
 
 use crate::event::Target;
-use crate::screens::inference::state::actors::{Actor, Detail, Role, Sort};
+use crate::screens::inference::state::actors::{Actor, Detail, MEAN_LOSS, Role};
 use crate::screens::inference::state::{Epoch, Feed, Pane, label_value, widest_interval};
 use crate::screens::inference::view::{Scene, loss_text, points};
 use crate::state::layout::TableName;
@@ -15,7 +15,7 @@ use crate::state::navigation::Steps as _;
 use crate::state::services::Service;
 use crate::theme::Theme;
 use crate::view::hits::Hits;
-use crate::view::table::{self, Cell, Column, Side, Table, draw_facts};
+use crate::view::table::{Cell, Column, Side, Table, draw_facts};
 use crate::view::{join_facts, split_columns, split_rows, strip};
 use crate::widget::bars::{DivergingBar, Floor, ShareBar, Sparkline};
 use crate::widget::format::{self, or_none};
@@ -60,18 +60,12 @@ pub(crate) fn columns(width: u16, detail: Detail) -> [Column; 8] {
     ]
 }
 
-/// Returns the title of a column.
-pub(crate) fn column_title(column: usize, detail: Detail) -> Option<&'static str> {
-    columns(u16::MAX, detail).get(column).map(|column| column.title)
-}
-
 /// Draws the pane of actors.
 pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) {
     let (state, theme) = (scene.state, scene.theme);
-    let arrow = if state.is_reversed { '▴' } else { '▾' };
-    let is_ranked = state.sort == Sort::MeanLoss && state.leaderboard.is_some();
+    let is_ranked = state.sorted_by() == MEAN_LOSS && state.leaderboard.is_some();
     let title = if is_ranked { "Leaderboard" } else { "Actors" };
-    let info = format!("{} · sort {} {arrow}", scene.actors.len(), state.sort.title());
+    let info = format!("{} · sort {}", scene.actors.len(), state.actor_order.note(MEAN_LOSS));
     let body = scene.draw_pane(area, buf, Pane::Actors, title, info);
     if scene.actors.is_empty() {
         return scene.draw_nothing(body, buf);
@@ -88,14 +82,12 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hi
     }
     let [body, _] = split_rows(body, body.height - below);
     let mut columns = columns(body.width, state.detail);
-    table::hide(&scene.frame.state.hidden_columns, TableName::Actors, &mut columns);
+    let hidden = &scene.frame.state.hidden_columns;
     let table = Table {
-        columns: &columns,
         n_rows: scene.actors.len(),
         selected: scene.chosen_idx(),
         pane: Pane::Actors.number(),
-        sorted: columns.iter().position(|it| Sort::of_column(it.title) == Some(state.sort)),
-        ..Table::default()
+        ..Table::new(TableName::Actors, &mut columns, hidden, Some(state.sorted_by()))
     };
     let row = |row| scene.actors.get(row).map(|actor| cells(actor, scene)).unwrap_or_default();
     table.draw(body, buf, theme, hits, row);

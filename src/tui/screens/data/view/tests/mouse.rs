@@ -137,5 +137,5 @@ fn heads_of_the_list_sort_it() {
     assert_eq!(state.data.selected, selected);
     let addresses = Addresses { datasets: Some("http://other/api".into()), ..Addresses::default() };
     connect(&mut state, &addresses);
-    assert_eq!(state.data.order, ListOrder::Last);
+    assert_eq!(state.data.order.column, Some(LAST));
 }
