@@ -394,7 +394,7 @@ fn draw_overlay(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
         Overlay::Columns(row) => choices::draw_columns(on, *row),
         Overlay::Profiles(row) => profiles::draw(on, *row),
         Overlay::Key(form) => profiles::draw_key(on, form),
-        Overlay::Alerts(row) => alerts::draw(on, *row),
+        Overlay::Alerts(rule) => alerts::draw(on, rule.as_deref()),
         Overlay::AddAlert(field) => alerts::prompt(field, frame).draw(on),
         Overlay::Notices(row) => choices::draw_notices(on, *row),
     }

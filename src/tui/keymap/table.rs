@@ -44,7 +44,7 @@ pub(crate) const TABLE: &[Row] = &[
     (Layer::Global, &["T"], Action::Themes, ""),
     (Layer::Global, &["!"], Action::Notices, ""),
     (Layer::Global, &["@"], Action::Alerts, ""),
-    (Layer::Global, &["A"], Action::AddAlert, ""),
+    (Layer::Global, &["W"], Action::AddAlert, ""),
     (Layer::Global, &["P"], Action::Profiles, ""),
     (Layer::Global, &["M"], Action::ToggleMouse, ""),
     (Layer::Global, &["?"], Action::Help, ""),
@@ -207,7 +207,7 @@ pub(crate) const TABLE: &[Row] = &[
     //
     (Layer::Alerts, &["enter"], Action::Open, "acknowledge"),
     (Layer::Alerts, &["m"], Action::MuteAlert, "mute"),
-    (Layer::Alerts, &["A"], Action::AddAlert, "add"),
+    (Layer::Alerts, &["W"], Action::AddAlert, "add"),
     (Layer::Alerts, &["esc", "q", "@"], Action::Back, "close"),
     //
     (Layer::Prompt, &["enter"], Action::Open, "confirm"),

@@ -58,7 +58,11 @@ fn on_alert(state: &mut State, alert: Alert) {
 /// Performs an action of alerts.
 pub(crate) fn act(state: &mut State, action: Action) {
     match (action, state.overlays.last()) {
-        (Action::MuteAlert, Some(Overlay::Alerts(row))) => state.alerts.mute(*row),
+        (Action::MuteAlert, Some(Overlay::Alerts(rule))) => {
+            if let Some(rule) = state.alerts.rule_mut(rule.as_deref()) {
+                rule.is_muted ^= true;
+            }
+        }
         (Action::AddAlert, _) => {
             let keys = suggested_rule(state);
             state.open(Overlay::AddAlert(Field::edited(&keys)));
@@ -141,7 +145,7 @@ pub(crate) fn mark(rule: &WatchedRule, theme: &Theme) -> (char, Style, &'static 
 }
 
 /// Draws the list of rules, those that fire first.
-pub(crate) fn draw(on: Surface<'_>, selected: usize) {
+pub(crate) fn draw(on: Surface<'_>, selected: Option<&str>) {
     let Surface { area, buf, frame, hits } = on;
     let (theme, rules) = (frame.theme, frame.state.alerts.rules());
     let height = u16::try_from(rules.len()).unwrap_or(u16::MAX).clamp(1, area.height / 2);
@@ -162,6 +166,7 @@ pub(crate) fn draw(on: Surface<'_>, selected: usize) {
         paint::text(buf, inside, (0, 0), text, theme.muted);
         return;
     }
+    let selected = frame.state.alerts.row(selected);
     let list = List { n_rows: rules.len(), selected, pitch: 1 };
     list.draw(split_rows(inside, inside.height)[0], buf, frame, hits, |buf, place, row| {
         let Some(rule) = rules.get(row) else { return };
@@ -218,6 +223,18 @@ mod tests {
         assert_eq!(screen.state.alerts.firing().count(), 0);
     }
 
+    #[test]
+    fn rule_stays_selected_when_another_fires() {
+        let mut screen = Harness::ready(160, 45);
+        let watched = vec!["low".to_owned(), "other".to_owned()];
+        let event = AlertEvent::Watched { watched, unwatched: Vec::new(), continues: false };
+        screen.take(Event::Alerts(event));
+        screen.press("@");
+        screen.take(alert("other", AlertState::Firing));
+        screen.press("m");
+        screen.shows(&["firing       other", "muted        low"]);
+    }
+
     /// Opens the prompt and returns the suggested keys.
     fn suggested(screen: &mut Harness, keys: &str) -> String {
         screen.press(keys);
@@ -242,12 +259,12 @@ mod tests {
         let page = DatasetsPage { n_datasets: Some(1), datasets: vec![dataset], has_more: false };
         let event = DataEvent::Datasets { search: DatasetSearch::ALL, result: Ok(page) };
         screen.take(Event::Data(event));
-        let keys = suggested(&mut screen, "A");
+        let keys = suggested(&mut screen, "W");
         assert_eq!(keys, r#"dataset = "a \"quoted\" name", silent_for = "2m""#);
         screen.press("enter");
         let section = alerts::rules::section_of(&keys).unwrap();
         assert!(screen.take_effects().contains(&Effect::AddRule(section)));
-        suggested(&mut screen, "0 A");
+        suggested(&mut screen, "1 W");
         screen.type_text("x");
         screen.press("enter");
         assert!(screen.text().contains("the rule is invalid"), "{}", screen.text());

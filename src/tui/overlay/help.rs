@@ -22,7 +22,7 @@ const KEYS_WIDTH: usize = 14;
 const TWO_COLUMNS_WIDTH: u16 = 76;
 
 /// Maximum distance, in rows, of the gap at which the columns are split from the middle of the lines.
-const GAP_ROWS_MAX: usize = 9;
+const GAP_ROWS_MAX: usize = 10;
 
 /// Draws the bindings that pass the filter.
 pub(crate) fn draw(on: Surface<'_>, help: &Help) {

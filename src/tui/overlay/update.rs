@@ -11,7 +11,6 @@ use crate::screens::update::{send_copy, show};
 use crate::screens::{Screen, cluster, execute, inference};
 use crate::state::State;
 use crate::state::field::Field;
-use crate::state::navigation::Steps as _;
 use crate::state::overlay::{Help, KeyStep, Overlay, Themes, moved};
 use crate::state::palette::{Goal, Palette};
 use crate::widget::format::counted;
@@ -27,7 +26,9 @@ pub(crate) fn toggle(state: &mut State, action: Action) {
             state.notices.clear();
             Overlay::Notices(0)
         }
-        Action::Alerts => Overlay::Alerts(0),
+        Action::Alerts => {
+            Overlay::Alerts(state.alerts.rules().first().map(|rule| rule.name.clone()))
+        }
         Action::Columns => {
             if choices::focused_table(state).is_none() {
                 return state.notify_refused("no table has focus", String::new());
@@ -58,11 +59,13 @@ pub(crate) fn act(state: &mut State, action: Action) -> bool {
         return true;
     }
     let n_rows = n_rows(state);
-    let Some(overlay) = state.overlays.last_mut() else { return false };
-    if let Some(row) = overlay.row() {
-        *row = moved(action, *row, n_rows);
+    if let Some(Overlay::Alerts(rule)) = state.overlays.last() {
+        let row = moved(action, state.alerts.row(rule.as_deref()), n_rows);
+        select(state, row);
+    } else if let Some(row) = state.overlays.last_mut().and_then(Overlay::row) {
+        let row = moved(action, *row, n_rows);
+        select(state, row);
     }
-    preview_theme(state);
     true
 }
 
@@ -85,10 +88,22 @@ fn n_rows(state: &State) -> usize {
     }
 }
 
-/// Previews the selected theme.
-fn preview_theme(state: &mut State) {
-    if let Some(Overlay::Themes(themes)) = state.overlays.last() {
-        state.theme = themes.selected(&state.custom_themes);
+/// Selects a row of the topmost overlay, if it is a list. Previews a selected theme.
+fn select(state: &mut State, row: usize) {
+    match state.overlays.last_mut() {
+        Some(Overlay::Alerts(rule)) => {
+            *rule = state.alerts.rules().get(row).map(|rule| rule.name.clone());
+        }
+        Some(Overlay::Themes(themes)) => {
+            themes.row = row;
+            state.theme = themes.selected(&state.custom_themes);
+        }
+        Some(overlay) => {
+            if let Some(selected) = overlay.row() {
+                *selected = row;
+            }
+        }
+        None => {}
     }
 }
 
@@ -125,13 +140,15 @@ pub(crate) fn edited(state: &mut State) -> bool {
 
 /// Handles a click in the topmost overlay. Returns true if there is one.
 pub(crate) fn click(state: &mut State, target: Target) -> bool {
-    let Some(overlay) = state.overlays.last_mut() else { return false };
-    let (Target::Row { row, .. }, Some(selected)) = (target, overlay.row()) else { return true };
-    *selected = row;
-    if matches!(overlay, Overlay::Palette(_) | Overlay::CopyAs(_) | Overlay::Columns(_)) {
-        take(state);
-    } else {
-        preview_theme(state);
+    if state.overlays.is_empty() {
+        return false;
+    }
+    if let Target::Row { row, .. } = target {
+        select(state, row);
+        let top = state.overlays.last();
+        if matches!(top, Some(Overlay::Palette(_) | Overlay::CopyAs(_) | Overlay::Columns(_))) {
+            take(state);
+        }
     }
     true
 }
@@ -161,7 +178,11 @@ fn take(state: &mut State) {
         Some(Overlay::Notices(_)) => {
             state.close();
         }
-        Some(Overlay::Alerts(row)) => state.alerts.acknowledge(*row),
+        Some(Overlay::Alerts(rule)) => {
+            if let Some(rule) = state.alerts.rule_mut(rule.as_deref()) {
+                rule.is_acknowledged = true;
+            }
+        }
         Some(Overlay::AddAlert(_)) => alerts::add(state),
         Some(Overlay::Columns(row)) => choices::toggle_column(state, *row),
         Some(Overlay::Profiles(row)) => profiles::take(state, *row),
@@ -218,12 +239,8 @@ pub(crate) fn reach(state: &mut State, goal: Goal) {
         }
         Goal::Topic(topic) => {
             show(state, Screen::Inference);
-            let topics = state.inference.topics.value().map_or(&[][..], |list| &list.topics);
-            let row = topics.iter().position(|listed| listed.topic_id == topic.get());
-            if let Some(row) = row {
-                let pane = inference::state::Pane::Topics.number();
-                state.inference.click(Target::Row { pane, row });
-            }
+            state.inference.pane = inference::state::Pane::Topics;
+            state.inference.select_topic(Some(topic));
         }
         Goal::Node(peer_id) => {
             show(state, Screen::Cluster);

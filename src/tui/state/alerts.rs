@@ -78,17 +78,14 @@ impl Alerts {
         self.0.iter().take_while(|rule| rule.is_firing)
     }
 
-    /// Acknowledges the rule at `row`.
-    pub(crate) fn acknowledge(&mut self, row: usize) {
-        if let Some(rule) = self.0.get_mut(row) {
-            rule.is_acknowledged = true;
-        }
+    /// Returns the row of the rule `name`, or of the first rule.
+    pub(crate) fn row(&self, name: Option<&str>) -> usize {
+        self.0.iter().position(|rule| Some(&*rule.name) == name).unwrap_or(0)
     }
 
-    /// Mutes the rule at `row`, or unmutes it.
-    pub(crate) fn mute(&mut self, row: usize) {
-        if let Some(rule) = self.0.get_mut(row) {
-            rule.is_muted ^= true;
-        }
+    /// Returns the rule `name`, or the first rule.
+    pub(crate) fn rule_mut(&mut self, name: Option<&str>) -> Option<&mut WatchedRule> {
+        let row = self.row(name);
+        self.0.get_mut(row)
     }
 }

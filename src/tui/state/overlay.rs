@@ -30,8 +30,8 @@ pub(crate) enum Overlay {
     Columns(usize),
     /// Past notices: the selected row, counted from the latest.
     Notices(usize),
-    /// The rules for alerts: the selected row.
-    Alerts(usize),
+    /// The rules for alerts: the name of the selected rule, or `None` without rules.
+    Alerts(Option<String>),
     /// The prompt for a rule.
     AddAlert(Field),
     /// The list of profiles: the selected row.
@@ -85,18 +85,17 @@ impl Overlay {
         }
     }
 
-    /// Returns the selected row of a list, or the first visible row of the help.
+    /// Returns the selected row of a list that does not change while it is open, or the first visible row
+    /// of the help.
     pub(crate) const fn row(&mut self) -> Option<&mut usize> {
         match self {
             Self::Help(help) => Some(&mut help.scroll),
             Self::Palette(palette) => Some(&mut palette.row),
             Self::Themes(themes) => Some(&mut themes.row),
             Self::CopyAs(copy_as) => Some(&mut copy_as.row),
-            Self::Notices(row)
-            | Self::Alerts(row)
-            | Self::Profiles(row)
-            | Self::Presets(row)
-            | Self::Columns(row) => Some(row),
+            Self::Notices(row) | Self::Profiles(row) | Self::Presets(row) | Self::Columns(row) => {
+                Some(row)
+            }
             _ => None,
         }
     }

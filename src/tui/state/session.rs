@@ -9,8 +9,6 @@ use serde_json::{Value, json};
 
 use super::State;
 use super::layout::Nudge;
-use super::navigation::Steps as _;
-use crate::event::Target;
 use crate::screens::Screen;
 use crate::state::layout::HiddenColumns;
 use crate::theme::{InitialTheme, Name};
@@ -103,30 +101,18 @@ pub fn has_mouse(text: &str) -> Option<bool> {
 
 /// Restores the selection once the services list it.
 pub(crate) fn select(state: &mut State) {
-    let now = state.now;
-    if let Some(dataset) = state.saved_selection.dataset
-        && state.data.datasets.value().is_some()
+    if state.data.datasets.value().is_some()
+        && let Some(dataset) = state.saved_selection.dataset.take()
+        && state.data.selected != Some(dataset)
+        && state.data.list().iter().any(|listed| listed.id == dataset)
     {
-        state.saved_selection.dataset = None;
-        let row = state.data.list().iter().position(|listed| listed.id == dataset);
-        if let Some(row) = row.filter(|_| state.data.selected != Some(dataset)) {
-            let focus = state.data.pane;
-            let pane = crate::screens::data::state::Pane::List.number();
-            state.data.click(Target::Row { pane, row }, now);
-            state.data.pane = focus;
-        }
+        state.data.select(dataset, state.now);
     }
-    if let Some(topic) = state.saved_selection.topic
-        && let Some(list) = state.inference.topics.value()
+    if let Some(list) = state.inference.topics.value()
+        && let Some(topic) = state.saved_selection.topic.take()
+        && list.topics.iter().any(|listed| listed.topic_id == topic.get())
     {
-        state.saved_selection.topic = None;
-        let row = list.topics.iter().position(|listed| listed.topic_id == topic.get());
-        if let Some(row) = row.filter(|_| state.inference.selected != Some(topic)) {
-            let focus = state.inference.pane;
-            let pane = crate::screens::inference::state::Pane::Topics.number();
-            state.inference.click(Target::Row { pane, row });
-            state.inference.pane = focus;
-        }
+        state.inference.select_topic(Some(topic));
     }
 }
 
