@@ -100,7 +100,7 @@
 //!   its arithmetic for backtests in `assets/python/triptych/_inference.py`.
 //! - **A flag**: a field in the subcommand's `cli/<name>.rs` with its help as doc and an example in
 //!   `assets/help.txt`. Man pages, completions and examples are tested against it.
-//! - **A key**: an [`Action`](tui::action::Action) and a line in the table of `tui/keymap/`, from which
+//! - **A key**: an [`Action`](tui::keymap::Action) and a line in the table of `tui/keymap/`, from which
 //!   footer, help and palette are generated.
 //!
 //! # Glossary

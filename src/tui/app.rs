@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use ratatui::prelude::*;
 
-use crate::action::Action;
 use crate::event::{DataEvent, Effect, Event, Target, Timer};
-use crate::keymap::{Chord, Layer, Resolved};
+use crate::keymap::{Action, Chord, Layer, Resolved};
 use crate::local::{Addresses, Level, LocalEvent};
 use crate::overlay::view::{Surface, draw_confirm};
 use crate::overlay::{self, alerts, choices, copy_as, help, palette, profiles};
@@ -25,8 +24,9 @@ use crate::state::overlay::Overlay;
 use crate::state::services::{HeadId, Service};
 use crate::state::{Dirty, State, session, stack};
 use crate::theme::Theme;
-use crate::view::hits::Hits;
-use crate::view::{Frame, SIZE_MIN, Tier, centered, draw_centered, footer, header, split_rows};
+use crate::view::{
+    Frame, Hits, SIZE_MIN, Tier, centered, draw_centered, footer, header, split_rows,
+};
 use crate::widget::paint;
 
 /// Time within which a second `^C` ends the program.

@@ -7,7 +7,7 @@
 //! The state of a screen has these methods:
 //! - `show` and `hide` when it comes into view and leaves it, `connected` whenever the addresses of the
 //!   services become known;
-//! - `act` for every [`Action`](crate::action::Action) of its layers in `keymap.rs`;
+//! - `act` for every [`Action`](crate::keymap::Action) of its layers in `keymap.rs`;
 //! - `on` for its events: [`DataEvent`] and [`InferenceEvent`] are the results of its effects.
 //!   [`Event::TimerDue`] reports a [`Timer`] that it set by [`Effect::SetTimer`].
 //!
@@ -389,7 +389,7 @@ pub(crate) enum Effect {
     /// Rings the bell, and shows a notification outside of the terminal.
     NotifyTerminal(String),
     /// Performs an action after the current update.
-    Perform(crate::action::Action),
+    Perform(crate::keymap::Action),
     /// Sends [`Event::TimerDue`] after this time.
     SetTimer(Timer, Duration),
     /// Clears a pending timer.
@@ -439,7 +439,7 @@ pub(crate) enum Target {
     /// A screen's name in the header.
     Screen(crate::screens::Screen),
     /// A key hint. A click performs its action.
-    Action(crate::action::Action),
+    Action(crate::keymap::Action),
     /// A pane of the current screen, by number.
     Pane(usize),
     /// A row of the list in a pane, counted from the start of the list.

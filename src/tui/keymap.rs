@@ -8,12 +8,13 @@ use std::fmt;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
-use crate::action::Action;
 use crate::screens::Screen;
 
+mod action;
 mod bindings;
 mod table;
 
+pub use action::Action;
 pub(crate) use bindings::Bound;
 pub use bindings::{Keymap, defaults_text};
 pub(crate) use table::TABLE;

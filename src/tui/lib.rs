@@ -14,7 +14,6 @@
 //! # }
 //! ```
 
-pub mod action;
 pub mod app;
 mod effects;
 mod event;

@@ -5,8 +5,7 @@ use ratatui::layout::Position;
 
 use crate::event::{Event, Target};
 use crate::state::layout::Divider;
-use crate::view::WHEEL_ROWS;
-use crate::view::hits::Hits;
+use crate::view::{Hits, WHEEL_ROWS};
 
 /// State of the mouse between events.
 #[derive(Debug, Default)]

@@ -30,7 +30,7 @@ use crate::terminal::{self, Signal, Signals, Tui};
 use crate::theme::depth::Depth;
 use crate::theme::{self, Theme};
 use crate::time_zone::TimeZone;
-use crate::view::hits::Hits;
+use crate::view::Hits;
 use crate::widget::symbols::Symbols;
 
 /// Maximum time to wait for local processes to stop before the program exits.

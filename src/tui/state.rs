@@ -44,7 +44,7 @@ use crate::screens::{self, Screen};
 use crate::state::layout::HiddenColumns;
 use crate::state::overlay::{KeyStep, Overlay};
 use crate::state::resource::Failure;
-use crate::theme::{self};
+use crate::theme;
 use crate::widget::symbols::Symbols;
 
 /// Shortest time before an idle screen is redrawn to refresh its ages. They are accurate enough

@@ -8,22 +8,25 @@
 //! ```
 //! `view/x.rs` draws the state of `state/x.rs`. Any size can be drawn, from one cell on.
 
-pub(crate) mod field;
+mod field;
 pub(crate) mod footer;
 pub(crate) mod header;
-pub(crate) mod hits;
+mod hits;
 pub(crate) mod notices;
 pub(crate) mod output;
 pub(crate) mod results;
-pub(crate) mod table;
-pub(crate) mod wrap;
+mod table;
+mod wrap;
 
+pub(crate) use self::field::{LabelledField, draw_field, draw_search};
+pub(crate) use self::hits::Hits;
+pub(crate) use self::table::{Cell, Column, Side, Table, draw_facts, first_row};
+pub(crate) use self::wrap::{wrapped, wrapped_line};
 use model::timestamp::Timestamp;
 use ratatui::prelude::*;
 use ratatui::widgets::Paragraph;
 
-use crate::action::Action;
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::pacer::ANIMATION_EVERY;
 use crate::state::State;
 use crate::state::resource::{Failure, Resource};
@@ -207,7 +210,7 @@ pub(crate) fn focus_if(is_focused: bool) -> Focus {
 /// Draws the text of an empty pane in its middle, wrapped to its width.
 pub(crate) fn draw_empty(area: Rect, buf: &mut Buffer, theme: &Theme, lines: &[impl AsRef<str>]) {
     let lines: Vec<String> =
-        lines.iter().flat_map(|line| wrap::wrapped(line.as_ref(), area.width)).collect();
+        lines.iter().flat_map(|line| wrapped(line.as_ref(), area.width)).collect();
     let lines: Vec<_> = lines.iter().map(|line| (line.as_str(), theme.muted)).collect();
     draw_centered(buf, area, &lines);
 }

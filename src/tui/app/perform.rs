@@ -1,21 +1,18 @@
 //! Performs actions. Common actions are here, the others in the current screen or overlay.
 
-use crate::action::Action;
 use crate::app::{INTERRUPT_WITHIN, point};
 use crate::event::{Effect, Target, Timer};
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::overlay;
 use crate::screens::cluster::state::ClusterContext;
 use crate::screens::cluster::{self, operator, processes};
+use crate::screens::execute;
 use crate::screens::execute::state::FormField;
-use crate::screens::execute::{self};
 use crate::screens::inference::state::Feed;
 use crate::screens::update::{load_nodes, send_copy, show};
 use crate::screens::{Screen, overview};
 use crate::state::State;
-use crate::state::overlay::CopyMenu;
-use crate::state::overlay::Overlay;
-use crate::state::overlay::SaveForm;
+use crate::state::overlay::{CopyMenu, Overlay, SaveForm};
 use crate::widget::format;
 
 pub(crate) fn perform(state: &mut State, action: Action) {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use strum::VariantArray as _;
 
 use super::{Chord, Layer, Resolved, TABLE, sequence, sequence_text};
-use crate::action::Action;
+use crate::keymap::Action;
 use crate::user_file::{Fault, Setting};
 
 /// Keys that terminals and multiplexers intercept, so that they do not reach the program.

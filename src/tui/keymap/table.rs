@@ -1,7 +1,7 @@
 //! The table of keys, in the order of the footer and the help.
 
 use super::Layer;
-use crate::action::Action;
+use crate::keymap::Action;
 use crate::screens::Screen;
 
 /// A layer, alternative keys, their action, and its hint in the footer, which can be empty. The presses

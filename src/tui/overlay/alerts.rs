@@ -4,9 +4,8 @@ use alerts::state::{Alert, AlertState};
 use model::row::Value;
 use ratatui::style::Style;
 
-use crate::action::Action;
 use crate::event::{AlertEvent, Effect};
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::local::Level;
 use crate::overlay::view::{List, Prompt, Surface, raise};
 use crate::screens::Screen;

@@ -2,17 +2,14 @@
 
 use ratatui::prelude::*;
 
-use crate::action::Action;
-use crate::keymap::{Layer, sequence_text};
+use crate::keymap::{Action, Layer, sequence_text};
 use crate::overlay::view::{List, Surface, raise};
 use crate::screens::{Screen, cluster, data, inference};
 use crate::state::State;
 use crate::state::layout::TableName;
 use crate::state::overlay::Themes;
 use crate::theme::{Name, Theme};
-use crate::view::hits::Hits;
-use crate::view::wrap::wrapped;
-use crate::view::{Frame, centered, notices, split_rows};
+use crate::view::{Frame, Hits, centered, notices, split_rows, wrapped};
 use crate::widget::pane::Pane;
 use crate::widget::{format, paint};
 

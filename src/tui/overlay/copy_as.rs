@@ -5,8 +5,7 @@
 use wire::functions::ExecuteRequest;
 use wire::paths;
 
-use crate::action::Action;
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::local::Addresses;
 use crate::overlay::save::ExportTable;
 use crate::overlay::view::{List, Surface, raise};

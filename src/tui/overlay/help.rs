@@ -2,13 +2,11 @@
 
 use ratatui::prelude::*;
 
-use crate::action::Action;
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::overlay::view::{Surface, raise};
 use crate::screens::Screen;
 use crate::state::overlay::Help;
-use crate::view::field::draw_search;
-use crate::view::{Frame, centered, split_rows};
+use crate::view::{Frame, centered, draw_search, split_rows};
 use crate::widget::pane::Pane;
 use crate::widget::{format, paint};
 

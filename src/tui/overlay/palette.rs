@@ -5,16 +5,14 @@ use ratatui::prelude::*;
 use ratatui::widgets::{Block, Borders};
 use strum::VariantArray as _;
 
-use crate::action::Action;
-use crate::keymap::{Bound, Layer};
+use crate::keymap::{Action, Bound, Layer};
 use crate::overlay::view::{List, Surface, raise};
 use crate::screens::Screen;
 use crate::state::State;
 use crate::state::overlay::Themes;
 use crate::state::palette::{Goal, Item, ItemKind, Match, Palette};
 use crate::state::runs::Phase;
-use crate::view::field::draw_field;
-use crate::view::{Frame, centered, strip};
+use crate::view::{Frame, centered, draw_field, strip};
 use crate::widget::pane::Pane;
 use crate::widget::{format, paint};
 

@@ -2,9 +2,8 @@
 
 use ratatui::text::{Line, Span};
 
-use crate::action::Action;
 use crate::event::{Effect, ProfileEvent};
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::local::Addresses;
 use crate::overlay::view::{List, Surface, raise};
 use crate::profiles::{Choice, NO_PROFILE};
@@ -13,8 +12,7 @@ use crate::state::overlay::{KeyForm, KeyStep, Overlay};
 use crate::state::resource::Failure;
 use crate::state::services::{Health, Service};
 use crate::state::{State, stack};
-use crate::view::wrap::wrapped;
-use crate::view::{centered, spinner, split_rows, strip};
+use crate::view::{centered, spinner, split_rows, strip, wrapped};
 use crate::widget::pane::Pane;
 use crate::widget::{format, paint};
 

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use model::timestamp::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::action::Action;
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::local::LocalLog;
 use crate::overlay::view::Prompt;
 use crate::screens::Screen;

@@ -2,9 +2,8 @@
 
 use std::mem::discriminant;
 
-use crate::action::Action;
 use crate::event::{Effect, Target};
-use crate::keymap::Chord;
+use crate::keymap::{Action, Chord};
 use crate::overlay::save::ExportTable;
 use crate::overlay::{alerts, choices, palette, profiles};
 use crate::screens::update::{send_copy, show};

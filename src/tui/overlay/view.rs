@@ -2,13 +2,10 @@
 
 use ratatui::prelude::*;
 
-use crate::action::Action;
 use crate::event::Target;
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::state::field::Field;
-use crate::view::field::draw_field;
-use crate::view::hits::Hits;
-use crate::view::{Frame, centered, split_columns, split_rows, text_cut};
+use crate::view::{Frame, Hits, centered, draw_field, split_columns, split_rows, text_cut};
 use crate::widget::paint;
 use crate::widget::pane::{self, Focus, Pane};
 

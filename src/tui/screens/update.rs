@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use crate::action::Action;
 use crate::event::{
     Acquired, DataEvent, DatasetSearch, Effect, ExportNews, InferenceEvent, LatestBundle,
     StreamEvent, Timer,
 };
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::local::{Addresses, Level};
 use crate::screens::Screen;
 use crate::screens::overview::state::load_bundles;

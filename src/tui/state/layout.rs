@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::action::Action;
+use crate::keymap::Action;
 use crate::screens::{Screen, execute};
 use crate::state::State;
 use crate::state::navigation::Steps as _;

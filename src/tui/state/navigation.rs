@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use strum::VariantArray;
 
-use crate::action::Action;
+use crate::keymap::Action;
 
 /// An enum with variants that keys step through, in declaration order.
 pub(crate) trait Steps: VariantArray + Copy + PartialEq {

@@ -4,8 +4,7 @@ use std::fmt;
 
 use model::key::ApiKey;
 
-use crate::action::Action;
-use crate::keymap::{Bound, Layer};
+use crate::keymap::{Action, Bound, Layer};
 use crate::state::field::Field;
 use crate::state::navigation;
 use crate::state::nodes::NodeChange;

@@ -9,7 +9,7 @@ use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::action::Action;
+use crate::keymap::Action;
 use crate::screens::Screen;
 use crate::state::field::Field;
 use crate::state::runs::RunId;

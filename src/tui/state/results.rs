@@ -6,7 +6,7 @@ use serde_json::Value;
 use strum::{IntoStaticStr, VariantArray};
 use wire::functions::{ExecuteResponse, ResultGroupBody};
 
-use crate::action::Action;
+use crate::keymap::Action;
 use crate::state::navigation::{Steps as _, rows_down};
 use crate::state::pattern::Pattern;
 use crate::state::runs::{Run, RunId, Runs};

@@ -5,9 +5,8 @@ use ratatui::prelude::*;
 
 use super::hits::Hits;
 use super::{Frame, notices, spinner, strip};
-use crate::action::Action;
 use crate::event::Target;
-use crate::keymap::{Bound, Chord, Layer};
+use crate::keymap::{Action, Bound, Chord, Layer};
 use crate::screens::{Screen, cluster};
 use crate::state::State;
 use crate::state::overlay::Overlay;

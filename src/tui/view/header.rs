@@ -4,9 +4,8 @@ use ratatui::prelude::*;
 
 use super::hits::Hits;
 use super::{Frame, Tier, spinner};
-use crate::action::Action;
 use crate::event::Target;
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::screens::Screen;
 use crate::state::State;
 use crate::state::services::{Health, Service};

@@ -5,8 +5,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::Frame;
 use super::wrap::wrapped;
-use crate::action::Action;
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::local::Level;
 use crate::state::notices::Notice;
 use crate::theme::Theme;

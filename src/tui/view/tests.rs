@@ -13,10 +13,10 @@ use proptest::prelude::*;
 use ratatui::style::{Color, Modifier};
 
 use super::*;
-use crate::action::Action;
 use crate::app::draw;
 use crate::event::{Event, Target};
 use crate::harness::Harness;
+use crate::keymap::Action;
 use crate::local::{Addresses, Level, LocalEvent, LocalLog};
 use crate::profiles::Profile;
 use crate::screens::Screen;

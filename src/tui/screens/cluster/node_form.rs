@@ -2,14 +2,11 @@
 
 use ratatui::prelude::*;
 
-use crate::action::Action;
 use crate::event::Target;
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::overlay::view::{Question, Surface, raise};
 use crate::screens::cluster::state::node_form::NodeField;
-use crate::view::field::LabelledField;
-use crate::view::wrap::wrapped;
-use crate::view::{Frame, centered, split_rows, strip};
+use crate::view::{Frame, LabelledField, centered, split_rows, strip, wrapped};
 use crate::widget::paint;
 use crate::widget::pane::Pane;
 

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use ratatui::prelude::*;
 
-use crate::action::Action;
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::screens::cluster::processes;
 use crate::screens::cluster::state::{NodeGroup, NodeRow, Pane};
 use crate::state::layout::TableName;
@@ -13,11 +12,9 @@ use crate::state::navigation::Steps as _;
 use crate::state::nodes::{Node, Origin};
 use crate::state::services::{Health, Service, host_of, why_at};
 use crate::state::stack;
-use crate::view::field::draw_search;
-use crate::view::hits::Hits;
-use crate::view::table::{Cell, Column, Side, Table, draw_facts};
 use crate::view::{
-    Frame, Tier, draw_empty, focus_if, header, spinner, split_rows, strip, text_cut,
+    Cell, Column, Frame, Hits, Side, Table, Tier, draw_empty, draw_facts, draw_search, focus_if,
+    header, spinner, split_rows, strip, text_cut,
 };
 use crate::widget::bars::ShareBar;
 use crate::widget::format::{self, NONE};

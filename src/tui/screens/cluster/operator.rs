@@ -4,9 +4,8 @@ use ratatui::text::Line;
 use wire::functions::NodeApproval;
 use wire::nodes::{NodeDetail, NodePatch};
 
-use crate::action::Action;
 use crate::event::Effect;
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::overlay::view::{Question, Surface};
 use crate::screens::update::load_nodes_of;
 use crate::state::State;

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use ratatui::prelude::*;
 
-use crate::action::Action;
 use crate::event::{Effect, Target};
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::local::{Level, LocalNode};
 use crate::screens::cluster::state::Pane;
 use crate::screens::cluster::state::node_form::NodeForm;
@@ -19,9 +18,9 @@ use crate::state::overlay::Overlay;
 use crate::state::resource::Failure;
 use crate::state::services::{Health, Service};
 use crate::state::stack::{Phase, Process};
-use crate::view::hits::Hits;
-use crate::view::table::{Cell, Column, Side, Table};
-use crate::view::{Frame, draw_empty, focus_if, spinner, split_rows};
+use crate::view::{
+    Cell, Column, Frame, Hits, Side, Table, draw_empty, focus_if, spinner, split_rows,
+};
 use crate::widget::format::{self, NONE};
 use crate::widget::pane;
 

@@ -6,9 +6,7 @@ use crate::screens::cluster::state::Pane;
 use crate::state::layout::TableName;
 use crate::state::navigation::{ColumnOrder, Steps as _};
 use crate::state::runs::{Phase, Run};
-use crate::view::hits::Hits;
-use crate::view::table::{Cell, Column, Side, Table};
-use crate::view::{Frame, focus_if, results};
+use crate::view::{Cell, Column, Frame, Hits, Side, Table, focus_if, results};
 use crate::widget::format::{self, NONE};
 use crate::widget::pane;
 

@@ -7,9 +7,8 @@ use ratatui::prelude::*;
 use wire::functions::FunctionBody;
 use wire::inference::TopicSummary;
 
-use crate::action::Action;
 use crate::event::Target;
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::overlay::update::reach;
 use crate::screens::Screen;
 use crate::screens::cluster::state::Pane;
@@ -17,8 +16,7 @@ use crate::state::navigation::{Steps as _, moved};
 use crate::state::palette::Goal;
 use crate::state::services::Service;
 use crate::state::{State, stack};
-use crate::view::hits::Hits;
-use crate::view::{Frame, focus_if, split_rows, text_cut};
+use crate::view::{Frame, Hits, focus_if, split_rows, text_cut};
 use crate::widget::format::{self, NONE};
 use crate::widget::{paint, pane};
 

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use wire::functions::{FunctionBody, NodeBody};
 
-use crate::action::Action;
 use crate::event::{Effect, Target, Timer};
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::local::{Level, LocalEvent, LocalFunction};
 use crate::screens::cluster::processes;
 use crate::screens::cluster::state::{

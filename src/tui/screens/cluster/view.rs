@@ -11,9 +11,8 @@
 
 use ratatui::prelude::*;
 
-use crate::action::Action;
 use crate::event::Target;
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::screens::cluster::state::{NODE_ORDERS, Pane};
 use crate::screens::cluster::{activity, nodes, processes, runs, start};
 use crate::screens::execute::view;
@@ -21,9 +20,7 @@ use crate::state::layout::Divider;
 use crate::state::navigation::Steps as _;
 use crate::state::runs::Phase;
 use crate::state::stack;
-use crate::view::hits::Hits;
-use crate::view::table::Column;
-use crate::view::{Frame, Tier, focus_if, results, split_columns, split_rows};
+use crate::view::{Column, Frame, Hits, Tier, focus_if, results, split_columns, split_rows};
 use crate::widget::{format, pane};
 
 /// Draws the Cluster screen into `area`.

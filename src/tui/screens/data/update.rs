@@ -8,8 +8,8 @@ use std::time::Duration;
 use model::dataset::PUBLIC_TAG;
 use model::timestamp::Timestamp;
 
-use crate::action::Action;
 use crate::event::{DataEvent, Effect, ExportNews, StreamEvent, Target, Timer};
+use crate::keymap::Action;
 use crate::screens::data::state::live::is_gone;
 use crate::screens::data::state::rows::{self, OlderRows, PAGE_ROWS};
 use crate::screens::data::state::zoom::Zoom;

@@ -24,9 +24,8 @@ use model::dataset::Dataset;
 use ratatui::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
-use crate::action::Action;
 use crate::event::Target;
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::screens::data::state::chart::Shape;
 use crate::screens::data::state::live::fresh_for;
 use crate::screens::data::state::rows::{RecentValues, SPARK_VALUES};
@@ -34,10 +33,10 @@ use crate::screens::data::state::{LAST, Pane};
 use crate::state::layout::{Divider, TableName};
 use crate::state::navigation::Steps as _;
 use crate::state::services::Service;
-use crate::view::field::draw_field;
-use crate::view::hits::Hits;
-use crate::view::table::{Cell, Column, Side, Table, draw_facts};
-use crate::view::{Frame, focus_if, split_columns, split_rows};
+use crate::view::{
+    Cell, Column, Frame, Hits, Side, Table, draw_facts, draw_field, focus_if, split_columns,
+    split_rows,
+};
 use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::pane::{self, divider};
 use crate::widget::{format, paint};

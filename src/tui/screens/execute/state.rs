@@ -5,8 +5,8 @@ pub(crate) mod presets;
 
 pub(crate) use form::{Check, Form, FormField};
 
-use crate::action::Action;
 use crate::event::Target;
+use crate::keymap::Action;
 use crate::screens::cluster::state::ClusterContext;
 use crate::screens::execute::state::presets::Presets;
 use crate::state::navigation::Steps as _;

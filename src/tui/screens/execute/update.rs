@@ -3,9 +3,8 @@
 use wire::executions::ClusterEventKind;
 use wire::functions::{ExecuteRequest, ExecuteResponse, FunctionBody};
 
-use crate::action::Action;
 use crate::event::{Effect, HeadEvent, RunOrder, StreamEvent};
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::local::{Level, LocalLog};
 use crate::overlay::copy_as::curl_of;
 use crate::screens::execute::state::Pane;
@@ -13,8 +12,7 @@ use crate::screens::execute::state::presets::{self, Preset};
 use crate::screens::update::{RUN_SCREENS, load_nodes_of, note, note_stream, send_copy};
 use crate::screens::{Screen, cluster};
 use crate::state::field::Field;
-use crate::state::overlay::Overlay;
-use crate::state::overlay::SaveForm;
+use crate::state::overlay::{Overlay, SaveForm};
 use crate::state::pattern::Pattern;
 use crate::state::resource::Failure;
 use crate::state::results::{self, Position, RunView};

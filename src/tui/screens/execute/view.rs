@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use ratatui::prelude::*;
 
-use crate::action::Action;
 use crate::event::Target;
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::overlay::view::{Prompt, Surface, raise};
 use crate::screens::execute::state::{Pane, RESULTS};
 use crate::screens::{cluster, logs};
@@ -16,11 +15,9 @@ use crate::state::field::Field;
 use crate::state::layout::Divider;
 use crate::state::runs::live::{Part, Stage};
 use crate::state::runs::{Phase, Run, workers_text};
-use crate::view::hits::Hits;
-use crate::view::table::{Cell, Column, Side, Table};
 use crate::view::{
-    Frame, Tier, centered, draw_empty, focus_if, results, spinner, split_columns, split_rows,
-    text_cut,
+    Cell, Column, Frame, Hits, Side, Table, Tier, centered, draw_empty, focus_if, results, spinner,
+    split_columns, split_rows, text_cut,
 };
 use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::format::{self, NONE};

@@ -6,8 +6,8 @@ use model::timestamp::Timestamp;
 use model::topic::TopicId;
 use wire::inference::TopicList;
 
-use crate::action::Action;
 use crate::event::{BundleEvent, Effect, InferenceEvent, LatestBundle, StreamEvent, Target, Timer};
+use crate::keymap::Action;
 use crate::screens::inference::state::actors::{ACTOR_ORDERS, MEAN_LOSS};
 use crate::screens::inference::state::{self, Feed, History, LATEST_EVERY, Pane, State};
 use crate::screens::inference::view;

@@ -38,9 +38,10 @@ use crate::state::layout::{Divider, Nudge, TableName};
 use crate::state::navigation::Steps as _;
 use crate::state::services::Service;
 use crate::theme::Theme;
-use crate::view::hits::Hits;
-use crate::view::table::{Cell, Column, Side, Table};
-use crate::view::{Frame, draw_centered, draw_failure, focus_if, split_columns, split_rows};
+use crate::view::{
+    Cell, Column, Frame, Hits, Side, Table, draw_centered, draw_failure, focus_if, split_columns,
+    split_rows,
+};
 use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::line::{self, Lines, Point};
 use crate::widget::pane::{self, Focus};

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use model::timestamp::Timestamp;
 
-use crate::action::Action;
+use crate::keymap::Action;
 use crate::local::{Fields, Level, LocalLog};
 use crate::state::field::Field;
 use crate::state::navigation::{Steps as _, rows_down};
@@ -345,7 +345,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::action::Action;
+    use crate::keymap::Action;
 
     fn logs(messages: &[(&str, Level, &str)]) -> State {
         let mut state = State::default();

@@ -4,16 +4,14 @@ use ratatui::prelude::*;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::state::{Edge, Line as LogLine, OWN_SOURCE};
-use crate::action::Action;
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::local::{Level, LocalLog};
 use crate::state::State;
 use crate::state::pattern::Pattern;
 use crate::theme::Theme;
-use crate::view::field::draw_search;
-use crate::view::hits::Hits;
-use crate::view::wrap::wrapped_line;
-use crate::view::{Frame, draw_empty, focus_if, split_columns, split_rows};
+use crate::view::{
+    Frame, Hits, draw_empty, draw_search, focus_if, split_columns, split_rows, wrapped_line,
+};
 use crate::widget::{format, paint, pane};
 
 /// Width of a source's name.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use model::timestamp::Timestamp;
 use model::topic::TopicId;
 
-use crate::action::Action;
 use crate::event::{Effect, LatestBundle, Timer};
+use crate::keymap::Action;
 use crate::overlay;
 use crate::state::State as Whole;
 use crate::state::overlay::moved;
@@ -164,7 +164,7 @@ impl Whole {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::action::Action;
+    use crate::keymap::Action;
 
     #[track_caller]
     fn check(actions: &[Action], n_rows: [usize; N_PANES], want: (usize, usize)) {

@@ -16,23 +16,21 @@ use ratatui::prelude::*;
 use wire::inference::TopicSummary;
 
 use super::state::{RUNS_MAX, TOPICS_EVERY};
-use crate::action::Action;
 use crate::event::{LatestBundle, Target};
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::overlay::alerts;
+use crate::screens::cluster;
 use crate::screens::cluster::update::NODES_HIDDEN_EVERY;
-use crate::screens::cluster::{self};
+use crate::screens::data;
 use crate::screens::data::update::DATASETS_EVERY;
-use crate::screens::data::{self};
 use crate::state::layout::Divider;
 use crate::state::nodes::Node;
 use crate::state::resource::{Failure, Resource};
 use crate::state::runs::Phase;
 use crate::state::services::{Health, Service, why_at};
 use crate::state::stack;
-use crate::view::hits::Hits;
 use crate::view::{
-    Frame, Tier, draw_centered, draw_empty, focus_if, header, notices, results, spinner,
+    Frame, Hits, Tier, draw_centered, draw_empty, focus_if, header, notices, results, spinner,
     split_columns, split_rows, text_cut,
 };
 use crate::widget::bars::{Floor, Sparkline};

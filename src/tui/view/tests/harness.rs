@@ -22,7 +22,7 @@ use crate::state::services::HeadId;
 use crate::theme::depth::Depth;
 use crate::theme::{self, Theme};
 use crate::user_file::Setting;
-use crate::view::hits::Hits;
+use crate::view::Hits;
 
 /// The content id of an empty module.
 pub(crate) const FUNCTION_ID: &str = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";

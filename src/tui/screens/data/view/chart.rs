@@ -9,9 +9,8 @@ use ratatui::prelude::*;
 use strum::VariantArray as _;
 use unicode_width::UnicodeWidthStr;
 
-use crate::action::Action;
 use crate::event::Target;
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::screens::data::state::chart::{Shape, heikin};
 use crate::screens::data::state::live::{Export, PERCENT, Range};
 use crate::screens::data::state::zoom::{ChartKind, Indicators};
@@ -19,9 +18,9 @@ use crate::screens::data::state::{Pane, State};
 use crate::screens::data::view::rows;
 use crate::state::services::Service;
 use crate::theme::Theme;
-use crate::view::field::draw_field;
-use crate::view::hits::Hits;
-use crate::view::{Frame, draw_centered, focus_if, join_facts, split_columns, split_rows, strip};
+use crate::view::{
+    Frame, Hits, draw_centered, draw_field, focus_if, join_facts, split_columns, split_rows, strip,
+};
 use crate::widget::axis::Scale;
 use crate::widget::candles::{Candles, Overlay};
 use crate::widget::line::{self, Lines, Point};

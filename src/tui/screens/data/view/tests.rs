@@ -10,14 +10,14 @@ use model::timestamp::Timestamp;
 use proptest::prelude::*;
 
 use super::*;
-use crate::action::Action;
 use crate::event::{
     DataEvent, DatasetSearch, DatasetsPage, Effect, NamedRow, Rows, RowsPage, StreamEvent,
 };
 use crate::harness;
+use crate::keymap::Action;
 use crate::screens::Screen;
+use crate::state;
 use crate::state::resource::Failure;
-use crate::state::{self};
 use crate::theme::depth::Depth;
 use crate::theme::{self, Theme};
 use crate::view::Tier;

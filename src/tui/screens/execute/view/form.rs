@@ -5,18 +5,16 @@ use serde_json::Value;
 use unicode_width::UnicodeWidthStr as _;
 use wire::functions::ExecuteRequest;
 
-use crate::action::Action;
 use crate::event::Target;
-use crate::keymap::Layer;
+use crate::keymap::{Action, Layer};
 use crate::screens::execute::state::{Check, FORM, FormField, Pane};
 use crate::state::runs::{Phase, workers_text};
 use crate::state::stack;
 use crate::theme::Theme;
-use crate::view::field::LabelledField;
-use crate::view::hits::Hits;
-use crate::view::table::first_row;
-use crate::view::wrap::wrapped;
-use crate::view::{Frame, Tier, focus_if, results, split_columns, split_rows, strip, text_cut};
+use crate::view::{
+    Frame, Hits, LabelledField, Tier, first_row, focus_if, results, split_columns, split_rows,
+    strip, text_cut, wrapped,
+};
 use crate::widget::{format, paint, pane};
 
 /// Width of the labels.

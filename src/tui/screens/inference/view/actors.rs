@@ -14,9 +14,9 @@ use crate::state::layout::TableName;
 use crate::state::navigation::Steps as _;
 use crate::state::services::Service;
 use crate::theme::Theme;
-use crate::view::hits::Hits;
-use crate::view::table::{Cell, Column, Side, Table, draw_facts};
-use crate::view::{join_facts, split_columns, split_rows, strip};
+use crate::view::{
+    Cell, Column, Hits, Side, Table, draw_facts, join_facts, split_columns, split_rows, strip,
+};
 use crate::widget::bars::{DivergingBar, Floor, ShareBar, Sparkline};
 use crate::widget::format::{self, or_none};
 use crate::widget::line::{self, Point};

@@ -9,14 +9,14 @@ use wire::inference::{
 };
 
 use super::*;
-use crate::action::Action;
 use crate::event::{InferenceEvent, LatestBundle};
 use crate::harness;
+use crate::keymap::Action;
 use crate::screens::Screen;
+use crate::state;
 use crate::state::resource::Failure;
-use crate::state::{self};
+use crate::theme;
 use crate::theme::depth::Depth;
-use crate::theme::{self};
 use crate::view::Tier;
 
 fn now() -> Timestamp {
