@@ -34,7 +34,6 @@ use std::error::Error;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use db::connection::{OpenError, retry_while_busy};
 use db::fault::DatabaseFault;
@@ -43,7 +42,6 @@ use db::postgres::DatabaseUrl;
 use db::postgres::connections::Figures;
 use parking_lot::Mutex;
 use task::clock::Clock;
-use task::steady_date::SteadyDate;
 use tokio::task::spawn_blocking;
 
 pub use crate::account::{
@@ -54,15 +52,11 @@ use crate::cache::Cache;
 pub use crate::key::{KeyHash, KeyRecord, Scope, Verified};
 use crate::passwords::Passwords;
 pub use crate::remote::{KeyLookup, Keys, RemoteKeys};
+use crate::store::Store;
 pub use crate::store::keys::{KEYS_MAX, LISTED_MAX, NAME_CHARS_MAX};
 use crate::store::postgres::Access;
 pub use crate::store::postgres::CONNECTIONS_MAX;
 pub use crate::store::sessions::{AuthenticatedAccount, StartedSession};
-use crate::store::{Store, sessions};
-
-/// Sessions expire by the system clock. After the clock has jumped ahead, they do so only once the jump
-/// has lasted this long.
-const SWEEP_HOLD: Duration = Duration::from_hours(1);
 
 /// Error of an operation on accounts.
 #[derive(Debug, thiserror::Error)]
@@ -151,8 +145,6 @@ struct AccountsState {
     checks: tokio::sync::Mutex<()>,
     passwords: Passwords,
     clock: Clock,
-    /// Date by which sessions expire.
-    sweep_date: Mutex<SteadyDate>,
 }
 
 impl Accounts {
@@ -164,7 +156,7 @@ impl Accounts {
     /// written by another version of the program.
     pub async fn open(path: impl AsRef<Path>, clock: Clock) -> Result<Self, AccountsError> {
         let path = path.as_ref().to_owned();
-        let open = async || Self::new(Store::open_file(&path).await?, clock.clone()).await;
+        let open = async || Ok(Self::new(Store::open_file(&path).await?, clock.clone()));
         retry_while_busy(open, AccountsError::is_busy).await
     }
 
@@ -175,7 +167,7 @@ impl Accounts {
     /// [`AccountsError::Unreachable`] if the database does not respond, [`AccountsError::Format`] if its
     /// tables have another format.
     pub async fn connect(url: &DatabaseUrl, clock: Clock) -> Result<Self, AccountsError> {
-        Self::new(Store::open_database(url, Access::ReadWrite).await?, clock).await
+        Ok(Self::new(Store::open_database(url, Access::ReadWrite).await?, clock))
     }
 
     /// Connects to the accounts in a read-only database, such as a standby. Writes fail with
@@ -184,20 +176,18 @@ impl Accounts {
     /// # Errors
     /// As for [`Self::connect`], or the database has no tables.
     pub async fn connect_read_only(url: &DatabaseUrl, clock: Clock) -> Result<Self, AccountsError> {
-        Self::new(Store::open_database(url, Access::ReadOnly).await?, clock).await
+        Ok(Self::new(Store::open_database(url, Access::ReadOnly).await?, clock))
     }
 
-    async fn new(store: Store, clock: Clock) -> Result<Self, AccountsError> {
-        let start = sessions::find_newest(&store).await?.unwrap_or_else(|| clock.now());
+    fn new(store: Store, clock: Clock) -> Self {
         let shared = AccountsState {
             store,
             cache: Mutex::default(),
             checks: tokio::sync::Mutex::default(),
             passwords: Passwords::new(),
-            sweep_date: Mutex::new(SteadyDate::new(clock.clone(), start, SWEEP_HOLD)),
             clock,
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Self { shared: Arc::new(shared) }
     }
 
     /// Checks that the store accepts writes: that the database responds, or that the file has not been

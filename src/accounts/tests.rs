@@ -36,6 +36,8 @@ pub(crate) mod postgres;
 mod remote;
 mod sessions;
 
+use std::time::Duration;
+
 use model::key::{ApiKey, KeyId};
 use model::timestamp::Timestamp;
 use rusqlite::Connection;

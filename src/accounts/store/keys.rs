@@ -259,7 +259,6 @@ impl Accounts {
     /// [`AccountsError::Statement`] if the store fails. The use of the keys is then lost.
     pub async fn run_maintenance(&self) -> Result<(), AccountsError> {
         let now = self.shared.clock.now().micros();
-        let sweep_date = self.shared.sweep_date.lock().read();
         let used: Vec<_> = self.shared.cache.lock().take_used().into_iter().collect();
         let write = self.shared.store.write(move |mut session| {
             async move {
@@ -271,7 +270,7 @@ impl Accounts {
                     );
                     session.run(&sql, &values![now]).await?;
                 }
-                sessions::remove_expired(&mut session, sweep_date).await
+                sessions::remove_expired(&mut session, now).await
             }
             .boxed()
         });

@@ -3,7 +3,6 @@
 use futures::FutureExt as _;
 use model::timestamp::Timestamp;
 
-use super::Store;
 use super::sql::{Row, Session, Value, values};
 use crate::account::{
     AccountId, AccountName, AccountRecord, Password, SESSION_LIFETIME, SessionId, SessionRecord,
@@ -388,20 +387,12 @@ async fn delete(
     Ok(n_revoked.filter(|_| n_deleted > 0))
 }
 
-/// Returns the time at which the latest session started, or `None` if there are no sessions.
-pub(crate) async fn find_newest(store: &Store) -> Result<Option<Timestamp>, AccountsError> {
-    let newest = store.find("SELECT max(created_at) FROM sessions", [], |row| {
-        Ok(row.get::<Option<i64>>(0)?.map(Timestamp::from_micros))
-    });
-    Ok(newest.await?.flatten())
-}
-
 pub(super) async fn remove_expired(
     session: &mut Session<'_>,
-    now: Timestamp,
+    now: i64,
 ) -> Result<(), AccountsError> {
     let sql = "DELETE FROM sessions WHERE expires_at <= ?1";
-    session.run(sql, &values![now.micros()]).await.map(drop)
+    session.run(sql, &values![now]).await.map(drop)
 }
 
 fn account(row: &Row<'_>) -> Result<AccountRecord, AccountsError> {

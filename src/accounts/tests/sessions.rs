@@ -66,20 +66,6 @@ async fn session_lasts_until_it_ends_or_expires(place: &Place) {
     assert!(accounts.session(&SessionToken::from_cookie("nonsense")).await.unwrap().is_none());
 }
 
-async fn jump_of_the_clock_ends_no_session(place: &Place) {
-    let clock = clock();
-    let leap = SESSION_LIFETIME + Duration::from_hours(48);
-    let accounts = place.open_at(clock.clone()).await;
-    let authenticated = ada(&accounts).await;
-    let (_, token) = log_in(&accounts, &authenticated).await;
-    clock.set(clock.now() + leap);
-    accounts.run_maintenance().await.unwrap();
-    let reopened = place.open_at(clock.clone()).await;
-    reopened.run_maintenance().await.unwrap();
-    clock.set(clock.now() - leap);
-    assert!(accounts.session(&token).await.unwrap().is_some());
-}
-
 async fn oldest_session_is_evicted(place: &Place) {
     let accounts = place.open().await;
     let authenticated = ada(&accounts).await;
@@ -262,5 +248,4 @@ on_both! {
     keys_of_a_deleted_account_are_rejected,
     sign_up_is_open_until_an_operator_closes_it,
     default_closing_of_sign_up_yields_to_operators,
-    jump_of_the_clock_ends_no_session,
 }
