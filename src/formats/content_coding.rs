@@ -1,23 +1,23 @@
-//! Content codings: compression of bodies and bodies assembled from compressed pieces.
+//! Content codings: compression of bodies, and bodies assembled from compressed pieces.
 //!
 //! A piece is compressed independently, so that it can be cached and sent again. With gzip, all pieces
-//! are part of one member: each is raw deflate up to a byte boundary. The header precedes the first
-//! piece. The end marker and the checksum of all pieces follow the last one. Several members would be
-//! valid, but curl stops after the first. With zstd, each piece is a frame. All clients continue with
-//! the next frame.
+//! are part of one member: each piece is raw deflate data up to a byte boundary. The header precedes the
+//! first piece. The end marker and the checksum of all pieces follow the last piece. Several members
+//! would be valid, but curl stops after the first. With zstd, each piece is a frame. All clients
+//! continue with the next frame.
 
 use std::io;
 
 use crc32fast::Hasher;
 use flate2::{Compress, Compression, FlushCompress, Status};
 
-/// Header of a gzip member: deflate, without name, time or system.
+/// Header of a gzip member: method deflate, without a name, a time or an operating system.
 const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 
 /// Empty last block of deflate.
 const DEFLATE_END: [u8; 2] = [3, 0];
 
-/// Compression level of gzip. Numbers hardly get shorter with a higher level.
+/// Compression level of gzip. A higher level hardly reduces the size of numbers.
 const GZIP_LEVEL: u32 = 1;
 
 /// Compression level of zstd.
@@ -30,11 +30,11 @@ pub enum Coding {
     Identity,
     /// gzip, supported by all clients.
     Gzip,
-    /// Zstandard, faster than gzip at the same size.
+    /// Zstandard, which is faster than gzip and produces the same size.
     Zstd,
 }
 
-/// A compressed piece of a body, with the data needed to insert it into a body.
+/// A compressed piece of a body, with the data that are needed to insert it into a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packed {
     /// Compressed bytes, without the header and trailer of a body.
@@ -46,11 +46,11 @@ pub struct Packed {
 }
 
 impl Coding {
-    /// Selects the preferred coding by `accept`, the value of `Accept-Encoding`. Returns `None` if
-    /// no supported coding is accepted.
+    /// Selects the preferred coding according to `accept`, the value of `Accept-Encoding`. Returns
+    /// `None` if no supported coding is accepted.
     ///
-    /// A coding that is not named is not used, although `*` would allow it, since the client may
-    /// not know it. If several have the same weight, zstd is preferred, which is faster.
+    /// Only codings that `accept` names are used, although `*` would allow others, since the client may
+    /// not support them. If several codings have the same weight, zstd is preferred, since it is faster.
     pub fn negotiate(accept: &str) -> Option<Self> {
         let (mut gzip, mut zstd, mut identity, mut others) = (None, None, None, None);
         for choice in accept.split(',') {
@@ -65,7 +65,7 @@ impl Coding {
             *place = Some(weight_of(weight));
         }
         let plain = identity.or(others);
-        // If several have the same weight, the first one wins.
+        // If several codings have the same weight, the first one is selected.
         let choices = [(zstd, Self::Zstd), (gzip, Self::Gzip), (plain, Self::Identity)];
         let best = choices
             .into_iter()
@@ -79,7 +79,7 @@ impl Coding {
         }
     }
 
-    /// Returns the name in headers, or `None` for identity.
+    /// Returns the name of the coding in headers, or `None` for identity.
     pub const fn name(self) -> Option<&'static str> {
         match self {
             Self::Identity => None,
@@ -132,7 +132,7 @@ impl Encoder {
     /// Compresses and writes `plain`.
     ///
     /// # Errors
-    /// As [`pack`].
+    /// The same as for [`pack`].
     pub fn push(&mut self, to: &mut Vec<u8>, plain: &[u8]) -> io::Result<()> {
         if self.coding == Coding::Identity {
             to.extend_from_slice(plain);
@@ -142,14 +142,14 @@ impl Encoder {
         Ok(())
     }
 
-    /// Writes a few bytes between pieces.
+    /// Writes the few bytes that separate pieces.
     ///
     /// # Errors
-    /// As [`pack`].
+    /// The same as for [`pack`].
     pub fn glue(&mut self, to: &mut Vec<u8>, plain: &[u8]) -> io::Result<()> {
         match u16::try_from(plain.len()) {
             Ok(length) if self.coding == Coding::Gzip && length > 0 => {
-                // A stored block, without compression.
+                // A stored block of deflate, which is not compressed.
                 to.push(0);
                 to.extend_from_slice(&length.to_le_bytes());
                 to.extend_from_slice(&(!length).to_le_bytes());
@@ -181,7 +181,7 @@ impl Encoder {
 /// Compresses `plain` as a piece.
 ///
 /// # Errors
-/// If the compressor fails, which only happens without memory.
+/// If the compressor fails, which only happens when memory is exhausted.
 pub fn pack(coding: Coding, plain: &[u8]) -> io::Result<Packed> {
     let bytes = match coding {
         Coding::Identity => plain.to_vec(),
@@ -195,7 +195,7 @@ pub fn pack(coding: Coding, plain: &[u8]) -> io::Result<Packed> {
 /// Compresses a whole body.
 ///
 /// # Errors
-/// As [`pack`].
+/// The same as for [`pack`].
 pub fn compress(coding: Coding, plain: &[u8]) -> io::Result<Vec<u8>> {
     let mut encoder = Encoder::new(coding);
     let mut body = Vec::new();
@@ -205,7 +205,7 @@ pub fn compress(coding: Coding, plain: &[u8]) -> io::Result<Vec<u8>> {
     Ok(body)
 }
 
-/// Compresses to raw deflate up to a byte boundary, without the end of its member.
+/// Compresses to raw deflate data up to a byte boundary, without the end of the gzip member.
 fn deflate_piece(plain: &[u8]) -> io::Result<Vec<u8>> {
     let mut deflate = Compress::new(Compression::new(GZIP_LEVEL), false);
     let mut bytes = Vec::with_capacity(plain.len() / 2 + 64);

@@ -1,9 +1,9 @@
 //! Reads rows from CSV, NDJSON and Parquet files one by one, each with its position.
 //!
-//! [`sniff`](sniff::sniff) reads the beginning of a file and determines the field with the timestamp and
-//! the types of the others. A [`ColumnMapping`] maps fields to columns. [`Rows`] reads the mapped rows
-//! from the beginning or from a position where an earlier reader stopped. An error in a row includes its
-//! line. Reading can continue after it. The caller sends the rows to a service.
+//! [`sniff`](sniff::sniff) reads the beginning of a file and determines which field is the timestamp and
+//! which types the other fields have. A [`ColumnMapping`] maps fields to columns. [`Rows`] reads the
+//! mapped rows from the beginning or from a position where an earlier reader stopped. An error in a row
+//! includes its line, and reading can continue after it. The caller sends the rows to a service.
 
 pub mod cell;
 pub mod column_mapping;
@@ -40,7 +40,7 @@ use self::timestamps::TimeUnit;
 /// Format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// A header, followed by a line for each row, mostly by RFC 4180.
+    /// A header, followed by a line for each row, as in RFC 4180 with some leniency.
     Csv,
     /// One JSON object per line.
     Ndjson,
@@ -53,13 +53,13 @@ pub enum Format {
 pub struct ReadOptions {
     /// Format of the file.
     pub format: Format,
-    /// Delimiter of the fields of CSV, or `None` to detect it from the header.
+    /// Delimiter of CSV fields, or `None` to detect it from the header.
     pub delimiter: Option<u8>,
-    /// True if the first record of CSV is a header, or `None` to detect it from the data.
+    /// True if the first CSV record is a header, or `None` to detect it from the data.
     pub has_header: Option<bool>,
-    /// Number of lines of CSV before the header, or before the data.
+    /// Number of lines of a CSV file to skip before the header, or before the data.
     pub skip_lines: u64,
-    /// Unit of numbers that are timestamps, or `None` to detect it from their size.
+    /// Unit of timestamps that are numbers, or `None` to detect it from their size.
     pub time_unit: Option<TimeUnit>,
 }
 
@@ -71,55 +71,56 @@ impl ReadOptions {
     }
 }
 
-/// A place in a file, just after a record.
+/// A position in a file just after a record, from which reading can resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
-    /// Line on which the record begins, from 1. In Parquet, the row.
+    /// Line on which the record begins, counted from 1. In Parquet, the number of the row.
     pub line: u64,
     /// Start of the next record in the text. Not used for Parquet.
     next: Position,
 }
 
-/// A row and its place.
+/// A row and its position in the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlacedRow {
     /// The row. Its values are in the order of the mapping's columns.
     pub row: Row,
-    /// Place from which reading can resume after the row.
+    /// Position from which reading can resume after the row.
     pub place: Place,
-    /// True if reading can resume there. Rows whose timestamps depend on each other can only be
-    /// resumed after the last of them.
+    /// True if reading can resume after the row. Some rows depend on each other's timestamps. Reading
+    /// can only resume after the last of these.
     pub is_resumable: bool,
-    /// True if the timestamp was truncated: the file has a higher precision than microseconds.
+    /// True if the timestamp was truncated to microseconds.
     pub is_cut: bool,
 }
 
 /// A record that is not a valid row. Reading can continue after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadRow {
-    /// Line on which the record begins, from 1. In Parquet, the row.
+    /// Line on which the record begins, counted from 1. In Parquet, the number of the row.
     pub line: u64,
     /// Description of the error.
     pub reason: String,
 }
 
-/// Error that prevents reading a file, or the rest of it.
+/// Error that prevents reading of a file, or of the rest of it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// The file does not open or is truncated.
+    /// The file cannot be opened, or it is truncated.
     #[error("file cannot be read")]
     Read(#[from] io::Error),
     /// The file has no rows.
     #[error("file has no rows")]
     Empty,
-    /// The format is wrong or unsupported.
+    /// The file has a different format, or an unsupported one.
     #[error("{what}")]
     Form {
         /// Description of the error.
         what: String,
     },
-    /// The columns have no names, duplicate names, or several interpretations.
+    /// The names of the columns are missing or duplicate, or the columns can be interpreted in several
+    /// ways.
     #[error("{0}")]
     Columns(String),
 }
@@ -133,7 +134,7 @@ impl FileError {
         Self::Columns(format!("duplicate column `{name}`"))
     }
 
-    /// Creates an error of the format.
+    /// Creates a [`FileError::Form`].
     fn form(what: impl fmt::Display) -> Self {
         Self::Form { what: what.to_string() }
     }
@@ -162,7 +163,7 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Callback for a field of a record: its index among all fields, its name, and its value.
+/// Callback for a field of a record, called with its index among all fields, its name, and its value.
 pub(crate) type Take<'a> = &'a mut dyn FnMut(usize, &str, Cell<'_>);
 
 /// Records of a file.
@@ -173,7 +174,7 @@ enum Records {
 }
 
 impl Records {
-    /// Opens the records after `from`. Only the fields that are `wanted` are read from Parquet.
+    /// Opens the records after `from`. For Parquet, only the `wanted` fields are read.
     fn open(
         input: Input,
         options: ReadOptions,
@@ -206,11 +207,11 @@ impl Records {
 pub struct Rows {
     records: Records,
     mapping: ColumnMapping,
-    /// Target of each field seen so far.
+    /// Target of each field that was seen so far.
     targets: Vec<Target>,
     /// First timestamp, as written in the file and as parsed.
     example: Option<(String, Timestamp)>,
-    /// Rows that were read ahead to resolve a repeated hour.
+    /// Rows that were read ahead to resolve an hour that the clock shows twice.
     ahead: VecDeque<Result<PlacedRow, BadRow>>,
     /// Timestamp of the previous row.
     last_at: Option<Timestamp>,
@@ -219,7 +220,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Opens the rows of the file at `path` after `from`, mapped by `mapping`.
+    /// Opens the file at `path` and maps its rows after `from` with `mapping`.
     ///
     /// # Errors
     /// [`FileError`].
@@ -245,13 +246,13 @@ impl Rows {
         })
     }
 
-    /// Returns the mapping. Its columns are in the order of the values.
+    /// Returns the mapping. Values of rows are in the order of its columns.
     #[must_use]
     pub fn mapping(&self) -> &ColumnMapping {
         &self.mapping
     }
 
-    /// Returns the number of bytes read and the size of the file if it is known.
+    /// Returns the number of bytes read, and the size of the file if it is known.
     #[must_use]
     pub fn progress_bytes(&self) -> (u64, Option<u64>) {
         if let Records::Parquet(records) = &self.records {
@@ -270,7 +271,7 @@ impl Rows {
     /// Returns the next row, or `None` at the end of the file.
     ///
     /// # Errors
-    /// [`FileError`]. No rows follow.
+    /// [`FileError`]. No rows can be read after it.
     pub fn next_row(&mut self) -> Result<Option<Result<PlacedRow, BadRow>>, FileError> {
         if let Some(row) = self.ahead.pop_front() {
             return Ok(Some(row));
@@ -290,7 +291,7 @@ impl Rows {
         }
     }
 
-    /// Reads the rows of an hour that the clock shows twice, which begin with `first`, and the row after
+    /// Reads the rows of an hour that the clock shows twice, beginning with `first`, and the row after
     /// them. Resolves their timestamps.
     fn read_repeated_hour(&mut self, first: ReadRow) -> Result<(), FileError> {
         let mut hour = RepeatedHour::new(self.last_at, first);
@@ -346,8 +347,8 @@ impl Rows {
     }
 }
 
-/// Reads a Parquet file from `from` to its end without storing its rows. Returns the first invalid row.
-/// Text files are not checked in advance, since they may be streams.
+/// Reads a Parquet file from `from` to its end to check it, and discards the rows. Returns the first
+/// invalid row. Text files are not checked in advance, since they may be streams.
 ///
 /// # Errors
 /// [`FileError`] if the file is damaged anywhere.
@@ -374,20 +375,20 @@ pub fn judge(
 }
 
 impl Place {
-    /// Returns the place as numbers that can be stored: the line and the start of the next record.
+    /// Returns the place as numbers that can be stored: the line, and the start of the next record.
     #[must_use]
     pub const fn to_numbers(self) -> [u64; 3] {
         [self.line, self.next.offset_bytes, self.next.line]
     }
 
-    /// Restores a place from the numbers that were stored for it.
+    /// Restores a place from the numbers of [`Self::to_numbers`].
     #[must_use]
     pub const fn of_numbers([line, offset_bytes, next_line]: [u64; 3]) -> Self {
         Self { line, next: Position { offset_bytes, line: next_line } }
     }
 }
 
-/// Returns the name of a dataset for the file at `path`: its name without extensions.
+/// Returns a dataset name for the file at `path`: the file name without extensions.
 #[must_use]
 pub fn stem(path: &Path) -> Option<&str> {
     let name = compression::strip_ending(path.file_name()?.to_str()?);
@@ -395,15 +396,16 @@ pub fn stem(path: &Path) -> Option<&str> {
 }
 
 impl Format {
-    /// Returns the format of the file at `path` by its extension, or by that of the data file
-    /// inside an archive.
+    /// Returns the format of the file at `path` according to its extension, or to the extension of the
+    /// data file inside an archive.
     #[must_use]
     pub fn of_file(path: &Path) -> Option<Self> {
         let inside = || Self::of_name(Path::new(&compression::name_in_archive(path)?));
         Self::of_name(path).or_else(inside)
     }
 
-    /// Returns the format of a file name by its extension. Extensions of compression are ignored.
+    /// Returns the format according to the extension of a file name. Extensions for compression are
+    /// ignored.
     #[must_use]
     pub fn of_name(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_lowercase();

@@ -1,9 +1,9 @@
-//! Renders rows as text: CSV or JSON in the three forms of the service's API.
+//! Renders rows as text: CSV, or JSON in the three forms of the service's API.
 //!
-//! This is hand-written because a bulk download spends nearly all its time here and because numbers must
-//! look as the upstream (in Go) prints them. `cargo bench -p datasets --bench http -- download` shows
-//! the gain. Bodies without rows use `wire`. Whole files of rows, including columnar formats, are in
-//! [`document`].
+//! This is hand-written because a bulk download spends nearly all its time here, and because numbers
+//! must be formatted as by the upstream program, which is written in Go. `cargo bench -p datasets
+//! --bench http -- download` shows the gain. Bodies without rows use `wire`. Whole files of rows,
+//! including columnar formats, are in [`document`].
 
 mod arrow;
 pub mod document;
@@ -23,10 +23,10 @@ use text::{Phrase, end, put, put_with};
 /// Estimated maximum length of a row without its values.
 const ROW_BYTES: usize = 160;
 
-/// Maximum length of a number, with the punctuation of its name and value.
+/// Maximum length of a number in JSON, with the punctuation around its name and its value.
 const VALUE_BYTES: usize = 30;
 
-/// Unicode line terminators that JSON does not consider control characters.
+/// Unicode line terminators that are not control characters in JSON.
 const LINE_ENDS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
 
 /// Output format of rows.
@@ -55,10 +55,10 @@ pub enum Output {
     Arrow,
 }
 
-/// A column of a file, except the timestamps, which every file has.
+/// A column of a file. The timestamps, which every file has, are not included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Field {
-    /// Name, or empty for a deleted column, which files do not include.
+    /// Name. Empty for a deleted column, which files do not contain.
     name: String,
     dtype: Dtype,
     /// True if some rows may have no value.
@@ -85,7 +85,7 @@ pub fn bucket_columns(dataset_id: DatasetId, complete: bool) -> Vec<Column> {
 #[derive(Debug, Clone)]
 pub struct Writer {
     dataset: DatasetId,
-    /// Text between the number of a row of a page and its timestamp.
+    /// Text between the number of a row and its timestamp, in a page.
     place: Phrase,
     /// Names of the columns, in order. The name of a deleted column is empty.
     names: Vec<String>,
@@ -93,12 +93,12 @@ pub struct Writer {
     shown: Vec<usize>,
     /// `,"name":` for each column, in order.
     keys: Vec<Phrase>,
-    /// Members of a flat row in alphabetical order: the index of a column, or `None` for the
+    /// Members of a flat row in alphabetical order. Each is the index of a column, or `None` for the
     /// timestamp.
     flat: Vec<Option<usize>>,
     timestamps: TimestampWriter,
-    /// Separate from the writer of row timestamps, since each caches its last date and rows are rarely
-    /// created on the day of their timestamp.
+    /// Writer of creation times. It is separate from the writer of timestamps, since each caches its
+    /// last date, and rows are rarely created on the day of their timestamp.
     created: TimestampWriter,
     /// Start of the bucket that has not ended. Earlier ones are complete.
     current: Timestamp,
@@ -108,7 +108,7 @@ impl Output {
     /// Returns the file extension of the format.
     pub fn extension(self) -> &'static str {
         match self {
-            // The extension that is registered for the format.
+            // The extension that is registered for streams of this format.
             Self::Arrow => "arrows",
             _ => self.into(),
         }
@@ -132,14 +132,14 @@ impl Output {
 }
 
 impl Writer {
-    /// Creates a writer of rows of `dataset` with all its columns, or of its buckets with
+    /// Creates a writer of rows of `dataset` with all its columns, or of its buckets with the columns
     /// [`bucket_columns`]. Columns with an empty name are not written.
     #[must_use]
     pub fn new(dataset: DatasetId, columns: &[Column]) -> Self {
         Self::of_names(dataset, columns.iter().map(|column| column.name.clone()).collect())
     }
 
-    /// Creates a writer for columns with these names, which are empty for deleted columns.
+    /// Creates a writer for columns with these names. The names of deleted columns are empty.
     fn of_names(dataset: DatasetId, names: Vec<String>) -> Self {
         let keys = names.iter().map(|name| {
             let mut key = vec![b','];
@@ -174,8 +174,8 @@ impl Writer {
         self
     }
 
-    /// Writes a flat row, without a line end: `{"close":…,"timestamp":"…"}`, with sorted keys and
-    /// without missing values.
+    /// Writes a flat row, without a line end: `{"close":…,"timestamp":"…"}`. Keys are sorted and missing
+    /// values are omitted.
     pub fn flat_row(&mut self, to: &mut Vec<u8>, block: &Block, row_idx: usize) {
         let at = self.put_flat_row(to, to.len(), block, row_idx);
         end(to, at);
@@ -205,7 +205,7 @@ impl Writer {
         end(to, at);
     }
 
-    /// Writes rows in the middle of a text file.
+    /// Writes rows as in the middle of a text file.
     pub fn file_rows(&mut self, to: &mut Vec<u8>, block: &Block, output: Output) {
         let mut at = to.len();
         for row_idx in 0..block.len() {
@@ -251,7 +251,8 @@ impl Writer {
         put_object(to, start, at)
     }
 
-    /// Writes a row of a page: its number, dataset, timestamps, and values in the order of the columns.
+    /// Writes a row of a page: its number, its dataset, its timestamps, and its values in the order of
+    /// the columns.
     fn put_page_row(
         &mut self,
         to: &mut Vec<u8>,
@@ -322,7 +323,7 @@ impl Writer {
     }
 }
 
-/// Links to the pages around a page, if they exist.
+/// Links from a page to its neighbors, if they exist.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EnvelopeLinks<'a> {
     /// Link to the next page.
@@ -349,22 +350,23 @@ fn timestamp_at(timestamps: &[Timestamp], row_idx: usize) -> Timestamp {
     timestamps.get(row_idx).copied().unwrap_or_default()
 }
 
-/// Turns the members from `start` to `at`, each of which begins with a comma, into an object.
+/// Turns the members from `start` to `at`, each of which begins with a comma, into an object by
+/// replacing the first comma.
 #[inline]
 fn put_object(to: &mut Vec<u8>, start: usize, at: usize) -> usize {
     put(to, start, b"{");
     put(to, at.max(start + 1), b"}")
 }
 
-/// Writes the value of a row as a member of an object. If the value is missing, returns
-/// `at`, so that the next write replaces the key.
+/// Writes the value of a row as a member of an object. If the value is missing, returns `at`, so that
+/// the next write overwrites the key.
 #[inline]
 fn put_member(to: &mut Vec<u8>, at: usize, key: &Phrase, series: &Series, row_idx: usize) -> usize {
     let value_at = key.put(to, at);
     put_value(to, value_at, series, row_idx, push_text).unwrap_or(at)
 }
 
-/// Writes the value of a row, with `push` for texts. Returns `None` if it is missing.
+/// Writes the value of a row. Texts are written with `push`. Returns `None` if the value is missing.
 #[inline]
 fn put_value(
     to: &mut Vec<u8>,
@@ -394,7 +396,7 @@ pub fn row_bytes_max(columns: &[Column]) -> usize {
     bare_row_bytes(columns) + if has_texts { ROW_TEXT_BYTES_MAX } else { 0 }
 }
 
-/// Estimates the same as [`row_bytes_max`], but without texts.
+/// Estimates the same length as [`row_bytes_max`] for rows without texts.
 pub fn bare_row_bytes(columns: &[Column]) -> usize {
     let names = columns.iter().map(|column| text_bytes(&column.name) + VALUE_BYTES);
     ROW_BYTES + names.sum::<usize>()
@@ -410,8 +412,8 @@ pub fn text_bytes(text: &str) -> usize {
     text.bytes().map(length).sum()
 }
 
-/// Writes a JSON string. Characters that some programs treat as line terminators are escaped, so that a
-/// line of NDJSON is one line for all of them.
+/// Writes a JSON string. Escapes characters that some programs treat as line terminators, so that every
+/// program sees one line per row of NDJSON.
 pub fn push_text(to: &mut Vec<u8>, text: &str) {
     let begin = to.len();
     // Writing a string to memory cannot fail.
@@ -428,7 +430,7 @@ pub fn push_text(to: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Writes a CSV cell by RFC 4180, in quotes if necessary.
+/// Writes a CSV field as in RFC 4180, quoted if necessary.
 fn push_cell(to: &mut Vec<u8>, text: &str) {
     // Quotes distinguish a text such as NA from a missing value.
     let has_quotes = ABSENT.contains(&text.trim()) || text.contains(['"', ',', '\n', '\r']);

@@ -1,4 +1,4 @@
-//! Negotiation and bodies of pieces decompressed by other implementations.
+//! Tests the negotiation, and that other implementations decompress bodies that consist of pieces.
 
 use std::io::Read as _;
 
@@ -35,7 +35,7 @@ fn unsupported_codings_are_rejected() {
     check("identity;q=0.1, *;q=0", Some(Coding::Identity));
 }
 
-/// Returns a body of a cached piece, a new piece and separators, both compressed and plain.
+/// Builds a body from a cached piece, a new piece and separators. Returns it compressed and plain.
 fn body(coding: Coding) -> (Vec<u8>, Vec<u8>) {
     let texts: Vec<Vec<u8>> = (0..40_u32)
         .map(|n| (0..n * 97).flat_map(|m| (m * n).to_string().into_bytes()).collect())

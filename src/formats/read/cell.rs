@@ -6,22 +6,22 @@ use model::timestamp::Timestamp;
 
 use super::number_text::{Decimal, Telling, is_rounded_integer, telling};
 
-/// Texts that represent a missing value in files without types, as in pandas.
+/// Texts that represent a missing value in formats without types, the same as in pandas.
 pub(crate) const ABSENT: [&str; 15] = [
     "", "null", "NULL", "None", "NaN", "nan", "-NaN", "-nan", "NA", "N/A", "n/a", "<NA>", "#N/A",
     "#NA", "#N/A N/A",
 ];
 
-/// Texts that represent a missing number, but may be regular texts.
+/// Texts that represent a missing number, but are regular values among texts.
 const DASHES: [&str; 4] = ["-", "--", "–", "—"];
 
-/// Whole numbers up to this are exact as floats.
+/// Whole numbers up to this limit are represented exactly by floats.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// Value of a field of a record.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Cell<'a> {
-    /// An empty field or a null.
+    /// An empty field, or null.
     Absent,
     /// True or false.
     Boolean(bool),
@@ -29,37 +29,37 @@ pub enum Cell<'a> {
     Integer(i64),
     /// A floating point number.
     Float(f64),
-    /// A typed text.
+    /// A text, in a format with types.
     Text(&'a str),
-    /// A text of a file without types, which may be of any type.
+    /// A text in a format without types, which may represent a value of any type.
     Bare(&'a str),
-    /// A timestamp or a date of a file with types.
+    /// A timestamp or a date, in a format with types.
     Time(TypedTime),
-    /// A whole number that exceeds 64 bits with a sign.
+    /// A whole number that does not fit into a signed 64-bit integer.
     Large(i128),
-    /// A value that no column can hold, with the reason.
+    /// A value that no column can store, with the reason.
     Unfit(&'a str),
 }
 
-/// A timestamp or a date of a file with types.
+/// A timestamp or a date, from a format with types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TypedTime {
-    /// The timestamp, in UTC if it has no time zone.
+    /// The timestamp. Interpreted as UTC if the value has no time zone.
     pub at: Timestamp,
-    /// True if the file has a higher precision than microseconds.
+    /// True if the value in the file has a higher precision than microseconds.
     pub is_cut: bool,
-    /// Time zone in which it is written.
+    /// Time zone that the file declares.
     pub zone: WrittenZone,
 }
 
-/// Time zone in which a timestamp is written.
+/// Time zone that a file declares for a timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WrittenZone {
     /// Coordinated universal time.
     Utc,
-    /// Unspecified. The reader's options define it.
+    /// Not declared. The reader's options determine it.
     None,
-    /// Unspecified. The value is a date without a time.
+    /// Not declared. The value is a date without a time.
     Date,
 }
 
@@ -88,8 +88,8 @@ impl Cell<'_> {
         matches!(self, Self::Bare(text) if DASHES.contains(&text.trim()))
     }
 
-    /// Converts to a value of a column of `dtype`. Returns `None` if there is no value. A text is parsed
-    /// as other types, with `decimal` as the mark of numbers.
+    /// Converts the value to the type `dtype` of a column. Returns `None` if there is no value. A text
+    /// is parsed as the other types, with `decimal` as the decimal mark.
     ///
     /// # Errors
     /// Description of the mismatch.
@@ -116,7 +116,7 @@ impl Cell<'_> {
         value.map(Some).ok_or_else(|| format!("{} is not of type {dtype}", self.describe()))
     }
 
-    /// Returns true if the value is a whole number that is not exact as `number`, the float parsed
+    /// Returns true if the value is a whole number that differs from `number`, the float that was parsed
     /// from it.
     pub(super) fn is_rounded_to(self, number: f64, decimal: Decimal) -> bool {
         number.abs() >= EXACT_MAX
@@ -132,7 +132,7 @@ impl Cell<'_> {
             }
     }
 
-    /// Returns true if the value is written as a number, with either decimal mark, or infinite.
+    /// Returns true if the value is written as a number, finite or infinite, with either decimal mark.
     pub(super) fn is_number(self) -> bool {
         match self {
             Self::Float(_) | Self::Integer(_) | Self::Large(_) => true,
@@ -203,7 +203,7 @@ impl Cell<'_> {
         }
     }
 
-    /// Returns the value as shown in error messages, shortened.
+    /// Returns the value as error messages show it, shortened.
     pub(super) fn describe(self) -> String {
         match self {
             Self::Absent => "nothing".to_owned(),
@@ -218,16 +218,16 @@ impl Cell<'_> {
     }
 }
 
-/// Returns the escaped beginning of a text, enough to find it in the file.
+/// Returns the beginning of a text, escaped. It is long enough to find the text in the file.
 pub(super) fn shorten(text: &str) -> String {
-    /// Exceeds the length of any timestamp.
+    /// Longer than any timestamp.
     const SHOWN_CHARS: usize = 40;
     let end = if text.chars().count() > SHOWN_CHARS { "…" } else { "" };
     let start: String = text.chars().take(SHOWN_CHARS).collect();
     format!("{}{end}", start.escape_debug())
 }
 
-/// Parses a finite number. Numbers without group marks take a fast path.
+/// Parses a finite number. There is a fast path for numbers without group separators.
 fn float_of(text: &str, decimal: Decimal) -> Option<f64> {
     let text = text.trim();
     let plain = match decimal {
@@ -245,7 +245,7 @@ fn integer_of(text: &str, decimal: Decimal) -> Option<i64> {
     text.trim().parse().ok().or_else(|| exact_integer(float_of(text, decimal)?))
 }
 
-/// Converts a float to an integer, if it is whole and in the range in which floats are exact.
+/// Converts a float to an integer if it is whole and within the range in which floats are exact.
 pub fn exact_integer(number: f64) -> Option<i64> {
     let is_whole = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and not too large")]

@@ -15,7 +15,7 @@ use super::timestamps::{TimeUnit, timestamp};
 /// Target of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// The row's timestamp, or its date if another field has the time of day.
+    /// The row's timestamp, or only its date if another field has the time of day.
     Time,
     /// The time of day of the row's timestamp.
     TimeOfDay,
@@ -23,7 +23,7 @@ pub enum Target {
     Column(usize),
     /// The values are ignored.
     LeftOut,
-    /// The mapping does not include the field. A row with a value in it is invalid.
+    /// The mapping does not include the field. A row that has a value in this field is invalid.
     Unknown,
 }
 
@@ -34,13 +34,13 @@ pub struct MappedColumn {
     pub name: String,
     /// Type of the values.
     pub dtype: Dtype,
-    /// True if whole numbers that are not exact as floats are rounded. Otherwise their rows are
+    /// True if whole numbers that floats cannot represent exactly are rounded. Otherwise their rows are
     /// rejected.
     pub is_rounded: bool,
 }
 
 impl MappedColumn {
-    /// Creates a column that rejects inexact whole numbers.
+    /// Creates a column that rejects whole numbers which floats cannot represent exactly.
     #[must_use]
     pub fn exact(name: impl Into<String>, dtype: Dtype) -> Self {
         Self { name: name.into(), dtype, is_rounded: false }
@@ -55,7 +55,7 @@ pub struct ColumnMapping {
     time_unit: Option<TimeUnit>,
     time_texts: TimeTexts,
     has_time_of_day: bool,
-    /// Number of the first hour of a day, if the time of day is an hour.
+    /// Number of the first hour of a day, if the time of day is the number of an hour.
     first_hour: Option<i8>,
     decimal: Decimal,
     /// Texts that represent missing values.
@@ -66,7 +66,7 @@ pub struct ColumnMapping {
 #[derive(Default)]
 pub(super) struct Building {
     timestamp: Option<Timestamp>,
-    /// Second meaning of the timestamp, if the clock shows it twice.
+    /// The other possible timestamp, if the clock shows the time twice.
     later: Option<Timestamp>,
     /// True if the timestamp has a higher precision than microseconds.
     is_cut: bool,
@@ -80,22 +80,23 @@ pub(super) struct Building {
 /// An assembled row.
 pub(super) struct Built {
     pub(super) row: Row,
-    /// True if its timestamp has a higher precision than microseconds.
+    /// True if its timestamp had a higher precision than microseconds.
     pub(super) is_cut: bool,
-    /// Second meaning of its timestamp, if the clock shows it twice.
+    /// The other possible timestamp, if the clock shows the time twice.
     pub(super) later: Option<Timestamp>,
 }
 
 impl ColumnMapping {
-    /// Creates a mapping with the timestamp in field `time`. Numbers are in `time_unit`, or in a
-    /// unit detected from their size.
+    /// Creates a mapping with the timestamp in field `time`. Timestamps that are numbers are in
+    /// `time_unit`, or in a unit that is detected from their size.
     #[must_use]
     pub fn new(time: &str, time_unit: Option<TimeUnit>) -> Self {
         let by_field = HashMap::from([(time.to_owned(), Target::Time)]);
         Self { by_field, time_unit, ..Self::default() }
     }
 
-    /// Creates a mapping with the timestamp in `time`. Its texts are parsed according to `texts`.
+    /// Creates a mapping with the timestamp in the fields `time`. Timestamps that are texts are parsed
+    /// according to `texts`.
     #[must_use]
     pub fn with_time(time: &TimeFields, texts: TimeTexts) -> Self {
         let mut mapping = Self { time_texts: texts, ..Self::new(&time.name, time.unit) };
@@ -107,7 +108,7 @@ impl ColumnMapping {
         mapping
     }
 
-    /// Creates the mapping of a service's rows. Their fields have the names of the columns.
+    /// Creates the mapping for rows as a service sends them. Their fields have the names of the columns.
     #[must_use]
     pub fn of_service(columns: impl IntoIterator<Item = (String, Dtype)>) -> Self {
         let mut mapping = Self::new("timestamp", None);
@@ -146,7 +147,7 @@ impl ColumnMapping {
         self.columns.iter().map(|column| column.name.clone()).collect()
     }
 
-    /// Parses a row object of a service, either flat or with the values in a separate object.
+    /// Parses a row object from a service, which is either flat or has the values in a separate object.
     ///
     /// # Errors
     /// Description of the error.
@@ -266,7 +267,8 @@ impl Building {
     }
 }
 
-/// Describes a whole number that is not exact as a float, with a hint for the type of the column.
+/// Describes a whole number that floats cannot represent exactly, with a hint to choose another column
+/// type.
 fn inexact(cell: Cell<'_>, column: &str) -> String {
     let hint = match cell {
         _ if cell.integer().is_some() => format!("{column}=integer keeps it"),

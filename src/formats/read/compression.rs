@@ -1,5 +1,5 @@
-//! Compressed files, detected by their first bytes: gzip, Zstandard, bzip2, xz, and zip with one
-//! data file.
+//! Compressed files, recognized by their first bytes: gzip, Zstandard, bzip2, xz, and zip with one data
+//! file.
 
 use std::fs::File;
 use std::io::{self, BufRead, Read, Seek as _, SeekFrom};
@@ -25,7 +25,7 @@ const MAGIC: [(&[u8], Compression); 5] = [
 /// Length of the longest entry of `MAGIC`.
 const MAGIC_BYTES_MAX: u64 = 6;
 
-/// Maximum memory of an xz block in KiB: several times as much as `xz -9` needs.
+/// Memory limit for the decompression of xz in KiB, several times what `xz -9` needs.
 const XZ_MEMORY_KIB_MAX: u32 = 256 * 1024;
 
 /// Extensions of compressed files.
@@ -51,8 +51,8 @@ struct Entry {
 }
 
 impl Compression {
-    /// Detects the compression of a file. Returns `None` if it is not compressed. Leaves the file at its
-    /// beginning.
+    /// Detects the compression of a file. Returns `None` if it is not compressed. The file is positioned
+    /// at its beginning afterwards.
     pub(super) fn of_file(file: &mut File) -> io::Result<Option<Self>> {
         let mut begin = Vec::new();
         file.by_ref().take(MAGIC_BYTES_MAX).read_to_end(&mut begin)?;
@@ -60,8 +60,8 @@ impl Compression {
         Ok(MAGIC.iter().find(|(magic, _)| begin.starts_with(magic)).map(|(_, found)| *found))
     }
 
-    /// Returns the decompressed content of `file`. `compressed` is the same file, shares its position
-    /// and is still at the beginning.
+    /// Returns the decompressed content of `file`. `compressed` is another handle of the same file,
+    /// which shares its position and is at the beginning.
     pub(super) fn text(
         self,
         file: &mut File,
@@ -93,14 +93,15 @@ pub(super) fn strip_ending(name: &str) -> &str {
     ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name)
 }
 
-/// Returns the name of the data file in a zip archive at `path`, or `None` if it is not an archive.
+/// Returns the name of the data file in the zip archive at `path`, or `None` if the file is not an
+/// archive.
 pub(super) fn name_in_archive(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let found = Compression::of_file(&mut file).ok()?;
     (found == Some(Compression::Zip)).then(|| entry(&mut file).ok().map(|entry| entry.name))?
 }
 
-/// Finds the only data file of an archive. Accompanying notes (.txt) are ignored.
+/// Finds the only data file in an archive. Text files (.txt), which usually contain notes, are ignored.
 fn entry(file: &mut File) -> io::Result<Entry> {
     let other = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
     let mut archive = ZipArchive::new(&mut *file)?;
@@ -148,7 +149,7 @@ fn entry(file: &mut File) -> io::Result<Entry> {
     }
 }
 
-/// Verifies the checksum of a text at its end.
+/// Reads a text and verifies its checksum at the end.
 struct Checked<R> {
     text: R,
     hasher: Hasher,

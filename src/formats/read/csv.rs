@@ -1,4 +1,4 @@
-//! Reads CSV by RFC 4180: fields between delimiters, in double quotes if they contain a delimiter,
+//! Reads CSV as in RFC 4180: fields are separated by delimiters, and quoted if they contain a delimiter,
 //! a quote (which is doubled) or a line end.
 //!
 //! The `csv` crate is not used for two reasons: it does not report quotes, which distinguish an empty
@@ -17,12 +17,12 @@ pub struct CsvReader<R> {
     line: Vec<u8>,
     /// Contents of the fields of the record, concatenated, without quotes.
     fields: Vec<u8>,
-    /// End of each field, with true if it is quoted.
+    /// End of each field, and true if the field is quoted.
     ends: Vec<(usize, bool)>,
     /// Maximum number of fields that are read per record.
     fields_max: usize,
     fault: Option<&'static str>,
-    /// Line on which the record begins, from 1.
+    /// Line on which the record begins, counted from 1.
     begin_line: u64,
     /// Start of the next record.
     at: Position,
@@ -52,7 +52,7 @@ impl<R: BufRead> CsvReader<R> {
         Self { text, delimiter, line, fields, ends, fields_max, fault: None, begin_line: 0, at }
     }
 
-    /// Stops reading a record at the first field after `fields_max`, which bounds the memory. For such a
+    /// Stops reading a record at the first field after `fields_max`, which limits the memory. For such a
     /// record, [`n_fields`](Self::n_fields) returns `fields_max` plus one.
     #[must_use]
     pub fn with_fields_max(self, fields_max: usize) -> Self {
@@ -91,7 +91,7 @@ impl<R: BufRead> CsvReader<R> {
         Ok(state == FieldState::Quoted)
     }
 
-    /// Returns the fields of the record, each with true if it is quoted, or `None` if they are not
+    /// Returns the fields of the record, each with true if it is quoted. Returns `None` if they are not
     /// UTF-8.
     pub fn fields(&self) -> Option<impl Iterator<Item = (&str, bool)>> {
         let text = std::str::from_utf8(&self.fields).ok()?;
@@ -107,12 +107,12 @@ impl<R: BufRead> CsvReader<R> {
         self.ends.len()
     }
 
-    /// Returns the deviation of the record from RFC 4180, if any. The record is read nevertheless.
+    /// Returns the deviation of the record from RFC 4180, if any. The fields are read nevertheless.
     pub fn fault(&self) -> Option<&'static str> {
         self.fault
     }
 
-    /// Returns the line on which the record begins, from 1, with the start of the next record.
+    /// Returns the line on which the record begins, counted from 1, and the start of the next record.
     pub(super) fn position(&self) -> (u64, Position) {
         (self.begin_line, self.at)
     }

@@ -1,9 +1,9 @@
 //! Records of a CSV file, with detection of its layout: lines before the header, the delimiter, and the
 //! number of header lines.
 //!
-//! The first records are compared with each other: lines before the table have fewer fields and the
-//! names in a header differ from the values of the columns. If this leaves two interpretations, the file
-//! is rejected. The error names the options that select one.
+//! The first records are compared with each other: lines before the table have fewer fields, and the
+//! names in a header differ from the values of the columns. If two interpretations remain possible, the
+//! file is rejected. The error names the options that select one of them.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Cursor, Read as _};
@@ -17,8 +17,8 @@ use super::time_text::{TimeTexts, day_first, is_clock};
 use super::timestamps::TimeUnit;
 use super::{BadRow, FileError, Place, ReadOptions, Record, Stop, Take};
 
-/// Delimiters that are detected. If several give equal tables, the first is chosen, since a comma may
-/// also be a decimal mark.
+/// Delimiters that are detected. If several of them give equally good tables, the first is chosen. The
+/// comma is last, since it may also be a decimal mark.
 const DELIMITERS: [u8; 4] = *b";\t|,";
 
 /// Maximum size of the sample: a header of 1 024 long names, or many usual records.
@@ -27,13 +27,14 @@ const SAMPLE_BYTES: u64 = 1024 * 1024;
 /// Number of records that are compared, enough to detect the type of a column.
 const SAMPLE_RECORDS: usize = 100;
 
-/// Maximum number of lines of a header: two or three levels of columns and the name of the index.
+/// Maximum number of header lines: two or three levels of column names, and a line with the name of the
+/// index.
 const HEADER_LINES_MAX: usize = 4;
 
 /// First character of a comment line.
 const COMMENT: &str = "#";
 
-/// Mark with which some programs begin a text.
+/// Byte order mark, with which some programs begin a text.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 pub(super) struct CsvRecords {
@@ -124,8 +125,8 @@ impl SampleRecord {
     }
 }
 
-/// Reads the sample of a file: its first bytes. The sample of a stream, which may be slow, is only the
-/// lines up to the first record after skipped lines.
+/// Reads the sample of a file, which is its beginning. Since a stream may be slow, its sample only
+/// consists of the skipped lines and the lines up to the first record after them.
 fn read_sample(
     text: &mut impl BufRead,
     options: ReadOptions,
@@ -183,7 +184,7 @@ impl CsvHead {
         if is_header {
             return Ok(Self { delimiter, fields: unique(first.fields.clone())?, begin: first_end });
         }
-        // A comment just before the data, with the same number of fields, contains their names.
+        // If a comment just before the data has the same number of fields, it contains their names.
         let fields = match comment.filter(|_| options.has_header.is_none()) {
             Some(names) => unique(names)?,
             None => (0..first.fields.len()).map(numbered).collect(),
@@ -192,7 +193,7 @@ impl CsvHead {
     }
 }
 
-/// Returns the start of the text after its byte order mark and `n_lines` lines.
+/// Returns the position after the byte order mark and the first `n_lines` lines of the text.
 fn skip_lines(sample: &[u8], n_lines: u64) -> Position {
     let mark = BYTE_ORDER_MARK.as_bytes();
     let mut begin = Position::default();
@@ -213,8 +214,8 @@ fn rest(sample: &[u8], from: Position) -> &[u8] {
     sample.get(from..).unwrap_or_default()
 }
 
-/// Splits the sample into records. The last record may be truncated at the end of the sample. It is
-/// dropped if there are others.
+/// Splits the sample into records. The last record may be truncated, as the sample ends there. It is
+/// dropped if there are other records.
 fn split(sample: &[u8], begin: Position, delimiter: u8) -> Result<Vec<SampleRecord>, FileError> {
     let mut reader = CsvReader::resume(rest(sample, begin), delimiter, begin);
     let (mut records, mut at) = (Vec::new(), begin);
@@ -227,7 +228,7 @@ fn split(sample: &[u8], begin: Position, delimiter: u8) -> Result<Vec<SampleReco
         let fields = match reader.fields() {
             Some(fields) => fields.map(|(field, _)| field.to_owned()).collect(),
             None if records.is_empty() => return Err(FileError::form("header is not UTF-8")),
-            // The same error is reported when the rows are read.
+            // The error is ignored here, since it is reported when the rows are read.
             None => Vec::new(),
         };
         records.push(SampleRecord { begin: at, end, fields });
@@ -236,7 +237,7 @@ fn split(sample: &[u8], begin: Position, delimiter: u8) -> Result<Vec<SampleReco
     Ok(records)
 }
 
-/// Returns the most frequent number of fields, or the first of several equally frequent numbers.
+/// Returns the most frequent number of fields. If several are equally frequent, returns the first.
 fn usual_width<'a>(records: &(impl Iterator<Item = &'a SampleRecord> + Clone)) -> usize {
     let n_of = |width: usize| records.clone().filter(|it| it.fields.len() == width).count();
     let widths = records.clone().map(|record| record.fields.len());
@@ -259,8 +260,8 @@ fn likeliest_delimiter(sample: &[u8], begin: Position) -> u8 {
     best.filter(|(table, _)| *table != (0, 0)).map_or(b',', |(_, delimiter)| delimiter)
 }
 
-/// Removes comment lines. Returns the fields of the last comment before the first record if there are
-/// `n_fields`.
+/// Removes comment lines. Returns the fields of the last comment before the first record if it has
+/// `n_fields` fields.
 fn take_comments(records: &mut Vec<SampleRecord>, n_fields: usize) -> Option<Vec<String>> {
     let n_before = records.iter().take_while(|record| record.is_comment()).count();
     let before: Vec<_> = records.drain(..n_before).collect();
@@ -276,7 +277,7 @@ fn take_comments(records: &mut Vec<SampleRecord>, n_fields: usize) -> Option<Vec
 /// Removes lines before the table that only have a text in the first field.
 ///
 /// # Errors
-/// If one has other fields, too, since it may be a malformed header.
+/// If such a line also has other fields, since it may be a malformed header.
 fn drop_banner(records: &mut Vec<SampleRecord>, n_fields: usize) -> Result<(), FileError> {
     let is_wide = |record: &SampleRecord| record.fields.len() == n_fields;
     let is_first_value =
@@ -305,8 +306,8 @@ fn drop_banner(records: &mut Vec<SampleRecord>, n_fields: usize) -> Result<(), F
     Ok(())
 }
 
-/// Finds the line that names the index of a table, below a header of one or several lines: it has a name
-/// in the first field and the others are empty.
+/// Finds the line that names the index of a table, below a header of one or several lines. It has a name
+/// in the first field, and its other fields are empty.
 fn index_line(records: &[SampleRecord], n_fields: usize) -> Option<usize> {
     let is_index = |record: &SampleRecord| {
         let name = record.fields.first().map_or("", |name| name.trim());
@@ -320,8 +321,9 @@ fn index_line(records: &[SampleRecord], n_fields: usize) -> Option<usize> {
     (place > 0 && n_fields > 1 && levels.iter().all(is_level)).then_some(place)
 }
 
-/// Returns the names of the columns of a header of `n_levels` lines. The line below names the first
-/// column. The others get the names of a line without duplicates, or else of all lines.
+/// Returns the column names of a header of `n_levels` lines. The line below the header names the first
+/// column. The other columns get the names of a header line that has no duplicates, or else the joined
+/// names of all header lines.
 fn level_names(records: &[SampleRecord], n_levels: usize) -> Vec<String> {
     let levels: Vec<&[String]> = records
         .iter()
@@ -350,15 +352,15 @@ fn numbered(idx: usize) -> String {
     format!("column_{}", idx + 1)
 }
 
-/// Returns names of fields from a header, which must not have duplicates.
+/// Returns the field names of a header. Duplicate names are an error.
 fn unique(names: Vec<String>) -> Result<Vec<String>, FileError> {
     let mut seen = HashSet::new();
     let name = |(idx, name): (usize, String)| {
         let name = name.trim();
-        // MetaTrader writes names as <DATE>.
+        // MetaTrader encloses names in angle brackets, as in <DATE>.
         let bare = name.strip_prefix('<').and_then(|name| name.strip_suffix('>'));
         let name = match bare.unwrap_or(name) {
-            // pandas writes an empty name for an index without a name.
+            // pandas writes an empty name for an unnamed index.
             "" => numbered(idx),
             name => name.to_owned(),
         };
@@ -383,7 +385,7 @@ impl LineKind {
             return None;
         }
         Some(match cell.float() {
-            // 1700000000 may be a time, but 0.5 is not.
+            // 1700000000 may be a time, but 0.5 cannot be.
             Some(number) if TimeUnit::guess(number).is_some() => Self::Time,
             Some(_) => Self::Number,
             None if is_time(field) => Self::Time,
@@ -408,7 +410,7 @@ fn is_value(text: &str) -> bool {
 /// ambiguous, since quantiles and years can be names.
 ///
 /// # Errors
-/// If it has both names and data.
+/// If the record has both names and data.
 fn is_header(records: &[SampleRecord]) -> Result<bool, FileError> {
     let Some((first, others)) = records.split_first() else { return Ok(true) };
     let others: Vec<_> =
@@ -430,7 +432,7 @@ fn is_header(records: &[SampleRecord]) -> Result<bool, FileError> {
         match LineKind::classify(field) {
             Some(LineKind::Time) if is_most(n_times) => datum = datum.or(Some(field)),
             Some(LineKind::Text) if is_most(n_times + n_numbers) => name = name.or(Some(field)),
-            // Dates above numbers: the table has a column for each day.
+            // Dates above numbers are names: the table has a column for each day.
             Some(LineKind::Time) if is_most(n_numbers) && Cell::Bare(field).float().is_none() => {
                 name = name.or(Some(field));
             }
@@ -451,8 +453,8 @@ fn is_header(records: &[SampleRecord]) -> Result<bool, FileError> {
     }
 }
 
-/// Returns true if a record by itself is data: all numbers and times, or at least half of it
-/// fractions, dates and times, which are unlikely names.
+/// Returns true if a record is clearly data, without a comparison: all its fields are numbers and times,
+/// or at least half are fractions, dates and times, which are unlikely names.
 fn is_data(record: &[String]) -> bool {
     let is_number = |text: &str| Cell::Bare(text).float().is_some();
     let is_plain = |text: &str| is_time(text) || text.contains('.') && is_number(text);

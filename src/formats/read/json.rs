@@ -7,30 +7,31 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 
 use super::cell::Cell;
 
-/// Member with a row's values, unless the row is flat.
+/// Name of the member with a row's values, in rows that are not flat.
 const VALUES: &str = "values";
 
-/// Members of a row that services add and that are not values. They only apply if the row is not
-/// flat: a flat row may have such columns.
+/// Members that services add to a row and that are not values. They are only skipped if the row is not
+/// flat, since a flat row may have columns with these names.
 const ADDED: [&str; 3] = ["id", "dataset_id", "created_at"];
 
 /// Callback for a member of a row: its name and value.
 type TakeMember<'a> = &'a mut dyn FnMut(&str, Cell<'_>);
 
-/// Passes the members of a row's object to `take`. If the member `values` is an object, its members
-/// are passed instead.
+/// Passes the members of a row's object to `take`. If the member `values` is an object, passes its
+/// members instead.
 ///
 /// # Errors
 /// Description of the syntax error.
 pub fn members(object: &[u8], take: &mut dyn FnMut(&str, Cell<'_>)) -> Result<(), String> {
-    // Other members can precede the values, so the text is searched for them first.
+    // The members that services add may precede `values`, so the text is searched for `values` first.
     let skips_added = has_values(object);
     read_row(&mut serde_json::Deserializer::from_slice(object), skips_added, take)
 }
 
-/// Passes the members of a row's object to `take` like [`members`], including members that services add.
+/// Passes the members of a row's object to `take` like [`members`], but includes the members that
+/// services add.
 ///
-/// This is not inlined at its call site, since the whole parser must be compiled in one unit: see
+/// This function is not inlined, since the whole parser must be compiled in one unit: see
 /// `codegen-units` in the workspace's `Cargo.toml`.
 ///
 /// # Errors
@@ -49,8 +50,8 @@ fn read_row<'de>(
     read.map_err(|error| describe_error(&error))
 }
 
-/// Returns true if a member called `values` may be an object. A text in the row that looks the same
-/// only costs a second check.
+/// Returns true if there may be a member called `values` that is an object. A text value that looks the
+/// same gives a false positive, which only costs a second check.
 fn has_values(object: &[u8]) -> bool {
     let name = format!("\"{VALUES}\"");
     let places = object.windows(name.len()).enumerate();
@@ -61,14 +62,14 @@ fn has_values(object: &[u8]) -> bool {
     })
 }
 
-/// Describes an error without its line, which is always 1.
+/// Describes a JSON error without the line, which is always 1.
 fn describe_error(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let end = text.rfind(" at line ").unwrap_or(text.len());
     text.get(..end).unwrap_or(&text).to_owned()
 }
 
-/// Passes the members of an object to a closure.
+/// Passes the members of an object to a callback.
 struct Members<'a> {
     /// Called for each member, in order.
     take: TakeMember<'a>,
@@ -118,7 +119,7 @@ impl<'de> Visitor<'de> for Members<'_> {
     }
 }
 
-/// Parses a member's name, borrowing it from the text unless it contains escapes.
+/// Parses a member's name. Borrows it from the text unless it contains escapes.
 struct Name;
 
 impl<'de> DeserializeSeed<'de> for Name {
@@ -148,7 +149,7 @@ impl<'de> Visitor<'de> for Name {
 struct Value<'a> {
     name: &'a str,
     take: TakeMember<'a>,
-    /// True if an object contains the row's values.
+    /// True if the object has an object with the row's values.
     has_values: bool,
 }
 
@@ -235,7 +236,7 @@ mod tests {
         let want = [("timestamp", Cell::Text("t")), ("a", Cell::Integer(1)), ("b", Cell::Absent)];
         check(r#"{"timestamp":"t","a":1,"b":null}"#, Ok(&want));
         check(r#"{"id":7,"dataset_id":3,"timestamp":"t","values":{"a":1,"b":null}}"#, Ok(&want));
-        // A column can have this name.
+        // A column may have the name `values`.
         let column = [("values", Cell::Float(1.5)), ("id", Cell::Boolean(true))];
         check(r#"{"values":1.5,"id":true}"#, Ok(&column));
     }

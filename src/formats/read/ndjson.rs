@@ -8,10 +8,10 @@ use super::number_text::{Decimal, is_rounded_integer};
 use super::source::{Input, Position};
 use super::{BadRow, FileError, Place, Record, Stop, Take, json};
 
-/// Maximum length of a line, twenty times a row of a thousand columns.
+/// Maximum length of a line, twenty times the length of a row with a thousand columns.
 const LINE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The parser returns whole numbers beyond 64 bits as floats. From this value on, a float may have
+/// The parser returns whole numbers beyond 64 bits as floats. A float of at least this size may have
 /// lost digits.
 const LARGE_FROM: f64 = 18_446_744_073_709_551_615.0;
 
@@ -22,11 +22,11 @@ pub(super) struct NdjsonRecords {
     at: Position,
 }
 
-/// A field seen in a record.
+/// A field that occurred in a record.
 struct FieldPlace {
-    /// Index among all fields seen so far.
+    /// Index among all fields that occurred so far.
     idx: usize,
-    /// Last line that has the field.
+    /// Latest line in which the field occurred.
     line: u64,
 }
 
@@ -95,13 +95,13 @@ impl NdjsonRecords {
     }
 }
 
-/// Returns the object of a line, without surrounding whitespace and byte order mark.
+/// Returns the object on a line, without surrounding whitespace and without a byte order mark.
 fn object(line: &[u8]) -> &[u8] {
     let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
     line.trim_ascii()
 }
 
-/// Finds a whole number in an object that the parser has rounded, which it does beyond 64 bits.
+/// Finds a whole number in an object that the parser has rounded. It rounds numbers beyond 64 bits.
 fn rounded_integer(object: &[u8]) -> Option<String> {
     let mut rest = object.iter().copied().peekable();
     while let Some(byte) = rest.next() {

@@ -1,6 +1,7 @@
-//! Numbers as texts, with group marks and either decimal mark.
+//! Numbers in texts, with digit group separators and with a point or a comma as the decimal mark.
 
-/// Group marks that are valid with either decimal mark: spaces, two no-break spaces, and the apostrophe.
+/// Group separators that are valid with either decimal mark: the space, two no-break spaces, and the
+/// apostrophe.
 const GROUP_MARKS: [char; 4] = [' ', '\u{a0}', '\u{202f}', '\''];
 
 /// Decimal mark of numbers.
@@ -26,8 +27,8 @@ const fn no_decimal(_: &str) -> DecimalError {
 }
 
 impl Decimal {
-    /// Rewrites `text` without group marks and with a decimal point. Returns `None` if it is not a
-    /// number with this mark.
+    /// Rewrites `text` without group separators and with a decimal point. Returns `None` if it is not a
+    /// number with this decimal mark.
     pub(super) fn plain(self, text: &str) -> Option<String> {
         let (mark, group) = match self {
             Self::Point => ('.', ','),
@@ -56,19 +57,19 @@ impl Decimal {
     }
 }
 
-/// Evidence for the decimal mark of a file.
+/// Evidence that a text gives for the decimal mark of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Telling {
-    /// The text has no mark or is not a number.
+    /// None: the text has no mark or is not a number.
     Nothing,
-    /// The text is a number only with this mark.
+    /// The text is only a number with this decimal mark.
     One(Decimal),
-    /// The text is a different number with each mark, such as `1,234`.
+    /// The text is a different number with each decimal mark, such as `1,234`.
     Open,
 }
 
-/// Returns the evidence of `text` for the decimal mark. A single point counts as a decimal mark:
-/// `1.234` is hardly ever 1234 in a file without commas.
+/// Returns the evidence that `text` gives for the decimal mark. A single point counts as a decimal mark:
+/// in a file without commas, `1.234` almost never means 1234.
 pub(super) fn telling(text: &str) -> Telling {
     let text = text.trim();
     match (Decimal::Point.plain(text), Decimal::Comma.plain(text)) {
@@ -79,10 +80,11 @@ pub(super) fn telling(text: &str) -> Telling {
     }
 }
 
-/// Returns true if `text` is a whole number that differs from `number`, which was parsed from it.
+/// Returns true if `text` is a whole number and `number`, which was parsed from it, has a different
+/// value.
 ///
-/// Digits beyond the precision of a float that programs fill with zeros (12345678901234567000) do
-/// not count, since the number round-trips.
+/// Some programs fill digits beyond the precision of a float with zeros (12345678901234567000). Such
+/// numbers count as equal, since they round-trip.
 pub(super) fn is_rounded_integer(text: &str, number: f64, decimal: Decimal) -> bool {
     let Some(plain) = decimal.plain(text.trim()) else { return false };
     let Some((whole, rest)) = plain.trim_start_matches('-').split_once('.') else { return false };

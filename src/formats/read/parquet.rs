@@ -1,7 +1,7 @@
-//! Records of Apache Parquet, decoded by the `parquet` crate in batches of each wanted column.
+//! Records of Apache Parquet, decoded with the `parquet` crate in batches for each wanted column.
 //!
-//! All codecs except LZO and all encodings are supported. A column that datasets do not support (a list,
-//! a struct, bytes, an interval) is reported by its name. The others are read normally.
+//! All encodings are supported, and all codecs except LZO. A column that datasets do not support (a
+//! list, a struct, bytes, an interval) is reported by its name. Other columns are read normally.
 
 mod column;
 mod kind;
@@ -36,7 +36,7 @@ pub struct ParquetRecords {
 
 /// Receives rows column by column.
 pub trait ColumnSink {
-    /// Begins a column with its first cell in row `first_row` of the file.
+    /// Begins a column. Its first cell belongs to row `first_row` of the file.
     fn begin_column(&mut self, name: &str, first_row: usize);
 
     /// Receives the numbers of the next rows of the column. Returns false to receive them as cells
@@ -56,17 +56,17 @@ struct Field {
 }
 
 enum Content {
-    /// A column of values: its index among all stored columns and their meaning.
+    /// A column of values, given by its index among all stored columns and their meaning.
     Values { leaf: usize, kind: Kind, batch: Option<Box<ColumnBatch>> },
     /// An unsupported column, with the reason.
     Unfit(String),
 }
 
 impl ParquetRecords {
-    /// Opens the rows after the first `n_skipped`, with the columns that are `wanted`.
+    /// Opens the rows after the first `n_skipped`, with the `wanted` columns.
     ///
     /// # Errors
-    /// [`FileError`] if it is not a Parquet file, has no columns, or has duplicate columns.
+    /// [`FileError`] if it is not a Parquet file, or if columns are missing or have duplicate names.
     pub fn open(
         source: ParquetSource,
         n_skipped: u64,
@@ -106,7 +106,7 @@ impl ParquetRecords {
     /// Passes the cells of the next row group to `sink`, one column after another.
     ///
     /// # Errors
-    /// [`FileError`] if a column does not decode.
+    /// [`FileError`] if a column cannot be decoded.
     pub fn next_group(&mut self, sink: &mut impl ColumnSink) -> Result<(), FileError> {
         let Some(group) = self.metadata.row_groups().get(self.next_group) else { return Ok(()) };
         let n_rows = usize::try_from(group.num_rows()).unwrap_or(0);
@@ -128,7 +128,7 @@ impl ParquetRecords {
         Ok(())
     }
 
-    /// Returns true if reading stopped because the pages exceed the limit of a body.
+    /// Returns true if reading stopped because the decompressed pages exceed the limit for a body.
     pub fn is_exceeded(&self) -> bool {
         self.source.is_exceeded()
     }
@@ -139,11 +139,11 @@ impl ParquetRecords {
         u64::try_from(share / u128::from(self.n_rows().max(1))).unwrap_or(size_bytes)
     }
 
-    /// Passes the fields of the next row to `take`. Returns `None` at the end. Individual rows are
-    /// never invalid.
+    /// Passes the fields of the next row to `take`. Returns `None` at the end. Individual rows are never
+    /// invalid.
     ///
     /// # Errors
-    /// [`FileError`] if a column does not decode.
+    /// [`FileError`] if a column cannot be decoded.
     pub fn next_record(&mut self, take: Take<'_>) -> Result<Option<Place>, FileError> {
         while self.n_left_in_group == 0 {
             let Some(group) = self.metadata.row_groups().get(self.next_group) else {
@@ -165,7 +165,7 @@ impl ParquetRecords {
 }
 
 impl Content {
-    /// Passes the batch of numbers that begins with the next row, if there is one. Returns how many
+    /// If a batch of numbers begins with the next row, passes the batch to `sink`. Returns how many
     /// numbers were passed.
     fn push_floats(&mut self, name: &str, sink: &mut impl ColumnSink) -> Result<usize, FileError> {
         let Self::Values { batch: Some(batch), .. } = self else { return Ok(0) };
@@ -176,7 +176,7 @@ impl Content {
         Ok(n_taken)
     }
 
-    /// Returns the cell in the next row of the column called `name`.
+    /// Returns the cell of the next row in the column called `name`.
     fn next_cell(&mut self, name: &str) -> Result<Cell<'_>, FileError> {
         match self {
             Self::Unfit(reason) => Ok(Cell::Unfit(reason)),
@@ -210,7 +210,7 @@ impl Field {
     }
 }
 
-/// Describes bytes that contradict their own metadata.
+/// Describes data that contradict their own metadata.
 fn damage() -> String {
     "file is damaged".to_owned()
 }

@@ -1,9 +1,9 @@
-//! Rows of an hour that the clock shows twice when it is set back in autumn, resolved by their
+//! Resolves the rows of an hour that the clock shows twice when it is set back in autumn, by their
 //! order.
 //!
-//! Their times ascend up to the point at which the clock was set back, where they restart. Rows before
-//! it have the earlier meaning and rows after it the later one, or the other way round in a file with
-//! the latest row first. The rows are rejected unless there is exactly one such point.
+//! The times ascend up to the point at which the clock was set back, where they restart. Rows before
+//! this point have the earlier timestamp and rows after it the later timestamp, or vice versa if the
+//! latest row of the file comes first. The rows are rejected unless there is exactly one such point.
 
 use std::collections::VecDeque;
 
@@ -12,20 +12,20 @@ use model::timestamp::Timestamp;
 use super::time_text::TWICE;
 use super::{BadRow, PlacedRow};
 
-/// Maximum number of rows of a repeated hour, which are held in memory: 138 per second.
+/// Maximum number of rows of a repeated hour, which are held in memory. It allows 138 rows per second.
 const ROWS_MAX: usize = 500_000;
 
 /// A row that was read.
 pub(super) struct ReadRow {
     pub(super) placed: PlacedRow,
-    /// Second meaning of its timestamp, if the clock shows it twice. The first one is in the row.
+    /// Later possible timestamp, if the clock shows the time twice. The row has the earlier one.
     pub(super) later: Option<Timestamp>,
 }
 
 /// Consecutive rows of a file with times that the clock shows twice.
 pub(super) struct RepeatedHour {
     before: Option<Timestamp>,
-    /// Each row with the later meaning of its timestamp.
+    /// Each row with its later possible timestamp.
     rows: Vec<(PlacedRow, Timestamp)>,
     bad: Vec<BadRow>,
 }
@@ -51,8 +51,8 @@ impl RepeatedHour {
         self.bad.push(bad);
     }
 
-    /// Returns the rows with the timestamps determined by their order, followed by `after`, the
-    /// next record.
+    /// Returns the rows with the timestamps that follow from their order, and then `after`, the next
+    /// record.
     pub(super) fn resolve(
         self,
         after: Option<Result<PlacedRow, BadRow>>,
@@ -64,7 +64,7 @@ impl RepeatedHour {
         let last_idx = self.rows.len().saturating_sub(1);
         let mut resolved: VecDeque<_> = self.bad.into_iter().map(Err).collect();
         for (idx, (mut placed, later)) in self.rows.into_iter().enumerate() {
-            // An import that resumed in the middle would see only some of the rows.
+            // An import that resumed in the middle would not see all rows of the hour.
             placed.is_resumable = idx == last_idx;
             let Some(Turn { idx: turn_idx, is_descending }) = turn else {
                 let earlier = placed.row.timestamp;
@@ -82,17 +82,17 @@ impl RepeatedHour {
     }
 }
 
-/// Point at which the times of an hour restart.
+/// Point at which the times restart.
 #[derive(Clone, Copy)]
 struct Turn {
-    /// Index of the first row after it.
+    /// Index of the first row after the point.
     idx: usize,
-    /// True if the file has its latest row first.
+    /// True if the latest row of the file comes first.
     is_descending: bool,
 }
 
-/// Finds the point at which `times`, all with their earlier meaning, restart. Returns `None` unless
-/// there is exactly one such point.
+/// Finds the point at which `times` restart. They are the earlier possible timestamps. Returns `None`
+/// unless there is exactly one such point.
 fn turn(times: &[Timestamp], before: Option<Timestamp>, after: Option<Timestamp>) -> Option<Turn> {
     let is_descending = match (before, after) {
         (Some(before), _) => before > *times.first()?,

@@ -1,4 +1,4 @@
-//! Detects the types of fields and the timestamp field from the beginning of a file.
+//! Determines the types of fields, and which field is the timestamp, from the beginning of a file.
 
 pub mod time_column;
 
@@ -16,17 +16,19 @@ use super::time_text::{TimeTexts, day_first, is_clock, is_date};
 use super::timestamps::{TimeUnit, timestamp};
 use super::{BadRow, FileError, Format, Place, ReadOptions, Records, Stop};
 
-/// Number of records that are examined. More would be more precise, but take longer than a second.
+/// Number of records that are examined. Examining more records would be more reliable, but take longer
+/// than a second.
 pub const SNIFFED_RECORDS: usize = 10_000;
 
-/// Maximum whole number that is exact in a column of floats.
+/// Maximum whole number that a column of floats represents exactly.
 const EXACT_MAX: i64 = 1 << 53;
 
-/// Range of plausible timestamps, 1900 to 2100. Others are no evidence of a time column.
+/// Range of plausible timestamps, the years 1900 to 2100. Timestamps outside of it are no evidence of a
+/// time column.
 const PLAUSIBLE: Range<Timestamp> =
     Timestamp::from_seconds(-2_208_988_800)..Timestamp::from_seconds(4_133_980_800);
 
-/// Number of timestamps of a field that are stored for comparison with others.
+/// Number of timestamps of a field that are stored for a comparison with other fields.
 const TIMES_KEPT: usize = 2_000;
 
 /// Fields detected at the beginning of a file.
@@ -36,7 +38,7 @@ pub struct SniffedFields {
     pub fields: Vec<Field>,
     /// Number of examined records.
     pub n_records: usize,
-    /// True if ambiguous dates were parsed with a given format.
+    /// True if ambiguous dates were parsed with a format that the caller specified.
     pub(super) has_format: bool,
 }
 
@@ -45,19 +47,19 @@ pub struct SniffedFields {
 pub struct Field {
     /// Name in the header or in the first records.
     pub name: String,
-    /// Type of the values. Numbers are floats, unless they are whole and too large for that, or the
-    /// file declares types.
+    /// Type of the values. Numbers are floats, unless they are whole and too large to be exact as
+    /// floats, or the file declares types.
     pub dtype: Dtype,
     /// First value as written in the file, if there is one.
     pub example: Option<String>,
-    /// True if all values are texts of numbers.
+    /// True if all values are numbers that are written as texts.
     pub has_number_texts: bool,
     /// Reason why it cannot be a column, for example because it holds lists.
     pub unfit: Option<String>,
     seen: Seen,
 }
 
-/// Interpretation of values as timestamps.
+/// Rules for interpreting values as timestamps.
 #[derive(Clone, Copy)]
 struct TimeReading<'a> {
     texts: &'a TimeTexts,
@@ -65,7 +67,7 @@ struct TimeReading<'a> {
     unit: Option<TimeUnit>,
 }
 
-/// Counts of the values of a field by possible types. Missing values are not counted.
+/// Number of values of a field that are valid for each possible type. Missing values are not counted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Seen {
     name: String,
@@ -74,17 +76,17 @@ struct Seen {
     n_not_booleans: usize,
     n_numbers: usize,
     n_fractions: usize,
-    /// Whole numbers that are too large for a float.
+    /// Number of whole numbers that are too large to be exact as floats.
     n_large: usize,
-    /// Values that the file does not declare as whole numbers.
+    /// Number of values that the file does not declare as whole numbers.
     n_undeclared: usize,
     n_number_texts: usize,
-    /// Dashes, which are not numbers but may be texts. They do not count as values.
+    /// Number of dashes. A dash is not a number but may be a text. They do not count as values.
     n_dashes: usize,
-    /// Quoted texts that would represent a missing value without quotes. They do not count as
+    /// Number of quoted texts that would represent a missing value without quotes. They do not count as
     /// values.
     n_quoted_absent: usize,
-    /// Reason why the first list or object does not fit a column.
+    /// Reason why the first list or object cannot be stored in a column.
     unfit: Option<String>,
     /// Numbers with a decimal point, numbers with a decimal comma, and the first ambiguous number.
     n_points: usize,
@@ -93,21 +95,22 @@ struct Seen {
     n_timestamps: usize,
     /// Timestamps that are numbers.
     n_number_times: usize,
-    /// Timestamps of the first records.
+    /// Timestamps in the first records.
     times: Vec<Option<Timestamp>>,
     /// Reason why the first value that is not a timestamp was rejected.
     no_time: Option<String>,
     n_dates: usize,
-    /// Dates that start with the day or the month.
+    /// Number of dates that start with the day or the month.
     n_day_first: usize,
     n_clocks: usize,
-    /// Number of hours and their minimum and maximum, if the name of the field suggests hours.
+    /// Number of values that are hours of a day, if the name of the field suggests hours. Also their
+    /// minimum and maximum.
     n_hours: usize,
     hours: Option<(i64, i64)>,
 }
 
 impl SniffedFields {
-    /// Creates fields that the caller knows: the timestamp and the others with their types.
+    /// Creates fields that are known to the caller: the timestamp, and other fields with their types.
     #[must_use]
     pub fn declare(time: &str, fields: impl IntoIterator<Item = (String, Dtype)>) -> Self {
         let field = |name, dtype, n_timestamps| {
@@ -122,7 +125,7 @@ impl SniffedFields {
     /// Returns the decimal mark of the numbers.
     ///
     /// # Errors
-    /// [`FileError::Columns`] if both are possible.
+    /// [`FileError::Columns`] if both decimal marks are possible.
     pub fn decimal(&self) -> Result<Decimal, FileError> {
         let numbers = || self.fields.iter().filter(|field| field.dtype != Dtype::String);
         let n_points: usize = numbers().map(|field| field.seen.n_points).sum();
@@ -145,16 +148,16 @@ impl SniffedFields {
 }
 
 impl Field {
-    /// Returns true if the field contains timestamps: at least half of its values if its name suggests
-    /// timestamps (`is_called_so`), otherwise nine in ten. Ambiguous dates count. Other values are
-    /// reported when the file is read.
+    /// Returns true if the field contains timestamps: at least half of its values must be timestamps if
+    /// its name suggests that (`is_called_so`), otherwise nine in ten. Ambiguous dates count as
+    /// timestamps. Other values are reported when the file is read.
     fn is_time(&self, is_called_so: bool) -> bool {
         let Seen { n_timestamps, n_values, .. } = self.seen;
         let is_half = n_timestamps > 0 && n_timestamps * 2 >= n_values;
         self.is_day_first() || self.seen.is_most(n_timestamps) || is_called_so && is_half
     }
 
-    /// Returns true if its timestamps are numbers.
+    /// Returns true if the timestamps of the field are numbers.
     const fn is_number_time(&self) -> bool {
         self.seen.n_number_times * 2 > self.seen.n_timestamps
     }
@@ -171,15 +174,15 @@ impl Field {
         self.seen.is_most(self.seen.n_clocks)
     }
 
-    /// Returns true if its name suggests hours and its values are numbers of hours.
+    /// Returns true if the name of the field suggests hours and its values are hours of a day.
     const fn is_hour(&self) -> bool {
         self.seen.is_most(self.seen.n_hours) && !self.is_clock()
     }
 
-    /// Returns the number of the first hour of a day according to the values.
+    /// Returns the number of the first hour of a day, determined from the values.
     ///
     /// # Errors
-    /// [`FileError::Columns`] if there is neither 0 nor 24, or both.
+    /// [`FileError::Columns`] if neither 0 nor 24 occurs, or both do.
     fn first_hour(&self) -> Result<i8, FileError> {
         match self.seen.hours {
             Some((0, ..=23)) => Ok(0),
@@ -196,8 +199,8 @@ impl Field {
     }
 }
 
-/// Examines the first records of the file at `path`. Invalid records are skipped, since reading the
-/// file reports them.
+/// Examines the first records of the file at `path`. Invalid records are skipped, since they are
+/// reported when the file is read.
 ///
 /// # Errors
 /// [`FileError`], in particular [`FileError::Empty`] if there are no records.
@@ -217,7 +220,7 @@ pub fn sniff(
                 seen.push(Seen { name: name.to_owned(), ..Seen::default() });
             }
             let cell = match cell {
-                // Quotes do not distinguish numbers in CSV.
+                // In CSV, numbers may be quoted or not.
                 Cell::Text(text)
                     if options.format == Format::Csv && !Cell::Bare(text).is_absent() =>
                 {
@@ -314,15 +317,15 @@ impl Seen {
         }
     }
 
-    /// Returns true if `n_of` is at least nine in ten of the values.
+    /// Returns true if `n_of` is at least nine tenths of the number of values.
     const fn is_most(&self, n_of: usize) -> bool {
         n_of > 0 && n_of * 10 >= self.n_values * 9
     }
 
     /// Returns the field. `is_typed` is true if the file distinguishes integers from other numbers.
     fn conclude(self, is_typed: bool) -> Field {
-        // A few texts among numbers are reported when reading, since a column of texts would hide
-        // them.
+        // If a few texts are among numbers, the type is a number and the texts are reported when the
+        // file is read. A column of texts would hide them.
         let is_float = self.n_numbers > 0 && self.n_numbers * 2 >= self.n_values;
         let dtype = match () {
             () if self.example.is_none() && self.n_dashes + self.n_quoted_absent == 0 => {
@@ -340,7 +343,7 @@ impl Seen {
             dtype,
             example: self.example.clone(),
             has_number_texts: self.n_values > 0 && self.n_number_texts == self.n_values,
-            // Single unfit values are reported when reading.
+            // Single values that cannot be stored are reported when the file is read.
             unfit: self.unfit.clone().filter(|_| self.n_values == 0),
             seen: self,
         }

@@ -1,4 +1,5 @@
-//! Source of the text of a file: plain or compressed, counted, from the beginning or an offset.
+//! Source of the text of a file, plain or compressed, from the beginning or an offset. Counts the bytes
+//! read.
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read, Seek as _, SeekFrom};
@@ -10,7 +11,7 @@ use encoding_rs_io::DecodeReaderBytes;
 
 use super::compression::Compression;
 
-/// Bytes read from disk at a time, enough to amortize calls.
+/// Number of bytes read from disk at a time, enough to amortize the calls.
 const BUFFER_BYTES: usize = 256 * 1024;
 
 /// Byte order marks of UTF-16.
@@ -22,13 +23,13 @@ const STDIN: &str = "-";
 /// Position of a record in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Position {
-    /// Number of bytes of text before it.
+    /// Number of bytes of text before the record.
     pub(super) offset_bytes: u64,
-    /// Number of lines before it.
+    /// Number of lines before the record.
     pub(super) line: u64,
 }
 
-/// Count of bytes read. Clones share it.
+/// Number of bytes read. Clones share the counter.
 pub(super) type Counter = Arc<AtomicU64>;
 
 /// An opened file, or standard input.
@@ -61,7 +62,8 @@ impl Input {
         self.size_bytes
     }
 
-    /// Duplicates the handle. Both must not be read at the same time.
+    /// Duplicates the handle. Only one of the two handles may be read at a time, since they share a
+    /// position.
     pub(super) fn again(&self) -> io::Result<Self> {
         let file = self.file.as_ref().map(File::try_clone).transpose()?;
         Ok(Self { file, counter: self.counter(), ..*self })
@@ -80,8 +82,7 @@ impl Input {
         }
     }
 
-    /// Returns the text from `offset_bytes` on, in UTF-8. UTF-16 with a byte order mark is
-    /// converted.
+    /// Returns the text from `offset_bytes` on, as UTF-8. UTF-16 with a byte order mark is converted.
     pub(super) fn text(self, offset_bytes: u64) -> io::Result<Box<dyn Read + Send>> {
         let Self { file, compression, counter, .. } = self;
         let Some(mut file) = file else {
@@ -106,7 +107,7 @@ impl Input {
     }
 }
 
-/// Returns true if a file begins with a mark of UTF-16. Changes the position of the file.
+/// Returns true if a file begins with a byte order mark of UTF-16. Changes the position of the file.
 fn begins_with_utf16_mark(file: &mut File) -> io::Result<bool> {
     let mut begin = Vec::new();
     file.rewind()?;
@@ -114,7 +115,8 @@ fn begins_with_utf16_mark(file: &mut File) -> io::Result<bool> {
     Ok(UTF16_MARKS.iter().any(|mark| begin == mark))
 }
 
-/// Converts a text that begins with a mark of UTF-16 and skips its first `offset_bytes`.
+/// Converts a text that begins with a byte order mark of UTF-16, and skips the first `offset_bytes` of
+/// the result.
 fn decode(mut text: Box<dyn Read + Send>, offset_bytes: u64) -> io::Result<Box<dyn Read + Send>> {
     let mut begin = Vec::new();
     text.by_ref().take(UTF16_MARKS[0].len() as u64).read_to_end(&mut begin)?;

@@ -13,7 +13,7 @@ use super::time_text::TimeTexts;
 use super::timestamps::TimeUnit;
 use super::*;
 
-/// Writes a file with `text` and returns options for it.
+/// Writes a file with `text` and returns its path and options to read it.
 fn file(name: &str, text: &[u8]) -> (tempfile::TempDir, PathBuf, ReadOptions) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
@@ -22,7 +22,7 @@ fn file(name: &str, text: &[u8]) -> (tempfile::TempDir, PathBuf, ReadOptions) {
     (folder, path, ReadOptions::new(format))
 }
 
-/// Maps every field except the timestamp to a column, by sniffing the file.
+/// Sniffs the file and maps every field except the timestamp to a column.
 fn sniffed_mapping(path: &Path, options: ReadOptions) -> ColumnMapping {
     let texts = TimeTexts::default();
     let survey = sniff(path, options, &texts).unwrap();
@@ -36,7 +36,7 @@ fn sniffed_mapping(path: &Path, options: ReadOptions) -> ColumnMapping {
     mapping
 }
 
-/// Reads everything in a file after `from`: errors and rows by timestamp, line and values.
+/// Reads all of a file after `from`. Returns errors, and rows as timestamp, line and values.
 fn all(path: &Path, options: ReadOptions, mapping: ColumnMapping, from: Place) -> Vec<String> {
     let mut rows = Rows::open(path, options, mapping, from).unwrap();
     let mut found = Vec::new();
@@ -124,7 +124,7 @@ fn unmapped_field_is_invalid_only_with_a_value() {
     assert_eq!(all(&path, options, mapping, Place::default()), want);
 }
 
-/// Reads a whole file, then resumes after each of its rows and expects the following ones.
+/// Reads a whole file. Then resumes after each of its rows and expects the rows that follow.
 #[track_caller]
 fn check_resumes(path: &Path, options: ReadOptions) {
     let mapping = sniffed_mapping(path, options);
@@ -159,7 +159,7 @@ fn reading_resumes_after_any_row() {
 /// Options for reading the files written by pyarrow.
 const PARQUET: ReadOptions = ReadOptions::new(Format::Parquet);
 
-/// Returns the path of a file written by pyarrow with `make.py` next to it.
+/// Returns the path of a file that `make.py`, in the same directory, wrote with pyarrow.
 fn parquet(name: &str) -> PathBuf {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/datasets/parquet");
     data.join(format!("{name}.parquet"))
@@ -218,7 +218,7 @@ fn unsupported_parquet_is_rejected_with_a_reason() {
     }
 }
 
-/// A mismatched value is found before any row is stored. An ignored column is not read.
+/// A wrong value is found before any row is stored. An ignored column is not read.
 #[test]
 fn parquet_is_checked_as_a_whole_without_ignored_columns() {
     let path = parquet("default");
@@ -232,7 +232,7 @@ fn parquet_is_checked_as_a_whole_without_ignored_columns() {
     }
     let bad = judge(&path, PARQUET, &mapping, Place::default()).unwrap().unwrap();
     assert_eq!((bad.line, bad.reason.as_str()), (1, "column name: `a` is not of type integer"));
-    // All of the column `n` is overwritten, which does not matter if it is ignored.
+    // Overwrites all of the column `n`, which does not matter if the column is ignored.
     let whole = std::fs::read(&path).unwrap();
     let metadata = ::parquet::file::metadata::ParquetMetaDataReader::new()
         .parse_and_finish(&bytes::Bytes::from(whole.clone()))
@@ -287,7 +287,8 @@ fn timestamp_is_detected_by_name_or_values() {
     let none = "no column with timestamps among a, b: name it with --time-column";
     check("a,b\n1,2\n", None, none);
     check("a,b\n1,2\n", Some("c"), "no column c among a, b");
-    // A few invalid values do not make it another column. Reading reports their rows.
+    // A few invalid values do not change the choice of the column. Their rows are reported when the file
+    // is read.
     check("time,close,when\n2026-03-01,1,2026-03-01\nnever,2,2026-03-02\n", None, "time");
     let day = |day: u32| if day == 15 { "x".to_owned() } else { format!("2026-03-{day}") };
     let lines: Vec<_> = (10..30).map(|row| format!("{row},{}\n", day(row))).collect();
@@ -332,11 +333,11 @@ fn file_without_valid_rows_is_rejected() {
 #[test]
 fn date_and_time_of_day_are_one_timestamp() {
     let want = ["2: 2026-01-02T09:30:00Z 1.5", "3: 2026-01-02T09:31:00Z 2"];
-    // Layouts of Stooq, MetaTrader (with brackets), and Stooq in bulk.
+    // Layouts of Stooq, of MetaTrader (with angle brackets), and of bulk files from Stooq.
     check("a.csv", "Date,Time,Open\n2026-01-02,09:30:00,1.5\n2026-01-02,09:31:00,2\n", &want);
     check("a.tsv", "<DATE>\t<TIME>\t<OPEN>\n2026.01.02\t09:30\t1.5\n2026.01.02\t09:31\t2\n", &want);
     check("a.csv", "DATE,TIME,OPEN\n20260102,093000,1.5\n20260102,093100,2\n", &want);
-    // A field with date and time is preferred to separate fields.
+    // A field with both date and time is preferred to separate fields.
     check(
         "a.csv",
         "timestamp,Date,Time\n1700000000,2026-01-02,09:30\n",
@@ -346,7 +347,7 @@ fn date_and_time_of_day_are_one_timestamp() {
 
 #[test]
 fn first_record_of_numbers_is_data() {
-    // HistData has two layouts, Binance's klines one, all without a header.
+    // Two layouts of HistData and the layout of Binance's klines, all of them without a header.
     check(
         "a.csv",
         "20120201 000000;1.5;7\n20120201 000100;2;8\n",
@@ -416,7 +417,7 @@ fn column_of_numbers_is_detected_despite_other_values() {
         "t;px;n\n2026-03-01;1,5;1.234\n2026-03-02;2;-\n",
         &["2: 2026-03-01T00:00:00Z 1.5 1234", "3: 2026-03-02T00:00:00Z 2 -"],
     );
-    // A dash among texts is a text.
+    // A dash among texts is a value.
     check(
         "a.csv",
         "t,note\n2026-03-01,-\n2026-03-02,a\n",

@@ -1,5 +1,5 @@
-//! Parses dates and times in files: ISO 8601 with or without separators, in a given time zone if
-//! they have no offset, or in a format of strptime.
+//! Parses dates and times in files: ISO 8601 with or without separators, or a format of strptime. Texts
+//! without an offset are in a given time zone.
 
 use std::str::FromStr;
 
@@ -12,7 +12,7 @@ use model::timestamp::{Timestamp, has_leap_second};
 
 use super::cell::{TypedTime, WrittenZone, exact_integer};
 
-/// Number of stored digits of a fraction of a second: microseconds.
+/// Number of stored digits of a fraction of a second, which gives microseconds.
 const FRACTION_DIGITS: usize = 6;
 
 /// Error for a time that the clock shows twice.
@@ -25,7 +25,8 @@ pub(super) struct ReadTime {
     pub(super) at: Timestamp,
     /// True if the text has a higher precision than microseconds.
     pub(super) is_cut: bool,
-    /// Second timestamp at which the clock shows the same time, if the order of the rows decides.
+    /// The later timestamp at which the clock shows the same time, if the order of the rows decides
+    /// which one is meant.
     pub(super) later: Option<Timestamp>,
 }
 
@@ -36,19 +37,19 @@ impl ReadTime {
     }
 }
 
-/// Interpretation of a time that the clock shows twice, when it is set back in autumn.
+/// Interpretation of a time that the clock shows twice because it is set back in autumn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::EnumString)]
 #[strum(serialize_all = "lowercase", parse_err_ty = AmbiguousError, parse_err_fn = no_ambiguous)]
 pub enum Ambiguous {
-    /// By the order of the rows, if the file has the hour twice. Rejected otherwise.
+    /// By the order of the rows, if the file contains the hour twice. Otherwise the time is rejected.
     #[default]
     #[strum(disabled)]
     ByOrder,
-    /// The first one, before the clock is set back.
+    /// The earlier timestamp, before the clock is set back.
     Earlier,
-    /// The second one.
+    /// The later timestamp.
     Later,
-    /// Rejected, in any order.
+    /// The time is rejected, whatever the order of the rows.
     Reject,
 }
 
@@ -61,8 +62,8 @@ const fn no_ambiguous(_: &str) -> AmbiguousError {
     AmbiguousError
 }
 
-/// Rules for parsing texts as timestamps. Without a format: RFC 3339 and similar. Timestamps are in
-/// UTC unless a zone or the text says otherwise.
+/// Rules for parsing texts as timestamps. Without a format, RFC 3339 and similar formats are accepted.
+/// Timestamps are in UTC unless a zone or the text specifies otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TimeTexts {
     /// Format of all texts.
@@ -130,8 +131,8 @@ impl Zone {
     /// Returns the timestamp of a date and time in the zone.
     ///
     /// # Errors
-    /// If the clock skips it, it is out of range, or the clock shows it twice and `ambiguous`
-    /// rejects that.
+    /// If the clock skips the time, if it is out of range, or if the clock shows it twice and
+    /// `ambiguous` rejects that.
     fn timestamp(&self, at: DateTime, ambiguous: Ambiguous) -> Result<ReadTime, String> {
         let found = self.0.to_ambiguous_timestamp(at);
         let micros = |at: Result<jiff::Timestamp, jiff::Error>| {
@@ -164,7 +165,7 @@ impl TimeTexts {
     /// Parses a date, with or without a time, with or without an offset.
     ///
     /// # Errors
-    /// Human-readable description.
+    /// Human-readable description of the error.
     pub(super) fn read(&self, text: &str) -> Result<ReadTime, String> {
         let text = text.trim();
         if let Some(format) = &self.format {
@@ -196,10 +197,11 @@ impl TimeTexts {
         Ok(ReadTime { is_cut: is_finer(text), ..read })
     }
 
-    /// Parses a date and the number of an hour of it. The first hour is `first_hour`.
+    /// Parses a date and combines it with the number of an hour. The first hour of a day is
+    /// `first_hour`.
     ///
     /// # Errors
-    /// Human-readable description.
+    /// Human-readable description of the error.
     pub(super) fn read_hour(
         &self,
         date_text: &str,
@@ -223,10 +225,11 @@ impl TimeTexts {
         read.map_err(|reason| format!("`{date_text}` hour {hour}: {reason}"))
     }
 
-    /// Returns the timestamp of a file with types, applying the time zone if the file has no zone.
+    /// Returns the timestamp of a value from a format with types. Applies the time zone if the file
+    /// declares none.
     ///
     /// # Errors
-    /// If the clock of the zone skips it or shows it twice.
+    /// If the clock of the zone skips the time or shows it twice.
     pub(super) fn resolve(&self, time: TypedTime) -> Result<ReadTime, String> {
         let TypedTime { at, is_cut, zone } = time;
         if zone == WrittenZone::Utc || self.zone == Zone::default() {
@@ -261,8 +264,8 @@ impl TimeTexts {
         Ok(ReadTime { is_cut: nanos % 1_000 != 0, ..read })
     }
 
-    /// Returns the start of a date written as a number such as 20260101, or the second of a time such as
-    /// 20260101153000.
+    /// Returns the start of a date that is written as a number such as 20260101, or the time that is
+    /// written as a number such as 20260101153000.
     pub(super) fn read_digits(&self, number: i64) -> Option<ReadTime> {
         self.zone.timestamp(digits(number)?, self.ambiguous).ok()
     }
@@ -275,11 +278,11 @@ impl TimeTexts {
     }
 }
 
-/// Returns the date and time written as a number, or `None` outside the years 1900 to 2099.
+/// Returns the date and time that are written as a number, or `None` outside of the years 1900 to 2099.
 pub(super) fn digits(number: i64) -> Option<DateTime> {
-    /// Days, such as 20260101.
+    /// Range of dates such as 20260101.
     const DATE: std::ops::Range<i64> = 19_000_101..21_000_101;
-    /// Seconds, such as 20260101153000.
+    /// Range of times such as 20260101153000.
     const SECOND: std::ops::Range<i64> = 19_000_101_000_000..21_000_101_000_000;
     let text = number.to_string();
     match number {
@@ -300,15 +303,16 @@ pub(super) fn is_date(text: &str) -> bool {
         || day_first(text).is_some_and(|formats| !formats.contains(['H', 'I']))
 }
 
-/// Returns true if `text` is a time of day. Without colons or two points, this requires
-/// `is_called_so`.
+/// Returns true if `text` is a time of day. A text without colons and without two points only counts if
+/// the name of the field suggests it (`is_called_so`).
 pub(super) fn is_clock(text: &str, is_called_so: bool) -> bool {
     let text = text.trim();
     let has_marks = text.contains(':') || text.matches('.').count() == 2;
     (is_called_so || has_marks) && clock(text).is_some_and(|(_, rest)| rest.is_empty())
 }
 
-/// Returns the possible formats of a date that begins with the day or the month, or `None` for others.
+/// Returns the possible formats of a date that begins with the day or the month, or `None` for other
+/// texts.
 pub(super) fn day_first(text: &str) -> Option<String> {
     let text = text.trim();
     let (first, rest) = number(text, 1, 2)?;
@@ -325,8 +329,8 @@ pub(super) fn day_first(text: &str) -> Option<String> {
     }
 }
 
-/// Returns the format of a time of day with a space before it, or an empty format without a time of day.
-/// Returns `None` if `text` is something else.
+/// Returns the format of a time of day, preceded by a space. An empty text gives an empty format.
+/// Returns `None` if `text` is not a time of day.
 fn clock_format(text: &str) -> Option<String> {
     if text.is_empty() {
         return Some(String::new());
@@ -364,7 +368,7 @@ fn date(text: &str) -> Option<(Date, &str)> {
     Some((date, rest))
 }
 
-/// Parses a time of day with colons, with two points (18.00.00) or of 4, 6 or 9 digits, followed by an
+/// Parses a time of day with colons, with two points (18.00.00), or as 4, 6 or 9 digits, followed by an
 /// optional AM or PM. Returns the rest.
 fn clock(text: &str) -> Option<(Time, &str)> {
     let n_digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -375,7 +379,7 @@ fn clock(text: &str) -> Option<(Time, &str)> {
             let (minute, rest) = number(rest.strip_prefix(mark)?, 2, 2)?;
             let (second, rest) = match rest.strip_prefix(mark) {
                 Some(rest) => number(rest, 2, 2)?,
-                // 18.00 is a number.
+                // 18.00 is a number, not a time.
                 None if mark == '.' => return None,
                 None => (0, rest),
             };
@@ -405,7 +409,7 @@ fn clock(text: &str) -> Option<(Time, &str)> {
     Some((time, rest))
 }
 
-/// Converts the hour by an optional AM or PM after it. Returns the rest.
+/// Adjusts the hour if AM or PM follows. Returns the rest of the text.
 fn half_day(hour: i32, rest: &str) -> Option<(i32, &str)> {
     let (first_pm, after) = match rest.trim_start().split_at_checked(2) {
         Some((half, after)) if half.eq_ignore_ascii_case("am") => (0, after),
@@ -435,13 +439,12 @@ fn describe_leap_second(text: &str) -> String {
     format!("`{text}` is a leap second, which is not supported")
 }
 
-/// Returns true if a timestamp that was parsed as the 59th second of a minute is written as the
-/// 60th.
+/// Returns true if a text whose seconds were parsed as 59 is written with the second 60.
 fn is_leap_second(text: &str) -> bool {
     text.contains(":60") || text.contains("5960") && !text.contains(['.', ','])
 }
 
-/// Returns true if a text has a fraction of a second with a higher precision than microseconds.
+/// Returns true if a text has a fraction of a second that is more precise than microseconds.
 fn is_finer(text: &str) -> bool {
     let fraction = text.rsplit_once(['.', ',']).map_or("", |(_, fraction)| fraction);
     let digits = fraction.bytes().take_while(u8::is_ascii_digit);

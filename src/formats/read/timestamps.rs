@@ -1,4 +1,4 @@
-//! Parses timestamps in files: RFC 3339 and similar, or a number since 1970.
+//! Parses timestamps in files: texts in RFC 3339 and similar formats, or numbers since 1970.
 
 use std::ops::Range;
 
@@ -7,11 +7,11 @@ use model::timestamp::Timestamp;
 use super::cell::{Cell, TypedTime, WrittenZone, exact_integer};
 use super::time_text::{ReadTime, TimeTexts, digits};
 
-/// Range of numbers without a unit, in seconds since 1970: the years 1971 to 2100. In these years, no
-/// number is valid in two units. A small number is hardly ever a timestamp.
+/// Range in which the unit of a number is detected, in seconds since 1970: the years 1971 to 2100.
+/// Within these years, no number is valid in two units. Smaller numbers are almost never timestamps.
 const PLAUSIBLE_SECONDS: Range<f64> = 31_536_000.0..4_133_980_800.0;
 
-/// Units that count since 1970, with their number per second.
+/// Units of time since 1970, with their number per second.
 const COUNTING_UNITS: [(TimeUnit, f64); 4] = [
     (TimeUnit::Seconds, 1.0),
     (TimeUnit::Millis, 1e3),
@@ -19,13 +19,13 @@ const COUNTING_UNITS: [(TimeUnit, f64); 4] = [
     (TimeUnit::Nanos, 1e9),
 ];
 
-/// Days from 1899-12-30, the day 0 of spreadsheets, to 1970.
+/// Days from 1899-12-30, which spreadsheets count as day 0, to 1970.
 const SPREADSHEET_DAYS: f64 = 25_569.0;
 
-/// Milliseconds of a day.
+/// Milliseconds per day.
 const DAY_MILLIS: f64 = 86_400_000.0;
 
-/// Unit or format of a number that is a timestamp.
+/// Unit or format of timestamps that are numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::EnumString)]
 #[strum(serialize_all = "lowercase", parse_err_ty = UnitError, parse_err_fn = no_unit)]
 pub enum TimeUnit {
@@ -76,7 +76,8 @@ impl TimeUnit {
         COUNTING_UNITS.into_iter().find(is_plausible).map(|(unit, _)| unit)
     }
 
-    /// Returns the timestamp `number` units after 1970, or the date written as `number`.
+    /// Returns the timestamp `number` units after 1970, or the date that the digits of `number`
+    /// represent.
     fn timestamp(self, number: i64, texts: &TimeTexts) -> Option<ReadTime> {
         let at = match self {
             Self::Seconds => timestamp_from_micros(number.checked_mul(1_000_000)?),
@@ -108,25 +109,25 @@ impl TimeUnit {
     }
 }
 
-/// Returns the timestamp of a number of days as counted by spreadsheets, to the millisecond.
+/// Returns the timestamp of a number of days as counted by spreadsheets, rounded to a millisecond.
 fn spreadsheet_day(days: f64, texts: &TimeTexts) -> Option<ReadTime> {
     let millis = round_to_integer((days - SPREADSHEET_DAYS) * DAY_MILLIS)?;
     let at = timestamp_from_micros(millis.checked_mul(1_000)?)?;
     texts.resolve(TypedTime { at, is_cut: false, zone: WrittenZone::None }).ok()
 }
 
-/// Rounds a finite number. A number beyond the range saturates.
+/// Rounds a finite number. A number out of range saturates.
 fn round_to_integer(number: f64) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "what is too large is held, and refused")]
     let whole = number.is_finite().then_some(number.round() as i64);
     whole
 }
 
-/// Parses the timestamp in `cell`. A number is in `unit`, or by default in the unit that gives a
-/// plausible time. Texts, or also numbers if there is a format, are parsed according to `texts`.
+/// Parses the timestamp in `cell`. A number is in `unit`, or else in the unit that gives a plausible
+/// time. Texts are parsed according to `texts`, and so are numbers if it has a format.
 ///
 /// # Errors
-/// Human-readable description.
+/// Human-readable description of the error.
 pub(super) fn timestamp(
     cell: Cell<'_>,
     unit: Option<TimeUnit>,
@@ -158,7 +159,7 @@ pub(super) fn timestamp(
     found.ok_or_else(|| format!("{} is not a timestamp", cell.describe()))
 }
 
-/// Describes a number that is not a plausible timestamp in any unit, with a hint for an option.
+/// Describes a number that is not a plausible timestamp in any unit, with a hint to an option.
 fn unclear_number(number: f64, shown: &str) -> String {
     let whole = exact_integer(number);
     let hint = match whole {

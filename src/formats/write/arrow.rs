@@ -1,9 +1,9 @@
 //! Renders rows as an Arrow IPC stream: a schema, batches of columns, and an end marker.
 //!
 //! This implements only the parts of the format that rows need: four types of columns and the
-//! timestamps, without dictionaries and compression. Arrow's crates would need more time to build than
-//! all the formats together. The messages are described in Arrow's `Message.fbs` and `Schema.fbs`, which
-//! define the numbers below.
+//! timestamps, without dictionaries and compression. Building Arrow's crates would take more time than
+//! building all other formats together. The messages are described in Arrow's `Message.fbs` and
+//! `Schema.fbs`, which define the numbers below.
 
 use flatbuffers::{
     FlatBufferBuilder, Push, TableFinishedWIPOffset as Table, TableUnfinishedWIPOffset, Vector,
@@ -17,10 +17,10 @@ use super::Field;
 /// Number of rows in a batch: half a megabyte of seven columns.
 pub(super) const BATCH_ROWS: usize = 8192;
 
-/// Start of a message. Followed by a length of 0, it is the end of the stream.
+/// Start of a message. If a length of 0 follows, the stream is complete.
 const CONTINUES: [u8; 4] = [0xff; 4];
 
-/// Metadata version 5, of Arrow 1.0 and later.
+/// Metadata version 5, used since Arrow 1.0.
 const VERSION: i16 = 4;
 
 /// Type of a message with a schema.
@@ -48,7 +48,7 @@ impl Stream {
             fields.push(push_field(&mut flat, Some(field)));
         }
         let fields = flat.create_vector(&fields);
-        // The numbers are little-endian.
+        // The byte order is little-endian, which is the default.
         let schema = Members::new(&mut flat).set(0, 0_i16).set(1, fields).end();
         push_message(to, flat, HEADER_SCHEMA, schema, &[]);
     }
@@ -78,7 +78,7 @@ impl Stream {
     }
 }
 
-/// Writes the members of a table, each by its number in the schema.
+/// Builder of a table whose members are identified by their numbers in the schema.
 struct Members<'a, 'f> {
     flat: &'a mut FlatBufferBuilder<'f>,
     start: Offset<TableUnfinishedWIPOffset>,
@@ -91,7 +91,7 @@ impl<'a, 'f> Members<'a, 'f> {
     }
 
     fn set(self, number: u16, member: impl Push) -> Self {
-        // The index of a table begins with two lengths.
+        // The index of a table begins with two lengths of two bytes.
         self.flat.push_slot_always(4 + 2 * number, member);
         self
     }
@@ -101,18 +101,18 @@ impl<'a, 'f> Members<'a, 'f> {
     }
 }
 
-/// Writes a column of the schema, or the column of the timestamps for `None`.
+/// Writes a field of the schema. `None` is the column of the timestamps.
 fn push_field(flat: &mut FlatBufferBuilder<'_>, field: Option<&Field>) -> Offset<Table> {
     let name = flat.create_string(field.map_or(TIMESTAMP, |field| &field.name));
     let (kind, dtype) = match field.map(|field| field.dtype) {
-        // Microseconds, in UTC.
+        // Timestamps in microseconds, in UTC.
         None => {
             let zone = flat.create_string("UTC");
             (10_u8, Members::new(flat).set(0, 2_i16).set(1, zone).end())
         }
-        // Of double precision.
+        // Floats of double precision.
         Some(Dtype::Float) => (3, Members::new(flat).set(0, 2_i16).end()),
-        // Of 64 bits, with a sign.
+        // Signed integers of 64 bits.
         Some(Dtype::Integer) => (2, Members::new(flat).set(0, 64_i32).set(1, true).end()),
         Some(Dtype::String) => (5, Members::new(flat).end()),
         Some(Dtype::Boolean) => (6, Members::new(flat).end()),
@@ -153,11 +153,11 @@ fn push_message(
     to.extend_from_slice(body);
 }
 
-/// Columns of a batch and their positions.
+/// Columns of a batch and their positions in its body.
 #[derive(Debug, Default)]
 struct Body {
     bytes: Vec<u8>,
-    /// Number of values and of missing values of each column.
+    /// Number of values and number of missing values of each column.
     nodes: Vec<[i64; 2]>,
     /// Offset and length of each buffer.
     buffers: Vec<[i64; 2]>,
@@ -205,7 +205,8 @@ impl Body {
         }
     }
 
-    /// Writes a bit for each value that is true if the value exists. Writes no bits if all exist.
+    /// Writes the validity bitmap: a bit for each row, which is set if the row has a value. Writes
+    /// nothing if all rows have values.
     fn presence<T>(&mut self, values: &[Option<T>]) {
         let n_missing = values.iter().filter(|value| value.is_none()).count();
         self.node(values.len(), n_missing);
@@ -217,7 +218,7 @@ impl Body {
     }
 }
 
-/// Packs booleans into bytes, the lowest bit first.
+/// Packs booleans into bytes, lowest bit first.
 pub(super) fn bits(truths: impl Iterator<Item = bool>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (idx, truth) in truths.enumerate() {

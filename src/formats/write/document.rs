@@ -1,7 +1,6 @@
 //! Renders whole files of rows in each of the formats of a download.
 //!
-//! Memory is bounded whatever the length of the file: text is written row by row, columns in
-//! batches.
+//! The memory does not depend on the length of the file: text is written row by row, columns in batches.
 
 use std::borrow::Cow;
 
@@ -109,8 +108,8 @@ impl Document {
         }
     }
 
-    /// Accounts for rows that are rendered separately by [`Self::bare`]. Returns the separator between
-    /// them and the rows before. Returns `None` if this format cannot be assembled from pieces.
+    /// Counts rows that were rendered separately with [`Self::bare`]. Returns the separator between them
+    /// and the preceding rows. Returns `None` if files of this format cannot be assembled from pieces.
     pub fn joint(&mut self) -> Option<&'static [u8]> {
         match &mut self.form {
             Form::Text(text) => Some(text.joint()),
@@ -118,7 +117,7 @@ impl Document {
         }
     }
 
-    /// Writes rows without a separator, as in the middle of the file.
+    /// Writes rows as in the middle of the file, without a leading separator.
     pub fn bare(&mut self, to: &mut Vec<u8>, rows: &Rows) {
         if let Form::Text(text) = &mut self.form {
             text.bare(to, rows);
@@ -155,11 +154,11 @@ impl Text {
     }
 }
 
-/// A format that writes rows in batches, with the rows buffered for the next batch.
+/// Writer of a columnar format, with the rows that are buffered for the next batch.
 #[derive(Debug)]
 struct Batched<F> {
     file: F,
-    /// One for each column of the rows.
+    /// A field for each column of the rows.
     fields: Vec<Field>,
     current: Option<Timestamp>,
     waiting: Block,

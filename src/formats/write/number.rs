@@ -1,4 +1,4 @@
-//! Renders numbers and timestamps as the upstream, written in Go, prints them, as parts of a
+//! Renders numbers and timestamps as the upstream program, written in Go, does, as parts of a
 //! [`text`](super::text).
 
 use std::io::Write as _;
@@ -7,50 +7,49 @@ use model::timestamp::Timestamp;
 
 use super::text::{Phrase, put, put_in, put_with};
 
-/// Floats below this are tried as decimals. Scaled, they have at most fifteen digits. No two
-/// decimals of that many digits parse to the same float, so a decimal that round-trips is the
-/// shortest one.
+/// Limit of the fast path, which tries to write floats as decimals. Scaled floats below it have at most
+/// fifteen digits. No two decimals with that many digits parse to the same float, so a decimal that
+/// round-trips is the shortest one.
 const DECIMAL_BELOW: f64 = 9_999_999.0;
 
-/// Ten to the power of the number of decimals that are tried. Prices and volumes have at most that
-/// many.
+/// Scale of the fast path, for eight decimals. Prices and volumes have at most that many.
 const SCALE: u64 = 100_000_000;
 
 /// [`SCALE`] as a float.
 const SCALE_FLOAT: f64 = 100_000_000.0;
 
-/// Numbers of at least this many [`SCALE`]ths have no exponent in Go.
+/// Minimum scaled number that Go writes without an exponent.
 const SCALED_FROM: u64 = 100;
 
-/// 2^52. Adding a smaller number to it rounds that number to an integer, which is then in the lower bits
-/// of the sum.
+/// 2^52. When a smaller number is added to it, that number is rounded to an integer, which is then in
+/// the lower bits of the sum.
 const WHOLE: f64 = 4_503_599_627_370_496.0;
 
-/// Whole floats below this are exact as integers.
+/// Whole floats below this limit are converted to integers exactly.
 const WHOLE_BELOW: f64 = 1e15;
 
-/// Go writes an exponent from this number on.
+/// Minimum number that Go writes with an exponent.
 const EXPONENT_FROM: f64 = 1e21;
 
-/// Go writes an exponent below this number.
+/// Go writes smaller numbers with an exponent.
 const EXPONENT_BELOW: f64 = 1e-6;
 
-/// Below this number, the fast path would write an exponent where Go does not.
+/// For smaller numbers, the fast path would write an exponent where Go does not.
 const FAST_FROM: f64 = 1e-5;
 
 /// Seconds per day.
 const DAY_SECONDS: i64 = 86_400;
 
-/// Eight digits of 0.
+/// Eight `0` digits in ASCII.
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 
-/// Numbers of at most eight digits are below this.
+/// Upper bound of numbers with at most eight digits.
 const EIGHT_BELOW: u64 = 100_000_000;
 
-/// Writes `number` in the fewest digits that round-trip: without `.0` if it is whole, with an
-/// exponent only below 1e-6 and from 1e21.
+/// Writes `number` with the fewest digits that round-trip: without `.0` if it is whole, and with an
+/// exponent only below 1e-6 and from 1e21 on.
 ///
-/// Rows only have finite numbers. A sum that overflowed is written as the largest number.
+/// Rows only have finite numbers. A sum that overflowed is written as the largest finite number.
 #[inline]
 pub(super) fn put_float(to: &mut Vec<u8>, at: usize, number: f64) -> usize {
     let size = number.abs();
@@ -66,7 +65,7 @@ pub(super) fn put_float(to: &mut Vec<u8>, at: usize, number: f64) -> usize {
     put_long(to, at, number)
 }
 
-/// Writes `scaled` divided by [`SCALE`]. `scaled` is below 10^15. Returns the number of bytes.
+/// Writes `scaled` divided by [`SCALE`]. `scaled` must be below 10^15. Returns the number of bytes.
 #[inline]
 fn set_decimal(place: &mut [u8; 32], is_negative: bool, scaled: u64) -> usize {
     let (whole, rest) = (scaled / SCALE, scaled % SCALE);
@@ -93,17 +92,18 @@ fn set_whole(place: &mut [u8; 32], at: usize, number: u64) -> usize {
 
 #[inline]
 fn set<const N: usize>(place: &mut [u8; 32], at: usize, bytes: [u8; N]) {
-    // As an array, since copying a slice is a call even if its length is known.
+    // The digits are copied as an array, since copying a slice is a function call even if its length is
+    // known.
     if let Some(place) = place.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
         *place = bytes;
     }
 }
 
-/// Returns the digits of a number below [`EIGHT_BELOW`], one per byte, the first in the lowest
-/// byte.
+/// Returns the digits of a number below [`EIGHT_BELOW`], one per byte, with the first digit in the
+/// lowest byte.
 ///
-/// Halves are divided in parallel: by 10 000, then by 100, then by 10. The factors are reciprocals
-/// that are exact for numbers of so few digits.
+/// Several parts are divided in parallel: first by 10 000, then by 100, then by 10. The factors are
+/// reciprocals, which are exact for numbers with so few digits.
 #[inline]
 const fn digits(number: u64) -> u64 {
     let halves = (number << 32) - ((number * 109_951_163) >> 40) * ((10_000 << 32) - 1);
@@ -119,7 +119,7 @@ const fn n_digits(digits: u64) -> usize {
     8 - (digits.leading_zeros() / 8) as usize
 }
 
-/// Writes a number that is not a decimal of few digits.
+/// Writes a number that is not a decimal with few digits.
 #[inline(never)]
 fn put_long(to: &mut Vec<u8>, at: usize, number: f64) -> usize {
     let size = number.abs();
@@ -139,7 +139,7 @@ fn put_long(to: &mut Vec<u8>, at: usize, number: f64) -> usize {
     put_rare(to, at, number)
 }
 
-/// Writes a number that is neither of a usual size nor whole.
+/// Writes a number that is not whole and is unusually large or small.
 #[cold]
 fn put_rare(to: &mut Vec<u8>, at: usize, number: f64) -> usize {
     let number = if number.is_nan() { 0.0 } else { number.clamp(f64::MIN, f64::MAX) };
@@ -179,7 +179,7 @@ fn put_short(to: &mut Vec<u8>, at: usize, bytes: &[u8]) -> usize {
     })
 }
 
-/// Copies `N` to twice as many bytes with two overlapping copies.
+/// Copies between `N` and twice `N` bytes with two copies of `N` bytes that overlap.
 #[inline]
 fn set_ends<const N: usize>(place: &mut [u8; 32], bytes: &[u8]) {
     if let (Some(first), Some(last)) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>()) {
@@ -188,7 +188,7 @@ fn set_ends<const N: usize>(place: &mut [u8; 32], bytes: &[u8]) {
     }
 }
 
-/// Writes timestamps. Caches the last date, which usually repeats.
+/// Writes timestamps. Caches the last date, since consecutive timestamps usually have the same date.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TimestampWriter {
     day: Option<i64>,

@@ -1,7 +1,8 @@
-//! Renders rows as a Parquet file with the `parquet` crate: groups of rows, with each column in pages
-//! that are compressed with zstd, statistics, and an index of the pages by timestamp.
+//! Renders rows as a Parquet file with the `parquet` crate: in groups of rows, with statistics and an
+//! index of the pages by timestamp. Each column of a group consists of pages that are compressed with
+//! zstd.
 //!
-//! Readers of a time range, or of parts of a file over HTTP, only read the pages that they need.
+//! A reader of a time range, or of parts of a file over HTTP, only reads the pages that it needs.
 
 use std::sync::Arc;
 
@@ -20,11 +21,11 @@ use model::dataset::{Dtype, TIMESTAMP};
 
 use super::Field;
 
-/// Number of rows in a group: four megabytes of seven columns, or some eighty groups for five million
-/// rows.
+/// Number of rows in a group: four megabytes for seven columns. Five million rows are some eighty
+/// groups.
 pub(super) const GROUP_ROWS: usize = 65_536;
 
-/// Number of rows in a page, which a reader decompresses even for a single one. A group has eight
+/// Number of rows in a page. A reader decompresses a whole page even for a single row. A group has eight
 /// pages.
 const PAGE_ROWS: usize = 8_192;
 
@@ -87,7 +88,7 @@ fn open(fields: &[Field]) -> ParquetResult<SerializedFileWriter<Vec<u8>>> {
     let at = ColumnPath::from(vec![TIMESTAMP.to_owned()]);
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("triptych ", env!("CARGO_PKG_VERSION")).to_owned())
-        // Faster than sending the data.
+        // Compressing takes less time than sending the uncompressed data.
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_dictionary_enabled(false)
         .set_data_page_row_count_limit(PAGE_ROWS)
@@ -165,12 +166,12 @@ fn write_series(
         (ColumnWriter::ByteArrayColumnWriter(column), Series::String(values)) => {
             write_values(column, values, is_nullable, |text| (&**text).into())
         }
-        // The columns of a file match its fields, which have the types of the rows.
+        // The columns of a file always match its fields, whose types are those of the rows.
         _ => Ok(()),
     }
 }
 
-/// Writes the existing values and, if some may be missing, a level for each row.
+/// Writes the values that exist. If some may be missing, also writes a level for each row.
 fn write_values<T: DataType, V>(
     column: &mut ColumnWriterImpl<'_, T>,
     values: &[Option<V>],

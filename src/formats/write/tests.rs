@@ -1,4 +1,4 @@
-//! Rendering of rows as text, byte by byte.
+//! Tests of rows rendered as text, byte by byte.
 
 use model::block::Rows;
 use model::dataset::Dtype;
@@ -54,7 +54,7 @@ fn line_ends_of_unicode_are_escaped() {
     );
 }
 
-/// Formats a decimal of at most fifteen digits.
+/// Formats a decimal that has at most fifteen digits.
 fn decimal(number: i64, n_decimals: usize) -> String {
     let digits = format!("{:0>1$}", number.abs(), n_decimals + 1);
     let (whole, rest) = digits.split_at(digits.len() - n_decimals);

@@ -1,15 +1,15 @@
 //! Builds texts from many short parts.
 //!
-//! A part is written at a position of a text. The position after it is returned. Copying a length that
-//! the compiler knows costs a fraction of a call, which would otherwise dominate the time of a row. A
-//! part may therefore be copied with extra bytes after it. The next part overwrites these. [`end`]
-//! removes the rest.
+//! A part is written at a position of a text, and the position after it is returned. Copying a number of
+//! bytes that the compiler knows is much cheaper than a function call, which would otherwise dominate
+//! the time of a row. Therefore a part may be copied with extra bytes after it, which the next part
+//! overwrites. [`end`] removes the rest.
 
-/// Minimum number of bytes by which a text grows: enough for some rows, but small enough that it is
-/// still in the processor's cache when they are written.
+/// Minimum number of bytes by which a text grows. It is enough for some rows, and so small that the
+/// bytes are still in the processor's cache when they are written.
 const AHEAD_BYTES: usize = 4096;
 
-/// Bytes of a [`Phrase`] that are copied at once. Most keys are shorter.
+/// Number of bytes of a [`Phrase`] that are copied at a time. Most keys are shorter.
 const PIECE_BYTES: usize = 32;
 
 /// A part that is frequently written to texts.
@@ -46,7 +46,7 @@ impl Phrase {
     }
 }
 
-/// Writes to the bytes from `at` on. `set` returns the length of the part.
+/// Lets `set` write to the bytes from `at` on. `set` returns the length of the part.
 #[inline]
 pub(super) fn put_in<const N: usize>(
     to: &mut Vec<u8>,
@@ -59,8 +59,8 @@ pub(super) fn put_in<const N: usize>(
     }
 }
 
-/// Slow path for a text that must grow. It is separate so that it does not occupy registers of the
-/// callers.
+/// Slow path, for a text that must grow. It is a separate function so that it does not occupy registers
+/// of the callers.
 #[cold]
 #[inline(never)]
 fn put_beyond<const N: usize>(
@@ -82,7 +82,7 @@ pub(super) fn put<const N: usize>(to: &mut Vec<u8>, at: usize, bytes: &[u8; N]) 
     })
 }
 
-/// Truncates a text at `at` and appends with `write`.
+/// Truncates a text at `at`, then lets `write` append to it.
 pub(super) fn put_with(to: &mut Vec<u8>, at: usize, write: impl FnOnce(&mut Vec<u8>)) -> usize {
     to.truncate(at);
     write(to);

@@ -16,19 +16,20 @@ use super::damage;
 use super::kind::Kind;
 use super::source::catch;
 
-/// Number of rows decoded at a time: large enough to amortize calls, small enough for many columns.
+/// Number of rows decoded at a time. It is large enough to amortize the calls and small enough for files
+/// with many columns.
 const BATCH_ROWS: usize = 1024;
 
 /// Seconds per day.
 const DAY_SECONDS: i64 = 86_400;
 
-/// 1970-01-01 as a Julian day, which 96-bit timestamps use.
+/// Julian day of 1970-01-01. 96-bit timestamps count Julian days.
 const JULIAN_1970: i64 = 2_440_588;
 
-/// A column of a row group.
+/// A column within a row group.
 pub(super) struct ColumnBatch {
     values: Values,
-    /// 1 for each row with a value, 0 for others. Empty if all rows have values.
+    /// 1 for each row with a value, 0 for each row without. Empty if all rows have values.
     levels: Vec<i16>,
     n_rows: usize,
     next_row: usize,
@@ -67,7 +68,7 @@ impl ColumnBatch {
         Self { values, levels: Vec::new(), n_rows: 0, next_row: 0, next_value: 0, text }
     }
 
-    /// Returns the next value, interpreted as `kind`.
+    /// Returns the value of the next row, interpreted as `kind`.
     ///
     /// # Errors
     /// If the column is damaged, or shorter than its row group.
@@ -110,7 +111,7 @@ impl ColumnBatch {
     /// batch in which all rows have numbers.
     ///
     /// # Errors
-    /// As [`Self::next_cell`].
+    /// The same as for [`Self::next_cell`].
     pub(super) fn next_floats(&mut self) -> Result<&[f64], String> {
         if self.next_row >= self.n_rows {
             self.fill()?;
@@ -123,7 +124,7 @@ impl ColumnBatch {
         }
     }
 
-    /// Skips rows that have values.
+    /// Skips `n_rows` rows, all of which have values.
     pub(super) fn skip(&mut self, n_rows: usize) {
         self.next_row += n_rows;
         self.next_value += n_rows;
@@ -225,7 +226,7 @@ fn whole_number(bytes: &[u8]) -> Option<i128> {
     (extra.iter().all(|byte| *byte == fill) && (number < 0) == is_negative).then_some(number)
 }
 
-/// Divides `number` by ten to the power of `n_decimals`, rounding to the nearest float.
+/// Divides `number` by ten to the power of `n_decimals`, and rounds the result to the nearest float.
 fn read_decimal(number: i128, n_decimals: u32, text: &mut String) -> Cell<'_> {
     if n_decimals == 0 {
         return i64::try_from(number).map_or(Cell::Large(number), Cell::Integer);

@@ -6,12 +6,12 @@ use ::parquet::schema::types::Type;
 /// Maximum number of digits of a supported decimal, which has 128 bits.
 const DECIMAL_DIGITS_MAX: i32 = 38;
 
-/// Meaning of values.
+/// Meaning of the stored values of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Booleans, integers, floats, or texts, as stored.
     Plain,
-    /// Unsigned integers.
+    /// Integers without a sign.
     Unsigned,
     /// 16-bit floats.
     Half,
@@ -84,7 +84,7 @@ fn of_logical(logical: &LogicalType, column: &Type) -> Option<Result<Kind, &'sta
     })
 }
 
-/// Returns the meaning by the older converted type. Its timestamps are in UTC.
+/// Returns the meaning by the older converted type. Timestamps of these types are in UTC.
 fn of_converted(converted: ConvertedType, column: &Type) -> Result<Kind, &'static str> {
     match converted {
         ConvertedType::DECIMAL => decimal(column),

@@ -1,7 +1,8 @@
 //! Bytes of a Parquet file, with checks of each page before it is decoded.
 //!
-//! The `parquet` crate trusts a file: it allocates the memory that a page declares and panics on some
-//! damage. The declared sizes are checked here first. A panic is reported as damage.
+//! The `parquet` crate trusts the file: it allocates as much memory as a page declares and panics on
+//! some kinds of damage. Therefore the declared sizes are checked here first, and a panic is reported as
+//! damage.
 
 use std::fs::File;
 use std::io::{Chain, Cursor, Read};
@@ -17,25 +18,25 @@ use bytes::Bytes;
 
 use super::damage;
 
-/// Maximum length of a page. Writers make pages of about a megabyte.
+/// Maximum length of a page. Writers create pages of about a megabyte.
 const PAGE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// Maximum length of the footer of a body, which fits 1 024 columns in a dozen row groups. The
-/// crate needs up to thirty times as much memory for it.
+/// Maximum length of the footer of a body. It suffices for 1 024 columns in a dozen row groups. Decoding
+/// needs up to thirty times as much memory.
 const FOOTER_BYTES_MAX: u32 = 2 * 1024 * 1024;
 
-/// Number of bytes at the beginning of a page that contain its length: a type and a number of at
-/// most five bytes, each preceded by a byte.
+/// Number of bytes at the beginning of a page that contain its length: a type and a number, at most five
+/// bytes each, and each preceded by a byte.
 const HEAD_BYTES: u64 = 12;
 
-/// Prefix of a 32-bit number in the next field in Thrift's compact protocol.
+/// Byte that precedes a 32-bit number in the next field, in Thrift's compact protocol.
 const NEXT_I32: u8 = 0x15;
 
 /// Bytes of a file.
 #[derive(Debug)]
 pub struct ParquetSource {
     bytes: Storage,
-    /// Remaining limit on the decompressed pages, or `None` for a local file.
+    /// Number of bytes that pages may still decompress to. `None` for a local file, which has no limit.
     left_bytes: Option<AtomicU64>,
     /// True if the limit was exceeded.
     is_exceeded: AtomicBool,
@@ -50,7 +51,7 @@ enum Storage {
 /// Calls the crate. Errors and panics count as damage.
 ///
 /// # Errors
-/// Human-readable description.
+/// Human-readable description of the damage.
 pub(super) fn catch<T>(call: impl FnOnce() -> ParquetResult<T>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => Ok(value),
@@ -96,8 +97,8 @@ impl ParquetSource {
         self.is_exceeded.load(Ordering::Relaxed)
     }
 
-    /// Checks that the codec of a column is supported. Received bodies can only use codecs whose
-    /// output is limited to the length of a page, since the crate does not limit the others.
+    /// Checks that the codec of a column is supported. Received bodies can only use codecs whose output
+    /// is limited to the declared length of a page, since the crate does not limit the output of others.
     ///
     /// # Errors
     /// Description of the codec and the alternatives.
@@ -139,7 +140,7 @@ impl Length for ParquetSource {
 impl ChunkReader for ParquetSource {
     type T = Chain<Cursor<Vec<u8>>, Box<dyn Read>>;
 
-    /// Called by the crate only to read the header of a page.
+    /// The crate only calls this to read the header of a page.
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
         let mut read: Box<dyn Read> = match &self.bytes {
             Storage::Disk(file) => Box::new(file.get_read(start)?),
@@ -163,14 +164,14 @@ impl ChunkReader for ParquetSource {
     }
 }
 
-/// Returns the declared length of a file's footer, which precedes its last four bytes.
+/// Returns the declared length of a file's footer. The length precedes the last four bytes.
 fn footer_bytes(file: &[u8]) -> u32 {
     let length = file.len().checked_sub(8).and_then(|at| file.get(at..)?.first_chunk());
     length.copied().map_or(0, u32::from_le_bytes)
 }
 
-/// Returns the decompressed length of the page that begins with `head`, the second number of its
-/// header.
+/// Returns the decompressed length of the page that begins with `head`. It is the second number of the
+/// page header.
 fn page_bytes(head: &[u8]) -> Option<u64> {
     let mut rest = head;
     let mut zigzag = 0;
@@ -182,7 +183,7 @@ fn page_bytes(head: &[u8]) -> Option<u64> {
     (zigzag & 1 == 0).then_some(zigzag >> 1)
 }
 
-/// Parses a variable-length number of seven bits per byte, lowest first.
+/// Parses a variable-length number with seven bits per byte, lowest bits first.
 fn varint(rest: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
@@ -196,13 +197,13 @@ fn varint(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Pages of a column. Each is checked to have enough data for its declared values before it is
-/// decoded.
+/// Pages of a column. Before a page is decoded, it is checked that its data are long enough for the
+/// declared number of values.
 pub(super) struct CheckedPages<P> {
     pub(super) pages: P,
     /// Number of rows of the row group.
     pub(super) n_rows: usize,
-    /// True if pages begin with levels that mark the rows with a value.
+    /// True if pages begin with levels, which mark the rows that have a value.
     pub(super) has_levels: bool,
 }
 
@@ -210,7 +211,7 @@ impl<P> CheckedPages<P> {
     fn is_sound(&self, page: &Page) -> bool {
         let n_values = page.num_values() as usize;
         match page {
-            // Even a boolean needs one bit.
+            // Even a boolean needs a bit.
             Page::DictionaryPage { buf, .. } => n_values <= buf.len().saturating_mul(8),
             Page::DataPage { buf, encoding, .. } => {
                 let n_levels = buf.first_chunk().map_or(0, |length| u32::from_le_bytes(*length));
@@ -253,8 +254,8 @@ impl<P: PageReader> PageReader for CheckedPages<P> {
     }
 }
 
-/// Returns true if length-prefixed texts are at most `n_values`. The crate allocates memory for the
-/// declared number of lengths.
+/// Returns true if the page has at most `n_values` length-prefixed texts. The crate allocates memory for
+/// the declared number of lengths.
 fn has_sound_lengths(encoding: Encoding, values: Option<&[u8]>, n_values: usize) -> bool {
     let Some(values) = values else { return false };
     let is_few = |n_lengths: u64| n_lengths <= n_values as u64;

@@ -1,7 +1,7 @@
-//! Chooses the field with the timestamps by evidence: its name, its number of timestamps, how many of
-//! these differ, and their order.
+//! Chooses the field with the timestamps by evidence: its name, the number of its timestamps, how many
+//! of them differ, and their order.
 //!
-//! If two fields are equally likely and do not agree, the user has to choose.
+//! If two fields are equally likely but have different timestamps, the user has to choose.
 
 use model::timestamp::Timestamp;
 
@@ -10,7 +10,7 @@ use super::super::time_text::TimeTexts;
 use super::super::timestamps::TimeUnit;
 use super::{Field, SniffedFields};
 
-/// Names of the field with the timestamp, the most likely first, in lower case.
+/// Usual names of the field with the timestamp, in lower case, the most likely first.
 const TIME_NAMES: [&str; 14] = [
     "timestamp",
     "time",
@@ -48,8 +48,9 @@ const TIME_WORDS: [&str; 16] = [
     "begin",
 ];
 
-/// Words in the names of fields that are not the row's timestamp, even if their values are times:
-/// deadlines and increasing numbers. The end of an interval is not its beginning.
+/// Words in the names of fields that are not the row's timestamp, even if their values are times, such
+/// as deadlines, or increasing numbers. They include words for the end of an interval, since a row is
+/// identified by the beginning.
 const OTHER_WORDS: [&str; 21] = [
     "id",
     "expiry",
@@ -74,69 +75,70 @@ const OTHER_WORDS: [&str; 21] = [
     "sequence",
 ];
 
-/// Names of the field with the time of day next to one with the date, in lower case.
+/// Names of a field with the time of day, if another field has the date, in lower case.
 const CLOCK_NAMES: [&str; 3] = ["time", "time_of_day", "time of day"];
 
-/// Names of the field with the hour of a day next to one with the date, in lower case.
+/// Names of a field with the hour of the day, if another field has the date, in lower case.
 const HOUR_NAMES: [&str; 6] = ["hour", "hr", "he", "hour_ending", "hour ending", "hour of day"];
 
-/// Names of fields that may be the time of day next to a date, but in an unsupported format, in
-/// lower case.
+/// Names of a field that may have the time of day in an unsupported format, if another field has the
+/// date. In lower case.
 const DAY_PART_NAMES: [&str; 5] = ["hhmm", "hrmn", "hhmmss", "minute", "minutes"];
 
-/// Minimum percentage of different values, or of ordered pairs, for a field to count as distinct or
-/// ordered.
+/// Minimum percentage of distinct values for a field to count as distinct, and of ordered pairs of
+/// values for a field to count as ordered.
 const DISTINCT_PERCENT: usize = 90;
 
-/// Maximum difference of the timestamps of two fields that agree.
+/// Maximum difference between timestamps of two fields that are considered equal.
 const SAME_MICROS: i64 = 1_000_000;
 
-/// Fields of a file that contain the timestamp.
+/// Field or fields of a file that contain the timestamp.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimeFields {
-    /// Field with the timestamp, or with only the date.
+    /// Name of the field with the timestamp, or with the date.
     pub name: String,
-    /// Field with the time of day, if the other one has only the date.
+    /// Name of the field with the time of day, if the other field only has the date.
     pub time_of_day: Option<String>,
-    /// Number of the first hour of a day if the time of day is an hour, or `None` if it is a clock.
+    /// Number of the first hour of a day, if the time of day is the number of an hour. `None` if it is a
+    /// clock time.
     pub first_hour: Option<i8>,
-    /// Unit of numbers, or `None` to detect it from the size of each.
+    /// Unit of numbers, or `None` to detect it from the size of each number.
     pub unit: Option<TimeUnit>,
 }
 
 impl TimeFields {
-    /// Returns true if `field` is one of these fields.
+    /// Returns true if `field` is the name of one of these fields.
     #[must_use]
     pub fn contains(&self, field: &str) -> bool {
         self.name == field || self.time_of_day.as_deref() == Some(field)
     }
 }
 
-/// Strength of the evidence that a name is that of the timestamp.
+/// Strength of the evidence that a field with a certain name has the timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum NameStrength {
-    /// The name suggests something else, or the name is neutral and the values are numbers.
+    /// The name suggests other values, or the name is neutral and the values are numbers.
     Other,
     /// The name is neutral.
     Silent,
     /// The name contains a word for time.
     Word,
-    /// The name is a usual one.
+    /// The name is a usual name of a timestamp field.
     Usual,
 }
 
-/// A field, or two, that may contain the timestamps.
+/// A field, or a pair of fields, that may contain the timestamps.
 struct Candidate<'a> {
     field: &'a Field,
     time_of_day: Option<&'a Field>,
     strength: NameStrength,
-    /// Index of the name among the usual names.
+    /// Index of the name among [`TIME_NAMES`].
     name_idx: usize,
     is_distinct: bool,
-    /// True if it has more than one timestamp.
+    /// True if there is more than one distinct timestamp.
     has_several: bool,
     is_ordered: bool,
-    /// Timestamps of the first records.
+    /// Timestamps in the first records.
     times: &'a [Option<Timestamp>],
 }
 
@@ -146,12 +148,12 @@ pub(in crate::read) fn is_time_name(name: &str) -> bool {
     usual_idx(name).is_some()
 }
 
-/// Returns true if a field of this name can have times of day without colons.
+/// Returns true if a field of this name may have times of day without colons.
 pub(super) fn is_clock_name(name: &str) -> bool {
     CLOCK_NAMES.iter().any(|clock| name.eq_ignore_ascii_case(clock))
 }
 
-/// Returns true if a field of this name can have numbers of hours.
+/// Returns true if a field of this name may have hours of a day.
 pub(super) fn is_hour_name(name: &str) -> bool {
     HOUR_NAMES.iter().any(|hour| name.eq_ignore_ascii_case(hour))
 }
@@ -167,7 +169,7 @@ fn strength(field: &Field) -> NameStrength {
     }
     let mut spaced = String::new();
     for letter in name.chars() {
-        // quoteTime consists of two words, EXPIRY of a single word.
+        // quoteTime consists of two words, EXPIRY of one.
         if letter.is_uppercase() && spaced.ends_with(char::is_lowercase) {
             spaced.push(' ');
         }
@@ -186,7 +188,7 @@ fn strength(field: &Field) -> NameStrength {
 
 impl<'a> Candidate<'a> {
     fn new(field: &'a Field, time_of_day: Option<&'a Field>) -> Self {
-        // A pair only has the times of its date here, without the time of day.
+        // For a pair of fields, only the dates are known here, without the times of day.
         let times: &[_] = if time_of_day.is_some() { &[] } else { &field.seen.times };
         let known: Vec<Timestamp> = times.iter().copied().flatten().collect();
         let mut sorted = known.clone();
@@ -210,22 +212,22 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Returns the evidence for the candidate, the most important first. A name that suggests
-    /// something else weighs most, since an expiry may well be ordered.
+    /// Returns the evidence for the candidate, most important first. A name that suggests other values
+    /// weighs most, since expiry dates, for example, are often ordered.
     fn evidence(&self) -> (bool, bool, NameStrength, bool) {
         let is_named = self.strength > NameStrength::Other;
         (is_named, self.is_distinct, self.strength, self.is_ordered)
     }
 
-    /// Returns true if both have the same timestamp in every record.
+    /// Returns true if both candidates have the same timestamp in every record.
     fn agrees(&self, other: &Self) -> bool {
         let both = self.times.iter().zip(other.times);
         let mut both = both.filter_map(|(one, other)| Some((*one)?.micros() - (*other)?.micros()));
         !self.times.is_empty() && both.all(|apart| apart.abs() < SAME_MICROS)
     }
 
-    /// Returns true if the distance to the other field is the same in every record. Of two fields
-    /// without names, the first is then the beginning of an interval and the other its end.
+    /// Returns true if the difference to the other field is the same in every record. If both fields
+    /// have no names, the first one is then the beginning of an interval and the other one its end.
     fn begins(&self, other: &Self) -> bool {
         let both = self.times.iter().zip(other.times);
         let apart: Vec<i64> =
@@ -238,8 +240,8 @@ impl<'a> Candidate<'a> {
             && apart.first().is_some_and(|it| *it > 0)
     }
 
-    /// Returns true if the evidence is equal to that for `best`, or the name is better and the values
-    /// are worse.
+    /// Returns true if the candidate is as likely as `best`: the evidence is equal, or its name is
+    /// better and its values are worse.
     fn rivals(&self, best: &Self) -> bool {
         let is_equal = self.evidence() == best.evidence();
         let is_better_named =
@@ -255,7 +257,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Returns the first values of fields, separated by a space.
+/// Returns the first value of each field, separated by a space.
 fn example(fields: &[Option<&Field>]) -> String {
     let texts = fields.iter().flatten().map(|field| field.example.as_deref().unwrap_or_default());
     let texts: Vec<_> = texts.map(|text| text.trim_matches('`').trim()).collect();
@@ -263,13 +265,12 @@ fn example(fields: &[Option<&Field>]) -> String {
 }
 
 impl SniffedFields {
-    /// Returns the field with the timestamp: `named`, or the one with the best evidence. A field with
+    /// Returns the field with the timestamp: `named`, or the field with the best evidence. A field with
     /// only dates is combined with a field of times of day. `first_hour` is the number of a day's first
-    /// hour, if the time of day is an hour, or `None` to detect it from the numbers.
+    /// hour if the time of day is an hour, or `None` to detect it from the numbers.
     ///
     /// # Errors
-    /// [`FileError::Columns`] unless there is exactly one such field and its dates or hours are
-    /// unambiguous.
+    /// [`FileError::Columns`] unless exactly one field qualifies and its dates or hours are unambiguous.
     pub fn time(
         &self,
         named: Option<&str>,
@@ -302,7 +303,7 @@ impl SniffedFields {
         Ok(TimeFields { name: field.name.clone(), time_of_day, first_hour, unit: None })
     }
 
-    /// Chooses the fields with the best evidence.
+    /// Chooses the candidate with the best evidence.
     fn choose<'a>(
         &'a self,
         pair: Option<(&'a Field, &'a Field)>,
@@ -320,7 +321,8 @@ impl SniffedFields {
         let mut candidates: Vec<_> = candidates.collect();
         candidates.sort_by_key(|it| (std::cmp::Reverse(it.evidence()), it.name_idx));
         let Some(best) = candidates.first() else { return Err(self.no_time()) };
-        // An unnamed number is only a time if the file has no names and the numbers are ordered.
+        // In an unnamed field, numbers are only timestamps if the file has no names at all and the
+        // numbers are ordered.
         let is_numbered = best.field.name.starts_with("column_");
         let is_sure = best.strength > NameStrength::Other
             || is_numbered && best.is_distinct && best.is_ordered;
@@ -343,11 +345,11 @@ impl SniffedFields {
         }
     }
 
-    /// Checks that there is no unsupported time of day next to a field with only dates: all rows of
-    /// a day would become one.
+    /// Checks that a field with only dates has no matching field with the time of day in an unsupported
+    /// format. Otherwise all rows of a day would get the same timestamp.
     ///
     /// # Errors
-    /// [`FileError::Columns`] if there is one.
+    /// [`FileError::Columns`] if there is such a field.
     fn check_day_parts(&self, chosen: &Candidate<'_>) -> Result<(), FileError> {
         let is_part = |field: &&Field| {
             let name = &field.name;
@@ -377,7 +379,7 @@ impl SniffedFields {
         names.join(", ")
     }
 
-    /// Explains that no field has timestamps and why the field with the most likely name was rejected.
+    /// Explains that no field has timestamps, and why the field with the most likely name was rejected.
     fn no_time(&self) -> FileError {
         let names = self.names();
         let why = self.fields.iter().find_map(|field| {
@@ -390,8 +392,8 @@ impl SniffedFields {
         ))
     }
 
-    /// Returns the field with only dates and the matching field with times of day: one with a usual
-    /// name, the one just after it, or one with hours.
+    /// Returns the field with only dates and the matching field with times of day: a field with a usual
+    /// name, the field just after the dates, or a field with hours.
     fn date_and_clock(&self) -> Option<(&Field, &Field)> {
         let (idx, date) = self.fields.iter().enumerate().find(|(_, field)| field.is_date())?;
         let called =

@@ -1,11 +1,11 @@
-//! Files of other programs, in their original layouts.
+//! Tests with files of other programs, in their original layouts.
 
 use std::fmt::Write as _;
 
 use super::*;
 use crate::read::time_text::{Ambiguous, Zone};
 
-/// Returns the mapping of a file, or the error.
+/// Returns the mapping of a file, or the error of sniffing it.
 fn try_sniffed_mapping(
     path: &Path,
     options: ReadOptions,
@@ -26,7 +26,7 @@ fn check_csv(text: &str, want: &[&str]) {
     check("a.csv", text, want);
 }
 
-/// Checks that a CSV file is rejected with a text that has all of `want`.
+/// Checks that a CSV file is rejected with an error text that contains all of `want`.
 #[track_caller]
 fn check_rejected(text: &str, want: &[&str]) {
     let (_folder, path, options) = file("a.csv", text.as_bytes());
@@ -36,7 +36,7 @@ fn check_rejected(text: &str, want: &[&str]) {
     }
 }
 
-/// Checks which field of a CSV file is the time.
+/// Checks which field of a CSV file is chosen as the timestamp.
 #[track_caller]
 fn check_time(text: &str, want: &str) {
     let (_folder, path, options) = file("a.csv", text.as_bytes());
@@ -58,7 +58,8 @@ fn time_column_is_chosen_by_evidence() {
     let expiry =
         "expiration,quote_time\n2024-03-15,2024-01-02 00:00\n2024-03-15,2024-01-02 00:01\n";
     check_time(expiry, "quote_time");
-    // Each row expires later than the previous one, but the name is decisive.
+    // Each row expires later than the previous one, so both fields are ordered, but the name is
+    // decisive.
     let weekly = "quoted_at,expiry\n2024-01-01,2024-01-08\n2024-01-08,2024-01-15\n";
     check_time(weekly, "quoted_at");
     check_time("open_time,close_time\n1704153600000,1704153659999\n", "open_time");
@@ -67,7 +68,7 @@ fn time_column_is_chosen_by_evidence() {
         "date,recorded_at\n2024-01-02,2024-01-02 01:00\n2024-01-02,2024-01-02 02:00\n",
         "recorded_at",
     );
-    // Both columns agree.
+    // Both columns have the same timestamps.
     check_time("unix,date\n1704153600000,2024-01-02 00:00:00\n", "date");
 }
 
@@ -125,7 +126,7 @@ fn header_is_detected_by_the_values_below_it() {
         "1381095240,122.0,1\n1381095300,122.5,2\n",
         &["1: 2013-10-06T21:34:00Z 122 1", "2: 2013-10-06T21:35:00Z 122.5 2"],
     );
-    // Bars without a header have the times of their beginning and end.
+    // Bars without a header, with the times of their beginning and end.
     check_csv(
         "1704153600000,1.5,1704153659999\n1704153660000,2.5,1704153719999\n",
         &["1: 2024-01-02T00:00:00Z 1.5 1704153659999", "2: 2024-01-02T00:01:00Z 2.5 1704153719999"],
@@ -158,7 +159,7 @@ fn comment_lines_are_skipped_and_one_can_be_the_header() {
     );
     let (_folder, path, options) = file("a.csv", b"#date,x\n2024-01-02,1\n2024-01-04,2\n");
     assert_eq!(sniffed_mapping(&path, options).names(), ["x"]);
-    // A text can begin with this character.
+    // A text may begin with `#`, the character of comments.
     check_csv(
         "tag,date\n#a,2024-01-02\n#b,2024-01-03\n",
         &["2: 2024-01-02T00:00:00Z '#a'", "3: 2024-01-03T00:00:00Z '#b'"],
@@ -178,14 +179,14 @@ fn headers_of_several_lines_name_each_column_once() {
     let both = "Price,Close,Close,High,High\nTicker,A,B,A,B\nDate,,,,\n2024-01-02,1,2,3,4\n";
     let (_folder, path, options) = file("a.csv", both.as_bytes());
     assert_eq!(sniffed_mapping(&path, options).names(), ["Close_A", "Close_B", "High_A", "High_B"]);
-    // Rows without values are not names.
+    // Rows without values are not a header.
     check_csv(
         "Date,a,b\n2024-01-01,,\n2024-01-02,1,2\n",
         &["2: 2024-01-01T00:00:00Z - -", "3: 2024-01-02T00:00:00Z 1 2"],
     );
 }
 
-/// Checks that reading resumes after each row.
+/// Checks that reading can resume after each row.
 #[track_caller]
 fn check_resumes_from_all(path: &Path, options: ReadOptions) {
     let mapping = sniffed_mapping(path, options);
@@ -242,7 +243,7 @@ fn dates_are_combined_with_clocks_and_hours() {
     assert_eq!(survey.time(None, Some(1)).unwrap().first_hour, Some(1));
 }
 
-/// Hours of New York around the night in which the clock is set back, in local time.
+/// Hours of the night in which the clock of New York is set back, in local time.
 fn local_hours(is_descending: bool) -> String {
     let mut hours: Vec<_> = (22..24).map(|hour| format!("2024-11-02 {hour}:00")).collect();
     hours.extend([0, 1, 1, 2].map(|hour| format!("2024-11-03 0{hour}:00")));

@@ -1,5 +1,5 @@
-//! Columnar files, byte by byte. The files in `tests/data/datasets` were read with pyarrow, with
-//! the same values as the rows here.
+//! Compares columnar files byte by byte. The files in `tests/data/datasets` were read with pyarrow,
+//! which returned the rows below.
 
 use std::{env, fs};
 
@@ -70,7 +70,7 @@ fn render(output: Output, resolution: Resolution, pieces: &[Rows]) -> Vec<u8> {
     to
 }
 
-/// Compares with a file, which is updated if `UPDATE_FILES` is set.
+/// Compares a document with a stored file. Updates the file if `UPDATE_FILES` is set.
 #[track_caller]
 fn check(name: &str, got: &[u8]) {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/datasets");
