@@ -21,15 +21,15 @@ use crate::follow::render_frames;
 use crate::hub::frame::CommitRows;
 use crate::{Datasets, metrics};
 
-/// Maximum number of rows of an append. They form one transaction, held in memory.
+/// Maximum number of rows of an append. They are stored in one transaction and held in memory.
 pub(crate) const ROWS_MAX: usize = 100_000;
 
-/// Rejection of an append with more than [`ROWS_MAX`] rows.
+/// Error for an append with more than [`ROWS_MAX`] rows.
 pub(crate) const TOO_MANY: OperationError =
     OperationError::TooMany { n_max: ROWS_MAX, done: "inserted" };
 
-/// Maximum number of rows that are merged at once. Each may require reading a different chunk, some
-/// 50 µs, while other writers wait.
+/// Maximum number of rows of an append that merges. For each row a different chunk may have to be read,
+/// which takes some 50 µs while other writers wait.
 pub(crate) const MERGED_MAX: usize = 10_000;
 
 /// Maximum number of rejected rows that a response lists.
@@ -37,12 +37,12 @@ pub(crate) const REFUSALS_MAX: usize = 20;
 
 impl Datasets {
     /// Appends rows sorted by unique timestamps, without checking access. `mode` selects the effect of a
-    /// row on the stored row with its timestamp. Concurrent appends to one dataset share a transaction.
-    /// A `batch` is stored only once.
+    /// row on the stored row with the same timestamp. Concurrent appends to one dataset share a
+    /// transaction. If a `batch` is given, it is stored only once.
     ///
     /// On return the rows and their buckets are durable, and followers of the dataset have received
-    /// them. If other services write the dataset at the same time, followers receive them shortly after.
-    /// Dropping the future does not undo an append in progress.
+    /// them. If other services write to the dataset at the same time, followers receive the rows shortly
+    /// after. Dropping the future does not undo an append in progress.
     ///
     /// # Errors
     /// [`OperationError`]. No rows are stored in this case, unless the store became unreachable.
@@ -60,7 +60,8 @@ impl Datasets {
         self.append_queued(dataset, mode, columns, block, batch).await
     }
 
-    /// Appends a block in a separate transaction. `batches` are the idempotent batches that it contains.
+    /// Appends a block in a transaction of its own. `batches` are the named batches that the block
+    /// contains.
     async fn append_block(
         &self,
         dataset: DatasetId,
@@ -91,8 +92,8 @@ impl Datasets {
     }
 }
 
-/// Returns the rows of `block` sorted by unique timestamps. The last row with a timestamp wins. When
-/// merging, earlier rows fill its missing values.
+/// Returns the rows of `block` sorted by unique timestamps. Of several rows with the same timestamp, the
+/// last one is used. When merging, earlier rows fill in its missing values.
 pub(crate) fn sort_rows(block: &Block, mode: AppendMode) -> Block {
     let mut order: Vec<(Timestamp, usize)> = block.times.iter().copied().zip(0..).collect();
     order.sort_unstable();

@@ -19,11 +19,11 @@ use crate::{metrics, run_blocking};
 /// Interval of checks for months to archive and for corrections of archived months.
 const LOOK_EVERY: Duration = Duration::from_mins(5);
 
-/// Time after which an obsolete file is deleted. It exceeds the time limit of a download, which may
-/// still read the file.
+/// Time after which an obsolete file is deleted. It is longer than the time limit of a download, which
+/// may still read the file.
 const GRACE: Duration = Duration::from_hours(7);
 
-/// Location of old rows and the age at which they are archived.
+/// Settings of the archive: its address, and the age at which rows are archived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveStorage {
     /// Address of the archive.
@@ -32,7 +32,7 @@ pub struct ArchiveStorage {
     pub after: Duration,
 }
 
-/// A store with its optional archive.
+/// A store, and its archive if there is one.
 pub(crate) type Opened = (Arc<dyn Store>, Option<Arc<ArchivedStore>>);
 
 /// Combines a store with its archive. Blocks.
@@ -52,7 +52,7 @@ pub(crate) fn open(
     Ok((Arc::clone(&store) as _, Some(store)))
 }
 
-/// Periodically archives months that are old enough, until dropped.
+/// Archives months that are old enough, at intervals until the future is dropped.
 pub(crate) async fn run(store: Arc<ArchivedStore>, clock: Clock, counts: Metrics) {
     let mut looks = interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -64,7 +64,7 @@ pub(crate) async fn run(store: Arc<ArchivedStore>, clock: Clock, counts: Metrics
         let (archive, now) = (Arc::clone(&store), clock.now());
         let place = store.place();
         match run_blocking(move || archive.archive(now)).await.and_then(|archived| archived) {
-            // Another service on the database archives the rows.
+            // Another service that uses the same database archives the rows.
             Ok(None) => {}
             Ok(Some(report)) => {
                 let ArchiveReport { n_files, n_rows, n_deleted, .. } = report;
@@ -76,7 +76,7 @@ pub(crate) async fn run(store: Arc<ArchivedStore>, clock: Clock, counts: Metrics
                     info!(n_files, n_rows, n_deleted, "archived rows to {place}");
                 }
             }
-            // The next check tries again.
+            // The next check repeats the attempt.
             Err(error) => {
                 counts.add(metrics::ARCHIVE_FAILURES, &[]);
                 warn!(error = &error as &dyn Error, "failed to archive rows to {place}");

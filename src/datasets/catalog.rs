@@ -1,9 +1,9 @@
 //! Datasets, columns and tags: creation, lookup and access.
 //!
-//! A name is unique among the datasets of an owner, not in the service. Otherwise, rejecting a name
-//! would reveal a dataset that the key cannot see. A name can therefore refer to several datasets. For a
-//! key it refers to its own dataset, or else to the visible dataset with the lowest number. A number is
-//! unambiguous.
+//! A name is unique among the datasets of an owner, but not in the service. Otherwise, the rejection of
+//! a name would reveal a dataset that the key cannot see. A name can therefore refer to several
+//! datasets. For a key it refers to its own dataset, or else to the only visible dataset of that name.
+//! An id is unambiguous.
 
 pub(crate) mod change;
 mod tags;
@@ -21,30 +21,30 @@ use crate::Datasets;
 use crate::error::{Invalid, OperationError, Result};
 use crate::retention::Retention;
 
-/// Maximum length of the name of a dataset, column, tag or metadata field, in bytes. Names are in
-/// every row.
+/// Maximum length in bytes of the name of a dataset, column, tag or metadata field. Column names are
+/// repeated in every row.
 pub(crate) const NAME_BYTES_MAX: usize = 200;
 
-/// Maximum length of a description or metadata value, in bytes. They are in every listing.
+/// Maximum length in bytes of a description or metadata value. Every list of datasets contains them.
 pub(crate) const TEXT_BYTES_MAX: usize = 10_000;
 
-/// Maximum number of metadata fields of a dataset. Tags have the same limit.
+/// Maximum number of metadata fields of a dataset. It also limits the number of tags.
 pub(crate) const FIELDS_MAX: usize = 64;
 
-/// Maximum number of datasets in a request. They are created in one transaction.
+/// Maximum number of datasets that a request can create. They are created in one transaction.
 pub(crate) const CREATED_MAX: usize = 1000;
 
 impl Datasets {
     /// Creates a dataset that `new.owner` owns.
     ///
     /// # Errors
-    /// As [`Self::create_all`].
+    /// The same as for [`Self::create_all`].
     pub(crate) async fn create(&self, new: NewDataset) -> Result<Dataset> {
         let created = self.create_all(vec![new]).await?;
         created.into_iter().next().ok_or(OperationError::NotFound)
     }
 
-    /// Creates all datasets atomically. Returns them in the same order.
+    /// Creates all of the datasets or none of them. Returns them in the same order.
     ///
     /// # Errors
     /// [`OperationError::Invalid`] if a limit of this module is exceeded, [`OperationError::Refused`].
@@ -57,7 +57,7 @@ impl Datasets {
         Ok(self.store.create(new, self.clock.now()).await?)
     }
 
-    /// Lists the datasets that `key` sees and `filter` matches: at most `limit`, after the first
+    /// Lists the datasets that are visible to `key` and match `filter`: at most `limit`, after skipping
     /// `skip`.
     pub(crate) async fn list(
         &self,
@@ -69,7 +69,7 @@ impl Datasets {
         Ok(self.read_store(move |store| store.list(key, &filter, skip, limit.get())).await?)
     }
 
-    /// Returns the dataset as `key` sees it.
+    /// Returns the dataset as it is visible to `key`.
     ///
     /// # Errors
     /// [`OperationError::NotFound`] if it is not visible.
@@ -77,7 +77,7 @@ impl Datasets {
         self.find_sight(key, which).await?.ok_or(OperationError::NotFound)
     }
 
-    /// Returns the dataset as `key` sees it. `None` if it is not visible.
+    /// Returns the dataset as it is visible to `key`, or `None` if it is not visible.
     pub(crate) async fn find_sight(&self, key: KeyId, which: DatasetRef) -> Result<Option<Sight>> {
         Ok(self.read_store(move |store| store.sight(Some(key), &which)).await?)
     }
@@ -92,7 +92,7 @@ impl Datasets {
     }
 }
 
-/// Checks a dataset to be created.
+/// Checks the values of a dataset that is to be created.
 fn check(new: &NewDataset) -> Result<(), Invalid> {
     check_name("name", &new.name)?;
     check_text("description", &new.description)?;
@@ -119,7 +119,7 @@ fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Checks columns to be created.
+/// Checks columns that are to be created.
 pub(crate) fn check_columns(columns: &[(String, Dtype)]) -> Result<(), Invalid> {
     if columns.len() > COLUMNS_MAX {
         return Err(format!("a dataset has at most {COLUMNS_MAX} columns").into());

@@ -1,7 +1,8 @@
-//! Downloads: a whole range of rows in one response, streamed as it is read.
+//! Downloads: a whole range of rows in one response, which is streamed while it is read.
 //!
-//! A blocking thread reads a snapshot of the range, which it renders, compresses and sends in pieces.
-//! Memory use does not depend on the length of the range. [`spool`] has files that are read in parts.
+//! A blocking thread reads a snapshot of the range, renders and compresses it, and sends it in pieces.
+//! The memory does not depend on the length of the range. [`spool`] provides downloads as files, parts
+//! of which can be read.
 
 pub(crate) mod spool;
 
@@ -41,31 +42,31 @@ use crate::query::params::DownloadQuery;
 use crate::read::fill::{Filler, Grid};
 use crate::{Datasets, metrics};
 
-/// Maximum number of concurrent downloads. Each holds a connection of the store and a thread. Further
-/// downloads get a 503.
+/// Maximum number of concurrent downloads. Each of them holds a connection of the store and a thread.
+/// Further requests are rejected with status 503.
 pub(crate) const DOWNLOADS_MAX: usize = 8;
 
-/// Maximum number of concurrent downloads of a key: half of all, so that no key blocks the others.
+/// Maximum number of concurrent downloads of a key. It is half of [`DOWNLOADS_MAX`], so that no key can
+/// block all others.
 pub(crate) const DOWNLOADS_OF_KEY_MAX: usize = 4;
 
-/// Size of a piece: large enough that its overhead is negligible, small enough that a download only uses
-/// a few hundred kilobytes of memory.
+/// Size of a piece. It is large enough that the overhead of a piece is negligible, and small enough that
+/// a download only uses a few hundred kilobytes of memory.
 const PIECE_BYTES: usize = 128 * 1024;
 
-/// Pieces queued for a slow reader. Rendering waits while the queue is full.
+/// Maximum number of pieces that are queued for a slow reader. Rendering waits while the queue is full.
 const PIECES_MAX: usize = 2;
 
-/// Time limit for the reader to receive a piece. A slower download is cut off, since it holds a
-/// permit.
+/// Time limit for the reader to receive a piece. A slower download is cut off, since it holds a permit.
 const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// Time limit of a download. Archive files that it reads remain available for longer than that.
+/// Time limit of a download. The archive files that it reads remain available for longer.
 const DOWNLOAD_MAX: Duration = Duration::from_hours(6);
 
 /// Maximum number of rows of a download with filled gaps: a century of five-minute buckets.
 const FILLED_ROWS_MAX: u64 = 12_000_000;
 
-/// A truncated download. The log has the reason.
+/// Error for a download that was cut off. The log has the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("download is truncated")]
 pub(crate) struct Truncated;
@@ -73,13 +74,13 @@ pub(crate) struct Truncated;
 /// Body of a download.
 #[derive(Debug)]
 pub(crate) struct Body {
-    /// Pieces of the body. An empty one marks the end of the data.
+    /// Pieces of the body. An empty piece marks the end of the data.
     queue: mpsc::Receiver<Bytes>,
     is_ended: bool,
 }
 
 impl Body {
-    /// Returns the next piece of the body, `None` at the end. Cancel-safe.
+    /// Returns the next piece of the body, or `None` at the end. Cancel-safe.
     ///
     /// # Errors
     /// [`Truncated`], once, if the body is incomplete.
@@ -101,40 +102,41 @@ impl Body {
 #[derive(Debug, Clone)]
 pub(crate) struct DownloadRequest {
     pub(crate) query: DownloadQuery,
-    /// Content coding of the requested body.
+    /// Content coding of the response.
     pub(crate) coding: Coding,
-    /// Tags of the responses that the caller already has.
+    /// Entity tags of the responses that the caller already has.
     pub(crate) known: KnownETags,
-    /// Last commit of the dataset that the caller has seen, if it sent one.
+    /// Latest revision of the dataset that the caller has seen, if it sent one.
     pub(crate) seen: Option<u64>,
 }
 
 /// Response to a [`DownloadRequest`].
 #[derive(Debug)]
 pub(crate) enum DownloadResponse {
-    /// The caller already has the current response, with this tag, as of this commit.
+    /// The caller already has the current response. Contains its entity tag and the revision of the
+    /// dataset.
     NotModified(String, u64),
     Range(Download),
 }
 
-/// A started download.
+/// A download that was started.
 #[derive(Debug)]
 pub(crate) struct Download {
-    /// Suggested name of the file.
+    /// Suggested file name.
     pub(crate) file_name: String,
-    /// Tag and number of rows. `None` if the range changed while they were determined.
+    /// Entity tag and number of rows. `None` if the range changed while they were determined.
     pub(crate) facts: Option<RangeFacts>,
-    /// Number of a commit that the download includes, together with all earlier commits.
+    /// Revision of the dataset that the download fully includes.
     pub(crate) revision: u64,
     pub(crate) body: Body,
 }
 
-/// Tag and number of rows of a range, known before it is read.
+/// Entity tag and number of rows of a range, which are known before the range is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RangeFacts {
     pub(crate) tag: ETag,
     pub(crate) n_rows: u64,
-    /// Commit at which tag and number of rows hold.
+    /// Revision for which the entity tag and the number of rows are valid.
     revision: u64,
 }
 
@@ -176,10 +178,11 @@ impl Datasets {
         Ok(facts)
     }
 
-    /// Starts reading a snapshot of a range. Dropping the body cancels the download.
+    /// Starts to read a snapshot of a range. Dropping the body cancels the download.
     ///
     /// # Errors
-    /// As [`Self::rows`]. [`OperationError::BUSY`] at [`DOWNLOADS_MAX`] or the limit of the key.
+    /// The same as for [`Self::rows`], and [`OperationError::BUSY`] if [`DOWNLOADS_MAX`] or the limit of
+    /// the key is reached.
     pub(crate) async fn download(
         &self,
         key: KeyId,
@@ -233,23 +236,23 @@ impl Datasets {
     }
 }
 
-/// Source of a download.
+/// The rows and the form of a download.
 struct Source {
     dataset: Dataset,
     columns: Vec<Column>,
     range: Range,
     /// Content of the file, if it has buckets.
     buckets: BucketFile,
-    /// Hash of everything that the bytes depend on, except the rows.
+    /// Hash of everything that determines the bytes of the response, except the rows.
     form: ETag,
 }
 
-/// Returns the names and types of the columns, which the bytes of a file depend on.
+/// Returns the names and types of the columns. The bytes of a file depend on them.
 fn names_of(columns: &[Column]) -> Vec<(&str, Dtype)> {
     columns.iter().map(|column| (column.name.as_str(), column.dtype)).collect()
 }
 
-/// Returns the name of a file: dataset, resolution and days.
+/// Returns the file name for a download, from the dataset, the resolution and the days.
 fn file_name(dataset: &str, query: &DownloadQuery) -> String {
     let plain = |letter: char| {
         if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '_' }
@@ -273,14 +276,14 @@ struct Range {
 }
 
 impl Range {
-    /// Returns the number of the dataset's last commit.
+    /// Returns the current revision of the dataset.
     fn revision(self, store: &dyn Store) -> Result<u64, StoreError> {
         let sight = store.sight(None, &DatasetRef::Id(self.dataset))?;
         Ok(sight.ok_or(StoreError::NoDataset { dataset: self.dataset })?.revision)
     }
 
-    /// Returns the tag and number of rows of the range at the last commit, unless another commit happens
-    /// at the same time.
+    /// Returns the entity tag and the number of rows of the range at the latest revision, unless another
+    /// commit happens at the same time.
     ///
     /// In the tag, sealed rows are identified by their chunks and other rows by their numbers, so that
     /// commits to rows outside of the range do not change it. The tag of buckets changes with every
@@ -318,21 +321,22 @@ impl Range {
 struct DownloadWriter {
     document: Document,
     encoder: Encoder,
-    /// Rendered bytes that are not yet compressed.
+    /// Rendered bytes that were not yet compressed.
     plain: Vec<u8>,
     cache: Arc<DownloadCache>,
     metrics: Metrics,
     form: ETag,
     range: Range,
-    /// Commit at which the facts of the range hold.
+    /// Revision for which the facts of the range are valid.
     revision: u64,
-    /// Sends true, once, if no other commit happened before the range was read.
+    /// Receives one message: true if no other commit happened before the range was read.
     started: Option<oneshot::Sender<Result<bool, StoreError>>>,
     out: OutputQueue,
 }
 
 impl DownloadWriter {
-    /// Writes the download unless the reader or the store fails, followed by the end marker.
+    /// Writes the download and the end marker. The end marker is omitted if the reader or the store
+    /// fails.
     fn run(mut self, store: &dyn Store) {
         match self.write(store) {
             Ok(true) => drop(self.out.flush()),
@@ -378,17 +382,18 @@ impl DownloadWriter {
         Ok(self.out.bytes.is_empty() || self.out.flush())
     }
 
-    /// Signals, once, that the range is being read.
+    /// Signals, once, that the read of the range has started.
     fn start(&mut self, store: &dyn Store) {
         let Some(started) = self.started.take() else { return };
         let is_current = self.range.revision(store).is_ok_and(|now| now == self.revision);
-        // If the caller is gone, the body is not read either.
+        // If the caller was cancelled, nobody reads the body either.
         drop(started.send(Ok(is_current)));
     }
 
-    /// Writes a piece. Returns false if the reader is gone.
+    /// Writes a batch of rows as a piece. Returns false if the reader is gone.
     ///
-    /// In formats that can be concatenated, a sealed piece is compressed once and cached.
+    /// In formats that can be assembled from pieces, the rows of a sealed chunk are compressed once and
+    /// cached.
     fn write_piece(&mut self, piece: RowBatch<'_>) -> Result<bool, StoreError> {
         let n_rows = u64::try_from(piece.n_rows).unwrap_or(u64::MAX);
         self.metrics.add_n(metrics::ROWS_OUT, &["bulk_download"], n_rows);
@@ -452,7 +457,7 @@ struct OutputQueue {
     pieces: mpsc::Sender<Bytes>,
     runtime: Handle,
     group: Group,
-    /// Time limit of the download.
+    /// Time at which the download is cut off.
     end: Instant,
 }
 
@@ -461,7 +466,7 @@ impl OutputQueue {
         self.bytes.len() < PIECE_BYTES || self.flush()
     }
 
-    /// Sends the written bytes. Returns false if the reader is gone.
+    /// Sends the bytes that were written. Returns false if the reader is gone.
     fn flush(&mut self) -> bool {
         let capacity = self.bytes.capacity();
         let piece = Bytes::from(mem::replace(&mut self.bytes, Vec::with_capacity(capacity)));

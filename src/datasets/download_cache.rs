@@ -1,10 +1,10 @@
 //! Disk cache of compressed pieces of downloads.
 //!
-//! One scratch file next to the store is a ring buffer of bounded length, in which new pieces
-//! overwrite the oldest. The index is in memory, so the file is unlinked as soon as it is open and
-//! never needs repair. The checksum of a piece is part of the gzip trailer of its body, so callers
-//! detect a damaged piece. If the disk fails, the cache is disabled and downloads continue. `cargo
-//! bench -p datasets --bench http -- gzip` shows the gain.
+//! A scratch file next to the store is used as a ring buffer of limited length, in which new pieces
+//! overwrite the oldest ones. The index is in memory. Therefore the file is unlinked as soon as it is
+//! open and never needs repair. The checksum of a piece is part of the gzip trailer of a body, so that
+//! clients detect a damaged piece. If the disk fails, the cache is disabled and downloads continue.
+//! `cargo bench -p datasets --bench http -- gzip` shows the gain.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{self, File, OpenOptions};
@@ -19,21 +19,21 @@ use tsdb::store::row_batch::ChunkId;
 
 use crate::etag::ETag;
 
-/// Maximum number of pieces in the index: a few megabytes of memory, enough for 5 GB of usual
-/// pieces.
+/// Maximum number of pieces in the index. They need a few megabytes of memory and are enough for 5 GB of
+/// average pieces.
 const PIECES_MAX: usize = 65_536;
 
-/// Everything that the bytes of a piece depend on.
+/// Key of a piece: everything that its bytes depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct PieceKey {
-    /// Chunk of rows and its version.
+    /// Id of the chunk that contains the rows.
     pub(crate) rows: ChunkId,
     /// Hash of the format and the columns.
     pub(crate) form: ETag,
     pub(crate) coding: Coding,
 }
 
-/// The cache. The default is disabled.
+/// The cache. It is disabled by default.
 #[derive(Debug, Default)]
 pub(crate) struct DownloadCache {
     /// `None` if the cache is disabled.
@@ -44,17 +44,17 @@ pub(crate) struct DownloadCache {
 
 #[derive(Debug, Default)]
 struct Ring {
-    /// Total number of bytes written, including the bytes that are skipped when writing restarts at the
-    /// beginning of the file.
+    /// Total number of bytes written. It includes the bytes that are skipped at the end of the file when
+    /// writing continues at its beginning.
     head: u64,
     extents: HashMap<PieceKey, Extent>,
-    /// Start of each piece, the oldest first.
+    /// Start of each piece and its key, oldest first.
     order: VecDeque<(u64, PieceKey)>,
     is_broken: bool,
 }
 
-/// Position of a piece. `at` counts like [`Ring::head`]. The offset in the file is `at` modulo the
-/// file's length.
+/// Position of a piece. `at` counts like the `head` of the ring. The offset in the file is `at` modulo
+/// the file's length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Extent {
     at: u64,
@@ -64,8 +64,8 @@ struct Extent {
 }
 
 impl DownloadCache {
-    /// Opens a cache of at most `bytes_max` in a file at `path`, which is unlinked. 0 disables the
-    /// cache. Blocks shortly.
+    /// Opens a cache of at most `bytes_max` bytes in a file at `path`, which is unlinked immediately. 0
+    /// disables the cache. Blocks shortly.
     ///
     /// # Errors
     /// If the file cannot be created.
@@ -85,13 +85,13 @@ impl DownloadCache {
         let extent = *self.ring.lock().extents.get(&key)?;
         let mut bytes = vec![0; extent.length];
         let read = file.read_exact_at(&mut bytes, extent.at % self.bytes_max);
-        // Another piece may have overwritten it in the meantime.
+        // Another piece may have overwritten this one while it was read.
         let is_there = self.ring.lock().extents.get(&key) == Some(&extent);
         let Extent { sum, plain_bytes, .. } = extent;
         (read.is_ok() && is_there).then_some(Packed { bytes, sum, plain_bytes })
     }
 
-    /// Caches a piece if possible. Blocks.
+    /// Caches a piece. Does nothing if that is not possible. Blocks.
     pub(crate) fn put(&self, key: PieceKey, piece: &Packed) {
         let Some(file) = &self.file else { return };
         let Ok(length) = u64::try_from(piece.bytes.len()) else { return };
@@ -104,7 +104,8 @@ impl DownloadCache {
             if ring.is_broken {
                 return;
             }
-            // A piece is contiguous, so it does not wrap around the end of the file.
+            // Pieces are contiguous: a piece that does not fit before the end of the file starts at its
+            // beginning.
             let left = bytes_max - ring.head % bytes_max;
             let at = if left < length { ring.head + left } else { ring.head };
             ring.head = at + length;
@@ -124,7 +125,7 @@ impl DownloadCache {
                     ring.remove_oldest();
                 }
             }
-            // Other pieces have overwritten it in the meantime.
+            // Other pieces have overwritten this one in the meantime.
             Ok(()) => {}
             Err(error) => {
                 warn!(%error, "the download cache failed; downloads are compressed each time");
@@ -137,7 +138,7 @@ impl DownloadCache {
 }
 
 impl Ring {
-    /// Removes pieces written before `end`.
+    /// Removes pieces that start before position `end` from the index.
     fn remove_before(&mut self, end: u64) {
         while self.order.front().is_some_and(|(at, _)| *at < end) {
             self.remove_oldest();

@@ -1,4 +1,4 @@
-//! Errors of operations on datasets. The texts of rejections are for the caller.
+//! Errors of operations on datasets. Callers see the texts of rejections.
 
 use std::io;
 
@@ -11,7 +11,8 @@ use wire::datasets::RowRefusals;
 /// Result of an operation.
 pub(crate) type Result<T, E = OperationError> = std::result::Result<T, E>;
 
-/// An invalid query, text, name, list or column. The text names the invalid input and the expected form.
+/// An invalid query, text, name, list or column. The message names the invalid input and the expected
+/// form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Invalid(String);
@@ -23,29 +24,30 @@ impl<T: Into<String>> From<T> for Invalid {
 }
 
 /// Rejection or failure of an operation. The store is unchanged, except possibly after
-/// [`StoreError::Unreachable`]: the connection was lost before the response.
+/// [`StoreError::Unreachable`], since the connection may have been lost between the commit and the
+/// response.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum OperationError {
     /// The dataset does not exist, or is not visible to the key.
     #[error("dataset not found")]
     NotFound,
-    /// The operation is denied, with a status and a reason.
+    /// The operation is denied with this HTTP status, for this reason.
     #[error("{1}")]
     Denied(StatusCode, &'static str),
     /// The request is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The catalog does not allow the change.
+    /// The change of the catalog is not allowed.
     #[error(transparent)]
     Refused(Refusal),
-    /// The dataset has rows with buckets that depend on the column.
+    /// The dataset has rows whose buckets depend on the column.
     #[error("the dataset has rows, and its buckets depend on column {name}")]
     ColumnUsed { name: String },
-    /// The replica of this read-only service has not reached a commit that the caller has seen.
+    /// The replica that this read-only service uses lacks a commit that the caller has seen.
     #[error("this read-only service has not reached revision {revision} of the dataset yet")]
     Behind {
-        /// Commit that the caller has seen.
+        /// Revision that the caller has seen.
         revision: u64,
     },
     /// The batch has too many rows to be inserted or merged in one request.
@@ -60,14 +62,13 @@ pub(crate) enum OperationError {
     /// The decompressed body exceeds the service's limit.
     #[error("body is too large")]
     TooLarge,
-    /// A row is older than the dataset's retention.
+    /// A row is older than the rows that the dataset retains.
     #[error("rows before {kept_from} are no longer kept")]
     Pruned {
-        /// Earliest timestamp that the dataset retains.
+        /// Earliest timestamp of rows that the dataset accepts.
         kept_from: Timestamp,
     },
-    /// The same request is in progress, or its outcome is stored on a server that cannot be read
-    /// now.
+    /// The same batch is in progress, or its outcome is on a server that cannot be read now.
     #[error(
         "a request with this Idempotency-Key is in progress, or its response cannot be read now; send it again with the same key"
     )]
@@ -102,11 +103,11 @@ impl OperationError {
     /// The key does not exist.
     pub(crate) const KEY_UNKNOWN: Self = Self::Denied(StatusCode::NOT_FOUND, "key not found");
 
-    /// The limit of concurrent downloads is reached.
+    /// The maximum number of concurrent downloads is reached.
     pub(crate) const BUSY: Self =
         Self::Denied(StatusCode::SERVICE_UNAVAILABLE, "too many downloads are in progress");
 
-    /// The limit of open streams is reached.
+    /// The maximum number of open streams is reached.
     pub(crate) const FULL: Self =
         Self::Denied(StatusCode::SERVICE_UNAVAILABLE, "too many streams are open");
 

@@ -2,20 +2,20 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
-/// Tag of a response: a hash of everything that its bytes depend on, so that it is known before
-/// they are rendered.
+/// Entity tag of a response. It is a hash of everything that its bytes depend on, so that it is known
+/// before the response is rendered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, derive_more::Display)]
 #[display("{_0:016x}")]
 pub(crate) struct ETag(u64);
 
-/// List of tags of the headers `If-None-Match` and `If-Match`.
+/// Entity tags in the header `If-None-Match` or `If-Match`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct KnownETags {
     tags: Vec<String>,
 }
 
 impl ETag {
-    /// Computes the tag of a response that depends on `parts`.
+    /// Computes the entity tag of a response that depends on `parts`.
     pub(crate) fn hash(parts: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         parts.hash(&mut hasher);
@@ -30,8 +30,8 @@ impl KnownETags {
         Self { tags: tags.filter(|tag| !tag.is_empty()).collect() }
     }
 
-    /// Returns the listed text that stands for `tag` in any content coding, since all codings decompress
-    /// to the same bytes. `None` if there is none.
+    /// Returns the listed text that matches `tag`, whatever its content coding, since all codings
+    /// decompress to the same bytes. Returns `None` if no text matches.
     pub(crate) fn find(&self, tag: ETag) -> Option<String> {
         let plain = tag.to_string();
         let is_it = |text: &&String| stem(text.strip_prefix("W/").unwrap_or(text)) == plain;
@@ -41,8 +41,8 @@ impl KnownETags {
         self.tags.iter().find(is_it).cloned()
     }
 
-    /// Returns true if `tag`, the value of a header, is listed as a strong tag with any content
-    /// coding, or the list is `*`.
+    /// Returns true if `tag`, the value of an `ETag` header, is listed as a strong tag with any content
+    /// coding, or if the list is `*`.
     pub(crate) fn contains(&self, tag: Option<&str>) -> bool {
         let is_it = |text: &String| text == "*" || tag.is_some_and(|tag| stem(tag) == stem(text));
         self.tags.iter().any(is_it)

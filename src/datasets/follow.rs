@@ -1,10 +1,10 @@
-//! Follows a dataset: first the latest or missed rows, then each new row.
+//! Follows a dataset: sends the latest or missed rows first, then each new row.
 //!
 //! The rows of a dataset are numbered in the order of their commits. The embedded store numbers the rows
 //! of all datasets together. A row that replaces another gets a new number. A reader that sends the
 //! number of its last row gets all rows with higher numbers, including late rows and corrections, each
-//! once and in its current state. After these rows, it gets new rows as they are committed. The rows
-//! come from the store, so this works across restarts. Deletions are not sent.
+//! of them once and in its current state. After these rows, it gets new rows as they are committed.
+//! Missed rows come from the store, so this works across restarts. Deletions are not sent.
 
 use std::io::Write as _;
 
@@ -26,23 +26,23 @@ use crate::hub::frame::{CommitRows, Frame, frames_of};
 use crate::hub::{CutOff, Hub, HubEvent, Subscription};
 use crate::query::SelectedColumns;
 
-/// Number of missed rows that are read at a time: a few megabytes of events.
+/// Maximum number of missed rows that are read at a time. They need a few megabytes of events.
 const MISSED_ROWS: usize = 8192;
 
-/// Approximate size of missed rows that are read at a time, for long rows.
+/// Approximate maximum size in bytes of missed rows that are read at a time. Applies if rows are long.
 const MISSED_BYTES: usize = 4 * 1024 * 1024;
 
-/// Maximum number of readers that catch up concurrently. After a restart many have to, and each takes
-/// some milliseconds. The others wait.
+/// Maximum number of readers that catch up concurrently. After a restart many readers have to, and each
+/// needs some milliseconds. Further readers wait.
 pub(crate) const CATCHING_UP_MAX: usize = 4;
 
-/// Message to a reader that cannot resume.
+/// Message to a reader that cannot be resumed.
 const RESET_MESSAGE: &str =
     "The rows since the given id are unknown; the newest rows follow, and there may be a gap";
 
-/// Position of a reader: the number of the last row that it has, in an era of the store.
+/// Position of a reader: the number of its last row, within an era of the store.
 ///
-/// Its text form is `<timestamp of the row>:<era>-<number>`. The timestamp is only informative.
+/// The text form is `<timestamp of the row>:<era>-<number>`. The timestamp is only informative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cursor {
     era: u32,
@@ -50,7 +50,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Parses the cursor sent by a reader. `None` if it is not a cursor of this service.
+    /// Parses the cursor that a reader sent. Returns `None` if this service cannot have issued it.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (_, row) = text.rsplit_once(':')?;
         let (era, number) = row.split_once('-')?;
@@ -65,11 +65,12 @@ impl Cursor {
 pub(crate) enum FollowFrom {
     /// The stream starts with the latest rows.
     Newest,
-    /// The stream starts after the last row of the reader. `None` if its cursor was invalid.
+    /// The stream starts after the last row of the reader. `None` if the cursor that it sent was
+    /// invalid.
     After(Option<Cursor>),
 }
 
-/// Stream of a dataset's rows.
+/// Stream of the rows of a dataset.
 #[derive(Debug)]
 pub(crate) struct FollowStream {
     pub(crate) dataset: DatasetId,
@@ -79,22 +80,22 @@ pub(crate) struct FollowStream {
     must_recheck_access: bool,
     datasets: Datasets,
     state: ReaderPhase,
-    /// Commits since the last read of the store. The subscription exists from the start, so that an
+    /// Receives the commits since the latest read of the store. Subscribed from the start, so that an
     /// accepted stream counts as a reader.
     live: Subscription,
 }
 
 #[derive(Debug)]
 enum ReaderPhase {
-    /// Rows after the cursor have to be read.
+    /// The rows after the cursor must be read from the store.
     Behind(Option<Cursor>),
-    /// The latest rows have to be read.
+    /// The latest rows must be read from the store.
     Replay,
-    /// Commits after this one are sent as they are published.
+    /// Commits with revisions above this one are sent when they are published.
     Live(u64),
 }
 
-/// Reason for the early end of a stream.
+/// Reason why a stream was closed early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum FollowEnd {
@@ -104,17 +105,16 @@ pub(crate) enum FollowEnd {
     /// The commits after the reader's position are no longer on record.
     #[error("commits after the reader's position are no longer on record")]
     Lost,
-    /// The missed rows could not be read.
     #[error("missed rows could not be read")]
     Failed(#[from] OperationError),
 }
 
 impl FollowStream {
-    /// Returns the next rows as events, each commit once. Returns `None` when the service stops, or the
-    /// key loses access to the dataset.
+    /// Returns the next rows as events. Each commit is returned once. Returns `None` when the service
+    /// stops, or when the key loses access to the dataset.
     ///
-    /// The stream begins with the missed rows, or else the latest rows. If the missed rows are unknown,
-    /// a reset event precedes the latest rows. Cancel-safe.
+    /// The stream begins with the missed rows, or else with the latest rows. If the missed rows cannot
+    /// be determined, a reset event precedes the latest rows. Cancel-safe.
     ///
     /// # Errors
     /// [`FollowEnd`].
@@ -129,7 +129,7 @@ impl FollowStream {
                 self.must_recheck_access = false;
             }
             if !matches!(self.state, ReaderPhase::Live(_)) {
-                // Before reading the store, so that no commit and no loss of access is missed.
+                // Called before the store is read, so that no commit and no loss of access is missed.
                 self.live.restart();
             }
             let next = match self.state {
@@ -143,7 +143,8 @@ impl FollowStream {
                         self.must_recheck_access = true;
                         continue;
                     }
-                    // A commit between subscribing and reading is received both ways, but sent once.
+                    // A commit between the subscription and the read is received both ways, but sent
+                    // only once.
                     Some(HubEvent::Frame(frame)) => match frame.after(revision) {
                         None => continue,
                         Some(events) => return Ok(Some(self.columns.filter_events(events))),
@@ -164,7 +165,7 @@ impl FollowStream {
 }
 
 impl Datasets {
-    /// Follows a dataset that `key` sees.
+    /// Follows a dataset that is visible to `key`.
     ///
     /// # Errors
     /// [`OperationError`].
@@ -182,7 +183,7 @@ impl Datasets {
             FollowFrom::Newest => ReaderPhase::Replay,
             FollowFrom::After(cursor) => ReaderPhase::Behind(cursor),
         };
-        // The limit of streams must be checked before the response starts.
+        // The maximum number of streams must be checked before the response starts.
         let live = self.hub.subscribe(dataset, key).ok_or(OperationError::FULL)?;
         let (datasets, must_recheck_access) = (self.clone(), false);
         Ok(FollowStream { dataset, key, columns, must_recheck_access, datasets, state, live })
@@ -250,7 +251,7 @@ impl Datasets {
     }
 }
 
-/// Returns the columns of a dataset that the key still sees, before its rows are read.
+/// Checks that the key still sees the dataset, and returns its columns. Called before its rows are read.
 fn begin(
     hub: &Hub,
     store: &dyn Store,
@@ -263,11 +264,11 @@ fn begin(
     Ok(sight.columns)
 }
 
-/// Returns a cursor number for each row. A reader that stops after that row and resumes with the number
-/// gets all rows that follow: it is the highest number below those of all following rows.
+/// Returns a number for the cursor of each row. A reader that stops after a row and resumes with its
+/// number gets all rows that follow: it is the highest number below the numbers of all following rows.
 ///
-/// Numbers follow the order of commits, whereas the rows are ordered by timestamp. A correction
-/// therefore has a higher number than rows that follow it.
+/// Numbers are in the order of commits, whereas the rows are in the order of timestamps. Therefore a
+/// correction has a higher number than some of the rows that follow it.
 fn safe_numbers(numbers: &[i64]) -> Vec<i64> {
     let mut lowest = i64::MAX;
     let mut safe: Vec<i64> = numbers
@@ -279,7 +280,7 @@ fn safe_numbers(numbers: &[i64]) -> Vec<i64> {
             safe
         })
         .collect();
-    // No rows up to the highest number are missing after the last row.
+    // After the last row, the reader has all rows up to the highest number.
     if let (Some(last), Some(highest)) = (safe.first_mut(), numbers.iter().max()) {
         *last = *highest;
     }

@@ -1,10 +1,10 @@
 //! Broadcasts the new rows of each commit to the readers that follow the dataset.
 //!
-//! A commit is rendered once. All readers share the bytes. A reader that lags by more than the buffer is
-//! cut off. It reconnects and gets the missed rows. Readers are also notified when they may have lost
-//! access.
+//! A commit is rendered once, and all readers share the bytes. A reader that lags behind by more than
+//! the buffer is cut off. It reconnects and gets the missed rows. Readers are also notified if they may
+//! have lost access.
 //!
-//! If several services write one store, each publishes all commits in order: see [`shared`].
+//! If several services write to one store, each of them publishes all commits in order: see [`shared`].
 
 pub(crate) mod frame;
 mod shared;
@@ -21,30 +21,31 @@ use tokio::sync::broadcast::{self};
 
 use self::frame::Frame;
 
-/// Maximum lag of a reader in frames. With [`FRAME_ROWS`](frame::FRAME_ROWS) rows per frame, these
-/// frames hold most of a bulk insert. A followed dataset needs some 20 MB at worst.
+/// Maximum number of frames that a reader can lag behind. With [`FRAME_ROWS`](frame::FRAME_ROWS) rows
+/// per frame, they hold most of a bulk insert. A dataset with readers needs at most some 20 MB.
 pub(crate) const LAG_FRAMES: usize = 256;
 
 /// Event for the readers of a dataset.
 #[derive(Debug, Clone)]
 pub(crate) enum HubEvent {
     Frame(Frame),
-    /// This key may have lost access, or every key if `None`. The reader must check its access again.
+    /// This key, or every key if `None`, may have lost access. The readers must check their access
+    /// again.
     Access(Option<KeyId>),
-    /// The following commits are unknown. The reader must reconnect.
+    /// The commits that follow are unknown. The reader must reconnect.
     Lost,
 }
 
-/// Number of services that write the store.
+/// Number of services that write to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writers {
     /// Only this service. Every commit is published when it is made.
     One,
-    /// Several services. A commit is published after all commits before it.
+    /// Several services. A commit is published after all earlier commits.
     Several,
 }
 
-/// A reader exceeded the maximum lag.
+/// Error for a reader that exceeded the maximum lag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("reader lags {lag_frames} frames behind")]
 pub(crate) struct CutOff {
@@ -56,7 +57,7 @@ pub(crate) struct CutOff {
 #[derive(Debug, Clone)]
 pub(crate) struct Hub {
     readers: Arc<Mutex<Channels>>,
-    /// Maximum number of readers of all datasets. Further readers are rejected.
+    /// Maximum number of readers of all datasets together. Further readers are rejected.
     readers_max: usize,
     writers: Writers,
     /// Notified when commits of other services may need to be read.
@@ -74,10 +75,10 @@ struct Channels {
 struct Channel {
     sender: broadcast::Sender<HubEvent>,
     n_readers: usize,
-    /// Last published commit. `None` until a reader has read the dataset. Only used with several
-    /// writers.
+    /// Revision of the latest published commit. `None` until a reader has read the dataset. Only used
+    /// with [`Writers::Several`].
     published: Option<u64>,
-    /// True if later commits have to be read from the store.
+    /// True if commits after it must be read from the store.
     is_behind: bool,
 }
 
@@ -92,7 +93,7 @@ impl Default for Channel {
     }
 }
 
-/// Events of a dataset that are published after subscribing.
+/// Receives the events of a dataset that are published after the subscription.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     dataset: DatasetId,
@@ -102,7 +103,7 @@ pub(crate) struct Subscription {
 }
 
 impl Channels {
-    /// Counts a new reader of `dataset`. Returns `None` if the maximum number of readers is reached.
+    /// Registers a new reader of `dataset`. Returns `None` if the maximum number of readers is reached.
     fn follow(&mut self, dataset: DatasetId, readers_max: usize) -> Option<&mut Channel> {
         if self.n_readers >= readers_max {
             return None;
@@ -111,7 +112,7 @@ impl Channels {
         Some(self.datasets.entry(dataset).or_default())
     }
 
-    /// Stops counting a reader. `leave` removes the reader from the channel.
+    /// Unregisters a reader. `leave` removes it from the channel.
     fn unfollow(&mut self, dataset: DatasetId, leave: impl FnOnce(&mut Channel)) {
         self.n_readers = self.n_readers.saturating_sub(1);
         let Some(followed) = self.datasets.get_mut(&dataset) else { return };
@@ -128,8 +129,8 @@ impl Hub {
         Self { readers: Arc::default(), readers_max, writers, wake: Arc::default() }
     }
 
-    /// Subscribes to a dataset that `key` sees. Returns `None` if the maximum number of readers is
-    /// reached.
+    /// Subscribes to a dataset that is visible to `key`. Returns `None` if the maximum number of readers
+    /// is reached.
     pub(crate) fn subscribe(&self, dataset: DatasetId, key: KeyId) -> Option<Subscription> {
         let mut readers = self.readers.lock();
         let followed = readers.follow(dataset, self.readers_max)?;
@@ -170,7 +171,7 @@ impl Hub {
     /// Notifies the readers of a dataset that they may have lost access.
     pub(crate) fn recheck_access(&self, dataset: DatasetId) {
         if let Some(followed) = self.readers.lock().datasets.get(&dataset) {
-            // It is not an error if there are no receivers.
+            // Having no receivers is not an error.
             drop(followed.sender.send(HubEvent::Access(None)));
         }
     }
@@ -199,12 +200,12 @@ fn send_all(sender: &broadcast::Sender<HubEvent>, frames: impl IntoIterator<Item
 }
 
 impl Subscription {
-    /// Skips earlier events, for a reader that is about to read the store.
+    /// Discards earlier events. Called by a reader that is about to read the store.
     pub(crate) fn restart(&mut self) {
         self.messages = self.messages.resubscribe();
     }
 
-    /// Receives the next event, `None` when the hub is gone. Cancel-safe.
+    /// Receives the next event. Returns `None` after the hub was dropped. Cancel-safe.
     ///
     /// # Errors
     /// [`CutOff`] if this reader lags by more than [`LAG_FRAMES`].

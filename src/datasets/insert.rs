@@ -45,40 +45,40 @@ use crate::{Datasets, run_blocking};
 /// First bytes of a Parquet file.
 pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
 
-/// Maximum number of attempts for a batch while the same batch is being inserted by another request.
+/// Maximum number of attempts to insert a batch while another request is inserting the same batch.
 const REPEATS_MAX: usize = 4;
 
 /// Format of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// An object with the dataset's number and a list of rows.
+    /// An object with the id of the dataset and a list of rows.
     Json,
     /// One row per line.
     Ndjson,
     /// A header, followed by one row per line.
     Csv,
-    /// Typed columns. Detected by the first bytes, under any content type.
+    /// Typed columns. Recognized by the first bytes of the body, whatever the content type.
     Parquet,
 }
 
 /// A body of rows.
 #[derive(Debug, Clone)]
 pub(crate) struct InsertBatch {
-    /// Dataset named by the query. A JSON body can name another one.
+    /// Dataset that the query names. A JSON body can name another dataset.
     pub(crate) dataset: Option<DatasetRef>,
-    /// Effect of the rows on stored rows with the same timestamps.
+    /// Effect of a row on the stored row with the same timestamp.
     pub(crate) mode: AppendMode,
     pub(crate) format: Format,
     pub(crate) coding: Coding,
     pub(crate) body: Bytes,
-    /// Maximum length of the decompressed body.
+    /// Maximum length in bytes of the decompressed body.
     pub(crate) bytes_max: usize,
     /// Idempotency key, if the caller sent one.
     pub(crate) key: Option<IdempotencyKey>,
 }
 
 impl InsertBatch {
-    /// Returns a hash that distinguishes the batch from others with the same key. Blocks.
+    /// Returns a hash that distinguishes the batch from other batches with the same key. Blocks.
     fn digest(&self) -> Digest {
         let Self { dataset, mode, format, coding, body, .. } = self;
         let meaning = format!("{dataset:?} {mode:?} {format:?} {coding:?}\n");
@@ -89,10 +89,10 @@ impl InsertBatch {
 /// A parsed batch.
 struct ParsedBatch {
     dataset: DatasetId,
-    /// Existing columns of the dataset.
+    /// Columns of the dataset.
     columns: Vec<Column>,
     block: Block,
-    /// Columns created by the rows, in a dataset without columns.
+    /// Columns that the rows create, if the dataset has no columns.
     new_columns: Vec<(String, Dtype)>,
 }
 
@@ -114,16 +114,16 @@ impl Datasets {
         let digest = run_blocking(move || sent.digest()).await?;
         let id = BatchId { writer: key, key: name, digest };
         for _ in 0..REPEATS_MAX {
-            // The batch is parsed and searched for in the store concurrently, since a store on a server
-            // needs a round trip for each. A stored batch counts even if its rows would no longer be
-            // accepted.
+            // The batch is parsed and looked up in the store concurrently, since a database needs a
+            // round trip for each. If the batch is already stored, it does not matter that its rows
+            // would no longer be accepted.
             let (parsed, stored) =
                 tokio::join!(self.parse_batch(key, batch.clone()), self.find_batch(&id));
             if let Some(appended) = stored? {
                 return Ok(appended);
             }
             match self.insert_parsed(key, batch.clone(), parsed?, Some(id.clone())).await {
-                // The same batch was in progress. It is stored now, or failed.
+                // Another request was inserting the same batch, which is now stored or has failed.
                 Err(OperationError::InProgress) => {}
                 inserted => return inserted,
             }
@@ -131,7 +131,7 @@ impl Datasets {
         Err(OperationError::InProgress)
     }
 
-    /// Returns the outcome of batch `id`, if it is stored.
+    /// Returns the outcome of the stored batch `id`, or `None` if it is not stored.
     async fn find_batch(&self, id: &BatchId) -> Result<Option<Appended>> {
         let (writer, key) = (id.writer, id.key.clone());
         let found = self.read_store(move |store| store.find_batch(writer, &key)).await?;
@@ -164,12 +164,12 @@ impl Datasets {
         if is_as_read {
             return self.append(dataset, mode, &columns, block, id).await;
         }
-        // A concurrent insert created columns, which the rows have to fit.
+        // A concurrent insert created columns that these rows have to match.
         let parsed = self.parse_batch(key, batch).await?;
         self.append(dataset, mode, &parsed.columns, parsed.block, id).await
     }
 
-    /// Parses a batch on a blocking thread, since the longest batch takes half a second.
+    /// Parses a batch on a blocking thread, since the longest batch needs half a second.
     async fn parse_batch(&self, key: KeyId, batch: InsertBatch) -> Result<ParsedBatch> {
         let store = std::sync::Arc::clone(&self.store);
         run_blocking(move || parse(&*store, key, &batch)).await?
@@ -179,7 +179,8 @@ impl Datasets {
 fn parse(store: &dyn Store, key: KeyId, batch: &InsertBatch) -> Result<ParsedBatch> {
     let body = decompress(batch.coding, &batch.body, batch.bytes_max)?;
     if body.len() > batch.bytes_max {
-        // A header that no dataset can match is rejected before more memory is reserved for the body.
+        // A header that cannot match any dataset is rejected before more memory is allocated for the
+        // body.
         if batch.format == Format::Csv {
             csv::check_header_length(&body)?;
         }
@@ -221,12 +222,13 @@ fn parse_utf8(body: &[u8]) -> Result<&str> {
     })
 }
 
-/// Returns the dataset named by a JSON body, or else by the query, with the list of rows.
+/// Returns the dataset and the list of rows of a JSON body. If the body does not name a dataset, returns
+/// the dataset of the query.
 fn parse_json_body<'a>(
     text: &'a str,
     dataset: Option<&DatasetRef>,
 ) -> Result<(Option<DatasetRef>, &'a str)> {
-    // The parser would accept a list as the object's members in order.
+    // The parser would also accept a list that contains the members of the object in order.
     if text.trim_ascii_start().starts_with('[') {
         let reason = "invalid JSON: expected an object".to_owned();
         return Err(OperationError::Malformed { reason });
@@ -243,9 +245,11 @@ fn parse_json_body<'a>(
     Ok((named, body.rows.get()))
 }
 
-/// Reads the rows of a Parquet file, which has a column `timestamp` and columns of the dataset.
+/// Reads the rows of a Parquet file. It must have a column `timestamp`, and its other columns must be
+/// columns of the dataset.
 ///
-/// Timestamps without a time zone are in UTC. All pages and texts have at most `bytes_max`.
+/// Timestamps without a time zone are in UTC. Decompressed pages and texts are limited to `bytes_max` in
+/// total.
 fn read_parquet(builder: &mut ColumnBuilder, body: Bytes, bytes_max: usize) -> Result<()> {
     let unreadable =
         |what: String| OperationError::Malformed { reason: format!("invalid Parquet: {what}") };
@@ -267,7 +271,7 @@ fn read_parquet(builder: &mut ColumnBuilder, body: Bytes, bytes_max: usize) -> R
     Ok(())
 }
 
-/// Decompresses a body up to `bytes_max`, plus one byte if it is longer.
+/// Decompresses a body. Stops one byte after `bytes_max`.
 fn decompress(coding: Coding, body: &Bytes, bytes_max: usize) -> Result<Bytes> {
     let read = match coding {
         Coding::Identity => return Ok(body.clone()),
@@ -281,7 +285,8 @@ fn decompress(coding: Coding, body: &Bytes, bytes_max: usize) -> Result<Bytes> {
     Ok(plain.into())
 }
 
-/// Reads to the end, or to one byte after `bytes_max`. A few bytes can decompress to terabytes.
+/// Reads to the end, but at most one byte more than `bytes_max`. A few bytes can decompress to
+/// terabytes.
 fn read_all(reader: impl Read, bytes_max: usize) -> std::io::Result<Vec<u8>> {
     let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
     let mut plain = Vec::new();

@@ -82,35 +82,36 @@ pub(crate) struct Datasets {
     download_cache: Arc<DownloadCache>,
     spool: Spool,
     page_cache: Arc<PageCache>,
-    /// Maximum distance between both bounds of a page of raw rows. `None` is unlimited.
+    /// Maximum time between the bounds of a page of raw rows. `None` means no limit.
     raw_span_max: Option<Duration>,
     /// Era of the store, which is part of stream cursors.
     era: u32,
-    /// Limits the readers that catch up concurrently.
+    /// Permits for readers that catch up concurrently.
     catching_up: Arc<Semaphore>,
     group: Group,
     metrics: Metrics,
-    /// Path of the store's file, if the store is a file.
+    /// Path of the store's file. `None` if the store is a database.
     file: Option<Arc<Path>>,
 }
 
 /// Limits of reading rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// Maximum distance between both bounds of a page of raw rows. `None` is unlimited.
+    /// Maximum time between the bounds of a page of raw rows. `None` means no limit.
     pub raw_span_max: Option<Duration>,
     /// Maximum size of the download cache on disk, next to the store. 0 disables it.
     pub piece_bytes_max: u64,
 }
 
 impl ReadOptions {
-    /// Cap of the upstream's API, with a gigabyte of cached pieces, which is about ten million rows.
+    /// Limit of the upstream's API, and a gigabyte of cached pieces, which is enough for about ten
+    /// million rows.
     pub const USUAL: Self =
         Self { raw_span_max: Resolution::Raw.span_max(), piece_bytes_max: 1 << 30 };
 }
 
 impl Datasets {
-    /// Creates the operations on `store`. Running downloads end when `group` stops.
+    /// Creates the operations on `store`. Downloads in progress end when `group` stops.
     pub(crate) fn new(store: Arc<dyn Store>, clock: Clock, group: &Group) -> Self {
         let [a, b, c, d, ..] = store.era().to_le_bytes();
         let writers = if store.shared().is_some() { Writers::Several } else { Writers::One };
@@ -132,7 +133,7 @@ impl Datasets {
         }
     }
 
-    /// Checks that the store can be written and read.
+    /// Checks that the store can be read and written.
     ///
     /// # Errors
     /// [`StoreError`] if it cannot.
@@ -141,7 +142,7 @@ impl Datasets {
         self.read_store(|store| store.retained()).await.map(drop)
     }
 
-    /// Returns true if the store was opened read-only: writes fail.
+    /// Returns true if the store was opened read-only, so that writes fail.
     pub(crate) fn is_read_only(&self) -> bool {
         self.store.is_read_only()
     }

@@ -1,4 +1,4 @@
-//! Metrics of the dataset service, next to the common metrics of HTTP services.
+//! Metrics of the dataset service, in addition to the common metrics of HTTP services.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,10 @@ use web::metrics::{Metrics, process, requests};
 
 use crate::{Datasets, run_blocking};
 
-/// Prefix of all names.
+/// Prefix of the names of all metrics.
 const PREFIX: &str = "triptych_datasets_";
 
-/// Bounds of the commit histogram in seconds, from a fast to a failing disk.
+/// Bucket bounds of the histogram of commits in seconds, from a fast disk to a failing disk.
 const COMMIT_SECONDS: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
@@ -54,7 +54,8 @@ pub(crate) fn new() -> Metrics {
 }
 
 impl Datasets {
-    /// Renders all metrics as Prometheus text, including the process and the database of `keys`.
+    /// Renders all metrics as Prometheus text, including those of the process and of the database of
+    /// `keys`.
     ///
     /// # Errors
     /// [`StoreError::Closed`] if the program is stopping.
@@ -81,7 +82,7 @@ impl Datasets {
     }
 }
 
-/// Returns the size of a file in bytes, 0 if it does not exist.
+/// Returns the size of a file in bytes, or 0 if it does not exist.
 fn size_of(file: &Path) -> usize {
     fs::metadata(file).map_or(0, |file| usize::try_from(file.len()).unwrap_or(usize::MAX))
 }

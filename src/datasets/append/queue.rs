@@ -1,9 +1,9 @@
 //! Queues the appends to a dataset. Appends that arrive during a commit share the next transaction.
 //!
-//! Bodies that a client sends concurrently are thus stored in the order of their timestamps,
-//! whichever is parsed first. Late rows would cost several times as much. While one transaction is
-//! written to disk, the following bodies are parsed. `cargo bench -p datasets --bench http --
-//! formats writers` shows the gain.
+//! Thus bodies that a client sends concurrently are stored in the order of their timestamps, whichever
+//! is parsed first. Otherwise some of their rows would be late, which costs several times as much. While
+//! one transaction is written to disk, the following bodies are parsed. `cargo bench -p datasets --bench
+//! http -- formats writers` shows the gain.
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
@@ -20,11 +20,11 @@ use super::{ROWS_MAX, sort_rows};
 use crate::error::{OperationError, Result};
 use crate::{Datasets, run_blocking};
 
-/// Maximum number of appends of all datasets that wait or are being committed: as many as the store's
-/// writer queues and commits at once. Further appends wait.
+/// Maximum number of appends of all datasets that are waiting or being committed. It equals the number
+/// that the store's writer queues and commits together. Further appends wait outside of the queue.
 const APPENDS_MAX: usize = 512;
 
-/// Number of rows from which the appends of a transaction are joined on a blocking thread.
+/// Minimum number of rows for which the appends of a transaction are joined on a blocking thread.
 const LONG_ROWS: usize = 1_000;
 
 /// Rows waiting to be appended.
@@ -35,7 +35,7 @@ struct PendingAppend {
     block: Block,
     batch: Option<BatchId>,
     reply: oneshot::Sender<Result<Appended>>,
-    /// Permit that is held until the reply, even if the caller is gone.
+    /// Permit that is held until the reply is sent, even if the caller was cancelled.
     _place: OwnedSemaphorePermit,
 }
 
@@ -49,7 +49,7 @@ impl PendingAppend {
     }
 }
 
-/// Waiting appends by dataset. A dataset has an entry while an append to it is in progress.
+/// Waiting appends, keyed by dataset. A dataset has an entry while an append to it is in progress.
 #[derive(Debug, Clone)]
 pub(crate) struct AppendQueues {
     queues: Arc<Mutex<HashMap<DatasetId, Vec<PendingAppend>>>>,
@@ -62,17 +62,17 @@ impl Default for AppendQueues {
     }
 }
 
-/// Removes a dataset's queue when its task finishes for any reason. The callers of remaining appends are
-/// told that the service is stopping.
+/// Guard that removes a dataset's queue when its task finishes for any reason. The callers of remaining
+/// appends then get an error that the service is stopping.
 struct QueueGuard {
     queues: AppendQueues,
     dataset: DatasetId,
-    /// True if the queue was removed, so that an entry with its name belongs to another task.
+    /// True if the queue was already removed. A queue of the same dataset then belongs to another task.
     is_done: bool,
 }
 
 impl QueueGuard {
-    /// Finishes the task of a removed queue.
+    /// Marks the queue as removed, so that dropping the guard has no effect.
     fn finish(mut self) {
         self.is_done = true;
     }
@@ -87,8 +87,8 @@ impl Drop for QueueGuard {
 }
 
 impl AppendQueues {
-    /// Queues an append to `dataset`. Returns it if no other is in progress, so that the caller has
-    /// to run it.
+    /// Queues an append to `dataset`. Returns the append if none is in progress. The caller must then
+    /// run it.
     fn push(&self, dataset: DatasetId, append: PendingAppend) -> Option<PendingAppend> {
         let mut queues = self.queues.lock();
         if let Some(queue) = queues.get_mut(&dataset) {
@@ -105,8 +105,8 @@ impl AppendQueues {
         self.queues.lock().get(&dataset).map_or(0, Vec::len)
     }
 
-    /// Returns the next appends that share a transaction. If the queue is empty, removes it and returns
-    /// `None`.
+    /// Removes and returns the next appends that share a transaction. If the queue is empty, removes the
+    /// queue and returns `None`.
     fn pop(&self, dataset: DatasetId) -> Option<Vec<PendingAppend>> {
         let mut queues = self.queues.lock();
         let queue = queues.get_mut(&dataset).filter(|queue| !queue.is_empty());
@@ -120,9 +120,9 @@ impl AppendQueues {
     }
 }
 
-/// Returns the number of leading appends that fit into one transaction, at least one. Merged rows are
-/// appended separately, since the stored row of each may have to be read first. Rows with other columns
-/// and repeated batches are also appended separately.
+/// Returns the number of appends at the front of the queue that fit into one transaction, at least one.
+/// An append that merges is stored separately, since each of its rows may require a read of the stored
+/// row. Appends with other columns and repeated batches are also stored separately.
 fn count_together(queue: &[PendingAppend]) -> usize {
     let Some(first) = queue.first() else { return 0 };
     let mut n_rows = 0;
@@ -173,15 +173,14 @@ impl Datasets {
         answer.await.map_err(|_| OperationError::Store(StoreError::Closed))?
     }
 
-    /// Appends the rows of all `appends` in one transaction. If that may have failed because of
-    /// some of the rows, appends each separately, so that each caller gets the outcome of its own
-    /// rows.
+    /// Appends the rows of all `appends` in one transaction. If some of the rows may have caused a
+    /// failure, repeats each append separately, so that each caller gets the outcome for its own rows.
     async fn append_together(&self, dataset: DatasetId, mut appends: Vec<PendingAppend>) {
         if appends.len() > 1 {
             let n_rows: usize = appends.iter().map(|append| append.block.len()).sum();
             let join = move || (join_blocks(&appends), appends);
             let joined = if n_rows < LONG_ROWS { Ok(join()) } else { run_blocking(join).await };
-            // The service is stopping, which the callers are told.
+            // The service is stopping. The callers get that error when the appends are dropped.
             let Ok((block, joined)) = joined else { return };
             appends = joined;
             let columns = appends.first().map_or(Vec::new(), |first| first.columns.clone());
@@ -191,7 +190,7 @@ impl Datasets {
             let answers = appends.iter().map(|append| outcome_for(&joined, append.n_rows()));
             if let Some(answers) = answers.collect::<Option<Vec<_>>>() {
                 for (append, answer) in appends.into_iter().zip(answers) {
-                    // The caller may be gone. Its rows are stored anyway.
+                    // The caller may have been cancelled. Its rows are stored anyway.
                     drop(append.reply.send(answer));
                 }
                 return;
@@ -205,10 +204,10 @@ impl Datasets {
     }
 }
 
-/// Returns the outcome of a joint append for a caller with `n_rows` rows. `None` if the rows of another
-/// caller may have caused the failure, in which case no rows are stored and each caller can retry. A
-/// failure that made the store unusable is returned to all, since the rows might be stored already and a
-/// retry would store them twice.
+/// Returns the outcome of a joint append for a caller with `n_rows` rows. Returns `None` if the rows of
+/// another caller may have caused the failure. In this case no rows are stored, and each append can be
+/// retried separately. All callers get a failure that made the store unavailable, since the rows might
+/// be stored already and a retry might store them twice.
 fn outcome_for(joined: &Result<Appended>, n_rows: u64) -> Option<Result<Appended>> {
     let error = match joined {
         Ok(appended) => return Some(Ok(Appended { n_rows, ..*appended })),
@@ -221,7 +220,8 @@ fn outcome_for(joined: &Result<Appended>, n_rows: u64) -> Option<Result<Appended
     Some(Err(error.into()))
 }
 
-/// Joins all blocks, sorted by unique timestamps. The latest append with a timestamp wins.
+/// Joins all blocks and sorts their rows by unique timestamps. Of several rows with the same timestamp,
+/// the row of the latest append is used.
 fn join_blocks(appends: &[PendingAppend]) -> Block {
     let mut blocks: Vec<&Block> = appends.iter().map(|append| &append.block).collect();
     let mut by_time = blocks.clone();

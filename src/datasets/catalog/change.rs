@@ -1,4 +1,4 @@
-//! Changes of existing datasets: name and description, columns, rows, deletion.
+//! Changes of existing datasets: their names and descriptions, columns, rows, and their deletion.
 
 use model::dataset::{Column, Dataset, DatasetId, Dtype, TIMESTAMP};
 use model::key::KeyId;
@@ -17,8 +17,8 @@ impl Datasets {
     ///
     /// # Errors
     /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`], [`OperationError::Invalid`].
-    /// [`OperationError::Refused`] if the name exists, or the metadata would change the columns that the
-    /// buckets of existing rows depend on.
+    /// [`OperationError::Refused`] if the name exists, or if the dataset has rows and the new metadata
+    /// would select other columns for its buckets.
     pub(crate) async fn update(
         &self,
         key: KeyId,
@@ -36,9 +36,9 @@ impl Datasets {
     ///
     /// # Errors
     /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`], [`OperationError::Invalid`].
-    /// [`OperationError::Refused`] if the change conflicts with the other columns, or would affect the
-    /// buckets of existing rows. [`OperationError::ColumnUsed`] if buckets of existing rows depend on a
-    /// deleted column.
+    /// [`OperationError::Refused`] if the change conflicts with other columns, or would invalidate the
+    /// buckets of existing rows. [`OperationError::ColumnUsed`] if the buckets of existing rows depend
+    /// on the column to be deleted.
     pub(crate) async fn change_column(
         &self,
         key: KeyId,
@@ -48,7 +48,7 @@ impl Datasets {
         let dataset = self.find_owned(key, which).await?;
         let name = match &change {
             ColumnChange::Add(name, _) | ColumnChange::Rename { new_name: name, .. } => {
-                // Only the name is checked, so any type will do.
+                // Only the name matters here, so the type is arbitrary.
                 check_columns(&[(name.clone(), Dtype::Float)])?;
                 name
             }
@@ -68,7 +68,7 @@ impl Datasets {
         }
     }
 
-    /// Deletes a dataset that `key` owns, with its rows. It is invisible to all keys on return.
+    /// Deletes a dataset that `key` owns, with its rows. The dataset is invisible to all keys on return.
     ///
     /// # Errors
     /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`].
@@ -80,7 +80,7 @@ impl Datasets {
     }
 
     /// Deletes rows of a dataset that `key` owns and updates their buckets. Also returns the number of
-    /// deleted five-minute buckets, which can include buckets of rows that were pruned before.
+    /// deleted five-minute buckets, which can include buckets whose rows were pruned before.
     ///
     /// # Errors
     /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`].
@@ -96,7 +96,7 @@ impl Datasets {
         let (reply, removed) = oneshot::channel();
         let on_commit: OnRemoval = Box::new(move |removed| {
             hub.publish(dataset, removed.revision, Vec::new);
-            // The caller may be gone.
+            // The caller may have been cancelled.
             drop(reply.send(removed.clone()));
         });
         self.store.delete_rows(dataset, span, self.clock.now(), on_commit).await?;
@@ -116,7 +116,7 @@ impl Datasets {
     }
 }
 
-/// Checks `dataset` after `change`.
+/// Checks the values of `dataset` after `change`.
 fn check_change(change: &Change, dataset: &Dataset) -> Result<(), Invalid> {
     let mut changed = dataset.clone();
     change.apply(&mut changed);

@@ -1,9 +1,9 @@
-//! Attaches tags to datasets, acquires tags and grants them to others.
+//! Attaches tags to datasets, acquires tags and grants them to other keys.
 //!
-//! `public` belongs to the service. Any key can acquire it. Any other name that a key puts on its
-//! datasets refers to a private tag of that key, which it can grant to other keys and revoke. Other keys
-//! can use the same name for their own tags. A name therefore does not reveal other keys' tags, nor
-//! share anything with their holders.
+//! The tag `public` belongs to the service, and any key can acquire it. Any other name that a key
+//! attaches to its datasets refers to a private tag of that key, which it can grant to other keys and
+//! revoke. Other keys can use the same name for their own tags. Therefore a name neither reveals the
+//! tags of other keys, nor gives their holders access.
 
 use model::dataset::{DatasetId, PUBLIC_TAG};
 use model::key::KeyId;
@@ -17,10 +17,11 @@ impl Datasets {
     /// Lets `key` acquire the public tag `tag`.
     ///
     /// # Errors
-    /// [`OperationError::TAG_HELD`]. [`OperationError::TAG_PRIVATE`] if it is the key's own tag.
-    /// [`OperationError::TAG_UNKNOWN`] if it does not exist, or only as private tags of other keys.
+    /// [`OperationError::TAG_HELD`] if the key already holds the tag. [`OperationError::TAG_PRIVATE`] if
+    /// it is the key's own tag. [`OperationError::TAG_UNKNOWN`] if there is no such tag, or only private
+    /// tags of other keys.
     pub(crate) async fn acquire(&self, key: KeyId, tag: &str) -> Result<()> {
-        // Clients acquire at every start. Only the first time requires a write.
+        // Clients acquire the tag at every start. Only the first time requires a write.
         let tags = self.read_store(move |store| store.tags(TagFilter::KnownTo(key))).await?;
         let named = tags.iter().filter(|known| known.name == tag);
         match named.max_by_key(|known| (known.is_public, known.is_held)) {
@@ -33,19 +34,19 @@ impl Datasets {
         if is_new { Ok(()) } else { Err(OperationError::TAG_HELD) }
     }
 
-    /// Returns the tags known to `key`, in alphabetical order, each name once: public tags, own tags and
-    /// held tags.
+    /// Returns the tags known to `key`, which are public tags, its own tags and tags it holds. They are
+    /// in alphabetical order, with each name once.
     pub(crate) async fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>> {
         let mut tags = self.read_store(move |store| store.tags(TagFilter::KnownTo(key))).await?;
         tags.dedup_by(|next, tag| next.name == tag.name);
         Ok(tags)
     }
 
-    /// Returns the tags of a dataset, in alphabetical order. The owner sees all, others only the tags
-    /// they know.
+    /// Returns the tags of a dataset, in alphabetical order. The owner sees all of them, other keys only
+    /// the tags they know.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`] if `key` does not see the dataset.
+    /// [`OperationError::NotFound`] if the dataset is not visible to `key`.
     pub(crate) async fn dataset_tags(&self, key: KeyId, dataset: DatasetId) -> Result<Vec<Tag>> {
         let which = DatasetRef::Id(dataset);
         let found = self.read_store(move |store| {
@@ -60,8 +61,8 @@ impl Datasets {
         Ok(tags)
     }
 
-    /// Lets the holders of `tag` read the dataset. Returns true if the dataset did not have the
-    /// tag.
+    /// Attaches `tag` to the dataset, so that its holders can read it. Returns true if the dataset did
+    /// not have the tag before.
     ///
     /// # Errors
     /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`] or [`OperationError::Invalid`].
@@ -78,12 +79,12 @@ impl Datasets {
         Ok(self.store.change_tag(TagChange::Attach(dataset, tag.to_owned())).await?)
     }
 
-    /// Removes a tag from a dataset. Its holders lose access unless they hold another tag. Their streams
-    /// are then closed.
+    /// Detaches a tag from a dataset. Holders of the tag lose access unless they hold another tag of the
+    /// dataset. Their streams are then closed.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`], or [`OperationError::TAG_UNKNOWN`] if the
-    /// dataset does not have it.
+    /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`], or [`OperationError::TAG_UNKNOWN`]
+    /// if the dataset does not have the tag.
     pub(crate) async fn remove_tag(&self, key: KeyId, dataset: DatasetId, tag: &str) -> Result<()> {
         let dataset = self.find_owned(key, DatasetRef::Id(dataset)).await?.id;
         let had_it = self.store.change_tag(TagChange::Detach(dataset, tag.to_owned())).await?;
@@ -91,21 +92,21 @@ impl Datasets {
         if had_it { Ok(()) } else { Err(OperationError::TAG_UNKNOWN) }
     }
 
-    /// Returns the keys that hold a tag of `key`, in the order of their numbers.
+    /// Returns the keys that hold the tag `tag` of `key`, in the order of their numbers.
     ///
     /// # Errors
-    /// [`OperationError::TAG_UNKNOWN`], or [`OperationError::TAG_PUBLIC`] for a tag without an
-    /// owner.
+    /// [`OperationError::TAG_UNKNOWN`], or [`OperationError::TAG_PUBLIC`] for a tag without an owner.
     pub(crate) async fn holders(&self, key: KeyId, tag: &str) -> Result<Vec<KeyId>> {
         self.check_owns_tag(key, tag).await?;
         let tag = tag.to_owned();
         Ok(self.read_store(move |store| store.holders(key, &tag)).await?)
     }
 
-    /// Grants a tag of `key` to `other`, an existing key. Returns true if it did not hold the tag.
+    /// Grants a tag of `key` to `other`, which must be an existing key. Returns true if `other` did not
+    /// hold the tag before.
     ///
     /// # Errors
-    /// As [`Self::holders`].
+    /// The same as for [`Self::holders`].
     pub(crate) async fn give_tag(&self, key: KeyId, tag: &str, other: KeyId) -> Result<bool> {
         self.check_owns_tag(key, tag).await?;
         Ok(self
@@ -114,10 +115,12 @@ impl Datasets {
             .await?)
     }
 
-    /// Revokes a tag of `key` from `other`. If `other` loses access, its streams are closed.
+    /// Revokes a tag of `key` from `other`. If `other` loses access to datasets, its streams of them are
+    /// closed.
     ///
     /// # Errors
-    /// As [`Self::holders`]. [`OperationError::KEY_UNKNOWN`] if `other` does not hold it.
+    /// The same as for [`Self::holders`], and [`OperationError::KEY_UNKNOWN`] if `other` does not hold
+    /// the tag.
     pub(crate) async fn take_tag(&self, key: KeyId, tag: &str, other: KeyId) -> Result<()> {
         self.check_owns_tag(key, tag).await?;
         let held_it = self
@@ -128,7 +131,7 @@ impl Datasets {
         if held_it { Ok(()) } else { Err(OperationError::KEY_UNKNOWN) }
     }
 
-    /// Checks that `key` has a tag of this name.
+    /// Checks that `key` owns a tag of this name.
     async fn check_owns_tag(&self, key: KeyId, tag: &str) -> Result<()> {
         if tag == PUBLIC_TAG {
             return Err(OperationError::TAG_PUBLIC);

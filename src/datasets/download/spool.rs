@@ -1,8 +1,8 @@
 //! Spools whole downloads to disk for callers that read parts of them.
 //!
-//! A Parquet reader requests the end of a file first, then the pages that it needs, with dozens of
-//! requests. The file is written once, to an unnamed temporary file that disappears when the service
-//! exits or is killed.
+//! A Parquet reader first requests the end of a file, then the pages that it needs, with dozens of
+//! requests. The file is written once, to an unnamed temporary file that the system removes when the
+//! service exits or is killed.
 
 use std::fs::File;
 use std::io;
@@ -26,30 +26,30 @@ use crate::etag::{ETag, KnownETags};
 use crate::query::params::DownloadQuery;
 use crate::{Datasets, run_blocking};
 
-/// Maximum size of all spooled files: some fifty million rows. The least recently used is evicted
+/// Maximum total size of spooled files: some fifty million rows. The least recently used file is evicted
 /// first.
 const FILES_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
-/// Maximum number of spooled files. Each holds a file descriptor.
+/// Maximum number of spooled files. Each of them needs a file descriptor.
 const FILES_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
-/// Size of a read.
+/// Maximum number of bytes that one call reads.
 pub(crate) const PART_BYTES: usize = 256 * 1024;
 
-/// A whole download in a file.
+/// A file that contains a whole download.
 #[derive(Debug, Clone)]
 pub(crate) struct SpooledFile {
-    /// Suggested name of the file.
+    /// Suggested file name.
     pub(crate) file_name: String,
-    /// Tag and number of rows. `None` if they changed when the download started.
+    /// Entity tag and number of rows. `None` if rows changed when the download started.
     pub(crate) facts: Option<RangeFacts>,
-    /// Number of a commit that the file includes, together with all earlier commits.
+    /// Revision of the dataset that the file fully includes.
     pub(crate) revision: u64,
     pub(crate) size_bytes: u64,
     file: Arc<File>,
 }
 
-/// Spooled files by their tags. Clones share them.
+/// Spooled files, keyed by entity tag. Clones share the files.
 #[derive(Debug, Clone)]
 pub(crate) struct Spool {
     files: Arc<Mutex<LruCache<ETag, Arc<OnceCell<SpooledFile>>>>>,
@@ -62,7 +62,7 @@ impl Default for Spool {
 }
 
 impl Spool {
-    /// Returns the cell of the file with this tag, which its first caller fills.
+    /// Returns the cell for the file with this tag. Its first caller fills it.
     fn cell(&self, tag: ETag) -> Arc<OnceCell<SpooledFile>> {
         Arc::clone(self.files.lock().get_or_insert(tag, Arc::default))
     }
@@ -72,8 +72,8 @@ impl Spool {
         self.files.lock().peek(&tag).is_some_and(|file| file.initialized())
     }
 
-    /// Evicts files beyond [`FILES_BYTES_MAX`], except the latest. Callers that read an evicted file
-    /// keep it open.
+    /// Evicts files until their total size is at most [`FILES_BYTES_MAX`], but never the latest file.
+    /// Callers that are reading an evicted file keep it open.
     fn trim(&self) {
         let mut files = self.files.lock();
         let size = |file: &Arc<OnceCell<SpooledFile>>| file.get().map_or(0, |file| file.size_bytes);
@@ -88,7 +88,7 @@ impl Spool {
 }
 
 impl SpooledFile {
-    /// Reads at most [`PART_BYTES`] of the bytes from `begin` to before `end`.
+    /// Reads at most [`PART_BYTES`] from offset `begin` on, and nothing at or after offset `end`.
     ///
     /// # Errors
     /// If the disk fails.
@@ -104,12 +104,12 @@ impl SpooledFile {
 }
 
 impl Datasets {
-    /// Returns the spooled file of a range, reusing an earlier file if its rows are unchanged. Returns
+    /// Returns the spooled file of a range. Reuses an earlier file if its rows are unchanged. Returns
     /// `None` if the file exceeds [`FILES_BYTES_MAX`], or if it would have to be written and has more
     /// than `rows_max` rows.
     ///
     /// # Errors
-    /// As [`Self::download`]. Also if the disk fails.
+    /// The same as for [`Self::download`]. Also if the disk fails.
     pub(crate) async fn spool_download(
         &self,
         key: KeyId,
@@ -125,13 +125,14 @@ impl Datasets {
         let cell = self.spool.cell(tag);
         let file = cell.get_or_try_init(|| self.write_file(key, query)).await.cloned();
         let has_tag = |file: &SpooledFile| file.facts.is_some_and(|facts| facts.tag == tag);
-        // If rows arrived when the download started, the file is not valid for later requests.
+        // If rows arrived when the download started, the file has another entity tag and is not valid
+        // for later requests.
         if !file.as_ref().is_ok_and(has_tag) {
             self.spool.files.lock().pop(&tag);
         }
         self.spool.trim();
         match file {
-            // The rows of a file with this tag are unchanged by all commits since it was spooled.
+            // The file has the same entity tag, so no commit since it was spooled has changed its rows.
             Ok(file) => Ok(Some(SpooledFile { revision: revision.max(file.revision), ..file })),
             Err(OperationError::TooLarge) => Ok(None),
             Err(error) => Err(error),
@@ -141,8 +142,8 @@ impl Datasets {
     /// Writes a download to a file.
     ///
     /// # Errors
-    /// As [`Self::download`]. Also if the disk fails. [`OperationError::TooLarge`] if it exceeds
-    /// [`FILES_BYTES_MAX`].
+    /// The same as for [`Self::download`], and [`OperationError::TooLarge`] if the file exceeds
+    /// [`FILES_BYTES_MAX`]. Also if the disk fails.
     async fn write_file(&self, key: KeyId, query: DownloadQuery) -> Result<SpooledFile> {
         let (coding, known) = (Coding::Identity, KnownETags::default());
         let wanted = DownloadRequest { query, coding, known, seen: None };

@@ -1,4 +1,4 @@
-//! Caching and eviction.
+//! Tests that pieces are cached and evicted.
 
 use tempfile::tempdir;
 

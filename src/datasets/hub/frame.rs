@@ -1,4 +1,4 @@
-//! Rendered events of consecutive commits.
+//! Rendered events of consecutive commits, grouped into frames.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,31 +8,32 @@ use bytes::Bytes;
 /// Maximum number of rows in a frame.
 pub(crate) const FRAME_ROWS: usize = 256;
 
-/// Maximum size of a frame, not counting its last row. [`FRAME_ROWS`] rows of usual length fit in.
+/// Maximum size in bytes of a frame without its last row. Enough for [`FRAME_ROWS`] rows of average
+/// length.
 pub(crate) const FRAME_BYTES: usize = 80 * 1024;
 
-/// Rendered events with the commits that they belong to.
+/// Rendered events of one or several commits.
 #[derive(Debug, Clone)]
 pub(crate) struct Frame {
-    /// Number of the last commit in the frame.
+    /// Revision of the last commit in the frame.
     pub(super) revision: u64,
-    /// One or more whole events, in the order of their commits.
+    /// Complete events, in the order of their commits.
     pub(super) events: Bytes,
-    /// Offset of the first event of each commit. `None` for a single commit.
+    /// Revision of each commit and the offset of its first event. `None` for a single commit.
     starts: Option<Arc<[(u64, usize)]>>,
 }
 
 /// Rows of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CommitRows {
-    /// Number of the commit in its dataset.
+    /// Revision of the dataset after the commit.
     pub(crate) revision: u64,
-    /// Range of the rows in a block.
+    /// Indices of its rows in a block.
     pub(crate) rows: Range<usize>,
 }
 
 impl Frame {
-    /// Returns the events of the commits after `revision`, if there are any.
+    /// Returns the events of the commits with revisions above `revision`, if there are any.
     pub(crate) fn after(&self, revision: u64) -> Option<Bytes> {
         if self.revision <= revision {
             return None;
@@ -43,7 +44,7 @@ impl Frame {
         Some(self.events.slice(first.map_or(0, |(_, at)| at)..))
     }
 
-    /// Removes the commits up to `revision`. Returns `None` if no events remain.
+    /// Removes the events of commits up to `revision`. Returns `None` if no events remain.
     pub(crate) fn trim(self, revision: u64) -> Option<Self> {
         let events = self.after(revision)?;
         let n_cut = self.events.len() - events.len();
@@ -55,7 +56,7 @@ impl Frame {
     }
 }
 
-/// Renders commits into frames of at most [`FRAME_ROWS`] and about [`FRAME_BYTES`]. `push` appends
+/// Renders commits into frames of at most [`FRAME_ROWS`] rows and about [`FRAME_BYTES`]. `push` appends
 /// the event of a row.
 pub(crate) fn frames_of(
     commits: &[CommitRows],
@@ -100,8 +101,7 @@ mod tests {
         frames_of(&commits, |to, row_idx| to.extend(format!("{row_idx} ").bytes()))
     }
 
-    /// Checks the events for a reader that has commit `revision`, also from frames that were trimmed
-    /// before.
+    /// Checks the events that a reader at `revision` gets, also from frames that were trimmed before.
     #[track_caller]
     fn check(revision: u64, want: Option<&'static str>) {
         let frame = frames(5).remove(0);

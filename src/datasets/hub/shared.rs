@@ -1,8 +1,9 @@
 //! Publishes the commits of several services in order.
 //!
-//! For each dataset with readers, the hub knows the last published commit. The commit after it is
-//! published when it is made here or read from the store. A later commit is dropped and the dataset is
-//! marked to be read, since other services made the commits in between.
+//! For each dataset with readers, the hub knows the revision of the latest published commit. The commit
+//! after it is published when this service makes it or reads it from the store. A commit with a higher
+//! revision is dropped and the dataset is marked to be read, since other services made the commits in
+//! between.
 
 use model::dataset::DatasetId;
 
@@ -13,13 +14,13 @@ use super::{Channel, Hub, HubEvent, send_all};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Followed {
     pub(crate) dataset: DatasetId,
-    /// Last published commit. `None` before the first read.
+    /// Revision of the latest published commit. `None` before the first read.
     pub(crate) published: Option<u64>,
 }
 
 impl Channel {
-    /// Returns true if commit `revision` is the next to be published. If it is a later one, marks
-    /// the dataset to be read.
+    /// Returns true if commit `revision` is the next one to be published. If earlier commits are
+    /// missing, marks the dataset to be read.
     pub(super) fn is_next(&mut self, revision: u64) -> bool {
         let is_next = self.published.is_some_and(|published| published + 1 == revision);
         let is_done = self.published.is_some_and(|published| published >= revision);
@@ -29,8 +30,8 @@ impl Channel {
 }
 
 impl Hub {
-    /// Sets the commit at which publishing starts. A subscribed reader calls this with the dataset's
-    /// last commit before reading rows. Only the first call has an effect.
+    /// Sets the revision at which publishing starts. A reader calls this after subscribing and before it
+    /// reads rows, with the dataset's latest revision. Only the first call has an effect.
     pub(crate) fn begin(&self, dataset: DatasetId, revision: u64) {
         if let Some(followed) = self.readers.lock().datasets.get_mut(&dataset) {
             followed.published.get_or_insert(revision);
@@ -40,7 +41,8 @@ impl Hub {
         }
     }
 
-    /// Publishes the commits after `after` up to `through`, except the published ones.
+    /// Publishes commits that were read from the store: those after `after` and up to `through`, except
+    /// commits that were already published.
     pub(crate) fn publish_read(
         &self,
         dataset: DatasetId,
@@ -50,7 +52,7 @@ impl Hub {
     ) {
         let mut readers = self.readers.lock();
         let Some(followed) = readers.datasets.get_mut(&dataset) else { return };
-        // The readers may have changed.
+        // All readers may have left since the read.
         let Some(published) = followed.published else { return };
         if published < after {
             followed.is_behind = true;
@@ -62,7 +64,7 @@ impl Hub {
         followed.published = Some(published.max(through));
     }
 
-    /// Returns the datasets that are followed.
+    /// Returns the datasets that have readers.
     pub(crate) fn followed(&self) -> Vec<Followed> {
         let readers = self.readers.lock();
         let followed = |(dataset, channel): (&DatasetId, &Channel)| Followed {
@@ -72,13 +74,13 @@ impl Hub {
         readers.datasets.iter().map(followed).collect()
     }
 
-    /// Records that `head` was the latest commit of the dataset in the store at some time after `before`
-    /// was determined. `None` means that the dataset did not exist.
+    /// Records that `head` was the latest revision of the dataset in the store at some time after
+    /// `before` was determined. `None` means that the dataset did not exist.
     pub(crate) fn note_head(&self, before: Followed, head: Option<u64>) {
         let mut readers = self.readers.lock();
         let Some(followed) = readers.datasets.get_mut(&before.dataset) else { return };
         match head {
-            // It is not an error if there are no receivers.
+            // Having no receivers is not an error.
             None => drop(followed.sender.send(HubEvent::Access(None))),
             Some(head) if before.published.is_some_and(|published| head < published) => {
                 followed.lose();
@@ -89,7 +91,8 @@ impl Hub {
         }
     }
 
-    /// Returns the datasets marked to be read, each with its last published commit. Clears the marks.
+    /// Returns the datasets that are marked to be read, each with its latest published revision. Clears
+    /// the marks.
     pub(crate) fn take_behind(&self) -> Vec<(DatasetId, u64)> {
         let mut readers = self.readers.lock();
         let marked = readers.datasets.iter_mut().filter(|(_, followed)| followed.is_behind);
@@ -109,8 +112,8 @@ impl Hub {
         }
     }
 
-    /// Closes the streams of a dataset, since the commits after the published ones are unknown. The
-    /// readers reconnect and get the missing rows.
+    /// Closes the streams of a dataset, since the commits that follow the published ones are unknown.
+    /// The readers reconnect and get the missing rows.
     pub(crate) fn lose(&self, dataset: DatasetId) {
         if let Some(followed) = self.readers.lock().datasets.get_mut(&dataset) {
             followed.lose();
@@ -124,7 +127,7 @@ impl Hub {
         }
     }
 
-    /// Waits until there is something to read, or a reader subscribes. Cancel-safe.
+    /// Waits until a dataset must be read, or a reader subscribes. Cancel-safe.
     pub(crate) async fn wait_for_work(&self) {
         self.wake.notified().await;
     }

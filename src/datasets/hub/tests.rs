@@ -1,4 +1,4 @@
-//! Events that readers of a hub get.
+//! Tests of the events that readers of a hub get.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ impl Hub {
 }
 
 impl Subscription {
-    /// Returns the next frame if it is already there.
+    /// Returns the next frame if it is available.
     fn try_next(&mut self) -> Result<Option<Frame>, CutOff> {
         match self.next().now_or_never().unwrap_or(Ok(None))? {
             Some(HubEvent::Frame(frame)) => Ok(Some(frame)),
@@ -38,7 +38,7 @@ fn dataset() -> DatasetId {
     DatasetId::new(1).unwrap()
 }
 
-/// Returns commits of a single row: the number of the commit.
+/// Returns a frame for each commit. The commit has one row, which is rendered as its revision.
 fn frames(revisions: &[u64]) -> Vec<Frame> {
     let commit = |(row_idx, revision): (usize, &u64)| CommitRows {
         revision: *revision,
@@ -112,37 +112,39 @@ fn readers_beyond_the_maximum_are_rejected() {
     hub.subscribe(dataset(), KEY).unwrap();
 }
 
-/// Step in the life of a service on a shared store, in any order.
+/// A step of a simulated service on a shared store. Steps are tested in any order.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     /// Another service commits.
     CommitElsewhere,
-    /// This service commits. Its hub learns of it later.
+    /// This service commits. Its hub is notified later.
     CommitHere,
-    /// The hub learns of the oldest commit made here that it does not know.
+    /// The hub is notified of this service's oldest commit that it does not know.
     Publish,
-    /// A poll begins, or the current poll completes.
+    /// A poll starts, or the poll in progress completes.
     Poll,
-    /// A marked dataset begins to be read, or the rows read are published.
+    /// A read of a marked dataset starts, or the rows of the read in progress are published.
     Read,
-    /// A reader subscribes, or a subscribed reader looks at the dataset, then at its rows.
+    /// A reader subscribes, or a subscribed reader first reads the revision of the dataset and then its
+    /// rows.
     Subscribe,
-    /// The first reader leaves.
+    /// The reader that subscribed first leaves.
     Leave,
 }
 
-/// A dataset written by several services, with the readers of this one.
+/// A dataset that several services write, and its readers at this service.
 struct Replica {
     hub: Hub,
     head: u64,
-    /// Commits made here that the hub does not know yet.
+    /// Commits of this service of which its hub was not notified yet.
     unpublished: VecDeque<u64>,
     /// Result of a poll in progress.
     poll: Option<(Vec<Followed>, u64)>,
-    /// Result of a read in progress: the commits after the first and up to the second number.
+    /// Result of a read in progress: the commits after the first and up to the second revision.
     read: Option<(u64, u64)>,
     subscribing: Option<Subscription>,
-    /// Readers, each with the last commit of its first rows and its later commits.
+    /// Readers, each with the revision at which it read its first rows, and the revisions of the commits
+    /// it received later.
     readers: VecDeque<(Subscription, u64, Vec<u64>)>,
 }
 
@@ -212,7 +214,7 @@ impl Replica {
         }
     }
 
-    /// Completes steps in progress, then polls and reads once more.
+    /// Completes the steps in progress, then polls and reads once more.
     fn finish(&mut self) {
         while !self.unpublished.is_empty() {
             self.step(Step::Publish);

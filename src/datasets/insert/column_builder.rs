@@ -1,7 +1,7 @@
 //! Builds columns from rows: row by row from text, column by column from Parquet.
 //!
-//! Values are checked and converted here, in all formats. Errors are collected for the caller: the
-//! number of rejected rows and the first reasons in the order of the rows.
+//! Values of all formats are checked and converted here. Errors are collected for the caller: the number
+//! of rejected rows, and the first reasons in the order of the rows.
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
@@ -22,25 +22,25 @@ use wire::datasets::{RowRefusal, RowRefusals};
 use crate::append::{REFUSALS_MAX, ROWS_MAX, TOO_MANY, sort_rows};
 use crate::error::{OperationError, Result};
 
-/// Reason for rejecting rows with timestamps that differ by less than the stored resolution.
+/// Reason for rejecting rows whose timestamps differ by less than a microsecond.
 const SAME_MICROSECOND: &str = "is in the same microsecond as that of another row";
 
-/// Maximum length of a column's name in a rejection, in characters. No column has a longer name.
+/// Maximum number of characters of a column's name that a rejection shows. No valid name is longer.
 const SHOWN_NAME_CHARS: usize = 200;
 
-/// A column being filled.
+/// A column that is being filled.
 #[derive(Debug)]
 struct ColumnSlot {
     name: String,
     dtype: Dtype,
-    /// Number of rows with their value, or missing value, already in the column.
+    /// Number of rows whose value, or missing value, is already in the column.
     n_filled: usize,
-    /// Column that followed this one in the last row. Rows usually name their columns in the same
-    /// order.
+    /// Index of the column that followed this one in the previous row. Rows usually have their columns
+    /// in the same order.
     next: usize,
 }
 
-/// Column of the next cells of Parquet.
+/// Column to which the next Parquet cells belong.
 #[derive(Debug)]
 enum CurrentColumn {
     Timestamp,
@@ -51,36 +51,36 @@ enum CurrentColumn {
     Unknown(String),
 }
 
-/// Collects rows into a block.
+/// Builds a block from rows.
 #[derive(Debug)]
 pub(super) struct ColumnBuilder {
     slots: Vec<ColumnSlot>,
     slots_by_name: HashMap<String, usize>,
-    /// True if unknown names create columns.
+    /// True if unknown column names create columns.
     makes_columns: bool,
-    /// Type of columns created from whole numbers.
+    /// Type of columns that are created from whole numbers.
     integer_dtype: Dtype,
     block: Block,
-    /// Number of rows begun, including rejected rows.
+    /// Number of rows so far, including rejected rows.
     n_rows: usize,
     /// Index of the row being filled.
     row_idx: usize,
     at: Option<Timestamp>,
-    /// Remaining limit on the bytes of texts that arrive column by column.
+    /// Number of bytes that further texts of column-wise formats may have.
     left_bytes: usize,
-    /// Bytes of the texts of each row. Empty without texts.
+    /// Number of bytes of text of each row. Empty if there are no texts.
     text_bytes: Vec<usize>,
     is_sorted: bool,
-    /// Rows with timestamps that are more precise than the stored resolution.
+    /// Indices of rows whose timestamps are more precise than a microsecond.
     cut_rows: Vec<usize>,
-    /// Last column named in this row.
+    /// Index of the last column of the current row so far.
     last: Option<usize>,
-    /// Column that rows most likely name first.
+    /// Index of the column with which the next row probably starts.
     first: usize,
     current: CurrentColumn,
     refused_rows: HashSet<usize>,
     refusals: Vec<RowRefusal>,
-    /// Number of rejections of the current column. Rejections beyond [`REFUSALS_MAX`] are never shown.
+    /// Number of rejections in the current column. Rejections beyond [`REFUSALS_MAX`] are never shown.
     n_column_refusals: usize,
 }
 
@@ -117,9 +117,9 @@ impl ColumnBuilder {
         }
     }
 
-    /// Creates integer columns from whole numbers, for formats that distinguish them from floats.
-    /// Accepts at most `left_bytes` of texts column by column, since a dictionary may hold one long text
-    /// for many rows.
+    /// Makes whole numbers create integer columns, for formats that distinguish integers from floats.
+    /// Limits the texts of such formats to `left_bytes`, since a dictionary may hold one long text for
+    /// many rows.
     pub(super) fn with_types(self, left_bytes: usize) -> Self {
         Self { integer_dtype: Dtype::Integer, left_bytes, ..self }
     }
@@ -147,7 +147,7 @@ impl ColumnBuilder {
         Ok(())
     }
 
-    /// Adds a field of the row: its timestamp, or the value of a column.
+    /// Adds a field to the row: its timestamp, or the value of a column.
     pub(super) fn push_field(&mut self, name: &str, cell: Cell<'_>) {
         if name == TIMESTAMP {
             match parse_timestamp(cell) {
@@ -206,7 +206,7 @@ impl ColumnBuilder {
         self.text_bytes.clear();
     }
 
-    /// Rejects the current row.
+    /// Rejects the current row for `reason`, in `column` if the reason concerns a column.
     pub(super) fn refuse(&mut self, column: Option<&str>, reason: &str) {
         self.refused_rows.insert(self.row_idx);
         self.n_column_refusals += 1;
@@ -220,7 +220,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Records the row if its timestamp is more precise than the stored resolution.
+    /// Records the row if its timestamp is more precise than a microsecond.
     fn note_cut(&mut self, cell: Cell<'_>) {
         let is_cut = match cell {
             Cell::Time(time) => time.is_cut,
@@ -232,8 +232,8 @@ impl ColumnBuilder {
         }
     }
 
-    /// Rejects rows that would replace another row of the body only because timestamps are stored
-    /// in microseconds.
+    /// Rejects rows that would replace another row of the body only because timestamps are truncated to
+    /// microseconds.
     fn check_cut_rows(&mut self) {
         let cut_rows = mem::take(&mut self.cut_rows);
         if cut_rows.is_empty() {
@@ -271,7 +271,7 @@ impl ColumnBuilder {
         self.block.times.push(Timestamp::default());
     }
 
-    /// Adds a value to its column, after missing values for skipped rows.
+    /// Adds a value to its column, preceded by missing values for rows that did not have the column.
     fn push_value(&mut self, slot_idx: usize, cell: Cell<'_>) {
         let Some((slot, series)) =
             self.slots.get_mut(slot_idx).zip(self.block.columns.get_mut(slot_idx))
@@ -326,11 +326,12 @@ impl ColumnBuilder {
         }
     }
 
-    /// Returns the column called `name`, creating it if allowed. Returns `None` if the row is rejected.
+    /// Returns the index of the column called `name`, and creates the column if allowed. Returns `None`
+    /// if the row is rejected.
     fn find_column(&mut self, name: &str, cell: Cell<'_>) -> Option<usize> {
         let last = self.last.and_then(|last| self.slots.get(last));
         let guess = last.map_or(self.first, |last| last.next);
-        // The slot of a deleted column has no name.
+        // The names of deleted columns are empty.
         if self.slots.get(guess).is_some_and(|slot| slot.name == name && !name.is_empty()) {
             self.last = Some(guess);
             return Some(guess);
@@ -343,7 +344,7 @@ impl ColumnBuilder {
                 return None;
             }
         };
-        // The next row probably has the same order.
+        // The next row probably has the same order of columns.
         match self.last.and_then(|last| self.slots.get_mut(last)) {
             Some(last) => last.next = slot_idx,
             None => self.first = slot_idx,
@@ -379,7 +380,8 @@ impl ColumnBuilder {
         Some(slot_idx)
     }
 
-    /// Returns the created columns and the sorted rows. The last row with a timestamp wins.
+    /// Returns the created columns and the sorted rows. Of several rows with the same timestamp, the
+    /// last one is used.
     ///
     /// # Errors
     /// [`OperationError::Rows`] if any row was rejected.
@@ -465,18 +467,18 @@ impl ColumnSink for ColumnBuilder {
     }
 }
 
-/// Returns true if a cell has no value, such as NaN.
+/// Returns true if a cell represents a missing value. NaN does, too.
 fn is_absent(cell: Cell<'_>) -> bool {
     matches!(cell, Cell::Absent) || matches!(cell, Cell::Float(number) if number.is_nan())
 }
 
-/// Parses the timestamp of a row. `None` if it is missing.
+/// Parses the timestamp of a row. Returns `None` if it is missing.
 fn parse_timestamp(cell: Cell<'_>) -> Result<Option<Timestamp>, &str> {
     let at = match cell {
         Cell::Absent => return Ok(None),
         Cell::Time(time) => time.at,
         Cell::Text(text) | Cell::Bare(text) => text.parse::<Timestamp>().map_err(|_| {
-            // A later date than the maximum does not parse as a timestamp.
+            // A text with a date after the maximum does not parse as a timestamp.
             let is_late = text.starts_with("9999-12-3");
             if is_late { TOO_LATE_REASON } else { "must be RFC 3339" }
         })?,
@@ -490,7 +492,7 @@ fn parse_timestamp(cell: Cell<'_>) -> Result<Option<Timestamp>, &str> {
     }
 }
 
-/// Converts a cell to a value of a column. `None` if it does not fit.
+/// Converts a cell to a value of type `dtype`. Returns `None` if it is not a valid value.
 fn convert(dtype: Dtype, cell: Cell<'_>) -> Option<Value> {
     Some(match (dtype, cell) {
         (Dtype::Float, Cell::Bare(text)) => Value::Float(parse_finite(text)?),
@@ -515,7 +517,7 @@ fn convert(dtype: Dtype, cell: Cell<'_>) -> Option<Value> {
 }
 
 fn parse_finite(text: &str) -> Option<f64> {
-    // Names such as inf parse as floats, but are not accepted.
+    // Texts such as inf parse as floats, but are not accepted.
     let is_number =
         text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E'));
     text.parse().ok().filter(|number: &f64| is_number && number.is_finite())

@@ -12,7 +12,7 @@ use crate::error::{Invalid, OperationError, Result};
 /// Maximum number of fields: the timestamp and the columns of a dataset.
 const FIELDS_MAX: usize = COLUMNS_MAX + 1;
 
-/// Maximum length of the header: the maximum number of names of maximum length, in quotes.
+/// Maximum length of the header: names of maximum length for the maximum number of columns, in quotes.
 const HEADER_BYTES_MAX: usize = FIELDS_MAX * (NAME_BYTES_MAX + 3);
 
 /// Reads the records of a text with a header.
@@ -48,11 +48,11 @@ pub(super) fn read_records(builder: &mut ColumnBuilder, text: &str) -> Result<()
     Ok(())
 }
 
-/// Checks the length of the header before any of it is collected. `text` may be truncated after
+/// Checks the length of the header before any of it is collected. `text` may be cut off after
 /// [`HEADER_BYTES_MAX`].
 ///
 /// # Errors
-/// [`Invalid`] if no dataset can have that many columns, or names of that length.
+/// [`Invalid`] if the header is too long for any dataset: too many columns, or names that are too long.
 pub(super) fn check_header_length(text: &[u8]) -> Result<()> {
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     let begin = text.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(0);

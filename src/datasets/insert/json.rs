@@ -1,7 +1,7 @@
-//! Rows as JSON: `{"timestamp":…,"values":{…}}`, or flat, with the values next to the timestamp.
+//! Rows as JSON: `{"timestamp":…,"values":{…}}`, or flat, with the values as siblings of the timestamp.
 //!
-//! `serde_json` parses 2.4 to 3.2 million rows of seven numbers a second per thread. It borrows names
-//! and texts from the body. A hand-written scanner, sonic-rs and simd-json reached only 0.7 to 0.95 of
+//! `serde_json` parses 2.4 to 3.2 million rows of seven numbers per second and thread. It borrows names
+//! and texts from the body. A hand-written scanner, sonic-rs and simd-json only reached 0.7 to 0.95 of
 //! that (`cargo bench -p datasets --bench http -- formats`).
 
 use std::fmt;
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::column_builder::ColumnBuilder;
 use crate::error::{OperationError, Result};
 
-/// Reads a list of rows, which is known to be valid JSON.
+/// Reads a list of rows. `text` is known to be valid JSON.
 pub(super) fn read_list(builder: &mut ColumnBuilder, text: &str) -> Result<()> {
     let mut stopped = None;
     let mut json = serde_json::Deserializer::from_str(text);
@@ -50,10 +50,11 @@ fn read_row(builder: &mut ColumnBuilder, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Visits the rows of a list one by one. All rows of a maximal body together would take gigabytes.
+/// Visits the rows of a list one by one. Holding all rows of a body of maximum length would need
+/// gigabytes.
 struct RowList<'a> {
     builder: &'a mut ColumnBuilder,
-    /// Reason for not reading the rest of the list.
+    /// Error that stopped the reading of the list.
     stopped: &'a mut Option<OperationError>,
 }
 

@@ -1,4 +1,4 @@
-//! Parsing of bodies in each format and rejection of rows.
+//! Tests that bodies of each format are parsed and that invalid rows are rejected.
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -45,7 +45,7 @@ fn take(format: Format, columns: &[Column], text: &str) -> Result<Taken, Operati
     Ok((made, block.rows()))
 }
 
-/// Formats rows as text, with a dash for a missing value.
+/// Formats rows as text, with a dash for each missing value.
 fn row_texts(rows: &[Row]) -> Vec<String> {
     let value = |value: &Option<model::row::Value>| match value {
         None => "-".to_owned(),
@@ -324,7 +324,7 @@ fn decompressed_bodies_are_limited() {
     }
 }
 
-/// Reads a file written by pyarrow, as in `file/tests.rs`.
+/// Reads a file that pyarrow wrote, from the test data of the crate `formats`.
 fn pyarrow(name: &str) -> Bytes {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/datasets/parquet");
     std::fs::read(format!("{folder}/{name}.parquet")).unwrap().into()

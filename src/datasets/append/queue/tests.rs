@@ -1,4 +1,4 @@
-//! Sharing of transactions between appends and the outcome for each caller.
+//! Tests that appends share transactions and that each caller gets its own outcome.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tsdb::store::sqlite::SqliteStore;
 
 use super::*;
 
-/// Opens a store containing a dataset with a single integer column.
+/// Opens a store with a dataset that has a single integer column.
 async fn open(folder: &Path) -> (Datasets, DatasetId, Vec<Column>) {
     let store = SqliteStore::open(&folder.join("datasets.sqlite")).unwrap();
     let datasets = Datasets::new(Arc::new(store), Clock::system(), &Group::default());
@@ -43,7 +43,7 @@ fn block(seconds: &[i64], n: i64) -> Block {
     block
 }
 
-/// Appends all `blocks` concurrently. Returns each caller's number of rows and revision.
+/// Appends all `blocks` concurrently. Returns the number of rows and the revision that each caller gets.
 async fn append_at_once(
     datasets: &Datasets,
     dataset: DatasetId,

@@ -1,4 +1,4 @@
-//! Service and measurements of the bench.
+//! Starts the service and takes the measurements of the bench.
 
 use std::io::{Write as _, stdout};
 use std::net::SocketAddr;
@@ -23,19 +23,19 @@ use crate::names;
 /// Default number of datasets.
 const DATASETS_DEFAULT: usize = 1_000_000;
 
-/// Datasets created per request, the maximum.
+/// Number of datasets that a request creates, which is the maximum.
 const BATCH: usize = 1000;
 
-/// One dataset out of this many has the private tag.
+/// Number of datasets per dataset that has the private tag.
 const RARE: usize = 2000;
 
-/// Number of requests that are measured for a row of the table.
+/// Number of measured requests per row of the table.
 const REQUESTS: usize = 200;
 
-/// Maximum of the median time of a request.
+/// Limit for the median time of a request.
 const BAR: Duration = Duration::from_millis(10);
 
-/// Measures every figure.
+/// Creates the catalog, measures every figure and prints the table.
 pub(crate) fn run() -> Outcome<()> {
     let mut words = env::args().skip_while(|word| word != "--datasets").skip(1);
     let n = words.next().map_or(Ok(DATASETS_DEFAULT), |number| number.parse())?;
@@ -122,13 +122,13 @@ fn create(connection: &mut Connection, keys: &Keys, n: usize) -> Outcome<()> {
     print(&format!("create {n} datasets, {BATCH} in a request"), &figure, "-", "-")?;
     let public = serde_json::json!({"tag_name": "public"});
     connection.post(&keys.holder, "/api/tags/acquire/", &public)?;
-    // The third key created is the member's.
+    // The member's key is the third key that was created.
     let member = serde_json::json!({"key": 3});
     connection.post(&keys.owner, "/api/tags/members/holders/", &member)?;
     Ok(())
 }
 
-/// Measures every figure.
+/// Takes the measurements.
 fn figures(connection: &mut Connection, keys: &Keys, n: usize) -> Outcome<()> {
     let (holder, member) = (&keys.holder, &keys.member);
     let pick = |round: usize| (round * 7919 + 13) % n;

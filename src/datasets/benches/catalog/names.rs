@@ -1,4 +1,4 @@
-//! Names and metadata of datasets like the upstream's, by number.
+//! Names and metadata of datasets that resemble those of the upstream service, generated from a number.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const SOURCES: [(&str, &str); 3] =
     [("tiingo", "Tiingo"), ("kraken", "Kraken"), ("candlegpt", "CandleGPT")];
 
-/// Returns a ticker: letters that encode the number, followed by a currency.
+/// Returns a ticker that encodes the number in letters, followed by a currency.
 pub(crate) fn ticker(idx: usize) -> String {
     let mut left = idx / SOURCES.len();
     let mut letters = String::new();
@@ -17,12 +17,12 @@ pub(crate) fn ticker(idx: usize) -> String {
     letters + "usd"
 }
 
-/// Returns a name.
+/// Returns the name of dataset number `idx`.
 pub(crate) fn name(idx: usize) -> String {
     format!("{}_{}_1min", source(idx).0, ticker(idx))
 }
 
-/// Returns the body that creates the dataset.
+/// Returns the body of the request that creates dataset number `idx`.
 pub(crate) fn dataset(idx: usize, is_rare: bool) -> Value {
     let (source, title) = source(idx);
     let ticker = ticker(idx);

@@ -1,5 +1,5 @@
-//! Download of a whole dataset on one connection: rate, processor time, memory and the gain of
-//! compressed pieces in the cache.
+//! Downloads a whole dataset over one connection. Measures rate, processor time and memory, and the gain
+//! of caching compressed pieces.
 
 use std::time::Duration;
 
@@ -15,16 +15,18 @@ use crate::rows::millions;
 /// Interval at which the service's memory is sampled.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Minimum rows per second, by the clock as well as by processor time.
+/// Minimum number of rows per second of elapsed time, and per second of processor time.
 const RATE_BAR: f64 = 2e6;
 
-/// Maximum memory of a download above idle.
+/// Maximum memory during a download, in addition to the memory of the idle service.
 const MEMORY_BAR_MIB: f64 = 64.0;
 
-/// Minimum speed-up of cached compressed pieces over compressing on the fly.
+/// Minimum ratio between the speeds of a download from cached compressed pieces and of one that
+/// compresses.
 const GZIP_BAR: f64 = 5.0;
 
-/// Repetitions of each download. Only the best counts, since the machine has other load.
+/// Number of repetitions of each download. Only the best is reported, since other programs use the
+/// machine, too.
 const N_TAKES: usize = 3;
 
 /// Measurements of a download.
@@ -33,7 +35,7 @@ struct Taken {
     drained: Drained,
     time: Duration,
     cpu: Duration,
-    /// Maximum memory above idle.
+    /// Maximum memory in addition to that of the idle service.
     above_mib: f64,
 }
 
@@ -41,7 +43,7 @@ struct Taken {
 pub(crate) async fn plain(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
     for (output, mark, n_extra) in [("json", b'{', 0), ("csv", b'\n', 1)] {
-        // Memory left by earlier requests is not idle.
+        // Memory that was used for earlier requests must not count as idle.
         bench.restart().await?;
         let path = format!("/api/rows/bulk_download/?dataset={}&output={output}", loaded.dataset);
         let request = Request::get(&path, &bench.key);
@@ -75,7 +77,7 @@ pub(crate) async fn plain(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row
     Ok(rows)
 }
 
-/// Measures gzip for new and for cached pieces.
+/// Measures gzip, first with an empty cache and then with cached pieces.
 pub(crate) async fn gzip(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>> {
     bench.restart().await?;
     let (n_rows, dataset) = (loaded.n_rows, loaded.dataset);

@@ -1,8 +1,7 @@
-//! Inserts over HTTP from one client, as NDJSON and Parquet, compared with `PostgreSQL`'s COPY of
-//! the same rows.
+//! Inserts over HTTP from one client, as NDJSON and as Parquet, compared with `PostgreSQL`'s COPY of the
+//! same rows.
 //!
-//! The client sends a body while the service still commits the previous one, like `datasets
-//! import`.
+//! The client sends a body while the service still commits the previous one, as `datasets import` does.
 
 use std::sync::Arc;
 
@@ -22,13 +21,13 @@ use crate::program::Bench;
 use crate::rows::{Options, millions};
 use crate::{Outcome, postgres};
 
-/// Rows of a body.
+/// Number of rows in a body.
 const BATCH_ROWS: usize = 20_000;
 
-/// Number of concurrent bodies.
+/// Number of bodies that are sent concurrently.
 const IN_FLIGHT: usize = 3;
 
-/// Maximum number of rows of each format, whose inserts take some seconds.
+/// Maximum number of rows per format. Inserting them takes some seconds.
 const ROWS_MAX: usize = 2_000_000;
 
 /// Minimum speed of each format relative to COPY.
@@ -94,7 +93,7 @@ async fn insert(bench: &Bench, form: &str, kind: &str, n_rows: usize) -> Outcome
     Ok(rate)
 }
 
-/// Writes the next rows to a file like pyarrow's.
+/// Writes the next rows to a Parquet file as pyarrow would.
 fn file(market: &mut Market) -> Outcome<Vec<u8>> {
     let timestamp = Type::primitive_type_builder("timestamp", Physical::INT64)
         .with_logical_type(Some(LogicalType::timestamp(true, TimeUnit::MICROS)));

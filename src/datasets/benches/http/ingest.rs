@@ -1,4 +1,4 @@
-//! Fills a dataset over HTTP, batch by batch, each durable before the next.
+//! Fills a dataset over HTTP in batches. Each batch is durable before the next one is sent.
 
 use test_bench::http::Request;
 use test_bench::{note, per_second};
@@ -9,13 +9,13 @@ use crate::Outcome;
 use crate::market::{COLUMNS, Market};
 use crate::program::{Bench, Loaded};
 
-/// Rows of a batch.
+/// Number of rows in a batch.
 const BATCH_ROWS: usize = 1_000;
 
-/// Batches rendered in advance, so that rendering is not measured.
+/// Number of batches that are rendered in advance, so that rendering is not measured.
 const READY: usize = 16;
 
-/// Number of batches between two notes.
+/// Number of batches between two progress messages.
 const NOTE_EVERY: usize = 500;
 
 /// Inserts `n_rows` in batches of [`BATCH_ROWS`] on one connection.
@@ -31,7 +31,7 @@ pub(crate) async fn load(bench: &Bench, n_rows: usize) -> Outcome<Loaded> {
             let n_batch = n_left.min(BATCH_ROWS);
             let lines = market.lines(n_batch);
             let request = Request::post(&path, &key, "application/x-ndjson", &lines);
-            // The sender may have failed.
+            // The receiver is gone if sending failed.
             if sender.blocking_send((n_batch, request)).is_err() {
                 return;
             }

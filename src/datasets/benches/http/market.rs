@@ -1,5 +1,5 @@
-//! Generated rows like the documented data: one bar per minute, with the randomness and length of
-//! real prices.
+//! Generates rows that resemble real market data: one bar per minute, with prices as random and as long
+//! as real ones.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub(crate) const COLUMNS: [&str; 7] =
 /// First minute: 2015-01-01T00:00:00Z.
 const FIRST_S: i64 = 1_420_070_400;
 
-/// Generator of consecutive bars, always the same.
+/// Generator of consecutive bars. All generators produce the same bars.
 #[derive(Debug)]
 pub(crate) struct Market {
     minute: usize,
@@ -100,7 +100,7 @@ impl Market {
     }
 }
 
-/// Returns the timestamp of a minute, counted from the first.
+/// Returns the timestamp of a minute, which is counted from the first bar.
 pub(crate) fn timestamp_of(minute: usize) -> Timestamp {
     let minutes = u64::try_from(minute).unwrap_or_default();
     Timestamp::from_seconds(FIRST_S) + Duration::from_secs(60 * minutes)

@@ -1,5 +1,5 @@
-//! Reference for a page: an axum handler that responds with bytes from memory, in a separate
-//! process.
+//! Reference for the time of a page: an axum handler in a separate process that responds with bytes from
+//! memory.
 
 use std::env;
 use std::io::{self, Write as _};
@@ -21,10 +21,10 @@ use tokio::process::{Child, Command};
 
 use crate::Outcome;
 
-/// Environment variable that makes this program serve as the reference.
+/// Environment variable that makes this program run as the reference.
 const PART: &str = "FIGURES_MEMORY";
 
-/// Pages by index.
+/// Pages of the reference, by index.
 type Pages = Arc<RwLock<Vec<Bytes>>>;
 
 /// The reference process. Dropping it kills the process.
@@ -34,7 +34,7 @@ pub(crate) struct Memory {
     address: SocketAddr,
 }
 
-/// Returns true if this process is the reference.
+/// Returns true if this process should run as the reference.
 pub(crate) fn is_asked() -> bool {
     env::var_os(PART).is_some()
 }
@@ -77,7 +77,7 @@ impl Memory {
     }
 }
 
-/// Adds `page` to the reference, after its other pages.
+/// Sends `page` to the reference, which appends it to its pages.
 pub(crate) async fn hold(connection: &mut Connection, page: &[u8]) -> Outcome<()> {
     let request = Request::post("/pages/", "", "application/json", page);
     connection.send(&request).await?.ok()?;

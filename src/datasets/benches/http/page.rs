@@ -1,6 +1,6 @@
-//! Measures pages of 250 rows, requested by cursor deep in history while rows arrive, relative to
-//! responses with bytes from memory: repeated pages, next pages of a client that follows links slowly or
-//! quickly, and pages without a link.
+//! Measures pages of 250 rows, requested by cursor deep in history while new rows arrive, relative to
+//! responses with bytes from memory: repeated pages, successive pages of a client that follows links
+//! slowly or quickly, and pages that are not reached by a link.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -17,28 +17,29 @@ use crate::market::{COLUMNS, timestamp_of};
 use crate::memory::{Memory, hold};
 use crate::program::{Bench, Loaded};
 
-/// Rows of a page.
+/// Number of rows in a page.
 pub(crate) const PAGE_ROWS: usize = 250;
 
 /// Number of different pages that are requested repeatedly.
 const N_PAGES: usize = 200;
 
-/// Number of requests for each of them.
+/// Number of times that each of these pages is requested.
 const N_ROUNDS: usize = 20;
 
-/// Number of different pages that are each requested once.
+/// Number of different pages that are requested once each.
 const N_FIRSTS: usize = 2000;
 
-/// Distance in rows between pages that are requested once, a prime so that no two pages are equal.
+/// Distance in rows between the pages that are requested once. It is a prime, so that no two pages are
+/// equal.
 const APART_ROWS: usize = 1_299_709;
 
-/// Interval of new rows in the same dataset.
+/// Interval at which new rows are inserted into the same dataset.
 const ROW_EVERY: Duration = Duration::from_millis(100);
 
-/// Maximum time of a page relative to memory.
+/// Maximum time of a page relative to a response from memory.
 const BAR: f64 = 2.0;
 
-/// Request for a page at the service, the request at the reference, and the length of the page.
+/// Request to the service, the corresponding request to the reference, and the length of the page.
 type Held = (Request, Request, usize);
 
 /// Connections to the service and the reference.
@@ -61,7 +62,7 @@ pub(crate) async fn against_memory(bench: &Bench, loaded: &Loaded) -> Outcome<Ve
     let n_minutes = loaded.n_rows.saturating_sub(PAGE_ROWS + 1).max(1);
     let mut pages = Vec::new();
     for page in 0..N_PAGES {
-        // Pages are spread over history, never in the same chunk twice in a row.
+        // The pages are spread over history. Consecutive requests never read the same chunk.
         let spread = (page * 79) % N_PAGES;
         let options = page_at(bench, loaded, n_minutes * spread / N_PAGES);
         let answer = pair.here.send(&options).await?.ok()?;
@@ -107,7 +108,7 @@ pub(crate) async fn against_memory(bench: &Bench, loaded: &Loaded) -> Outcome<Ve
 }
 
 impl Pair {
-    /// Sends a request to each of both and returns the service's response.
+    /// Sends a request to the service and a request to the reference. Returns the service's response.
     async fn send(
         &mut self,
         took: &mut Took,
@@ -123,7 +124,7 @@ impl Pair {
         Ok(answer)
     }
 
-    /// Follows links as fast as possible, then sends requests to the reference as fast.
+    /// Follows links as fast as possible, then sends as many requests to the reference.
     async fn walk(
         &mut self,
         bench: &Bench,
@@ -165,12 +166,12 @@ impl Took {
     }
 }
 
-/// Returns the request for the page after a minute.
+/// Returns the request for the page that follows a minute.
 fn page_at(bench: &Bench, loaded: &Loaded, minute: usize) -> Request {
     page_of(loaded.dataset, minute, &bench.key)
 }
 
-/// Returns the request for the page of `dataset` after a minute.
+/// Returns the request for the page of `dataset` that follows a minute.
 pub(crate) fn page_of(dataset: i64, minute: usize, key: &str) -> Request {
     let (first, after) = (timestamp_of(0), timestamp_of(minute));
     let path = format!(
@@ -179,7 +180,7 @@ pub(crate) fn page_of(dataset: i64, minute: usize, key: &str) -> Request {
     Request::get(&path, key)
 }
 
-/// Returns the link to the next page, if there is one, after parsing the whole page.
+/// Parses a whole page and returns the link to the next page, if there is one.
 fn link(page: &[u8]) -> Outcome<Option<String>> {
     let page: Value = serde_json::from_slice(page)?;
     Ok(page["next"].as_str().map(str::to_owned))
@@ -191,13 +192,13 @@ fn head(page: &[u8]) -> Outcome<String> {
     Ok(format!("{}\"results\":[]}}", std::str::from_utf8(&page[..at])?))
 }
 
-/// Returns the request for the page of a link, or for another page if there is no link.
+/// Returns the request for the page of a link, or for the page after `minute` if there is no link.
 fn after(bench: &Bench, loaded: &Loaded, link: Option<String>, minute: usize) -> Request {
     link.map_or_else(|| page_at(bench, loaded, minute), |path| Request::get(&path, &bench.key))
 }
 
-/// Returns the request that inserts the latest row again: a commit that does not change the number of
-/// rows.
+/// Returns the request that inserts the latest row again, which is a commit that does not change the
+/// number of rows.
 fn newest(bench: &Bench, loaded: &Loaded) -> Outcome<Request> {
     let mut line = format!("{{\"timestamp\":\"{}\"", timestamp_of(loaded.n_rows.saturating_sub(1)));
     for column in COLUMNS {
@@ -208,7 +209,7 @@ fn newest(bench: &Bench, loaded: &Loaded) -> Outcome<Request> {
     Ok(Request::post(&path, &bench.key, "application/x-ndjson", &line))
 }
 
-/// Inserts a row every [`ROW_EVERY`] until stopped. Returns their number.
+/// Inserts a row every [`ROW_EVERY`] until stopped. Returns the number of inserted rows.
 async fn arrive(
     mut connection: Connection,
     row: Request,

@@ -1,5 +1,6 @@
-//! `PostgreSQL` for comparison: `COPY` of plain rows into the server, and out of it, by one client on
-//! the same machine. `COPY` out is compared with a service whose store is in the same server.
+//! Measures `PostgreSQL` for comparison: `COPY` of plain rows into the server and out of it, by one
+//! client on the same machine. `COPY` out of the server is compared with a service whose store is on the
+//! same server.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -21,25 +22,27 @@ use crate::program::Bench;
 use crate::rows::Options;
 use crate::{Outcome, ingest};
 
-/// User of the server (`nobody`) if the bench runs as root, which `PostgreSQL` refuses.
+/// User id (`nobody`) of the server process if the bench runs as root, since `PostgreSQL` refuses to run
+/// as root.
 const NOBODY: u32 = 65_534;
 
-/// Time limit for starting the server.
+/// Time limit for the start of the server.
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// Rows of a part of the data, about what a client sends at a time.
+/// Number of rows that are sent at a time, about as many as a client of the service sends.
 const PART_ROWS: usize = 1_000;
 
-/// Repetitions of each download. Only the best counts, since the machine has other load.
+/// Number of repetitions of each download. Only the best is reported, since other programs use the
+/// machine, too.
 const N_TAKES: usize = 5;
 
-/// Bytes that are read from the server at a time.
+/// Number of bytes that are read from the server at a time.
 const READ_BYTES: usize = 1 << 18;
 
-/// Statement that exports all rows in the order of a download from a service.
+/// Statement that exports all rows in the order in which a service sends them.
 const COPY_OUT: &str = "COPY (SELECT * FROM plain ORDER BY ts) TO STDOUT (FORMAT csv)";
 
-/// A server with a separate data directory.
+/// A `PostgreSQL` server with its own data directory.
 #[derive(Debug)]
 pub(crate) struct Server {
     running: Child,
@@ -53,7 +56,7 @@ pub(crate) async fn is_installed() -> bool {
 }
 
 /// Returns the rows per second of a `COPY` of `n_rows` bars, first into a table without an index, then
-/// with the timestamp as key. `None` without `PostgreSQL`.
+/// into one with the timestamp as key. Returns `None` if `PostgreSQL` is not installed.
 pub(crate) async fn copy(options: &Options, n_rows: usize) -> Outcome<Option<[f64; 2]>> {
     if !is_installed().await {
         return Ok(None);
@@ -76,8 +79,8 @@ pub(crate) async fn copy(options: &Options, n_rows: usize) -> Outcome<Option<[f6
     Ok(Some(rates))
 }
 
-/// Compares a CSV download of all rows from a service on a server with `COPY` from a plain table on
-/// the same server. Returns no figures without `PostgreSQL`.
+/// Compares the CSV download of all rows from a service that uses a server with `COPY` of a plain table
+/// on the same server. Returns no figures if `PostgreSQL` is not installed.
 pub(crate) async fn bulk_csv(options: &Options) -> Outcome<Vec<Row>> {
     if !is_installed().await {
         return Ok(Vec::new());
@@ -131,7 +134,7 @@ impl Server {
         let mut cpu = of_server.own + of_server.of_children;
         for entry in fs::read_dir("/proc")? {
             let Ok(child) = entry?.file_name().to_string_lossy().parse() else { continue };
-            // Other processes may exit at any time.
+            // A process may exit at any time.
             if let Ok(usage) = CpuTime::of(child)
                 && usage.parent == pid
             {
@@ -188,7 +191,7 @@ impl Server {
     }
 }
 
-/// A connection with version 3 of the protocol.
+/// A connection that uses version 3 of the protocol.
 struct Session {
     stream: TcpStream,
 }
@@ -219,7 +222,7 @@ impl Session {
             .await
     }
 
-    /// Runs a `COPY` to this process. Returns the number of rows.
+    /// Runs a `COPY` from the server to this process. Returns the number of rows.
     async fn copy_out(&mut self, statement: &str) -> Outcome<usize> {
         self.send(b'Q', &[statement.as_bytes(), b"\0"].concat()).await?;
         let mut stream = BufReader::with_capacity(READ_BYTES, &mut self.stream);
@@ -254,7 +257,7 @@ impl Session {
         Ok(())
     }
 
-    /// Reads messages up to one of this kind.
+    /// Reads messages until one of this kind arrives.
     async fn await_kind(&mut self, kind: u8) -> Outcome<()> {
         loop {
             let found = self.stream.read_u8().await?;

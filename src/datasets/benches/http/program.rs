@@ -21,7 +21,7 @@ use crate::rows::{Options, millions};
 /// Time limit for starting and stopping the service.
 const WITHIN: Duration = Duration::from_mins(2);
 
-/// Interval of checks that the service has started or stopped.
+/// Interval at which the bench checks that the service has started or stopped.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Option that disables rate limits for the bench, if the service has it.
@@ -44,7 +44,7 @@ pub(crate) struct Bench {
     core: Option<usize>,
 }
 
-/// A filled dataset.
+/// A dataset that the bench has filled.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Loaded {
     /// Number of the dataset.
@@ -64,7 +64,7 @@ impl Loaded {
 }
 
 impl Bench {
-    /// Starts the service in a new directory, with a key and optionally a database.
+    /// Starts the service in a new directory, with an API key and optionally with a database.
     pub(crate) async fn start(options: &Options, store: Option<String>) -> Outcome<Self> {
         let program = fs::canonicalize(&options.program)?;
         let folder = options.make_folder()?;
@@ -95,7 +95,7 @@ impl Bench {
         })
     }
 
-    /// Starts the service like [`Self::run`], on one core of the machine.
+    /// Starts the service like [`Self::run`], restricted to one core of the machine.
     pub(crate) async fn run_on(&mut self, core: usize) -> Outcome<Duration> {
         self.core = Some(core);
         self.run().await
@@ -103,7 +103,7 @@ impl Bench {
 
     /// Starts the stopped service. Returns the time until it responded.
     pub(crate) async fn run(&mut self) -> Outcome<Duration> {
-        // The port is available. Another process is unlikely to use it in between.
+        // The port is free now, and another process is unlikely to take it before the service does.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         self.address = listener.local_addr()?;
         drop(listener);
@@ -137,7 +137,7 @@ impl Bench {
         }
     }
 
-    /// Stops the service like an operator and waits until it has exited.
+    /// Stops the service as an operator would, and waits until it has exited.
     pub(crate) async fn stop(&mut self) -> Outcome<()> {
         let Some(mut child) = self.running.take() else { return Ok(()) };
         drop(child.stdin.take());
@@ -187,8 +187,8 @@ impl Bench {
     }
 }
 
-/// Returns the program's command without the user's configuration, with its store in a database or
-/// not.
+/// Returns the command that runs the program without the user's configuration. Its store is in the
+/// database `store`, if given.
 fn command(program: &Path, folder: &Path, store: Option<&str>) -> Command {
     let mut command = Command::new(program);
     command.env("HOME", folder).env_remove("TRIPTYCH_DATA_DIR").env_remove("TRIPTYCH_API_KEY");

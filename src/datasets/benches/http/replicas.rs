@@ -1,6 +1,6 @@
-//! Pages read through one, two and three services on one `PostgreSQL`: pages per second with the
-//! processor time of the services and the server. Each service runs on one core, which is not shared if
-//! there are enough.
+//! Reads pages through one, two and three services on one `PostgreSQL`. Measures pages per second, and
+//! the processor time of the services and the server. Each service runs on one core. The cores are not
+//! shared if there are enough.
 
 use std::thread::available_parallelism;
 use std::time::Duration;
@@ -16,29 +16,29 @@ use crate::program::{Bench, Loaded};
 use crate::rows::Options;
 use crate::{Outcome, ingest};
 
-/// Number of services. On a machine of four cores, one is left for the server and the load.
+/// Number of services. On a machine with four cores, one core is left for the server and the load.
 const N_SERVICES: usize = 3;
 
-/// Maximum number of rows of the dataset. A page begins at each, so there are enough different
+/// Maximum number of rows of the dataset. A page can begin at each row, so there are enough different
 /// pages.
 const ROWS_MAX: usize = 1_000_000;
 
-/// Connections to each service, so that it always has a pending request.
+/// Number of connections to each service. With several, a request is always pending.
 const CONNECTIONS: usize = 8;
 
-/// Number of pages that fill the cache of each service and are requested repeatedly.
+/// Number of pages that are requested repeatedly. They fill the cache of each service.
 const N_CACHED: usize = 64;
 
 /// Duration of each measurement.
 const SPAN: Duration = Duration::from_secs(2);
 
-/// Repetitions of each measurement, in turns, so that other load affects all of them.
+/// Number of repetitions of each measurement. They take turns, so that other load affects all of them.
 const N_TAKES: u32 = 3;
 
-/// Distance in rows of the pages that are read once, a prime so that no two pages are equal.
+/// Distance in rows between the pages that are read once. It is a prime, so that no two pages are equal.
 const APART_ROWS: usize = 1_299_709;
 
-/// Minimum pages per second of processor time through all services, relative to one.
+/// Minimum number of pages per second of processor time through all services, relative to one service.
 const BAR: f64 = 0.9;
 
 /// Kind of pages that are read.
@@ -46,32 +46,32 @@ const BAR: f64 = 0.9;
 enum Pages {
     /// Pages in the cache of a service.
     Cached,
-    /// Different pages, each read once.
+    /// Different pages, each of which is read once.
     Anywhere,
 }
 
-/// Measurements through a number of services.
+/// Measurements with a certain number of services.
 #[derive(Debug, Default, Clone, Copy)]
 struct Taken {
     n_pages: usize,
     elapsed: Duration,
     /// Processor time of all services.
     of_services: Duration,
-    /// Processor time of the server with all its processes.
+    /// Processor time of all processes of the server.
     of_server: Duration,
 }
 
-/// Pages to read.
+/// Pages that are read.
 #[derive(Debug, Clone)]
 struct Load {
     pages: Pages,
     key: String,
     loaded: Loaded,
-    /// Number of pages read so far in the measurement without repeats.
+    /// Number of pages that were read so far in the measurement without repetitions.
     n_once: usize,
 }
 
-/// Measures the rates. Returns no figures without `PostgreSQL`.
+/// Measures all rates. Returns no figures if `PostgreSQL` is not installed.
 pub(crate) async fn all(options: &Options) -> Outcome<Vec<Row>> {
     if !postgres::is_installed().await {
         return Ok(Vec::new());
@@ -108,7 +108,7 @@ pub(crate) async fn all(options: &Options) -> Outcome<Vec<Row>> {
 }
 
 impl Load {
-    /// Reads through all of `services` for [`SPAN`].
+    /// Reads through all of `services` for the duration [`SPAN`].
     async fn take(&mut self, services: &[Bench], server: &Server) -> Outcome<Taken> {
         let mut connections = Vec::new();
         for service in services {
@@ -135,7 +135,7 @@ impl Load {
         })
     }
 
-    /// Reads pages on `connections` from `began`. Returns their number.
+    /// Reads pages on `connections`, beginning at `began`. Returns the number of pages.
     async fn read(&mut self, connections: Vec<Connection>, began: Instant) -> Outcome<usize> {
         let n_connections = connections.len();
         let mut reading = JoinSet::new();
@@ -164,7 +164,7 @@ impl Load {
         Ok(n_pages)
     }
 
-    /// Requests a page by its number in this round.
+    /// Returns the request for a page, given its number in this round.
     fn request(&self, page: usize) -> Request {
         let n_minutes = self.loaded.n_rows.saturating_sub(PAGE_ROWS + 1).max(1);
         let minute = match self.pages {
@@ -187,13 +187,13 @@ impl Taken {
         per_second(self.n_pages, self.elapsed)
     }
 
-    /// Returns the pages per second of processor time, of the services and the server.
+    /// Returns the pages per second of processor time, the sum over the services and the server.
     fn pages_per_core(&self) -> f64 {
         per_second(self.n_pages, self.of_services + self.of_server)
     }
 }
 
-/// Compares the rates through each number of services with that through one.
+/// Compares the rates through each number of services with the rate through one service.
 fn report(pages: Pages, taken: &[Taken; N_SERVICES]) -> Outcome<Vec<Row>> {
     let what = match pages {
         Pages::Cached => "in the cache",

@@ -1,4 +1,4 @@
-//! Selection of figures and their table.
+//! Selects the figures to measure and prints their table.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,8 +11,8 @@ use crate::{
     Outcome, download, formats, ingest, page, postgres, replicas, stored, stream, writers,
 };
 
-/// Names of the figures, in the order of measurement, so that reads follow compaction and run without
-/// other load.
+/// Names of the figures, in the order of measurement. Reads come after compaction and run without other
+/// load.
 const NAMES: [&str; 11] = [
     "insert", "disk", "open", "page", "download", "gzip", "formats", "writers", "stream",
     "postgres", "replicas",
@@ -27,9 +27,9 @@ pub(crate) struct Options {
     names: Vec<String>,
     /// Rows of the large dataset.
     pub(crate) n_rows: usize,
-    /// Path of the service's program.
+    /// Path of the program that runs the service.
     pub(crate) program: PathBuf,
-    /// Parent of temporary directories. `None` for the system's default.
+    /// Directory in which temporary directories are created. `None` for the system's default.
     pub(crate) folder: Option<PathBuf>,
 }
 
@@ -40,7 +40,7 @@ impl Options {
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or(format!("{argument} takes a value"));
             match argument.as_str() {
-                // Cargo passes this option to every bench.
+                // Cargo passes this argument to every bench.
                 "--bench" => {}
                 "--rows" => options.n_rows = value()?.replace('_', "").parse()?,
                 "--program" => options.program = from_root(value()?.into()),
@@ -69,15 +69,15 @@ impl Options {
     }
 }
 
-/// Resolves a path relative to the working directory or the root of the workspace, since cargo runs
-/// benches in the directory of their crate.
+/// Resolves a path relative to the working directory, or else to the root of the workspace, since cargo
+/// runs benches in the directory of their crate.
 fn from_root(path: PathBuf) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     if path.exists() || !root.join(&path).exists() { path } else { root.join(path) }
 }
 
-/// Measures the figures named by `arguments` (default: all) and prints the table. Fails if any misses
-/// its bar.
+/// Measures the figures that `arguments` name (default: all) and prints the table. Fails if any figure
+/// misses its limit.
 pub(crate) async fn measure(arguments: impl Iterator<Item = String>) -> Outcome<ExitCode> {
     let options = Options::read(arguments)?;
     let mut rows = Vec::new();
@@ -90,7 +90,7 @@ pub(crate) async fn measure(arguments: impl Iterator<Item = String>) -> Outcome<
 
 async fn take(options: &Options, rows: &mut Vec<Row>) -> Outcome<()> {
     let mut bench = Bench::start(options, None).await?;
-    // All reads need a filled dataset.
+    // All reads need a dataset with rows.
     note("== insert")?;
     let loaded: Loaded = ingest::load(&bench, options.n_rows).await?;
     if options.wants("insert") {
@@ -115,7 +115,7 @@ async fn take(options: &Options, rows: &mut Vec<Row>) -> Outcome<()> {
     bench.stop().await
 }
 
-/// Adds figures. A failed one does not affect the others.
+/// Adds the figures of a measurement. A failed measurement does not affect the others.
 fn push(rows: &mut Vec<Row>, name: &str, taken: Outcome<Vec<Row>>) {
     match taken {
         Ok(taken) => rows.extend(taken),

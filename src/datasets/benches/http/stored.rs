@@ -1,4 +1,4 @@
-//! Size of the rows on disk and the time of opening them.
+//! Measures the size of the rows on disk, and the time to open the store.
 
 use std::fs;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use tokio::time::{Instant, sleep};
 use crate::Outcome;
 use crate::program::{Bench, Loaded};
 
-/// Maximum bytes per row once cold rows are compacted.
+/// Maximum number of bytes per row after old rows were compacted.
 const DISK_BAR: f64 = 45.0;
 
 /// Time limit of compaction.
 const PACKED_WITHIN: Duration = Duration::from_mins(3);
 
-/// Time without changes after which the file is considered compacted.
+/// Time without changes after which the file counts as compacted.
 const STILL_FOR: Duration = Duration::from_secs(8);
 
 /// Interval of checks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Maximum time of opening.
+/// Maximum time to open the store.
 const OPEN_BAR: Duration = Duration::from_secs(1);
 
-/// Pages of the store's file, according to its header.
+/// Size of the store's file and of its free pages, according to its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Pages {
     n_bytes: u64,
@@ -36,7 +36,7 @@ struct Pages {
 pub(crate) async fn disk(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>> {
     let began = Instant::now();
     let (mut last, mut since) = (0, Instant::now());
-    // While the service runs, rewritten pages go through its log first.
+    // While the service runs, changed pages are in the write-ahead log at first.
     while began.elapsed() < PACKED_WITHIN && since.elapsed() < STILL_FOR {
         sleep(LOOK_EVERY).await;
         let now = used(bench)?;
@@ -44,7 +44,7 @@ pub(crate) async fn disk(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>
             (last, since) = (now, Instant::now());
         }
     }
-    // Stopping moves the log into the file.
+    // When the service stops, the log is moved into the file.
     bench.stop().await?;
     let pages = pages(bench)?;
     bench.run().await?;
@@ -63,7 +63,7 @@ pub(crate) async fn disk(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>
     Ok(vec![Row::new(name, value, "45 bytes at most", per_row(in_use) <= DISK_BAR)])
 }
 
-/// Measures a restart from the start of the process to its first response.
+/// Measures the time from the start of the process to its first response.
 pub(crate) async fn open(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>> {
     let mut best = Duration::MAX;
     for _ in 0..3 {
@@ -78,18 +78,18 @@ pub(crate) async fn open(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>
     Ok(vec![Row::new("start of the process to its first answer", value, "1 s at most", is_met)])
 }
 
-/// Returns the bytes in use by the file and its log.
+/// Returns the number of bytes that the file and its log use.
 fn used(bench: &Bench) -> Outcome<u64> {
     let pages = pages(bench)?;
     let mut log = bench.store().into_os_string();
     log.push("-wal");
     let written = fs::metadata(&log).ok().and_then(|log| log.modified().ok());
     let age = written.and_then(|at| at.elapsed().ok()).map_or(0, |age| age.as_secs());
-    // A growing log indicates that the store still changes.
+    // A log that was written recently indicates that the store still changes.
     Ok(pages.n_bytes - pages.n_free_bytes + u64::from(age < 2) * began_seconds())
 }
 
-/// Returns a value that changes while the store is written.
+/// Returns a value that differs between calls, to signal a change.
 fn began_seconds() -> u64 {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
@@ -104,7 +104,7 @@ fn pages(bench: &Bench) -> Outcome<Pages> {
     let number = |at: usize| -> u64 {
         header[at..at + 4].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
     };
-    // The size of a page is two bytes, where 1 represents 65 536.
+    // The page size is a number of two bytes. The value 1 represents 65 536.
     let page_bytes = match u64::from(header[16]) << 8 | u64::from(header[17]) {
         1 => 65_536,
         size => size,

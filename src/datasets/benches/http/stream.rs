@@ -1,4 +1,5 @@
-//! Many readers of a dataset that all receive each row, next to a stalled reader.
+//! Measures many readers of a dataset, each of which receives every row, and the effect of a stalled
+//! reader.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -16,35 +17,38 @@ use crate::program::Bench;
 /// Number of readers.
 const N_READERS: usize = 2_000;
 
-/// Number of connections opened concurrently. The queue of the listening socket is hardly longer.
+/// Number of connections that are opened concurrently. The backlog of the listening socket is not much
+/// longer.
 const OPENING: usize = 100;
 
-/// Number of inserted rows, ten a second.
+/// Number of inserted rows.
 const N_ROWS: usize = 200;
 
 /// Interval of inserted rows.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Maximum time until the last reader has a row, for 99 % of rows.
+/// Maximum time until the last reader has received a row, for 99 % of the rows.
 const P99_BAR: Duration = Duration::from_millis(250);
 
-/// Time limit for all readers to connect and receive the remaining rows.
+/// Time limit for all readers to connect, and to receive the remaining rows.
 const WITHIN: Duration = Duration::from_mins(1);
 
-/// Time limit for the end of a stream that was cut off, once the reader continues to read.
+/// Time limit until a stalled reader that was cut off sees the end of its stream, after it continues to
+/// read.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
 /// End of a chunked response.
 const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 
-/// Number of readers in addition to the stalled reader. The rows that they receive exceed its buffers.
+/// Number of readers in addition to the stalled reader. The rows that they receive exceed the buffers of
+/// the stalled reader.
 const N_BESIDE: usize = 20;
 /// Number of rows per insert for these readers.
 const BURST_ROWS: usize = 1_000;
 /// Number of inserts for these readers.
 const N_BURSTS: usize = 400;
 
-/// Arrival of each row at the readers.
+/// Records when each row arrives at the readers.
 #[derive(Debug)]
 struct Board {
     began: Instant,
@@ -54,7 +58,7 @@ struct Board {
     last_us: Vec<AtomicU64>,
     /// Number of connected readers.
     n_connected: AtomicUsize,
-    /// Number of rows that some reader got twice.
+    /// Number of rows that a reader received twice.
     n_repeated: AtomicUsize,
 }
 
@@ -73,21 +77,21 @@ impl Board {
         u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Returns the number of rows that `n_readers` have not received.
+    /// Returns the number of rows that not all of `n_readers` have received.
     fn n_lost(&self, n_readers: usize) -> usize {
         let got: usize = self.n_readers.iter().map(|n| n.load(Ordering::Relaxed)).sum();
         (self.n_readers.len() * n_readers).saturating_sub(got)
     }
 }
 
-/// State of a reader of the stream.
+/// A reader of the stream.
 #[derive(Debug)]
 struct Reader {
     board: Arc<Board>,
     is_connected: bool,
-    /// Part of an event that has been received.
+    /// Received part of an incomplete event.
     text: Vec<u8>,
-    /// Last received row.
+    /// Number of the latest received row.
     last: Option<usize>,
 }
 
@@ -152,7 +156,7 @@ async fn fan_out(bench: &Bench) -> Outcome<Row> {
     let (mut sent_us, cpu) = (Vec::new(), bench.cpu()?);
     for row in 0..N_ROWS {
         ticks.tick().await;
-        // The time is counted from before the commit, which is stricter than the bar.
+        // The time is counted from before the commit, which is stricter than required.
         sent_us.push(board.now_us());
         insert(bench, &mut writer, dataset, row..row + 1).await?;
     }
@@ -201,7 +205,7 @@ async fn beside_a_stalled_one(bench: &Bench) -> Outcome<Row> {
     settled(&board, N_BESIDE).await;
     let took = began.elapsed();
     let (n_lost, n_repeated) = (board.n_lost(N_BESIDE), board.n_repeated.load(Ordering::Relaxed));
-    // The system still holds buffered rows, followed by the end of the stream.
+    // The system still has buffered rows for the stalled reader, followed by the end of the stream.
     let n_stalled = timeout(ENDS_WITHIN, rest_of(stalled)).await.ok();
     readers.shutdown().await;
     note(&format!(
@@ -219,12 +223,12 @@ async fn beside_a_stalled_one(bench: &Bench) -> Outcome<Row> {
     ))
 }
 
-/// Reads a response to its end, or until its connection closes. Returns the number of bytes.
+/// Reads a response until it is complete or its connection closes. Returns the number of bytes.
 async fn rest_of(mut stream: tokio::net::TcpStream) -> usize {
     use tokio::io::AsyncReadExt as _;
     let (mut n_bytes, mut buffer) = (0, Vec::with_capacity(256 * 1024));
     loop {
-        // The last chunk is empty. It may arrive in two parts.
+        // The last chunk is empty. Its bytes may arrive in two parts.
         let n_kept = buffer.len().min(LAST_CHUNK.len());
         buffer.drain(..buffer.len() - n_kept);
         match stream.read_buf(&mut buffer).await {
@@ -274,7 +278,7 @@ async fn connected(board: &Board, n_readers: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Waits until all rows have been received, or no more arrive.
+/// Waits until all readers have received all rows, or no more rows arrive.
 async fn settled(board: &Board, n_readers: usize) {
     let end = Instant::now() + WITHIN;
     let (mut last, mut since) = (usize::MAX, Instant::now());

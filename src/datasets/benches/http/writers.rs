@@ -1,4 +1,4 @@
-//! Single rows by many concurrent writers, each durable before its response.
+//! Measures single rows from many concurrent writers. Each row is durable before the response.
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ const N_WRITERS: usize = 64;
 /// Duration of the measurement.
 const PERIOD: Duration = Duration::from_secs(8);
 
-/// Duration of the warm-up.
+/// Duration of the warm-up, which is not counted.
 const UNCOUNTED: Duration = Duration::from_secs(2);
 
 /// Minimum commits per second.
 const RATE_BAR: f64 = 5_000.0;
 
-/// Maximum time of 99 % of the commits.
+/// Maximum duration of 99 % of the commits.
 const P99_BAR: Duration = Duration::from_millis(50);
 
-/// Measures writers that each have a dataset, then writers to a shared dataset.
+/// Measures writers with a dataset each, then writers to a shared dataset.
 pub(crate) async fn both(bench: &Bench) -> Outcome<Vec<Row>> {
     let mut own = Vec::new();
     for writer in 0..N_WRITERS {
