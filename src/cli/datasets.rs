@@ -27,6 +27,8 @@ pub(crate) enum DatasetsCommand {
     List(catalog::ListCommand),
     /// Show a dataset: its columns, tags and latest row
     Show(catalog::ShowCommand),
+    /// Count the rows of a dataset by day, and estimate the size of an export
+    Coverage(catalog::CoverageCommand),
     /// Print rows or buckets of a dataset, latest first
     Rows(rows::RowsCommand),
     /// Create a dataset and print its number
@@ -69,6 +71,7 @@ pub(crate) async fn run(command: DatasetsCommand) -> anyhow::Result<()> {
         DatasetsCommand::Serve(command) => serve::run(command).await,
         DatasetsCommand::List(command) => catalog::list(command).await,
         DatasetsCommand::Show(command) => catalog::show(command).await,
+        DatasetsCommand::Coverage(command) => catalog::coverage(command).await,
         DatasetsCommand::Rows(command) => rows::run(command).await,
         DatasetsCommand::Create(command) => catalog::create(command).await,
         DatasetsCommand::Delete(command) => catalog::delete(command).await,

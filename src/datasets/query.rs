@@ -261,6 +261,14 @@ pub(crate) fn link_after(path: &str, params: &Params, cursor: Timestamp) -> Stri
     render_link(path, &params_after(params, cursor))
 }
 
+/// Returns the link to the same query from `start` on.
+pub(crate) fn link_from(path: &str, params: &Params, start: Timestamp) -> String {
+    let mut pairs = params.0.clone();
+    pairs.retain(|(name, _)| name != "start");
+    pairs.push(("start".to_owned(), start.to_string()));
+    render_link(path, &Params(pairs))
+}
+
 /// Returns the parameters of the link to the page after `cursor`.
 pub(crate) fn params_after(params: &Params, cursor: Timestamp) -> Params {
     replace_position(params, "after", &cursor.to_string())

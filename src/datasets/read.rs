@@ -1,5 +1,6 @@
 //! Reads pages of rows and the latest rows. `download` reads whole ranges.
 
+pub(crate) mod coverage;
 pub(crate) mod fill;
 mod read_ahead;
 

@@ -304,6 +304,7 @@ fn keyed_api() -> OpenApiRouter<App> {
         .routes(routes!(datasets::list, datasets::create))
         .routes(routes!(datasets::search))
         .routes(routes!(datasets::get, datasets::patch, datasets::put, datasets::delete))
+        .routes(routes!(datasets::coverage))
         .routes(routes!(tags::list_of_dataset, tags::add))
         .routes(routes!(tags::remove))
         .routes(routes!(columns::get, columns::post, columns::patch, columns::delete))

@@ -26,6 +26,8 @@ pub mod paths {
     pub const DATASET: &str = "/api/datasets/{id}/";
     /// Lists the visible datasets that have a given value of a metadata field.
     pub const DATASETS_SEARCH: &str = "/api/datasets/search/";
+    /// Counts the rows of a dataset by day.
+    pub const DATASET_COVERAGE: &str = "/api/datasets/{id}/coverage/";
     /// Lists a dataset's tags. Also adds a tag.
     pub const DATASET_TAGS: &str = "/api/datasets/{id}/tags/";
     /// One tag of a dataset. Deleting removes it from the dataset.
@@ -250,6 +252,34 @@ pub struct FlatRow {
     /// Values by column name.
     #[serde(flatten)]
     pub values: BTreeMap<String, ValueBody>,
+}
+
+/// Response to `GET /api/datasets/{id}/coverage/`: the rows of a range.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CoverageBody {
+    /// Id of the dataset.
+    pub dataset_id: i64,
+    /// Number of rows.
+    pub rows: u64,
+    /// Timestamp of the first row, RFC 3339 in UTC; null if there are no rows.
+    pub first: Option<String>,
+    /// Timestamp of the last row.
+    pub last: Option<String>,
+    /// Estimated size of a download of the rows, in bytes.
+    pub download_bytes: u64,
+    /// Days with rows, oldest first.
+    pub days: Vec<DayBody>,
+    /// URL of the response with later days; null if there are none.
+    pub next: Option<String>,
+}
+
+/// Rows of a day.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DayBody {
+    /// Day in UTC, such as `2026-07-30`.
+    pub day: String,
+    /// Number of rows.
+    pub rows: u64,
 }
 
 /// Body of `POST /api/rows/bulk_insert/`.

@@ -8,7 +8,7 @@ variables, a profile of the configuration file, or the local stack that runs. `C
 """
 
 from ._client import Client, NoStackError
-from ._datasets import follow, insert, latest, rows
+from ._datasets import coverage, follow, insert, latest, rows
 from ._errors import ServiceError, TriptychError, UnreachableError
 from ._functions import ResultGroup, run
 from ._inference import backtest, history, leaderboard
@@ -26,6 +26,7 @@ __all__ = [
     "UnreachableError",
     "Worker",
     "backtest",
+    "coverage",
     "follow",
     "history",
     "insert",

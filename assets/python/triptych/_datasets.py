@@ -89,6 +89,46 @@ def latest(
     return _frames.reversed_rows(_frames.from_parquet(data, library), library)
 
 
+def coverage(
+    name: Name,
+    start: Time | None = None,
+    end: Time | None = None,
+    *,
+    output: str = "parquet",
+    client: Client | None = None,
+) -> dict[str, Any]:
+    """Returns how many rows a dataset has on each day, before a download.
+
+    The result has `rows`, the times `first` and `last` (None without rows), `days` with the rows of each
+    date in UTC that has any, and `download_bytes`, the estimated size of a download as `output`.
+
+    Args:
+        name: Name or number of the dataset.
+        start: First time, inclusive; by default the first row.
+        end: Last time, inclusive; by default the latest row.
+        output: "parquet", "arrow", "csv", "json" or "ndjson".
+        client: Services to use; by default those that the commands use.
+
+    Example:
+        >>> triptych.coverage("synthetic_btcusd")["days"]      # doctest: +SKIP
+        {datetime.date(2026, 7, 1): 1440}
+    """
+    client = client or Client()
+    dataset = find_dataset(client, name)
+    if dataset is None:
+        raise TriptychError(f"there is no dataset {name} that the key can see")
+    path = f"/datasets/{dataset['id']}/coverage/"
+    query = {"output": output, "limit": ROWS_MAX, **_bounds(start, end)}
+    found = page = client.datasets.get_json(path, query)
+    days = {dt.date.fromisoformat(day["day"]): day["rows"] for day in page["days"]}
+    while page["next"]:
+        query["start"] = f"{max(days) + dt.timedelta(days=1)}T00:00:00Z"
+        page = client.datasets.get_json(path, query)
+        days.update({dt.date.fromisoformat(day["day"]): day["rows"] for day in page["days"]})
+    ends = {end: found[end] and _time.parse(found[end]) for end in ("first", "last")}
+    return {"rows": found["rows"], **ends, "days": days, "download_bytes": found["download_bytes"]}
+
+
 def follow(
     name: Name,
     *,

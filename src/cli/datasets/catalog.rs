@@ -1,4 +1,4 @@
-//! `triptych datasets list`, `show`, `create`, `delete`, `columns`, `retention` and `tags`: the
+//! `triptych datasets list`, `show`, `coverage`, `create`, `delete`, `columns`, `retention` and `tags`: the
 //! catalog.
 
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use client::datasets::{Acquired, NamedRow};
-use model::count::counted;
+use model::count::{counted, format_count};
 use model::dataset::{Column, Dataset, Dtype};
 use model::escape::escape_line;
 use model::page::Limit;
@@ -16,6 +16,7 @@ use transfer::find::{DatasetFilter, find_dataset, list_datasets};
 use wire::datasets::{AccessBody, ColumnBody, CreateColumn, CreateDataset, DatasetBody, TagBody};
 
 use super::connection::{DatasetFlags, DatasetServiceFlags};
+use super::export::Format;
 use crate::cli::output::{print, print_body, print_list, table, tell};
 use crate::cli::parse::{parse_bytes, parse_pair, parse_timestamp};
 
@@ -165,6 +166,48 @@ impl DatasetSummary {
         }));
         lines.join("\n")
     }
+}
+
+/// The flags of `datasets coverage`.
+#[derive(Debug, Args)]
+pub(crate) struct CoverageCommand {
+    /// Not before this time
+    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
+    start: Option<Timestamp>,
+    /// Not after this time
+    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
+    end: Option<Timestamp>,
+    /// Format of the export: csv, json, ndjson, parquet or arrow
+    #[arg(long, value_name = "FORMAT", default_value = "csv")]
+    format: Format,
+    /// Print JSON, as in the service's response
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    dataset: DatasetFlags,
+}
+
+/// Prints the number of rows of each day with rows.
+///
+/// # Errors
+/// If there is no such dataset, or the request fails.
+pub(super) async fn coverage(command: CoverageCommand) -> anyhow::Result<()> {
+    let (service, dataset) = command.dataset.find().await?;
+    let format: &str = command.format.into();
+    let covered = service.coverage(dataset.id, (command.start, command.end), format).await;
+    let covered = covered.context("cannot read the coverage")?;
+    if command.json {
+        return print_body(&covered);
+    }
+    print_list(&covered.days, false, &["day", "rows"], &[1], |day| {
+        vec![day.day.clone(), day.rows.to_string()]
+    })?;
+    let (Some(first), Some(last)) = (&covered.first, &covered.last) else {
+        tell("there are no rows");
+        return Ok(());
+    };
+    let (n_rows, size) = (counted(covered.rows, "row"), format_count(covered.download_bytes));
+    print(&format!("{n_rows} from {first} to {last}, about {size}B as {format}"))
 }
 
 /// The flags of `datasets create`.

@@ -1,13 +1,14 @@
 //! Operations for owners of datasets: columns, tags, metadata and deletion.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use model::dataset::{Column, Dataset, DatasetId, Dtype};
 use model::timestamp::Timestamp;
 use serde_json::{Value as Json, json};
 use wire::datasets::{
-    AccessBody, AccessCheck, ColumnBody, DatasetBody, Envelope, MessageBody, RowsDeleted, TagBody,
-    TagName,
+    AccessBody, AccessCheck, ColumnBody, CoverageBody, DatasetBody, Envelope, MessageBody,
+    RowsDeleted, TagBody, TagName,
 };
 use wire::paths;
 
@@ -50,6 +51,36 @@ impl Datasets {
         let path = path_of(paths::DATASET_TAGS, dataset);
         let page: Envelope<TagBody> = self.transport.get(&path).json("a list of tags").await?;
         Ok(page.results)
+    }
+
+    /// Counts the rows of a dataset by day and estimates the size of a download in the format `output`.
+    /// Reads all pages. Cancel-safe.
+    ///
+    /// # Errors
+    /// Same as [`Self::dataset`].
+    pub async fn coverage(
+        &self,
+        dataset: DatasetId,
+        (start, end): (Option<Timestamp>, Option<Timestamp>),
+        output: &str,
+    ) -> Result<CoverageBody, ClientError> {
+        let path = path_of(paths::DATASET_COVERAGE, dataset);
+        let what = "a coverage";
+        let read = async |start: Option<Timestamp>| {
+            let bounds = [("start", start), ("end", end)];
+            let bounds = bounds.map(|(name, time)| (name, time.map(|time| time.to_string())));
+            let call = self.transport.get(&path).query(&bounds).query(&[("output", output)]);
+            call.json::<CoverageBody>(what).await
+        };
+        let mut all = read(start).await?;
+        while let Some(last) = all.days.last().filter(|_| all.next.is_some()) {
+            let midnight = format!("{}T00:00:00Z", last.day).parse::<Timestamp>();
+            let midnight = midnight.map_err(|error| ClientError::shape(what, error))?;
+            let later = read(Some(midnight + Duration::from_hours(24))).await?;
+            all.next = later.next.filter(|_| !later.days.is_empty());
+            all.days.extend(later.days);
+        }
+        Ok(all)
     }
 
     /// Adds a tag to a dataset, so that holders of the tag can read it.

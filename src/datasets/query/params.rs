@@ -10,9 +10,13 @@ use tsdb::span::Order;
 
 use super::{Bounds, Position, RowsQuery, SelectedColumns};
 use crate::error::Invalid;
+use crate::read::coverage::CoverageQuery;
 
 /// Rejection of a request that names no dataset, with the text of the upstream's API.
 pub(crate) const NO_DATASET: &str = "one of dataset or dataset_name is required";
+
+/// Default of the number of days in a response about coverage: a year.
+const COVERED_DAYS_DEFAULT: usize = 366;
 
 /// Query for a whole range in one response.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,6 +114,15 @@ impl Params {
             columns: self.columns()?,
             extras: self.extras()?,
         })
+    }
+
+    /// Parses a query for the coverage of `dataset`.
+    ///
+    /// # Errors
+    /// The first invalid parameter.
+    pub(crate) fn coverage(&self, dataset: DatasetRef) -> Result<CoverageQuery, Invalid> {
+        let (bounds, limit) = (self.bounds()?, self.limit(COVERED_DAYS_DEFAULT)?);
+        Ok(CoverageQuery { dataset, bounds, limit, output: self.output(Output::Json)? })
     }
 
     /// Parses a query for the latest rows and their output format. The distance of its bounds is

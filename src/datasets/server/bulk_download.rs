@@ -45,7 +45,7 @@ const SPOOLED_ROWS_MAX: u64 = 500_000;
 #[derive(Debug, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "describes what `Params` parses")]
-struct InForm {
+pub(super) struct InForm {
     /// Format of the rows.
     #[param(schema_with = outputs)]
     output: Option<String>,

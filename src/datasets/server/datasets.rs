@@ -11,14 +11,15 @@ use model::page::{Limit, ROWS_DEFAULT};
 use tsdb::catalog::{Change, DatasetRef, Filter, Listed, MetadataChange, NewDataset};
 use web::response::Created;
 use wire::datasets::{
-    AccessBody, AccessCheck, CreateColumn, CreateDataset, DatasetBody, Envelope, MessageBody,
-    ReplaceDataset, UpdateDataset,
+    AccessBody, AccessCheck, CoverageBody, CreateColumn, CreateDataset, DatasetBody, Envelope,
+    MessageBody, ReplaceDataset, UpdateDataset,
 };
 use wire::paths;
 
+use super::bulk_download::InForm;
 use super::columns::dtype_of;
 use super::error::Result;
-use super::openapi::{CreateDatasets, CreatedDatasets, DatasetNumber, PageOf};
+use super::openapi::{CreateDatasets, CreatedDatasets, DatasetNumber, InBounds, PageOf};
 use super::{Caller, PathParams, read_params, single_page};
 use crate::error::{Invalid, OperationError};
 use crate::query::params::Params;
@@ -133,6 +134,26 @@ pub(super) async fn get(
     PathParams(id): PathParams<String>,
 ) -> Result<Json<DatasetBody>> {
     Ok(Json(app.datasets.sight(key, which(&id)?).await?.dataset.into()))
+}
+
+/// Counts the rows of a dataset for each day, and estimates the size of a download.
+///
+/// Days are in UTC, and only those with rows are listed. `next` is the address of the response with
+/// later days, and null at the end. The other fields are for the whole range of the request.
+/// `download_bytes` is for the format `output` without compression.
+#[utoipa::path(get, path = paths::DATASET_COVERAGE, operation_id = "get_coverage", tag = "datasets",
+    params(DatasetNumber, InBounds, InForm, ("limit" = Option<u64>, Query, minimum = 1,
+        description = "Maximum number of days, 366 by default. A limit above 10 000 is lowered to that.")),
+    responses((status = 200, description = "The coverage", body = CoverageBody)))]
+pub(super) async fn coverage(
+    Caller { app, key }: Caller,
+    PathParams(id): PathParams<String>,
+    uri: Uri,
+) -> Result<Json<CoverageBody>> {
+    let params = read_params(&uri)?;
+    let (body, next) = app.datasets.coverage(key, params.coverage(which(&id)?)?).await?;
+    let next = next.map(|day| query::link_from(uri.path(), &params, day));
+    Ok(Json(CoverageBody { next, ..body }))
 }
 
 /// Changes the given fields of a dataset that the key owns.

@@ -74,6 +74,23 @@ async fn commands_read_the_selected_columns() {
 }
 
 #[tokio::test]
+async fn coverage_lists_days_and_the_size_of_an_export() {
+    let service = Service::start();
+    let (http, home) = (service.http(), service.home());
+    let dataset = create(&http, "out").await;
+    insert(&http, dataset, &(0..300).map(minute_row).collect::<Vec<_>>()).await;
+    let told = home.run_ok(&["datasets", "coverage", "out"]);
+    assert!(
+        told.starts_with("day         rows\n2026-03-01   300\n300 rows from 2026-03-01T00:00:00Z"),
+        "{told}"
+    );
+    assert!(told.trim_end().ends_with("kB as csv"), "{told}");
+    let json = home.run_ok(&["datasets", "coverage", "out", "--end", &timestamp(9), "--json"]);
+    let body: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&body["rows"], &body["days"][0]["rows"]), (&json!(10), &json!(10)));
+}
+
+#[tokio::test]
 async fn export_does_not_count_line_ends_in_texts_as_rows() {
     let service = Service::start();
     let (http, home) = (service.http(), service.home());

@@ -335,3 +335,48 @@ async fn owner_can_write_holder_can_read_and_others_see_nothing() {
     check_access(&ask(&service.reader, 2, false).await, false, false, &[]);
     check_access(&ask(&service.reader, -5, false).await, false, false, &[]);
 }
+
+#[tokio::test]
+async fn coverage_counts_the_rows_of_each_day() {
+    let service = Service::with_bars(3000).await;
+    let minutes = [3000 + 1440, 3000 + 2880];
+    service.insert(minutes.map(bar).to_vec()).await;
+    let read = async |query: &str| {
+        service.get(&service.reader, &format!("/api/datasets/1/coverage/{query}")).await
+    };
+    let day = |day: &str, rows: u64| json!({"day": day, "rows": rows});
+    let days = [
+        day("2026-07-29", 1440),
+        day("2026-07-30", 1440),
+        day("2026-07-31", 120),
+        day("2026-08-01", 1),
+        day("2026-08-02", 1),
+    ];
+    let (status, body) = read("").await;
+    assert_eq!((status, &body["days"], &body["next"]), (200, &json!(days), &Value::Null));
+    assert_eq!((&body["rows"], &body["first"]), (&json!(3002), &json!(FIRST)));
+    assert_eq!(body["last"], timestamp_of(minutes[1]));
+    for output in ["csv", "json", "ndjson", "parquet"] {
+        let path = format!("/api/rows/bulk_download/?dataset=1&output={output}");
+        let response = service.send(&service.reader, "GET", &path, Body::empty()).await;
+        let length = to_bytes(response.into_body(), usize::MAX).await.unwrap().len() as u64;
+        let estimate = read(&format!("?output={output}")).await.1["download_bytes"].as_u64();
+        let percent = estimate.unwrap() * 100 / length;
+        assert!((80..120).contains(&percent), "{output}: {percent} % of {length}");
+    }
+    let (mut query, mut seen) = ("?limit=2".to_owned(), Vec::new());
+    loop {
+        let (_, page) = read(&query).await;
+        seen.extend(page["days"].as_array().unwrap().clone());
+        let Some(next) = page["next"].as_str() else { break };
+        query = next.strip_prefix("/api/datasets/1/coverage/").unwrap().to_owned();
+    }
+    assert_eq!(seen, days);
+    let bounds = format!("?start={}&end={}", timestamp_of(10), timestamp_of(1440));
+    let (_, part) = read(&bounds).await;
+    assert_eq!(part["days"], json!([day("2026-07-29", 1430), day("2026-07-30", 1)]));
+    let (_, none) = read("?start=2027-01-01T00:00:00Z").await;
+    assert_eq!((&none["rows"], &none["first"]), (&json!(0), &Value::Null));
+    let answer = service.get(&service.reader, "/api/datasets/9/coverage/").await;
+    assert_eq!(answer, (404, refusal("dataset not found")));
+}
